@@ -1,0 +1,1 @@
+"""Layer 1: what everything else stands on (errors, files that survive a crash)."""

@@ -1,0 +1,75 @@
+"""The errors a user can meet.
+
+Every message says what is wrong, where, what was expected, and what to do. The command line prints the message
+alone and exits with the class's ``exit_code``; Python callers catch :class:`WenmaiError` or one of its children.
+"""
+
+from collections.abc import Iterable
+
+__all__ = [
+    "CorpusError",
+    "DownloadError",
+    "FormatError",
+    "RunError",
+    "SettingError",
+    "TrainingError",
+    "VocabError",
+    "WenmaiError",
+    "nearest_name",
+]
+
+
+class WenmaiError(Exception):
+    """Any mistake or bad file that wenmai explains in one message."""
+
+    exit_code = 1
+
+
+class SettingError(WenmaiError):
+    """A setting, system or option that does not exist, or has a value that makes no sense."""
+
+    exit_code = 2
+
+
+class CorpusError(WenmaiError):
+    """Text that cannot be read: missing, empty, wrongly encoded, not text at all."""
+
+    exit_code = 3
+
+
+class VocabError(WenmaiError):
+    """A vocabulary that is empty, inconsistent, or lacks the word that was asked for."""
+
+    exit_code = 4
+
+
+class FormatError(WenmaiError):
+    """A file of vectors or a model that is truncated, damaged, or of another format."""
+
+    exit_code = 5
+
+
+class RunError(WenmaiError):
+    """A run folder that is missing, unfinished, damaged, or cannot do what was asked."""
+
+    exit_code = 6
+
+
+class TrainingError(WenmaiError):
+    """A training that had to be stopped, for example because the loss is no longer a number."""
+
+    exit_code = 7
+
+
+class DownloadError(WenmaiError):
+    """A corpus that could not be fetched, or whose checksum is not the registered one."""
+
+    exit_code = 8
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str:
+    """Returns ``"; did you mean 'x'?"`` for the closest known name, or ``""`` when nothing is close."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {close[0]!r}?" if close else ""

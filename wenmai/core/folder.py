@@ -1,0 +1,125 @@
+"""Files and folders that are either whole or absent.
+
+A file is written beside its place, synced and renamed. A *sealed* folder also carries ``manifest.json`` with the
+size and SHA-256 of every file, written last; :func:`check_sealed` finds any truncation, flipped bit, missing or
+extra file.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from wenmai.core.errors import RunError
+
+__all__ = ["check_sealed", "file_sha256", "sealed_folder", "writing", "writing_json"]
+
+MANIFEST = "manifest.json"
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[BinaryIO]:
+    """Opens a temporary file that takes the place of ``path`` only when the block ends without an error."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    try:
+        os.fchmod(handle, 0o666 & ~_umask())  # mkstemp gives 0600; results are ordinary files
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        _sync_folder(path.parent)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def writing_json(path: str | Path, value: Any) -> None:  # noqa: ANN401  any JSON value
+    """Writes ``value`` as indented UTF-8 JSON, whole or not at all."""
+    with writing(path) as file:
+        file.write(json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n")
+
+
+@contextmanager
+def sealed_folder(path: str | Path) -> Iterator[Path]:
+    """Yields a temporary folder that becomes ``path`` (replacing it), with a manifest, when the block ends well."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
+    os.chmod(temporary, 0o777 & ~_umask())
+    try:
+        yield temporary
+        files = {}
+        for file in sorted(temporary.rglob("*")):
+            if file.is_file():
+                with open(file, "rb+") as opened:
+                    os.fsync(opened.fileno())
+                entry = {"bytes": file.stat().st_size, "sha256": file_sha256(file)}
+                files[file.relative_to(temporary).as_posix()] = entry
+        writing_json(temporary / MANIFEST, {"version": 1, "files": files})
+        _sync_folder(temporary)
+        if path.exists():
+            shutil.rmtree(path)
+        os.rename(temporary, path)
+        _sync_folder(path.parent)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def check_sealed(path: str | Path) -> list[str]:
+    """Returns what is wrong with a sealed folder, one sentence each; an empty list means it is whole.
+
+    Raises:
+        RunError: if the folder does not exist.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        raise RunError(f"{path}: no such folder")
+    try:
+        manifest = json.loads((path / MANIFEST).read_bytes())
+        listed = {str(name): (int(entry["bytes"]), str(entry["sha256"])) for name, entry in manifest["files"].items()}
+    except FileNotFoundError:
+        return [f"{path / MANIFEST} is missing: the folder was never finished"]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return [f"{path / MANIFEST} is damaged ({error})"]
+    present = {file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file()} - {MANIFEST}
+    problems = [f"{path / name} is missing" for name in sorted(set(listed) - present)]
+    problems += [f"{path / name} is not in the manifest" for name in sorted(present - set(listed))]
+    for name in sorted(present & set(listed)):
+        size, sha256 = listed[name]
+        actual = (path / name).stat().st_size
+        if actual != size:
+            problems.append(f"{path / name} has {actual} bytes, expected {size}")
+        elif file_sha256(path / name) != sha256:
+            problems.append(f"{path / name} has changed: its SHA-256 is not the one in the manifest")
+    return problems
+
+
+def file_sha256(path: str | Path) -> str:
+    """Returns the SHA-256 of a file as hexadecimal text, reading it in blocks."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _sync_folder(path: Path) -> None:
+    if os.name == "nt":  # folders cannot be opened for syncing there
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,1 @@
+"""Layer 3: measures, each with its uncertainty."""

@@ -1,0 +1,1 @@
+"""Layer 5: files of the outside world, both ways."""

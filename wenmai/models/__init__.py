@@ -1,0 +1,1 @@
+"""Layer 4: one published architecture a file."""

@@ -1,0 +1,1 @@
+"""Layer 2: text before it becomes numbers (normalisation, segmentation, vocabulary, phrases)."""

@@ -1,0 +1,1 @@
+"""Layer 5: training loops, checkpoints and the records they write."""
