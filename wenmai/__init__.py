@@ -1,3 +1,41 @@
-"""wenmai (文脉): one corpus, every generation of text representation, one honest comparison."""
+"""wenmai (文脉): one corpus, every generation of text representation, one honest comparison.
+
+>>> import wenmai
+>>> run = wenmai.train("word2vec", "builtin:pydocs", epochs=3)      # doctest: +SKIP
+>>> run.vectors.most_similar("function", topn=3)                    # doctest: +SKIP
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wenmai.core.errors import WenmaiError
+    from wenmai.runs.compare import compare
+    from wenmai.runs.evaluate import evaluate
+    from wenmai.runs.run import Run, load
+    from wenmai.runs.train import resume, train
+    from wenmai.vectors.word_vectors import WordVectors
 
 __version__ = "0.1.0"
+
+__all__ = ["Run", "WenmaiError", "WordVectors", "compare", "evaluate", "load", "resume", "train"]
+
+_HOME = {
+    "Run": "wenmai.runs.run",
+    "WenmaiError": "wenmai.core.errors",
+    "WordVectors": "wenmai.vectors.word_vectors",
+    "compare": "wenmai.runs.compare",
+    "evaluate": "wenmai.runs.evaluate",
+    "load": "wenmai.runs.run",
+    "resume": "wenmai.runs.train",
+    "train": "wenmai.runs.train",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401  PEP 562: names are imported when first used
+    if name not in _HOME:
+        raise AttributeError(f"module 'wenmai' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value

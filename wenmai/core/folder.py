@@ -17,9 +17,14 @@ from typing import Any, BinaryIO
 
 from wenmai.core.errors import RunError
 
-__all__ = ["check_sealed", "file_sha256", "sealed_folder", "writing", "writing_json"]
+__all__ = ["cache_folder", "check_sealed", "file_sha256", "sealed_folder", "writing", "writing_json"]
 
 MANIFEST = "manifest.json"
+
+
+def cache_folder() -> Path:
+    """Returns where downloads and numbered corpora are kept: ``$WENMAI_CACHE``, or ``~/.cache/wenmai``."""
+    return Path(os.environ.get("WENMAI_CACHE") or "~/.cache/wenmai").expanduser()
 
 
 @contextmanager

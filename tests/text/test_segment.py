@@ -1,0 +1,64 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wenmai.core.errors import SettingError
+from wenmai.text.segment import LINE_END, segmenter
+
+NAMES = ["whitespace", "words", "characters", "chinese"]
+# Without NUL, which text never holds, and without lone surrogates, which cannot be read from a file.
+TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60)
+LIVELY = st.lists(st.sampled_from(["word", "don't", " ", "3.14", "\n", "\r\n", "，", "北京大学", "é", "_", "."])).map(
+    "".join
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "tokens"),
+    [
+        ("whitespace", "a  b,\tc\u3000d\r\n\ne", ["a", "b,", "c", "d", LINE_END, LINE_END, "e"]),
+        ("words", "Don't stop: 3.14, 1,000 (x_y) 'quoted' l’eau!", None),
+        ("characters", "我 ab\n。", ["我", "a", "b", LINE_END, "。"]),
+        ("chinese", "我来到北京清华大学，\n用 Python 3.11", None),
+    ],
+)
+def test_each_segmenter(name: str, text: str, tokens: list[str] | None) -> None:
+    expected = {
+        "words": "Don't|stop|:|3.14|,|1,000|(|x_y|)|'|quoted|'|l’eau|!",
+        "chinese": f"我|来到|北京|清华大学|，|{LINE_END}|用|Python|3.11",
+    }
+    assert segmenter(name).tokens(text) == (tokens or expected[name].split("|"))
+
+
+def test_words_keep_combining_marks_and_joiners() -> None:
+    assert segmenter("words").tokens("हिन्दी e\u0301tat می\u200cخواهم") == ["हिन्दी", "e\u0301tat", "می\u200cخواهم"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(text=TEXT | LIVELY)
+def test_nothing_but_white_space_is_lost(name: str, text: str) -> None:
+    tokens = segmenter(name).tokens(text)
+    assert tokens.count(LINE_END) == text.count("\n")
+    assert all(token and not any(character.isspace() for character in token) for token in tokens)
+    assert "".join(tokens).replace(LINE_END, "") == "".join(text.split())
+
+
+@pytest.mark.parametrize("name", ["whitespace", "words", "characters"])
+@given(text=TEXT | LIVELY)
+def test_a_cut_changes_no_token(name: str, text: str) -> None:
+    text = text.replace("\n", " ")
+    chosen = segmenter(name)
+    place = chosen.cut(text)
+    assert chosen.tokens(text[:place]) + chosen.tokens(text[place:]) == chosen.tokens(text)
+
+
+def test_chinese_is_cut_after_punctuation_or_else_after_a_chinese_character() -> None:
+    cut = segmenter("chinese").cut
+    assert cut("我来到北京，清华") == 6
+    assert cut("我来到北京abc") == 5
+    assert cut("abc") == 0
+
+
+def test_unknown_segmenter() -> None:
+    with pytest.raises(SettingError, match="did you mean 'characters'"):
+        segmenter("charakters")

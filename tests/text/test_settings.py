@@ -1,0 +1,32 @@
+import pytest
+
+from wenmai.core.errors import SettingError
+from wenmai.text.settings import TextConfig
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"segment": "whitespce"}, "did you mean 'whitespace'"),
+        ({"format": "json"}, "auto, lines, wikiextractor"),
+        ({"bad_lines": "ignore"}, "error, skip"),
+        ({"script": "traditional"}, "keep, simplified"),
+        ({"encoding": "utf8000"}, "not a text encoding"),
+        ({"encoding": "base64"}, "not a text encoding"),
+    ],
+)
+def test_impossible_settings_are_refused(settings: dict[str, str], message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        TextConfig(**settings)
+
+
+def test_identity_ignores_settings_without_effect() -> None:
+    assert TextConfig(phrase_threshold=7.0).identity() == TextConfig().identity()
+    assert TextConfig(encoding="UTF8").identity() == TextConfig(encoding="utf-8").identity()
+    assert TextConfig(phrases=1, phrase_threshold=7.0).identity() != TextConfig(phrases=1).identity()
+    assert TextConfig(lowercase=True).identity() != TextConfig().identity()
+
+
+def test_identity_names_the_version_of_the_dictionaries_used() -> None:
+    assert set(TextConfig(segment="chinese", script="simplified").identity()) >= {"rjieba", "opencc", "unicode"}
+    assert not {"rjieba", "opencc"} & set(TextConfig().identity())

@@ -1,0 +1,233 @@
+"""Recipes: every setting of a training, written out, so that the file alone repeats the run.
+
+Settings live in frozen dataclasses beside the code they configure, grouped in *sections* (``text``, ``vocab``,
+``model``, ``train``). A user names a setting without its section where only one section has it.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+from wenmai.core.errors import SettingError, nearest_name
+from wenmai.core.folder import writing
+
+__all__ = ["Recipe", "Setting", "changed_settings", "parse_assignments", "read_recipe", "settings_of"]
+
+VERSION = 1
+Sections = Mapping[str, type]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One setting as ``--help`` shows it."""
+
+    section: str
+    name: str
+    default: Any
+    choices: tuple[str, ...]
+    meaning: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """A training, fully expanded.
+
+    Attributes:
+        system: What is trained.
+        corpus: Paths of the text, absolute; empty if it came from memory.
+        start: The run whose model is continued, or None.
+        sections: Section name to its dataclass.
+    """
+
+    system: str
+    corpus: tuple[str, ...]
+    start: str | None
+    sections: Mapping[str, Any]
+
+    @classmethod
+    def build(
+        cls,
+        system: str,
+        sections: Sections,
+        settings: Mapping[str, Any],
+        *,
+        corpus: tuple[str, ...] = (),
+        start: str | None = None,
+    ) -> "Recipe":
+        """Validates settings against the sections of a system.
+
+        Args:
+            system: Name of the system.
+            sections: Section name to dataclass type.
+            settings: Setting name (``epochs`` or ``train.epochs``) to value; text is read as its type asks.
+            corpus: Paths of the text.
+            start: The run that is continued.
+
+        Raises:
+            SettingError: for an unknown setting (the nearest is named) or a value out of range.
+        """
+        chosen: dict[str, dict[str, Any]] = {section: {} for section in sections}
+        for given, value in settings.items():
+            section, name = _place(given, sections, system)
+            chosen[section][name] = value
+        built = {section: _validate(kind, chosen[section]) for section, kind in sections.items()}
+        return cls(system=system, corpus=corpus, start=start, sections=built)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the recipe as plain JSON values."""
+        head = {"version": VERSION, "system": self.system, "corpus": list(self.corpus), "start": self.start}
+        return head | {section: asdict(value) for section, value in self.sections.items()}
+
+    def flat_settings(self) -> dict[str, Any]:
+        """Returns ``section.name`` to value, for all settings."""
+        return {
+            f"{section}.{name}": value
+            for section, values in self.sections.items()
+            for name, value in asdict(values).items()
+        }
+
+    def write(self, path: str | Path) -> None:
+        """Writes the recipe as YAML in which every setting carries its meaning as a comment."""
+        lines = [
+            f"version: {VERSION}",
+            f"system: {json.dumps(self.system)}",
+            f"corpus: {json.dumps(list(self.corpus), ensure_ascii=False)}",
+            f"start: {json.dumps(self.start, ensure_ascii=False)}",
+        ]
+        kinds = {section: type(value) for section, value in self.sections.items()}
+        meanings = {(setting.section, setting.name): setting.meaning for setting in settings_of(kinds)}
+        for section, values in self.sections.items():
+            lines.append(f"{section}:")
+            for name, value in asdict(values).items():
+                lines.append(f"  {name}: {_scalar(value)}  # {meanings[section, name]}")
+        with writing(path) as file:
+            file.write(("\n".join(lines) + "\n").encode())
+
+
+def read_recipe(path: str | Path) -> dict[str, Any]:
+    """Reads a recipe file: ``version``, ``system``, ``corpus``, ``start`` and sections of settings.
+
+    Returns:
+        ``{"system", "corpus", "start", "settings"}``, settings named ``section.name``; values are checked by
+        :meth:`Recipe.build`.
+
+    Raises:
+        SettingError: if it cannot be read or is not a recipe.
+    """
+    import yaml
+
+    try:
+        content = yaml.safe_load(Path(path).read_bytes())
+    except OSError as error:
+        raise SettingError(f"{path}: cannot be read ({error.strerror})") from None
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise SettingError(f"{path}: is not YAML: {error}") from None
+    if not isinstance(content, dict) or "system" not in content:
+        raise SettingError(f"{path}: is not a recipe; expected at least `version: {VERSION}` and `system: NAME`")
+    if content.pop("version", None) != VERSION:
+        raise SettingError(f"{path}: this wenmai reads recipes of `version: {VERSION}`")
+    system, corpus, start = content.pop("system"), content.pop("corpus", []), content.pop("start", None)
+    corpus = [corpus] if isinstance(corpus, str) else corpus
+    if not isinstance(system, str) or not isinstance(corpus, list) or not all(isinstance(p, str) for p in corpus):
+        raise SettingError(f"{path}: `system` must be a name and `corpus` a list of paths")
+    if not (start is None or isinstance(start, str)):
+        raise SettingError(f"{path}: `start` must be the path of a run")
+    settings: dict[str, Any] = {}
+    for section, values in content.items():
+        if not isinstance(values, dict):
+            raise SettingError(f"{path}: `{section}` must be a section with settings in it, not {values!r}")
+        settings |= {f"{section}.{name}": value for name, value in values.items()}
+    return {"system": system, "corpus": corpus, "start": start, "settings": settings}
+
+
+def parse_assignments(assignments: list[str]) -> dict[str, str]:
+    """Turns ``["epochs=3", ...]`` into a mapping.
+
+    Raises:
+        SettingError: for an item without ``=``, or a setting given twice.
+    """
+    settings: dict[str, str] = {}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals or not name.strip():
+            raise SettingError(f"--set {assignment!r}: expected name=value, for example --set epochs=3")
+        if name.strip() in settings:
+            raise SettingError(f"--set {name.strip()} was given twice")
+        settings[name.strip()] = value.strip()
+    return settings
+
+
+def settings_of(sections: Sections) -> list[Setting]:
+    """Lists the settings of a system with default, choices and meaning."""
+    found = []
+    for section, kind in sections.items():
+        hints = get_type_hints(kind, include_extras=True)
+        for field in fields(kind):
+            annotated = get_args(hints[field.name])
+            meaning = next((note.documentation for note in annotated if hasattr(note, "documentation")), "")
+            choices = get_args(annotated[0]) if annotated else ()
+            names = tuple(choice for choice in choices if isinstance(choice, str))
+            setting = Setting(
+                section=section, name=field.name, default=field.default, choices=names, meaning=meaning
+            )
+            found.append(setting)
+    return found
+
+
+def changed_settings(recipe: Recipe) -> dict[str, Any]:
+    """Returns the settings of a recipe that differ from the defaults, by plain name."""
+    kinds = {section: type(value) for section, value in recipe.sections.items()}
+    return {
+        setting.name: value
+        for setting in settings_of(kinds)
+        if (value := getattr(recipe.sections[setting.section], setting.name)) != setting.default
+    }
+
+
+def _place(given: str, sections: Sections, system: str) -> tuple[str, str]:
+    """Returns the section and name that a user meant by ``given``."""
+    known = {section: {field.name for field in fields(kind)} for section, kind in sections.items()}
+    section, dot, name = given.partition(".")
+    if dot:
+        if section in known and name in known[section]:
+            return section, name
+    else:
+        places = [section for section, names in known.items() if given in names]
+        if len(places) == 1:
+            return places[0], given
+        if places:
+            raise SettingError(f"{given!r} is in several sections; write {' or '.join(f'{p}.{given}' for p in places)}")
+    every = [name for names in known.values() for name in names] + [f"{s}.{n}" for s in known for n in known[s]]
+    raise SettingError(
+        f"{system} has no setting {given!r}{nearest_name(given, every)} (`wenmai systems {system}` lists them)"
+    )
+
+
+def _validate(kind: type, values: Mapping[str, Any]) -> Any:  # noqa: ANN401  an instance of `kind`
+    from pydantic import TypeAdapter, ValidationError
+
+    cleaned = {name: None if isinstance(v, str) and v.lower() in ("none", "null") else v for name, v in values.items()}
+    try:
+        return TypeAdapter(kind).validate_python(cleaned)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = first["loc"][0] if first["loc"] else "?"
+        raise SettingError(f"{name}={values.get(str(name))!r}: {_explained(first)}") from None
+
+
+def _explained(problem: Any) -> str:  # noqa: ANN401  pydantic's ErrorDetails
+    """Turns pydantic's words into ours."""
+    message = str(problem["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
+    context = problem.get("ctx", {})
+    if problem["type"] == "literal_error":
+        choices = str(context["expected"]).replace("'", "").replace(" or ", ", ").split(", ")
+        return f"expected one of {', '.join(choices)}{nearest_name(str(problem['input']), choices)}"
+    return f"expected {message}"
+
+
+def _scalar(value: Any) -> str:  # noqa: ANN401  a YAML scalar
+    """Writes a value so that YAML reads the same value back (JSON is YAML, but for floats such as 1e-05)."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text.replace("e-", ".0e-") if isinstance(value, float) and "e-" in text and "." not in text else text

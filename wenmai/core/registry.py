@@ -1,0 +1,93 @@
+"""What can be trained, by name. Nothing is imported until a name is used.
+
+A system is a class in ``wenmai.tasks``, or in another package that announces it under the entry point group
+``wenmai.systems``. Several names may share a class and differ in settings, such as the four classic forms of word2vec.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from wenmai.core.errors import SettingError, nearest_name
+
+__all__ = ["System", "find_system", "systems"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class System:
+    """One line of ``wenmai systems``.
+
+    Attributes:
+        name: What users type.
+        target: ``module:Class`` of the task.
+        summary: One line for people.
+        settings: Settings that the name implies.
+    """
+
+    name: str
+    target: str
+    summary: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def load(self) -> Any:  # noqa: ANN401  the task class; its protocol lives in a higher layer
+        """Imports and returns the task class."""
+        module, _, name = self.target.partition(":")
+        return getattr(import_module(module), name)
+
+
+_WORD2VEC = "wenmai.tasks.vectors:Word2VecTask"
+
+_BUILT_IN = (
+    System(
+        name="word2vec",
+        target=_WORD2VEC,
+        summary="word vectors; by default skip-gram with negative sampling (Mikolov et al. 2013)",
+    ),
+    System(
+        name="word2vec-sgns",
+        target=_WORD2VEC,
+        summary="word2vec: skip-gram, negative sampling",
+        settings={"algorithm": "skipgram", "hierarchical": False},
+    ),
+    System(
+        name="word2vec-sghs",
+        target=_WORD2VEC,
+        summary="word2vec: skip-gram, hierarchical softmax",
+        settings={"algorithm": "skipgram", "negative": 0, "hierarchical": True},
+    ),
+    System(
+        name="word2vec-cbow-ns",
+        target=_WORD2VEC,
+        summary="word2vec: continuous bag of words, negative sampling",
+        settings={"algorithm": "cbow", "hierarchical": False},
+    ),
+    System(
+        name="word2vec-cbow-hs",
+        target=_WORD2VEC,
+        summary="word2vec: continuous bag of words, hierarchical softmax",
+        settings={"algorithm": "cbow", "negative": 0, "hierarchical": True},
+    ),
+)
+
+
+def systems() -> dict[str, System]:
+    """Returns every known system by name, the built-in ones first."""
+    from importlib.metadata import entry_points
+
+    known = {system.name: system for system in _BUILT_IN}
+    for point in entry_points(group="wenmai.systems"):
+        known.setdefault(point.name, System(name=point.name, target=point.value, summary=f"from {point.value}"))
+    return known
+
+
+def find_system(name: str) -> System:
+    """Returns the system of this name.
+
+    Raises:
+        SettingError: if there is none; the message names the nearest.
+    """
+    known = systems()
+    if name not in known:
+        raise SettingError(f"no system is called {name!r}{nearest_name(name, known)} (`wenmai systems` lists them)")
+    return known[name]

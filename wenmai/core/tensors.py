@@ -1,0 +1,83 @@
+"""Arrays in safetensors files.
+
+Writing streams row by row: saving a model must not need a second copy of it in memory, which the library's writer
+makes. Reading is the library's, after the file's own size claims have been compared with its real size.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from wenmai.core.errors import FormatError
+from wenmai.core.folder import writing
+
+__all__ = ["read_tensor_into", "tensor_shapes", "write_tensors"]
+
+_NAMES = {np.dtype("<f4"): "F32", np.dtype("<f8"): "F64", np.dtype("<i4"): "I32", np.dtype("<i8"): "I64"}
+_BLOCK_BYTES = 1 << 22
+
+
+def write_tensors(path: str | Path, tensors: Mapping[str, npt.NDArray[np.generic]]) -> None:
+    """Writes a safetensors file, whole or not at all.
+
+    Args:
+        path: Where.
+        tensors: Name to array; rows may be strided (a slice of padded rows), the file holds them dense.
+    """
+    header: dict[str, object] = {"__metadata__": {"format": "np"}}
+    start = 0
+    for name, tensor in tensors.items():
+        end = start + tensor.size * tensor.dtype.itemsize
+        header[name] = {"dtype": _NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [start, end]}
+        start = end
+    encoded = json.dumps(header, separators=(",", ":")).encode()
+    encoded += b" " * (-len(encoded) % 8)
+    with writing(path) as file:
+        file.write(len(encoded).to_bytes(8, "little") + encoded)
+        for tensor in tensors.values():
+            step = max(1, _BLOCK_BYTES // max(1, tensor[:1].nbytes))
+            for row in range(0, len(tensor), step):
+                file.write(np.ascontiguousarray(tensor[row : row + step]).data)
+
+
+def tensor_shapes(path: str | Path) -> dict[str, tuple[int, ...]]:
+    """Returns the name and shape of each tensor of a file.
+
+    Raises:
+        FormatError: if it is missing, truncated, or not a safetensors file.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(path), framework="np") as file:
+            return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118  no iterator
+    except (OSError, SafetensorError) as error:
+        raise FormatError(f"{path}: is not a whole safetensors file ({error})") from None
+
+
+def read_tensor_into(path: str | Path, name: str, target: npt.NDArray[np.float32]) -> None:
+    """Fills ``target``, whose rows may be strided, with a tensor of the same shape, a block of rows at a time.
+
+    Raises:
+        FormatError: if the file is damaged, lacks the tensor, or has it in another shape or type.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    shape = tensor_shapes(path).get(name)
+    if shape != target.shape:
+        found = "is missing" if shape is None else f"has the shape {shape}"
+        raise FormatError(f"{path}: the tensor {name!r} {found}, expected {target.shape}")
+    try:
+        with safe_open(str(path), framework="np") as file:
+            stored = file.get_slice(name)
+            if stored.get_dtype() != "F32":
+                raise FormatError(f"{path}: the tensor {name!r} is {stored.get_dtype()}, expected F32")
+            step = max(1, _BLOCK_BYTES // max(1, 4 * target.shape[1]))
+            for row in range(0, len(target), step):
+                end = min(row + step, len(target))
+                target[row:end] = stored[row:end]
+    except (OSError, SafetensorError) as error:
+        raise FormatError(f"{path}: cannot be read ({error})") from None

@@ -1,0 +1,344 @@
+"""The catalogue of corpora and test sets: where they come from, on what terms, and with which checksums.
+
+Everything is fetched on request only, into ``$WENMAI_CACHE/data/NAME/``. With ``WENMAI_DATA_MIRROR`` set (a
+folder, a ``file://`` or an ``http(s)://`` address) files are taken from there and from nowhere else. A
+checksum is registered only where it is known; of a file without one, that of what came is remembered.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from importlib import resources
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
+from urllib.parse import quote
+
+from wenmai.core.errors import DownloadError, SettingError, nearest_name
+from wenmai.core.folder import cache_folder, file_sha256, writing_json
+from wenmai.data import pydocs
+from wenmai.data.download import Progress, disk_errors, download, unzip
+
+__all__ = ["Check", "Entry", "Source", "cached", "check", "entries", "find", "get", "resolve"]
+
+MIRROR_VARIABLE = "WENMAI_DATA_MIRROR"
+
+_BUILTIN = "builtin:pydocs"
+_RECEIPT = "receipt.json"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """One packing of an entry: the file as it is downloaded.
+
+    Attributes:
+        mirror: Path of the file inside a mirror folder.
+        address: Public address, or None if it is only to be had from a mirror.
+        size_bytes: Size of the downloaded file, or None if not known.
+        sha256: SHA-256 of the downloaded file, or None if not known.
+        member: For a zip archive, the name of the one file that is taken out of it.
+        member_bytes: Size of that file, or None if not known.
+    """
+
+    mirror: str
+    address: str | None = None
+    size_bytes: int | None = None
+    sha256: str | None = None
+    member: str | None = None
+    member_bytes: int | None = None
+
+    @property
+    def download_name(self) -> str:
+        """Name of the file as downloaded, which is also where one may put it by hand."""
+        return PurePosixPath(self.mirror).name
+
+    @property
+    def file_name(self) -> str:
+        """Name of the file that is read in the end."""
+        return PurePosixPath(self.member or self.mirror).name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A corpus or test set that can be asked for by name.
+
+    Attributes:
+        name: What to type, as in ``wenmai data get NAME`` or, as a corpus, ``data:NAME``.
+        title: What it is.
+        purpose: What it is good for, and its size in words, pairs or questions.
+        kind: ``corpus``; ``dump`` (text still to be extracted); ``similarity`` or ``analogy`` (test sets).
+        language: ``en`` or ``zh``.
+        licence: Under which terms it may be used, as far as they are stated.
+        text: Text settings that fit it.
+        note: What else to know.
+        sources: The packings it comes in, the preferred one first.
+    """
+
+    name: str
+    title: str
+    purpose: str
+    kind: Literal["corpus", "dump", "similarity", "analogy"]
+    language: str
+    licence: str
+    text: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+    sources: tuple[Source, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """What :func:`check` found.
+
+    Attributes:
+        name: The entry.
+        status: ``good`` (equal to the registered checksum), ``unregistered`` (equal to what came, as no
+            checksum is registered), ``damaged`` or ``absent``.
+        path: The file, or None if absent.
+        size_bytes: Its size, or None if absent.
+        sha256: Its SHA-256, or None if absent.
+        expected_sha256: What its SHA-256 should be, or None if absent.
+        message: The same in one sentence.
+    """
+
+    name: str
+    status: Literal["good", "unregistered", "damaged", "absent"]
+    path: Path | None = None
+    size_bytes: int | None = None
+    sha256: str | None = None
+    expected_sha256: str | None = None
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Receipt:
+    """What lies in the folder of an entry, and where it came from."""
+
+    file: str
+    size_bytes: int
+    sha256: str
+    address: str
+    download_sha256: str
+
+
+@cache
+def entries() -> tuple[Entry, ...]:
+    """Returns all entries in the order of the catalogue file."""
+    listed = json.loads(resources.files("wenmai.data").joinpath("catalogue.json").read_text(encoding="utf-8"))
+    return tuple(
+        Entry(**{**item, "sources": tuple(Source(**source) for source in item["sources"])}) for item in listed
+    )
+
+
+def find(name: str) -> Entry:
+    """Returns the entry of that name; ``data:`` may stand before it.
+
+    Raises:
+        SettingError: if there is none.
+    """
+    known = {entry.name: entry for entry in entries()}
+    try:
+        return known[name.removeprefix("data:")]
+    except KeyError:
+        raise SettingError(
+            f"no corpus or test set is called {name!r} in the catalogue"
+            f"{nearest_name(name.removeprefix('data:'), known)}; see 'wenmai data list'"
+        ) from None
+
+
+def cached(name: str) -> Path | None:
+    """Returns the file of an entry if it is here already, complete and unpacked, without reading it.
+
+    Raises:
+        SettingError: if there is no such entry.
+        CorpusError: if this Python lacks what ``builtin:pydocs`` is made from.
+    """
+    entry = find(name)
+    path, receipt = _present(entry)
+    return None if path is None or (receipt and path.stat().st_size != receipt.size_bytes) else path
+
+
+def get(
+    name: str, *, progress: Progress | None = None, timeout_seconds: float = 30.0, attempts: int = 3
+) -> Path:
+    """Returns the file of an entry, fetching, verifying and unpacking it unless it is here already.
+
+    A file that was put into the entry's folder by hand under its download name is verified and taken.
+
+    Args:
+        name: The entry's name.
+        progress: Called with the bytes done and the bytes in all (None if unknown) while downloading.
+        timeout_seconds: The longest silence of the other side.
+        attempts: How often a broken connection is tried again before giving up.
+
+    Raises:
+        SettingError: if there is no such entry.
+        DownloadError: if it cannot be fetched, has a wrong checksum, or cannot be written.
+        CorpusError: if this Python lacks what ``builtin:pydocs`` is made from.
+    """
+    entry = find(name)
+    folder = _folder(entry)
+    with disk_errors(folder):
+        if entry.name == _BUILTIN:
+            return pydocs.text_file(folder)
+        if path := cached(name):
+            return path
+        for source in entry.sources:
+            placed = folder / source.download_name
+            if placed.is_file():
+                return _finish(entry, source, str(placed), _verified(entry, source, placed))
+        failures = []
+        for source, address in _addresses(entry):
+            try:
+                found = download(
+                    address,
+                    folder / source.download_name,
+                    size_bytes=source.size_bytes,
+                    sha256=source.sha256,
+                    progress=progress,
+                    timeout_seconds=timeout_seconds,
+                    attempts=attempts,
+                )
+                return _finish(entry, source, address, found)
+            except DownloadError as error:
+                failures.append(str(error))
+    raise DownloadError(_explanation(entry, failures))
+
+
+def check(name: str) -> Check:
+    """Reads the file of an entry in the cache and compares its checksum; fetches nothing.
+
+    Raises:
+        SettingError: if there is no such entry.
+        CorpusError: if this Python lacks what ``builtin:pydocs`` is made from.
+    """
+    entry = find(name)
+    path, receipt = _present(entry)
+    if path is None:
+        return Check(
+            name=entry.name, status="absent", message=f"not here; 'wenmai data get {entry.name}' fetches it"
+        )
+    found = file_sha256(path)
+    expected = pydocs.sha256() if receipt is None else receipt.sha256
+    status: Literal["good", "unregistered", "damaged"]
+    if found != expected:
+        status = "damaged"
+        message = f"has changed: expected SHA-256 {expected}, got {found}; remove it and get it again"
+    elif receipt is None:
+        status, message = "good", "equal to what this Python's documentation gives"
+    elif any(receipt.download_sha256 == source.sha256 for source in entry.sources):
+        status, message = "good", "equal to the registered checksum"
+    else:
+        status, message = "unregistered", f"no checksum registered; sha256 of what came is {found}"
+    return Check(
+        name=entry.name,
+        status=status,
+        path=path,
+        size_bytes=path.stat().st_size,
+        sha256=found,
+        expected_sha256=expected,
+        message=message,
+    )
+
+
+def resolve(source: str, *, progress: Progress | None = None) -> Path | None:
+    """Returns the file that a corpus argument such as ``builtin:pydocs`` or ``data:en8`` means.
+
+    It is fetched if it is not here yet. Any other argument is not the catalogue's business: None.
+
+    Raises:
+        SettingError: if there is no such entry, or it is a dump whose text has to be extracted first.
+        DownloadError: as :func:`get`.
+        CorpusError: as :func:`get`.
+    """
+    if not source.startswith(("builtin:", "data:")):
+        return None
+    entry = find(source)
+    if entry.kind == "dump":
+        raise SettingError(f"{source}: {entry.note}; 'wenmai data get {entry.name}' fetches it")
+    return get(entry.name, progress=progress)
+
+
+def _folder(entry: Entry) -> Path:
+    return cache_folder() / "data" / entry.name.replace(":", "-")
+
+
+def _addresses(entry: Entry) -> list[tuple[Source, str]]:
+    mirror = os.environ.get(MIRROR_VARIABLE)
+    if not mirror:
+        return [(source, source.address) for source in entry.sources if source.address]
+    base = mirror if "://" in mirror else Path(mirror).expanduser().resolve().as_uri()
+    return [(source, f"{base.rstrip('/')}/{quote(source.mirror)}") for source in entry.sources]
+
+
+def _explanation(entry: Entry, failures: list[str]) -> str:
+    """Says why nothing came and what the user can do."""
+    paths = " or ".join(source.mirror for source in entry.sources)
+    by_hand = _folder(entry) / entry.sources[0].download_name
+    advice = [f"bring {by_hand.name} yourself as {by_hand} and run this again"]
+    if os.environ.get(MIRROR_VARIABLE):
+        if any(source.address for source in entry.sources):
+            advice.insert(0, f"unset {MIRROR_VARIABLE} to fetch it from its public address")
+    else:
+        advice.insert(0, f"set {MIRROR_VARIABLE} to a folder or address that has {paths}")
+        failures = failures or [
+            f"{entry.name} has no public address and is only to be had from a mirror folder"
+        ]
+    return f"{'; '.join(failures)}. What you can do: {', or '.join(advice)}"
+
+
+def _verified(entry: Entry, source: Source, placed: Path) -> str:
+    """Returns the SHA-256 of a file that was put into the folder by hand, if it is the right one."""
+    receipt = _read_receipt(entry)
+    remembered = receipt.sha256 if receipt and receipt.file == placed.name else None
+    expected = source.sha256 or remembered
+    found = file_sha256(placed)
+    if expected not in (None, found):
+        raise DownloadError(
+            f"{placed}: wrong checksum: expected SHA-256 {expected}, got {found}; remove the file and run"
+            f" 'wenmai data get {entry.name}' again"
+        )
+    return found
+
+
+def _finish(entry: Entry, source: Source, address: str, download_sha256: str) -> Path:
+    """Unpacks what was downloaded if need be, and writes the receipt."""
+    downloaded = _folder(entry) / source.download_name
+    path = _folder(entry) / source.file_name
+    if source.member is not None:
+        unzip(downloaded, source.member, path, size_bytes=source.member_bytes)
+    if source.sha256 is None:
+        _log.warning("%s: no checksum registered; sha256 of what came is %s", entry.name, download_sha256)
+    receipt = _Receipt(
+        file=path.name,
+        size_bytes=path.stat().st_size,
+        sha256=file_sha256(path) if source.member is not None else download_sha256,
+        address=address,
+        download_sha256=download_sha256,
+    )
+    writing_json(_folder(entry) / _RECEIPT, asdict(receipt))
+    if source.member is not None:
+        downloaded.unlink()
+    return path
+
+
+def _present(entry: Entry) -> tuple[Path | None, _Receipt | None]:
+    """Returns the entry's file, or None if it is not here, and its receipt; what is made here has none."""
+    receipt = None
+    if entry.name == _BUILTIN:
+        path = pydocs.text_path(_folder(entry))
+    else:
+        receipt = _read_receipt(entry)
+        path = _folder(entry) / (receipt.file if receipt else "")
+    return (path if path.is_file() else None), receipt
+
+
+def _read_receipt(entry: Entry) -> _Receipt | None:
+    try:
+        receipt = _Receipt(**json.loads((_folder(entry) / _RECEIPT).read_bytes()))
+    except (OSError, ValueError, TypeError):
+        return None
+    return receipt if receipt.file in [source.file_name for source in entry.sources] else None

@@ -1,0 +1,385 @@
+"""Measures of word vectors: agreement with human similarity scores, and word analogies."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wenmai.core.compressed import reading
+from wenmai.core.errors import FormatError, SettingError
+from wenmai.evaluate.bootstrap import percentile_interval
+from wenmai.vectors.word_vectors import COSMUL_EPSILON, WordVectors
+
+__all__ = [
+    "AnalogyResult",
+    "AnalogySection",
+    "SimilarityResult",
+    "evaluate_analogies",
+    "evaluate_similarity",
+    "read_analogies",
+    "read_similarity",
+    "spearman",
+]
+
+Pair = tuple[str, str, float]
+Question = tuple[str, str, str, str]
+
+SEMANTIC_SECTIONS = 5  # as compute-accuracy counts them
+SCORES_AT_ONCE = 1 << 25
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimilarityResult:
+    """How well cosines order word pairs as people do.
+
+    ``spearman`` is from -1 to 1, between ``low`` and ``high`` with 95 % confidence; all three are ``None`` if it
+    has no value, because fewer than two pairs are covered or all have the same score or cosine. ``covered`` of
+    ``total`` pairs have vectors for both words; the others do not count.
+    """
+
+    name: str
+    spearman: float | None
+    low: float | None
+    high: float | None
+    covered: int
+    total: int
+
+    def __str__(self) -> str:
+        pairs = f"{self.covered} of {self.total} pairs have vectors"
+        if self.spearman is None:
+            return f"{self.name}: no Spearman correlation ({pairs})"
+        return f"{self.name}: Spearman {self.spearman:.4f} {_interval(self.low, self.high)}, {pairs}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnalogySection:
+    """One section of an analogy set: of ``total`` questions ``attempted`` have vectors for all four words."""
+
+    name: str
+    correct: int
+    attempted: int
+    total: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnalogyResult:
+    """How many analogy questions are answered right.
+
+    ``accuracy`` is the share of the ``covered`` questions (those with vectors for all four words, of ``total``),
+    between ``low`` and ``high`` with 95 % confidence. ``semantic`` is that of the first five sections and
+    ``syntactic`` that of the rest, as compute-accuracy counts them; both are ``None`` for sets of five sections
+    or fewer, which have no such division. A share of no questions is ``None``.
+    """
+
+    name: str
+    method: str
+    restrict_vocab: int | None
+    accuracy: float | None
+    low: float | None
+    high: float | None
+    semantic: float | None
+    syntactic: float | None
+    covered: int
+    total: int
+    sections: tuple[AnalogySection, ...]
+
+    def __str__(self) -> str:
+        questions = f"{self.covered} of {self.total} questions have vectors"
+        if self.accuracy is None:
+            return f"{self.name}: no accuracy ({questions})"
+        return f"{self.name}: accuracy {self.accuracy:.4f} {_interval(self.low, self.high)}, {questions}"
+
+
+def read_similarity(path: str | Path) -> list[Pair]:
+    """Reads a similarity set: ``word1 word2 score`` a line, separated by tabs, commas or spaces.
+
+    Empty lines and lines beginning with ``#`` are left out. The file may be compressed.
+
+    Raises:
+        FormatError: if the file is missing, not UTF-8, empty, or a line is of another form.
+    """
+    pairs = []
+    for number, line in _lines(path):
+        separator = next((mark for mark in ("\t", ",") if mark in line), None)
+        fields = [field.strip() for field in line.split(separator)]
+        try:
+            first, second, score = fields
+            pairs.append((first, second, float(score)))
+            if not (first and second and np.isfinite(pairs[-1][2])):
+                raise ValueError
+        except ValueError:
+            raise FormatError(
+                f"{path}, line {number}: {line[:80]!r} is not 'word1 word2 score'; a heading must begin with '#'"
+            ) from None
+    if not pairs:
+        raise FormatError(f"{path}: no word pairs; expected lines of 'word1 word2 score'")
+    return pairs
+
+
+def read_analogies(path: str | Path) -> list[tuple[str, list[Question]]]:
+    """Reads an analogy set: lines ``: section``, each followed by lines of four words.
+
+    Empty lines and lines beginning with ``#`` are left out. The file may be compressed.
+
+    Returns:
+        The name and the questions of each section.
+
+    Raises:
+        FormatError: if the file is missing, not UTF-8, has no questions, or a line is of another form.
+    """
+    sections: list[tuple[str, list[Question]]] = []
+    for number, line in _lines(path):
+        if line.startswith(":"):
+            sections.append((line[1:].strip(), []))
+            continue
+        words = line.split()
+        if len(words) != 4 or not sections:
+            expected = "': section'" if not sections else "four words or ': section'"
+            raise FormatError(f"{path}, line {number}: expected {expected}, got {line[:80]!r}")
+        sections[-1][1].append((words[0], words[1], words[2], words[3]))
+    if not any(questions for _, questions in sections):
+        raise FormatError(f"{path}: no analogy questions; expected lines of four words")
+    return sections
+
+
+def evaluate_similarity(
+    vectors: WordVectors,
+    pairs: str | Path | Sequence[Pair],
+    *,
+    restrict_vocab: int | None = None,
+    case_insensitive: bool = True,
+    seed: int = 0,
+    resamples: int = 1000,
+) -> SimilarityResult:
+    """Correlates the cosines of word pairs with human scores (Spearman, average ranks for ties).
+
+    Args:
+        vectors: what to measure.
+        pairs: a file that :func:`read_similarity` reads, or the pairs.
+        restrict_vocab: only the first so many words count as having vectors.
+        case_insensitive: fold case; of several spellings the first (most frequent) counts.
+        seed: of the bootstrap.
+        resamples: of the bootstrap, over the covered pairs.
+
+    Raises:
+        FormatError: if the file cannot be read.
+        SettingError: if a setting is out of range.
+    """
+    name = _name(pairs) if isinstance(pairs, str | Path) else "pairs"
+    triples = read_similarity(pairs) if isinstance(pairs, str | Path) else pairs
+    words = {word for first, second, _ in triples for word in (first, second)}
+    rows = _rows(vectors, words, restrict_vocab, case_insensitive)
+    covered = [pair for pair in triples if rows[pair[0]] and rows[pair[1]]]
+    left = np.array([rows[first][0] for first, _, _ in covered], np.int64)
+    right = np.array([rows[second][0] for _, second, _ in covered], np.int64)
+    cosines = _cosines(vectors, left, right)
+    people = np.array([score for _, _, score in covered], np.float64)
+    size = len(covered)
+    value = float(spearman(cosines, people, np.ones((1, size)))[0]) if size > 1 else np.nan
+    low, high = None, None
+    if not np.isnan(value):
+        low, high = percentile_interval(
+            lambda weights: spearman(cosines, people, weights), size, resamples=resamples, seed=seed
+        )
+    return SimilarityResult(
+        name=name,
+        spearman=None if np.isnan(value) else value,
+        low=low,
+        high=high,
+        covered=size,
+        total=len(triples),
+    )
+
+
+def spearman(x: NDArray[np.float64], y: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Spearman's rank correlation of n pairs, where pair i counts ``weights[r, i]`` times.
+
+    Ties get their average rank. Ranking within the weights makes this one function both the correlation (all
+    weights 1) and its value in many bootstrap resamples at once.
+
+    Args:
+        x: (n,) numbers.
+        y: (n,) numbers.
+        weights: (R, n) whole numbers from 0, of equal sum.
+
+    Returns:
+        (R,) correlations, NaN where all x or all y that count are equal.
+    """
+    left, right = _centred_ranks(x, weights), _centred_ranks(y, weights)
+    together = (weights * left * right).sum(axis=1)
+    spread = (weights * left**2).sum(axis=1) * (weights * right**2).sum(axis=1)
+    correlations = np.full(len(weights), np.nan)
+    np.divide(together, np.sqrt(spread), out=correlations, where=spread > 0)
+    return correlations
+
+
+def _centred_ranks(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    distinct, codes = np.unique(values, return_inverse=True)
+    order = np.argsort(codes, kind="stable")
+    starts = np.searchsorted(codes[order], np.arange(len(distinct)))
+    counts = np.add.reduceat(weights[:, order], starts, axis=1)
+    ranks = np.cumsum(counts, axis=1) - (counts - 1) / 2
+    centred: NDArray[np.float64] = ranks[:, codes] - (weights.sum(axis=1, keepdims=True) + 1) / 2
+    return centred
+
+
+def evaluate_analogies(
+    vectors: WordVectors,
+    path: str | Path,
+    *,
+    restrict_vocab: int | None = 30_000,
+    method: Literal["add", "mul"] = "add",
+    seed: int = 0,
+    resamples: int = 1000,
+) -> AnalogyResult:
+    """Answers analogy questions "a is to b as c is to what?" by the rules of word2vec's compute-accuracy.
+
+    Case is folded; questions with a word outside the vocabulary are not counted; the three words of a question
+    (in any case) are never its answer; the total is over all questions (micro average).
+
+    Args:
+        vectors: what to measure.
+        path: a file that :func:`read_analogies` reads.
+        restrict_vocab: use the first so many words only; ``None`` uses all.
+        method: ``add`` maximises ``cos(w, b) - cos(w, a) + cos(w, c)``, ``mul`` the product and quotient of
+            Levy and Goldberg 2014, equation 4.
+        seed: of the bootstrap.
+        resamples: of the bootstrap, over the covered questions.
+
+    Raises:
+        FormatError: if the file cannot be read.
+        SettingError: if a setting is out of range.
+    """
+    if method not in ("add", "mul"):
+        raise SettingError(f"no analogy method {method!r}; expected 'add' or 'mul'")
+    sections = read_analogies(path)
+    words = {word for _, questions in sections for question in questions for word in question}
+    rows = _rows(vectors, words, restrict_vocab, True)
+    questions = [
+        (number, question)
+        for number, (_, section) in enumerate(sections)
+        for question in section
+        if all(rows[word] for word in question)
+    ]
+    limit = _restricted(vectors, restrict_vocab)
+    best = _answers(vectors, [[rows[word] for word in question[:3]] for _, question in questions], limit, method)
+    correct = np.array(
+        [answer in rows[question[3]] for answer, (_, question) in zip(best, questions, strict=True)], np.float64
+    )
+    section_of = np.array([number for number, _ in questions], np.int64)
+    right = np.bincount(section_of, correct, len(sections)).astype(int).tolist()
+    attempted = np.bincount(section_of, minlength=len(sections)).tolist()
+    size = len(questions)
+    low, high = percentile_interval(lambda weights: weights @ correct / size, size, resamples=resamples, seed=seed)
+    divided = len(sections) > SEMANTIC_SECTIONS
+    first, rest = slice(SEMANTIC_SECTIONS), slice(SEMANTIC_SECTIONS, None)
+    return AnalogyResult(
+        name=_name(path),
+        method=method,
+        restrict_vocab=restrict_vocab,
+        accuracy=_share(right, attempted),
+        low=low,
+        high=high,
+        semantic=_share(right[first], attempted[first]) if divided else None,
+        syntactic=_share(right[rest], attempted[rest]) if divided else None,
+        covered=size,
+        total=sum(len(section) for _, section in sections),
+        sections=tuple(
+            AnalogySection(name=name, correct=right[i], attempted=attempted[i], total=len(section))
+            for i, (name, section) in enumerate(sections)
+        ),
+    )
+
+
+def _answers(vectors: WordVectors, questions: list[list[list[int]]], limit: int, method: str) -> list[int]:
+    """The best row of each question, given the rows (of all spellings) of its words a, b and c; -1 if none is left.
+
+    All questions together name few words, so the cosines of these with every row are computed once, as one matrix
+    product per block of rows; a question then only adds up three rows of it.
+    """
+    asked = sorted({spellings[0] for question in questions for spellings in question})
+    place = {row: i for i, row in enumerate(asked)}
+    best = np.full(len(questions), -1, np.int64)
+    best_scores = np.full(len(questions), -np.inf, np.float32)
+    units = vectors.unit_vectors(asked)
+    step = max(1024, SCORES_AT_ONCE // max(len(asked), 1))
+    for start in range(0, limit if questions else 0, step):
+        stop = min(start + step, limit)
+        cosines = units @ vectors.unit_vectors(slice(start, stop)).T
+        if method == "mul":
+            cosines = (cosines + 1) / 2
+        scores = np.empty(stop - start, np.float32)
+        for number, question in enumerate(questions):
+            a, b, c = (cosines[place[spellings[0]]] for spellings in question)
+            if method == "add":
+                np.subtract(b, a, out=scores)
+                scores += c
+            else:
+                np.multiply(b, c, out=scores)
+                scores /= a + np.float32(COSMUL_EPSILON)
+            for spellings in question:
+                for row in spellings:
+                    if start <= row < stop:
+                        scores[row - start] = -np.inf
+            winner = scores.argmax()
+            if scores[winner] > best_scores[number]:
+                best_scores[number], best[number] = scores[winner], start + winner
+    return best.tolist()
+
+
+def _rows(vectors: WordVectors, words: set[str], restrict_vocab: int | None, fold_case: bool) -> dict[str, list[int]]:
+    """The rows of all spellings of each word, most frequent first; none for a word without a vector."""
+    fold = str.upper if fold_case else str
+    found: dict[str, list[int]] = {fold(word): [] for word in words}
+    for row, key in enumerate(vectors.index_to_key[: _restricted(vectors, restrict_vocab)]):
+        spellings = found.get(fold(key))
+        if spellings is not None:
+            spellings.append(row)
+    return {word: found[fold(word)] for word in words}
+
+
+def _restricted(vectors: WordVectors, restrict_vocab: int | None) -> int:
+    if restrict_vocab is not None and restrict_vocab < 1:
+        raise SettingError(f"restrict_vocab must be at least 1 word, got {restrict_vocab}")
+    return min(restrict_vocab or len(vectors), len(vectors))
+
+
+def _cosines(vectors: WordVectors, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.float64]:
+    """In float64, so that rounding neither makes nor breaks ties."""
+    left, right = vectors.vectors[first].astype(np.float64), vectors.vectors[second].astype(np.float64)
+    lengths = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
+    cosines = np.zeros(len(first))
+    np.divide(np.einsum("ij,ij->i", left, right), lengths, out=cosines, where=lengths > 0)
+    return cosines
+
+
+def _share(part: list[int], whole: list[int]) -> float | None:
+    return sum(part) / sum(whole) if sum(whole) else None
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "[no interval]" if low is None or high is None else f"[{low:.4f}, {high:.4f}]"
+
+
+def _name(path: str | Path) -> str:
+    """The file name without its endings: ``questions-words.txt.gz`` is ``questions-words``."""
+    name = Path(path).name
+    for ending in (".gz", ".bz2", ".xz", ".zst", ".txt", ".tsv", ".csv"):
+        name = name.removesuffix(ending)
+    return name
+
+
+def _lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    with reading(path) as file:
+        for number, line in enumerate(file, 1):
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+            except UnicodeDecodeError as error:
+                raise FormatError(
+                    f"{path}, line {number}, byte {error.start}: not UTF-8; convert the file to UTF-8"
+                ) from None
+            if text and not text.startswith("#"):
+                yield number, text

@@ -1,0 +1,252 @@
+"""word2vec: a word is known by the company it keeps, as two vectors of each word.
+
+Papers: Mikolov, Chen, Corrado, Dean 2013a, "Efficient Estimation of Word Representations in Vector Space",
+arXiv:1301.3781; Mikolov, Sutskever, Chen, Corrado, Dean 2013b, "Distributed Representations of Words and Phrases and
+their Compositionality", arXiv:1310.4546.
+
+| equation                                                        | where                                    |
+|-----------------------------------------------------------------|------------------------------------------|
+| CBOW, skip-gram (2013a, sec. 3.1, 3.2)                          | kernels/window.py, ``_train_sentence``   |
+| softmax P(o|h) (2013b, eq. 2)                                   | kernels/window.py, ``_softmax_step``     |
+| hierarchical softmax (2013b, eq. 3)                             | kernels/huffman.py; window.py, ``step`` |
+| negative sampling (2013b, eq. 4), noise ∝ count^0.75            | ``noise``; window.py, ``step``          |
+| sub-sampling, P(discard) = 1 - √(t/f) (2013b, eq. 5)            | ``keep_probabilities``                   |
+
+Differs from the papers, as word2vec.c does: the centre word is predicted from each context word; sub-sampling keeps
+``√(t/f) + t/f`` (setting ``subsampling``), with t = 1e-3; CBOW adds its update to every context row without dividing
+by their number (``true_gradient`` divides).
+Differs from word2vec.c: one set of negatives for all words of a window (``shared_negatives``; off is the classic
+update); the exact sigmoid instead of a table cut at ±6; draws from a better generator; no ``</s>``; equal counts are
+ordered by first appearance; the noise distribution is an alias table, exact at any size.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from annotated_types import Ge, Le
+from typing_extensions import Doc
+
+from wenmai.core.errors import FormatError, SettingError
+from wenmai.core.folder import writing_json
+from wenmai.core.tensors import read_tensor_into, tensor_shapes, write_tensors
+from wenmai.text.vocab import Vocab
+from wenmai.vectors.word_vectors import WordVectors
+
+__all__ = ["Word2Vec", "Word2VecConfig", "keep_probabilities"]
+
+VERSION = 1
+_LANES = 16  # rows are padded to whole SIMD vectors, see kernels/simd.py
+_LONGEST_SOFTMAX = 50_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Word2VecConfig:
+    """What is learnt, and from which objective."""
+
+    kind: Annotated[Literal["word2vec"], Doc("the architecture")] = "word2vec"
+    algorithm: Annotated[
+        Literal["skipgram", "cbow"], Doc("skipgram: each word of a window predicts the centre; cbow: all of them do")
+    ] = "skipgram"
+    vector_size: Annotated[int, Ge(1), Le(10_000), Doc("numbers in a vector")] = 100
+    window: Annotated[int, Ge(1), Le(1_000), Doc("words on each side of the centre, at most")] = 5
+    dynamic_window: Annotated[
+        bool, Doc("draw the half-width of each window from 1..window, so that near words count more")
+    ] = True
+    negative: Annotated[int, Ge(0), Le(1_000), Doc("noise words per prediction; 0 turns negative sampling off")] = 5
+    hierarchical: Annotated[bool, Doc("hierarchical softmax over a Huffman tree; may be on beside negatives")] = False
+    softmax: Annotated[
+        bool, Doc("the exact softmax over the vocabulary, for teaching and small vocabularies; needs negative=0")
+    ] = False
+    shared_negatives: Annotated[
+        bool, Doc("skip-gram: one set of negatives for a whole window (fast); off: new ones for each pair (classic)")
+    ] = True
+    noise_exponent: Annotated[float, Doc("noise words are drawn by count to this power; 0 is uniform")] = 0.75
+    sample: Annotated[float, Ge(0), Doc("words with a larger share of the text are thinned out; 0 keeps all")] = 1e-3
+    subsampling: Annotated[
+        Literal["word2vec.c", "paper"], Doc("kept share of a word of share f: √(t/f) + t/f as in word2vec.c, or √(t/f)")
+    ] = "word2vec.c"
+    cbow_mean: Annotated[bool, Doc("cbow: average the window's vectors; off: sum them")] = True
+    true_gradient: Annotated[
+        bool, Doc("cbow: divide the update by the words of the window, as calculus has it; off: as word2vec.c")
+    ] = False
+
+    def __post_init__(self) -> None:
+        if self.softmax and (self.negative or self.hierarchical):
+            raise SettingError("softmax=true is an objective of its own; add negative=0 and leave hierarchical off")
+        if not (self.softmax or self.negative or self.hierarchical):
+            raise SettingError("there is nothing to learn from: set negative above 0, hierarchical=true or softmax=true")
+        if not np.isfinite(self.noise_exponent):
+            raise SettingError(f"noise_exponent={self.noise_exponent}: expected a number such as 0.75")
+
+    @property
+    def padded_size(self) -> int:
+        """Floats that a row takes in memory."""
+        return -(-self.vector_size // _LANES) * _LANES
+
+    @property
+    def objective(self) -> str:
+        """What the loss is; only losses of the same objective can be compared."""
+        parts = [name for name, on in (("negative sampling", self.negative), ("softmax", self.softmax)) if on]
+        return " + ".join(parts + ["hierarchical softmax"] * self.hierarchical) + f", {self.algorithm}"
+
+
+class Word2Vec:
+    """The parameters of word2vec and the vocabulary they belong to.
+
+    Attributes:
+        config: The architecture.
+        vocab: Tokens and counts; row i of ``input`` belongs to token i.
+        input: (V, padded_size) float32, the published vectors; columns from ``vector_size`` on are zero.
+        negative: (V, padded_size), output vectors of negative sampling or softmax; (1, padded_size) if unused.
+        hierarchical: (V, padded_size), vectors of the V - 1 inner nodes; (1, padded_size) if unused.
+    """
+
+    def __init__(self, config: Word2VecConfig, vocab: Vocab) -> None:
+        from wenmai.kernels.window import aligned_rows
+
+        if config.softmax and len(vocab) > _LONGEST_SOFTMAX:
+            raise SettingError(
+                f"softmax=true compares every word with all {len(vocab)} others; it is for vocabularies up to "
+                f"{_LONGEST_SOFTMAX}: raise min_count, set max_size, or use negative sampling"
+            )
+        self.config = config
+        self.vocab = vocab
+        size = len(vocab)
+        self.input = aligned_rows(size, config.padded_size)
+        self.negative = aligned_rows(size if config.negative or config.softmax else 1, config.padded_size)
+        self.hierarchical = aligned_rows(size if config.hierarchical else 1, config.padded_size)
+
+    def initialise(self, seed: int, *, first: int = 0) -> None:
+        """Draws the input rows from ``first`` on uniformly from ±0.5/d; output rows stay zero (word2vec.c)."""
+        generator = np.random.default_rng([seed, first])
+        width = self.config.vector_size
+        for start in range(first, len(self.vocab), 4096):
+            rows = self.input[start : start + 4096, :width]
+            rows[:] = (generator.random(rows.shape, np.float32) - np.float32(0.5)) / np.float32(width)
+
+    def grown(self, vocab: Vocab, config: Word2VecConfig, seed: int) -> "Word2Vec":
+        """Returns a model of a vocabulary that continues this one's: known rows kept, new rows drawn.
+
+        The inner nodes of hierarchical softmax start anew if any count changed, because the tree does.
+
+        Raises:
+            SettingError: if the vectors would have another size.
+        """
+        if config.vector_size != self.config.vector_size:
+            raise SettingError(
+                f"vector_size={config.vector_size}, but the run that is continued has {self.config.vector_size}"
+            )
+        size = len(self.vocab)
+        grown = Word2Vec(config, vocab)
+        grown.input[:size] = self.input
+        grown.initialise(seed, first=size)
+        if len(grown.negative) > 1 and len(self.negative) == size:
+            grown.negative[:size] = self.negative
+        if config.hierarchical and np.array_equal(vocab.counts, self.vocab.counts):
+            grown.hierarchical[:] = self.hierarchical
+        return grown
+
+    def noise(self) -> npt.NDArray[np.float64]:
+        """Weights (V,) of the noise distribution, count^noise_exponent."""
+        weights: npt.NDArray[np.float64] = np.maximum(self.vocab.counts, 1) ** self.config.noise_exponent
+        return weights
+
+    def vectors(self) -> WordVectors:
+        """The published vectors, sharing no memory with the padded rows."""
+        dense = np.ascontiguousarray(self.input[:, : self.config.vector_size])
+        return WordVectors(self.vocab.tokens, dense, self.vocab.counts)
+
+    def save(self, folder: Path) -> None:
+        """Writes ``config.json``, ``vocab.json`` and ``model.safetensors`` into an existing folder."""
+        width = self.config.vector_size
+        tensors = {"input": self.input[:, :width]}
+        if len(self.negative) == len(self.vocab) and (self.config.negative or self.config.softmax):
+            tensors["negative"] = self.negative[:, :width]
+        if self.config.hierarchical:
+            tensors["hierarchical"] = self.hierarchical[:, :width]
+        writing_json(folder / "config.json", {"version": VERSION, **asdict(self.config), "vocab_size": len(self.vocab)})
+        self.vocab.save(folder / "vocab.json")
+        write_tensors(folder / "model.safetensors", tensors)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "Word2Vec":
+        """Reads what :meth:`save` wrote.
+
+        Raises:
+            FormatError: if a file is missing, damaged, or does not fit the others.
+        """
+        folder = Path(folder)
+        config, vocab = _read_head(folder)
+        model = cls(config, vocab)
+        wanted = {"input": model.input}
+        if config.negative or config.softmax:
+            wanted["negative"] = model.negative
+        if config.hierarchical:
+            wanted["hierarchical"] = model.hierarchical
+        for name, rows in wanted.items():
+            read_tensor_into(folder / "model.safetensors", name, rows[:, : config.vector_size])
+        return model
+
+    @classmethod
+    def load_vectors(cls, folder: str | Path) -> WordVectors:
+        """Reads the published vectors alone, at half the memory of :meth:`load`.
+
+        Raises:
+            FormatError: as :meth:`load`.
+        """
+        folder = Path(folder)
+        config, vocab = _read_head(folder)
+        vectors = np.empty((len(vocab), config.vector_size), np.float32)
+        read_tensor_into(folder / "model.safetensors", "input", vectors)
+        return WordVectors(vocab.tokens, vectors, vocab.counts)
+
+
+def keep_probabilities(counts: npt.NDArray[np.int64], config: Word2VecConfig) -> npt.NDArray[np.float32]:
+    """The share of each word's occurrences that sub-sampling keeps, (V,) float32, at most 1.
+
+    With f = count / all counts and t = ``sample``: ``√(t/f) + t/f`` (word2vec.c), or ``√(t/f)`` (2013b, eq. 5).
+    """
+    if config.sample == 0:
+        return np.ones(len(counts), np.float32)
+    ratio = config.sample * counts.sum() / np.maximum(counts, 1)
+    keep = np.sqrt(ratio) + (ratio if config.subsampling == "word2vec.c" else 0)
+    return np.minimum(keep, 1).astype(np.float32)
+
+
+def _read_head(folder: Path) -> tuple[Word2VecConfig, Vocab]:
+    """Reads config and vocabulary and checks that the tensors have the shapes these ask for, before allocating."""
+    path = folder / "config.json"
+    try:
+        fields: dict[str, Any] = json.loads(path.read_bytes())
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: is not JSON: {error}") from None
+    if not isinstance(fields, dict) or fields.pop("version", None) != VERSION:
+        raise FormatError(f"{path}: is not a model configuration of version {VERSION}")
+    size = fields.pop("vocab_size", None)
+    config = _checked_config(fields, path)
+    vocab = Vocab.load(folder / "vocab.json")
+    if len(vocab) != size:
+        raise FormatError(f"{folder / 'vocab.json'}: has {len(vocab)} tokens, but config.json says {size}")
+    shapes = tensor_shapes(folder / "model.safetensors")
+    if shapes.get("input") != (size, config.vector_size):
+        raise FormatError(
+            f"{folder / 'model.safetensors'}: the tensor 'input' has the shape {shapes.get('input')}, expected "
+            f"{(size, config.vector_size)}"
+        )
+    return config, vocab
+
+
+def _checked_config(fields: Mapping[str, Any], path: Path) -> Word2VecConfig:
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(Word2VecConfig).validate_json(json.dumps(dict(fields)), strict=True)
+    except (ValidationError, SettingError) as error:
+        raise FormatError(f"{path}: is not a word2vec configuration: {error}") from None

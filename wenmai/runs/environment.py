@@ -1,0 +1,61 @@
+"""Where a run happened: versions and machine."""
+
+import os
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import wenmai
+from wenmai.training.sweep import available_cores
+
+__all__ = ["describe_environment", "peak_memory_bytes"]
+
+_PACKAGES = ("numpy", "numba", "llvmlite", "safetensors", "scikit-learn")
+
+
+def describe_environment() -> dict[str, Any]:
+    """Returns versions, processor, cores and memory, as plain JSON values."""
+    packages = {}
+    for name in _PACKAGES:
+        try:
+            packages[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return {
+        "wenmai": wenmai.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "processor": _processor(),
+        "cores": available_cores(),
+        "memory_bytes": _memory_bytes(),
+        **packages,
+    }
+
+
+def peak_memory_bytes() -> int | None:
+    """Returns the most memory this process has held (resident), or None where the system does not say."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _memory_bytes() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return None

@@ -1,0 +1,550 @@
+"""The report of a comparison: one HTML file that needs nothing else, no network, no fonts, no libraries.
+
+The table, the notes and the facts are written here as plain HTML, so they can be read without JavaScript; the
+script ``page/page.js`` draws the curves, neighbours and maps from the comparison, which the page carries as
+JSON. Columns come from the measures that the systems have: a new kind of measure needs at most an entry in
+``KINDS``.
+"""
+
+import json
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+from itertools import groupby
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from wenmai.core.folder import writing
+from wenmai.runs.comparison import Comparison, Facts, Measure, System
+
+__all__ = ["report_html", "write_report"]
+
+MOST_CURVE_POINTS = 300  # per system: more than a screen can show apart
+COLOURS = 6  # --s0 to --s5 in page.css; later systems use them again with a dash pattern
+DASHES = ("", "6 3", "2 2.5", "8 3 2 3")  # the same in page.js
+INTERVAL_WIDTH = 84  # pixels
+BAR_WIDTH = 56
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Kind:
+    title: str
+    items: str = "items"
+    about: str = ""
+    percent: bool = False
+
+
+KINDS = {
+    "similarity": _Kind(
+        title="Word similarity, Spearman’s ρ",
+        items="pairs",
+        about="compares the order in which the model ranks word pairs by cosine with the order in which "
+        "people rank them: 1 is the same order, 0 no relation (Spearman’s rank correlation).",
+    ),
+    "analogy": _Kind(
+        title="Analogies, % right",
+        items="questions",
+        about="is the share of questions “a is to b as c is to what?” whose expected answer is the word "
+        "nearest to b − a + c, the three given words excluded.",
+        percent=True,
+    ),
+}
+NOTES = {
+    "Coverage": "counts the items whose words are all known to the system; its score leaves out the others.",
+    "Interval": "comes from drawing the test items again at random, many times: $confidence of the draws "
+    "score inside it. It holds the luck of the test items, not the luck of the training seed.",
+    "Speed": "is the number of corpus words read per second of training, averaged over all epochs.",
+    "Time": "is the wall-clock time of training, without numbering the corpus or measuring.",
+    "Memory": "is the largest resident memory of the training process.",
+    "Size": "is what the finished model takes on disk.",
+    "Cost": "figures are of one training each, on the machine named below; small differences mean little.",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Column:
+    """One column of a table: its cells in the order of the systems, ``None`` where nothing was measured."""
+
+    title: str
+    group: str
+    note: str
+    cells: list[Measure | None]
+    text: Callable[[float], str]
+    lower_is_better: bool
+
+    def measured(self) -> list[Measure]:
+        return [cell for cell in self.cells if cell is not None]
+
+    def best(self) -> Measure | None:
+        """Returns the cell with the best value, or ``None`` where there are not two values to choose from."""
+        cells = self.measured()
+        return (min if self.lower_is_better else max)(cells, key=_value) if len(cells) > 1 else None
+
+    def marks(self) -> list[str]:
+        """Returns ``best``, ``noise`` (its interval overlaps the best one's) or nothing for each cell."""
+        best = self.best()
+        if best is None:
+            return [""] * len(self.cells)
+        return ["" if cell is None else _mark(cell, best) for cell in self.cells]
+
+
+def write_report(comparison: Comparison, path: str | Path) -> None:
+    """Writes the report of a comparison, whole or not at all.
+
+    Args:
+        comparison: What is to be shown; one system makes the report of a single run.
+        path: The HTML file to write.
+
+    Raises:
+        RunError: if a field of the comparison has the wrong type.
+    """
+    with writing(path) as file:
+        # a lone surrogate, which no valid text has but a hand-made word may, becomes "?"
+        file.write(report_html(comparison).encode("utf-8", "replace"))
+
+
+def report_html(comparison: Comparison) -> str:
+    """Returns the report of a comparison as one self-contained HTML page.
+
+    Raises:
+        RunError: if a field of the comparison has the wrong type.
+    """
+    stored = comparison.to_json()
+    comparison = Comparison.from_json(stored)  # plain Python numbers, and none that is not finite
+    page = files("wenmai.runs") / "page"
+    quality, cost = _quality_columns(comparison.systems), _cost_columns(comparison.systems)
+    return Template((page / "page.html").read_text("utf-8")).substitute(
+        title=escape(comparison.title or _title(comparison)),
+        style=(page / "page.css").read_text("utf-8").strip(),
+        script=(page / "page.js").read_text("utf-8").strip(),
+        byline=_byline(comparison),
+        abstract=escape(_abstract(comparison, quality)),
+        table=_table(comparison, quality, cost),
+        sections=_sections(comparison.systems),
+        notes=_notes(comparison, quality, cost),
+        confidence=_confidence(comparison),
+        map_method=escape(f"Laid out by {comparison.map_method}." if comparison.map_method else ""),
+        reproduce=_reproduce(comparison),
+        data=_data(stored),
+    )
+
+
+# The columns
+
+
+def _quality_columns(systems: list[System]) -> list[_Column]:
+    named = dict.fromkeys((measure.kind, measure.name) for system in systems for measure in system.measures)
+    kinds = list(dict.fromkeys(kind for kind, _ in named))
+    keys = sorted(named, key=lambda key: kinds.index(key[0]))  # stable: columns of a kind stand together
+    return [_quality_column(kind, name, [system.measures for system in systems]) for kind, name in keys]
+
+
+def _quality_column(kind: str, name: str, measures: list[list[Measure]]) -> _Column:
+    found = [_find(own, kind, name) for own in measures]
+    about = _kind(kind)
+    cells = [_cell(measure) if measure is not None else None for measure in found]
+    return _Column(
+        title=name,
+        group=about.title,
+        note=_coverage_note(cells, about.items),
+        cells=cells,
+        text=_percent if about.percent else _decimal,
+        lower_is_better=any(cell.lower_is_better for cell in cells if cell is not None),
+    )
+
+
+def _cost_columns(systems: list[System]) -> list[_Column]:
+    def column(
+        title: str,
+        note: str,
+        text: Callable[[float], str],
+        values: Iterable[float | None],
+        lower: bool = True,
+    ) -> _Column:
+        cells = [_cell(Measure(name=title, kind="cost", value=value)) for value in values]
+        return _Column(title=title, group="Cost", note=note, cells=cells, text=text, lower_is_better=lower)
+
+    columns = [
+        column("Speed", "words/s", _short, (system.words_per_second for system in systems), lower=False),
+        column("Time", "wall clock", _duration, (system.seconds for system in systems)),
+        column("Memory", "peak", _bytes, (system.peak_memory_bytes for system in systems)),
+        column("Size", "on disk", _bytes, (system.size_bytes for system in systems)),
+    ]
+    return [column for column in columns if column.measured()]
+
+
+def _kind(name: str) -> _Kind:
+    return KINDS.get(name) or _Kind(title=name[:1].upper() + name[1:])
+
+
+def _find(measures: Iterable[Measure], kind: str, name: str) -> Measure | None:
+    return next((measure for measure in measures if (measure.kind, measure.name) == (kind, name)), None)
+
+
+def _cell(measure: Measure) -> Measure | None:
+    return measure if measure.value is not None else None
+
+
+def _value(measure: Measure) -> float:
+    return measure.value if measure.value is not None else math.nan
+
+
+def _ends(measure: Measure) -> tuple[float, float] | None:
+    return (measure.low, measure.high) if measure.low is not None and measure.high is not None else None
+
+
+def _mark(cell: Measure, best: Measure) -> str:
+    if cell.value == best.value:
+        return "best"
+    one, other = _ends(cell), _ends(best)
+    return "noise" if one and other and one[0] <= other[1] and other[0] <= one[1] else ""
+
+
+def _coverage_note(cells: Iterable[Measure | None], items: str) -> str:
+    """Returns the coverage that all systems share, which then stands once in the head of the column."""
+    coverages = {(cell.covered, cell.total) for cell in cells if cell is not None}
+    totals = {total for _, total in coverages if total is not None}
+    if len(totals) != 1:
+        return ""
+    covered, total = next(iter(coverages))
+    shared = len(coverages) == 1 and covered is not None
+    return f"{covered:,} of {total:,} {items}" if shared else f"{totals.pop():,} {items}"
+
+
+# The words at the top
+
+
+def _title(comparison: Comparison) -> str:
+    systems = comparison.systems
+    what = systems[0].name if len(systems) == 1 else f"{_count_word(len(systems))} systems compared"
+    return f"{what} on {comparison.corpus.name}"
+
+
+def _byline(comparison: Comparison) -> str:
+    corpus = comparison.corpus
+    counts = ((corpus.tokens, "tokens"), (corpus.types, "different words"), (corpus.sentences, "sentences"))
+    parts = [comparison.created, *(f"{count:,} {name}" for count, name in counts if count is not None)]
+    parts += [f"segmentation: {corpus.segment}"] if corpus.segment else []
+    return "".join(f"<span>{escape(part)}</span>" for part in parts if part)
+
+
+def _abstract(comparison: Comparison, quality: list[_Column]) -> str:
+    systems, corpus = comparison.systems, comparison.corpus
+    text = f"{corpus.tokens:,} tokens of {corpus.name}" if corpus.tokens is not None else corpus.name
+    if len(systems) == 1:
+        system = systems[0]
+        sentence = f"{system.name}{f' ({system.label})' if system.label else ''} was trained on {text}"
+        if system.seconds is not None:
+            sentence += f" in {_duration(system.seconds)}"
+        if system.words_per_second is not None:
+            sentence += f", at {_short(system.words_per_second)} words a second"
+        return sentence + "."
+    same = "the same " if corpus.tokens is not None else ""
+    sentences = [f"{_count_word(len(systems))} systems were trained on {same}{text}."]
+    contested = [column.marks() for column in quality if column.best() is not None]
+    if contested:
+        wins = [sum(mark != "" for mark in marks) for marks in zip(*contested, strict=True)]
+        leaders = [system.name for system, won in zip(systems, wins, strict=True) if won == max(wins)]
+        count = "all" if max(wins) == len(contested) else f"{max(wins)} of"
+        measures = "the quality measure" if len(contested) == 1 else f"{count} {len(contested)} quality measures"
+        who = _listed(leaders) if len(leaders) < 4 else f"{len(leaders)} systems"
+        verb = "is" if len(leaders) == 1 else "are each"
+        sentences.append(f"{who} {verb} best, or within noise of the best, on {measures}.")
+    timed = sorted((system.words_per_second, system.name) for system in systems if system.words_per_second)
+    if len(timed) > 1 and timed[0][0] < timed[-1][0]:
+        (slow, last), (fast, first) = timed[0], timed[-1]
+        times = f"{fast / slow:.1f} times as fast as {last}"
+        sentences.append(f"The fastest is {first} at {_short(fast)} words a second, {times}.")
+    return " ".join(sentences)
+
+
+def _count_word(count: int) -> str:
+    words = (
+        "One",
+        "Two",
+        "Three",
+        "Four",
+        "Five",
+        "Six",
+        "Seven",
+        "Eight",
+        "Nine",
+        "Ten",
+        "Eleven",
+        "Twelve",
+    )
+    return words[count - 1] if count <= len(words) else str(count)
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+# The main table
+
+
+def _table(comparison: Comparison, quality: list[_Column], cost: list[_Column]) -> str:
+    columns = quality + cost
+    group_heads = "".join(
+        f'<th class="group" scope="colgroup" colspan="{len(list(same))}"><span>{escape(group)}</span></th>'
+        for group, same in groupby(columns, key=lambda column: column.group)
+    )
+    heads = "".join(
+        f'<th scope="col" data-first="{"ascending" if column.lower_is_better else "descending"}">'
+        f"<span>{escape(column.title)}</span>{_small(column.note)}</th>"
+        for column in columns
+    )
+    cells = [*map(_quality_cells, quality), *map(_cost_cells, cost)]
+    rows = "".join(
+        f'<tr><th scope="row">{_swatch(index)}{escape(system.name)}{_small(system.label)}</th>'
+        f"{''.join(column[index] for column in cells)}</tr>"
+        for index, system in enumerate(comparison.systems)
+    )
+    head = f'<tr><td></td>{group_heads}</tr><tr><th scope="col"><span>System</span></th>{heads}</tr>'
+    table = _scroll("Results", f'<table class="main"><thead>{head}</thead><tbody>{rows}</tbody></table>')
+    return f'{table}<p class="caption main-caption">{_caption(comparison, quality)}</p>'
+
+
+def _caption(comparison: Comparison, quality: list[_Column]) -> str:
+    has_intervals = any(_ends(cell) for column in quality for cell in column.measured())
+    sentences = []
+    if len(comparison.systems) > 1:
+        sentences.append("<b>Bold</b>: best of its column.")
+        if has_intervals:
+            sentences.append("<b>≈</b>: within noise, its interval overlaps that of the best, the shaded band.")
+    if has_intervals:
+        sentences.append(f"Dot and line: value and {_confidence(comparison)} interval, on one scale per column.")
+    return " ".join(sentences)
+
+
+def _quality_cells(column: _Column) -> list[str]:
+    measured, best = column.measured(), column.best()
+    ends = [end for cell in measured for end in (_value(cell), *(_ends(cell) or ()))]
+    low, high = min(ends, default=0.0), max(ends, default=0.0)
+    shared_coverage = len({(cell.covered, cell.total) for cell in measured}) == 1
+
+    def place(value: float) -> float:
+        if high == low:
+            return INTERVAL_WIDTH / 2
+        return round(3 + (INTERVAL_WIDTH - 6) * (value - low) / (high - low), 1)
+
+    def more(cell: Measure) -> str:
+        text = ""
+        interval, band = _ends(cell), _ends(best) if best is not None else None
+        if interval:
+            if band:
+                start, end = place(band[0]), place(band[1])
+                text = f'<rect class="band" x="{start}" y="-2" width="{end - start:.1f}" height="14"/>'
+            text += f'<line class="whisker" x1="{place(interval[0])}" x2="{place(interval[1])}" y1="5" y2="5"/>'
+            text += f'<circle class="dot" cx="{place(_value(cell))}" cy="5" r="3"/>'
+            text = _drawing(INTERVAL_WIDTH, text) + _small(" – ".join(map(column.text, interval)))
+        if cell.covered is not None and cell.total is not None and not shared_coverage:
+            text += _small(f"{cell.covered:,} of {cell.total:,} covered")
+        return text
+
+    return _cells(column, more)
+
+
+def _cost_cells(column: _Column) -> list[str]:
+    most = max(map(_value, column.measured())) or 1.0
+
+    def more(cell: Measure) -> str:
+        width = max(1.0, BAR_WIDTH * _value(cell) / most)
+        return _drawing(BAR_WIDTH, f'<rect class="bar" x="0" y="3.5" width="{width:.1f}" height="3"/>')
+
+    return _cells(column, more)
+
+
+def _cells(column: _Column, more: Callable[[Measure], str]) -> list[str]:
+    spoken = {"best": ", best", "noise": ", within noise of the best"}
+    cells = []
+    for cell, mark in zip(column.cells, column.marks(), strict=True):
+        if cell is None:
+            cells.append('<td class="none">–</td>')
+            continue
+        value = f'<span class="value">{column.text(_value(cell))}</span>'
+        value += f'<span class="unseen">{spoken[mark]}</span>' if mark else ""
+        cells.append(f'<td class="{mark}" data-sort="{_value(cell)!r}">{value}{more(cell)}</td>')
+    return cells
+
+
+def _sections(systems: list[System]) -> str:
+    """Returns one folded table for each measure that has parts: its sections down, the systems across."""
+    heads = "".join(f'<th scope="col">{escape(system.name)}</th>' for system in systems)
+    tables = []
+    for kind, name in dict.fromkeys((m.kind, m.name) for system in systems for m in system.measures if m.parts):
+        found = [_find(system.measures, kind, name) for system in systems]
+        parts = [measure.parts if measure is not None else [] for measure in found]
+        rows = ""
+        for part_kind, part in dict.fromkeys((part.kind, part.name) for own in parts for part in own):
+            column = _quality_column(part_kind, part, parts)
+            cells = "".join(_cells(column, lambda _: ""))
+            rows += f'<tr><th scope="row">{escape(part)}{_small(column.note)}</th>{cells}</tr>'
+        title = f"{name} by section"
+        head = f'<tr><th scope="col">Section</th>{heads}</tr>'
+        table = _scroll(title, f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>")
+        tables.append(f'<details class="parts"><summary>{escape(title)}</summary>{table}</details>')
+    return "".join(tables)
+
+
+def _notes(comparison: Comparison, quality: list[_Column], cost: list[_Column]) -> str:
+    kinds = dict.fromkeys(measure.kind for system in comparison.systems for measure in system.measures)
+    notes = {_kind(kind).title.split(",")[0]: _kind(kind).about for kind in kinds if _kind(kind).about}
+    cells = [cell for column in quality for cell in column.measured()]
+    shown = {
+        "Coverage": any(cell.covered is not None for cell in cells),
+        "Interval": any(_ends(cell) for cell in cells),
+        "Cost": bool(cost),
+        **{column.title: True for column in cost},
+    }
+    confidence = _confidence(comparison)
+    notes |= {name: Template(text).substitute(confidence=confidence) for name, text in NOTES.items() if shown.get(name)}
+    items = "".join(f"<li><b>{escape(name)}</b> {escape(about)}</li>" for name, about in notes.items())
+    return f'<ul class="notes">{items}</ul>'
+
+
+# How to repeat this
+
+
+def _reproduce(comparison: Comparison) -> str:
+    corpus = comparison.corpus
+    corpus_facts: Facts = {
+        "corpus": corpus.name,
+        "tokens": corpus.tokens,
+        "sentences": corpus.sentences,
+        "different tokens": corpus.types,
+        "segmentation": corpus.segment,
+        "fingerprint": corpus.fingerprint,
+        **corpus.facts,
+    }
+    lists = ""
+    for title, facts in (("Corpus", corpus_facts), ("Machine and versions", comparison.machine)):
+        known = ((name, value) for name, value in facts.items() if value not in ("", None))
+        rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(_fact(value))}</dd>" for name, value in known)
+        lists += f"<div><h3>{title}</h3><dl>{rows}</dl></div>" if rows else ""
+    command = f"<h3>Command</h3><pre><code>{escape(comparison.command)}</code></pre>" if comparison.command else ""
+    return f'{command}<div class="facts">{lists}</div><h3>Settings</h3>{_settings(comparison.systems)}'
+
+
+def _settings(systems: list[System]) -> str:
+    changed = [[_setting(name, value) for name, value in system.settings.items()] for system in systems]
+    common = set(changed[0]).intersection(*changed[1:]) if len(systems) > 1 else set()
+
+    def listed(settings: Iterable[str]) -> str:
+        return " ".join(f"<code>{escape(setting)}</code>" for setting in settings)
+
+    rows = "".join(
+        f'<tr><th scope="row">{_swatch(index)}{escape(system.name)}</th>'
+        f'<td class="settings">{listed(s for s in own if s not in common) or "defaults"}</td>'
+        f"<td>{_fact(system.vocabulary)}</td><td>{_fact(system.parameters)}</td>"
+        f"<td><code>{escape(system.run)}</code></td></tr>"
+        for index, (system, own) in enumerate(zip(systems, changed, strict=True))
+    )
+    names = ("System", "Changed settings", "Vocabulary", "Parameters", "Run")
+    heads = "".join(f'<th scope="col">{name}</th>' for name in names)
+    table = f'<table class="systems"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>'
+    everywhere = f'<p class="caption">Common to all: {listed(sorted(common))}</p>' if common else ""
+    return _scroll("Settings", table) + everywhere
+
+
+def _setting(name: str, value: str | int | float | bool | None) -> str:
+    return f"{name}={str(value).lower() if isinstance(value, bool) else value}"  # as --set takes it
+
+
+# Pieces of markup; the callers have escaped what they pass in, except for the text of _small and _scroll
+
+
+def _small(text: str) -> str:
+    return f"<small>{escape(text)}</small>" if text else ""
+
+
+def _scroll(label: str, table: str) -> str:
+    return f'<div class="scroll" role="region" aria-label="{escape(label)}" tabindex="0">{table}</div>'
+
+
+def _drawing(width: int, shapes: str) -> str:
+    return f'<svg width="{width}" height="10" viewBox="0 0 {width} 10" aria-hidden="true">{shapes}</svg>'
+
+
+def _swatch(index: int) -> str:
+    stroke = f'stroke="var(--s{index % COLOURS})" stroke-dasharray="{DASHES[index // COLOURS % len(DASHES)]}"'
+    line = f'<line x1="0" x2="20" y1="4" y2="4" {stroke}/>'
+    return f'<svg class="swatch" viewBox="0 0 20 8" aria-hidden="true">{line}</svg>'
+
+
+# Numbers
+
+
+def _confidence(comparison: Comparison) -> str:
+    return f"{100 * comparison.confidence:g} %"
+
+
+def _decimal(value: float) -> str:
+    return f"{value:.{3 if abs(value) < 10 else 1}f}".replace("-", "−")
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f}"
+
+
+def _short(value: float) -> str:
+    for unit, name in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= unit * 0.9995:
+            return f"{value / unit:.3g}\N{NO-BREAK SPACE}{name}"
+    return f"{value:.3g}"
+
+
+def _bytes(value: float) -> str:
+    return f"{_short(value)}B" if value >= 999.5 else f"{_short(value)}\N{NO-BREAK SPACE}B"
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if seconds < 99.5:
+        text = f"{seconds:.3g} s"
+    else:
+        text = f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+    return text.replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def _fact(value: str | int | float | bool | None) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+# The data of the script
+
+
+def _data(stored: dict[str, Any]) -> str:
+    """Returns the comparison as JSON that can stand in a script element, curves thinned, numbers rounded."""
+    systems = [{**system, "curve": _thinned(system["curve"])} for system in stored["systems"]]
+    text = json.dumps(
+        _rounded({**stored, "systems": systems}), ensure_ascii=False, allow_nan=False, separators=(",", ":")
+    )
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _thinned(curve: list[Any]) -> list[Any]:
+    if len(curve) <= MOST_CURVE_POINTS:
+        return curve
+    last = len(curve) - 1
+    return [curve[round(index * last / (MOST_CURVE_POINTS - 1))] for index in range(MOST_CURVE_POINTS)]
+
+
+def _rounded(value: Any) -> Any:  # noqa: ANN401  any JSON value
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value

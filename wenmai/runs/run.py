@@ -1,0 +1,162 @@
+"""A run is a folder: recipe, model, checkpoints, records, environment."""
+
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from wenmai.config.recipe import Recipe, read_recipe
+from wenmai.core.errors import RunError, WenmaiError
+from wenmai.core.folder import check_sealed
+from wenmai.core.registry import find_system
+from wenmai.training.checkpoint import Checkpoints
+from wenmai.training.records import read_records
+from wenmai.vectors.word_vectors import WordVectors
+
+__all__ = ["Run", "load", "verify"]
+
+RECIPE, MODEL, CHECKPOINTS = "recipe.yaml", "model", "checkpoints"
+METRICS, ENVIRONMENT, SUMMARY, CORPUS = "metrics.jsonl", "environment.json", "summary.json", "corpus.json"
+
+
+class Run:
+    """A run folder that exists.
+
+    Args:
+        path: The folder.
+
+    Raises:
+        RunError: if there is no run there.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if not self.path.is_dir():
+            raise RunError(f"{self.path}: no such run folder")
+        if not (self.path / RECIPE).is_file():
+            raise RunError(f"{self.path}: is not a run folder (it has no {RECIPE})")
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r})"
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """The settings, fully expanded."""
+        found = read_recipe(self.path / RECIPE)
+        task = find_system(found["system"]).load()
+        return Recipe.build(
+            found["system"], task.sections, found["settings"], corpus=tuple(found["corpus"]), start=found["start"]
+        )
+
+    @property
+    def task(self) -> Any:  # noqa: ANN401  the task class of the system
+        """The class that trains and reads this kind of model."""
+        return find_system(self.recipe.system).load()
+
+    @property
+    def finished(self) -> bool:
+        """Whether the model is there."""
+        return (self.path / MODEL).is_dir()
+
+    @property
+    def model_folder(self) -> Path:
+        """The folder of the finished model.
+
+        Raises:
+            RunError: if the training has not finished.
+        """
+        if not self.finished:
+            raise RunError(f"{self.path}: the training has not finished; `wenmai resume {self.path}` goes on with it")
+        return self.path / MODEL
+
+    @cached_property
+    def vectors(self) -> WordVectors:
+        """The word vectors of the finished model."""
+        vectors: WordVectors = self.task.load_vectors(self.model_folder)
+        return vectors
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What the training ended with: words_per_second, loss, seconds, peak_memory_bytes ..."""
+        return self._json(SUMMARY)
+
+    @property
+    def corpus(self) -> dict[str, Any]:
+        """The corpus that was trained on: fingerprint, counts, sources."""
+        return self._json(CORPUS)
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """Versions and machine."""
+        return self._json(ENVIRONMENT)
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """All records of the training, in order."""
+        return read_records(self.path / METRICS)
+
+    @property
+    def checkpoints(self) -> Checkpoints:
+        """The checkpoints of a training that has not finished."""
+        return Checkpoints(self.path / CHECKPOINTS)
+
+    @property
+    def model_bytes(self) -> int:
+        """Size of the model on disk."""
+        return sum(file.stat().st_size for file in self.model_folder.rglob("*") if file.is_file())
+
+    def _json(self, name: str) -> dict[str, Any]:
+        path = self.path / name
+        try:
+            content = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except (ValueError, RecursionError, OSError) as error:
+            raise RunError(f"{path}: is damaged ({error})") from None
+        if not isinstance(content, dict):
+            raise RunError(f"{path}: is damaged (expected a JSON object)")
+        return content
+
+
+def load(path: str | Path) -> WordVectors:
+    """Loads the model of a finished run.
+
+    Args:
+        path: A run folder.
+
+    Raises:
+        RunError: if it is not a finished run.
+        FormatError: if the model is damaged.
+    """
+    return Run(path).vectors
+
+
+def verify(path: str | Path) -> tuple[list[str], list[str]]:
+    """Reads every byte of a run and compares it with the checksums written when it was made.
+
+    Returns:
+        What was checked, and what is wrong (one sentence each; empty if all is well).
+    """
+    run = Run(path)
+    checked, problems = [], []
+    try:
+        recipe = run.recipe
+        checked.append(f"recipe: {recipe.system}")
+    except WenmaiError as error:
+        problems.append(str(error))
+    folders = [run.path / MODEL] if run.finished else []
+    folders += sorted((run.path / CHECKPOINTS).glob("step-*"))
+    for folder in folders:
+        found = check_sealed(folder)
+        problems += found
+        checked.append(f"{folder.relative_to(run.path)}: {'damaged' if found else 'good'}")
+    if not run.finished:
+        good, _, _ = run.checkpoints.newest_good()
+        state = f"resume would go on from {good.name}" if good else "resume would start over"
+        checked.append(f"not finished: {state}")
+    for name in (SUMMARY, CORPUS, ENVIRONMENT):
+        try:
+            run._json(name)
+        except RunError as error:
+            problems.append(str(error))
+    return checked, problems

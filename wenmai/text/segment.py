@@ -1,0 +1,123 @@
+"""Segmentation: text to a flat list of tokens, many lines at a time.
+
+A segmenter gets text that holds no NUL and returns its tokens in order, with the token :data:`LINE_END` where
+a line ends. One flat list for a megabyte of text, rather than a list for each line, is what makes numbering
+fast.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+from wenmai.core.errors import SettingError, nearest_name
+
+__all__ = ["LINE_END", "Segmenter", "segmenter"]
+
+LINE_END = "\0"
+"""The token that ends a line. No text holds it, as NUL characters are refused when text is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segmenter:
+    r"""A way to cut text into tokens.
+
+    Attributes:
+        tokens: The tokens of a text, with :data:`LINE_END` for each ``"\n"``; white space is never a token.
+        cut: The last place where a text without line ends may be cut in two such that both parts together
+            have the tokens of the whole; 0 if there is none.
+    """
+
+    tokens: Callable[[str], list[str]]
+    cut: Callable[[str], int]
+
+
+@cache
+def segmenter(name: str) -> Segmenter:
+    """Returns the segmenter called ``name``.
+
+    - ``whitespace``: tokens are what Unicode white space separates.
+    - ``words``: runs of letters, marks, digits and underscores, with apostrophes inside words (``don't``) and
+      points and commas inside numbers (``3.14``) kept; every other character is a token of its own. Text that
+      is written without spaces, such as Chinese, needs ``chinese`` or ``characters``.
+    - ``characters``: every character (code point) other than white space is a token, Latin letters and digits
+      too.
+    - ``chinese``: words by jieba's dictionary, with its hidden Markov model for words the dictionary lacks;
+      Latin words and numbers stay whole, punctuation marks are tokens. A line longer than a megabyte is cut
+      after a punctuation mark, or where there is none after a Chinese character.
+
+    Raises:
+        SettingError: if no segmenter has that name.
+    """
+    makers = {"whitespace": _whitespace, "words": _words, "characters": _characters, "chinese": _chinese}
+    if name not in makers:
+        raise SettingError(f"segment={name!r} is not one of {', '.join(makers)}{nearest_name(name, makers)}")
+    return makers[name]()
+
+
+def _whitespace() -> Segmenter:
+    def tokens(text: str) -> list[str]:
+        return text.replace("\n", f" {LINE_END} ").split()
+
+    return Segmenter(tokens=tokens, cut=lambda text: _after_last(text, str.isspace))
+
+
+def _words() -> Segmenter:
+    # Possessive quantifiers: a word that has been read is never given back, which makes this three times as
+    # fast.
+    word = rf"[\w{_marks()}]"
+    find = re.compile(rf"\d++(?:[.,]\d++)++|{word}++(?:['’]{word}++)*+|[^\w\s]").findall
+
+    def tokens(text: str) -> list[str]:
+        return find(text.replace("\n", LINE_END))
+
+    def separates(character: str) -> bool:
+        category = unicodedata.category(character)
+        return category[0] not in "LMN" and category != "Cf" and character not in "_'’.,"
+
+    return Segmenter(tokens=tokens, cut=lambda text: _after_last(text, separates))
+
+
+def _characters() -> Segmenter:
+    def tokens(text: str) -> list[str]:
+        return list("".join(text.replace("\n", LINE_END).split()))
+
+    return Segmenter(tokens=tokens, cut=len)
+
+
+def _chinese() -> Segmenter:
+    import rjieba
+
+    def tokens(text: str) -> list[str]:
+        pieces = rjieba.cut(text.replace("\r\n", "\n"))  # or it would see one token in the two
+        return [LINE_END if piece == "\n" else piece for piece in pieces if piece == "\n" or not piece.isspace()]
+
+    def separates(character: str) -> bool:
+        return character.isspace() or character in "。，、；：！？…（）《》「」“”"
+
+    def cut(text: str) -> int:
+        return _after_last(text, separates) or _after_last(text, "\u2e80".__le__)
+
+    return Segmenter(tokens=tokens, cut=cut)
+
+
+def _after_last(text: str, wanted: Callable[[str], bool]) -> int:
+    """Returns the place behind the last wanted character, or 0."""
+    return next((place for place in range(len(text), 0, -1) if wanted(text[place - 1])), 0)
+
+
+@cache
+def _marks() -> str:
+    r"""Returns the characters inside words that Python's ``\w`` lacks, as ranges of a regular expression.
+
+    These are the combining marks of the basic plane, soft hyphens and zero-width joiners.
+    """
+    ranges = [[0xAD, 0xAD], [0x200C, 0x200D]]
+    for code in range(0x300, 0x10000):
+        if unicodedata.category(chr(code))[0] == "M":
+            if ranges[-1][1] == code - 1:
+                ranges[-1][1] = code
+            else:
+                ranges.append([code, code])
+    return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)

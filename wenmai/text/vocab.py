@@ -1,0 +1,229 @@
+"""The vocabulary: which token has which id, how often each was seen, and which tokens have a special role."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from wenmai.core.errors import FormatError, VocabError, nearest_name
+from wenmai.core.folder import writing
+
+__all__ = ["Vocab"]
+
+
+class Vocab:
+    """Tokens and their ids, immutable. Special tokens come first; a token's id is its place in ``tokens``.
+
+    Args:
+        tokens: Distinct, non-empty strings; the first ones are the special tokens, in the order of
+            ``specials``.
+        counts: How often each token was seen, not negative.
+        specials: Role (such as ``unknown``, ``pad``, ``begin``, ``end``) to token.
+
+    Raises:
+        VocabError: if the three do not fit together.
+    """
+
+    def __init__(
+        self,
+        tokens: Sequence[str],
+        counts: Sequence[int] | npt.NDArray[np.int64],
+        specials: Mapping[str, str] | None = None,
+    ) -> None:
+        self.tokens: list[str] = list(tokens)
+        self.counts: npt.NDArray[np.int64] = np.array(counts, dtype=np.int64)
+        self.counts.flags.writeable = False
+        self.specials: dict[str, str] = dict(specials or {})
+        if self.counts.shape != (len(self.tokens),):
+            raise VocabError(f"{len(self.tokens)} tokens have {self.counts.size} counts; expected one for each")
+        if len(self._ids) != len(self.tokens):
+            raise VocabError(f"the token {_duplicate(self.tokens)!r} occurs twice in the vocabulary")
+        if "" in self._ids:
+            raise VocabError(f"token {self._ids['']} of the vocabulary is empty")
+        if self.counts.size and self.counts.min() < 0:
+            worst = int(self.counts.argmin())
+            raise VocabError(f"the token {self.tokens[worst]!r} has the count {self.counts[worst]}")
+        first = list(dict.fromkeys(self.specials.values()))  # one token may have two roles
+        if self.tokens[: len(first)] != first:
+            raise VocabError(
+                f"special tokens come first and in order: expected {first}, found {self.tokens[: len(first)]}"
+            )
+
+    @classmethod
+    def from_counts(
+        cls,
+        tokens: Sequence[str],
+        counts: Sequence[int] | npt.NDArray[np.int64],
+        *,
+        min_count: int,
+        max_size: int | None = None,
+        specials: Mapping[str, str] | None = None,
+    ) -> "Vocab":
+        """Keeps the frequent types of a corpus, most frequent first; equal counts stay in the order given.
+
+        Args:
+            tokens: Distinct types.
+            counts: Their counts; fastest when descending, as a numbered corpus has them.
+            min_count: Types seen fewer times are left out; special tokens never are.
+            max_size: The most tokens the vocabulary may have, special ones included.
+            specials: Role to token. One that also is a type of the corpus keeps its count.
+
+        Raises:
+            VocabError: if no type is left.
+        """
+        seen = np.asarray(counts, dtype=np.int64)
+        if seen.shape != (len(tokens),):
+            raise VocabError(f"{len(tokens)} tokens have {seen.size} counts; expected one for each")
+        if np.any(seen[1:] > seen[:-1]):
+            order = np.argsort(-seen, kind="stable")
+            seen, tokens = seen[order], [tokens[place] for place in order.tolist()]
+        frequent = int(np.searchsorted(-seen, -min_count, side="right"))
+        if frequent == 0:
+            raise VocabError(_nothing_left(seen, min_count))
+        special = dict.fromkeys((specials or {}).values(), 0)
+        if special:
+            special |= {t: int(count) for t, count in zip(tokens, seen, strict=True) if t in special}
+        kept = list(special.items())
+        kept += [
+            pair for pair in zip(tokens[:frequent], seen[:frequent].tolist(), strict=True) if pair[0] not in special
+        ]
+        kept = kept[:max_size]
+        if len(kept) <= len(special):
+            raise VocabError(f"max_size={max_size} leaves no room for words beside {len(special)} special tokens")
+        return cls([token for token, _ in kept], [count for _, count in kept], specials)
+
+    def grow(
+        self, tokens: Sequence[str], counts: Sequence[int] | npt.NDArray[np.int64], *, min_count: int = 1
+    ) -> "Vocab":
+        """Returns the vocabulary after more text: ids never move, new tokens follow in the order given.
+
+        Args:
+            tokens: Types of the new text, known and new.
+            counts: How often the new text has each; added to the counts of known tokens.
+            min_count: New tokens seen fewer times are left out.
+        """
+        if len(tokens) != len(counts):
+            raise VocabError(f"{len(tokens)} tokens have {len(counts)} counts; expected one for each")
+        total = self.counts.tolist()
+        added: list[str] = []
+        for token, count in zip(tokens, map(int, counts), strict=True):
+            known = self._ids.get(token)
+            if known is not None:
+                total[known] += count
+            elif count >= min_count:
+                added.append(token)
+                total.append(count)
+        return Vocab(self.tokens + added, total, self.specials)
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return {token: number for number, token in enumerate(self.tokens)}
+
+    def index(self, token: str) -> int:
+        """Returns the id of ``token``.
+
+        Raises:
+            VocabError: if the vocabulary lacks it; the message names the nearest token.
+        """
+        number = self._ids.get(token)
+        if number is None:
+            # Only frequent words are offered, as comparing with a million would take seconds.
+            near = nearest_name(token, self.tokens[:50_000]) if len(token) <= 100 else ""
+            raise VocabError(f"{token!r} is not in the vocabulary of {len(self)} tokens{near}")
+        return number
+
+    @overload
+    def get(self, token: str) -> int | None: ...
+    @overload
+    def get(self, token: str, default: int) -> int: ...
+    def get(self, token: str, default: int | None = None) -> int | None:
+        """Returns the id of ``token``, or ``default`` if the vocabulary lacks it."""
+        return self._ids.get(token, default)
+
+    def __contains__(self, token: object) -> bool:
+        return token in self._ids
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Vocab):
+            return NotImplemented
+        return (
+            self.tokens == other.tokens
+            and self.specials == other.specials
+            and bool(np.array_equal(self.counts, other.counts))
+        )
+
+    def __repr__(self) -> str:
+        return f"Vocab({len(self)} tokens, {len(self.specials)} of them special)"
+
+    def save(self, path: str | Path) -> None:
+        """Writes ``path`` (usually ``vocab.json``), whole or not at all."""
+        content = {
+            "version": 1,
+            "specials": self.specials,
+            "tokens": self.tokens,
+            "counts": self.counts.tolist(),
+        }
+        try:
+            encoded = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+        except UnicodeEncodeError as error:
+            raise VocabError(f"{path}: a token cannot be written as UTF-8 ({error.object[error.start]!r})") from None
+        with writing(path) as file:
+            file.write(encoded)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Vocab":
+        """Reads what :meth:`save` wrote.
+
+        Raises:
+            FormatError: if the file is missing, or is not a whole and consistent vocabulary.
+        """
+        try:
+            content = json.loads(Path(path).read_bytes())
+        except OSError as error:
+            raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
+        except (ValueError, RecursionError) as error:
+            raise FormatError(f"{path}: is not a vocabulary in JSON: {error}") from None
+        tokens, counts, specials = _fields(content, path)
+        try:
+            return cls(tokens, counts, specials)
+        except VocabError as error:
+            raise FormatError(f"{path}: {error}") from None
+        except OverflowError:
+            raise FormatError(f"{path}: a count needs more than 64 bits") from None
+
+
+def _fields(content: Any, path: str | Path) -> tuple[list[str], list[int], dict[str, str]]:  # noqa: ANN401  JSON
+    """Returns the parts of a vocabulary file after checking their types."""
+    if not isinstance(content, dict) or content.get("version") != 1:
+        raise FormatError(f"{path}: is not a vocabulary of version 1")
+    tokens, counts, specials = content.get("tokens"), content.get("counts"), content.get("specials")
+    if not isinstance(tokens, list) or not all(type(token) is str for token in tokens):
+        raise FormatError(f"{path}: 'tokens' is not a list of strings")
+    if not isinstance(counts, list) or not all(type(count) is int for count in counts):
+        raise FormatError(f"{path}: 'counts' is not a list of whole numbers")
+    if not isinstance(specials, dict) or not all(type(token) is str for token in specials.values()):
+        raise FormatError(f"{path}: 'specials' does not map roles to tokens")
+    return tokens, counts, specials
+
+
+def _duplicate(tokens: list[str]) -> str:
+    return Counter(tokens).most_common(1)[0][0]
+
+
+def _nothing_left(seen: npt.NDArray[np.int64], min_count: int) -> str:
+    if not seen.size:
+        return "there are no words to make a vocabulary of: the corpus is empty"
+    highest = int(seen[0])
+    return (
+        f"none of {seen.size} different words occurs min_count={min_count} times: the most frequent occurs "
+        f"{highest} {'time' if highest == 1 else 'times'}. Use more text, or min_count={highest} or less; if "
+        "the words are not what was meant, choose the segmentation (segment=words, characters or chinese)"
+    )

@@ -1,0 +1,68 @@
+"""Checkpoints: sealed folders ``step-N``, of which the newest good one is resumed."""
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from wenmai.core.errors import RunError
+from wenmai.core.folder import check_sealed, sealed_folder, writing_json
+
+__all__ = ["Checkpoints"]
+
+STATE = "state.json"
+
+
+class Checkpoints:
+    """The ``checkpoints`` folder of a run.
+
+    Args:
+        folder: Where they are; need not exist yet.
+        keep: How many of the newest stay; two, so that damage to one does not lose the run.
+    """
+
+    def __init__(self, folder: Path, *, keep: int = 2) -> None:
+        self.folder = folder
+        self.keep = keep
+
+    def save(self, step: int, state: Mapping[str, Any], write: Callable[[Path], None]) -> Path:
+        """Writes ``step-N``: ``state.json`` and whatever ``write(folder)`` puts beside it; drops the oldest."""
+        path = self.folder / f"step-{step}"
+        with sealed_folder(path) as temporary:
+            write(temporary)
+            writing_json(temporary / STATE, dict(state))
+        for old in self._steps()[: -self.keep]:
+            shutil.rmtree(old, ignore_errors=True)
+        return path
+
+    def newest_good(self) -> tuple[Path | None, dict[str, Any], list[str]]:
+        """Returns the newest whole checkpoint, its state, and what is wrong with the newer ones passed over."""
+        passed_over: list[str] = []
+        for path in reversed(self._steps()):
+            problems = check_sealed(path)
+            if not problems:
+                return path, json.loads((path / STATE).read_bytes()), passed_over
+            passed_over += problems
+        return None, {}, passed_over
+
+    def clear(self) -> None:
+        """Removes all of them, and what a killed process may have left half-written."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _steps(self) -> list[Path]:
+        if not self.folder.is_dir():
+            return []
+        found = []
+        for path in self.folder.iterdir():
+            number = path.name.removeprefix("step-")
+            if path.is_dir() and number.isdecimal() and path.name != number:
+                found.append((int(number), path))
+        return [path for _, path in sorted(found)]
+
+
+def require_good(path: Path) -> None:
+    """Raises RunError with everything that is wrong with a sealed folder."""
+    problems = check_sealed(path)
+    if problems:
+        raise RunError(f"{path} is damaged: " + "; ".join(problems))

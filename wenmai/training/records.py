@@ -1,0 +1,89 @@
+"""What a training says while it runs: one record at a time, written as JSON lines and shown by the shell."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from wenmai.core.folder import writing
+
+__all__ = ["EpochRecord", "Record", "RecordFile", "StepRecord", "read_records"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepRecord:
+    """Some blocks were trained.
+
+    Attributes:
+        progress: Share of the training that is done, 0 to 1.
+        position: Blocks done.
+        epoch: From 1.
+        loss: Mean over the predictions since the last record, in nats; None if there were none.
+        learning_rate: Now.
+        words_per_second: Since this process began training.
+        seconds: Spent training, over all processes.
+        seconds_left: Until the end, at the speed so far.
+    """
+
+    kind: ClassVar[str] = "step"
+    progress: float
+    position: int
+    epoch: int
+    loss: float | None
+    learning_rate: float
+    words_per_second: float
+    seconds: float
+    seconds_left: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EpochRecord:
+    """An epoch ended; ``loss`` is the mean over all its predictions, ``words`` those seen since the start."""
+
+    kind: ClassVar[str] = "epoch"
+    position: int
+    epoch: int
+    loss: float | None
+    seconds: float
+    words: int
+
+
+Record = StepRecord | EpochRecord
+
+
+class RecordFile:
+    """Appends records to ``metrics.jsonl``.
+
+    Args:
+        path: The file; records from ``position`` on are dropped first, as a resumed training makes them again.
+        position: Blocks that are done.
+    """
+
+    def __init__(self, path: Path, *, position: int = 0) -> None:
+        kept = [record for record in read_records(path) if record["position"] <= position] if position else []
+        with writing(path) as file:
+            file.write("".join(json.dumps(record) + "\n" for record in kept).encode())
+        self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115  closed by close()
+
+    def __call__(self, record: Record) -> None:
+        """Writes one record."""
+        self._file.write(json.dumps({"kind": record.kind, **asdict(record)}) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+
+def read_records(path: Path) -> list[dict[str, Any]]:
+    """Reads a record file; a last line cut short by a crash is left out."""
+    if not path.exists():
+        return []
+    records = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            record = json.loads(line)
+        except ValueError:
+            break
+        records.append(record)
+    return records

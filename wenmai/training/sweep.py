@@ -1,0 +1,254 @@
+"""The training loop of models that sweep over a numbered corpus: blocks of text, handed to threads, epoch by epoch.
+
+The result of a block depends on the parameters, its place and the seed, never on which thread took it or when:
+random streams and the learning rate are functions of the place. So the whole state of a training is the parameters and
+one number, the *position* (blocks finished), and resuming needs no replay.
+"""
+
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, Protocol
+
+from annotated_types import Ge, Gt
+from typing_extensions import Doc
+
+from wenmai.core.errors import TrainingError
+from wenmai.training.checkpoint import Checkpoints
+from wenmai.training.records import EpochRecord, Record, StepRecord
+
+__all__ = ["SweepConfig", "Sweepable", "Tally", "Totals", "sweep"]
+
+_ROUNDS = 200  # records of a training, at least
+_ROUND_SECONDS = 2.0  # and at most this long between them
+_RATE_FLOOR = 1e-4  # the learning rate ends at this share of its start, as in word2vec.c
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SweepConfig:
+    """How the corpus is swept."""
+
+    epochs: Annotated[int, Ge(1), Doc("times the corpus is read")] = 5
+    learning_rate: Annotated[
+        float | None, Gt(0), Doc("at the start; falls linearly to a ten-thousandth; none: the system's own")
+    ] = None
+    threads: Annotated[int | None, Ge(1), Doc("threads; none: one for each processor core")] = None
+    deterministic: Annotated[
+        bool, Doc("the same bytes for any number of threads, at the cost in speed that the docs state")
+    ] = False
+    seed: Annotated[int, Ge(0), Doc("decides every random draw")] = 1
+    checkpoint_seconds: Annotated[float, Ge(0), Doc("seconds between checkpoints, at least")] = 600.0
+    old_rate: Annotated[
+        float, Ge(0), Doc("continued training: updates of old input rows are multiplied by this; 0 freezes them")
+    ] = 1.0
+
+    @property
+    def worker_count(self) -> int:
+        """Threads that are really used."""
+        return self.threads or available_cores()
+
+
+def available_cores() -> int:
+    """Returns the number of cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class Tally(NamedTuple):
+    """What a block reports: the summed loss (float64), predictions made, words of the vocabulary seen."""
+
+    loss: float
+    examples: int
+    words: int
+
+
+class Sweepable(Protocol):
+    """What a system gives to :func:`sweep`."""
+
+    @property
+    def blocks(self) -> int:
+        """Blocks in the corpus."""
+
+    def share_before(self, block: int) -> float:
+        """The share of the corpus before a block, 0 to 1."""
+
+    def warm_up(self) -> None:
+        """Does whatever must be done once, so that the clock measures training."""
+
+    def worker(self) -> Any:  # noqa: ANN401  each system's own scratch memory
+        """Working memory for one thread."""
+
+    def train_block(self, worker: Any, epoch: int, block: int, rate: float) -> Tally:  # noqa: ANN401
+        """Trains on a block."""
+
+    def train_in_step(self, epoch: int, first: int, rates: Sequence[float], threads: int) -> list[Tally]:
+        """Trains on ``len(rates)`` blocks from ``first`` on so that the result does not depend on ``threads``."""
+
+    def lanes(self) -> int:
+        """Blocks that :meth:`train_in_step` trains at once."""
+
+    def save(self, folder: Path) -> None:
+        """Writes the model into a folder."""
+
+
+@dataclass
+class Totals:
+    """Where a training is: saved with every checkpoint, restored by resume."""
+
+    position: int = 0
+    seconds: float = 0.0
+    words: int = 0
+    epoch_loss: float = 0.0
+    epoch_examples: int = 0
+    last_epoch_loss: float = math.nan
+
+
+def sweep(
+    job: Sweepable,
+    config: SweepConfig,
+    *,
+    learning_rate: float,
+    totals: Totals,
+    checkpoints: Checkpoints,
+    report: Callable[[Record], None],
+) -> None:
+    """Trains from ``totals.position`` to the end, updating ``totals``.
+
+    Args:
+        job: The system.
+        config: Epochs, threads and so on.
+        learning_rate: α at the start; block by block α·max(1e-4, 1 - share of all words before the block).
+        totals: Where to begin; holds the final figures afterwards.
+        checkpoints: Where to save every ``checkpoint_seconds``, and on an interrupt.
+        report: Receives every record.
+
+    Raises:
+        TrainingError: if the loss is no longer a number.
+        KeyboardInterrupt: on an interrupt, after a checkpoint was saved.
+    """
+    end = config.epochs * job.blocks
+    threads = config.worker_count
+    lanes = job.lanes() if config.deterministic else 1
+    stop = threading.Event()
+    job.warm_up()
+    saved_at = started = time.monotonic()
+    seconds_before = totals.seconds
+    words_before = totals.words
+    round_blocks = max(1, math.ceil(end / _ROUNDS))
+
+    def rate(position: int) -> float:
+        epoch, block = divmod(position, job.blocks)
+        done = (epoch + job.share_before(block)) / config.epochs
+        return learning_rate * max(_RATE_FLOOR, 1.0 - done)
+
+    def save() -> None:
+        state = dict(vars(totals))
+        state["last_epoch_loss"] = None if math.isnan(totals.last_epoch_loss) else totals.last_epoch_loss
+        checkpoints.save(totals.position, state, job.save)
+
+    with ThreadPoolExecutor(threads) as pool:
+        workers = [] if config.deterministic else [job.worker() for _ in range(threads)]
+        while totals.position < end:
+            epoch, block = divmod(totals.position, job.blocks)
+            size = min(-(-round_blocks // lanes) * lanes, job.blocks - block)
+            round_started = time.monotonic()
+            interrupted = False
+            if config.deterministic:
+                tallies: list[Tally] = []
+                for first in range(block, block + size, lanes):
+                    rates = [rate(epoch * job.blocks + b) for b in range(first, min(first + lanes, job.blocks))]
+                    tallies += job.train_in_step(epoch, first, rates, threads)
+            else:
+                tallies, interrupted = _threaded(job, pool, workers, totals.position, size, rate, stop)
+            now = time.monotonic()
+            totals.position += len(tallies)
+            totals.seconds = seconds_before + now - started
+            loss, examples = math.fsum(t.loss for t in tallies), sum(t.examples for t in tallies)
+            totals.words += sum(t.words for t in tallies)
+            totals.epoch_loss += loss
+            totals.epoch_examples += examples
+            if not math.isfinite(loss):
+                raise TrainingError(
+                    f"the loss is no longer a number after {totals.position / end:.1%} of the training (learning rate "
+                    f"{rate(max(0, totals.position - 1)):.5g}); lower learning_rate, and with algorithm=cbow keep "
+                    "cbow_mean=true"
+                )
+            speed = (totals.words - words_before) / max(1e-9, now - started)
+            progress = totals.position / end
+            report(
+                StepRecord(
+                    progress=progress,
+                    position=totals.position,
+                    epoch=epoch + 1,
+                    loss=loss / examples if examples else None,
+                    learning_rate=rate(min(totals.position, end - 1)),
+                    words_per_second=speed,
+                    seconds=totals.seconds,
+                    seconds_left=totals.seconds / progress * (1 - progress) if progress else 0.0,
+                )
+            )
+            if totals.position % job.blocks == 0:
+                mean = totals.epoch_loss / totals.epoch_examples if totals.epoch_examples else math.nan
+                totals.last_epoch_loss, totals.epoch_loss, totals.epoch_examples = mean, 0.0, 0
+                report(
+                    EpochRecord(
+                        position=totals.position,
+                        epoch=epoch + 1,
+                        loss=None if math.isnan(mean) else mean,
+                        seconds=totals.seconds,
+                        words=totals.words,
+                    )
+                )
+            if interrupted:
+                save()
+                raise KeyboardInterrupt
+            if now - saved_at >= config.checkpoint_seconds and totals.position < end:
+                save()
+                saved_at = time.monotonic()
+            fastest = max(1, int(len(tallies) * _ROUND_SECONDS / max(1e-9, now - round_started)))
+            round_blocks = min(max(1, math.ceil(end / _ROUNDS)), fastest)
+
+
+def _threaded(
+    job: Sweepable,
+    pool: ThreadPoolExecutor,
+    workers: list[Any],
+    position: int,
+    size: int,
+    rate: Callable[[int], float],
+    stop: threading.Event,
+) -> tuple[list[Tally], bool]:
+    """Hands out ``size`` blocks in order to whichever thread is free; returns their tallies and whether interrupted.
+
+    On an interrupt the blocks already handed out are finished, so that what is done is always a prefix.
+    """
+    tallies: list[Tally | None] = [None] * size
+    following = iter(range(size))
+    lock = threading.Lock()
+
+    def work(worker: Any) -> None:  # noqa: ANN401
+        while not stop.is_set():
+            with lock:
+                index = next(following, None)
+            if index is None:
+                return
+            epoch, block = divmod(position + index, job.blocks)
+            tallies[index] = job.train_block(worker, epoch, block, rate(position + index))
+
+    futures = [pool.submit(work, worker) for worker in workers]
+    interrupted = False
+    for future in futures:
+        while True:
+            try:
+                future.result()
+                break
+            except KeyboardInterrupt:
+                interrupted = True
+                stop.set()
+    return [tally for tally in tallies if tally is not None], interrupted
