@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from wenmai.evaluate import words
-from wenmai.evaluate.words import evaluate_analogies, evaluate_similarity, spearman
+from wenmai.measures import words
+from wenmai.measures.words import evaluate_analogies, evaluate_similarity, spearman
 from wenmai.formats.word2vec import read_word2vec, write_word2vec
 from wenmai.vectors import word_vectors
 from wenmai.vectors.word_vectors import WordVectors

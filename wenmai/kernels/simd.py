@@ -20,7 +20,7 @@ __all__ = [
     "add",
     "address",
     "decline_in_place",
-    "fold",
+    "lane_sum",
     "load",
     "load_float",
     "load_int",
@@ -152,16 +152,6 @@ def multiply_add(typing: Any, scale: Any, vector: Any, offset: Any) -> Lowered:
     return offset(scale, vector, offset), build
 
 
-@intrinsic
-def fold(typing: Any, vector: Any) -> Lowered:
-    """Adds the halves of a vector together until 16 lanes are left."""
-
-    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return _halve(builder, args[0], 16)
-
-    return FloatVector(16)(vector), build
-
-
 def _halve(builder: ir.IRBuilder, vector: ir.Value, lanes: int) -> ir.Value:
     while vector.type.count > lanes:
         half = vector.type.count // 2
@@ -170,6 +160,16 @@ def _halve(builder: ir.IRBuilder, vector: ir.Value, lanes: int) -> ir.Value:
             _shuffle(builder, vector, vector, low), _shuffle(builder, vector, vector, high), flags=_REORDER
         )
     return vector
+
+
+@intrinsic
+def lane_sum(typing: Any, vector: Any) -> Lowered:
+    """The sum of all lanes, float32."""
+
+    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.extract_element(_halve(builder, args[0], 1), ir.Constant(_I32, 0))
+
+    return types.float32(vector), build
 
 
 @intrinsic

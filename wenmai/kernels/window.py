@@ -30,6 +30,7 @@ from wenmai.kernels.simd import (
     add,
     address,
     decline_in_place,
+    lane_sum,
     load,
     load_float,
     load_int,
@@ -281,9 +282,10 @@ def _softmax_step(row, hidden, update, output, size, target, scores, rate):
     zero = zeros(16)
     highest = np.float32(-np.inf)
     for w in range(size):
-        total = np.float32(0)
-        for j in range(0, row, 4):
-            total += load_float(hidden + j) * load_float(output + w * row + j)
+        products = zero
+        for j in range(0, row, LANE_BYTES):
+            products = multiply_add(load(hidden + j, zero), load(output + w * row + j, zero), products)
+        total = lane_sum(products)
         store_float(scores + 4 * w, total)
         highest = max(highest, total)
     normaliser = 0.0

@@ -21,8 +21,8 @@ COSMUL_EPSILON = 0.001  # Levy and Goldberg 2014, below equation 4
 SMALLEST_LENGTH = np.finfo(np.float32).tiny  # a shorter vector counts as zero: one over its length overflows
 
 RENAMED = {
-    "evaluate_word_analogies": "wenmai.evaluate.words.evaluate_analogies(vectors, path)",
-    "evaluate_word_pairs": "wenmai.evaluate.words.evaluate_similarity(vectors, path)",
+    "evaluate_word_analogies": "wenmai.measures.words.evaluate_analogies(vectors, path)",
+    "evaluate_word_pairs": "wenmai.measures.words.evaluate_similarity(vectors, path)",
     "fill_norms": "nothing: the lengths are always there, in norms",
     "get_vecattr": "counts[key_to_index[word]]",
     "index2entity": "index_to_key",

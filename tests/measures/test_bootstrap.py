@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from wenmai.core.errors import SettingError
-from wenmai.evaluate import bootstrap
-from wenmai.evaluate.bootstrap import percentile_interval
+from wenmai.measures import bootstrap
+from wenmai.measures.bootstrap import percentile_interval
 
 
 def mean_of(values):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from wenmai.core.errors import FormatError, SettingError
-from wenmai.evaluate import words as module
-from wenmai.evaluate.words import (
+from wenmai.measures import words as module
+from wenmai.measures.words import (
     AnalogySection,
     evaluate_analogies,
     evaluate_similarity,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from wenmai.core.compressed import reading
 from wenmai.core.errors import FormatError, SettingError
-from wenmai.evaluate.bootstrap import percentile_interval
+from wenmai.measures.bootstrap import percentile_interval
 from wenmai.vectors.word_vectors import COSMUL_EPSILON, WordVectors
 
 __all__ = [

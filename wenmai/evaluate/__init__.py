@@ -1,1 +1,0 @@
-"""Layer 3: measures, each with its uncertainty."""

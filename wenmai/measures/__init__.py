@@ -1,0 +1,1 @@
+"""Layer 3: measures of quality, each with its uncertainty."""
