@@ -26,6 +26,7 @@ help: ## List the targets
 	@awk -F ' ## ' '/^[a-z]+:.* ## / { sub(/:.*/, "", $$1); printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
 demo: $(CORE) ## Train three systems on the English that ships with Python, and compare them in one report
+	@rm -rf runs/demo
 	$(BIN)/$(DEMO)
 	@echo "The report is $(CURDIR)/$(REPORT)"
 

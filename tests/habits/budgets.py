@@ -43,11 +43,15 @@ def long_files() -> list[str]:
 
 
 def slow_starts() -> list[str]:
-    """Prints how long each command takes and returns those over their budget."""
+    """Prints how long each command takes and returns what fails or is over its budget."""
     problems = []
     print(f"\nStarting (best of {REPEATS})")
     for name, (command, budget) in START_SECONDS.items():
-        best = min(_seconds(command) for _ in range(REPEATS))
+        try:
+            best = min(_seconds(command) for _ in range(REPEATS))
+        except subprocess.CalledProcessError as error:
+            problems.append(f"`{name}` fails with exit code {error.returncode}")
+            continue
         print(f"{best * 1000:6.0f} ms  {name}  (budget {budget * 1000:.0f} ms)")
         if best > budget:
             problems.append(f"`{name}` takes {best * 1000:.0f} ms: see `python -X importtime` for what it imports")

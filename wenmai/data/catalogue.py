@@ -8,7 +8,7 @@ checksum is registered only where it is known; of a file without one, that of wh
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import resources
@@ -21,11 +21,12 @@ from wenmai.core.folder import cache_folder, file_sha256, writing_json
 from wenmai.data import pydocs
 from wenmai.data.download import Progress, disk_errors, download, unzip
 
-__all__ = ["Check", "Entry", "Source", "cached", "check", "entries", "find", "get", "resolve"]
+__all__ = ["Check", "Entry", "Source", "cached", "check", "entries", "find", "from_catalogue", "get", "resolve"]
 
 MIRROR_VARIABLE = "WENMAI_DATA_MIRROR"
 
 _BUILTIN = "builtin:pydocs"
+_PACKAGED = "package:"  # a source that is a file of this package
 _RECEIPT = "receipt.json"
 
 _log = logging.getLogger(__name__)
@@ -222,13 +223,16 @@ def check(name: str) -> Check:
             name=entry.name, status="absent", message=f"not here; 'wenmai data get {entry.name}' fetches it"
         )
     found = file_sha256(path)
-    expected = pydocs.sha256() if receipt is None else receipt.sha256
+    if receipt is not None:
+        expected = receipt.sha256
+    else:
+        expected = (entry.sources[0].sha256 or "") if entry.sources else pydocs.sha256()
     status: Literal["good", "unregistered", "damaged"]
     if found != expected:
         status = "damaged"
         message = f"has changed: expected SHA-256 {expected}, got {found}; remove it and get it again"
     elif receipt is None:
-        status, message = "good", "equal to what this Python's documentation gives"
+        status, message = "good", "as this Python and this wenmai have it"
     elif any(receipt.download_sha256 == source.sha256 for source in entry.sources):
         status, message = "good", "equal to the registered checksum"
     else:
@@ -260,6 +264,23 @@ def resolve(source: str, *, progress: Progress | None = None) -> Path | None:
     if entry.kind == "dump":
         raise SettingError(f"{source}: {entry.note}; 'wenmai data get {entry.name}' fetches it")
     return get(entry.name, progress=progress)
+
+
+def from_catalogue(sources: Sequence[str | Path]) -> tuple[list[str | Path], dict[str, Any]]:
+    """Replaces names of the catalogue among the parts of a corpus by the paths of their files.
+
+    Returns:
+        The parts, and the text settings that suit them: those of the catalogue's entries, as far as they agree.
+    """
+    paths: list[str | Path] = []
+    hints: list[Mapping[str, Any]] = []
+    for source in sources:
+        path = resolve(source) if isinstance(source, str) else None
+        paths.append(path or source)
+        if path:
+            hints.append(find(str(source)).text)
+    shared = {name: value for name, value in (hints[0] if hints else {}).items() if all(h.get(name) == value for h in hints)}
+    return paths, shared if len(hints) == len(sources) else {}
 
 
 def _folder(entry: Entry) -> Path:
@@ -330,10 +351,18 @@ def _present(entry: Entry) -> tuple[Path | None, _Receipt | None]:
     receipt = None
     if entry.name == _BUILTIN:
         path = pydocs.text_path(_folder(entry))
+    elif packaged := _packaged(entry):
+        path = packaged
     else:
         receipt = _read_receipt(entry)
         path = _folder(entry) / (receipt.file if receipt else "")
     return (path if path.is_file() else None), receipt
+
+
+def _packaged(entry: Entry) -> Path | None:
+    """Returns the file of an entry that ships with wenmai."""
+    mirror = entry.sources[0].mirror if entry.sources else ""
+    return Path(__file__).with_name(mirror.removeprefix(_PACKAGED)) if mirror.startswith(_PACKAGED) else None
 
 
 def _read_receipt(entry: Entry) -> _Receipt | None:

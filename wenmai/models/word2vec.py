@@ -159,7 +159,7 @@ class Word2Vec:
     def vectors(self) -> WordVectors:
         """The published vectors, sharing no memory with the padded rows."""
         dense = np.ascontiguousarray(self.input[:, : self.config.vector_size])
-        return WordVectors(self.vocab.tokens, dense, self.vocab.counts)
+        return WordVectors(self.vocab.tokens, dense, self.vocab.counts if self.vocab.counts.any() else None)
 
     def save(self, folder: Path) -> None:
         """Writes ``config.json``, ``vocab.json`` and ``model.safetensors`` into an existing folder."""
@@ -175,7 +175,7 @@ class Word2Vec:
 
     @classmethod
     def load(cls, folder: str | Path) -> "Word2Vec":
-        """Reads what :meth:`save` wrote.
+        """Reads what :meth:`save` wrote. Output vectors that the file lacks (imported vectors have none) are zero.
 
         Raises:
             FormatError: if a file is missing, damaged, or does not fit the others.
@@ -184,9 +184,10 @@ class Word2Vec:
         config, vocab = _read_head(folder)
         model = cls(config, vocab)
         wanted = {"input": model.input}
-        if config.negative or config.softmax:
+        stored = tensor_shapes(folder / "model.safetensors")
+        if (config.negative or config.softmax) and "negative" in stored:
             wanted["negative"] = model.negative
-        if config.hierarchical:
+        if config.hierarchical and "hierarchical" in stored:
             wanted["hierarchical"] = model.hierarchical
         for name, rows in wanted.items():
             read_tensor_into(folder / "model.safetensors", name, rows[:, : config.vector_size])
@@ -203,7 +204,7 @@ class Word2Vec:
         config, vocab = _read_head(folder)
         vectors = np.empty((len(vocab), config.vector_size), np.float32)
         read_tensor_into(folder / "model.safetensors", "input", vectors)
-        return WordVectors(vocab.tokens, vectors, vocab.counts)
+        return WordVectors(vocab.tokens, vectors, vocab.counts if vocab.counts.any() else None)
 
 
 def keep_probabilities(counts: npt.NDArray[np.int64], config: Word2VecConfig) -> npt.NDArray[np.float32]:

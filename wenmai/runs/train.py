@@ -71,7 +71,9 @@ def train(
     if start is not None:
         start = Path(start).absolute()
         _inherit(Run(start).recipe, described.name, task.sections, chosen)
-    opened = Corpus.of(_from_catalogue(corpus))
+    opened, hints = _opened(corpus)
+    named = {name.partition(".")[2] or name for name in chosen}
+    chosen |= {f"text.{name}": value for name, value in hints.items() if name not in named}
     recipe = Recipe.build(
         system, task.sections, chosen, corpus=opened.sources, start=None if start is None else str(start)
     )
@@ -235,21 +237,22 @@ def _summary(run: Run, job: Any, totals: Totals, config: SweepConfig, peak: int 
 def _describe_corpus(recipe: Recipe, numbered: NumberedCorpus) -> dict[str, Any]:
     return {
         "fingerprint": numbered.fingerprint,
-        "sources": numbered.sources,
+        "sources": [{"path": str(path), "bytes": size, "sha256": sha256} for path, size, sha256 in numbered.sources],
         "text": numbered.text,
         "stats": asdict(numbered.stats),
     }
 
 
-def _from_catalogue(corpus: Any) -> Any:  # noqa: ANN401
-    """Replaces ``builtin:NAME`` and ``data:NAME`` by the paths of their files."""
-    from wenmai.data.catalogue import resolve
+def _opened(corpus: Any) -> tuple[Corpus, dict[str, Any]]:  # noqa: ANN401
+    """Opens whatever names or holds text, ``builtin:NAME`` and ``data:NAME`` included; returns fitting text settings."""
+    from wenmai.data.catalogue import from_catalogue
 
-    if isinstance(corpus, str):
-        return resolve(corpus) or corpus
-    if isinstance(corpus, list | tuple) and all(isinstance(item, str | Path) for item in corpus):
-        return [(resolve(item) or item) if isinstance(item, str) else item for item in corpus]
-    return corpus
+    if isinstance(corpus, str | Path):
+        corpus = [corpus]
+    if not isinstance(corpus, list | tuple) or not all(isinstance(item, str | Path) for item in corpus):
+        return Corpus.of(corpus), {}
+    paths, hints = from_catalogue(corpus)
+    return (Corpus.of(paths) if len(paths) > 1 else Corpus.of_paths(paths)), hints
 
 
 def _new_folder(out: str | Path | None, system: str) -> Path:

@@ -1,0 +1,121 @@
+"""What a training shows while it runs: one live line in a terminal, plain lines elsewhere. All of it on stderr."""
+
+import sys
+import time
+from types import TracebackType
+from typing import Any, Self
+
+from wenmai.runs.run import Run
+from wenmai.runs.train import Watcher
+from wenmai.training.records import EpochRecord, Record, StepRecord
+
+__all__ = ["Progress"]
+
+_PLAIN_SECONDS = 10.0
+
+
+class Progress(Watcher):
+    """Prints what a training does.
+
+    Args:
+        quiet: Print warnings only.
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self._live = sys.stderr.isatty() and not quiet
+        self._width = 0
+        self._shown = -_PLAIN_SECONDS
+        self._reading = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._end_line()
+
+    def numbering(self, done_bytes: int, total_bytes: int | None) -> None:
+        """Shows how much of the corpus has been read."""
+        finished = total_bytes is not None and done_bytes >= total_bytes
+        share = f"{done_bytes / total_bytes:6.1%} of {_bytes(total_bytes)}" if total_bytes else _bytes(done_bytes)
+        if self._live:
+            self._line(f"reading the corpus  {share}")
+        elif not self._quiet and (time.monotonic() - self._shown >= _PLAIN_SECONDS or (finished and self._reading)):
+            self._print(f"reading the corpus: {share.strip()}")
+            self._shown = time.monotonic()
+            self._reading = not finished
+
+    def begin(self, run: Run, facts: dict[str, Any]) -> None:
+        """Says what is trained on what."""
+        self._end_line()
+        self._shown = -_PLAIN_SECONDS
+        stats = facts["stats"]
+        left_out = {
+            "undecodable lines": stats["skipped_lines"],
+            "empty files": stats["empty_files"],
+            "hidden or special files": stats["skipped_files"],
+            "rare types": stats["pruned_types"],
+        }
+        if any(left_out.values()):
+            listed = ", ".join(f"{number:,} {name}" for name, number in left_out.items() if number)
+            self.note(f"left out of the corpus: {listed}")
+        if self._quiet:
+            return
+        grown = f", {facts['new_words']:,} of them new" if facts["new_words"] is not None else ""
+        self._print(
+            f"{facts['system']}: {facts['tokens']:,} tokens, {facts['types']:,} types, vocabulary "
+            f"{facts['vocabulary']:,}{grown}; {facts['epochs']} epochs, {facts['threads']} threads -> {run.path}"
+        )
+        if facts["position"]:
+            self._print("resumed from a checkpoint")
+
+    def record(self, record: Record) -> None:
+        """Shows speed, loss, learning rate and time left."""
+        if isinstance(record, EpochRecord):
+            if not self._quiet:
+                self._end_line()
+                loss = "-" if record.loss is None else f"{record.loss:.4f}"
+                self._print(f"epoch {record.epoch} done: mean loss {loss}, {_seconds(record.seconds)} so far")
+            return
+        if self._live:
+            self._line(_step(record))
+        elif not self._quiet and time.monotonic() - self._shown >= _PLAIN_SECONDS:
+            self._print(_step(record))
+            self._shown = time.monotonic()
+
+    def note(self, message: str) -> None:
+        """Prints a message that matters."""
+        self._end_line()
+        self._print(f"note: {message}")
+
+    def _line(self, text: str) -> None:
+        print("\r" + text.ljust(self._width), end="", file=sys.stderr, flush=True)
+        self._width = len(text)
+
+    def _end_line(self) -> None:
+        if self._width:
+            print(file=sys.stderr)
+            self._width = 0
+
+    def _print(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+
+def _step(record: StepRecord) -> str:
+    loss = "-" if record.loss is None else f"{record.loss:.4f}"
+    return (
+        f"{record.progress:6.1%}  epoch {record.epoch}  {record.words_per_second / 1e6:.2f} M words/s  loss {loss}  "
+        f"rate {record.learning_rate:.5f}  {_seconds(record.seconds_left)} left"
+    )
+
+
+def _seconds(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+
+
+def _bytes(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"

@@ -1,0 +1,318 @@
+"""One corpus, several systems, one table and one report."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from wenmai.config.recipe import changed_settings
+from wenmai.core.errors import RunError, SettingError
+from wenmai.core.folder import writing_json
+from wenmai.core.registry import find_system
+from wenmai.measures.words import AnalogyResult, SimilarityResult
+from wenmai.runs.comparison import Comparison, Corpus, CurvePoint, Facts, MapWord, Measure, System
+from wenmai.runs.environment import describe_environment
+from wenmai.runs.evaluate import measure_vectors
+from wenmai.runs.report import write_report
+from wenmai.runs.run import Run
+from wenmai.vectors.word_vectors import WordVectors
+
+__all__ = ["compare", "compare_systems", "write_run_report"]
+
+COMPARISON, REPORT = "comparison.json", "report.html"
+_CURVE_POINTS = 200
+_NEIGHBOURS = 10
+_MAP_WORDS = 300
+_MAP_CLUSTERS = 8
+_QUERIES = 8
+
+
+def compare(
+    runs: Sequence[str | Path | Run],
+    *,
+    out: str | Path,
+    similarity: Sequence[str | Path] = (),
+    analogy: Sequence[str | Path] = (),
+    restrict_vocab: int | None = 30_000,
+    words: Sequence[str] = (),
+    command: str = "",
+) -> Comparison:
+    """Compares finished runs: writes ``comparison.json`` and ``report.html`` into a folder.
+
+    Args:
+        runs: Runs or their folders, at least one.
+        out: The folder; made if need be.
+        similarity: Similarity sets to measure on, files or names of the catalogue.
+        analogy: Analogy sets.
+        restrict_vocab: See :func:`wenmai.runs.evaluate.evaluate`.
+        words: Words whose neighbours the report shows; by default some that all runs know.
+        command: What the user typed, for the report.
+
+    Raises:
+        RunError: if a run is not finished, or two runs have the same name.
+    """
+    opened = [run if isinstance(run, Run) else Run(run) for run in runs]
+    if not opened:
+        raise RunError("there is nothing to compare; name at least one run")
+    common = _common_words([run.vectors for run in opened])
+    queries = _queries(words, opened, common)
+    names = _distinct_names(opened)
+    systems = []
+    for name, run in zip(names, opened, strict=True):
+        results = measure_vectors(run.vectors, similarity, analogy, restrict_vocab=restrict_vocab)
+        systems.append(_describe(name, run, results, queries, common[:_MAP_WORDS]))
+        del run.__dict__["vectors"]  # several large models need not be in memory together
+    comparison = Comparison(
+        systems=systems,
+        corpus=_describe_corpus(opened),
+        command=command,
+        created=f"{datetime.now():%Y-%m-%d %H:%M}",
+        machine=_facts(opened[0].environment or describe_environment()),
+        queries=queries,
+        map_method="principal components",
+    )
+    folder = Path(out)
+    writing_json(folder / COMPARISON, comparison.to_json())
+    write_report(comparison, folder / REPORT)
+    return comparison
+
+
+def compare_systems(
+    systems: Sequence[str],
+    corpus: Sequence[str | Path],
+    *,
+    out: str | Path,
+    settings: Mapping[str, Any] | None = None,
+    similarity: Sequence[str | Path] = (),
+    analogy: Sequence[str | Path] = (),
+    restrict_vocab: int | None = 30_000,
+    words: Sequence[str] = (),
+    command: str = "",
+) -> Comparison:
+    """Trains systems one after the other on the same numbered corpus and compares them.
+
+    Each is trained by ``wenmai train`` in a process of its own, so that memory and speed are its alone. A system
+    whose run in ``out`` has finished is not trained again, and one that was interrupted is resumed.
+
+    Args:
+        systems: Names that ``wenmai systems`` lists.
+        corpus: Paths, or names of the catalogue.
+        out: The folder for the runs and the report.
+        settings: Settings for all of the systems that have them.
+        similarity, analogy, restrict_vocab, words, command: See :func:`compare`.
+
+    Raises:
+        SettingError: for an unknown system or setting.
+        RunError: if a training failed.
+    """
+    if len(set(systems)) != len(systems) or not systems:
+        raise SettingError("name each system once, and at least one: --systems word2vec-sgns,word2vec-cbow-ns")
+    sources = [str(source) for source in corpus]
+    if not sources or "-" in sources:
+        raise SettingError("a comparison reads its corpus once for each system: give it files rather than stdin")
+    given = {name: str(value) for name, value in (settings or {}).items()}
+    for system in systems:  # all mistakes are found before the first training
+        _check(system, given)
+    folder = Path(out)
+    runs = []
+    for system in systems:
+        run = folder / system
+        if not (run / "model").is_dir():
+            _train(system, sources, run, given)
+        runs.append(run)
+    return compare(
+        runs,
+        out=folder,
+        similarity=similarity,
+        analogy=analogy,
+        restrict_vocab=restrict_vocab,
+        words=words,
+        command=command,
+    )
+
+
+def write_run_report(run: Run) -> Path:
+    """Writes ``report.html`` into a run's own folder: its curve, neighbours and map."""
+    common = _common_words([run.vectors])
+    queries = _queries((), [run], common)
+    system = _describe(run.recipe.system, run, ((), ()), queries, common[:_MAP_WORDS])
+    comparison = Comparison(
+        systems=[system],
+        corpus=_describe_corpus([run]),
+        created=f"{datetime.now():%Y-%m-%d %H:%M}",
+        machine=_facts(run.environment),
+        queries=queries,
+        map_method="principal components",
+    )
+    path = run.path / REPORT
+    write_report(comparison, path)
+    return path
+
+
+def _check(system: str, settings: Mapping[str, str]) -> None:
+    from wenmai.config.recipe import Recipe
+
+    described = find_system(system)
+    Recipe.build(system, described.load().sections, {**described.settings, **settings})
+
+
+def _train(system: str, sources: list[str], run: Path, settings: Mapping[str, str]) -> None:
+    command = [sys.executable, "-m", "wenmai"]
+    if (run / "recipe.yaml").exists():
+        command += ["resume", str(run)]
+    else:
+        command += ["train", system, *sources, "--out", str(run)]
+        for name, value in settings.items():
+            command += ["--set", f"{name}={value}"]
+    try:
+        finished = subprocess.run([*command, "--json"], stdout=subprocess.PIPE, check=False)
+    except OSError as error:
+        raise RunError(f"cannot start `{' '.join(command)}` ({error.strerror})") from None
+    if finished.returncode != 0:
+        raise RunError(f"training {system} failed (exit code {finished.returncode}); its message is above")
+
+
+def _describe(
+    name: str,
+    run: Run,
+    results: tuple[Sequence[SimilarityResult], Sequence[AnalogyResult]],
+    queries: Sequence[str],
+    map_words: Sequence[str],
+) -> System:
+    summary = run.summary
+    vectors = run.vectors
+    return System(
+        name=name,
+        label=find_system(run.recipe.system).summary,
+        run=str(run.path),
+        settings=_facts(changed_settings(run.recipe)),
+        loss_kind=str(summary.get("objective", "")),
+        curve=_curve(run.records),
+        measures=[_similarity(result) for result in results[0]] + [_analogy(result) for result in results[1]],
+        words_per_second=summary.get("words_per_second"),
+        seconds=summary.get("seconds"),
+        peak_memory_bytes=summary.get("peak_memory_bytes"),
+        size_bytes=run.model_bytes,
+        vocabulary=len(vectors),
+        parameters=summary.get("parameters"),
+        neighbours={word: vectors.most_similar(word, topn=_NEIGHBOURS) for word in queries if word in vectors},
+        map=_map(vectors, map_words),
+    )
+
+
+def _similarity(result: SimilarityResult) -> Measure:
+    return Measure(
+        name=result.name,
+        kind="similarity",
+        value=result.spearman,
+        low=result.low,
+        high=result.high,
+        covered=result.covered,
+        total=result.total,
+    )
+
+
+def _analogy(result: AnalogyResult) -> Measure:
+    parts = [
+        Measure(
+            name=section.name,
+            kind="analogy",
+            value=section.correct / section.attempted if section.attempted else None,
+            covered=section.attempted,
+            total=section.total,
+        )
+        for section in result.sections
+    ]
+    return Measure(
+        name=result.name,
+        kind="analogy",
+        value=result.accuracy,
+        low=result.low,
+        high=result.high,
+        covered=result.covered,
+        total=result.total,
+        parts=parts,
+    )
+
+
+def _curve(records: Sequence[Mapping[str, Any]]) -> list[CurvePoint]:
+    steps = [record for record in records if record.get("kind") == "step"]
+    thinned = steps[:: max(1, -(-len(steps) // _CURVE_POINTS))]
+    names = ("progress", "loss", "epoch", "seconds", "learning_rate", "words_per_second")
+    return [CurvePoint(**{name: record[name] for name in names}) for record in thinned]
+
+
+def _map(vectors: WordVectors, words: Sequence[str]) -> list[MapWord]:
+    known = [word for word in words if word in vectors]
+    if len(known) < 3:
+        return []
+    places = vectors.map2d(known)
+    rows = [vectors.key_to_index[word] for word in known]
+    chosen = WordVectors(known, vectors.unit_vectors(rows))
+    clusters = chosen.clusters(min(_MAP_CLUSTERS, len(known)))
+    counts = vectors.counts if vectors.counts is not None else [0] * len(vectors)
+    return [
+        MapWord(word=word, x=float(x), y=float(y), count=int(counts[row]), cluster=int(cluster))
+        for word, row, (x, y), cluster in zip(known, rows, places, clusters, strict=True)
+    ]
+
+
+def _common_words(every: Sequence[WordVectors]) -> list[str]:
+    """Words that all vectors have and that read as words, most frequent (in the first) first."""
+    return [
+        word
+        for word in every[0].index_to_key[:5000]
+        if word.isalpha() and (len(word) > 2 or not word.isascii()) and all(word in other for other in every[1:])
+    ]
+
+
+def _queries(words: Sequence[str], runs: Sequence[Run], common: Sequence[str]) -> list[str]:
+    """The words whose neighbours are shown: the user's, or some of middling frequency, evenly spread."""
+    if words:
+        for word in words:
+            if all(word not in run.vectors for run in runs):
+                raise SettingError(f"no run has a vector for {word!r}")
+        return list(words)
+    middling = common[min(100, len(common) // 4) : 1500]
+    return middling[:: max(1, len(middling) // _QUERIES)][:_QUERIES]
+
+
+def _distinct_names(runs: Sequence[Run]) -> list[str]:
+    systems = [run.recipe.system for run in runs]
+    if len(set(systems)) == len(systems):
+        return systems
+    names = [run.path.name or str(run.path) for run in runs]
+    if len(set(names)) == len(names):
+        return names
+    return [str(run.path) for run in runs]
+
+
+def _describe_corpus(runs: Sequence[Run]) -> Corpus:
+    found = next((run.corpus for run in runs if run.corpus), {})
+    stats = found.get("stats", {})
+    fingerprints = {run.corpus["fingerprint"] for run in runs if run.corpus.get("fingerprint")}
+    sources = [Path(str(source.get("path", ""))).name for source in found.get("sources", [])]
+    name = ", ".join(sources[:3]) + (f" and {len(sources) - 3} more" if len(sources) > 3 else "")
+    skipped = {k: v for k, v in stats.items() if (k.startswith(("skipped", "pruned")) or k == "documents") and v}
+    if len(fingerprints) > 1:
+        name, skipped = f"{len(fingerprints)} different corpora", {}
+        return Corpus(name=name, facts={"note": "the runs were not trained on the same text"})
+    return Corpus(
+        name=name or "text from memory",
+        tokens=stats.get("tokens"),
+        sentences=stats.get("sentences"),
+        types=stats.get("types"),
+        segment=str(found.get("text", {}).get("segment", "")),
+        fingerprint=next(iter(fingerprints), ""),
+        facts=_facts(skipped),
+    )
+
+
+def _facts(values: Mapping[str, Any]) -> Facts:
+    return {
+        name: value if isinstance(value, str | int | float | bool | None) else json.dumps(value)
+        for name, value in values.items()
+    }

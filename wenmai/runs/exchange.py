@@ -1,0 +1,98 @@
+"""Models out into the world, and in from it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from wenmai.config.recipe import Recipe
+from wenmai.core.errors import RunError, SettingError, nearest_name
+from wenmai.core.folder import sealed_folder, writing_json
+from wenmai.core.registry import find_system
+from wenmai.formats.projector import write_projector
+from wenmai.formats.word2vec import read_word2vec, write_word2vec
+from wenmai.models.word2vec import Word2Vec
+from wenmai.runs.environment import describe_environment
+from wenmai.runs.run import CORPUS, ENVIRONMENT, MODEL, RECIPE, SUMMARY, Run
+from wenmai.text.vocab import Vocab
+from wenmai.vectors.word_vectors import WordVectors
+
+__all__ = ["EXPORTS", "IMPORTS", "export_run", "import_run"]
+
+
+@dataclass(frozen=True)
+class Export:
+    """A format that a run can be written in."""
+
+    summary: str
+    write: Callable[[Path, WordVectors], None]
+
+
+EXPORTS = {
+    "word2vec": Export("word2vec text: `V d`, then a word and its numbers a line", write_word2vec),
+    "word2vec-binary": Export(
+        "word2vec binary: the same with float32 numbers", lambda path, vectors: write_word2vec(path, vectors, binary=True)
+    ),
+    "projector": Export("a folder with vectors.tsv and metadata.tsv for the TensorBoard projector", write_projector),
+}
+IMPORTS = {"word2vec": "word2vec or GloVe vectors, text or binary (told apart by content), plain or compressed"}
+
+
+def export_run(run: str | Path | Run, name: str, path: str | Path) -> Path:
+    """Writes the vectors of a finished run in a format that other programs read.
+
+    Args:
+        run: A run or its folder.
+        name: One of ``EXPORTS``.
+        path: The file to write; a folder for ``projector``.
+
+    Raises:
+        SettingError: for an unknown format.
+        RunError: if the run is not finished, or the path cannot be written.
+    """
+    if name not in EXPORTS:
+        raise SettingError(f"cannot export {name!r}{nearest_name(name, EXPORTS)}; formats: {', '.join(EXPORTS)}")
+    opened = run if isinstance(run, Run) else Run(run)
+    target = Path(path)
+    try:
+        EXPORTS[name].write(target, opened.vectors)
+    except OSError as error:
+        raise RunError(f"{target}: cannot be written ({error.strerror})") from None
+    return target
+
+
+def import_run(name: str, path: str | Path, out: str | Path) -> Run:
+    """Makes a run of vectors from elsewhere; it can be evaluated, compared, searched, exported and continued.
+
+    Args:
+        name: One of ``IMPORTS``.
+        path: The file.
+        out: The run folder to make.
+
+    Raises:
+        SettingError: for an unknown format.
+        FormatError: if the file is damaged or of another format.
+        RunError: if ``out`` exists already.
+    """
+    if name not in IMPORTS:
+        raise SettingError(f"cannot import {name!r}{nearest_name(name, IMPORTS)}; formats: {', '.join(IMPORTS)}")
+    folder = Path(out)
+    if folder.exists():
+        raise RunError(f"{folder}: exists already; choose another --out")
+    vectors = read_word2vec(path)
+    sections = find_system("word2vec").load().sections
+    recipe = Recipe.build("word2vec", sections, {"vector_size": vectors.vector_size})
+    counts = vectors.counts if vectors.counts is not None else np.zeros(len(vectors), np.int64)
+    model = Word2Vec(recipe.sections["model"], Vocab(vectors.index_to_key, counts))
+    model.input[:, : vectors.vector_size] = vectors.vectors
+    folder.mkdir(parents=True)
+    writing_json(folder / ENVIRONMENT, describe_environment())
+    writing_json(folder / CORPUS, {})
+    recipe.write(folder / RECIPE)
+    with sealed_folder(folder / MODEL) as temporary:
+        model.save(temporary)
+    run = Run(folder)
+    summary = {"run": str(folder), "system": "word2vec", "imported": str(Path(path).absolute())}
+    writing_json(folder / SUMMARY, summary | {"vocabulary": len(vectors), "size_bytes": run.model_bytes})
+    return run
