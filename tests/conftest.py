@@ -1,9 +1,17 @@
 """Fixtures shared by all tests."""
 
 import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+import wenmai
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +30,70 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("WENMAI_CACHE", str(folder))
     return folder
+
+
+@pytest.fixture(scope="session")
+def topics(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A text of 30,000 words in 3,000 lines, each about one of two topics with 40 words of its own."""
+    draw = random.Random(1)
+    lines = []
+    for _ in range(3_000):
+        topic = draw.choice(("colour", "number"))
+        words = draw.choices([f"{topic}{place}" for place in range(40)], [40 - place for place in range(40)], k=10)
+        lines.append(" ".join(words) + "\n")
+    path = tmp_path_factory.mktemp("topics") / "topics.txt"
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+@dataclass
+class Finished:
+    """What a command printed, and its exit code."""
+
+    out: str
+    err: str
+    code: int
+
+
+@dataclass
+class Shell:
+    """Runs ``wenmai`` in processes of their own."""
+
+    folder: Path
+    environment: dict[str, str]
+    running: list["subprocess.Popen[str]"] = field(default_factory=list)
+
+    def start(self, *arguments: object, **options: Any) -> "subprocess.Popen[str]":
+        """Starts a command; whatever still runs at the end of the test is killed."""
+        command = [sys.executable, "-m", "wenmai", *map(str, arguments)]
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        environment = self.environment | options.pop("environment", {})
+        process = subprocess.Popen(
+            command, cwd=self.folder, env=environment, text=True, encoding="utf-8", **pipes, **options
+        )
+        self.running.append(process)
+        return process
+
+    def end(self, process: "subprocess.Popen[str]", stdin: str | None = None) -> Finished:
+        """Waits for a command."""
+        out, err = process.communicate(stdin, timeout=60)
+        self.running.remove(process)
+        assert "Traceback" not in err, err
+        return Finished(out, err, process.returncode)
+
+    def __call__(self, *arguments: object, code: int = 0, stdin: str | None = None, **options: Any) -> Finished:
+        """Runs a command to its end, which is to be this exit code, and never a traceback."""
+        finished = self.end(self.start(*arguments, **options), stdin)
+        assert finished.code == code, f"exit code {finished.code}: {finished.err}"
+        return finished
+
+
+@pytest.fixture
+def shell(tmp_path: Path, cache_folder: Path) -> Iterator[Shell]:
+    """Runs commands in ``tmp_path``."""
+    package = str(Path(wenmai.__file__).parents[1])
+    runner = Shell(tmp_path, {**os.environ, "PYTHONPATH": package, "PYTHONUTF8": "1"})
+    yield runner
+    for process in runner.running:
+        process.kill()
+        process.communicate()

@@ -15,7 +15,9 @@ from wenmai.core.errors import SettingError, WenmaiError
 __all__ = ["app", "main"]
 
 app = typer.Typer(
-    help="Train, measure and compare text representations on your own corpus. 一份语料，历代模型，一次公平的比较。",
+    help="Train, measure and compare text representations on your own corpus. 一份语料，历代模型，一次公平的比较。\n\n"
+    "Example, with text that comes with Python: wenmai train word2vec builtin:pydocs --out runs/first,"
+    " then wenmai nearest runs/first function",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -30,6 +32,7 @@ data_app = typer.Typer(
 app.add_typer(data_app, name="data")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")]
 Sets = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A setting; `wenmai systems SYSTEM` lists them. Repeatable."),
@@ -55,7 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     logging.basicConfig(level=logging.WARNING, format="note: %(message)s", stream=sys.stderr)
     try:
-        app(args=None if arguments is None else list(arguments), prog_name="wenmai", standalone_mode=True)
+        try:
+            app(args=None if arguments is None else list(arguments), prog_name="wenmai", standalone_mode=True)
+        finally:
+            sys.stdout.flush()  # so that a result that cannot be written is an error with a message
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
     except WenmaiError as error:
@@ -68,7 +74,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 1
     except MemoryError:
-        print("wenmai: not enough memory; a smaller vector_size or vocabulary (min_count, max_size) helps", file=sys.stderr)
+        print(
+            "wenmai: not enough memory; a smaller vector_size or vocabulary (min_count, max_size) helps",
+            file=sys.stderr,
+        )
+        return 1
+    except OSError as error:  # what is known to go wrong has a message of its own
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"wenmai: {where}{error.strerror or error}", file=sys.stderr)
         return 1
     return 0
 
@@ -121,7 +134,7 @@ def train(
     system: Annotated[str, typer.Argument(metavar="SYSTEM", help="A system, or the path of a recipe.yaml.")],
     corpus: Annotated[
         list[str] | None,
-        typer.Argument(metavar="CORPUS...", help="Files, folders, globs, - for stdin, builtin:NAME or data:NAME."),
+        typer.Argument(metavar="CORPUS", help="Files, folders, globs, - for stdin, builtin:NAME or data:NAME."),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="RUN", help="The run folder to make [runs/SYSTEM-DATE].")] = None,
     start: Annotated[
@@ -129,40 +142,51 @@ def train(
     ] = None,
     settings: Sets = None,
     as_json: Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train a system on a corpus.
 
     Example: wenmai train word2vec corpus.txt --out runs/first --set vector_size=200 --set epochs=3
+
+    Example: wenmai train --from runs/first more.txt --out runs/second
     """
     from wenmai.cli.progress import Progress
     from wenmai.config.recipe import parse_assignments
+    from wenmai.core.registry import systems as known_systems
+    from wenmai.runs.run import Run
+    from wenmai.runs.train import named_texts, train_recipe
     from wenmai.runs.train import train as start_training
-    from wenmai.runs.train import train_recipe
 
     chosen = parse_assignments(settings or [])
-    with Progress(quiet=quiet) as watcher, _explaining_interrupts():
-        if system.endswith((".yaml", ".yml")):
-            if corpus or start:
-                raise SettingError("a recipe names its own corpus and start; give it alone, with --set to overrule it")
+    texts = corpus or []
+    from_recipe = system.endswith((".yaml", ".yml"))
+    if from_recipe and (texts or start):
+        raise SettingError("a recipe names its own corpus and start; give it alone, with --set to overrule settings")
+    if start is not None and system not in known_systems():  # `train --from RUN CORPUS`: the run says which system
+        system, texts = Run(start).recipe.system, [system, *texts]
+    if not (from_recipe or texts):
+        raise SettingError(f"name the text to train {system} on, for example `wenmai train {system} corpus.txt`")
+    with Progress(quiet=quiet) as watcher:
+        if from_recipe:
             run = train_recipe(system, out=out, watcher=watcher, **chosen)
         else:
-            if not corpus:
-                raise SettingError(f"name the text to train {system} on, for example `wenmai train {system} corpus.txt`")
-            run = start_training(system, corpus, out=out, start=start, watcher=watcher, **chosen)
+            run = start_training(system, named_texts(texts), out=out, start=start, watcher=watcher, **chosen)
     _finished(run, as_json)
 
 
 @app.command()
-def resume(run: RunFolder, as_json: Json = False, quiet: Annotated[bool, typer.Option("--quiet", "-q")] = False) -> None:
-    """Go on with a training that was interrupted, from its newest good checkpoint.
+def resume(run: RunFolder, as_json: Json = False, quiet: Quiet = False) -> None:
+    """Go on with a training that was interrupted.
+
+    It starts from the newest good checkpoint, and with one thread ends with the very vectors of a training that was
+    never interrupted.
 
     Example: wenmai resume runs/first
     """
     from wenmai.cli.progress import Progress
     from wenmai.runs.train import resume as go_on
 
-    with Progress(quiet=quiet) as watcher, _explaining_interrupts():
+    with Progress(quiet=quiet) as watcher:
         finished = go_on(run, watcher=watcher)
     _finished(finished, as_json)
 
@@ -177,7 +201,7 @@ def evaluate(
 ) -> None:
     """Measure the vectors of a run on similarity and analogy sets.
 
-    Example: wenmai evaluate runs/first --similarity data:ws-353 --analogy questions-words.txt
+    Example: wenmai evaluate runs/first --similarity data:ws353-all --analogy data:google-analogies
     """
     from wenmai.runs.evaluate import evaluate as measure
 
@@ -193,9 +217,7 @@ def evaluate(
 
 @app.command()
 def compare(
-    what: Annotated[
-        list[str], typer.Argument(metavar="RUN...|CORPUS...", help="Finished runs; with --systems, the corpus.")
-    ],
+    what: Annotated[list[str], typer.Argument(metavar="RUN|CORPUS", help="Finished runs; with --systems, the corpus.")],
     systems: Annotated[
         str | None, typer.Option("--systems", metavar="A,B,...", help="Train these on the corpus and compare them.")
     ] = None,
@@ -211,9 +233,11 @@ def compare(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Compare runs, or train several systems on one corpus and compare them: one table, one HTML report.
+    """Compare runs, or train systems and compare them.
 
-    Example: wenmai compare --systems word2vec-sgns,word2vec-cbow-ns corpus.txt --similarity data:ws-353
+    The result is one table and one HTML report that needs no network.
+
+    Example: wenmai compare --systems word2vec-sgns,word2vec-cbow-ns corpus.txt --similarity data:ws353-all
     """
     from wenmai.config.recipe import parse_assignments
     from wenmai.runs.compare import compare as compare_runs
@@ -246,7 +270,7 @@ def compare(
 @app.command()
 def nearest(
     run: RunFolder,
-    words: Annotated[list[str], typer.Argument(metavar="WORD...", help="Several words are taken together.")],
+    words: Annotated[list[str], typer.Argument(metavar="WORD", help="Several words are taken together.")],
     topn: Annotated[int, typer.Option("--topn", min=1, help="How many.")] = 10,
     as_json: Json = False,
 ) -> None:
@@ -287,7 +311,7 @@ def export_command(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="The file, or for projector the folder, to write.")],
     as_json: Json = False,
 ) -> None:
-    """Write the vectors of a run in a format that other programs read.
+    """Write the vectors of a run for other programs.
 
     Example: wenmai export runs/first word2vec-binary vectors.bin
     """
@@ -316,7 +340,7 @@ def import_command(
 
 @app.command()
 def verify(run: RunFolder, as_json: Json = False) -> None:
-    """Check every file of a run against the checksums written when it was made.
+    """Check the files of a run against its checksums.
 
     Example: wenmai verify runs/first
     """
@@ -349,9 +373,9 @@ def data_list(as_json: Json = False) -> None:
 def data_get(
     name: Annotated[str, typer.Argument(metavar="NAME", help="An entry of the catalogue.")], as_json: Json = False
 ) -> None:
-    """Fetch a corpus or test set, verify its checksum, and print its path.
+    """Fetch a corpus or test set and print its path.
 
-    Downloads resume. WENMAI_DATA_MIRROR names a folder or address to take files from instead.
+    Its checksum is verified. Downloads resume. WENMAI_DATA_MIRROR names a folder or address to take files from instead.
 
     Example: wenmai data get text8
     """
@@ -365,10 +389,12 @@ def data_get(
 
 @data_app.command("check")
 def data_check(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help="By default all that are here.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="By default all that are here.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Compare files that are here with their registered checksums.
+    """Check the files that are here.
+
+    Each is compared with its registered checksum.
 
     Example: wenmai data check text8
     """
@@ -386,21 +412,13 @@ def data_check(
 # --- printing ---------------------------------------------------------------------------------------------------
 
 
-class _explaining_interrupts:  # noqa: N801  used as a statement
-    """Says how to go on after Ctrl-C; the training has saved a checkpoint by then."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is KeyboardInterrupt:
-            print("\nwenmai: stopped; `wenmai resume RUN` goes on", file=sys.stderr)
-
-
 def _finished(run: Any, as_json: bool) -> None:  # noqa: ANN401  a Run, not imported for speed
     summary = run.summary
     if as_json:
         print(json.dumps(summary, ensure_ascii=False, allow_nan=False))
+        return
+    if "imported" in summary:
+        print(f"{run.path}: imported from {summary['imported']}")
         return
     loss = "-" if summary["loss"] is None else f"{summary['loss']:.4f}"
     print(f"{run.path}: loss {loss}, {summary['words_per_second'] / 1e6:.2f} M words/s, {summary['seconds']:.1f} s")
@@ -426,7 +444,11 @@ def _table(comparison: Any) -> None:  # noqa: ANN401  a Comparison
 def _interval(measure: Any) -> str:  # noqa: ANN401  a Measure
     if measure.value is None:
         return "-"
-    return f"{measure.value:.3f} [{measure.low:.3f}, {measure.high:.3f}]" if measure.low is not None else f"{measure.value:.3f}"
+    return (
+        f"{measure.value:.3f} [{measure.low:.3f}, {measure.high:.3f}]"
+        if measure.low is not None
+        else f"{measure.value:.3f}"
+    )
 
 
 def _show(rows: Iterable[Any], as_json: bool, cells: Any) -> None:  # noqa: ANN401

@@ -31,8 +31,12 @@ class Progress(Watcher):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._end_line()
+        if isinstance(error, KeyboardInterrupt):
+            self._print("; ".join(["wenmai: stopped", *getattr(error, "__notes__", [])]))
 
     def numbering(self, done_bytes: int, total_bytes: int | None) -> None:
         """Shows how much of the corpus has been read."""
@@ -62,9 +66,10 @@ class Progress(Watcher):
         if self._quiet:
             return
         grown = f", {facts['new_words']:,} of them new" if facts["new_words"] is not None else ""
+        effort = f"{_plural(facts['epochs'], 'epoch')}, {_plural(facts['threads'], 'thread')}"
         self._print(
             f"{facts['system']}: {facts['tokens']:,} tokens, {facts['types']:,} types, vocabulary "
-            f"{facts['vocabulary']:,}{grown}; {facts['epochs']} epochs, {facts['threads']} threads -> {run.path}"
+            f"{facts['vocabulary']:,}{grown}; {effort} -> {run.path}"
         )
         if facts["position"]:
             self._print("resumed from a checkpoint")
@@ -115,6 +120,10 @@ def _seconds(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+
+
+def _plural(number: int, name: str) -> str:
+    return f"{number:,} {name}" if number == 1 else f"{number:,} {name}s"
 
 
 def _bytes(size: int) -> str:

@@ -5,6 +5,8 @@ Settings live in frozen dataclasses beside the code they configure, grouped in *
 """
 
 import json
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -92,18 +94,18 @@ class Recipe:
         """Writes the recipe as YAML in which every setting carries its meaning as a comment."""
         lines = [
             f"version: {VERSION}",
-            f"system: {json.dumps(self.system)}",
-            f"corpus: {json.dumps(list(self.corpus), ensure_ascii=False)}",
-            f"start: {json.dumps(self.start, ensure_ascii=False)}",
+            f"system: {_flow(self.system)}",
+            f"corpus: {_flow(list(self.corpus))}",
+            f"start: {_flow(self.start)}",
         ]
         kinds = {section: type(value) for section, value in self.sections.items()}
         meanings = {(setting.section, setting.name): setting.meaning for setting in settings_of(kinds)}
         for section, values in self.sections.items():
             lines.append(f"{section}:")
             for name, value in asdict(values).items():
-                lines.append(f"  {name}: {_scalar(value)}  # {meanings[section, name]}")
+                lines.append(f"  {name}: {_flow(value)}  # {meanings[section, name]}")
         with writing(path) as file:
-            file.write(("\n".join(lines) + "\n").encode())
+            file.write(("\n".join(lines) + "\n").encode(errors="backslashreplace"))  # names of files may be any bytes
 
 
 def read_recipe(path: str | Path) -> dict[str, Any]:
@@ -169,9 +171,7 @@ def settings_of(sections: Sections) -> list[Setting]:
             meaning = next((note.documentation for note in annotated if hasattr(note, "documentation")), "")
             choices = get_args(annotated[0]) if annotated else ()
             names = tuple(choice for choice in choices if isinstance(choice, str))
-            setting = Setting(
-                section=section, name=field.name, default=field.default, choices=names, meaning=meaning
-            )
+            setting = Setting(section=section, name=field.name, default=field.default, choices=names, meaning=meaning)
             found.append(setting)
     return found
 
@@ -208,13 +208,22 @@ def _place(given: str, sections: Sections, system: str) -> tuple[str, str]:
 def _validate(kind: type, values: Mapping[str, Any]) -> Any:  # noqa: ANN401  an instance of `kind`
     from pydantic import TypeAdapter, ValidationError
 
+    hints = get_type_hints(kind)
     cleaned = {name: None if isinstance(v, str) and v.lower() in ("none", "null") else v for name, v in values.items()}
+    for name, value in cleaned.items():
+        if isinstance(value, bool) and {int, float} & {hints[name], *get_args(hints[name])}:
+            raise SettingError(f"{name}={value}: expected a number")
     try:
-        return TypeAdapter(kind).validate_python(cleaned)
+        built: Any = TypeAdapter(kind).validate_python(cleaned)
     except ValidationError as error:
         first = error.errors()[0]
-        name = first["loc"][0] if first["loc"] else "?"
-        raise SettingError(f"{name}={values.get(str(name))!r}: {_explained(first)}") from None
+        name = str(first["loc"][0]) if first["loc"] else "?"
+        raise SettingError(f"{name}={values.get(name)!r}: {_explained(first)}") from None
+    for name in cleaned:
+        value = getattr(built, name)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise SettingError(f"{name}={values[name]!r}: expected a finite number")
+    return built
 
 
 def _explained(problem: Any) -> str:  # noqa: ANN401  pydantic's ErrorDetails
@@ -227,7 +236,12 @@ def _explained(problem: Any) -> str:  # noqa: ANN401  pydantic's ErrorDetails
     return f"expected {message}"
 
 
-def _scalar(value: Any) -> str:  # noqa: ANN401  a YAML scalar
-    """Writes a value so that YAML reads the same value back (JSON is YAML, but for floats such as 1e-05)."""
+def _flow(value: Any) -> str:  # noqa: ANN401  a YAML scalar or a list of them
+    """Writes a value so that YAML reads the same value back.
+
+    JSON is YAML, but for floats such as 1e-05 and for characters that YAML takes as line ends or refuses.
+    """
     text = json.dumps(value, ensure_ascii=False)
-    return text.replace("e-", ".0e-") if isinstance(value, float) and "e-" in text and "." not in text else text
+    if isinstance(value, float) and "e-" in text and "." not in text:
+        return text.replace("e-", ".0e-")
+    return re.sub("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda found: f"\\u{ord(found[0]):04x}", text)

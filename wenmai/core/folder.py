@@ -20,6 +20,7 @@ from wenmai.core.errors import RunError
 __all__ = ["cache_folder", "check_sealed", "file_sha256", "sealed_folder", "writing", "writing_json"]
 
 MANIFEST = "manifest.json"
+VERSION = 1
 
 
 def cache_folder() -> Path:
@@ -49,7 +50,8 @@ def writing(path: str | Path) -> Iterator[BinaryIO]:
 def writing_json(path: str | Path, value: Any) -> None:  # noqa: ANN401  any JSON value
     """Writes ``value`` as indented UTF-8 JSON, whole or not at all."""
     with writing(path) as file:
-        file.write(json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n")
+        text = json.dumps(value, ensure_ascii=False, indent=2)
+        file.write(text.encode(errors="backslashreplace") + b"\n")  # names of files may be any bytes
 
 
 @contextmanager
@@ -68,7 +70,7 @@ def sealed_folder(path: str | Path) -> Iterator[Path]:
                     os.fsync(opened.fileno())
                 entry = {"bytes": file.stat().st_size, "sha256": file_sha256(file)}
                 files[file.relative_to(temporary).as_posix()] = entry
-        writing_json(temporary / MANIFEST, {"version": 1, "files": files})
+        writing_json(temporary / MANIFEST, {"version": VERSION, "files": files})
         _sync_folder(temporary)
         if path.exists():
             shutil.rmtree(path)
@@ -90,21 +92,26 @@ def check_sealed(path: str | Path) -> list[str]:
         raise RunError(f"{path}: no such folder")
     try:
         manifest = json.loads((path / MANIFEST).read_bytes())
+        if manifest["version"] != VERSION:
+            raise ValueError(f"version {manifest['version']!r}, expected {VERSION}")
         listed = {str(name): (int(entry["bytes"]), str(entry["sha256"])) for name, entry in manifest["files"].items()}
     except FileNotFoundError:
         return [f"{path / MANIFEST} is missing: the folder was never finished"]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return [f"{path / MANIFEST} is damaged ({error})"]
     present = {file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file()} - {MANIFEST}
     problems = [f"{path / name} is missing" for name in sorted(set(listed) - present)]
     problems += [f"{path / name} is not in the manifest" for name in sorted(present - set(listed))]
     for name in sorted(present & set(listed)):
         size, sha256 = listed[name]
-        actual = (path / name).stat().st_size
-        if actual != size:
-            problems.append(f"{path / name} has {actual} bytes, expected {size}")
-        elif file_sha256(path / name) != sha256:
-            problems.append(f"{path / name} has changed: its SHA-256 is not the one in the manifest")
+        try:
+            actual = (path / name).stat().st_size
+            if actual != size:
+                problems.append(f"{path / name} has {actual} bytes, expected {size}")
+            elif file_sha256(path / name) != sha256:
+                problems.append(f"{path / name} has changed: its SHA-256 is not the one in the manifest")
+        except OSError as error:
+            problems.append(f"{path / name} cannot be read ({error.strerror})")
     return problems
 
 

@@ -279,8 +279,9 @@ def from_catalogue(sources: Sequence[str | Path]) -> tuple[list[str | Path], dic
         paths.append(path or source)
         if path:
             hints.append(find(str(source)).text)
-    shared = {name: value for name, value in (hints[0] if hints else {}).items() if all(h.get(name) == value for h in hints)}
-    return paths, shared if len(hints) == len(sources) else {}
+    if not hints or len(hints) < len(sources):
+        return paths, {}
+    return paths, {name: value for name, value in hints[0].items() if all(hint.get(name) == value for hint in hints)}
 
 
 def _folder(entry: Entry) -> Path:

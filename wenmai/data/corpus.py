@@ -336,8 +336,8 @@ def _files_of(name: str) -> tuple[list[_File], int]:
     if not glob.has_magic(name):
         hint = " (it is a link to nothing)" if os.path.islink(name) else ""
         raise CorpusError(
-            f"{name}: no such file or folder{hint}. Expected a path, a glob, or - for standard input; "
-            "sentences from Python are given by Corpus.of_texts([...])"
+            f"{name}: no such file or folder{hint}. Expected a path, a glob, - for standard input, or a name of the "
+            "catalogue such as builtin:pydocs"
         )
     matches = sorted(glob.glob(name, recursive=True))
     files: list[_File] = []

@@ -35,6 +35,7 @@ __all__ = ["NumberedCorpus", "number_corpus"]
 VERSION = 1
 BLOCK_TOKENS = 1 << 21
 MAX_TYPES = 20_000_000
+_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}
 
 _log = logging.getLogger(__name__)
 
@@ -112,6 +113,17 @@ class NumberedCorpus:
             raise RunError(f"{path}: has {len(words)} words, expected {self.counts.size}; delete {self.folder}")
         return words
 
+    def read(self, start: int, end: int) -> npt.NDArray[np.int32]:
+        """Returns tokens[start:end], read rather than mapped: a sweep leaves nothing of the corpus in memory.
+
+        Raises:
+            RunError: if the file is damaged.
+        """
+        tokens = np.fromfile(self.folder / "tokens.bin", "<i4", count=end - start, offset=4 * start)
+        if tokens.size != end - start or tokens.max(initial=-1) >= self.counts.size:
+            raise RunError(f"{self.folder}: the numbered corpus is damaged; delete it, and it is made again")
+        return tokens
+
     def sentences(self) -> Iterator[list[str]]:
         """Yields the sentences as lists of words, without pruned ones."""
         words = self.words
@@ -156,7 +168,7 @@ def number_corpus(
             return _with_phrases(base, text, folder)
         return _numbered(corpus, text, folder, max_types, progress)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS):
+        if error.errno not in _DISK_ERRORS:
             raise
         raise RunError(
             f"{folder}: the numbered corpus cannot be written ({error.strerror}); set WENMAI_CACHE to a "

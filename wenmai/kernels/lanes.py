@@ -41,6 +41,7 @@ from wenmai.kernels.window import (
 
 __all__ = ["LANES", "LaneMemory", "train_lanes"]
 
+_MADE_OF = "simd.py 582967fce863, window.py 5f7f48846bca"  # for numba's cache, as in window.py
 LANES = 16
 _WINDOWS = 16  # of a lane in a step: 256 windows see the same parameters, few enough not to hurt
 
@@ -112,7 +113,10 @@ def train_lanes(
 
     Args:
         texts: Tokens and sentence starts of each block, as for ``train_block``.
-        rows, tables, choices, memory: See the classes of these names.
+        rows: The parameters, changed in place.
+        tables: What the vocabulary decides.
+        choices: What the settings decide.
+        memory: Working memory of all lanes.
         rates: float32 [blocks], learning rates.
         seeds: uint64 [blocks].
         threads: How many may work; does not change the result.
@@ -132,9 +136,7 @@ def train_lanes(
 
 
 @njit(parallel=True, **COMPILE)
-def _train(
-    tokens, token_bounds, starts, start_bounds, rows, tables, choices, memory, rates, seeds, tally, threads
-):
+def _train(tokens, token_bounds, starts, start_bounds, rows, tables, choices, memory, rates, seeds, tally, threads):
     lanes = seeds.shape[0]
     count = np.zeros(lanes, np.int64)
     changed = np.zeros(lanes, np.int64)
@@ -246,9 +248,7 @@ def _collect(lane, first, last, rows, tables, choices, memory, rate, state, tall
             else:
                 used = m if together else 1
                 for w in range(c, c + used):
-                    change = _new_change(
-                        memory, lane, changed, load_int(inputs + 8 * w), row, memory.rates[lane, w]
-                    )
+                    change = _new_change(memory, lane, changed, load_int(inputs + 8 * w), row, memory.rates[lane, w])
                     store_int(input_targets + 8 * w, change)
                     changed += 1
             if n > 0:

@@ -50,7 +50,7 @@ class FloatVector(types.Type):
 
 @register_model(FloatVector)
 class _FloatVectorModel(models.PrimitiveModel):
-    def __init__(self, manager: Any, numba_type: FloatVector) -> None:  # noqa: ANN401  numba internals
+    def __init__(self, manager: Any, numba_type: FloatVector) -> None:
         super().__init__(manager, numba_type, _vector(numba_type.lanes))
 
 
@@ -91,6 +91,8 @@ def address(typing: Any, array: Any) -> Lowered:
 def _scalar_access(kind: ir.Type, numba_type: Any) -> tuple[Any, Any]:
     @intrinsic
     def load_scalar(typing: Any, where: Any) -> Lowered:
+        """The number at an address."""
+
         def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             return builder.load(_pointer(builder, args[0], kind), typ=kind)
 
@@ -98,6 +100,8 @@ def _scalar_access(kind: ir.Type, numba_type: Any) -> tuple[Any, Any]:
 
     @intrinsic
     def store_scalar(typing: Any, where: Any, value: Any) -> Lowered:
+        """Stores a number at an address."""
+
         def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             builder.store(args[1], _pointer(builder, args[0], kind))
             return context.get_dummy_value()
@@ -197,7 +201,8 @@ def store_sums(typing: Any, first: Any, second: Any, a: Any, b: Any, c: Any, d: 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         def join(x: ir.Value, y: ir.Value, width: int) -> ir.Value:
             # in each 128-bit quarter: [x_low, y_low] + [x_high, y_high], in pieces of `width` lanes
-            low, high = [], []
+            low: list[int] = []
+            high: list[int] = []
             for quarter in range(0, 16, 4):
                 for start, chosen in ((0, low), (2, high)):
                     picks = [quarter + start + offset for offset in range(2)]
@@ -220,8 +225,9 @@ def decline_in_place(typing: Any, where: Any, count: Any, rate: Any) -> Lowered:
     """Turns each margin ``x`` of a flat array into ``rate * σ(-x)``, in blocks of 16, and returns ``Σ -log σ(x)``.
 
     ``x`` is the logit of the right answer, so ``σ(-x)`` is the slope of its logistic loss (what the step declines
-    by) and ``-log σ(x)`` the loss itself; the sum is a float64. ``x`` is held within ±30, where float32 cannot tell
-    σ from 0 or 1. exp and log are the Cephes single-precision polynomials (relative error below 2e-7).
+    by) and ``-log σ(x)`` the loss itself; the sum is a float64, NaN if any ``x`` is. ``x`` is held within ±30, where
+    float32 cannot tell σ from 0 or 1. exp and log are the Cephes single-precision polynomials (relative error below
+    2e-7).
     """
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -238,6 +244,8 @@ def decline_in_place(typing: Any, where: Any, count: Any, rate: Any) -> Lowered:
             odds = _exponential(builder, margin)
             slope = builder.fdiv(constant(1.0), builder.fadd(constant(1.0), odds))
             log_probability = _logarithm(builder, builder.fmul(odds, slope))
+            is_number = builder.fcmp_ordered("ord", margin, margin)  # the logarithm works on bits and would hide a NaN
+            log_probability = builder.select(is_number, log_probability, margin)
             builder.store(builder.fadd(builder.load(total), log_probability), total)
             builder.store(builder.fmul(scale, slope), pointer, align=4)
         kind = ir.FunctionType(_F32, [_F32, _vector(16)])

@@ -16,7 +16,8 @@ of every pair at once, as three small matrix products over rows that stay in L1:
 | CBOW                             | mean of the window      | as above; the input's update goes to all  |
 
 Rows are padded with zeros to whole SIMD vectors. Every block of text has its own random stream, so that a block's
-draws depend on (seed, epoch, block) alone: no generator state has to be saved, and threads may take blocks in any order.
+draws depend on (seed, epoch, block) alone: no generator state has to be saved, and threads may take blocks in any
+order.
 """
 
 import math
@@ -53,8 +54,9 @@ __all__ = [
     "train_block",
 ]
 
+_MADE_OF = "simd.py 582967fce863"  # numba's cache looks at this file alone: let it see changes of the others
 COMPILE = {"nogil": True, "cache": True, "fastmath": False, "error_model": "numpy", "boundscheck": False}
-_SURE = np.float32(80.0)  # a margin whose loss and slope are exactly zero: fills unused places
+_SURE = np.float32(80.0)  # a margin without loss, for places whose slope nobody reads
 _MULTIPLIER, _INCREMENT = np.uint64(6364136223846793005), np.uint64(1442695040888963407)  # Knuth's MMIX generator
 _UNIT_24 = np.float32(2.0**-24)
 _UNIT_36 = np.float32(2.0**-36)
@@ -113,7 +115,7 @@ class Scratch(NamedTuple):
     @classmethod
     def allocate(cls, choices: Choices, *, block: int, padded: int, longest_path: int, vocabulary: int) -> "Scratch":
         """Room for blocks of at most ``block`` tokens."""
-        inputs = 2 * choices.window + 2
+        inputs = 2 * choices.window + 3  # a window, the hidden row and its update; rows are listed in pairs
         outputs = 2 + choices.negative + longest_path
         signed = aligned_rows(outputs + 1, padded)
         return cls(
@@ -458,7 +460,9 @@ def _train_sentence(kept, count, rows, tables, choices, scratch, rate, state):
             examples += 1
             average(row, inputs, m, choices.mean, hidden)
             if choices.softmax:
-                loss += _softmax_step(row, hidden, hidden + row, negative, scratch.scores.shape[0], centre, scores, rate)
+                loss += _softmax_step(
+                    row, hidden, hidden + row, negative, scratch.scores.shape[0], centre, scores, rate
+                )
             elif n > 0:
                 loss += step(row, hidden_row, hidden_update, one, 1, outputs + 8 * here, outputs + 8 * here,
                               signs + 4 * here, n, signed, signed_rows, slopes, rate)  # fmt: skip
@@ -468,7 +472,9 @@ def _train_sentence(kept, count, rows, tables, choices, scratch, rate, state):
             examples += m
             for c in range(m):
                 average(row, inputs + 8 * c, 1, False, hidden)
-                loss += _softmax_step(row, hidden, hidden + row, negative, scratch.scores.shape[0], centre, scores, rate)
+                loss += _softmax_step(
+                    row, hidden, hidden + row, negative, scratch.scores.shape[0], centre, scores, rate
+                )
                 _spread(row, hidden + row, inputs + 8 * c, rates + 4 * c, 1, np.float32(1))
         elif choices.shared:
             examples += m
@@ -492,7 +498,10 @@ def train_block(tokens, starts, rows, tables, choices, scratch, rate, seed, tall
     Args:
         tokens: int32 ids of the corpus; -1 is skipped.
         starts: int64 places in ``tokens`` where a sentence begins, then ``len(tokens)``; no window crosses them.
-        rows, tables, choices, scratch: see the classes of these names.
+        rows: The parameters, changed in place.
+        tables: What the vocabulary decides.
+        choices: What the settings decide.
+        scratch: Working memory that no other thread uses.
         rate: float32 learning rate α of this block.
         seed: uint64 that decides every draw of this block.
         tally: float64 [3], receives (loss, examples, known words); the loss is summed in float64.

@@ -42,6 +42,7 @@ __all__ = ["Word2Vec", "Word2VecConfig", "keep_probabilities"]
 VERSION = 1
 _LANES = 16  # rows are padded to whole SIMD vectors, see kernels/simd.py
 _LONGEST_SOFTMAX = 50_000
+_TENSORS = {"input", "negative", "hierarchical"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,7 +66,9 @@ class Word2VecConfig:
     shared_negatives: Annotated[
         bool, Doc("skip-gram: one set of negatives for a whole window (fast); off: new ones for each pair (classic)")
     ] = True
-    noise_exponent: Annotated[float, Doc("noise words are drawn by count to this power; 0 is uniform")] = 0.75
+    noise_exponent: Annotated[
+        float, Ge(-10), Le(10), Doc("noise words are drawn by count to this power; 0 is uniform")
+    ] = 0.75
     sample: Annotated[float, Ge(0), Doc("words with a larger share of the text are thinned out; 0 keeps all")] = 1e-3
     subsampling: Annotated[
         Literal["word2vec.c", "paper"], Doc("kept share of a word of share f: √(t/f) + t/f as in word2vec.c, or √(t/f)")
@@ -79,9 +82,7 @@ class Word2VecConfig:
         if self.softmax and (self.negative or self.hierarchical):
             raise SettingError("softmax=true is an objective of its own; add negative=0 and leave hierarchical off")
         if not (self.softmax or self.negative or self.hierarchical):
-            raise SettingError("there is nothing to learn from: set negative above 0, hierarchical=true or softmax=true")
-        if not np.isfinite(self.noise_exponent):
-            raise SettingError(f"noise_exponent={self.noise_exponent}: expected a number such as 0.75")
+            raise SettingError("there is nothing to learn from: set negative=5, hierarchical=true or softmax=true")
 
     @property
     def padded_size(self) -> int:
@@ -216,14 +217,15 @@ def keep_probabilities(counts: npt.NDArray[np.int64], config: Word2VecConfig) ->
         return np.ones(len(counts), np.float32)
     ratio = config.sample * counts.sum() / np.maximum(counts, 1)
     keep = np.sqrt(ratio) + (ratio if config.subsampling == "word2vec.c" else 0)
-    return np.minimum(keep, 1).astype(np.float32)
+    kept: npt.NDArray[np.float32] = np.minimum(keep, 1).astype(np.float32)
+    return kept
 
 
 def _read_head(folder: Path) -> tuple[Word2VecConfig, Vocab]:
     """Reads config and vocabulary and checks that the tensors have the shapes these ask for, before allocating."""
     path = folder / "config.json"
     try:
-        fields: dict[str, Any] = json.loads(path.read_bytes())
+        fields: Any = json.loads(path.read_bytes())
     except OSError as error:
         raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
@@ -241,12 +243,16 @@ def _read_head(folder: Path) -> tuple[Word2VecConfig, Vocab]:
             f"{folder / 'model.safetensors'}: the tensor 'input' has the shape {shapes.get('input')}, expected "
             f"{(size, config.vector_size)}"
         )
+    if unknown := sorted(set(shapes) - _TENSORS):
+        raise FormatError(f"{folder / 'model.safetensors'}: the tensor {unknown[0]!r} is none of word2vec's")
     return config, vocab
 
 
 def _checked_config(fields: Mapping[str, Any], path: Path) -> Word2VecConfig:
     from pydantic import TypeAdapter, ValidationError
 
+    if unknown := sorted(set(fields) - set(asdict(Word2VecConfig()))):
+        raise FormatError(f"{path}: the setting {unknown[0]!r} is none of word2vec's")
     try:
         return TypeAdapter(Word2VecConfig).validate_json(json.dumps(dict(fields)), strict=True)
     except (ValidationError, SettingError) as error:

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from wenmai.config.recipe import changed_settings
+from wenmai.config.recipe import Recipe, changed_settings
 from wenmai.core.errors import RunError, SettingError
 from wenmai.core.folder import writing_json
 from wenmai.core.registry import find_system
@@ -17,10 +17,11 @@ from wenmai.runs.comparison import Comparison, Corpus, CurvePoint, Facts, MapWor
 from wenmai.runs.environment import describe_environment
 from wenmai.runs.evaluate import measure_vectors
 from wenmai.runs.report import write_report
-from wenmai.runs.run import Run
+from wenmai.runs.run import MODEL, RECIPE, Run
+from wenmai.runs.train import in_catalogue, named_texts, plan
 from wenmai.vectors.word_vectors import WordVectors
 
-__all__ = ["compare", "compare_systems", "write_run_report"]
+__all__ = ["compare", "compare_systems"]
 
 COMPARISON, REPORT = "comparison.json", "report.html"
 _CURVE_POINTS = 200
@@ -102,11 +103,15 @@ def compare_systems(
         corpus: Paths, or names of the catalogue.
         out: The folder for the runs and the report.
         settings: Settings for all of the systems that have them.
-        similarity, analogy, restrict_vocab, words, command: See :func:`compare`.
+        similarity: See :func:`compare`.
+        analogy: See :func:`compare`.
+        restrict_vocab: See :func:`compare`.
+        words: See :func:`compare`.
+        command: See :func:`compare`.
 
     Raises:
         SettingError: for an unknown system or setting.
-        RunError: if a training failed.
+        RunError: if a training failed, or a run in ``out`` was trained on another corpus or with other settings.
     """
     if len(set(systems)) != len(systems) or not systems:
         raise SettingError("name each system once, and at least one: --systems word2vec-sgns,word2vec-cbow-ns")
@@ -114,13 +119,14 @@ def compare_systems(
     if not sources or "-" in sources:
         raise SettingError("a comparison reads its corpus once for each system: give it files rather than stdin")
     given = {name: str(value) for name, value in (settings or {}).items()}
-    for system in systems:  # all mistakes are found before the first training
-        _check(system, given)
     folder = Path(out)
+    for system in systems:  # all mistakes are found before the first training
+        recipe, _ = plan(system, named_texts(sources), **given)
+        _require_same(folder / system, recipe)
     runs = []
     for system in systems:
         run = folder / system
-        if not (run / "model").is_dir():
+        if not (run / MODEL).is_dir():
             _train(system, sources, run, given)
         runs.append(run)
     return compare(
@@ -134,34 +140,21 @@ def compare_systems(
     )
 
 
-def write_run_report(run: Run) -> Path:
-    """Writes ``report.html`` into a run's own folder: its curve, neighbours and map."""
-    common = _common_words([run.vectors])
-    queries = _queries((), [run], common)
-    system = _describe(run.recipe.system, run, ((), ()), queries, common[:_MAP_WORDS])
-    comparison = Comparison(
-        systems=[system],
-        corpus=_describe_corpus([run]),
-        created=f"{datetime.now():%Y-%m-%d %H:%M}",
-        machine=_facts(run.environment),
-        queries=queries,
-        map_method="principal components",
-    )
-    path = run.path / REPORT
-    write_report(comparison, path)
-    return path
-
-
-def _check(system: str, settings: Mapping[str, str]) -> None:
-    from wenmai.config.recipe import Recipe
-
-    described = find_system(system)
-    Recipe.build(system, described.load().sections, {**described.settings, **settings})
+def _require_same(path: Path, wanted: Recipe) -> None:
+    """Raises RunError if there is a run already that was trained otherwise than is wanted now."""
+    if not (path / RECIPE).exists():
+        return
+    found = Run(path).recipe
+    if found.corpus != wanted.corpus:
+        raise RunError(f"{path}: was trained on {', '.join(found.corpus)}; choose another --out for another corpus")
+    before, now = found.flat_settings(), wanted.flat_settings()
+    if other := [f"{name}={before[name]}" for name in now if before[name] != now[name]]:
+        raise RunError(f"{path}: was trained with {', '.join(other)}; choose another --out for other settings")
 
 
 def _train(system: str, sources: list[str], run: Path, settings: Mapping[str, str]) -> None:
     command = [sys.executable, "-m", "wenmai"]
-    if (run / "recipe.yaml").exists():
+    if (run / RECIPE).exists():
         command += ["resume", str(run)]
     else:
         command += ["train", system, *sources, "--out", str(run)]
@@ -198,7 +191,7 @@ def _describe(
         size_bytes=run.model_bytes,
         vocabulary=len(vectors),
         parameters=summary.get("parameters"),
-        neighbours={word: vectors.most_similar(word, topn=_NEIGHBOURS) for word in queries if word in vectors},
+        neighbours={word: [*vectors.most_similar(word, topn=_NEIGHBOURS)] for word in queries if word in vectors},
         map=_map(vectors, map_words),
     )
 
@@ -276,7 +269,7 @@ def _queries(words: Sequence[str], runs: Sequence[Run], common: Sequence[str]) -
             if all(word not in run.vectors for run in runs):
                 raise SettingError(f"no run has a vector for {word!r}")
         return list(words)
-    middling = common[min(100, len(common) // 4) : 1500]
+    middling = list(common[min(100, len(common) // 4) : 1500])
     return middling[:: max(1, len(middling) // _QUERIES)][:_QUERIES]
 
 
@@ -294,7 +287,7 @@ def _describe_corpus(runs: Sequence[Run]) -> Corpus:
     found = next((run.corpus for run in runs if run.corpus), {})
     stats = found.get("stats", {})
     fingerprints = {run.corpus["fingerprint"] for run in runs if run.corpus.get("fingerprint")}
-    sources = [Path(str(source.get("path", ""))).name for source in found.get("sources", [])]
+    sources = [name if in_catalogue(name) else Path(name).name for name in runs[0].recipe.corpus]
     name = ", ".join(sources[:3]) + (f" and {len(sources) - 3} more" if len(sources) > 3 else "")
     skipped = {k: v for k, v in stats.items() if (k.startswith(("skipped", "pruned")) or k == "documents") and v}
     if len(fingerprints) > 1:

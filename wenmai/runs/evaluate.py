@@ -1,7 +1,7 @@
 """Measure the vectors of a run."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ def evaluate(
 
     Args:
         run: A run or its folder.
-        similarity: Files of word pairs with human scores, or names of the catalogue such as ``"data:ws-353"``.
+        similarity: Files of word pairs with human scores, or names of the catalogue such as ``"data:ws353-all"``.
         analogy: Files of analogy questions, or names of the catalogue.
         restrict_vocab: Analogies are asked and answered among this many of the most frequent words, as published
             figures are; None for all words.
@@ -58,12 +58,25 @@ def measure_vectors(
     restrict_vocab: int | None,
 ) -> tuple[tuple[SimilarityResult, ...], tuple[AnalogyResult, ...]]:
     """Measures vectors on similarity and analogy sets, given as files or names of the catalogue."""
+    return (
+        tuple(replace(evaluate_similarity(vectors, path), name=name) for name, path in _sets(similarity)),
+        tuple(
+            replace(evaluate_analogies(vectors, path, restrict_vocab=restrict_vocab), name=name)
+            for name, path in _sets(analogy)
+        ),
+    )
+
+
+def _sets(names: Sequence[str | Path]) -> list[tuple[str, Path]]:
+    """Returns each set's title and file: a name of the catalogue is its own title, a file's is its plain name."""
     from wenmai.data.catalogue import resolve
 
-    def file(name: str | Path) -> str | Path:
-        return (resolve(name) or name) if isinstance(name, str) else name
-
-    return (
-        tuple(evaluate_similarity(vectors, file(name)) for name in similarity),
-        tuple(evaluate_analogies(vectors, file(name), restrict_vocab=restrict_vocab) for name in analogy),
-    )
+    found = []
+    for name in names:
+        path = resolve(name) if isinstance(name, str) else None
+        if path is not None:
+            found.append((str(name).partition(":")[2], path))
+        else:
+            plain = Path(name).name
+            found.append((plain.removesuffix(".gz").removesuffix(".txt") or plain, Path(name)))
+    return found

@@ -14,7 +14,7 @@ from wenmai.formats.projector import write_projector
 from wenmai.formats.word2vec import read_word2vec, write_word2vec
 from wenmai.models.word2vec import Word2Vec
 from wenmai.runs.environment import describe_environment
-from wenmai.runs.run import CORPUS, ENVIRONMENT, MODEL, RECIPE, SUMMARY, Run
+from wenmai.runs.run import ENVIRONMENT, MODEL, RECIPE, SUMMARY, Run, folder_bytes, require_room
 from wenmai.text.vocab import Vocab
 from wenmai.vectors.word_vectors import WordVectors
 
@@ -32,7 +32,8 @@ class Export:
 EXPORTS = {
     "word2vec": Export("word2vec text: `V d`, then a word and its numbers a line", write_word2vec),
     "word2vec-binary": Export(
-        "word2vec binary: the same with float32 numbers", lambda path, vectors: write_word2vec(path, vectors, binary=True)
+        "word2vec binary: the same with float32 numbers",
+        lambda path, vectors: write_word2vec(path, vectors, binary=True),
     ),
     "projector": Export("a folder with vectors.tsv and metadata.tsv for the TensorBoard projector", write_projector),
 }
@@ -52,7 +53,7 @@ def export_run(run: str | Path | Run, name: str, path: str | Path) -> Path:
         RunError: if the run is not finished, or the path cannot be written.
     """
     if name not in EXPORTS:
-        raise SettingError(f"cannot export {name!r}{nearest_name(name, EXPORTS)}; formats: {', '.join(EXPORTS)}")
+        raise SettingError(f"cannot export {name!r}{nearest_name(name, EXPORTS)} (formats: {', '.join(EXPORTS)})")
     opened = run if isinstance(run, Run) else Run(run)
     target = Path(path)
     try:
@@ -76,23 +77,24 @@ def import_run(name: str, path: str | Path, out: str | Path) -> Run:
         RunError: if ``out`` exists already.
     """
     if name not in IMPORTS:
-        raise SettingError(f"cannot import {name!r}{nearest_name(name, IMPORTS)}; formats: {', '.join(IMPORTS)}")
+        raise SettingError(f"cannot import {name!r}{nearest_name(name, IMPORTS)} (formats: {', '.join(IMPORTS)})")
     folder = Path(out)
-    if folder.exists():
-        raise RunError(f"{folder}: exists already; choose another --out")
+    require_room(folder)
     vectors = read_word2vec(path)
     sections = find_system("word2vec").load().sections
     recipe = Recipe.build("word2vec", sections, {"vector_size": vectors.vector_size})
     counts = vectors.counts if vectors.counts is not None else np.zeros(len(vectors), np.int64)
     model = Word2Vec(recipe.sections["model"], Vocab(vectors.index_to_key, counts))
     model.input[:, : vectors.vector_size] = vectors.vectors
-    folder.mkdir(parents=True)
-    writing_json(folder / ENVIRONMENT, describe_environment())
-    writing_json(folder / CORPUS, {})
-    recipe.write(folder / RECIPE)
-    with sealed_folder(folder / MODEL) as temporary:
-        model.save(temporary)
-    run = Run(folder)
     summary = {"run": str(folder), "system": "word2vec", "imported": str(Path(path).absolute())}
-    writing_json(folder / SUMMARY, summary | {"vocabulary": len(vectors), "size_bytes": run.model_bytes})
-    return run
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        writing_json(folder / ENVIRONMENT, describe_environment())
+        with sealed_folder(folder / MODEL) as temporary:
+            model.save(temporary)
+        size = folder_bytes(folder / MODEL)
+        writing_json(folder / SUMMARY, summary | {"vocabulary": len(vectors), "size_bytes": size})
+        recipe.write(folder / RECIPE)  # last: it makes the folder a run
+    except OSError as error:
+        raise RunError(f"{folder}: cannot be written ({error.strerror})") from None
+    return Run(folder)

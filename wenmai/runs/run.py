@@ -7,13 +7,13 @@ from typing import Any
 
 from wenmai.config.recipe import Recipe, read_recipe
 from wenmai.core.errors import RunError, WenmaiError
-from wenmai.core.folder import check_sealed
+from wenmai.core.folder import MANIFEST, check_sealed
 from wenmai.core.registry import find_system
 from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.records import read_records
 from wenmai.vectors.word_vectors import WordVectors
 
-__all__ = ["Run", "load", "verify"]
+__all__ = ["Run", "folder_bytes", "load", "require_room", "verify"]
 
 RECIPE, MODEL, CHECKPOINTS = "recipe.yaml", "model", "checkpoints"
 METRICS, ENVIRONMENT, SUMMARY, CORPUS = "metrics.jsonl", "environment.json", "summary.json", "corpus.json"
@@ -32,7 +32,9 @@ class Run:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         if not self.path.is_dir():
-            raise RunError(f"{self.path}: no such run folder")
+            raise RunError(
+                f"{self.path}: {'is a file, not a run folder' if self.path.exists() else 'no such run folder'}"
+            )
         if not (self.path / RECIPE).is_file():
             raise RunError(f"{self.path}: is not a run folder (it has no {RECIPE})")
 
@@ -103,7 +105,7 @@ class Run:
     @property
     def model_bytes(self) -> int:
         """Size of the model on disk."""
-        return sum(file.stat().st_size for file in self.model_folder.rglob("*") if file.is_file())
+        return folder_bytes(self.model_folder)
 
     def _json(self, name: str) -> dict[str, Any]:
         path = self.path / name
@@ -129,6 +131,27 @@ def load(path: str | Path) -> WordVectors:
         FormatError: if the model is damaged.
     """
     return Run(path).vectors
+
+
+def require_room(folder: Path) -> None:
+    """Makes sure that a new run can have this folder: it does not exist, or is empty.
+
+    Raises:
+        RunError: if something is there.
+    """
+    try:
+        taken = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+    except OSError as error:
+        raise RunError(f"{folder}: cannot be read ({error.strerror}); choose another --out") from None
+    if taken:
+        unfinished = (folder / RECIPE).exists() and not (folder / MODEL).is_dir()
+        hint = f", or go on with that run: `wenmai resume {folder}`" if unfinished else ""
+        raise RunError(f"{folder}: exists already; choose another --out{hint}")
+
+
+def folder_bytes(folder: Path) -> int:
+    """Returns the size of all files in a folder but the manifest, which is written last."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and file.name != MANIFEST)
 
 
 def verify(path: str | Path) -> tuple[list[str], list[str]]:

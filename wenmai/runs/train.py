@@ -1,24 +1,41 @@
 """Train, resume and continue."""
 
 import math
+import shlex
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import datetime
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 from wenmai.config.recipe import Recipe, read_recipe
 from wenmai.core.errors import CorpusError, RunError, SettingError
-from wenmai.core.folder import cache_folder, check_sealed, sealed_folder, writing_json
+from wenmai.core.folder import MANIFEST, cache_folder, check_sealed, file_sha256, sealed_folder, writing_json
 from wenmai.core.registry import find_system
 from wenmai.data.corpus import Corpus
 from wenmai.data.numbered import NumberedCorpus, number_corpus
 from wenmai.runs.environment import describe_environment, peak_memory_bytes
-from wenmai.runs.run import CORPUS, ENVIRONMENT, METRICS, MODEL, RECIPE, SUMMARY, Run
+from wenmai.runs.run import (
+    CHECKPOINTS,
+    CORPUS,
+    ENVIRONMENT,
+    METRICS,
+    MODEL,
+    RECIPE,
+    SUMMARY,
+    Run,
+    folder_bytes,
+    require_room,
+)
 from wenmai.training.records import Record, RecordFile
 from wenmai.training.sweep import SweepConfig, Totals, sweep
 
-__all__ = ["Watcher", "resume", "train", "train_recipe"]
+__all__ = ["Watcher", "in_catalogue", "named_texts", "plan", "read_numbered", "resume", "train", "train_recipe"]
 
+BASE = "continues"  # what corpus.json notes of the run that is continued
 
 
 class Watcher:
@@ -65,23 +82,48 @@ def train(
         CorpusError: if the text cannot be read.
         RunError: if ``out`` exists already.
     """
+    recipe, opened = plan(system, corpus, start=start, **settings)
+    folder = Path(out) if out is not None else _new_name(system)
+    require_room(folder)
+    return _begin(recipe, opened, folder, watcher or Watcher())
+
+
+def _new_name(system: str) -> Path:
+    """A folder that is not there yet: ``runs/SYSTEM-DATE-TIME``, numbered if several begin in a second."""
+    first = Path("runs") / f"{system}-{datetime.now():%Y%m%d-%H%M%S}"
+    names = chain([first], (first.with_name(f"{first.name}-{number}") for number in count(2)))
+    return next(name for name in names if not name.exists())
+
+
+def plan(
+    system: str,
+    corpus: Any,  # noqa: ANN401
+    *,
+    start: str | Path | None = None,
+    **settings: Any,  # noqa: ANN401
+) -> tuple[Recipe, Corpus]:
+    """Returns what :func:`train` would do with the same arguments, and on which text; raises as it does."""
     described = find_system(system)
     task = described.load()
     chosen = {**described.settings, **settings}
     if start is not None:
         start = Path(start).absolute()
         _inherit(Run(start).recipe, described.name, task.sections, chosen)
-    opened, hints = _opened(corpus)
+    opened, hints, names = _opened(corpus)
     named = {name.partition(".")[2] or name for name in chosen}
     chosen |= {f"text.{name}": value for name, value in hints.items() if name not in named}
     recipe = Recipe.build(
-        system, task.sections, chosen, corpus=opened.sources, start=None if start is None else str(start)
+        system, task.sections, chosen, corpus=names, start=None if start is None else str(start)
     )
-    return _begin(recipe, opened, _new_folder(out, system), watcher or Watcher())
+    return recipe, opened
 
 
 def train_recipe(
-    path: str | Path, *, out: str | Path | None = None, watcher: Watcher | None = None, **settings: Any  # noqa: ANN401
+    path: str | Path,
+    *,
+    out: str | Path | None = None,
+    watcher: Watcher | None = None,
+    **settings: Any,  # noqa: ANN401
 ) -> Run:
     """Trains as a recipe file says; ``settings`` overrule it. See :func:`train`."""
     found = read_recipe(path)
@@ -89,7 +131,7 @@ def train_recipe(
         raise SettingError(f"{path}: names no corpus; add `corpus: [PATH]`, or give the text to `wenmai train SYSTEM`")
     return train(
         found["system"],
-        found["corpus"],
+        named_texts(found["corpus"]),
         out=out,
         start=found["start"],
         watcher=watcher,
@@ -100,61 +142,89 @@ def train_recipe(
 def resume(path: str | Path, *, watcher: Watcher | None = None) -> Run:
     """Goes on with a training that was interrupted, from its newest good checkpoint.
 
-    With one thread, or in deterministic mode, the result is the same to the bit as without the interruption.
+    With one thread, or in deterministic mode, the result is the same to the bit as without the interruption. A run
+    that has finished is returned as it is, so that a script may call this until it succeeds.
 
     Raises:
-        RunError: if it has finished already, or if its corpus is gone.
+        RunError: if its corpus, or the run that it continues, is gone or has changed.
     """
     run, watcher = Run(path), watcher or Watcher()
     if run.finished:
-        raise RunError(f"{run.path}: the training has finished already; `wenmai train --from` continues it on new text")
-    found = read_numbered(run, watcher)
-    return _go_on(run, found, watcher)
+        run.checkpoints.clear()
+        more = f"`wenmai train --from {shlex.quote(str(run.path))} CORPUS` continues it on new text"
+        watcher.note(f"{run.path}: the training has finished already; {more}")
+        return run
+    with _explaining(run):
+        for leftover in (*run.path.glob(".*.tmp"), *(run.path / CHECKPOINTS).glob(".*.tmp")):
+            _remove(leftover)  # half-written by a process that was killed
+        numbered = read_numbered(run, watcher)
+        checkpoint, state, passed_over = run.checkpoints.newest_good()
+        for problem in passed_over:
+            watcher.note(f"passed over a damaged checkpoint: {problem}")
+        if checkpoint is None:
+            job, totals = _first_job(run, numbered), Totals()
+        else:
+            job = run.task.restore(run.recipe, numbered, checkpoint, old_rows=run.corpus[BASE]["words"])
+            state["last_epoch_loss"] = math.nan if state["last_epoch_loss"] is None else state["last_epoch_loss"]
+            totals = Totals(**state)
+        return _go_on(run, numbered, job, totals, watcher)
 
 
 def _begin(recipe: Recipe, corpus: Corpus, folder: Path, watcher: Watcher) -> Run:
-    numbered = number_corpus(corpus, recipe.sections["text"], progress=watcher.numbering)
-    if recipe.start is not None:
-        Run(recipe.start).task.load_model(Run(recipe.start).model_folder)  # fails before a folder is made
-    _prepare(recipe, numbered)
-    folder.mkdir(parents=True)
-    writing_json(folder / ENVIRONMENT, describe_environment())
-    writing_json(folder / CORPUS, _describe_corpus(recipe, numbered))
-    recipe.write(folder / RECIPE)
-    return _go_on(Run(folder), numbered, watcher)
+    """Makes the run folder before the text is read, so that a training killed meanwhile can be resumed too."""
+    made = not folder.exists()
+    try:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            writing_json(folder / ENVIRONMENT, describe_environment())
+            recipe.write(folder / RECIPE)
+        except OSError as error:
+            raise RunError(f"{folder}: cannot be written ({error.strerror}); choose another --out") from None
+        run = Run(folder)
+        numbered = number_corpus(corpus, recipe.sections["text"], progress=watcher.numbering)
+        job = _first_job(run, numbered)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and corpus.repeatable:
+            error.add_note(_how_to_go_on(folder))
+        else:  # a mistake in the settings or the text leaves nothing behind
+            for name in (ENVIRONMENT, RECIPE, CORPUS):
+                _remove(folder / name)
+            if made:
+                _remove(folder)
+        raise
+    with _explaining(run):
+        return _go_on(run, numbered, job, Totals(), watcher)
 
 
-def _prepare(recipe: Recipe, numbered: NumberedCorpus) -> None:
-    """Finds mistakes in the settings that only the corpus shows, before a run folder is made."""
-    if recipe.start is None:
-        find_system(recipe.system).load().begin(recipe, numbered)
+def _first_job(run: Run, numbered: NumberedCorpus) -> Any:  # noqa: ANN401  what the task trains
+    """Begins a training, which shows mistakes in the settings that only the corpus shows; notes what it is of."""
+    base = _base(run)
+    job = run.task.begin(run.recipe, numbered, None if base is None else run.task.load_model(base.model_folder))
+    writing_json(
+        run.path / CORPUS,
+        {
+            "fingerprint": numbered.fingerprint,
+            "sources": [{"path": str(path), "bytes": size, "sha256": sha} for path, size, sha in numbered.sources],
+            "text": numbered.text,
+            "stats": asdict(numbered.stats),
+            BASE: {"words": job.old_rows, "manifest_sha256": _manifest_sha256(base)},
+        },
+    )
+    return job
 
 
-def _go_on(run: Run, numbered: NumberedCorpus, watcher: Watcher) -> Run:
+def _go_on(run: Run, numbered: NumberedCorpus, job: Any, totals: Totals, watcher: Watcher) -> Run:  # noqa: ANN401
     """Trains a run from wherever it is to the end."""
-    recipe, task = run.recipe, run.task
-    config: SweepConfig = recipe.sections["train"]
-    checkpoint, state, passed_over = run.checkpoints.newest_good()
-    for problem in passed_over:
-        watcher.note(f"passed over a damaged checkpoint: {problem}")
-    base = Run(recipe.start) if recipe.start is not None else None
-    base_model = task.load_model(base.model_folder) if base is not None else None
-    old_rows = len(base_model.vocab) if base_model is not None else 0
-    if checkpoint is None:
-        job, totals = task.begin(recipe, numbered, base_model), Totals()
-    else:
-        job = task.restore(recipe, numbered, checkpoint, old_rows=old_rows)
-        state["last_epoch_loss"] = math.nan if state["last_epoch_loss"] is None else state["last_epoch_loss"]
-        totals = Totals(**state)
-    del base_model
+    config: SweepConfig = run.recipe.sections["train"]
+    base = _base(run)
     watcher.begin(
         run,
         {
-            "system": recipe.system,
+            "system": run.recipe.system,
             "tokens": len(numbered),
             "types": len(numbered.counts),
             "vocabulary": len(job.model.vocab),
-            "new_words": len(job.model.vocab) - old_rows if base is not None else None,
+            "new_words": len(job.model.vocab) - job.old_rows if base is not None else None,
             "epochs": config.epochs,
             "threads": config.worker_count,
             "position": totals.position,
@@ -179,16 +249,22 @@ def _go_on(run: Run, numbered: NumberedCorpus, watcher: Watcher) -> Run:
     finally:
         records.close()
     peak = peak_memory_bytes()
+    drift = job.drift(base.vectors) if base is not None else None
     with sealed_folder(run.path / MODEL) as folder:
         job.save(folder)
-    drift = job.drift(base.vectors) if base is not None else None
-    writing_json(run.path / SUMMARY, _summary(run, job, totals, config, peak) | ({"drift": drift} if drift else {}))
+        summary = _summary(run, job, totals, config, peak) | {"size_bytes": folder_bytes(folder)}
+        writing_json(run.path / SUMMARY, summary | ({"drift": drift} if drift else {}))  # before the run counts as done
+    run.checkpoints.clear()
+    if math.isnan(totals.last_epoch_loss):
+        watcher.note(
+            "nothing was learnt: no word stood beside another. One word a line has no neighbours; of a very small "
+            "text sub-sampling may leave too little (sample=0 keeps all)"
+        )
     if drift:
         watcher.note(
-            f"{drift['words']} old words moved by {drift['mean_cosine_distance']:.3f} on average (cosine distance), "
+            f"{drift['words']:,} old words moved by {drift['mean_cosine_distance']:.3f} on average (cosine distance), "
             f"most {', '.join(repr(word) for word, _ in drift['furthest'][:3])}"
         )
-    run.checkpoints.clear()
     return run
 
 
@@ -198,23 +274,77 @@ def read_numbered(run: Run, watcher: Watcher) -> NumberedCorpus:
     Raises:
         RunError: if neither is there any more, or the text has changed.
     """
-    fingerprint = str(run.corpus.get("fingerprint", ""))
+    fingerprint = str(run.corpus.get("fingerprint", ""))  # none if the text was still being read when it was killed
     folder = cache_folder() / "corpora" / fingerprint
-    if fingerprint and folder.is_dir() and not check_sealed(folder):
+    kept = bool(fingerprint) and folder.is_dir()
+    if kept and not check_sealed(folder):
         return NumberedCorpus.open(folder)
     sources = run.recipe.corpus
     if not sources or "-" in sources:
         raise RunError(
-            f"{run.path}: its corpus came from memory or standard input, and the numbered copy {folder} is gone or "
-            "damaged; train again"
+            f"{run.path}: its corpus came from memory or standard input, and the numbered copy of it in "
+            f"{folder.parent} is gone, damaged or was never finished; train again"
         )
+    if kept:
+        _remove(folder)  # damaged, perhaps where only a checksum shows it
     try:
-        numbered = number_corpus(Corpus.of_paths(sources), run.recipe.sections["text"], progress=watcher.numbering)
+        corpus, _, _ = _opened(named_texts(sources))
+        numbered = number_corpus(corpus, run.recipe.sections["text"], progress=watcher.numbering)
     except CorpusError as error:
         raise RunError(f"{run.path}: its corpus cannot be read any more: {error}") from None
-    if numbered.fingerprint != fingerprint:
+    if fingerprint and numbered.fingerprint != fingerprint:
         raise RunError(f"{run.path}: its corpus {', '.join(sources)} has changed since the training began; train again")
     return numbered
+
+
+def _base(run: Run) -> Run | None:
+    """Returns the run that this one continues, if any.
+
+    Raises:
+        RunError: if it is gone, or is no longer the same.
+    """
+    if run.recipe.start is None:
+        return None
+    noted = run.corpus.get(BASE, {}).get("manifest_sha256")
+    try:
+        base = Run(run.recipe.start)
+        now = _manifest_sha256(base)
+    except (RunError, OSError) as error:
+        raise RunError(f"{run.path}: the run that it continues cannot be read: {error}") from None
+    if noted not in (None, now):
+        raise RunError(f"{run.path}: the run that it continues, {base.path}, has changed since; train again")
+    return base
+
+
+def _manifest_sha256(base: Run | None) -> str | None:
+    """Returns what identifies the model of a run."""
+    return None if base is None else file_sha256(base.model_folder / MANIFEST)
+
+
+@contextmanager
+def _explaining(run: Run) -> Iterator[None]:
+    """Says how to go on after an interrupt or when the disk is full."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        error.add_note(_how_to_go_on(run.path))
+        raise
+    except OSError as error:
+        problem = f"{run.path}: cannot be written ({error.strerror or error})"
+        raise RunError(f"{problem}; when that is solved, {_how_to_go_on(run.path)}") from None
+
+
+def _how_to_go_on(folder: Path) -> str:
+    return f"`wenmai resume {shlex.quote(str(folder))}` goes on"
+
+
+def _remove(path: Path) -> None:
+    """Removes a file or folder if it can."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
 
 
 def _summary(run: Run, job: Any, totals: Totals, config: SweepConfig, peak: int | None) -> dict[str, Any]:  # noqa: ANN401
@@ -226,7 +356,6 @@ def _summary(run: Run, job: Any, totals: Totals, config: SweepConfig, peak: int 
         "objective": job.objective,
         "seconds": totals.seconds,
         "peak_memory_bytes": peak,
-        "size_bytes": run.model_bytes,
         "vocabulary": len(job.model.vocab),
         "words": totals.words,
         "epochs": config.epochs,
@@ -234,35 +363,35 @@ def _summary(run: Run, job: Any, totals: Totals, config: SweepConfig, peak: int 
     }
 
 
-def _describe_corpus(recipe: Recipe, numbered: NumberedCorpus) -> dict[str, Any]:
-    return {
-        "fingerprint": numbered.fingerprint,
-        "sources": [{"path": str(path), "bytes": size, "sha256": sha256} for path, size, sha256 in numbered.sources],
-        "text": numbered.text,
-        "stats": asdict(numbered.stats),
-    }
+def _opened(corpus: Any) -> tuple[Corpus, dict[str, Any], tuple[str, ...]]:  # noqa: ANN401
+    """Opens whatever names or holds text.
 
-
-def _opened(corpus: Any) -> tuple[Corpus, dict[str, Any]]:  # noqa: ANN401
-    """Opens whatever names or holds text, ``builtin:NAME`` and ``data:NAME`` included; returns fitting text settings."""
+    Returns:
+        The corpus, text settings that fit it (the catalogue's), and what a recipe calls it: names of the catalogue as
+        they are, so that the recipe works elsewhere, and absolute paths.
+    """
     from wenmai.data.catalogue import from_catalogue
 
     if isinstance(corpus, str | Path):
-        corpus = [corpus]
+        corpus = [Path(corpus) if isinstance(corpus, str) and not in_catalogue(corpus) else corpus]
     if not isinstance(corpus, list | tuple) or not all(isinstance(item, str | Path) for item in corpus):
-        return Corpus.of(corpus), {}
+        return Corpus.of(corpus), {}, ()
     paths, hints = from_catalogue(corpus)
-    return (Corpus.of(paths) if len(paths) > 1 else Corpus.of_paths(paths)), hints
+    opened = Corpus.of(paths)
+    if len(opened.sources) != len(corpus):
+        return opened, hints, opened.sources
+    names = zip(corpus, opened.sources, strict=True)
+    return opened, hints, tuple(str(item) if in_catalogue(item) else source for item, source in names)
 
 
-def _new_folder(out: str | Path | None, system: str) -> Path:
-    folder = Path(out) if out is not None else Path("runs") / f"{system}-{datetime.now():%Y%m%d-%H%M%S}"
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        hint = f"; `wenmai resume {folder}` goes on with it" if (folder / RECIPE).exists() else ""
-        raise RunError(f"{folder}: exists already; choose another --out{hint}")
-    if folder.is_dir():
-        folder.rmdir()
-    return folder
+def named_texts(names: Sequence[str]) -> list[str | Path]:
+    """Turns what a shell or a recipe names into parts of a corpus: names of the catalogue, and paths."""
+    return [name if in_catalogue(name) else Path(name) for name in names]
+
+
+def in_catalogue(name: str | Path) -> bool:
+    """Whether a part of a corpus is meant as a name of the catalogue."""
+    return isinstance(name, str) and name.startswith(("builtin:", "data:"))
 
 
 def _inherit(base: Recipe, system: str, sections: dict[str, type], chosen: dict[str, Any]) -> None:
@@ -278,7 +407,7 @@ def _inherit(base: Recipe, system: str, sections: dict[str, type], chosen: dict[
 
 
 def _overruled(settings: dict[str, Any], chosen: dict[str, Any]) -> dict[str, Any]:
-    """Returns a recipe's settings (``section.name``) with those that a user names (with or without section) replaced."""
+    """Returns a recipe's settings (``section.name``) with those replaced that a user names, with section or without."""
     named = {name.partition(".")[2] or name for name in chosen}
     kept = {full: value for full, value in settings.items() if full.partition(".")[2] not in named}
     return kept | chosen

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wenmai.config.recipe import Recipe
-from wenmai.core.errors import RunError, SettingError
+from wenmai.core.errors import SettingError
 from wenmai.data.numbered import NumberedCorpus
 from wenmai.models.word2vec import Word2Vec, Word2VecConfig, keep_probabilities
 from wenmai.text.settings import TextConfig, VocabConfig
@@ -50,7 +50,7 @@ class Word2VecTask:
         self._bounds = block_bounds(corpus.starts, len(corpus))
         self._first_start = np.searchsorted(corpus.starts, self._bounds, side="right")
         if self.config.softmax and self.train.deterministic:
-            raise SettingError("softmax=true has no deterministic mode; use threads=1, which gives the same bytes always")
+            raise SettingError("softmax=true has no deterministic mode; threads=1 gives the same bytes always")
 
     @classmethod
     def begin(cls, recipe: Recipe, corpus: NumberedCorpus, base: Word2Vec | None = None) -> Self:
@@ -194,10 +194,7 @@ class Word2VecTask:
         begin, end = int(self._bounds[block]), int(self._bounds[block + 1])
         inner = self._corpus.starts[self._first_start[block] : self._first_start[block + 1]]
         inner = inner[(inner > begin) & (inner < end)] - begin
-        tokens = np.array(self._corpus.tokens[begin:end])
-        if tokens.max(initial=-1) >= self._corpus.counts.size:  # kernels do not check bounds
-            raise RunError(f"{self._corpus.folder}: the numbered corpus is damaged; delete it, and it is made again")
-        return tokens, np.concatenate([[0], inner, [end - begin]])
+        return self._corpus.read(begin, end), np.concatenate([[0], inner, [end - begin]])
 
     def _seed(self, epoch: int, block: int) -> np.uint64:
         """The generator state of a block: (seed, epoch, block) mixed by SplitMix64 (Steele et al. 2014)."""

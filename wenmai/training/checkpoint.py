@@ -27,13 +27,18 @@ class Checkpoints:
         self.keep = keep
 
     def save(self, step: int, state: Mapping[str, Any], write: Callable[[Path], None]) -> Path:
-        """Writes ``step-N``: ``state.json`` and whatever ``write(folder)`` puts beside it; drops the oldest."""
+        """Writes ``step-N``: ``state.json`` and whatever ``write(folder)`` puts beside it; drops the oldest.
+
+        Checkpoints of later steps go too: they are damaged, or the training would have resumed from them.
+        """
         path = self.folder / f"step-{step}"
         with sealed_folder(path) as temporary:
             write(temporary)
             writing_json(temporary / STATE, dict(state))
-        for old in self._steps()[: -self.keep]:
-            shutil.rmtree(old, ignore_errors=True)
+        steps = self._steps()
+        place = steps.index(path) + 1
+        for other in steps[: max(0, place - self.keep)] + steps[place:]:
+            shutil.rmtree(other, ignore_errors=True)
         return path
 
     def newest_good(self) -> tuple[Path | None, dict[str, Any], list[str]]:

@@ -76,14 +76,16 @@ class RecordFile:
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
-    """Reads a record file; a last line cut short by a crash is left out."""
+    """Reads a record file up to the first line that is no record, such as a last one cut short by a crash."""
     if not path.exists():
         return []
     records = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_bytes().splitlines():
         try:
             record = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
+            break
+        if not isinstance(record, dict) or not isinstance(record.get("position"), int):
             break
         records.append(record)
     return records

@@ -7,10 +7,12 @@ one number, the *position* (blocks finished), and resuming needs no replay.
 
 import math
 import os
+import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Protocol
@@ -24,8 +26,8 @@ from wenmai.training.records import EpochRecord, Record, StepRecord
 
 __all__ = ["SweepConfig", "Sweepable", "Tally", "Totals", "sweep"]
 
-_ROUNDS = 200  # records of a training, at least
-_ROUND_SECONDS = 2.0  # and at most this long between them
+_ROUNDS = 200  # records of a training, about
+_ROUND_SECONDS = 2.0  # but no longer than this between them
 _RATE_FLOOR = 1e-4  # the learning rate ends at this share of its start, as in word2vec.c
 
 
@@ -152,20 +154,21 @@ def sweep(
         state["last_epoch_loss"] = None if math.isnan(totals.last_epoch_loss) else totals.last_epoch_loss
         checkpoints.save(totals.position, state, job.save)
 
-    with ThreadPoolExecutor(threads) as pool:
+    with _interrupts_set(stop), ThreadPoolExecutor(threads) as pool:
         workers = [] if config.deterministic else [job.worker() for _ in range(threads)]
         while totals.position < end:
             epoch, block = divmod(totals.position, job.blocks)
             size = min(-(-round_blocks // lanes) * lanes, job.blocks - block)
             round_started = time.monotonic()
-            interrupted = False
             if config.deterministic:
                 tallies: list[Tally] = []
                 for first in range(block, block + size, lanes):
                     rates = [rate(epoch * job.blocks + b) for b in range(first, min(first + lanes, job.blocks))]
                     tallies += job.train_in_step(epoch, first, rates, threads)
+                    if stop.is_set():
+                        break
             else:
-                tallies, interrupted = _threaded(job, pool, workers, totals.position, size, rate, stop)
+                tallies = _threaded(job, pool, workers, totals.position, size, rate, stop)
             now = time.monotonic()
             totals.position += len(tallies)
             totals.seconds = seconds_before + now - started
@@ -205,7 +208,7 @@ def sweep(
                         words=totals.words,
                     )
                 )
-            if interrupted:
+            if stop.is_set():
                 save()
                 raise KeyboardInterrupt
             if now - saved_at >= config.checkpoint_seconds and totals.position < end:
@@ -213,6 +216,29 @@ def sweep(
                 saved_at = time.monotonic()
             fastest = max(1, int(len(tallies) * _ROUND_SECONDS / max(1e-9, now - round_started)))
             round_blocks = min(max(1, math.ceil(end / _ROUNDS)), fastest)
+
+
+@contextmanager
+def _interrupts_set(stop: threading.Event) -> Iterator[None]:
+    """Lets Ctrl-C set ``stop``, so that training ends between two blocks; a second one ends it at once.
+
+    A handler that someone else has installed stays.
+    """
+    in_charge = threading.current_thread() is threading.main_thread()
+    if not in_charge or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+
+    def interrupt(*_: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _threaded(
@@ -223,32 +249,30 @@ def _threaded(
     size: int,
     rate: Callable[[int], float],
     stop: threading.Event,
-) -> tuple[list[Tally], bool]:
-    """Hands out ``size`` blocks in order to whichever thread is free; returns their tallies and whether interrupted.
+) -> list[Tally]:
+    """Hands out ``size`` blocks in order to whichever thread is free; returns their tallies.
 
-    On an interrupt the blocks already handed out are finished, so that what is done is always a prefix.
+    On ``stop`` the blocks already handed out are finished, so that what is done is always a prefix.
     """
     tallies: list[Tally | None] = [None] * size
     following = iter(range(size))
     lock = threading.Lock()
 
     def work(worker: Any) -> None:  # noqa: ANN401
-        while not stop.is_set():
-            with lock:
-                index = next(following, None)
-            if index is None:
-                return
-            epoch, block = divmod(position + index, job.blocks)
-            tallies[index] = job.train_block(worker, epoch, block, rate(position + index))
+        try:
+            while True:
+                with lock:
+                    index = next(following, None)
+                if index is None:
+                    return
+                epoch, block = divmod(position + index, job.blocks)
+                tallies[index] = job.train_block(worker, epoch, block, rate(position + index))
+                if stop.is_set():
+                    return
+        except BaseException:
+            stop.set()  # the other threads need not go on
+            raise
 
-    futures = [pool.submit(work, worker) for worker in workers]
-    interrupted = False
-    for future in futures:
-        while True:
-            try:
-                future.result()
-                break
-            except KeyboardInterrupt:
-                interrupted = True
-                stop.set()
-    return [tally for tally in tallies if tally is not None], interrupted
+    for future in [pool.submit(work, worker) for worker in workers]:
+        future.result()
+    return [tally for tally in tallies if tally is not None]

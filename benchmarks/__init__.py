@@ -1,0 +1,1 @@
+"""How fast, how good: measurements against the reference library and against our own targets. See README.md."""

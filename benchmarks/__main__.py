@@ -1,0 +1,93 @@
+"""``python -m benchmarks THEME...``: measure, then write the page. ``--help`` lists the themes."""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+
+from benchmarks.harness import Bench, Options, show_command
+from wenmai.core.errors import WenmaiError
+from wenmai.core.folder import cache_folder
+
+RESULTS = Path(__file__).parent / "results"
+THEMES = {
+    "startup": "startup",
+    "compile": "compilation",
+    "numbering": "numbering",
+    "search": "search",
+    "word2vec": "word2vec",
+    "deterministic": "deterministic",
+    "memory": "memory",
+    "scaling": "scaling",
+    "quality": "quality",
+}
+QUALITY = ("sgns", "sgns-classic", "cbow-ns", "sghs", "cbow-hs")
+SIDES = ("ours", "gensim", "gensim-linear")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Runs themes one after the other, each in a temporary folder of its own."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure wenmai, beside gensim.")
+    parser.add_argument(
+        "themes", nargs="*", metavar="THEME", default=["all"], help=f"all, page, or of: {', '.join(THEMES)} [all]"
+    )
+    parser.add_argument("--corpus", default="data:en8", help="a file, or a name of the catalogue [data:en8]")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that it works, measures nothing")
+    parser.add_argument("--repeats", type=int, help="how often to measure [each theme has its own number]")
+    parser.add_argument("--results", type=Path, help="folder of results [benchmarks/results; with --quick the cache]")
+    parser.add_argument("--page", type=Path, help="the page to write [docs/benchmarks.md; with --quick the cache]")
+    parser.add_argument("--systems", type=_names(QUALITY), default=QUALITY, help=f"for quality [{','.join(QUALITY)}]")
+    parser.add_argument("--sides", type=_names(SIDES), default=SIDES, help=f"for quality [{','.join(SIDES)}]")
+    parser.add_argument("--seeds", type=_numbers, default=(1, 2, 3), help="for quality [1,2,3]")
+    chosen = parser.parse_args(arguments)
+    themes = [*THEMES, "page"] if chosen.themes == ["all"] else chosen.themes
+    if unknown := sorted(set(themes) - {*THEMES, "page"}):
+        parser.error(f"no theme is called {', '.join(unknown)}; there are: {', '.join(THEMES)}, page and all")
+    quick_folder = cache_folder() / "benchmarks"
+    results = chosen.results or (quick_folder / "results" if chosen.quick else RESULTS)
+    options = Options(
+        corpus=chosen.corpus,
+        quick=chosen.quick,
+        repeats=chosen.repeats,
+        results=results,
+        systems=chosen.systems,
+        sides=chosen.sides,
+        seeds=chosen.seeds,
+        command=show_command(arguments),
+    )
+    for theme in themes:
+        if theme == "page":
+            from benchmarks import page, readme
+
+            target = chosen.page or (quick_folder / "benchmarks.md" if chosen.quick else page.PAGE)
+            print(page.write_page(results, target))
+            if target == page.PAGE:
+                print(*readme.update(results), sep="\n")
+            continue
+        with tempfile.TemporaryDirectory(prefix="wenmai-benchmark-") as work:
+            import_module(f"benchmarks.{THEMES[theme]}").run(Bench(options, Path(work)))
+
+
+def _names(known: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
+    def parse(text: str) -> tuple[str, ...]:
+        names = tuple(text.split(","))
+        if unknown := [name for name in names if name not in known]:
+            raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: expected some of {','.join(known)}")
+        return names
+
+    return parse
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except WenmaiError as problem:
+        sys.exit(f"benchmarks: {problem}")
+    except KeyboardInterrupt:
+        sys.exit("benchmarks: stopped; what was measured is in the results")

@@ -1,0 +1,29 @@
+"""How fast text becomes numbers, from an empty cache: plain and compressed by xz."""
+
+import lzma
+import shutil
+
+from benchmarks.harness import Bench
+
+__all__ = ["TARGET_WORDS_PER_SECOND", "run"]
+
+TARGET_WORDS_PER_SECOND = 3e6  # and core
+
+
+def run(bench: Bench) -> None:
+    """Numbers the corpus several times in both packings."""
+    from wenmai.core.compressed import reading
+
+    plain, packed = bench.work / "plain.txt", bench.work / "packed.xz"
+    with reading(bench.source.path) as source, open(plain, "wb") as target:
+        shutil.copyfileobj(source, target, 1 << 20)
+    with open(plain, "rb") as file, lzma.open(packed, "wb", preset=1 if bench.quick else 6) as target:
+        shutil.copyfileobj(file, target, 1 << 20)
+    results = bench.results("numbering", {})
+    for repeat in range(bench.repeats(3)):
+        for packing, path in (("plain", plain), ("xz", packed)):
+            found = bench.job("number", cache="unnumbered", source=path, text=bench.source.settings, min_count=5)
+            bench.clear(bench.work / "unnumbered")
+            names = ("words", "seconds", "cpu_seconds", "peak_memory_bytes")
+            sizes = {"bytes": path.stat().st_size, **{name: found[name] for name in names}}
+            results.add({"packing": packing, "repeat": repeat, **sizes})

@@ -1,0 +1,123 @@
+"""The plots of the page."""
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+from benchmarks import quality
+from benchmarks.figures import Content, Results, median, speed_ratios
+from benchmarks.harness import require
+
+__all__ = ["draw"]
+
+OURS, PEER, LINEAR, CBOW, FAINT = "#1f77b4", "#9aa0a6", "#c0a060", "#d95f02", "#c8c8c8"
+STYLE: Any = {
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#ececec",
+    "axes.axisbelow": True,
+    "svg.fonttype": "none",  # text stays text: small files, found by searching
+    "svg.hashsalt": "wenmai",  # the same results give the same bytes
+    "figure.constrained_layout.use": True,
+}
+
+
+def draw(results: Results, folder: Path) -> list[str]:
+    """Draws ``word2vec``, ``quality`` and ``scaling``, as far as they were measured; returns the names of the plots."""
+    require("matplotlib")
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = [name for name in PLOTS if name in results]
+    with mpl.rc_context(STYLE):
+        for name in drawn:
+            figure = PLOTS[name](results[name])
+            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+    return drawn
+
+
+def _word2vec(content: Content) -> Any:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 2.8))
+    axes = figure.subplots()
+    ratios = speed_ratios(content)
+    for place, (system, size) in enumerate(ratios):
+        for side, colour, shift in (("ours", OURS, -0.19), ("gensim", PEER, 0.19)):
+            speed = median(content, "words_per_second", system=system, vector_size=size, side=side) / 1e6
+            axes.barh(place + shift, speed, 0.36, color=colour, label=side if place == 0 else None)
+            text = f" {speed:.2f}" + (f"  ({statistics.median(ratios[system, size]):.1f} ×)" if side == "ours" else "")
+            axes.text(speed, place + shift, text, va="center")
+    axes.set_yticks(range(len(ratios)), [f"{system}, d={size}" for system, size in ratios])
+    axes.invert_yaxis()
+    axes.margins(x=0.18)
+    axes.grid(visible=False, axis="y")
+    axes.set_xlabel(f"million words/s, {content['settings']['threads']} threads")
+    figure.legend(frameon=False, loc="outside upper right", ncols=2)
+    return figure
+
+
+def _quality(content: Content) -> Any:
+    from matplotlib.figure import Figure
+
+    tests = quality.SIMILARITY | quality.ANALOGIES
+    figure = Figure(figsize=(9, 2.6))
+    panels = figure.subplots(1, len(tests), sharey=True)
+    for axes, test in zip(panels, tests, strict=True):
+        for place, (variant, (system, _)) in enumerate(quality.VARIANTS.items()):
+            for side, colour, name, shift in (
+                ("ours", OURS, variant, -0.2),
+                ("gensim", PEER, system, 0),
+                ("gensim-linear", LINEAR, system, 0.2),
+            ):
+                rows = [row for row in content["rows"] if (row["system"], row["side"]) == (name, side)]
+                scores = [row["scores"][test] for row in rows if row["scores"][test] is not None]
+                label = side if place == 0 else None
+                axes.plot(scores, [place + shift] * len(scores), "o", color=colour, alpha=0.8, ms=4, label=label)
+        axes.set_title(test, fontsize=9)
+        axes.margins(x=0.15)
+    panels[0].set_yticks(range(len(quality.VARIANTS)), list(quality.VARIANTS))
+    panels[0].invert_yaxis()
+    figure.legend(frameon=False, loc="outside lower right", ncols=3)
+    figure.supxlabel("score; one dot for each seed", fontsize=9)
+    return figure
+
+
+def _scaling(content: Content) -> Any:
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import EngFormatter, NullLocator
+
+    figure = Figure(figsize=(9, 3))
+    panels = figure.subplots(1, 3)
+    for axes, against, label in zip(
+        panels, ("vocabulary", "dimension", "threads"), ("vocabulary", "vector_size", "threads"), strict=True
+    ):
+        values = list(dict.fromkeys(row[label] for row in content["rows"] if row["against"] == against))
+        for system, colour, name in (("sgns", OURS, "skip-gram"), ("cbow-ns", CBOW, "CBOW")):
+            speeds = [
+                median(content, "words_per_second", against=against, system=system, **{label: value}) / 1e6
+                for value in values
+            ]
+            axes.plot(values, speeds, "o-", color=colour, ms=4, label=name)
+        if against != "threads":
+            axes.set_xscale("log")
+            axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_xticks(values)
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel(against)
+        if against == "vocabulary":
+            size = content["settings"]["vector_size"]
+            for cache, bytes_ in content["machine"]["caches_bytes"].items():
+                if values[0] <= bytes_ / (8 * size) <= values[-1]:
+                    axes.axvline(bytes_ / (8 * size), color=FAINT, ls=":")
+                    axes.text(bytes_ / (8 * size), axes.get_ylim()[1], f" {cache}", va="top", color="#888888")
+    panels[0].set_ylabel("million words/s")
+    panels[0].legend(frameon=False, loc="lower left")
+    return figure
+
+
+PLOTS = {"word2vec": _word2vec, "quality": _quality, "scaling": _scaling}

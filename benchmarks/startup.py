@@ -1,0 +1,38 @@
+"""How long a user waits for an import, for help, and for the neighbours of a word."""
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+
+from benchmarks.harness import ROOT, Bench
+
+__all__ = ["TARGETS", "run"]
+
+TARGETS = {"import wenmai": 0.100, "wenmai --help": 0.300}  # seconds, the start of the interpreter included
+WORDS, VECTOR_SIZE = 66_000, 100
+
+
+def run(bench: Bench) -> None:
+    """Times whole processes, the start of the interpreter included, after one that fills the caches of the disk."""
+    run = bench.work / "run"
+    bench.job("vectors", size=WORDS, vector_size=VECTOR_SIZE, target=bench.work / "vectors.bin")
+    bench.wenmai("import", "word2vec", bench.work / "vectors.bin", "--out", run)
+    commands = {
+        "python alone": ["-c", "pass"],
+        "import wenmai": ["-c", "import wenmai"],
+        "wenmai --help": ["-m", "wenmai", "--help"],
+        "wenmai nearest": ["-m", "wenmai", "nearest", str(run), "w7"],
+    }
+    results = bench.results("startup", {"words": WORDS, "vector_size": VECTOR_SIZE}, corpus=False)
+    for name, command in commands.items():
+        _seconds(command, bench.environment())
+        seconds = [_seconds(command, bench.environment()) for _ in range(bench.repeats(10))]
+        results.add({"what": name, "best": min(seconds), "median": statistics.median(seconds), "seconds": seconds})
+
+
+def _seconds(command: Sequence[str], environment: Mapping[str, str]) -> float:
+    begin = time.perf_counter()
+    subprocess.run([sys.executable, *command], cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - begin

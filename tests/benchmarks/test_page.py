@@ -1,0 +1,90 @@
+"""The benchmark page and the table of the READMEs are computed from results."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import page, readme
+from benchmarks.figures import claims, read_results
+from benchmarks.harness import Results
+
+HEAD: dict[str, Any] = {
+    "quick": False,
+    "commands": ["python -m benchmarks"],
+    "finished": "2026-01-01T00:00:00+00:00",
+    "machine": {"processor": "A processor", "cores": 2, "memory_bytes": 8e9, "platform": "Linux", "caches_bytes": {}},
+    "peer": {"gensim": "4.4.0"},
+    "corpus": {"name": "en8", "sha256": "0" * 64, "words": 1000, "vocabulary": 100, "numbering_seconds": 1.0},
+    "settings": {"window": 5, "sample": 1e-3, "min_count": 5, "epochs": 3, "threads": 2, "restrict_vocab": 30_000},
+}
+
+
+def speed_rows(ours: list[float], gensim: list[float]) -> list[dict[str, Any]]:
+    shared = {"system": "sgns", "vector_size": 100, "commit": "abc", "seconds": 1.0, "wall_seconds": 2.0}
+    shared |= {"peak_memory_bytes": 2e8, "scan_seconds": 1.0, "words_read": 3000}
+    return [
+        {**shared, "side": side, "repeat": repeat, "words_per_second": speed}
+        for side, speeds in (("ours", ours), ("gensim", gensim))
+        for repeat, speed in enumerate(speeds)
+    ]
+
+
+def quality_rows(ours: float, gensim: float) -> list[dict[str, Any]]:
+    tests = ("WS-353", "SimLex-999", "MTurk-771", "Google analogies")
+    return [
+        {
+            "system": "sgns",
+            "side": side,
+            "seed": seed,
+            "commit": "abc",
+            "scores": dict.fromkeys(tests, score + seed / 100),
+        }
+        for side, score in (("ours", ours), ("gensim", gensim))
+        for seed in (1, 2, 3)
+    ]
+
+
+def test_ratios_pair_the_measurements_of_a_round_and_are_judged_by_their_median() -> None:
+    rows = speed_rows(ours=[2e6, 3e6, 6e6], gensim=[1e6, 0.5e6, 0.5e6])  # 2, 6 and 12 times
+    (claim,) = claims({"word2vec": HEAD | {"rows": rows}})
+    assert (claim.target, claim.value, claim.met) == ("≥ 5 ×", "6.00 ×", True)
+    text = page.page_text({"word2vec": HEAD | {"rows": rows}}, {})
+    assert "| 3.00 | 0.50 | **6.00** (2.00, 6.00, 12.00) | ≥ 5 |" in text
+    assert "Not measured yet: `python -m benchmarks scaling`." in text
+
+
+@pytest.mark.parametrize(("ours", "met"), [(0.595, True), (0.585, False)])
+def test_quality_may_be_a_hundredth_below(ours: float, met: bool) -> None:
+    found = claims({"quality": HEAD | {"rows": quality_rows(ours, 0.6)}})
+    assert [claim.met for claim in found] == [met] * 4
+    assert found[0].value == f"{ours - 0.6:+.4f}"
+
+
+def test_the_table_takes_the_place_of_what_stood_between_the_markers() -> None:
+    results = {"word2vec": HEAD | {"rows": speed_rows([2e6], [1e6])}}
+    before = "# Title\n<!-- figures -->\nold\n<!-- /figures -->\nafter\n"
+    english, chinese = (readme.replaced(before, results, language) for language in (0, 1))
+    assert "| ≥ 5 × | 2.00 × ✗ |" in english
+    assert "A processor (2)" in english
+    assert "实测" in chinese
+    for text in (english, chinese):
+        assert "old" not in text
+        assert text.startswith("# Title\n<!-- figures -->\n")
+        assert text.endswith("<!-- /figures -->\nafter\n")
+        assert readme.replaced(text, results, 0) == english
+
+
+def test_a_result_file_grows_row_by_row_and_refuses_rows_of_another_corpus(tmp_path: Path) -> None:
+    path = tmp_path / "quality.json"
+    head = HEAD | {"commands": ["first"]}
+    Results(path, head).add({"seed": 1})
+    Results(path, head | {"commands": ["second"]}, keep=True).add({"seed": 2})
+    found = read_results(tmp_path)["quality"]
+    assert [row["seed"] for row in found["rows"]] == [1, 2]
+    assert found["commands"] == ["first", "second"]
+    with pytest.raises(SystemExit, match="another corpus"):
+        Results(path, head | {"corpus": {"name": "other"}}, keep=True)
+    Results(path, head).add({"seed": 3})
+    assert [row["seed"] for row in json.loads(path.read_bytes())["rows"]] == [3]

@@ -1,0 +1,126 @@
+"""Pages say what is true: their Python runs, their commands exist, their tables of settings are those of the code."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+
+from wenmai.cli.main import app
+from wenmai.config.recipe import parse_assignments, settings_of
+from wenmai.core.registry import systems
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "README.zh.md", *sorted((ROOT / "docs").glob("*.md"))]
+OURS = [page for page in PAGES if page.name != "benchmarks.md"]  # which is generated
+SETTINGS = {setting.name: setting for setting in settings_of(systems()["word2vec"].load().sections)}
+
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def read(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def anchors(page: str) -> set[str]:
+    """The names that headings can be linked by, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", FENCED.sub("", page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def commands(page: str) -> Iterator[str]:
+    """The wenmai commands of a page: lines of blocks, and code within text."""
+    for kind, block in FENCED.findall(page):
+        for line in block.replace("\\\n", "").splitlines() if kind != "python" else []:
+            if found := re.match(r"(?:\$ )?(wenmai .+)", line):
+                yield re.split(r"\s+# |   +", found[1])[0].strip()
+    yield from re.findall(r"`(wenmai [^`]+)`", FENCED.sub("", page))
+
+
+# --- code -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", [page for page in OURS if page.name != "tutorial.md"], ids=lambda page: page.name)
+def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = "".join(block for kind, block in FENCED.findall(read(page)) if kind == "python")
+    exec(compile(code, str(page), "exec"), {})
+
+
+@pytest.mark.parametrize("page", OURS, ids=lambda page: page.name)
+def test_commands_can_be_parsed(page: Path) -> None:
+    for line in commands(read(page)):
+        if "VERB" in line:
+            continue
+        words = shlex.split(line)[1:]
+        command = typer.main.get_command(app)
+        context = command.make_context("wenmai", [], resilient_parsing=True)
+        while hasattr(command, "commands") and words and not words[0].startswith("-"):
+            verb = command.get_command(context, words[0])
+            assert verb is not None, f"{page.name}: no verb {words[0]!r} in {line!r}"
+            command, words = verb, words[1:]
+        if words and not {"--help", "--version"} & set(words):
+            context = command.make_context(command.name, words)  # fails for unknown options and missing arguments
+            chosen = parse_assignments(context.params.get("settings") or [])
+            assert not {name for name in chosen if name != "name"} - SETTINGS.keys(), line
+
+
+def test_commands_are_found() -> None:
+    page = "```\n$ wenmai train a --set x=1   # why\n```\nUse `wenmai data list`.\n```python\nwenmai is = 1\n```\n"
+    assert list(commands(page)) == ["wenmai train a --set x=1", "wenmai data list"]
+
+
+# --- settings -------------------------------------------------------------------------------------------------------
+
+
+def test_every_setting_is_in_the_glossary() -> None:
+    listed = re.findall(
+        r"^\| `(\w+)` \((\w+)\) \| [^|]*[\u4e00-\u9fff][^|]* \| ", read(ROOT / "docs/glossary.md"), re.M
+    )
+    assert sorted(listed) == sorted((setting.name, setting.section) for setting in SETTINGS.values())
+
+
+def test_every_setting_is_explained_with_its_default() -> None:
+    listed: dict[str, str] = {}
+    for page in ("word2vec.md", "corpora.md"):
+        table = read(ROOT / "docs" / page).partition("| setting | default |")[2].partition("\n\n")[0]
+        for name, default in re.findall(r"^\| `(\w+)` \| `([^`]*)` \| ", table, re.MULTILINE):
+            assert listed.setdefault(name, default) is default, f"{name} is explained twice"
+    shown = {str: str, bool: lambda value: str(value).lower(), type(None): lambda _: "none"}
+    defaults = {name: setting.default for name, setting in SETTINGS.items()}
+    assert listed == {name: shown.get(type(value), str)(value) for name, value in defaults.items()}
+
+
+def test_every_system_is_named() -> None:
+    page = read(ROOT / "docs/word2vec.md")
+    assert not [name for name in systems() if f"| `{name}` |" not in page]
+
+
+# --- pages ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", OURS, ids=lambda page: page.name)
+def test_links_lead_to_headings(page: Path) -> None:
+    for target, heading in re.findall(r"\]\(([^)#\s:]*)#([^)\s]+)\)", read(page)):
+        linked = page.parent / target if target else page
+        assert heading in anchors(read(linked)), f"{target}#{heading}"
+
+
+def test_the_two_readmes_are_twins() -> None:
+    english, chinese = read(ROOT / "README.md"), read(ROOT / "README.zh.md")
+
+    def code(page: str) -> list[str]:
+        lines = "".join(block for _, block in FENCED.findall(page)).splitlines()
+        return [re.split(" {2,}", line.strip())[0] for line in lines]  # what stands in a second column is for people
+
+    def shape(page: str) -> list[str]:
+        return re.findall(r"^(?:#+ |- |\| |!|<!--)", page, re.MULTILINE)
+
+    def links(page: str) -> set[str]:
+        return {target for target in re.findall(r"\]\(([^)]+)\)", page) if not target.startswith("README")}
+
+    assert code(english) == code(chinese)
+    assert shape(english) == shape(chinese)
+    assert links(english) == links(chinese)

@@ -1,0 +1,110 @@
+"""The tutorial is run from top to bottom: shell and Python blocks in one folder, and what they print is compared.
+
+A block ``output`` shows what the block before it prints, in order, with lines left out; numbers may differ, and so may
+what an ellipsis at the end of a line stands for. Blocks ``text`` and ``console`` are for reading only.
+"""
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TUTORIAL = ROOT / "docs" / "tutorial.md"
+KINDS = {"bash", "python", "output", "text", "console"}
+NUMBER = re.compile(r"\d[\d,.]*")
+
+
+class Block(NamedTuple):
+    kind: str
+    line: int  # of the first line of the code, from 1
+    code: str
+
+
+def blocks(page: str) -> Iterator[Block]:
+    """Yields the fenced blocks of a page."""
+    lines = page.splitlines()
+    opened: int | None = None
+    for number, line in enumerate(lines):
+        if not line.startswith("```"):
+            continue
+        if opened is None:
+            opened = number
+        else:
+            yield Block(lines[opened][3:].strip(), opened + 2, "\n".join(lines[opened + 1 : number]) + "\n")
+            opened = None
+    assert opened is None, f"the block in line {opened} is never closed"
+
+
+def run_shell(block: Block) -> str:
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", block.code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, f"{TUTORIAL}:{block.line}: exit code {done.returncode}\n{done.stdout}"
+    return done.stdout
+
+
+def run_python(block: Block, names: dict[str, object]) -> str:
+    code = compile("\n" * (block.line - 1) + block.code, str(TUTORIAL), "exec")
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(code, names)
+    return printed.getvalue()
+
+
+def not_printed(expected: str, printed: str) -> list[str]:
+    """Returns the first expected line that was not printed in its turn, if any; numbers and spaces may differ."""
+
+    def shape(line: str) -> str:
+        return " ".join(NUMBER.sub("0", line).split())
+
+    def fits(line: str, wanted: str) -> bool:
+        return line.startswith(wanted[:-1]) if wanted.endswith("…") else line == wanted
+
+    left = iter([shape(line) for line in printed.splitlines()])
+    return [line for line in expected.splitlines() if not any(fits(found, shape(line)) for found in left)][:1]
+
+
+def test_the_tutorial_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = tmp_path / "bin" / "wenmai"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m wenmai "$@"\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    printed = ""
+    ran = set()
+    for block in blocks(TUTORIAL.read_text(encoding="utf-8")):
+        assert block.kind in KINDS, f"{TUTORIAL}:{block.line}: no idea what to do with a block of {block.kind!r}"
+        if block.kind == "bash":
+            printed = run_shell(block)
+        elif block.kind == "python":
+            printed = run_python(block, names)
+        elif block.kind == "output":
+            missing = not_printed(block.code, printed)
+            assert not missing, f"{TUTORIAL}:{block.line}: not printed: {missing[0]!r}; printed was\n{printed}"
+        ran.add(block.kind)
+    assert ran == KINDS
+
+
+def test_output_is_compared_line_by_line_in_order() -> None:
+    printed = "loss 2.41, 1,000 words\nnote: all is  well\n"
+    assert not not_printed("loss 7.0, 3 words\nnote: all is well", printed)
+    assert not_printed("note: all is well\nloss 7.0, 3 words", printed) == ["loss 7.0, 3 words"]
+    assert not_printed("loss is low", printed) == ["loss is low"]
+    assert not not_printed("loss 5, …", printed)
+    assert not_printed("los …", printed) == ["los …"]
