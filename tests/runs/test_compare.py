@@ -1,0 +1,157 @@
+"""Comparisons: systems on one corpus or finished runs, one table, one report."""
+
+import json
+import re
+import shutil
+
+import pytest
+
+import wenmai
+from wenmai.core.errors import RunError, SettingError, VocabError
+from wenmai.runs.compare import compare_systems, write_run_report
+from wenmai.runs.comparison import Comparison
+
+SMALL = {"vector_size": 16, "epochs": 2, "threads": 1}
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sets")
+    pairs = [
+        (f"colour{n}", f"{topic}{n + 1}", score) for topic, score in (("colour", 9), ("number", 1)) for n in range(9)
+    ]
+    (folder / "alike.txt").write_text("".join(f"{a}\t{b}\t{score}\n" for a, b, score in pairs))
+    (folder / "ratios.txt").write_text(": topics\ncolour1 colour2 number1 number2\ncolour1 unknown number1 number2\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def runs(topics, tmp_path_factory):
+    """Two finished runs of one text."""
+    folder = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WENMAI_CACHE", str(tmp_path_factory.mktemp("cache")))
+        for system in ("word2vec-sgns", "word2vec-cbow-hs"):
+            wenmai.train(system, topics, out=folder / system, **SMALL)
+    return [folder / "word2vec-sgns", folder / "word2vec-cbow-hs"]
+
+
+def test_finished_runs_are_compared(runs, sets, tmp_path):
+    found = wenmai.compare(
+        runs, out=tmp_path / "report", similarity=[sets / "alike.txt"], analogy=[sets / "ratios.txt"], words=["colour1"]
+    )
+    assert [system.name for system in found.systems] == ["word2vec-sgns", "word2vec-cbow-hs"]
+    for system, path in zip(found.systems, runs, strict=True):
+        run = wenmai.Run(path)
+        assert system.settings | {"epochs": 2} == system.settings
+        assert [(measure.name, measure.total) for measure in system.measures] == [("alike", 18), ("ratios", 2)]
+        similarity, analogy = system.measures
+        assert similarity.low <= similarity.value <= similarity.high
+        assert (analogy.covered, analogy.parts[0].name) == (1, "topics")
+        assert system.words_per_second == run.summary["words_per_second"]
+        assert (system.size_bytes, system.vocabulary) == (run.model_bytes, 80)
+        assert system.curve[-1].progress == 1
+        assert [word for word, _ in system.neighbours["colour1"]] == [
+            word for word, _ in run.vectors.most_similar("colour1", topn=10)
+        ]
+        assert system.map == []  # no word here reads as one; see the test below
+    assert found.corpus.tokens == 30_000
+    assert found.corpus.fingerprint == wenmai.Run(runs[0]).corpus["fingerprint"]
+    stored = json.loads((tmp_path / "report" / "comparison.json").read_text())
+    assert Comparison.from_json(stored) == found
+    page = (tmp_path / "report" / "report.html").read_text()
+    assert "word2vec-cbow-hs" in page
+    assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", page)
+
+
+def test_words_that_read_as_words_are_mapped(tmp_path):
+    names = ["red", "green", "blue", "seven", "eight", "nine", "文脉", "语料"]
+    text = iter([" ".join(names[n % 8 :] + names[: n % 8]) for n in range(400)])
+    run = wenmai.train("word2vec", text, out=tmp_path / "run", **SMALL)
+    found = wenmai.compare([run], out=tmp_path / "report")
+    assert {word.word for word in found.systems[0].map} == set(names)
+    assert {word.count for word in found.systems[0].map} == {400}
+    assert found.queries
+    assert write_run_report(run).read_text().startswith("<!")
+
+
+def test_systems_are_trained_once_on_one_text_and_compared(topics, sets, shell, tmp_path):
+    command = ["compare", "--systems", "word2vec-sgns,word2vec-cbow-ns", topics, "--out", "both"]
+    command += [part for name, value in SMALL.items() for part in ("--set", f"{name}={value}")]
+    finished = shell(*command, "--similarity", sets / "alike.txt")
+    lines = finished.out.splitlines()
+    assert lines[0].split() == ["system", "alike", "M", "words/s", "seconds", "peak", "MB", "size", "MB"]
+    assert [line.split()[0] for line in lines[1:3]] == ["word2vec-sgns", "word2vec-cbow-ns"]
+    assert lines[-1] == "report: both/report.html"
+    assert "epoch 2 done" in finished.err
+    made = [(tmp_path / "both" / name / "model").stat().st_mtime_ns for name in ("word2vec-sgns", "word2vec-cbow-ns")]
+
+    shutil.rmtree(tmp_path / "both" / "word2vec-cbow-ns" / "model")  # as if it had been interrupted
+    finished = shell(*command, "--json")
+    found = json.loads(finished.out)
+    assert found["report"] == "both/report.html"
+    assert found["command"].startswith("wenmai compare --systems")
+    assert {system["settings"]["vector_size"] for system in found["systems"]} == {16}
+    again = [(tmp_path / "both" / name / "model").stat().st_mtime_ns for name in ("word2vec-sgns", "word2vec-cbow-ns")]
+    assert again[0] == made[0]
+    assert again[1] > made[1]
+    assert len(list((shell.folder / "both").glob("*"))) == 4
+
+    finished = shell(*command, "--set", "seed=2", code=6)
+    assert "both/word2vec-sgns: was trained with train.seed=1; choose another --out" in finished.err
+    (tmp_path / "other.txt").write_text("a b\n")
+    command[3] = "other.txt"
+    finished = shell(*command, code=6)
+    assert "was trained on" in finished.err
+
+
+@pytest.mark.parametrize(
+    ("systems", "settings", "error", "message"),
+    [
+        (["word2vec-sgns", "word2vec-sgsn"], {}, SettingError, "did you mean 'word2vec-sgns'"),
+        (["word2vec-sgns", "word2vec-sgns"], {}, SettingError, "name each system once"),
+        ([], {}, SettingError, "at least one"),
+        (["word2vec-sgns"], {"epoch": "1"}, SettingError, "did you mean 'epochs'"),
+        (["word2vec-sgns", "word2vec-cbow-hs"], {"softmax": "true"}, SettingError, "negative=0"),
+    ],
+)
+def test_mistakes_are_found_before_the_first_training(systems, settings, error, message, topics, tmp_path):
+    with pytest.raises(error, match=message):
+        compare_systems(systems, [topics], out=tmp_path / "out", settings=settings)
+    assert not (tmp_path / "out").exists()
+
+
+def test_standard_input_cannot_be_read_twice(tmp_path):
+    with pytest.raises(SettingError, match="give it files rather than stdin"):
+        compare_systems(["word2vec-sgns"], ["-"], out=tmp_path)
+
+
+def test_a_training_that_fails_is_told(topics, tmp_path, capfd):
+    with pytest.raises(RunError, match=r"training word2vec-sgns failed \(exit code 4\); its message is above"):
+        compare_systems(["word2vec-sgns"], [topics], out=tmp_path / "out", settings={"min_count": 10**9})
+    assert "most frequent occurs" in capfd.readouterr().err
+
+
+def test_runs_of_different_texts_are_told_apart(runs, tmp_path):
+    other = wenmai.train("word2vec", iter(["a b c d e"] * 99), out=tmp_path / "other", **SMALL)
+    found = wenmai.compare([runs[0], other], out=tmp_path / "report")
+    assert found.corpus.name == "2 different corpora"
+    assert [system.name for system in found.systems] == ["word2vec-sgns", "word2vec"]
+    assert found.systems[0].neighbours == {}
+
+
+def test_runs_of_one_system_are_named_by_folder(runs, tmp_path):
+    copy = shutil.copytree(runs[0], tmp_path / "copy")
+    found = wenmai.compare([runs[0], copy], out=tmp_path / "report")
+    assert [system.name for system in found.systems] == ["word2vec-sgns", "copy"]
+    with pytest.raises(RunError, match="both named"):
+        wenmai.compare([copy, copy], out=tmp_path / "report")
+
+
+def test_what_cannot_be_compared(runs, tmp_path):
+    with pytest.raises(RunError, match="nothing to compare"):
+        wenmai.compare([], out=tmp_path)
+    with pytest.raises(RunError, match="no such run folder"):
+        wenmai.compare([runs[0], tmp_path / "nowhere"], out=tmp_path)
+    with pytest.raises((VocabError, SettingError), match="no run has a vector for 'colour'"):
+        wenmai.compare(runs, out=tmp_path, words=["colour"])
