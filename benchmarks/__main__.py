@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 from benchmarks.harness import Bench, Options, show_command
+from benchmarks.quality import SIDES, VARIANTS
 from wenmai.core.errors import WenmaiError
 from wenmai.core.folder import cache_folder
 
@@ -23,8 +24,7 @@ THEMES = {
     "scaling": "scaling",
     "quality": "quality",
 }
-QUALITY = ("sgns", "sgns-classic", "cbow-ns", "sghs", "cbow-hs")
-SIDES = ("ours", "gensim", "gensim-linear")
+QUALITY = tuple(VARIANTS)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -162,6 +162,10 @@ class Bench:
         path, name = Path(paths[0]), self.options.corpus.removeprefix("data:")
         if ":" not in self.options.corpus:
             name = path.name
+        if not path.is_file():
+            raise SystemExit(
+                f"{path}: no such file; --corpus takes one file, or a name of the catalogue such as data:en8"
+            )
         if self.quick:
             path, source = self.work / "beginning.txt", path
             self.job("head", source=source, target=path, size=QUICK_BYTES)

@@ -26,12 +26,14 @@ STYLE: Any = {
 
 def draw(results: Results, folder: Path) -> list[str]:
     """Draws ``word2vec``, ``quality`` and ``scaling``, as far as they were measured; returns the names of the plots."""
+    drawn = [name for name in PLOTS if name in results]
+    if not drawn:
+        return []
     require("matplotlib")
     import matplotlib as mpl
 
     mpl.use("svg")
     folder.mkdir(parents=True, exist_ok=True)
-    drawn = [name for name in PLOTS if name in results]
     with mpl.rc_context(STYLE):
         for name in drawn:
             figure = PLOTS[name](results[name])
@@ -64,7 +66,7 @@ def _quality(content: Content) -> Any:
     from matplotlib.figure import Figure
 
     tests = quality.SIMILARITY | quality.ANALOGIES
-    figure = Figure(figsize=(9, 2.6))
+    figure = Figure(figsize=(9, 3.1))
     panels = figure.subplots(1, len(tests), sharey=True)
     for axes, test in zip(panels, tests, strict=True):
         for place, (variant, (system, _)) in enumerate(quality.VARIANTS.items()):
@@ -75,13 +77,13 @@ def _quality(content: Content) -> Any:
             ):
                 rows = [row for row in content["rows"] if (row["system"], row["side"]) == (name, side)]
                 scores = [row["scores"][test] for row in rows if row["scores"][test] is not None]
-                label = side if place == 0 else None
+                label = side if place == 0 and axes is panels[0] else None
                 axes.plot(scores, [place + shift] * len(scores), "o", color=colour, alpha=0.8, ms=4, label=label)
         axes.set_title(test, fontsize=9)
         axes.margins(x=0.15)
     panels[0].set_yticks(range(len(quality.VARIANTS)), list(quality.VARIANTS))
     panels[0].invert_yaxis()
-    figure.legend(frameon=False, loc="outside lower right", ncols=3)
+    figure.legend(frameon=False, loc="outside upper right", ncols=3)
     figure.supxlabel("score; one dot for each seed", fontsize=9)
     return figure
 

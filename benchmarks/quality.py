@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.harness import SETTINGS, Bench, require, settings_of
 from wenmai.data.catalogue import get
 
-__all__ = ["ANALOGIES", "LARGEST_SHORTFALL", "SIMILARITY", "VARIANTS", "run"]
+__all__ = ["ANALOGIES", "LARGEST_SHORTFALL", "SIDES", "SIMILARITY", "VARIANTS", "run"]
 
 VARIANTS = {  # name: (system, settings of ours alone)
     "sgns": ("sgns", {}),
@@ -21,6 +21,7 @@ VARIANTS = {  # name: (system, settings of ours alone)
     "sghs": ("sghs", {}),
     "cbow-hs": ("cbow-hs", {}),
 }
+SIDES = ("ours", "gensim", "gensim-linear")
 SIMILARITY = {"WS-353": "ws353-all", "SimLex-999": "simlex-999", "MTurk-771": "mturk-771"}
 ANALOGIES = {"Google analogies": "google-analogies"}
 RESTRICT_VOCAB = 30_000

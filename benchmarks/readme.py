@@ -20,12 +20,15 @@ SOURCES = (
 
 def update(folder: Path) -> list[str]:
     """Writes the figures of the results in ``folder`` into both READMEs; returns what was done, a line each."""
+    results = read_results(folder)
+    if not claims(results):
+        return [f"no results in {folder.name}/: the READMEs stay as they are"]
     done = []
     for language, name in enumerate(READMES):
         path = ROOT / name
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         if PLACE.search(text):
-            path.write_text(replaced(text, read_results(folder), language), encoding="utf-8")
+            path.write_text(replaced(text, results, language), encoding="utf-8")
             done.append(f"{name}: figures written")
         else:
             done.append(f"{name}: no <!-- figures --> … <!-- /figures --> in it, nothing written")

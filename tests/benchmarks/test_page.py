@@ -60,6 +60,9 @@ def test_quality_may_be_a_hundredth_below(ours: float, met: bool) -> None:
     found = claims({"quality": HEAD | {"rows": quality_rows(ours, 0.6)}})
     assert [claim.met for claim in found] == [met] * 4
     assert found[0].value == f"{ours - 0.6:+.4f}"
+    text = page.page_text({"quality": HEAD | {"rows": quality_rows(ours, 0.6)}}, {})
+    assert f"{ours + 0.02:.4f} / 0.6200" in text
+    assert "17% higher on average" in text  # 1 - (2 + 1/2) / 6 = 0.583 of the first rate, not a half
 
 
 def test_the_table_takes_the_place_of_what_stood_between_the_markers() -> None:

@@ -76,9 +76,7 @@ def listed(mirror: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Mon
     base = request.getfixturevalue("address") if "address" in request.fixturenames else nobody
     archive = (mirror / "text.zip").read_bytes()
     common = {"title": "a title", "purpose": "tests", "language": "en", "licence": "CC0"}
-    pairs = Source(
-        mirror="sets/pairs.txt", address=f"{base}/sets/pairs.txt", size_bytes=15, sha256=sha256(PAIRS)
-    )
+    pairs = Source(mirror="sets/pairs.txt", address=f"{base}/sets/pairs.txt", size_bytes=15, sha256=sha256(PAIRS))
     packed = Source(mirror="sets/pairs.txt.gz", sha256=sha256(gzip.compress(PAIRS, mtime=0)))
     text = Source(
         mirror="text.zip",
@@ -192,9 +190,7 @@ def test_offline_the_message_says_what_to_do(cache_folder):
 
 
 def test_an_entry_without_public_address_says_so():
-    with pytest.raises(
-        DownloadError, match="private has no public address and is only to be had from a mirror"
-    ):
+    with pytest.raises(DownloadError, match="private has no public address and is only to be had from a mirror"):
         catalogue.get("private")
 
 

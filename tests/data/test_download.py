@@ -48,20 +48,14 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         asked = self.headers["Range"]
         self.server.requests.append((self.path, asked))
-        status = (
-            self.server.statuses.pop(0) if self.server.statuses else 404 if "missing" in self.path else 200
-        )
+        status = self.server.statuses.pop(0) if self.server.statuses else 404 if "missing" in self.path else 200
         if status != 200:
             self.send_error(status)
             return
         if "hangs" in self.path:
             self.server.release.wait(10)
             return
-        start = (
-            int(asked.removeprefix("bytes=").removesuffix("-"))
-            if asked and "no-range" not in self.path
-            else 0
-        )
+        start = int(asked.removeprefix("bytes=").removesuffix("-")) if asked and "no-range" not in self.path else 0
         if start and self.headers["If-Range"] not in (None, self.server.etag):
             start = 0
         if start >= len(self.server.content):
@@ -114,9 +108,7 @@ def only_file(path: Path) -> bool:
 
 def test_a_file_comes_whole_and_progress_is_told(server, path):
     told: list[tuple[int, int | None]] = []
-    found = download(
-        server.address(), path, sha256=SHA256, progress=lambda done, total: told.append((done, total))
-    )
+    found = download(server.address(), path, sha256=SHA256, progress=lambda done, total: told.append((done, total)))
     assert found == SHA256
     assert path.read_bytes() == CONTENT
     assert only_file(path)
@@ -159,9 +151,7 @@ def test_a_download_that_was_killed_goes_on(server, path):
         "download(sys.argv[1], Path(sys.argv[2]), progress=die)"
     )
     folder = Path(wenmai.data.download.__file__).parents[2]
-    killed = subprocess.run(
-        [sys.executable, "-c", program, server.address(), str(path)], cwd=folder, timeout=30
-    )
+    killed = subprocess.run([sys.executable, "-c", program, server.address(), str(path)], cwd=folder, timeout=30)
     assert killed.returncode == 9
     assert not path.exists()
     download(server.address(), path, sha256=SHA256)

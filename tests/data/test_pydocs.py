@@ -146,7 +146,5 @@ def test_the_file_is_not_written_again(text_file):
 def test_the_text_is_the_same_in_every_process(text_file):
     program = "from wenmai.data import pydocs; print(pydocs.sha256())"
     folder = Path(pydocs.__file__).parents[2]
-    other = subprocess.run(
-        [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=True
-    )
+    other = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=True)
     assert other.stdout.strip() == file_sha256(text_file)

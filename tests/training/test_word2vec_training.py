@@ -158,7 +158,7 @@ def test_a_rate_that_is_far_too_high_is_noticed(corpus, tmp_path):
 
 def test_the_whole_softmax_has_no_deterministic_mode(corpus):
     recipe = recipe_of(negative=0, softmax=True, deterministic=True)
-    with pytest.raises(SettingError, match="threads=1, which gives the same bytes"):
+    with pytest.raises(SettingError, match="threads=1 gives the same bytes"):
         Word2VecTask.begin(recipe, corpus)
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from wenmai.formats.word2vec import read_word2vec, write_word2vec
 from wenmai.measures import words
 from wenmai.measures.words import evaluate_analogies, evaluate_similarity, spearman
-from wenmai.formats.word2vec import read_word2vec, write_word2vec
 from wenmai.vectors import word_vectors
 from wenmai.vectors.word_vectors import WordVectors
 

@@ -129,9 +129,7 @@ class _Receipt:
 def entries() -> tuple[Entry, ...]:
     """Returns all entries in the order of the catalogue file."""
     listed = json.loads(resources.files("wenmai.data").joinpath("catalogue.json").read_text(encoding="utf-8"))
-    return tuple(
-        Entry(**{**item, "sources": tuple(Source(**source) for source in item["sources"])}) for item in listed
-    )
+    return tuple(Entry(**{**item, "sources": tuple(Source(**source) for source in item["sources"])}) for item in listed)
 
 
 def find(name: str) -> Entry:
@@ -162,9 +160,7 @@ def cached(name: str) -> Path | None:
     return None if path is None or (receipt and path.stat().st_size != receipt.size_bytes) else path
 
 
-def get(
-    name: str, *, progress: Progress | None = None, timeout_seconds: float = 30.0, attempts: int = 3
-) -> Path:
+def get(name: str, *, progress: Progress | None = None, timeout_seconds: float = 30.0, attempts: int = 3) -> Path:
     """Returns the file of an entry, fetching, verifying and unpacking it unless it is here already.
 
     A file that was put into the entry's folder by hand under its download name is verified and taken.
@@ -219,9 +215,7 @@ def check(name: str) -> Check:
     entry = find(name)
     path, receipt = _present(entry)
     if path is None:
-        return Check(
-            name=entry.name, status="absent", message=f"not here; 'wenmai data get {entry.name}' fetches it"
-        )
+        return Check(name=entry.name, status="absent", message=f"not here; 'wenmai data get {entry.name}' fetches it")
     found = file_sha256(path)
     if receipt is not None:
         expected = receipt.sha256
@@ -306,9 +300,7 @@ def _explanation(entry: Entry, failures: list[str]) -> str:
             advice.insert(0, f"unset {MIRROR_VARIABLE} to fetch it from its public address")
     else:
         advice.insert(0, f"set {MIRROR_VARIABLE} to a folder or address that has {paths}")
-        failures = failures or [
-            f"{entry.name} has no public address and is only to be had from a mirror folder"
-        ]
+        failures = failures or [f"{entry.name} has no public address and is only to be had from a mirror folder"]
     return f"{'; '.join(failures)}. What you can do: {', or '.join(advice)}"
 
 

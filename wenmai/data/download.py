@@ -107,18 +107,14 @@ def unzip(archive: Path, member: str, path: Path, *, size_bytes: int | None = No
                 while block := content.read(_BLOCK_BYTES):
                     written += len(block)
                     if written > most:
-                        raise DownloadError(
-                            f"{archive}: {member} unpacks to more than the expected {most:,} bytes"
-                        )
+                        raise DownloadError(f"{archive}: {member} unpacks to more than the expected {most:,} bytes")
                     file.write(block)
                 if size_bytes is not None and written != size_bytes:
                     raise DownloadError(f"{archive}: {member} has {written:,} bytes, expected {size_bytes:,}")
         except KeyError:
             raise DownloadError(f"{archive}: the archive has no file {member!r}") from None
         except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
-            raise DownloadError(
-                f"{archive}: not a zip archive that can be unpacked ({error}); remove it"
-            ) from None
+            raise DownloadError(f"{archive}: not a zip archive that can be unpacked ({error}); remove it") from None
 
 
 @contextmanager
@@ -132,8 +128,7 @@ def disk_errors(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise DownloadError(
-            f"{folder}: cannot be used ({error}); set WENMAI_CACHE to a folder that can be written and has"
-            " space"
+            f"{folder}: cannot be used ({error}); set WENMAI_CACHE to a folder that can be written and has space"
         ) from None
 
 
@@ -287,7 +282,5 @@ def _alone(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DownloadError(
-                f"{path}: another process is fetching this file now; wait until it is done"
-            ) from None
+            raise DownloadError(f"{path}: another process is fetching this file now; wait until it is done") from None
         yield

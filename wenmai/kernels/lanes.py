@@ -36,12 +36,13 @@ from wenmai.kernels.window import (
     draw_outputs,
     gather_window,
     sample,
+    smallest,
     step,
 )
 
-__all__ = ["LANES", "LaneMemory", "train_lanes"]
+__all__ = ["LANES", "LaneMemory", "train_lanes", "warm_up"]
 
-_MADE_OF = "simd.py 582967fce863, window.py 5f7f48846bca"  # for numba's cache, as in window.py
+_MADE_OF = "simd.py 582967fce863, window.py 21587f0e8f73"  # for numba's cache, as in window.py
 LANES = 16
 _WINDOWS = 16  # of a lane in a step: 256 windows see the same parameters, few enough not to hurt
 
@@ -272,3 +273,11 @@ def _apply(owner, owners, changed, memory):
             scale = memory.change_scale[lane, k]
             for j in range(0, row, LANE_BYTES):
                 store(target + j, multiply_add(scale, load(source + j, zero), load(target + j, zero)))
+
+
+def warm_up() -> None:
+    """Compiles the kernel, or reads it from the cache."""
+    rows, tables, choices = smallest()
+    memory = LaneMemory.allocate(choices, block=1, padded=LANE_BYTES // 4, longest_path=0)
+    nothing = (np.zeros(0, np.int32), np.zeros(2, np.int64))
+    train_lanes([nothing], rows, tables, choices, memory, np.zeros(1, np.float32), np.zeros(1, np.uint64), 1)

@@ -52,6 +52,7 @@ __all__ = [
     "aligned_rows",
     "noise_table",
     "train_block",
+    "warm_up",
 ]
 
 _MADE_OF = "simd.py 582967fce863"  # numba's cache looks at this file alone: let it see changes of the others
@@ -518,3 +519,23 @@ def train_block(tokens, starts, rows, tables, choices, scratch, rate, seed, tall
     tally[0] = loss
     tally[1] = examples
     tally[2] = known
+
+
+def smallest() -> tuple[Rows, Tables, Choices]:
+    """The arguments of a kernel for a vocabulary of one word: enough to compile it, as types are all that matters."""
+    row, zero, one = aligned_rows(1, LANE_BYTES // 4), np.zeros(1, np.int32), np.ones(1, np.float32)
+    rows = Rows(row, row.copy(), row.copy(), 0, np.float32(1))
+    tables = Tables(zero, one, one, zero, np.zeros(2, np.int64), zero, one)
+    choices = Choices(
+        window=1, dynamic=True, negative=1, hierarchical=False, softmax=False, cbow=False, mean=True,
+        true_gradient=False, shared=True,
+    )  # fmt: skip
+    return rows, tables, choices
+
+
+def warm_up() -> None:
+    """Compiles ``train_block``, or reads it from the cache: before the parameters are there, as LLVM needs room too."""
+    rows, tables, choices = smallest()
+    scratch = Scratch.allocate(choices, block=1, padded=LANE_BYTES // 4, longest_path=0, vocabulary=1)
+    nothing, starts = np.zeros(0, np.int32), np.zeros(2, np.int64)
+    train_block(nothing, starts, rows, tables, choices, scratch, np.float32(0), np.uint64(0), np.zeros(3))

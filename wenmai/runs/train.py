@@ -112,9 +112,7 @@ def plan(
     opened, hints, names = _opened(corpus)
     named = {name.partition(".")[2] or name for name in chosen}
     chosen |= {f"text.{name}": value for name, value in hints.items() if name not in named}
-    recipe = Recipe.build(
-        system, task.sections, chosen, corpus=names, start=None if start is None else str(start)
-    )
+    recipe = Recipe.build(system, task.sections, chosen, corpus=names, start=None if start is None else str(start))
     return recipe, opened
 
 

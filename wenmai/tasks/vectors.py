@@ -59,13 +59,12 @@ class Word2VecTask:
         Raises:
             VocabError: if no word reaches ``min_count``.
         """
+        _warm_up(recipe)
         config: Word2VecConfig = recipe.sections["model"]
         wanted: VocabConfig = recipe.sections["vocab"]
         seed = recipe.sections["train"].seed
         if base is None:
-            vocab = Vocab.from_counts(
-                corpus.words, corpus.counts, min_count=wanted.min_count, max_size=wanted.max_size
-            )
+            vocab = Vocab.from_counts(corpus.words, corpus.counts, min_count=wanted.min_count, max_size=wanted.max_size)
             model = Word2Vec(config, vocab)
             model.initialise(seed)
             return cls(recipe, corpus, model)
@@ -75,6 +74,7 @@ class Word2VecTask:
     @classmethod
     def restore(cls, recipe: Recipe, corpus: NumberedCorpus, folder: Path, *, old_rows: int) -> Self:
         """Takes a training up again from the model that a checkpoint holds."""
+        _warm_up(recipe)
         return cls(recipe, corpus, Word2Vec.load(folder), old_rows=old_rows)
 
     @classmethod
@@ -120,14 +120,6 @@ class Word2VecTask:
             longest_path=self._longest_path,
             vocabulary=len(self.model.vocab),
         )
-
-    def warm_up(self) -> None:
-        """Compiles the kernel, or reads it from the cache, on no text at all."""
-        nothing = (np.zeros(0, np.int32), np.zeros(2, np.int64))
-        if self.train.deterministic:
-            self._train_texts_in_step([nothing], [0.0], np.zeros(1, np.uint64), 1)
-        else:
-            self._train_text(nothing, self.worker(), 0.0, np.uint64(0))
 
     def train_block(self, worker: Any, epoch: int, block: int, rate: float) -> Tally:  # noqa: ANN401
         """Trains on a block of about 10,000 tokens."""
@@ -267,6 +259,13 @@ class Word2VecTask:
         return LaneMemory.allocate(
             self._choices, block=2 * _BLOCK_TOKENS, padded=self.config.padded_size, longest_path=self._longest_path
         )
+
+
+def _warm_up(recipe: Recipe) -> None:
+    """Compiles what the training will run, so that the clock measures training, and memory peaks once."""
+    from wenmai.kernels import lanes, window
+
+    (lanes if recipe.sections["train"].deterministic else window).warm_up()
 
 
 def block_bounds(starts: npt.NDArray[np.int64], tokens: int) -> npt.NDArray[np.int64]:

@@ -80,9 +80,6 @@ class Sweepable(Protocol):
     def share_before(self, block: int) -> float:
         """The share of the corpus before a block, 0 to 1."""
 
-    def warm_up(self) -> None:
-        """Does whatever must be done once, so that the clock measures training."""
-
     def worker(self) -> Any:  # noqa: ANN401  each system's own scratch memory
         """Working memory for one thread."""
 
@@ -138,11 +135,11 @@ def sweep(
     threads = config.worker_count
     lanes = job.lanes() if config.deterministic else 1
     stop = threading.Event()
-    job.warm_up()
     saved_at = started = time.monotonic()
     seconds_before = totals.seconds
     words_before = totals.words
-    round_blocks = max(1, math.ceil(end / _ROUNDS))
+    shortest = max(4 * threads, math.ceil(end / _ROUNDS))  # blocks, so that threads end a round together
+    round_blocks = shortest
 
     def rate(position: int) -> float:
         epoch, block = divmod(position, job.blocks)
@@ -215,7 +212,7 @@ def sweep(
                 save()
                 saved_at = time.monotonic()
             fastest = max(1, int(len(tallies) * _ROUND_SECONDS / max(1e-9, now - round_started)))
-            round_blocks = min(max(1, math.ceil(end / _ROUNDS)), fastest)
+            round_blocks = min(shortest, fastest)
 
 
 @contextmanager

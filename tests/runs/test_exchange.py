@@ -1,0 +1,101 @@
+"""Vectors out into files of other programs, and in from them; what comes in can do what a trained run can."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+import wenmai
+from wenmai.core.errors import FormatError, RunError, SettingError
+from wenmai.runs.exchange import export_run, import_run
+
+
+@pytest.fixture(scope="module")
+def run(topics, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WENMAI_CACHE", str(tmp_path_factory.mktemp("cache")))
+        settings = {"vector_size": 20, "epochs": 1, "threads": 1}
+        return wenmai.train("word2vec", topics, out=tmp_path_factory.mktemp("run") / "run", **settings)
+
+
+@pytest.mark.parametrize("name", ["word2vec", "word2vec-binary"])
+def test_what_is_exported_comes_back_exactly(name, run, tmp_path):
+    path = export_run(run, name, tmp_path / "vectors")
+    back = import_run("word2vec", path, tmp_path / "back")
+    assert back.vectors.index_to_key == run.vectors.index_to_key
+    assert np.array_equal(back.vectors.vectors, run.vectors.vectors)
+    assert back.summary["vocabulary"] == 80
+    assert back.summary["size_bytes"] == back.model_bytes
+    assert wenmai.load(tmp_path / "back").most_similar("colour1") == run.vectors.most_similar("colour1")
+    assert wenmai.resume(back.path).finished  # there is nothing to do
+
+
+def test_the_projector_gets_two_tables(run, tmp_path):
+    folder = export_run(run, "projector", tmp_path / "projector")
+    vectors = np.loadtxt(folder / "vectors.tsv", delimiter="\t", dtype=np.float32)
+    assert np.array_equal(vectors, run.vectors.vectors)
+    words = (folder / "metadata.tsv").read_text().splitlines()
+    assert words[0] == "word\tcount"
+    assert [line.split("\t")[0] for line in words[1:]] == run.vectors.index_to_key
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("binary", [False, True])
+def test_gensim_reads_what_is_exported_and_writes_what_is_imported(binary, run, tmp_path):
+    keyed_vectors = pytest.importorskip("gensim.models").KeyedVectors
+    path = export_run(run, "word2vec-binary" if binary else "word2vec", tmp_path / "ours")
+    theirs = keyed_vectors.load_word2vec_format(str(path), binary=binary)
+    assert theirs.index_to_key == run.vectors.index_to_key
+    assert np.array_equal(theirs.vectors, run.vectors.vectors)
+    theirs.save_word2vec_format(str(tmp_path / "theirs"), binary=binary)
+    back = import_run("word2vec", tmp_path / "theirs", tmp_path / "back")
+    assert np.array_equal(back.vectors.vectors, run.vectors.vectors)
+
+
+def test_glove_text_is_told_by_its_content(tmp_path):
+    (tmp_path / "glove.txt").write_text("the 1 0 0.5\nof 0 1 0.25\n<unk> 0 0 1\n")
+    run = import_run("word2vec", tmp_path / "glove.txt", tmp_path / "run")
+    assert run.vectors.index_to_key == ["the", "of", "<unk>"]
+    assert run.vectors["of"].tolist() == [0, 1, 0.25]
+
+
+def test_unknown_formats_suggest_the_nearest(run, tmp_path):
+    with pytest.raises(SettingError, match=r"did you mean 'word2vec-binary'\? \(formats: word2vec, "):
+        export_run(run, "word2vec-binar", tmp_path / "vectors")
+    with pytest.raises(SettingError, match="did you mean 'word2vec'"):
+        import_run("wordtovec", tmp_path / "vectors", tmp_path / "run")
+
+
+def test_bad_files_leave_nothing_behind(run, tmp_path):
+    path = export_run(run, "word2vec-binary", tmp_path / "vectors.bin")
+    path.write_bytes(path.read_bytes()[:-50])
+    with pytest.raises(FormatError, match=r"vectors\.bin"):
+        import_run("word2vec", path, tmp_path / "back")
+    with pytest.raises(FormatError, match="no such file"):
+        import_run("word2vec", tmp_path / "nowhere", tmp_path / "back")
+    with pytest.raises(FormatError, match="this is a folder"):
+        import_run("word2vec", run.path, tmp_path / "back")
+    assert not (tmp_path / "back").exists()
+
+
+def test_places_that_cannot_be_written(run, tmp_path):
+    path = export_run(run, "word2vec", tmp_path / "vectors.txt")
+    with pytest.raises(RunError, match="exists already; choose another --out"):
+        import_run("word2vec", path, run.path)
+    with pytest.raises(RunError, match="choose another --out|cannot be written"):
+        import_run("word2vec", path, path / "run")
+    with pytest.raises(RunError, match="cannot be written"):
+        export_run(run, "word2vec", path / "vectors.txt")
+    with pytest.raises(RunError, match="cannot be written"):
+        export_run(run, "projector", path)
+    with pytest.raises(RunError, match="cannot be written"):
+        export_run(run, "word2vec", tmp_path)
+    assert path.read_text().startswith("80 20\n")
+
+
+def test_only_finished_runs_are_exported(run, tmp_path):
+    copy = shutil.copytree(run.path, tmp_path / "copy")
+    shutil.rmtree(copy / "model")
+    with pytest.raises(RunError, match="has not finished; `wenmai resume"):
+        export_run(copy, "word2vec", tmp_path / "vectors.txt")
+    assert not (tmp_path / "vectors.txt").exists()
