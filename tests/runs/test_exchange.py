@@ -82,7 +82,7 @@ def test_places_that_cannot_be_written(run, tmp_path):
     path = export_run(run, "word2vec", tmp_path / "vectors.txt")
     with pytest.raises(RunError, match="exists already; choose another --out"):
         import_run("word2vec", path, run.path)
-    with pytest.raises(RunError, match="choose another --out|cannot be written"):
+    with pytest.raises(RunError, match=r"choose another --out|cannot be written"):
         import_run("word2vec", path, path / "run")
     with pytest.raises(RunError, match="cannot be written"):
         export_run(run, "word2vec", path / "vectors.txt")

@@ -184,7 +184,7 @@ def test_continued_training_keeps_ids_and_can_be_resumed(corpus, text, tmp_path,
     assert parameters(again) == parameters(job)
 
     drift = job.drift(old.model.vectors())
-    assert drift["words"] == size
+    assert drift["old_words"] == size
     assert drift["largest_cosine_distance"] == pytest.approx(0, abs=1e-6)
     moving = recipe_of(old_rate=1.0, **mode)
     job, _, _ = train(Word2VecTask.begin(moving, more, old.model), tmp_path / "moving")

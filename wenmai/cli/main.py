@@ -1,5 +1,6 @@
 """The ``wenmai`` command. Each verb parses, calls ``wenmai.runs``, and prints."""
 
+import io
 import json
 import logging
 import shlex
@@ -57,6 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     7 training, 8 download, 130 interrupted.
     """
     logging.basicConfig(level=logging.WARNING, format="note: %(message)s", stream=sys.stderr)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # words that a terminal or locale cannot write are no crash
     try:
         try:
             app(args=None if arguments is None else list(arguments), prog_name="wenmai", standalone_mode=True)

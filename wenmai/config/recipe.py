@@ -155,8 +155,9 @@ def parse_assignments(assignments: list[str]) -> dict[str, str]:
         name, equals, value = assignment.partition("=")
         if not equals or not name.strip():
             raise SettingError(f"--set {assignment!r}: expected name=value, for example --set epochs=3")
-        if name.strip() in settings:
-            raise SettingError(f"--set {name.strip()} was given twice")
+        plain = name.strip().rpartition(".")[2]
+        if any(plain == given.rpartition(".")[2] for given in settings):
+            raise SettingError(f"--set {plain} was given twice")
         settings[name.strip()] = value.strip()
     return settings
 

@@ -6,6 +6,7 @@ nobody writes, then every row receives its changes in the order of the lanes. Bo
 over rows, and neither depends on who does the work.
 """
 
+import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -43,6 +44,10 @@ from wenmai.kernels.window import (
 __all__ = ["LANES", "LaneMemory", "train_lanes", "warm_up"]
 
 _MADE_OF = "simd.py 582967fce863, window.py 21587f0e8f73"  # for numba's cache, as in window.py
+# The steps are short, so threads wait for each other often. GNU OpenMP lets them spin for milliseconds, which on busy
+# cores halves the speed; this is the time of a step, about 10 µs. It is read when the first parallel kernel starts.
+os.environ.setdefault("GOMP_SPINCOUNT", "3000")
+
 LANES = 16
 _WINDOWS = 16  # of a lane in a step: 256 windows see the same parameters, few enough not to hurt
 

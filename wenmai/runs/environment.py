@@ -35,6 +35,13 @@ def describe_environment() -> dict[str, Any]:
 
 def peak_memory_bytes() -> int | None:
     """Returns the most memory this process has held (resident), or None where the system does not say."""
+    try:  # Linux; getrusage would count the parent's memory from before exec too
+        with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+            for line in file:
+                if line.startswith("VmHWM:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
     try:
         import resource
     except ImportError:  # Windows

@@ -259,9 +259,10 @@ def _go_on(run: Run, numbered: NumberedCorpus, job: Any, totals: Totals, watcher
             "text sub-sampling may leave too little (sample=0 keeps all)"
         )
     if drift:
+        furthest = ", ".join(repr(word) for word, _ in drift["furthest"][:3])
         watcher.note(
-            f"{drift['words']:,} old words moved by {drift['mean_cosine_distance']:.3f} on average (cosine distance), "
-            f"most {', '.join(repr(word) for word, _ in drift['furthest'][:3])}"
+            f"{drift['seen_words']:,} of {drift['old_words']:,} old words occur in the new text; they moved by "
+            f"{drift['mean_cosine_distance']:.3f} on average (cosine distance), most {furthest or 'none'}"
         )
     return run
 

@@ -142,7 +142,7 @@ class Word2VecTask:
         self.model.save(folder)
 
     def drift(self, before: WordVectors) -> dict[str, Any]:
-        """How far the vectors of a continued run have moved: cosine distances of the old words, in old and new text."""
+        """How far the vectors of a continued run have moved: cosine distances of the old words that the text has."""
         cosine = np.empty(len(before))
         width = self.config.vector_size
         for start in range(0, len(before), 4096):
@@ -150,14 +150,17 @@ class Word2VecTask:
             new = self.model.input[start : start + len(old), :width]
             lengths = np.linalg.norm(old, axis=1) * np.linalg.norm(new, axis=1)
             cosine[start : start + 4096] = (old * new).sum(axis=1) / np.maximum(lengths, np.finfo(np.float32).tiny)
-        distance = 1 - cosine
+        rows = self._tables.word
+        seen = np.unique(rows[(rows >= 0) & (rows < len(before))])
+        distance = np.clip(1 - cosine[seen], 0, 2)
         furthest = np.argsort(-distance, kind="stable")[:10]
         return {
-            "words": len(before),
-            "mean_cosine_distance": float(distance.mean()),
-            "median_cosine_distance": float(np.median(distance)),
-            "largest_cosine_distance": float(distance.max()),
-            "furthest": [(before.index_to_key[row], float(distance[row])) for row in furthest],
+            "old_words": len(before),
+            "seen_words": len(seen),
+            "mean_cosine_distance": float(distance.mean()) if len(seen) else 0.0,
+            "median_cosine_distance": float(np.median(distance)) if len(seen) else 0.0,
+            "largest_cosine_distance": float(distance.max(initial=0.0)),
+            "furthest": [(before.index_to_key[seen[place]], float(distance[place])) for place in furthest],
         }
 
     # --- calls of the kernels -----------------------------------------------------------------------------------

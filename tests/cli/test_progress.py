@@ -1,0 +1,77 @@
+"""What a person sees while a training runs: one live line in a terminal, plain lines elsewhere."""
+
+import io
+import sys
+from contextlib import contextmanager
+
+import pytest
+
+import wenmai
+from wenmai.cli.progress import Progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@contextmanager
+def a_terminal():
+    """Puts a terminal in the place of standard error."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stderr", terminal := Terminal())
+        yield terminal
+
+
+def train(topics, tmp_path, watcher):
+    with watcher:
+        wenmai.train("word2vec", topics, out=tmp_path / "run", watcher=watcher, vector_size=16, epochs=2, threads=1)
+
+
+def test_a_terminal_shows_one_line_that_changes(topics, tmp_path):
+    with a_terminal() as terminal:
+        train(topics, tmp_path, Progress())
+    lines = terminal.getvalue().split("\n")
+    assert lines[0].startswith("\rreading the corpus")
+    assert lines[0].endswith("100.0% of 0.3 MB")
+    assert lines[1].startswith("word2vec: 30,000 tokens")
+    steps = lines[2].split("\r")[1:]
+    assert len(steps) > 5
+    for step in steps:
+        for part in ("%", "epoch 1", "M words/s", "loss ", "rate 0.0", " left"):
+            assert part in step
+    assert lines[3].startswith("epoch 1 done: mean loss")
+    widths = [len(step.rstrip()) for step in steps]
+    assert all(len(now) >= before for now, before in zip(steps[1:], widths, strict=False))  # nothing old is left over
+
+
+def test_elsewhere_there_are_few_plain_lines(topics, tmp_path, capsys):
+    train(topics, tmp_path, Progress())
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "\r" not in err
+    assert 4 <= len(err.splitlines()) <= 7
+
+
+def test_quiet_shows_warnings_only(tmp_path, capsys):
+    path = tmp_path / "text"
+    path.write_bytes(b"a b c d e f\n" * 50 + b"\xff\n")
+    for name, settings in (("good", {}), ("lonely", {"segment": "whitespace"})):
+        with Progress(quiet=True) as watcher:
+            wenmai.train("word2vec", path, out=tmp_path / name, watcher=watcher, bad_lines="skip", epochs=1, **settings)
+    assert capsys.readouterr().err == "note: left out of the corpus: 1 undecodable lines\n" * 2
+
+
+def test_an_interrupt_ends_the_line_and_says_how_to_go_on():
+    def stopped():
+        with Progress() as progress:
+            progress.numbering(10, 100)
+            error = KeyboardInterrupt()
+            error.add_note("`wenmai resume run` goes on")
+            raise error
+
+    with a_terminal() as terminal, pytest.raises(KeyboardInterrupt):
+        stopped()
+    assert terminal.getvalue() == (
+        "\rreading the corpus   10.0% of 0.0 MB\nwenmai: stopped; `wenmai resume run` goes on\n"
+    )
