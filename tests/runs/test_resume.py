@@ -111,6 +111,8 @@ def killed_once(topics, tmp_path_factory):
 def killed(killed_once, tmp_path, monkeypatch):
     """A copy of it, to be spoilt further."""
     shutil.copytree(killed_once / "run", tmp_path / "run")
+    recipe = tmp_path / "run" / "recipe.yaml"
+    recipe.write_text(recipe.read_text().replace("checkpoint_seconds: 0.02", "checkpoint_seconds: 600"))
     shutil.copytree(killed_once / "cache", tmp_path / "cache")
     monkeypatch.setenv("WENMAI_CACHE", str(tmp_path / "cache"))
     return tmp_path / "run"
