@@ -11,7 +11,8 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 export PIP_CONSTRAINT := constraints.txt
 export PIP_BUILD_CONSTRAINT := constraints.txt
 
-DEMO := wenmai compare --systems word2vec-sgns,word2vec-cbow-ns,word2vec-sghs builtin:pydocs --out runs/demo
+DEMO := wenmai compare --systems word2vec-sgns,word2vec-cbow-ns,word2vec-sghs builtin:pydocs \
+  --analogy builtin:pydocs-analogies --set epochs=20 --out runs/demo
 REPORT := runs/demo/report.html
 
 CORE := $(VENV)/.installed

@@ -45,6 +45,13 @@ def test_a_terminal_shows_one_line_that_changes(topics, tmp_path):
     assert all(len(now) >= before for now, before in zip(steps[1:], widths, strict=False))  # nothing old is left over
 
 
+def test_a_narrow_terminal_shows_what_fits(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    with a_terminal() as terminal, Progress() as progress:
+        progress.numbering(10, 100)
+    assert terminal.getvalue() == "\rreading the corpus \n"
+
+
 def test_elsewhere_there_are_few_plain_lines(topics, tmp_path, capsys):
     train(topics, tmp_path, Progress())
     out, err = capsys.readouterr()

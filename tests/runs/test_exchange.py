@@ -1,5 +1,6 @@
 """Vectors out into files of other programs, and in from them; what comes in can do what a trained run can."""
 
+import resource
 import shutil
 
 import numpy as np
@@ -91,6 +92,18 @@ def test_places_that_cannot_be_written(run, tmp_path):
     with pytest.raises(RunError, match="cannot be written"):
         export_run(run, "word2vec", tmp_path)
     assert path.read_text().startswith("80 20\n")
+
+
+def test_a_full_disk_leaves_nothing_behind(run, shell, tmp_path):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000))
+
+    export_run(run, "word2vec", tmp_path / "vectors.txt")
+    finished = shell("import", "word2vec", "vectors.txt", "--out", "back", code=6, preexec_fn=limit)
+    assert finished.err == "wenmai: back: cannot be written (File too large)\n"
+    finished = shell("export", run.path, "word2vec", "again.txt", code=6, preexec_fn=limit)
+    assert finished.err == "wenmai: again.txt: cannot be written (File too large)\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["vectors.txt"]
 
 
 def test_only_finished_runs_are_exported(run, tmp_path):

@@ -190,6 +190,8 @@ def test_an_interrupt_saves_and_says_how_to_go_on(deterministic, topics, shell, 
     run = tmp_path / "my run"
     process = start_interruptible(shell, "train", "word2vec", topics, "--out", run, *flags(**settings))
     wait_for(process, lambda: records(run) >= 2)
+    with pytest.raises(RunError, match="another process is training this run now"):
+        wenmai.resume(run)
     process.send_signal(signal.SIGINT)
     finished = shell.end(process)
     assert finished.code == 130

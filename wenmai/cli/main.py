@@ -5,12 +5,14 @@ import json
 import logging
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from wenmai.cli import data
+from wenmai.cli.printing import setting_value, show_comparison, show_rows, show_run
 from wenmai.core.errors import SettingError, WenmaiError
 
 __all__ = ["app", "main"]
@@ -25,12 +27,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-data_app = typer.Typer(
-    help="The catalogue of public corpora and test sets.\n\nExample: wenmai data get text8",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-app.add_typer(data_app, name="data")
+app.add_typer(data.app, name="data")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")]
@@ -115,7 +112,7 @@ def systems(
 
     if name is None:
         rows = [{"name": system.name, "summary": system.summary} for system in known().values()]
-        _show(rows, as_json, lambda row: (row["name"], row["summary"]))
+        show_rows(rows, as_json, lambda row: (row["name"], row["summary"]))
         return
     system = find_system(name)
     listed = [
@@ -129,7 +126,9 @@ def systems(
         for setting in settings_of(system.load().sections)
         if setting.name != "kind"
     ]
-    _show(listed, as_json, lambda row: (f"{row['section']}.{row['name']}", _value(row["default"]), row["meaning"]))
+    show_rows(
+        listed, as_json, lambda row: (f"{row['section']}.{row['name']}", setting_value(row["default"]), row["meaning"])
+    )
 
 
 @app.command()
@@ -174,7 +173,7 @@ def train(
             run = train_recipe(system, out=out, watcher=watcher, **chosen)
         else:
             run = start_training(system, named_texts(texts), out=out, start=start, watcher=watcher, **chosen)
-    _finished(run, as_json)
+    show_run(run, as_json)
 
 
 @app.command()
@@ -191,7 +190,7 @@ def resume(run: RunFolder, as_json: Json = False, quiet: Quiet = False) -> None:
 
     with Progress(quiet=quiet) as watcher:
         finished = go_on(run, watcher=watcher)
-    _finished(finished, as_json)
+    show_run(finished, as_json)
 
 
 @app.command()
@@ -266,7 +265,7 @@ def compare(
     if as_json:
         print(json.dumps(found.to_json() | {"report": str(report)}, ensure_ascii=False, allow_nan=False))
         return
-    _table(found)
+    show_comparison(found)
     print(f"\nreport: {report}")
 
 
@@ -284,7 +283,7 @@ def nearest(
     from wenmai.runs.run import load
 
     found = load(run).most_similar(positive=words, topn=topn)
-    _show(found, as_json, lambda pair: (f"{pair[1]:.4f}", pair[0]))
+    show_rows(found, as_json, lambda pair: (f"{pair[1]:.4f}", pair[0]))
 
 
 @app.command()
@@ -304,7 +303,7 @@ def analogy(
     from wenmai.runs.run import load
 
     found = load(run).analogy(a, b, c, topn=topn, method="mul" if multiply else "add")
-    _show(found, as_json, lambda pair: (f"{pair[1]:.4f}", pair[0]))
+    show_rows(found, as_json, lambda pair: (f"{pair[1]:.4f}", pair[0]))
 
 
 @app.command("export")
@@ -358,133 +357,3 @@ def verify(run: RunFolder, as_json: Json = False) -> None:
             print(line)
     if problems:
         raise RunError("; ".join(problems))
-
-
-@data_app.command("list")
-def data_list(as_json: Json = False) -> None:
-    """List what the catalogue knows.
-
-    Example: wenmai data list
-    """
-    from wenmai.data.catalogue import cached, entries
-
-    rows = [{**_plain(entry), "here": _plain(cached(entry.name))} for entry in entries()]
-    _show(rows, as_json, lambda row: (row["name"], row["kind"], "here" if row["here"] else "", row["title"]))
-
-
-@data_app.command("get")
-def data_get(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="An entry of the catalogue.")], as_json: Json = False
-) -> None:
-    """Fetch a corpus or test set and print its path.
-
-    Its checksum is verified. Downloads resume. WENMAI_DATA_MIRROR names a folder or address to take files from instead.
-
-    Example: wenmai data get text8
-    """
-    from wenmai.data.catalogue import get
-
-    path = get(name, progress=_download_progress if sys.stderr.isatty() else None)
-    if sys.stderr.isatty():
-        print(file=sys.stderr)
-    print(json.dumps({"name": name, "path": str(path)}) if as_json else path)
-
-
-@data_app.command("check")
-def data_check(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="By default all that are here.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Check the files that are here.
-
-    Each is compared with its registered checksum.
-
-    Example: wenmai data check text8
-    """
-    from wenmai.core.errors import DownloadError
-    from wenmai.data.catalogue import cached, check, entries
-
-    chosen = names or [entry.name for entry in entries() if cached(entry.name)]
-    results = [check(name) for name in chosen]
-    _show([_plain(result) for result in results], as_json, lambda row: (row["name"], row["status"], row["message"]))
-    bad = [result.name for result in results if result.status not in ("good", "unregistered")]
-    if bad:
-        raise DownloadError(f"not good: {', '.join(bad)}")
-
-
-# --- printing ---------------------------------------------------------------------------------------------------
-
-
-def _finished(run: Any, as_json: bool) -> None:  # noqa: ANN401  a Run, not imported for speed
-    summary = run.summary
-    if as_json:
-        print(json.dumps(summary, ensure_ascii=False, allow_nan=False))
-        return
-    if "imported" in summary:
-        print(f"{run.path}: imported from {summary['imported']}")
-        return
-    loss = "-" if summary["loss"] is None else f"{summary['loss']:.4f}"
-    print(f"{run.path}: loss {loss}, {summary['words_per_second'] / 1e6:.2f} M words/s, {summary['seconds']:.1f} s")
-
-
-def _table(comparison: Any) -> None:  # noqa: ANN401  a Comparison
-    names = list(dict.fromkeys(measure.name for system in comparison.systems for measure in system.measures))
-    header = ["system", *names, "M words/s", "seconds", "peak MB", "size MB"]
-    rows = []
-    for system in comparison.systems:
-        found = {measure.name: measure for measure in system.measures}
-        cells = [system.name]
-        cells += [_interval(found[name]) if name in found else "-" for name in names]
-        speed = system.words_per_second
-        cells += ["-" if speed is None else f"{speed / 1e6:.2f}"]
-        cells += ["-" if system.seconds is None else f"{system.seconds:.1f}"]
-        for size in (system.peak_memory_bytes, system.size_bytes):
-            cells.append("-" if size is None else f"{size / 1e6:.0f}")
-        rows.append(cells)
-    _columns([header, *rows])
-
-
-def _interval(measure: Any) -> str:  # noqa: ANN401  a Measure
-    if measure.value is None:
-        return "-"
-    return (
-        f"{measure.value:.3f} [{measure.low:.3f}, {measure.high:.3f}]"
-        if measure.low is not None
-        else f"{measure.value:.3f}"
-    )
-
-
-def _show(rows: Iterable[Any], as_json: bool, cells: Any) -> None:  # noqa: ANN401
-    rows = list(rows)
-    if as_json:
-        print(json.dumps(rows, ensure_ascii=False, allow_nan=False))
-    else:
-        _columns([[str(cell) for cell in cells(row)] for row in rows])
-
-
-def _columns(rows: list[list[str]]) -> None:
-    from rich.cells import cell_len
-
-    if not rows:
-        return
-    widths = [max(cell_len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        padded = [cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]
-        print("  ".join(padded).rstrip())
-
-
-def _value(value: Any) -> str:  # noqa: ANN401  a setting's default
-    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _plain(value: Any) -> Any:  # noqa: ANN401  a dataclass of the catalogue, or a path
-    from dataclasses import asdict, is_dataclass
-
-    if is_dataclass(value) and not isinstance(value, type):
-        return {name: _plain(item) for name, item in asdict(value).items()}
-    return str(value) if isinstance(value, Path) else value
-
-
-def _download_progress(done: int, total: int | None) -> None:
-    share = f"{done / total:6.1%} of {total / 1e6:.1f} MB" if total else f"{done / 1e6:.1f} MB"
-    print(f"\rdownloading  {share}", end="", file=sys.stderr, flush=True)

@@ -1,5 +1,6 @@
 """What a training shows while it runs: one live line in a terminal, plain lines elsewhere. All of it on stderr."""
 
+import shutil
 import sys
 import time
 from types import TracebackType
@@ -94,6 +95,7 @@ class Progress(Watcher):
         self._print(f"note: {message}")
 
     def _line(self, text: str) -> None:
+        text = text[: shutil.get_terminal_size().columns - 1]  # a line that wraps cannot be overwritten
         print("\r" + text.ljust(self._width), end="", file=sys.stderr, flush=True)
         self._width = len(text)
 

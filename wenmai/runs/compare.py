@@ -53,7 +53,7 @@ def compare(
         command: What the user typed, for the report.
 
     Raises:
-        RunError: if a run is not finished, or two runs have the same name.
+        RunError: if a run is not finished, two runs have the same name, or ``out`` cannot be written.
     """
     opened = [run if isinstance(run, Run) else Run(run) for run in runs]
     if not opened:
@@ -76,8 +76,11 @@ def compare(
         map_method="principal components",
     )
     folder = Path(out)
-    writing_json(folder / COMPARISON, comparison.to_json())
-    write_report(comparison, folder / REPORT)
+    try:
+        writing_json(folder / COMPARISON, comparison.to_json())
+        write_report(comparison, folder / REPORT)
+    except OSError as error:
+        raise RunError(f"{folder}: cannot be written ({error.strerror})") from None
     return comparison
 
 

@@ -14,7 +14,7 @@ from wenmai.formats.projector import write_projector
 from wenmai.formats.word2vec import read_word2vec, write_word2vec
 from wenmai.models.word2vec import Word2Vec
 from wenmai.runs.environment import describe_environment
-from wenmai.runs.run import ENVIRONMENT, MODEL, RECIPE, SUMMARY, Run, folder_bytes, require_room
+from wenmai.runs.run import ENVIRONMENT, MODEL, RECIPE, SUMMARY, Run, folder_bytes, remove, require_room
 from wenmai.text.vocab import Vocab
 from wenmai.vectors.word_vectors import WordVectors
 
@@ -87,6 +87,7 @@ def import_run(name: str, path: str | Path, out: str | Path) -> Run:
     model = Word2Vec(recipe.sections["model"], Vocab(vectors.index_to_key, counts))
     model.input[:, : vectors.vector_size] = vectors.vectors
     summary = {"run": str(folder), "system": "word2vec", "imported": str(Path(path).absolute())}
+    made = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         writing_json(folder / ENVIRONMENT, describe_environment())
@@ -96,5 +97,9 @@ def import_run(name: str, path: str | Path, out: str | Path) -> Run:
         writing_json(folder / SUMMARY, summary | {"vocabulary": len(vectors), "size_bytes": size})
         recipe.write(folder / RECIPE)  # last: it makes the folder a run
     except OSError as error:
+        for name in (ENVIRONMENT, SUMMARY, RECIPE, MODEL):
+            remove(folder / name)
+        if made:
+            remove(folder)
         raise RunError(f"{folder}: cannot be written ({error.strerror})") from None
     return Run(folder)

@@ -1,6 +1,8 @@
 """A run is a folder: recipe, model, checkpoints, records, environment."""
 
 import json
+import shutil
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.records import read_records
 from wenmai.vectors.word_vectors import WordVectors
 
-__all__ = ["Run", "folder_bytes", "load", "require_room", "verify"]
+__all__ = ["Run", "folder_bytes", "load", "remove", "require_room", "verify"]
 
 RECIPE, MODEL, CHECKPOINTS = "recipe.yaml", "model", "checkpoints"
 METRICS, ENVIRONMENT, SUMMARY, CORPUS = "metrics.jsonl", "environment.json", "summary.json", "corpus.json"
@@ -152,6 +154,15 @@ def require_room(folder: Path) -> None:
 def folder_bytes(folder: Path) -> int:
     """Returns the size of all files in a folder but the manifest, which is written last."""
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and file.name != MANIFEST)
+
+
+def remove(path: Path) -> None:
+    """Removes a file or folder if it can."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
 
 
 def verify(path: str | Path) -> tuple[list[str], list[str]]:

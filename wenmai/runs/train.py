@@ -2,9 +2,8 @@
 
 import math
 import shlex
-import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from datetime import datetime
 from itertools import chain, count
@@ -28,6 +27,7 @@ from wenmai.runs.run import (
     SUMMARY,
     Run,
     folder_bytes,
+    remove,
     require_room,
 )
 from wenmai.training.records import Record, RecordFile
@@ -147,14 +147,14 @@ def resume(path: str | Path, *, watcher: Watcher | None = None) -> Run:
         RunError: if its corpus, or the run that it continues, is gone or has changed.
     """
     run, watcher = Run(path), watcher or Watcher()
-    if run.finished:
-        run.checkpoints.clear()
-        more = f"`wenmai train --from {shlex.quote(str(run.path))} CORPUS` continues it on new text"
-        watcher.note(f"{run.path}: the training has finished already; {more}")
-        return run
-    with _explaining(run):
+    with _alone(run), _explaining(run):
+        if run.finished:
+            run.checkpoints.clear()
+            more = f"`wenmai train --from {shlex.quote(str(run.path))} CORPUS` continues it on new text"
+            watcher.note(f"{run.path}: the training has finished already; {more}")
+            return run
         for leftover in (*run.path.glob(".*.tmp"), *(run.path / CHECKPOINTS).glob(".*.tmp")):
-            _remove(leftover)  # half-written by a process that was killed
+            remove(leftover)  # half-written by a process that was killed
         numbered = read_numbered(run, watcher)
         checkpoint, state, passed_over = run.checkpoints.newest_good()
         for problem in passed_over:
@@ -171,26 +171,28 @@ def resume(path: str | Path, *, watcher: Watcher | None = None) -> Run:
 def _begin(recipe: Recipe, corpus: Corpus, folder: Path, watcher: Watcher) -> Run:
     """Makes the run folder before the text is read, so that a training killed meanwhile can be resumed too."""
     made = not folder.exists()
-    try:
+    with ExitStack() as held:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            writing_json(folder / ENVIRONMENT, describe_environment())
-            recipe.write(folder / RECIPE)
-        except OSError as error:
-            raise RunError(f"{folder}: cannot be written ({error.strerror}); choose another --out") from None
-        run = Run(folder)
-        numbered = number_corpus(corpus, recipe.sections["text"], progress=watcher.numbering)
-        job = _first_job(run, numbered)
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt) and corpus.repeatable:
-            error.add_note(_how_to_go_on(folder))
-        else:  # a mistake in the settings or the text leaves nothing behind
-            for name in (ENVIRONMENT, RECIPE, CORPUS):
-                _remove(folder / name)
-            if made:
-                _remove(folder)
-        raise
-    with _explaining(run):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                writing_json(folder / ENVIRONMENT, describe_environment())
+                recipe.write(folder / RECIPE)
+            except OSError as error:
+                raise RunError(f"{folder}: cannot be written ({error.strerror}); choose another --out") from None
+            run = Run(folder)
+            held.enter_context(_alone(run))
+            numbered = number_corpus(corpus, recipe.sections["text"], progress=watcher.numbering)
+            job = _first_job(run, numbered)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and corpus.repeatable:
+                error.add_note(_how_to_go_on(folder))
+            else:  # a mistake in the settings or the text leaves nothing behind
+                for name in (ENVIRONMENT, RECIPE, CORPUS):
+                    remove(folder / name)
+                if made:
+                    remove(folder)
+            raise
+        held.enter_context(_explaining(run))
         return _go_on(run, numbered, job, Totals(), watcher)
 
 
@@ -285,7 +287,7 @@ def read_numbered(run: Run, watcher: Watcher) -> NumberedCorpus:
             f"{folder.parent} is gone, damaged or was never finished; train again"
         )
     if kept:
-        _remove(folder)  # damaged, perhaps where only a checksum shows it
+        remove(folder)  # damaged, perhaps where only a checksum shows it
     try:
         corpus, _, _ = _opened(named_texts(sources))
         numbered = number_corpus(corpus, run.recipe.sections["text"], progress=watcher.numbering)
@@ -321,6 +323,28 @@ def _manifest_sha256(base: Run | None) -> str | None:
 
 
 @contextmanager
+def _alone(run: Run) -> Iterator[None]:
+    """Keeps two processes from training one run; the lock ends with its process.
+
+    Raises:
+        RunError: if another process trains it.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows: nothing guards there
+        yield
+        return
+    with open(run.path / RECIPE, "rb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError(f"{run.path}: another process is training this run now; wait, or stop it first") from None
+        except OSError:  # some network file systems have no locks
+            pass
+        yield
+
+
+@contextmanager
 def _explaining(run: Run) -> Iterator[None]:
     """Says how to go on after an interrupt or when the disk is full."""
     try:
@@ -335,15 +359,6 @@ def _explaining(run: Run) -> Iterator[None]:
 
 def _how_to_go_on(folder: Path) -> str:
     return f"`wenmai resume {shlex.quote(str(folder))}` goes on"
-
-
-def _remove(path: Path) -> None:
-    """Removes a file or folder if it can."""
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            path.unlink()
 
 
 def _summary(run: Run, job: Any, totals: Totals, config: SweepConfig, peak: int | None) -> dict[str, Any]:  # noqa: ANN401

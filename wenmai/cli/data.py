@@ -1,0 +1,76 @@
+"""``wenmai data``: the catalogue of public corpora and test sets."""
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from wenmai.cli.printing import plain, show_rows
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="The catalogue of public corpora and test sets.\n\nExample: wenmai data get text8",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+
+
+@app.command("list")
+def data_list(as_json: Json = False) -> None:
+    """List what the catalogue knows.
+
+    Example: wenmai data list
+    """
+    from wenmai.data.catalogue import cached, entries
+
+    rows = [{**plain(entry), "here": plain(cached(entry.name))} for entry in entries()]
+    show_rows(rows, as_json, lambda row: (row["name"], row["kind"], "here" if row["here"] else "", row["title"]))
+
+
+@app.command("get")
+def data_get(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="An entry of the catalogue.")], as_json: Json = False
+) -> None:
+    """Fetch a corpus or test set and print its path.
+
+    Its checksum is verified. Downloads resume. WENMAI_DATA_MIRROR names a folder or address to take files from instead.
+
+    Example: wenmai data get text8
+    """
+    from wenmai.data.catalogue import get
+
+    path = get(name, progress=_progress if sys.stderr.isatty() else None)
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    print(json.dumps({"name": name, "path": str(path)}) if as_json else path)
+
+
+@app.command("check")
+def data_check(
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="By default all that are here.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Check the files that are here.
+
+    Each is compared with its registered checksum.
+
+    Example: wenmai data check text8
+    """
+    from wenmai.core.errors import DownloadError
+    from wenmai.data.catalogue import cached, check, entries
+
+    chosen = names or [entry.name for entry in entries() if cached(entry.name)]
+    results = [check(name) for name in chosen]
+    show_rows([plain(result) for result in results], as_json, lambda row: (row["name"], row["status"], row["message"]))
+    bad = [result.name for result in results if result.status not in ("good", "unregistered")]
+    if bad:
+        raise DownloadError(f"not good: {', '.join(bad)}")
+
+
+def _progress(done: int, total: int | None) -> None:
+    share = f"{done / total:6.1%} of {total / 1e6:.1f} MB" if total else f"{done / 1e6:.1f} MB"
+    print(f"\rdownloading  {share}", end="", file=sys.stderr, flush=True)

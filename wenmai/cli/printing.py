@@ -1,0 +1,84 @@
+"""How results look on stdout: aligned columns for people, one JSON value for scripts."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+__all__ = ["plain", "setting_value", "show_columns", "show_comparison", "show_rows", "show_run"]
+
+
+def show_run(run: Any, as_json: bool) -> None:  # noqa: ANN401  a Run, not imported for speed
+    """Prints what a training ended with."""
+    summary = run.summary
+    if as_json:
+        print(json.dumps(summary, ensure_ascii=False, allow_nan=False))
+        return
+    if "imported" in summary:
+        print(f"{run.path}: imported from {summary['imported']}")
+        return
+    loss = "-" if summary["loss"] is None else f"{summary['loss']:.4f}"
+    print(f"{run.path}: loss {loss}, {summary['words_per_second'] / 1e6:.2f} M words/s, {summary['seconds']:.1f} s")
+
+
+def show_comparison(comparison: Any) -> None:  # noqa: ANN401  a Comparison
+    """Prints the table of a comparison."""
+    names = list(dict.fromkeys(measure.name for system in comparison.systems for measure in system.measures))
+    header = ["system", *names, "M words/s", "seconds", "peak MB", "size MB"]
+    rows = []
+    for system in comparison.systems:
+        found = {measure.name: measure for measure in system.measures}
+        cells = [system.name]
+        cells += [_interval(found[name]) if name in found else "-" for name in names]
+        speed = system.words_per_second
+        cells += ["-" if speed is None else f"{speed / 1e6:.2f}"]
+        cells += ["-" if system.seconds is None else f"{system.seconds:.1f}"]
+        for size in (system.peak_memory_bytes, system.size_bytes):
+            cells.append("-" if size is None else f"{size / 1e6:.0f}")
+        rows.append(cells)
+    show_columns([header, *rows])
+
+
+def _interval(measure: Any) -> str:  # noqa: ANN401  a Measure
+    if measure.value is None:
+        return "-"
+    return (
+        f"{measure.value:.3f} [{measure.low:.3f}, {measure.high:.3f}]"
+        if measure.low is not None
+        else f"{measure.value:.3f}"
+    )
+
+
+def show_rows(rows: Iterable[Any], as_json: bool, cells: Any) -> None:  # noqa: ANN401
+    """Prints rows as one JSON list, or as columns of ``cells(row)``."""
+    rows = list(rows)
+    if as_json:
+        print(json.dumps(rows, ensure_ascii=False, allow_nan=False))
+    else:
+        show_columns([[str(cell) for cell in cells(row)] for row in rows])
+
+
+def show_columns(rows: list[list[str]]) -> None:
+    """Prints columns that line up, wide characters included."""
+    from rich.cells import cell_len
+
+    if not rows:
+        return
+    widths = [max(cell_len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        padded = [cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]
+        print("  ".join(padded).rstrip())
+
+
+def setting_value(value: Any) -> str:  # noqa: ANN401  a setting's default
+    """Writes a value as ``--set`` takes it."""
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401  a dataclass of the catalogue, or a path
+    """Turns what the catalogue returns into JSON values."""
+    from dataclasses import asdict, is_dataclass
+
+    if is_dataclass(value) and not isinstance(value, type):
+        return {name: plain(item) for name, item in asdict(value).items()}
+    return str(value) if isinstance(value, Path) else value
