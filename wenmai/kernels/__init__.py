@@ -7,6 +7,8 @@ from numba import config
 
 from wenmai.core.folder import cache_folder
 
+__all__: list[str] = []
+
 # Compiled kernels are kept beside their source. Where that cannot be written, as in a container, the cache takes them;
 # left to itself, numba refuses to compile if the home folder cannot be written either.
 if not config.CACHE_DIR and not os.access(Path(__file__).parent, os.W_OK):
