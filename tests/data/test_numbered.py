@@ -1,6 +1,7 @@
 import json
 import logging
 import multiprocessing
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -319,3 +320,15 @@ def test_wikipedia(shared_data: Path, name: str, segment: str, first: str) -> No
     assert stats.documents > 200
     assert first in numbered.words[:5]
     assert not any(word.startswith("<doc") for word in numbered.words)
+
+
+def test_what_killed_processes_left_behind_goes_after_a_day(tmp_path: Path, cache_folder: Path) -> None:
+    corpora = cache_folder / "corpora"
+    old, fresh = corpora / ".new-1.abc.tmp", corpora / ".new-2.abc.tmp"
+    for folder in (old, fresh):
+        folder.mkdir(parents=True)
+        (folder / "tokens.bin").write_bytes(b"half")
+    os.utime(old, (0, 0))
+    number(text_file(tmp_path))
+    assert not old.exists()
+    assert fresh.exists()

@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -35,6 +36,7 @@ __all__ = ["NumberedCorpus", "number_corpus"]
 VERSION = 1
 BLOCK_TOKENS = 1 << 21
 MAX_TYPES = 20_000_000
+_DAY_SECONDS = 86_400
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}
 
 _log = logging.getLogger(__name__)
@@ -186,6 +188,7 @@ def _numbered(
         content.update("".join(file.sha256 for file in hashes).encode())
         if found := _opened(folder / content.hexdigest()):
             return replace(found, stats=replace(found.stats, skipped_files=corpus.skipped_files))
+    _sweep(folder)
     stats = CorpusStats()
     with sealed_folder(made := folder / f"new-{uuid.uuid4().hex}") as entry:
         with _Numbering(entry, stats, max_types) as numbering:
@@ -201,6 +204,14 @@ def _numbered(
         _finish(entry, words, stats)
         _describe(entry, content.hexdigest(), stats, hashes or [], settings)
     return _installed(made, folder / content.hexdigest())
+
+
+def _sweep(folder: Path) -> None:
+    """Removes what processes that were killed while numbering left behind, once it is a day old."""
+    for leftover in (*folder.glob(".new-*"), *folder.glob("new-*")):
+        with contextlib.suppress(OSError):  # another process may have been faster
+            if time.time() - leftover.stat().st_mtime > _DAY_SECONDS:
+                shutil.rmtree(leftover)
 
 
 class _Ids(dict[str, int]):
