@@ -43,7 +43,7 @@ from wenmai.kernels.window import (
 
 __all__ = ["LANES", "LaneMemory", "train_lanes", "warm_up"]
 
-_MADE_OF = "simd.py 582967fce863, window.py 21587f0e8f73"  # for numba's cache, as in window.py
+_MADE_OF = "simd.py 582967fce863, window.py e371040b3945"  # for numba's cache, as in window.py
 # The steps are short, so threads wait for each other often. GNU OpenMP lets them spin for milliseconds, which on busy
 # cores halves the speed; this is the time of a step, about 10 µs. It is read when the first parallel kernel starts.
 os.environ.setdefault("GOMP_SPINCOUNT", "3000")
@@ -147,7 +147,7 @@ def _train(tokens, token_bounds, starts, start_bounds, rows, tables, choices, me
     count = np.zeros(lanes, np.int64)
     changed = np.zeros(lanes, np.int64)
     state = np.zeros(lanes, np.uint64)
-    for lane in prange(lanes):
+    for lane in range(lanes):
         count[lane], state[lane] = _sample_lane(
             lane,
             tokens[token_bounds[lane] : token_bounds[lane + 1]],
@@ -157,22 +157,26 @@ def _train(tokens, token_bounds, starts, start_bounds, rows, tables, choices, me
             seeds[lane],
             tally,
         )
-    for place in range(0, count.max(), _WINDOWS):
-        for lane in prange(lanes):
-            changed[lane], state[lane] = _collect(
-                lane,
-                place,
-                min(place + _WINDOWS, count[lane]),
-                rows,
-                tables,
-                choices,
-                memory,
-                rates[lane],
-                state[lane],
-                tally,
-            )
-        for owner in prange(threads):
-            _apply(owner, threads, changed, memory)
+    steps = (count.max() + _WINDOWS - 1) // _WINDOWS
+    for half_step in range(2 * steps):  # one parallel loop for both halves: each costs seconds to compile
+        place = (half_step // 2) * _WINDOWS
+        for worker in prange(max(lanes, threads)):
+            if half_step % 2 == 1:
+                if worker < threads:
+                    _apply(worker, threads, changed, memory)
+            elif worker < lanes:
+                changed[worker], state[worker] = _collect(
+                    worker,
+                    place,
+                    min(place + _WINDOWS, count[worker]),
+                    rows,
+                    tables,
+                    choices,
+                    memory,
+                    rates[worker],
+                    state[worker],
+                    tally,
+                )
 
 
 @njit(**COMPILE)

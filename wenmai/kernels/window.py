@@ -432,7 +432,8 @@ def _train_sentence(kept, count, rows, tables, choices, scratch, rate, state):
     capacity = scratch.outputs.shape[1]
     ahead = choices.cbow or choices.shared  # outputs belong to the position, so the next ones are drawn early
     loss, examples = 0.0, 0
-    n = following = 0
+    n = following = np.int64(0)  # typed: numba would compile `step` anew for each plain constant
+    single = np.int64(1)
     for i in range(-1, count):
         here = (i & 1) * capacity
         n = following
@@ -465,7 +466,7 @@ def _train_sentence(kept, count, rows, tables, choices, scratch, rate, state):
                     row, hidden, hidden + row, negative, scratch.scores.shape[0], centre, scores, rate
                 )
             elif n > 0:
-                loss += step(row, hidden_row, hidden_update, one, 1, outputs + 8 * here, outputs + 8 * here,
+                loss += step(row, hidden_row, hidden_update, one, single, outputs + 8 * here, outputs + 8 * here,
                               signs + 4 * here, n, signed, signed_rows, slopes, rate)  # fmt: skip
             scale = np.float32(1) / np.float32(m) if choices.true_gradient and choices.mean else np.float32(1)
             _spread(row, hidden + row, inputs, rates, m, scale)
@@ -487,7 +488,7 @@ def _train_sentence(kept, count, rows, tables, choices, scratch, rate, state):
             for c in range(m):
                 n, state = draw_outputs(centre, row, negative, choices, tables, hierarchical, outputs, signs, state)
                 if n > 0:
-                    loss += step(row, inputs + 8 * c, inputs + 8 * c, rates + 4 * c, 1, outputs, outputs,
+                    loss += step(row, inputs + 8 * c, inputs + 8 * c, rates + 4 * c, single, outputs, outputs,
                                   signs, n, signed, signed_rows, slopes, rate)  # fmt: skip
     return loss, examples, state
 
