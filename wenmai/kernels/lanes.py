@@ -147,7 +147,7 @@ def _train(tokens, token_bounds, starts, start_bounds, rows, tables, choices, me
     count = np.zeros(lanes, np.int64)
     changed = np.zeros(lanes, np.int64)
     state = np.zeros(lanes, np.uint64)
-    for lane in range(lanes):
+    for lane in prange(lanes):
         count[lane], state[lane] = _sample_lane(
             lane,
             tokens[token_bounds[lane] : token_bounds[lane + 1]],
@@ -157,26 +157,22 @@ def _train(tokens, token_bounds, starts, start_bounds, rows, tables, choices, me
             seeds[lane],
             tally,
         )
-    steps = (count.max() + _WINDOWS - 1) // _WINDOWS
-    for half_step in range(2 * steps):  # one parallel loop for both halves: each costs seconds to compile
-        place = (half_step // 2) * _WINDOWS
-        for worker in prange(max(lanes, threads)):
-            if half_step % 2 == 1:
-                if worker < threads:
-                    _apply(worker, threads, changed, memory)
-            elif worker < lanes:
-                changed[worker], state[worker] = _collect(
-                    worker,
-                    place,
-                    min(place + _WINDOWS, count[worker]),
-                    rows,
-                    tables,
-                    choices,
-                    memory,
-                    rates[worker],
-                    state[worker],
-                    tally,
-                )
+    for place in range(0, count.max(), _WINDOWS):
+        for lane in prange(lanes):
+            changed[lane], state[lane] = _collect(
+                lane,
+                place,
+                min(place + _WINDOWS, count[lane]),
+                rows,
+                tables,
+                choices,
+                memory,
+                rates[lane],
+                state[lane],
+                tally,
+            )
+        for owner in prange(threads):
+            _apply(owner, threads, changed, memory)
 
 
 @njit(**COMPILE)
