@@ -135,9 +135,9 @@ def test_lists_of_tokens_come_in_large_batches(monkeypatch: pytest.MonkeyPatch) 
 def test_lists_of_strings_are_paths_if_they_look_or_exist_like_paths(tmp_path: Path) -> None:
     path = write(tmp_path / "a file.txt", "inside")
     assert read([str(path)])[0] == [["inside"]]
-    with pytest.raises(CorpusError, match=r"missing\.txt: no such file.*of_texts"):
+    with pytest.raises(CorpusError, match=r"missing\.txt: no such file.*catalogue"):
         read([str(path), "missing.txt"])
-    with pytest.raises(CorpusError, match=r"no such file.*of_texts"):
+    with pytest.raises(CorpusError, match=r"no such file.*catalogue"):
         read(["我来到北京", "清华大学"])
     assert read(Corpus.of_texts(["我来到北京"]))[0] == [["我来到北京"]]
 

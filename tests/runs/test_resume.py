@@ -18,7 +18,7 @@ import wenmai
 from wenmai.core.errors import RunError
 from wenmai.runs.train import Watcher
 
-EPOCHS = 10
+EPOCHS = 30
 SETTINGS = {"vector_size": 200, "window": 3, "epochs": EPOCHS, "threads": 1, "checkpoint_seconds": 0.02}
 
 
