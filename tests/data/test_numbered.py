@@ -193,15 +193,10 @@ def test_two_processes_at_once(tmp_path: Path) -> None:
 def test_whoever_comes_second_takes_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = text_file(tmp_path)
     first = number(path)
-    monkeypatch.setattr(numbered_module, "_opened", lambda folder, opened=[]: _second_call(folder, opened))
+    found = iter([None])  # nothing at first, as if the other process finished between the look and the move
+    monkeypatch.setattr(numbered_module, "opened", lambda folder, open_folder: next(found, NumberedCorpus.open(folder)))
     assert number(path).folder == first.folder
     assert [entry.name for entry in first.folder.parent.iterdir()] == [first.folder.name]
-
-
-def _second_call(folder: Path, calls: list[Path]) -> NumberedCorpus | None:
-    """Finds nothing at first, as if the other process finished between the look and the move."""
-    calls.append(folder)
-    return NumberedCorpus.open(folder) if len(calls) > 1 else None
 
 
 # ---- limits

@@ -12,6 +12,7 @@ from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.tensors import write_tensors
 from wenmai.data.corpus import Corpus
 from wenmai.data.numbered import number_corpus
+from wenmai.models import word2vec as word2vec_module
 from wenmai.models.word2vec import Word2Vec, Word2VecConfig, keep_probabilities
 from wenmai.tasks.vectors import block_bounds, row_of_type
 from wenmai.text.settings import TextConfig
@@ -56,9 +57,30 @@ def test_new_input_rows_are_uniform_and_padding_is_zero(size):
     assert len(np.unique(made.input[:, 0])) > 5900  # blocks of rows do not repeat each other
     assert not made.input[:, size:].any()
     assert not made.negative.any()
-    assert made.input.shape == made.negative.shape == (6000, made.config.padded_size)
-    assert made.config.padded_size % 16 == 0
+    assert made.input.shape == made.negative.shape == (6000, -(-size // 16) * 16)
     assert made.input.ctypes.data % 64 == 0
+
+
+def test_rows_are_padded_to_whole_vectors_only_where_that_takes_little_memory(monkeypatch):
+    def padded(vector_size):
+        return Word2Vec(Word2VecConfig(vector_size=vector_size), Vocab(["a", "b"], [2, 1])).input.shape[1]
+
+    assert [padded(size) for size in (1, 16, 50, 100)] == [16, 16, 64, 112]
+    monkeypatch.setattr(word2vec_module, "_PADDING_BYTES", 2 * 4 * 12)  # of two rows, twelve numbers each
+    assert [padded(size) for size in (1, 4, 16, 50, 51, 100)] == [4, 16, 16, 52, 52, 112]
+
+
+def test_a_model_grows_from_padded_rows_to_dense_ones(monkeypatch):
+    config = Word2VecConfig(vector_size=5, hierarchical=True)
+    old = Word2Vec(config, Vocab(["a", "b"], [2, 1]))
+    for matrix in (old.input, old.negative, old.hierarchical):
+        matrix[:, :5] = np.random.default_rng(1).normal(size=(2, 5))
+    monkeypatch.setattr(word2vec_module, "_PADDING_BYTES", 0)
+    new = old.grown(old.vocab, config, 1)
+    assert (old.input.shape[1], new.input.shape[1]) == (16, 8)
+    for name in ("input", "negative", "hierarchical"):
+        np.testing.assert_array_equal(getattr(new, name)[:, :5], getattr(old, name)[:, :5])
+        assert not getattr(new, name)[:, 5:].any()
 
 
 def test_the_seed_decides_the_beginning():

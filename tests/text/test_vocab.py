@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wenmai.core.errors import FormatError, VocabError
-from wenmai.text.vocab import Vocab
+from wenmai.text.vocab import Vocab, WordTable
 
 
 def test_from_counts_keeps_frequent_types_in_order_and_is_stable_on_ties() -> None:
@@ -70,6 +70,76 @@ def test_growing_never_moves_an_id() -> None:
     assert new.counts.tolist() == [0, 6, 7, 50]
     assert new.specials == old.specials
     assert old.counts.tolist() == [0, 5, 3]
+
+
+# ---- the table of words
+
+
+@given(st.lists(st.text()), st.integers(-5, 5), st.integers(-5, 5), st.sampled_from([None, 1, 2, -1]))
+def test_a_table_of_words_is_like_a_list(words: list[str], start: int, stop: int, step: int | None) -> None:
+    table = WordTable(words)
+    assert table == words
+    assert words == table
+    assert table == WordTable(words)
+    assert list(table) == words
+    assert [table[place] for place in range(-len(words), len(words))] == 2 * words
+    assert table[start:stop:step] == words[start:stop:step]
+    assert table != [*words, "x"]
+    assert table != WordTable([*words, ""])
+    assert (len(table), "x" in table) == (len(words), "x" in words)
+    assert table != "x"
+    for place in (len(words), -len(words) - 1):
+        with pytest.raises(IndexError):
+            table[place]
+
+
+def test_tables_tell_words_apart_that_have_the_same_bytes() -> None:
+    assert WordTable(["a\nb"]) != WordTable(["a", "b"])
+    assert WordTable(["\ud800", "中"]) == ["\ud800", "中"]
+
+
+def test_a_table_of_words_shows_its_first_ones() -> None:
+    assert repr(WordTable(["a", "b"])) == "WordTable(['a', 'b'], 2 words)"
+    assert repr(WordTable(["a"] * 11)) == f"WordTable({['a'] * 10}, ..., 11 words)"
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]))))
+def test_a_table_of_words_takes_lines_as_they_are(words: list[str]) -> None:
+    text = "".join(word + "\n" for word in words).encode()
+    assert WordTable.of_lines(text) == words
+    assert WordTable.of_lines(text + b"an end without a line feed is none") == words
+
+
+def test_a_vocabulary_of_all_words_shares_them_with_the_corpus() -> None:
+    words, counts = WordTable(["a", "b", "c"]), np.array([3, 2, 1])
+    counts.flags.writeable = False
+    whole = Vocab.from_counts(words, counts, min_count=1)
+    assert whole.tokens is words
+    assert whole.counts is counts
+    part = Vocab.from_counts(words, counts, min_count=2)
+    assert part.tokens == ["a", "b"]
+    assert part.counts.base is None, "a few words do not keep the counts of a whole corpus in memory"
+
+
+def test_a_view_that_others_may_write_is_not_shared() -> None:
+    counts = np.array([2, 1])
+    view = counts[:]
+    view.flags.writeable = False
+    vocab = Vocab(["a", "b"], view)
+    counts[0] = 7
+    assert vocab.counts.tolist() == [2, 1]
+
+
+def test_a_vocabulary_of_many_words_is_written_in_pieces(tmp_path: Path) -> None:
+    vocab = Vocab([f'w"{number}' for number in range(40_000)], range(40_000, 0, -1), {"unknown": 'w"0'})
+    vocab.save(tmp_path / "vocab.json")
+    content = {"version": 1, "specials": vocab.specials, "tokens": list(vocab.tokens), "counts": vocab.counts.tolist()}
+    expected = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    assert (tmp_path / "vocab.json").read_text(encoding="utf-8") == expected
+    assert Vocab.load(tmp_path / "vocab.json") == vocab
+
+
+# ---- mistakes and files
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def train(
     checkpoints = Checkpoints(folder / "checkpoints", keep=keep)
     sweep(
         job,
-        job.train,
+        job.train_config,
         learning_rate=job.learning_rate,
         totals=totals,
         checkpoints=checkpoints,
@@ -94,7 +94,7 @@ def test_resuming_from_any_checkpoint_ends_with_the_same_bytes(corpus, tmp_path,
         path.rename(alone)
         found, state, _ = Checkpoints(alone.parent).newest_good()
         state["last_epoch_loss"] = math.nan if state["last_epoch_loss"] is None else state["last_epoch_loss"]
-        again = Word2VecTask.restore(recipe, corpus, found, old_rows=0)
+        again = Word2VecTask.restore(recipe, corpus, found, {"words": 0})
         again, resumed, more = train(again, alone.parent.parent, totals=Totals(**state))
         assert parameters(again) == expected, path.name
         assert resumed.words == totals.words
@@ -179,7 +179,7 @@ def test_continued_training_keeps_ids_and_can_be_resumed(corpus, text, tmp_path,
 
     found, state, _ = Checkpoints(tmp_path / "new" / "checkpoints").newest_good()
     state["last_epoch_loss"] = math.nan if state["last_epoch_loss"] is None else state["last_epoch_loss"]
-    again = Word2VecTask.restore(recipe, more, found, old_rows=size)
+    again = Word2VecTask.restore(recipe, more, found, {"words": size})
     train(again, tmp_path / "resumed", totals=Totals(**state))
     assert parameters(again) == parameters(job)
 

@@ -6,18 +6,15 @@ first, and ``corpus.json``. All words are there; whoever trains leaves out ids f
 on.
 """
 
-import contextlib
 import errno
 import hashlib
 import json
 import logging
 import os
-import shutil
-import time
-import uuid
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +23,19 @@ import numpy.typing as npt
 
 from wenmai.core.errors import CorpusError, RunError
 from wenmai.core.folder import cache_folder, check_sealed, sealed_folder, writing_json
+from wenmai.data.cached import installed, mapped, new_folder, opened, sweep
 from wenmai.data.corpus import Corpus, CorpusStats, FileHash, Progress
 from wenmai.text.phrases import PairCounter, joined_pairs
 from wenmai.text.segment import LINE_END
 from wenmai.text.settings import TextConfig
+from wenmai.text.vocab import WordTable
 
 __all__ = ["NumberedCorpus", "number_corpus"]
 
 VERSION = 1
 BLOCK_TOKENS = 1 << 21
 MAX_TYPES = 20_000_000
+_BLOCK_WORDS = 1 << 16
 _DAY_SECONDS = 86_400
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}
 
@@ -51,7 +51,7 @@ class NumberedCorpus:
         fingerprint: Of the text and all settings that made tokens of it.
         tokens: (tokens) int32 ids, memory-mapped; -1 for a word that was pruned.
         starts: (sentences + 1) int64, memory-mapped: sentence ``i`` is ``tokens[starts[i]:starts[i + 1]]``.
-        counts: (types) int64, descending; equal counts in order of first appearance.
+        counts: (types) int64, read-only, descending; equal counts in order of first appearance.
         stats: What was read and what was left out.
         sources: Name, size in bytes and SHA-256 of each file, as it was called when it was numbered; empty
             for text that did not come from files.
@@ -66,6 +66,14 @@ class NumberedCorpus:
     stats: CorpusStats
     sources: list[FileHash]
     text: dict[str, Any]
+
+    def describe(self) -> dict[str, Any]:
+        """Returns what a run notes of its corpus, as JSON values."""
+        return {
+            "sources": [{"path": str(path), "bytes": size, "sha256": sha} for path, size, sha in self.sources],
+            "text": self.text,
+            "stats": asdict(self.stats),
+        }
 
     @classmethod
     def open(cls, folder: str | Path) -> "NumberedCorpus":
@@ -87,9 +95,9 @@ class NumberedCorpus:
             return cls(
                 folder=folder,
                 fingerprint=str(found["fingerprint"]),
-                tokens=_mapped(folder / "tokens.bin", "<i4", stats.tokens),
-                starts=_mapped(folder / "sentences.bin", "<i8", stats.sentences + 1),
-                counts=np.array(_mapped(folder / "counts.bin", "<i8", stats.types)),
+                tokens=mapped(folder / "tokens.bin", "<i4", stats.tokens),
+                starts=mapped(folder / "sentences.bin", "<i8", stats.sentences + 1),
+                counts=_read_only(np.array(mapped(folder / "counts.bin", "<i8", stats.types))),
                 stats=stats,
                 sources=[FileHash(**file) for file in found["sources"]],
                 text=dict(found["text"]),
@@ -100,7 +108,7 @@ class NumberedCorpus:
             raise RunError(f"{folder}: the numbered corpus is damaged: {error}") from None
 
     @cached_property
-    def words(self) -> list[str]:
+    def words(self) -> WordTable:
         """The word of each id, most frequent first.
 
         Raises:
@@ -108,9 +116,11 @@ class NumberedCorpus:
         """
         path = self.folder / "words.txt"
         try:
-            words = path.read_bytes().decode().split("\n")[:-1]
+            text = path.read_bytes()
+            text.decode()  # a check
         except (OSError, UnicodeError) as error:
             raise RunError(f"{path}: is damaged: {error}") from None
+        words = WordTable.of_lines(text)
         if len(words) != self.counts.size:
             raise RunError(f"{path}: has {len(words)} words, expected {self.counts.size}; delete {self.folder}")
         return words
@@ -128,7 +138,7 @@ class NumberedCorpus:
 
     def sentences(self) -> Iterator[list[str]]:
         """Yields the sentences as lists of words, without pruned ones."""
-        words = self.words
+        words = list(self.words)
         for start, end in zip(self.starts[:-1], self.starts[1:], strict=True):
             yield [words[token] for token in self.tokens[start:end] if token >= 0]
 
@@ -186,11 +196,11 @@ def _numbered(
     content = hashlib.sha256(json.dumps([VERSION, settings, max_types], sort_keys=True).encode())
     if hashes is not None:
         content.update("".join(file.sha256 for file in hashes).encode())
-        if found := _opened(folder / content.hexdigest()):
+        if found := opened(folder / content.hexdigest(), NumberedCorpus.open):
             return replace(found, stats=replace(found.stats, skipped_files=corpus.skipped_files))
-    _sweep(folder)
+    sweep(folder)
     stats = CorpusStats()
-    with sealed_folder(made := folder / f"new-{uuid.uuid4().hex}") as entry:
+    with sealed_folder(made := new_folder(folder)) as entry:
         with _Numbering(entry, stats, max_types) as numbering:
             for batch in corpus.batches(text, stats=stats, hashes=hashes, progress=progress):
                 ids = numbering.add(batch)
@@ -203,15 +213,7 @@ def _numbered(
             content.update("\n".join(words).encode())
         _finish(entry, words, stats)
         _describe(entry, content.hexdigest(), stats, hashes or [], settings)
-    return _installed(made, folder / content.hexdigest())
-
-
-def _sweep(folder: Path) -> None:
-    """Removes what processes that were killed while numbering left behind, once it is a day old."""
-    for leftover in (*folder.glob(".new-*"), *folder.glob("new-*")):
-        with contextlib.suppress(OSError):  # another process may have been faster
-            if time.time() - leftover.stat().st_mtime > _DAY_SECONDS:
-                shutil.rmtree(leftover)
+    return installed(made, folder / content.hexdigest(), NumberedCorpus.open)
 
 
 class _Ids(dict[str, int]):
@@ -249,7 +251,7 @@ class _Numbering:
     @property
     def words(self) -> list[str]:
         """The word of each id."""
-        return list(self._ids)[1:]
+        return list(islice(self._ids, 1, None))
 
     def add(self, batch: list[str]) -> npt.NDArray[np.int32]:
         """Numbers some tokens; returns their ids, with -1 where a line ends."""
@@ -283,12 +285,14 @@ def _finish(entry: Path, words: list[str], stats: CorpusStats) -> None:
     """Renumbers by frequency (stable) and writes words and counts; words that do not occur are dropped."""
     counts = _count(entry / "tokens.bin", len(words))
     order = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
-    table = np.full(len(words), -1)
+    table = np.full(len(words), -1, np.int32)
     table[order] = np.arange(order.size)
     _renumber(entry / "tokens.bin", table)
     counts[order].astype("<i8").tofile(entry / "counts.bin")
     with open(entry / "words.txt", "wb") as file:
-        file.write("".join(words[number] + "\n" for number in order.tolist()).encode())
+        for start in range(0, order.size, _BLOCK_WORDS):
+            block = order[start : start + _BLOCK_WORDS].tolist()
+            file.write("".join(words[number] + "\n" for number in block).encode())
     stats.types = order.size
     stats.pruned_tokens = stats.tokens - int(counts.sum())
 
@@ -297,7 +301,7 @@ def _with_phrases(base: NumberedCorpus, text: TextConfig, folder: Path) -> Numbe
     """Returns ``base`` after one pass of phrase mining."""
     key = json.dumps([VERSION, base.fingerprint, text.phrase_threshold, text.phrase_min_count])
     fingerprint = hashlib.sha256(key.encode()).hexdigest()
-    if found := _opened(folder / fingerprint):
+    if found := opened(folder / fingerprint, NumberedCorpus.open):
         return replace(found, stats=replace(found.stats, skipped_files=base.stats.skipped_files))
     counter = PairCounter(
         base.counts, total=len(base), threshold=text.phrase_threshold, min_count=text.phrase_min_count
@@ -311,11 +315,11 @@ def _with_phrases(base: NumberedCorpus, text: TextConfig, folder: Path) -> Numbe
         word = f"{base.words[first]}_{base.words[second]}"
         targets[place] = number_of.setdefault(word, len(number_of))
     stats = replace(base.stats, pruned_pairs=base.stats.pruned_pairs + counter.pruned)
-    with sealed_folder(made := folder / f"new-{uuid.uuid4().hex}") as entry:
+    with sealed_folder(made := new_folder(folder)) as entry:
         stats.tokens = _join(base, phrases, targets, entry)
         _finish(entry, list(number_of), stats)
         _describe(entry, fingerprint, stats, base.sources, text.identity())
-    return _installed(made, folder / fingerprint)
+    return installed(made, folder / fingerprint, NumberedCorpus.open)
 
 
 def _join(base: NumberedCorpus, phrases: npt.NDArray[np.int64], targets: npt.NDArray[np.int32], entry: Path) -> int:
@@ -365,19 +369,19 @@ def _count(path: Path, types: int) -> npt.NDArray[np.int64]:
     return counts
 
 
-def _renumber(path: Path, table: npt.NDArray[np.int64]) -> None:
+def _renumber(path: Path, table: npt.NDArray[np.integer]) -> None:
     """Replaces each id in a file of tokens by its entry in the table; -1 stays."""
-    extended = np.append(table, -1).astype("<i4")
+    extended = np.full(table.size + 1, -1, "<i4")
+    extended[:-1] = table
     with open(path, "r+b") as file:
         while (tokens := np.fromfile(file, "<i4", BLOCK_TOKENS)).size:
             file.seek(-tokens.nbytes, os.SEEK_CUR)
             extended[tokens].tofile(file)
 
 
-def _mapped(path: Path, dtype: str, size: int) -> Any:  # noqa: ANN401  an array of the dtype asked for
-    if path.stat().st_size != size * np.dtype(dtype).itemsize or size == 0:
-        raise ValueError(f"{path.name} has {path.stat().st_size} bytes, expected {size} of {dtype}")
-    return np.memmap(path, dtype, "r")
+def _read_only(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    counts.flags.writeable = False
+    return counts
 
 
 def _describe(entry: Path, fingerprint: str, stats: CorpusStats, sources: list[FileHash], text: dict[str, Any]) -> None:
@@ -389,35 +393,6 @@ def _describe(entry: Path, fingerprint: str, stats: CorpusStats, sources: list[F
         "text": text,
     }
     writing_json(entry / "corpus.json", content)
-
-
-def _opened(folder: Path) -> NumberedCorpus | None:
-    """Returns what the cache has, or None if it has to be made (again)."""
-    if not folder.exists():
-        return None
-    try:
-        return NumberedCorpus.open(folder)
-    except RunError as error:
-        _log.warning("%s; it is made again", error)
-        return None
-
-
-def _installed(made: Path, folder: Path) -> NumberedCorpus:
-    """Moves a finished corpus to its place, unless another process was first: a good one stays."""
-    while True:
-        try:
-            os.rename(made, folder)
-            return NumberedCorpus.open(folder)
-        except OSError:
-            if not folder.exists():
-                raise
-        if found := _opened(folder):
-            shutil.rmtree(made)
-            return found
-        damaged = folder.with_name(f"damaged-{uuid.uuid4().hex}")
-        with contextlib.suppress(FileNotFoundError):  # another process may do the same
-            os.rename(folder, damaged)
-            shutil.rmtree(damaged)
 
 
 def _no_words(corpus: Corpus, stats: CorpusStats) -> str:

@@ -27,6 +27,7 @@ from wenmai.kernels.simd import (
 )
 from wenmai.kernels.window import (
     COMPILE,
+    ROW_FLOATS,
     Choices,
     Rows,
     Tables,
@@ -39,11 +40,12 @@ from wenmai.kernels.window import (
     sample,
     smallest,
     step,
+    whole_vectors,
 )
 
 __all__ = ["LANES", "LaneMemory", "train_lanes", "warm_up"]
 
-_MADE_OF = "simd.py 582967fce863, window.py e371040b3945"  # for numba's cache, as in window.py
+_MADE_OF = "simd.py 582967fce863, window.py 0e7a6a17a01c"  # for numba's cache, as in window.py
 # The steps are short, so threads wait for each other often. GNU OpenMP lets them spin for milliseconds, which on busy
 # cores halves the speed; this is the time of a step, about 10 µs. It is read when the first parallel kernel starts.
 os.environ.setdefault("GOMP_SPINCOUNT", "3000")
@@ -76,13 +78,14 @@ class LaneMemory(NamedTuple):
 
     @classmethod
     def allocate(cls, choices: Choices, *, block: int, padded: int, longest_path: int) -> "LaneMemory":
-        """Room for blocks of at most ``block`` tokens."""
+        """Room for blocks of at most ``block`` tokens and rows of ``padded`` floats."""
+        whole = whole_vectors(padded)
         inputs = 2 * choices.window + 2
         outputs = 2 + choices.negative + longest_path
         together = choices.cbow or choices.shared
         changes = _WINDOWS * (inputs + outputs if together else inputs * (outputs + 1))
-        signed = aligned_rows(LANES * outputs, padded)
-        rows = signed.ctypes.data + np.arange(LANES * outputs, dtype=np.int64) * padded * 4
+        signed = aligned_rows(LANES * outputs, whole)
+        rows = signed.ctypes.data + np.arange(LANES * outputs, dtype=np.int64) * whole * 4
         return cls(
             kept=np.zeros((LANES, block + 1), np.int32),
             low=np.zeros((LANES, block + 1), np.int32),
@@ -97,8 +100,8 @@ class LaneMemory(NamedTuple):
             signed=signed,
             signed_rows=rows.reshape(LANES, outputs),
             slopes=np.zeros((LANES, inputs * (outputs + 1) + 16), np.float32),
-            hidden=aligned_rows(LANES * 2, padded),
-            changes=aligned_rows(LANES * changes, padded),
+            hidden=aligned_rows(LANES * 2, whole),
+            changes=aligned_rows(LANES * changes, whole),
             change_target=np.zeros((LANES, changes), np.int64),
             change_source=np.zeros((LANES, changes), np.int64),
             change_scale=np.ones((LANES, changes), np.float32),
@@ -149,7 +152,7 @@ def _train(tokens, token_bounds, starts, start_bounds, rows, tables, choices, me
     state = np.zeros(lanes, np.uint64)
     for lane in prange(lanes):
         count[lane], state[lane] = _sample_lane(
-            lane,
+            np.int64(lane),  # numba would compile it twice: the index of a parallel loop is unsigned in one place
             tokens[token_bounds[lane] : token_bounds[lane + 1]],
             starts[start_bounds[lane] : start_bounds[lane + 1]],
             tables,
@@ -160,7 +163,7 @@ def _train(tokens, token_bounds, starts, start_bounds, rows, tables, choices, me
     for place in range(0, count.max(), _WINDOWS):
         for lane in prange(lanes):
             changed[lane], state[lane] = _collect(
-                lane,
+                np.int64(lane),
                 place,
                 min(place + _WINDOWS, count[lane]),
                 rows,
@@ -172,7 +175,7 @@ def _train(tokens, token_bounds, starts, start_bounds, rows, tables, choices, me
                 tally,
             )
         for owner in prange(threads):
-            _apply(owner, threads, changed, memory)
+            _apply(np.int64(owner), threads, 4 * rows.input.shape[1], changed, memory)
 
 
 @njit(**COMPILE)
@@ -192,11 +195,12 @@ def _sample_lane(lane, tokens, starts, tables, memory, seed, tally):
 
 
 @njit(**COMPILE)
-def _new_change(memory, lane, changed, target, row, scale):
+def _new_change(memory, lane, changed, target, scale):
     """Opens a zeroed change of a parameter row; returns its address."""
-    source = address(memory.changes) + (lane * memory.change_target.shape[1] + changed) * row
+    whole = 4 * memory.changes.shape[1]
+    source = address(memory.changes) + (lane * memory.change_target.shape[1] + changed) * whole
     zero = zeros(16)
-    for j in range(0, row, LANE_BYTES):
+    for j in range(0, whole, LANE_BYTES):
         store(source + j, zero)
     memory.change_target[lane, changed] = target
     memory.change_source[lane, changed] = source
@@ -215,7 +219,7 @@ def _collect(lane, first, last, rows, tables, choices, memory, rate, state, tall
     signs, slopes = address(memory.signs[lane]), address(memory.slopes[lane])
     signed_rows = address(memory.signed_rows[lane])
     signed = load_int(signed_rows)
-    hidden = address(memory.hidden) + 2 * lane * row
+    hidden = address(memory.hidden) + 8 * lane * memory.hidden.shape[1]
     kept = memory.kept[lane]
     changed = 0
     for i in range(first, last):
@@ -235,13 +239,13 @@ def _collect(lane, first, last, rows, tables, choices, memory, rate, state, tall
                 np.int64(kept[i]), row, negative, choices, tables, hierarchical, outputs, signs, state
             )
             for o in range(n):
-                change = _new_change(memory, lane, changed, load_int(outputs + 8 * o), row, np.float32(1))
+                change = _new_change(memory, lane, changed, load_int(outputs + 8 * o), np.float32(1))
                 store_int(output_targets + 8 * o, change)
                 changed += 1
             if choices.cbow:
                 average(row, inputs, m, choices.mean, hidden)
                 scale = np.float32(1) / np.float32(m) if choices.true_gradient and choices.mean else np.float32(1)
-                change = _new_change(memory, lane, changed, load_int(inputs), row, scale * memory.rates[lane, 0])
+                change = _new_change(memory, lane, changed, load_int(inputs), scale * memory.rates[lane, 0])
                 for w in range(m):  # the same change goes to every word of the window
                     memory.change_target[lane, changed] = load_int(inputs + 8 * w)
                     memory.change_source[lane, changed] = change
@@ -254,7 +258,7 @@ def _collect(lane, first, last, rows, tables, choices, memory, rate, state, tall
             else:
                 used = m if together else 1
                 for w in range(c, c + used):
-                    change = _new_change(memory, lane, changed, load_int(inputs + 8 * w), row, memory.rates[lane, w])
+                    change = _new_change(memory, lane, changed, load_int(inputs + 8 * w), memory.rates[lane, w])
                     store_int(input_targets + 8 * w, change)
                     changed += 1
             if n > 0:
@@ -265,10 +269,11 @@ def _collect(lane, first, last, rows, tables, choices, memory, rate, state, tall
 
 
 @njit(**COMPILE)
-def _apply(owner, owners, changed, memory):
+def _apply(owner, owners, row, changed, memory):
     """Adds, in the order of the lanes, all changes of the rows that belong to this owner."""
-    row = 4 * memory.changes.shape[1]
+    wide = row & -LANE_BYTES
     zero = zeros(16)
+    small = zeros(ROW_FLOATS)
     for lane in range(changed.shape[0]):
         for k in range(changed[lane]):
             target = memory.change_target[lane, k]
@@ -276,8 +281,10 @@ def _apply(owner, owners, changed, memory):
                 continue
             source = memory.change_source[lane, k]
             scale = memory.change_scale[lane, k]
-            for j in range(0, row, LANE_BYTES):
+            for j in range(0, wide, LANE_BYTES):
                 store(target + j, multiply_add(scale, load(source + j, zero), load(target + j, zero)))
+            for j in range(wide, row, 4 * ROW_FLOATS):
+                store(target + j, multiply_add(scale, load(source + j, small), load(target + j, small)))
 
 
 def warm_up() -> None:

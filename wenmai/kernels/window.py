@@ -15,9 +15,11 @@ of every pair at once, as three small matrix products over rows that stay in L1:
 | skip-gram, hierarchical softmax  | all words of the window | the inner nodes on the centre's path      |
 | CBOW                             | mean of the window      | as above; the input's update goes to all  |
 
-Rows are padded with zeros to whole SIMD vectors. Every block of text has its own random stream, so that a block's
-draws depend on (seed, epoch, block) alone: no generator state has to be saved, and threads may take blocks in any
-order.
+Rows of parameters are padded with zeros to multiples of ``ROW_FLOATS``, rows of working memory to whole SIMD vectors.
+Loops over a row go in whole vectors as far as these reach and then in small ones. Only sums of products read past a
+row's end: the other factor is zero there. (Rows that are whole vectors all begin on a cache line, which is faster.)
+Every block of text has its own random stream, so that a block's draws depend on (seed, epoch, block) alone: no
+generator state has to be saved, and threads may take blocks in any order.
 """
 
 import math
@@ -45,6 +47,7 @@ from wenmai.kernels.simd import (
 )
 
 __all__ = [
+    "ROW_FLOATS",
     "Choices",
     "Rows",
     "Scratch",
@@ -57,6 +60,8 @@ __all__ = [
 
 _MADE_OF = "simd.py 582967fce863"  # numba's cache looks at this file alone: let it see changes of the others
 COMPILE = {"nogil": True, "cache": True, "fastmath": False, "error_model": "numpy", "boundscheck": False}
+ROW_FLOATS = 4
+_SMALL_BYTES = 4 * ROW_FLOATS
 _SURE = np.float32(80.0)  # a margin without loss, for places whose slope nobody reads
 _MULTIPLIER, _INCREMENT = np.uint64(6364136223846793005), np.uint64(1442695040888963407)  # Knuth's MMIX generator
 _UNIT_24 = np.float32(2.0**-24)
@@ -64,7 +69,7 @@ _UNIT_36 = np.float32(2.0**-36)
 
 
 class Rows(NamedTuple):
-    """The parameters, each ``[rows, padded size]`` float32; a matrix that is not used has one row."""
+    """The parameters, each ``[rows, padded size]`` float32 (:func:`aligned_rows`); an unused matrix has one row."""
 
     input: np.ndarray
     negative: np.ndarray
@@ -107,18 +112,19 @@ class Scratch(NamedTuple):
     rates: np.ndarray  # float32 [inputs]
     outputs: np.ndarray  # int64 [2, outputs]: this position's and the next one's
     signs: np.ndarray  # float32 [2, outputs]
-    signed: np.ndarray  # float32 [outputs, padded]: s_o u_o before the step
+    signed: np.ndarray  # float32 [outputs, whole vectors]: s_o u_o before the step, then zeros
     signed_rows: np.ndarray  # int64 [outputs]: their addresses
     slopes: np.ndarray  # float32 [inputs * outputs + 16]
-    hidden: np.ndarray  # float32 [2, padded]: the mean of a CBOW window, and its update
+    hidden: np.ndarray  # float32 [2, whole vectors]: the mean of a CBOW window, then zeros; and its update
     scores: np.ndarray  # float32 [V] for the full softmax, else [1]
 
     @classmethod
     def allocate(cls, choices: Choices, *, block: int, padded: int, longest_path: int, vocabulary: int) -> "Scratch":
-        """Room for blocks of at most ``block`` tokens."""
+        """Room for blocks of at most ``block`` tokens and rows of ``padded`` floats."""
+        whole = whole_vectors(padded)
         inputs = 2 * choices.window + 3  # a window, the hidden row and its update; rows are listed in pairs
         outputs = 2 + choices.negative + longest_path
-        signed = aligned_rows(outputs + 1, padded)
+        signed = aligned_rows(outputs + 1, whole)
         return cls(
             kept=np.empty(block + 1, np.int32),
             inputs=np.zeros(inputs, np.int64),
@@ -126,18 +132,23 @@ class Scratch(NamedTuple):
             outputs=np.zeros((2, outputs), np.int64),
             signs=np.zeros((2, outputs), np.float32),
             signed=signed,
-            signed_rows=signed.ctypes.data + np.arange(outputs, dtype=np.int64) * padded * 4,
+            signed_rows=signed.ctypes.data + np.arange(outputs, dtype=np.int64) * whole * 4,
             slopes=np.zeros(inputs * (outputs + 1) + 16, np.float32),
-            hidden=aligned_rows(2, padded),
+            hidden=aligned_rows(2, whole),
             scores=np.zeros(vocabulary if choices.softmax else 1, np.float32),
         )
 
 
 def aligned_rows(rows: int, padded: int) -> np.ndarray:
-    """Returns zeros ``[rows, padded]`` float32 that begin on a cache line."""
-    memory = np.zeros(rows * padded + LANE_BYTES // 4, np.float32)
+    """Returns zeros ``[rows, padded]`` float32 that begin on a cache line; a vector may be read past the end."""
+    memory = np.zeros(rows * padded + 2 * LANE_BYTES // 4, np.float32)
     skip = (-memory.ctypes.data % LANE_BYTES) // 4
     return memory[skip : skip + rows * padded].reshape(rows, padded)
+
+
+def whole_vectors(padded: int) -> int:
+    """The floats of a row that is padded to whole SIMD vectors."""
+    return -(-padded * 4 // LANE_BYTES) * LANE_BYTES // 4
 
 
 # --- random numbers ---------------------------------------------------------------------------------------------
@@ -162,25 +173,26 @@ def noise_table(weights):
     size = weights.shape[0]
     share = weights * (size / weights.sum())
     threshold = np.ones(size, np.float32)
-    alias = np.arange(size).astype(np.int32)
-    small, large = np.empty(size, np.int32), np.empty(size, np.int32)
-    smalls = larges = 0
+    alias = np.empty(size, np.int32)
+    waiting = np.empty(size, np.int32)  # two stacks: the slots below 1 from the left, the others from the right
+    smalls, larges = 0, size
     for i in range(size):
+        alias[i] = i
         if share[i] < 1.0:
-            small[smalls] = i
+            waiting[smalls] = i
             smalls += 1
         else:
-            large[larges] = i
-            larges += 1
-    while smalls > 0 and larges > 0:
+            larges -= 1
+            waiting[larges] = i
+    while smalls > 0 and larges < size:
         smalls -= 1
-        poor, rich = small[smalls], large[larges - 1]
+        poor, rich = waiting[smalls], waiting[larges]
         threshold[poor] = share[poor]
         alias[poor] = rich
         share[rich] -= 1.0 - share[poor]
         if share[rich] < 1.0:
-            larges -= 1
-            small[smalls] = rich
+            larges += 1
+            waiting[smalls] = rich
             smalls += 1
     return threshold, alias
 
@@ -206,7 +218,10 @@ def _weighted_sum(target0, target1, both, scale0, scale1, weight0, weight1, stri
 
 @njit(**COMPILE)
 def _weighted_rows(row, targets, scales, count, weights, weight_step, weight_stride, sources, source_count):
-    """targets_i += scale_i Σ_k weights[i, k] source_k for all i, two rows and at most 64 lanes at a time."""
+    """targets_i += scale_i Σ_k weights[i, k] source_k for all i, two rows and at most 64 lanes at a time.
+
+    Writes ``row`` bytes of each target.
+    """
     wide = row & ~(4 * LANE_BYTES - 1)
     for i in range(0, count, 2):
         both = i + 1 < count
@@ -227,6 +242,14 @@ def _weighted_rows(row, targets, scales, count, weights, weight_step, weight_str
         if row & LANE_BYTES:
             _weighted_sum(target0, target1, both, scale0, scale1, first, second, weight_stride,
                           sources, source_count, offset, zeros(16))  # fmt: skip
+            offset += LANE_BYTES
+        if row & (LANE_BYTES // 2):
+            _weighted_sum(target0, target1, both, scale0, scale1, first, second, weight_stride,
+                          sources, source_count, offset, zeros(8))  # fmt: skip
+            offset += LANE_BYTES // 2
+        if row & (LANE_BYTES // 4):
+            _weighted_sum(target0, target1, both, scale0, scale1, first, second, weight_stride,
+                          sources, source_count, offset, zeros(4))  # fmt: skip
 
 
 @njit(**COMPILE)
@@ -237,24 +260,29 @@ def step(row, inputs, input_targets, rates, m, outputs, output_targets, signs, n
     are added to the ``*_targets`` rows, which are the parameters themselves or a buffer.
     """
     zero = zeros(16)
+    small = zeros(ROW_FLOATS)
+    wide = row & -LANE_BYTES
+    whole = (row + LANE_BYTES - 1) & -LANE_BYTES
     for o in range(n):
         source = load_int(outputs + 8 * o)
-        target = signed + o * row
+        target = signed + o * whole
         sign = load_float(signs + 4 * o)
-        for j in range(0, row, LANE_BYTES):
+        for j in range(0, wide, LANE_BYTES):
             store(target + j, multiply_add(sign, load(source + j, zero), zero))
+        for j in range(wide, row, _SMALL_BYTES):
+            store(target + j, multiply_add(sign, load(source + j, small), small))
     odd = n & 1
     columns = n + odd
     if odd:
-        for j in range(0, row, LANE_BYTES):
-            store(signed + n * row + j, zero)
+        for j in range(0, whole, LANE_BYTES):
+            store(signed + n * whole + j, zero)
     stride = 4 * columns
     for c in range(0, m, 2):
         a0 = load_int(inputs + 8 * c)
         a1 = load_int(inputs + 8 * c + 8) if c + 1 < m else a0
         for o in range(0, n, 2):
-            u0 = signed + o * row
-            u1 = u0 + row
+            u0 = signed + o * whole
+            u1 = u0 + whole
             s00, s01, s10, s11 = zero, zero, zero, zero
             for j in range(0, row, LANE_BYTES):
                 x0, x1, y0, y1 = load(a0 + j, zero), load(a1 + j, zero), load(u0 + j, zero), load(u1 + j, zero)
@@ -271,8 +299,9 @@ def step(row, inputs, input_targets, rates, m, outputs, output_targets, signs, n
     for place in range(used, (used + 15) & ~15):
         store_float(slopes + 4 * place, _SURE)
     loss = decline_in_place(slopes, used, rate)
-    _weighted_rows(row, output_targets, signs, n, slopes, 4, stride, inputs, m)
-    _weighted_rows(row, input_targets, rates, m, slopes, stride, 4, signed_rows, n)
+    four = np.int64(4)  # typed: numba would compile the function anew for each plain constant
+    _weighted_rows(row, output_targets, signs, n, slopes, four, stride, inputs, m)
+    _weighted_rows(row, input_targets, rates, m, slopes, stride, four, signed_rows, n)
     return loss
 
 
@@ -283,6 +312,8 @@ def _softmax_step(row, hidden, update, output, size, target, scores, rate):
     P(o|h) = exp(u_o·h) / Σ_w exp(u_w·h); the slope of -log P(target|h) at score w is P(w|h) - 1[w = target].
     """
     zero = zeros(16)
+    small = zeros(ROW_FLOATS)
+    wide = row & -LANE_BYTES
     highest = np.float32(-np.inf)
     for w in range(size):
         products = zero
@@ -299,10 +330,14 @@ def _softmax_step(row, hidden, update, output, size, target, scores, rate):
         share = math.exp(np.float64(load_float(scores + 4 * w) - highest)) / normaliser
         slope = np.float32(rate * ((1.0 if w == target else 0.0) - share))
         u = output + w * row
-        for j in range(0, row, LANE_BYTES):
+        for j in range(0, wide, LANE_BYTES):
             old = load(u + j, zero)
             store(update + j, multiply_add(slope, old, load(update + j, zero)))
             store(u + j, multiply_add(slope, load(hidden + j, zero), old))
+        for j in range(wide, row, _SMALL_BYTES):
+            last = load(u + j, small)
+            store(update + j, multiply_add(slope, last, load(update + j, small)))
+            store(u + j, multiply_add(slope, load(hidden + j, small), last))
     return loss
 
 
@@ -389,24 +424,40 @@ def gather_window(kept, low, high, i, half, input_rows, row, rows, inputs, rates
 def average(row, inputs, m, mean, hidden):
     """hidden[0] = mean (or sum) of the window's rows; hidden[1] = 0, to receive the update."""
     zero = zeros(16)
+    small = zeros(ROW_FLOATS)
+    wide = row & -LANE_BYTES
+    update = hidden + ((row + LANE_BYTES - 1) & -LANE_BYTES)
     scale = np.float32(1) / np.float32(m) if mean else np.float32(1)
-    for j in range(0, row, LANE_BYTES):
+    for j in range(0, wide, LANE_BYTES):
         total = zero
         for c in range(m):
             total = add(total, load(load_int(inputs + 8 * c) + j, zero))
         store(hidden + j, multiply_add(scale, total, zero))
-        store(hidden + row + j, zero)
+        store(update + j, zero)
+    for j in range(wide, row, _SMALL_BYTES):
+        rest = small
+        for c in range(m):
+            rest = add(rest, load(load_int(inputs + 8 * c) + j, small))
+        store(hidden + j, multiply_add(scale, rest, small))
+        store(update + j, small)
 
 
 @njit(**COMPILE)
 def _spread(row, update, targets, rates, m, scale):
     """Adds a CBOW update to every row of the window."""
     zero = zeros(16)
-    for j in range(0, row, LANE_BYTES):
+    small = zeros(ROW_FLOATS)
+    wide = row & -LANE_BYTES
+    for j in range(0, wide, LANE_BYTES):
         change = load(update + j, zero)
         for c in range(m):
             where = load_int(targets + 8 * c) + j
             store(where, multiply_add(scale * load_float(rates + 4 * c), change, load(where, zero)))
+    for j in range(wide, row, _SMALL_BYTES):
+        rest = load(update + j, small)
+        for c in range(m):
+            where = load_int(targets + 8 * c) + j
+            store(where, multiply_add(scale * load_float(rates + 4 * c), rest, load(where, small)))
 
 
 @njit(**COMPILE)
@@ -421,13 +472,14 @@ def _train_sentence(kept, count, rows, tables, choices, scratch, rate, state):
     outputs, signs = address(scratch.outputs), address(scratch.signs)
     signed, signed_rows, hidden = address(scratch.signed), address(scratch.signed_rows), address(scratch.hidden)
     scores = address(scratch.scores)
+    update = hidden + 4 * scratch.hidden.shape[1]
     hidden_row, hidden_update, one = inputs, inputs, rates
     if choices.cbow:  # two places after the window's: the hidden row, its update
         hidden_row = inputs + 16 * choices.window
         hidden_update = hidden_row + 8
         one = rates + 8 * choices.window
         store_int(hidden_row, hidden)
-        store_int(hidden_update, hidden + row)
+        store_int(hidden_update, update)
         store_float(one, np.float32(1))
     capacity = scratch.outputs.shape[1]
     ahead = choices.cbow or choices.shared  # outputs belong to the position, so the next ones are drawn early
@@ -462,22 +514,18 @@ def _train_sentence(kept, count, rows, tables, choices, scratch, rate, state):
             examples += 1
             average(row, inputs, m, choices.mean, hidden)
             if choices.softmax:
-                loss += _softmax_step(
-                    row, hidden, hidden + row, negative, scratch.scores.shape[0], centre, scores, rate
-                )
+                loss += _softmax_step(row, hidden, update, negative, scratch.scores.shape[0], centre, scores, rate)
             elif n > 0:
                 loss += step(row, hidden_row, hidden_update, one, single, outputs + 8 * here, outputs + 8 * here,
                               signs + 4 * here, n, signed, signed_rows, slopes, rate)  # fmt: skip
             scale = np.float32(1) / np.float32(m) if choices.true_gradient and choices.mean else np.float32(1)
-            _spread(row, hidden + row, inputs, rates, m, scale)
+            _spread(row, update, inputs, rates, m, scale)
         elif choices.softmax:
             examples += m
             for c in range(m):
                 average(row, inputs + 8 * c, 1, False, hidden)
-                loss += _softmax_step(
-                    row, hidden, hidden + row, negative, scratch.scores.shape[0], centre, scores, rate
-                )
-                _spread(row, hidden + row, inputs + 8 * c, rates + 4 * c, 1, np.float32(1))
+                loss += _softmax_step(row, hidden, update, negative, scratch.scores.shape[0], centre, scores, rate)
+                _spread(row, update, inputs + 8 * c, rates + 4 * c, 1, np.float32(1))
         elif choices.shared:
             examples += m
             if n > 0:

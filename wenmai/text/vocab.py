@@ -2,10 +2,12 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
+from operator import eq
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, BinaryIO, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +15,74 @@ import numpy.typing as npt
 from wenmai.core.errors import FormatError, VocabError, nearest_name
 from wenmai.core.folder import writing
 
-__all__ = ["Vocab"]
+__all__ = ["Vocab", "WordTable"]
+
+_BLOCK = 1 << 14  # words that are handled at once
+_UTF8 = ("utf-8", "surrogatepass")  # half a surrogate pair is no text, but may be part of a string
+
+
+class WordTable(Sequence[str]):
+    """Strings in one run of bytes, immutable: a million words take 12 MB instead of 70, and are decoded when asked for.
+
+    Equal to any list or tuple of the same strings.
+    """
+
+    __slots__ = ("_bounds", "_text")
+
+    def __init__(self, words: Iterable[str]) -> None:
+        encoded = [word.encode(*_UTF8) for word in words]
+        bounds = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum([len(word) + 1 for word in encoded], out=bounds[1:])
+        self._text = b"".join([word + b"\n" for word in encoded])
+        self._bounds = _narrow(bounds)  # string i is text[bounds[i] : bounds[i + 1] - 1]
+
+    @classmethod
+    def of_lines(cls, text: bytes) -> "WordTable":
+        """Takes the lines of a UTF-8 text, each of which ends in a line feed, without copying them."""
+        ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
+        return cls._of(text[: int(ends[-1]) + 1 if ends.size else 0], _narrow(np.concatenate([[0], ends + 1])))
+
+    @classmethod
+    def _of(cls, text: bytes, bounds: npt.NDArray[np.unsignedinteger]) -> "WordTable":
+        table = cls.__new__(cls)
+        table._text, table._bounds = text, bounds
+        return table
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> "WordTable": ...
+    def __getitem__(self, place: int | slice) -> "str | WordTable":
+        if isinstance(place, slice):
+            start, stop, step = place.indices(len(self))
+            if (start, stop, step) == (0, len(self), 1):
+                return self  # the same bytes: this is how a corpus and its vocabulary share them
+            return WordTable(self[number] for number in range(start, stop, step))
+        number = range(len(self))[place]
+        return self._text[int(self._bounds[number]) : int(self._bounds[number + 1]) - 1].decode(*_UTF8)
+
+    def __iter__(self) -> Iterator[str]:
+        for start in range(0, len(self), _BLOCK):
+            bounds = self._bounds[start : start + _BLOCK + 1].tolist()
+            for begin, end in pairwise(bounds):
+                yield self._text[begin : end - 1].decode(*_UTF8)
+
+    def __len__(self) -> int:
+        return self._bounds.size - 1
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, WordTable):
+            return self._text == other._text and np.array_equal(self._bounds, other._bounds)
+        if isinstance(other, list | tuple):
+            return len(self) == len(other) and all(map(eq, self, other))
+        return NotImplemented
+
+    def __repr__(self) -> str:
+        return f"WordTable({list(self[:10])}{', ...' if len(self) > 10 else ''}, {len(self)} words)"
+
+
+def _narrow(bounds: npt.NDArray[np.int64]) -> npt.NDArray[np.unsignedinteger]:
+    return bounds.astype(np.min_scalar_type(int(bounds[-1])))
 
 
 class Vocab:
@@ -21,8 +90,8 @@ class Vocab:
 
     Args:
         tokens: Distinct, non-empty strings; the first ones are the special tokens, in the order of
-            ``specials``.
-        counts: How often each token was seen, not negative.
+            ``specials``. They are kept as bytes (:class:`WordTable`), and a table of bytes is shared.
+        counts: How often each token was seen, not negative. A read-only array of int64 is shared.
         specials: Role (such as ``unknown``, ``pad``, ``begin``, ``end``) to token.
 
     Raises:
@@ -35,23 +104,25 @@ class Vocab:
         counts: Sequence[int] | npt.NDArray[np.int64],
         specials: Mapping[str, str] | None = None,
     ) -> None:
-        self.tokens: list[str] = list(tokens)
-        self.counts: npt.NDArray[np.int64] = np.array(counts, dtype=np.int64)
+        self.tokens: WordTable = tokens if isinstance(tokens, WordTable) else WordTable(tokens)
+        given = np.asarray(counts, dtype=np.int64)
+        self.counts: npt.NDArray[np.int64] = given.copy() if given.flags.writeable or given.base is not None else given
         self.counts.flags.writeable = False
         self.specials: dict[str, str] = dict(specials or {})
         if self.counts.shape != (len(self.tokens),):
             raise VocabError(f"{len(self.tokens)} tokens have {self.counts.size} counts; expected one for each")
-        if len(self._ids) != len(self.tokens):
+        distinct = set(self.tokens)
+        if len(distinct) != len(self.tokens):
             raise VocabError(f"the token {_duplicate(self.tokens)!r} occurs twice in the vocabulary")
-        if "" in self._ids:
-            raise VocabError(f"token {self._ids['']} of the vocabulary is empty")
+        if "" in distinct:
+            raise VocabError(f"token {self.tokens.index('')} of the vocabulary is empty")
         if self.counts.size and self.counts.min() < 0:
             worst = int(self.counts.argmin())
             raise VocabError(f"the token {self.tokens[worst]!r} has the count {self.counts[worst]}")
         first = list(dict.fromkeys(self.specials.values()))  # one token may have two roles
         if self.tokens[: len(first)] != first:
             raise VocabError(
-                f"special tokens come first and in order: expected {first}, found {self.tokens[: len(first)]}"
+                f"special tokens come first and in order: expected {first}, found {list(self.tokens[: len(first)])}"
             )
 
     @classmethod
@@ -86,16 +157,17 @@ class Vocab:
         if frequent == 0:
             raise VocabError(_nothing_left(seen, min_count))
         special = dict.fromkeys((specials or {}).values(), 0)
-        if special:
+        room = frequent if max_size is None else min(frequent, max(0, max_size - len(special)))
+        if not special:
+            kept, kept_counts = tokens[:room], seen[:room] if room < seen.size else seen
+        else:
             special |= {t: int(count) for t, count in zip(tokens, seen, strict=True) if t in special}
-        kept = list(special.items())
-        kept += [
-            pair for pair in zip(tokens[:frequent], seen[:frequent].tolist(), strict=True) if pair[0] not in special
-        ]
-        kept = kept[:max_size]
+            words = [place for place, token in enumerate(tokens[:frequent]) if token not in special][:room]
+            kept = [*special, *(tokens[place] for place in words)]
+            kept_counts = np.concatenate([list(special.values()), seen[words]])
         if len(kept) <= len(special):
             raise VocabError(f"max_size={max_size} leaves no room for words beside {len(special)} special tokens")
-        return cls([token for token, _ in kept], [count for _, count in kept], specials)
+        return cls(kept, kept_counts, specials)
 
     def grow(
         self, tokens: Sequence[str], counts: Sequence[int] | npt.NDArray[np.int64], *, min_count: int = 1
@@ -118,10 +190,11 @@ class Vocab:
             elif count >= min_count:
                 added.append(token)
                 total.append(count)
-        return Vocab(self.tokens + added, total, self.specials)
+        return Vocab([*self.tokens, *added], total, self.specials)
 
     @cached_property
     def _ids(self) -> dict[str, int]:
+        """Made by the first look-up: it takes more memory than all the rest, and training looks nothing up."""
         return {token: number for number, token in enumerate(self.tokens)}
 
     def index(self, token: str) -> int:
@@ -165,18 +238,16 @@ class Vocab:
 
     def save(self, path: str | Path) -> None:
         """Writes ``path`` (usually ``vocab.json``), whole or not at all."""
-        content = {
-            "version": 1,
-            "specials": self.specials,
-            "tokens": self.tokens,
-            "counts": self.counts.tolist(),
-        }
+        counts = self.counts
         try:
-            encoded = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+            with writing(path) as file:
+                file.write(b'{"version":1,"specials":' + _json(self.specials) + b',"tokens":[')
+                _write_items(file, (list(self.tokens[start : start + _BLOCK]) for start in range(0, len(self), _BLOCK)))
+                file.write(b'],"counts":[')
+                _write_items(file, (counts[start : start + _BLOCK].tolist() for start in range(0, len(self), _BLOCK)))
+                file.write(b"]}")
         except UnicodeEncodeError as error:
             raise VocabError(f"{path}: a token cannot be written as UTF-8 ({error.object[error.start]!r})") from None
-        with writing(path) as file:
-            file.write(encoded)
 
     @classmethod
     def load(cls, path: str | Path) -> "Vocab":
@@ -214,7 +285,17 @@ def _fields(content: Any, path: str | Path) -> tuple[list[str], list[int], dict[
     return tokens, counts, specials
 
 
-def _duplicate(tokens: list[str]) -> str:
+def _json(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _write_items(file: BinaryIO, blocks: Iterable[list[Any]]) -> None:
+    """Writes the items of lists as those of one JSON array, without its brackets."""
+    for number, block in enumerate(blocks):
+        file.write((b"," if number else b"") + _json(block)[1:-1])
+
+
+def _duplicate(tokens: Iterable[str]) -> str:
     return Counter(tokens).most_common(1)[0][0]
 
 

@@ -7,12 +7,10 @@ one number, the *position* (blocks finished), and resuming needs no replay.
 
 import math
 import os
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Protocol
@@ -22,6 +20,7 @@ from typing_extensions import Doc
 
 from wenmai.core.errors import TrainingError
 from wenmai.training.checkpoint import Checkpoints
+from wenmai.training.interrupts import interrupts_set
 from wenmai.training.records import EpochRecord, Record, StepRecord
 
 __all__ = ["SweepConfig", "Sweepable", "Tally", "Totals", "sweep"]
@@ -151,7 +150,7 @@ def sweep(
         state["last_epoch_loss"] = None if math.isnan(totals.last_epoch_loss) else totals.last_epoch_loss
         checkpoints.save(totals.position, state, job.save)
 
-    with _interrupts_set(stop), ThreadPoolExecutor(threads) as pool:
+    with interrupts_set(stop), ThreadPoolExecutor(threads) as pool:
         workers = [] if config.deterministic else [job.worker() for _ in range(threads)]
         while totals.position < end:
             epoch, block = divmod(totals.position, job.blocks)
@@ -213,29 +212,6 @@ def sweep(
                 saved_at = time.monotonic()
             fastest = max(1, int(len(tallies) * _ROUND_SECONDS / max(1e-9, now - round_started)))
             round_blocks = min(shortest, fastest)
-
-
-@contextmanager
-def _interrupts_set(stop: threading.Event) -> Iterator[None]:
-    """Lets Ctrl-C set ``stop``, so that training ends between two blocks; a second one ends it at once.
-
-    A handler that someone else has installed stays.
-    """
-    in_charge = threading.current_thread() is threading.main_thread()
-    if not in_charge or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-
-    def interrupt(*_: object) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-
-    signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _threaded(
