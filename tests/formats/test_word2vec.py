@@ -147,6 +147,14 @@ def test_every_float_and_word_survives_the_round_trip(tmp_path_factory, rows, wo
     assert_same(read_word2vec(path), words, rows)
 
 
+@pytest.mark.parametrize("value", [0.02, 2.0**-90, 6.0e-10])
+def test_floats_whose_bytes_are_characters_are_still_binary(tmp_path, value):
+    assert np.float32(value).tobytes().isascii() or value == 0.02  # 0.02 is a newline, two bytes of Hebrew and '<'
+    rows = np.full((4, 3), value, np.float32)
+    write_word2vec(tmp_path / "vectors", WordVectors(["1", "9", "a", "11"], rows), binary=True)
+    assert_same(read_word2vec(tmp_path / "vectors"), ["1", "9", "a", "11"], rows)
+
+
 def test_text_is_exact_for_random_bit_patterns(tmp_path):
     bits = np.random.default_rng(0).integers(0, 1 << 32, 200_000, dtype=np.uint32).view(np.float32)
     rows = bits[np.isfinite(bits) & (np.abs(bits) < 1e37)][:190_000].reshape(-1, 10)

@@ -163,11 +163,16 @@ def _heading(path: Path, file: BinaryIO, binary: bool | None, no_header: bool | 
 
 
 def _is_binary(sample: bytes, size: int) -> bool:
-    """Whether what follows the heading is neither a line of a word and ``size`` numbers nor any text."""
+    """Whether what follows the heading is no line of a word and ``size`` numbers, nor a damaged one.
+
+    A damaged line is text that still has a number after its word; floats whose bytes happen to be characters
+    seldom spell one.
+    """
     fields = sample.partition(b"\n")[0].split()
-    if len(fields) > size and all(map(NUMBER.fullmatch, fields[-size:])):
+    numbers = [NUMBER.fullmatch(field) is not None for field in fields[1:]]
+    if len(fields) > size and all(numbers[-size:]):
         return False
-    if NOT_TEXT.search(sample):
+    if NOT_TEXT.search(sample) or not any(numbers):
         return True
     try:
         codecs.getincrementaldecoder("utf-8")().decode(sample)
