@@ -284,12 +284,12 @@ def test_the_catalogue_is_complete_and_consistent(real_catalogue):
         assert entry.title
         assert entry.purpose
         assert entry.licence
-        assert entry.kind in ("corpus", "dump", "similarity", "analogy")
-        assert entry.language in ("en", "zh")
+        assert entry.kind in ("corpus", "dump", "similarity", "analogy", "pairs")
+        assert re.fullmatch("[a-z]{2}(-[a-z]{2})?", entry.language)
         assert bool(entry.text) == (entry.kind == "corpus")
         TextConfig(**entry.text)
         assert entry.note or entry.kind != "dump"
-        assert entry.sources or entry.name == "builtin:pydocs"
+        assert entry.sources or entry.name.startswith("builtin:")
         for source in entry.sources:
             assert source.sha256 is None or re.fullmatch("[0-9a-f]{64}", source.sha256)
             assert source.address is None or re.match(r"https?://[a-z.]+/", source.address)

@@ -260,7 +260,7 @@ def test_a_busy_server_is_asked_again_but_not_for_ever(server, path):
 def test_nobody_at_the_address(server, path):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))  # bound, but not listening
-        with pytest.raises(DownloadError, match=r"cannot be reached \(.*refused\); is this machine online\?"):
+        with pytest.raises(DownloadError, match=r"cannot be reached \(.*refused\) \(is this machine online\?\)"):
             download(f"http://127.0.0.1:{closed.getsockname()[1]}/x", path)
 
 

@@ -8,9 +8,9 @@ checksum is registered only where it is known; of a file without one, that of wh
 import json
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
@@ -18,18 +18,42 @@ from urllib.parse import quote
 
 from wenmai.core.errors import DownloadError, SettingError, nearest_name
 from wenmai.core.folder import cache_folder, file_sha256, writing_json
-from wenmai.data import pydocs
+from wenmai.data import numerals, pydocs
 from wenmai.data.download import Progress, disk_errors, download, unzip
 
 __all__ = ["Check", "Entry", "Source", "cached", "check", "entries", "find", "from_catalogue", "get", "resolve"]
 
 MIRROR_VARIABLE = "WENMAI_DATA_MIRROR"
 
-_BUILTIN = "builtin:pydocs"
 _PACKAGED = "package:"  # a source that is a file of this package
 _RECEIPT = "receipt.json"
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Made:
+    """An entry that is made on this machine: where its file lies in a folder, how it is made, and its SHA-256."""
+
+    path: Callable[[Path], Path]
+    make: Callable[[Path], Path]
+    sha256: Callable[[], str]
+
+
+def _numerals(split: numerals.Split) -> _Made:
+    return _Made(
+        path=partial(numerals.text_path, split=split),
+        make=partial(numerals.text_file, split=split),
+        sha256=partial(numerals.sha256, split),
+    )
+
+
+_MADE = {
+    "builtin:pydocs": _Made(path=pydocs.text_path, make=pydocs.text_file, sha256=pydocs.sha256),
+    "builtin:numerals": _numerals("train"),
+    "builtin:numerals-valid": _numerals("valid"),
+    "builtin:numerals-test": _numerals("test"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +95,9 @@ class Entry:
         name: What to type, as in ``wenmai data get NAME`` or, as a corpus, ``data:NAME``.
         title: What it is.
         purpose: What it is good for, and its size in words, pairs or questions.
-        kind: ``corpus``; ``dump`` (text still to be extracted); ``similarity`` or ``analogy`` (test sets).
-        language: ``en`` or ``zh``.
+        kind: ``corpus``; ``pairs`` (parallel text); ``dump`` (text still to be extracted); ``similarity`` or
+            ``analogy`` (test sets).
+        language: Its code, such as ``en`` or ``zh``; of pairs both, as in ``en-zh``.
         licence: Under which terms it may be used, as far as they are stated.
         text: Text settings that fit it.
         note: What else to know.
@@ -82,7 +107,7 @@ class Entry:
     name: str
     title: str
     purpose: str
-    kind: Literal["corpus", "dump", "similarity", "analogy"]
+    kind: Literal["corpus", "pairs", "dump", "similarity", "analogy"]
     language: str
     licence: str
     text: Mapping[str, Any] = field(default_factory=dict)
@@ -179,8 +204,8 @@ def get(name: str, *, progress: Progress | None = None, timeout_seconds: float =
     entry = find(name)
     folder = _folder(entry)
     with disk_errors(folder):
-        if entry.name == _BUILTIN:
-            return pydocs.text_file(folder)
+        if made := _MADE.get(entry.name):
+            return made.make(folder)
         if path := cached(name):
             return path
         for source in entry.sources:
@@ -219,8 +244,10 @@ def check(name: str) -> Check:
     found = file_sha256(path)
     if receipt is not None:
         expected = receipt.sha256
+    elif made := _MADE.get(entry.name):
+        expected = made.sha256()
     else:
-        expected = (entry.sources[0].sha256 or "") if entry.sources else pydocs.sha256()
+        expected = entry.sources[0].sha256 or ""
     status: Literal["good", "unregistered", "damaged"]
     if found != expected:
         status = "damaged"
@@ -342,8 +369,8 @@ def _finish(entry: Entry, source: Source, address: str, download_sha256: str) ->
 def _present(entry: Entry) -> tuple[Path | None, _Receipt | None]:
     """Returns the entry's file, or None if it is not here, and its receipt; what is made here has none."""
     receipt = None
-    if entry.name == _BUILTIN:
-        path = pydocs.text_path(_folder(entry))
+    if made := _MADE.get(entry.name):
+        path = made.path(_folder(entry))
     elif packaged := _packaged(entry):
         path = packaged
     else:

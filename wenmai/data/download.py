@@ -256,7 +256,7 @@ class _Transfer:
             if isinstance(reason, ConnectionResetError | http.client.HTTPException):
                 raise _ConnectionTrouble(f"the connection broke ({reason})") from None
             offline = isinstance(reason, socket.gaierror | ConnectionError)
-            hint = "; is this machine online?" if offline else ""
+            hint = " (is this machine online?)" if offline else ""
             raise DownloadError(f"{self.address}: cannot be reached ({reason}){hint}") from None
 
     def read(self, response: http.client.HTTPResponse) -> bytes:

@@ -1,0 +1,75 @@
+"""Folders of the cache that are made once and then opened by every training, several of which may come at a time."""
+
+import contextlib
+import logging
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from wenmai.core.errors import RunError
+
+__all__ = ["installed", "mapped", "new_folder", "opened", "sweep"]
+
+_DAY_SECONDS = 86_400
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+
+def new_folder(cache: Path) -> Path:
+    """Returns a name in ``cache`` that nothing has, for :func:`installed` to move once it is filled."""
+    return cache / f"new-{uuid.uuid4().hex}"
+
+
+def opened(folder: Path, open_folder: Callable[[Path], _T]) -> _T | None:
+    """Returns what the cache has, or None if it has to be made (again)."""
+    if not folder.exists():
+        return None
+    try:
+        return open_folder(folder)
+    except RunError as error:
+        _log.warning("%s; it is made again", error)
+        return None
+
+
+def installed(made: Path, folder: Path, open_folder: Callable[[Path], _T]) -> _T:
+    """Moves a finished folder to its place and opens it, unless another process was first: a good one stays."""
+    while True:
+        try:
+            os.rename(made, folder)
+            return open_folder(folder)
+        except OSError:
+            if not folder.exists():
+                raise
+        if found := opened(folder, open_folder):
+            shutil.rmtree(made)
+            return found
+        damaged = folder.with_name(f"damaged-{uuid.uuid4().hex}")
+        with contextlib.suppress(FileNotFoundError):  # another process may do the same
+            os.rename(folder, damaged)
+            shutil.rmtree(damaged)
+
+
+def sweep(cache: Path) -> None:
+    """Removes what processes that were killed left behind, once it is a day old."""
+    for leftover in (*cache.glob(".new-*"), *cache.glob("new-*"), *cache.glob("damaged-*")):
+        with contextlib.suppress(OSError):  # another process may have been faster
+            if time.time() - leftover.stat().st_mtime > _DAY_SECONDS:
+                shutil.rmtree(leftover)
+
+
+def mapped(path: Path, dtype: str, size: int) -> Any:  # noqa: ANN401  an array of the dtype asked for
+    """Maps a file of numbers into memory.
+
+    Raises:
+        ValueError: if it has another size than expected.
+        OSError: if it cannot be read.
+    """
+    if path.stat().st_size != size * np.dtype(dtype).itemsize or size == 0:
+        raise ValueError(f"{path.name} has {path.stat().st_size} bytes, expected {size} of {dtype}")
+    return np.memmap(path, dtype, "r")

@@ -1,0 +1,41 @@
+"""What users name as text: paths, folders, globs, standard input, names of the catalogue, or text in memory."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from wenmai.data.corpus import Corpus
+
+__all__ = ["in_catalogue", "named_texts", "open_texts"]
+
+
+def open_texts(corpus: Any) -> tuple[Corpus, dict[str, Any], tuple[str, ...]]:  # noqa: ANN401  whatever holds text
+    """Opens whatever names or holds text.
+
+    Returns:
+        The corpus, text settings that fit it (the catalogue's), and what a recipe calls it: names of the catalogue as
+        they are, so that the recipe works elsewhere, and absolute paths.
+    """
+    from wenmai.data.catalogue import from_catalogue
+
+    if isinstance(corpus, str | Path):
+        corpus = [Path(corpus) if isinstance(corpus, str) and not in_catalogue(corpus) else corpus]
+    if not isinstance(corpus, list | tuple) or not all(isinstance(item, str | Path) for item in corpus):
+        return Corpus.of(corpus), {}, ()
+    paths, hints = from_catalogue(corpus)
+    opened = Corpus.of(paths)
+    hints = {f"text.{name}": value for name, value in hints.items()}
+    if len(opened.sources) != len(corpus):
+        return opened, hints, opened.sources
+    names = zip(corpus, opened.sources, strict=True)
+    return opened, hints, tuple(str(item) if in_catalogue(item) else source for item, source in names)
+
+
+def named_texts(names: Sequence[str]) -> list[str | Path]:
+    """Turns what a shell or a recipe names into parts of a corpus: names of the catalogue, and paths."""
+    return [name if in_catalogue(name) else Path(name) for name in names]
+
+
+def in_catalogue(name: str | Path) -> bool:
+    """Whether a part of a corpus is meant as a name of the catalogue."""
+    return isinstance(name, str) and name.startswith(("builtin:", "data:"))

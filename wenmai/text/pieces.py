@@ -1,0 +1,246 @@
+"""The pieces of tokenizers: of which kinds they are, and how each kind's vocabulary is found.
+
+Equal texts give equal vocabularies, whatever the order in which the threads of the trainers work.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+
+from annotated_types import Ge
+from typing_extensions import Doc
+
+from wenmai.core.errors import SettingError, nearest_name
+
+if TYPE_CHECKING:
+    import tokenizers
+
+__all__ = ["CHOICES", "SPECIALS", "TokenizerConfig", "guard", "trained"]
+
+TokenizerKind = Literal["bpe", "byte-bpe", "wordpiece", "unigram", "words", "characters"]
+Normalisation = Literal["nfc", "nfkc", "none"]
+Case = Literal["keep", "lower"]
+
+CHOICES = {"kind": get_args(TokenizerKind), "normalise": get_args(Normalisation), "case": get_args(Case)}
+
+SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
+"""Padding, unknown, begin, end: the ids 0 to 3 of every tokenizer that is trained here."""
+
+_UNKNOWN = SPECIALS[1]
+
+# Within a word (▁ stands for the space before it) letters, Chinese characters, single digits and everything else are
+# kept apart, as SentencePiece does: no piece is half word, half punctuation.
+_RUNS = r"▁?\p{Han}+|▁?[\p{L}\p{M}]+|▁?\p{N}|▁?[^\p{L}\p{M}\p{N}▁]+|▁"
+# The words of segment=words: apostrophes inside words, points and commas inside numbers.
+_WORD = r"[\w\u00ad\u200c\u200d]"
+_WORDS = rf"\d+(?:[.,]\d+)+|{_WORD}+(?:['’]{_WORD}+)*|[^\w\s]"
+_PRIVATE = 0xF0000  # the first of 131,072 characters that no text should have
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TokenizerConfig:
+    """How text is cut into pieces, and which pieces make the vocabulary."""
+
+    kind: Annotated[
+        TokenizerKind,
+        Doc(
+            "bpe, unigram: pieces of words, as in SentencePiece; byte-bpe: pieces of bytes, any text survives; "
+            "wordpiece: pieces of words and punctuation; words: words and punctuation; characters: single characters"
+        ),
+    ] = "bpe"
+    vocab_size: Annotated[int, Ge(5), Doc("pieces at most, the four special ones included")] = 8000
+    min_count: Annotated[
+        int | None,
+        Ge(1),
+        Doc("words, characters and joined pieces seen fewer times are left out; none: 2; not for unigram"),
+    ] = None
+    normalise: Annotated[Normalisation, Doc("Unicode normalisation form")] = "nfc"
+    case: Annotated[Case, Doc("lower: letters become lower case")] = "keep"
+    joint: Annotated[bool, Doc("one vocabulary for source and target")] = True
+
+    def __post_init__(self) -> None:
+        for name, choices in CHOICES.items():
+            value = getattr(self, name)
+            if value not in choices:
+                hint = nearest_name(str(value), choices)
+                raise SettingError(f"{name}={value!r} is not one of {', '.join(choices)}{hint}")
+        if self.kind == "unigram" and self.min_count is not None:
+            raise SettingError("min_count has no effect with kind=unigram, whose vocabulary follows from vocab_size")
+        smallest = len(SPECIALS) + (256 if self.kind == "byte-bpe" else 1)
+        if self.vocab_size < smallest:
+            raise SettingError(f"vocab_size={self.vocab_size} is too small: kind={self.kind} needs {smallest}")
+
+    @property
+    def smallest_count(self) -> int:
+        """The least count that is asked for."""
+        return 2 if self.min_count is None else self.min_count
+
+
+def trained(texts: Iterable[str], config: TokenizerConfig) -> "tokenizers.Tokenizer":
+    """Returns a tokenizer with the vocabulary of some texts; special tokens have the first ids.
+
+    Raises:
+        SettingError: if a unigram vocabulary has less places than the texts have characters.
+    """
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    backend = Tokenizer(models.BPE())
+    if (normalizer := _normalizer(config)) is not None:
+        backend.normalizer = normalizer
+    if config.kind != "characters":
+        backend.pre_tokenizer = _pre_tokenizer(config)
+        guard(backend, SPECIALS)
+    common: dict[str, Any] = {
+        "vocab_size": config.vocab_size,
+        "special_tokens": list(SPECIALS),
+        "show_progress": False,
+    }
+    counted = common | {"min_frequency": config.smallest_count}
+    # Rare characters would else take the places of all pieces where a script has thousands of them.
+    alphabet: dict[str, Any] = {"limit_alphabet": int(0.75 * (config.vocab_size - len(SPECIALS))) or 1}
+    if config.kind == "characters":
+        backend.model = _characters(texts, config, normalizer)
+        backend.decoder = decoders.Fuse()
+    elif config.kind == "words":
+        backend.model = models.WordLevel(unk_token=_UNKNOWN)
+        backend.train_from_iterator(texts, trainers.WordLevelTrainer(**counted))
+    elif config.kind == "byte-bpe":
+        every_byte = pre_tokenizers.ByteLevel.alphabet()
+        backend.train_from_iterator(texts, trainers.BpeTrainer(**counted, initial_alphabet=every_byte))
+        backend.decoder = decoders.ByteLevel()
+    elif config.kind == "wordpiece":
+        backend.model = _wordpieces(texts, backend, trainers.BpeTrainer(**counted, **alphabet))
+        backend.decoder = decoders.WordPiece()
+    elif config.kind == "bpe":
+        backend.model = models.BPE(unk_token=_UNKNOWN)
+        backend.train_from_iterator(texts, trainers.BpeTrainer(**counted, **alphabet))
+        backend.decoder = decoders.Metaspace()
+    else:
+        backend.model = models.Unigram()
+        try:
+            backend.train_from_iterator(texts, trainers.UnigramTrainer(**common, unk_token=_UNKNOWN))
+        except Exception as error:
+            if "not large enough" not in str(error):
+                raise
+            fault = f"vocab_size={config.vocab_size} is too small: the texts have more different characters"
+            raise SettingError(f"{fault}; use a larger one, or kind=bpe, which leaves out the rarest") from None
+        backend.model = _canonical(backend)
+        backend.decoder = decoders.Metaspace()
+    backend.add_special_tokens(list(SPECIALS))
+    return backend
+
+
+def _normalizer(config: TokenizerConfig) -> Any:  # noqa: ANN401  a normalizer, or None
+    from tokenizers import Regex, normalizers
+
+    steps: list[Any] = []
+    if config.normalise != "none":
+        steps.append(normalizers.NFC() if config.normalise == "nfc" else normalizers.NFKC())
+    if config.case == "lower":
+        steps.append(normalizers.Lowercase())
+    if config.kind in ("bpe", "unigram"):  # ▁ stands for a space in their pieces
+        steps += [normalizers.Replace(Regex(r"[\s▁]+"), " "), normalizers.Strip()]
+    return normalizers.Sequence(steps) if steps else None
+
+
+def _pre_tokenizer(config: TokenizerConfig) -> Any:  # noqa: ANN401  a pre-tokenizer
+    from tokenizers import Regex, pre_tokenizers
+    from tokenizers.pre_tokenizers import Split
+
+    if config.kind == "words":
+        return Split(Regex(_WORDS), "removed", invert=True)
+    if config.kind == "byte-bpe":
+        return pre_tokenizers.ByteLevel(add_prefix_space=False)
+    if config.kind == "wordpiece":
+        single = Split(Regex(r"\p{Han}"), "isolated")
+        return pre_tokenizers.Sequence([pre_tokenizers.BertPreTokenizer(), single])
+    return pre_tokenizers.Sequence([pre_tokenizers.Metaspace(), Split(Regex(_RUNS), "isolated")])
+
+
+def guard(backend: "tokenizers.Tokenizer", special: Iterable[str]) -> None:
+    """Cuts the spelling of special tokens in a text behind its first character, so that no model finds the whole.
+
+    Without this a unigram model takes ``</s>`` in a text for the token of that name, and BPE could learn it.
+    """
+    from tokenizers import Regex, pre_tokenizers
+
+    by_first: dict[str, list[str]] = {}
+    for token in sorted(token for token in special if len(token) > 1):
+        by_first.setdefault(token[0], []).append(re.escape(token[1:]))
+    pattern = "|".join(f"{re.escape(first)}(?={'|'.join(rest)})" for first, rest in sorted(by_first.items()))
+    existing = json.loads(backend.to_str())["pre_tokenizer"]
+    steps = [backend.pre_tokenizer] if existing else []
+    inner = (existing or {}).get("pretokenizers", [])
+    if pattern and not (inner and inner[-1].get("pattern") == {"Regex": pattern}):
+        backend.pre_tokenizer = pre_tokenizers.Sequence([*steps, pre_tokenizers.Split(Regex(pattern), "isolated")])
+
+
+def _characters(texts: Iterable[str], config: TokenizerConfig, normalizer: Any) -> Any:  # noqa: ANN401  a model
+    """Returns BPE without merges: its pieces are the characters, and nothing is faster."""
+    from tokenizers import models
+
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(text if normalizer is None else normalizer.normalize_str(text))
+    ordered = sorted(counts, key=lambda character: (-counts[character], character))
+    kept = [character for character in ordered if counts[character] >= config.smallest_count]
+    vocab = {token: number for number, token in enumerate([*SPECIALS, *kept][: config.vocab_size])}
+    return models.BPE(vocab, [], unk_token=_UNKNOWN)
+
+
+class _Marks(dict[int, int]):
+    """Gives each character that goes on with a word a private one to stand for it."""
+
+    def __missing__(self, code: int) -> int:
+        self[code] = found = _PRIVATE + len(self)
+        return found
+
+
+def _wordpieces(texts: Iterable[str], backend: "tokenizers.Tokenizer", trainer: Any) -> Any:  # noqa: ANN401  a model
+    """Finds the pieces of words by BPE, whose first piece is another than the same within a word.
+
+    The library's own trainer breaks ties by a hash that differs from process to process.
+    """
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    marks = _Marks()
+    private = re.compile(f"[{chr(_PRIVATE)}-\U0010ffff]")
+
+    def marked() -> Iterator[str]:
+        for text in texts:
+            words = backend.pre_tokenizer.pre_tokenize_str(private.sub(" ", _normalised(backend, text)))
+            yield " ".join(word[0] + word[1:].translate(marks) for word, _ in words)
+
+    cutter = Tokenizer(models.BPE())
+    cutter.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    cutter.train_from_iterator(marked(), trainer)
+    plain = {mark: chr(code) for code, mark in marks.items()}
+    vocab = {
+        ("##" if ord(token[0]) in plain else "") + token.translate(plain): number
+        for token, number in cutter.get_vocab().items()
+    }
+    return models.WordPiece(vocab, unk_token=_UNKNOWN)
+
+
+def _normalised(backend: "tokenizers.Tokenizer", text: str) -> str:
+    return text if backend.normalizer is None else str(backend.normalizer.normalize_str(text))
+
+
+def _canonical(backend: "tokenizers.Tokenizer") -> Any:  # noqa: ANN401  a model
+    """Frees the scores of a unigram vocabulary from the order in which the trainer's threads added them.
+
+    It finds the same pieces each time, but their scores differ in the last digits; and the characters that it adds at
+    the end to know them all get the lowest score and ever one ten-thousandth more, in any order: here all the lowest.
+    """
+    from tokenizers import models
+
+    scores = dict(json.loads(backend.to_str())["model"]["vocab"][len(SPECIALS) :])
+    lowest = min(scores.values())
+    for piece, score in scores.items():
+        steps = 1e4 * (score - lowest)
+        scores[piece] = round(lowest if len(piece) == 1 and abs(steps - round(steps)) < 1e-5 else score, 6)
+    ordered = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+    return models.Unigram([(token, 0.0) for token in SPECIALS] + ordered, unk_id=1, byte_fallback=False)

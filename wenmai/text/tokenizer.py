@@ -1,0 +1,279 @@
+"""Tokenizers: text to the ids of pieces and back, trained on a corpus or read from a ``tokenizer.json``.
+
+The work is done by Hugging Face ``tokenizers``, so that the file of a model is one the rest of the world reads. What
+is added here: one small set of kinds, ids of special tokens by role, texts that cannot smuggle in special tokens,
+equal files from equal texts, and errors that say what is wrong with a file.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wenmai.core.errors import CorpusError, FormatError, VocabError, nearest_name
+from wenmai.core.folder import writing
+from wenmai.text.pieces import SPECIALS, TokenizerConfig, guard, trained
+
+if TYPE_CHECKING:
+    import tokenizers
+
+__all__ = ["Encoding", "Tokenizer", "TokenizerConfig"]
+
+_USUAL = {
+    "pad": ("<pad>", "[PAD]", "<|pad|>", "<|padding|>", "<blank>"),
+    "unk": ("<unk>", "[UNK]", "<|unk|>", "<|unknown|>"),
+    "bos": ("<s>", "[CLS]", "<bos>", "[BOS]", "<|startoftext|>", "<|begin_of_text|>"),
+    "eos": ("</s>", "[SEP]", "<eos>", "[EOS]", "<|endoftext|>", "<|end_of_text|>"),
+}
+
+_OPENING = frozenset("([{‘“«¿¡$£€#")
+_CLOSING = frozenset(".,;:!?%)]}’”»…")
+_JOINING = frozenset("-/'")
+_UNSPACED = re.compile("[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """A text in pieces.
+
+    Attributes:
+        ids: The id of each piece.
+        tokens: The pieces as the vocabulary writes them.
+        offsets: Where each piece begins and ends in the text that was given, in characters; a piece with a space
+            before it (``▁`` or ``Ġ``) begins with that space.
+    """
+
+    ids: list[int]
+    tokens: list[str]
+    offsets: list[tuple[int, int]]
+
+
+class Tokenizer:
+    """Text to ids and back. Make one with :meth:`train` or :meth:`load`.
+
+    What :meth:`decode` gives back of :meth:`encode`, as far as all characters are known:
+
+    - ``bpe``, ``unigram``: the normalised text, in which white space is one space between words and none around;
+    - ``byte-bpe``, ``characters``: the normalised text with all its white space;
+    - ``words``, ``wordpiece``: the words, with spaces where ordinary writing has them: none before closing and after
+      opening punctuation, around hyphens and apostrophes, and next to Chinese and Japanese characters.
+
+    Attributes:
+        pad_id: The id that fills up batches.
+        unk_id: The id of what is not in the vocabulary.
+        bos_id: The id before a sequence.
+        eos_id: The id behind a sequence.
+    """
+
+    def __init__(self, backend: "tokenizers.Tokenizer", roles: dict[str, int]) -> None:
+        self._backend = backend
+        self.pad_id, self.unk_id = roles["pad"], roles["unk"]
+        self.bos_id, self.eos_id = roles["bos"], roles["eos"]
+        added = backend.get_added_tokens_decoder()
+        special = {number for number, token in added.items() if token.special} | set(roles.values())
+        self._silent = special - {self.unk_id} | {self.pad_id, self.bos_id, self.eos_id}  # one token may be all four
+        self._size = 1 + max(backend.get_vocab(with_added_tokens=True).values())
+        guard(backend, [token for number in special if (token := backend.id_to_token(number))])
+        backend.encode_special_tokens = True  # the text "</s>" is text
+        backend.no_padding()
+        backend.no_truncation()
+        model = type(backend.model).__name__
+        self._spaced = model == "WordPiece" or (model == "WordLevel" and backend.decoder is None)
+
+    @classmethod
+    def train(cls, texts: Iterable[str], config: TokenizerConfig) -> "Tokenizer":
+        """Makes the vocabulary of some texts, read once as a stream; equal texts give equal vocabularies.
+
+        Args:
+            texts: Sentences or documents. Memory grows with the different words, not with the texts.
+            config: The kind of pieces, and how many.
+
+        Raises:
+            CorpusError: if there is no text.
+        """
+        backend = trained(_encodable(texts), config)
+        found = cls(backend, dict(zip(("pad", "unk", "bos", "eos"), range(4), strict=True)))
+        if found.vocab_size == len(SPECIALS):
+            raise CorpusError(
+                "no vocabulary can be made of the texts: nothing in them occurs"
+                f" min_count={config.smallest_count} times"
+            )
+        return found
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Tokenizer":
+        """Reads a ``tokenizer.json``, of wenmai or of others.
+
+        In files of others the roles go to special tokens with the usual names (such as ``[PAD]`` or
+        ``<|endoftext|>``); where padding or begin is missing, the end of a sequence takes the role.
+
+        Raises:
+            FormatError: if the file is missing or damaged, is no tokenizer, or lacks special tokens.
+        """
+        import tokenizers
+
+        try:
+            text = Path(path).read_bytes().decode()
+            content = json.loads(text)
+        except OSError as error:
+            raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
+        except (ValueError, RecursionError) as error:
+            raise FormatError(f"{path}: is not a tokenizer in JSON: {error}") from None
+        if not isinstance(content, dict) or not isinstance(content.get("model"), dict):
+            raise FormatError(f"{path}: is not a tokenizer: it has no 'model'; expected a tokenizer.json")
+        try:
+            backend = tokenizers.Tokenizer.from_str(text)
+        except BaseException as error:
+            if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+                raise FormatError(f"{path}: is damaged, or of a later version of tokenizers: {error}") from None
+            raise
+        return cls(backend, _roles(backend, content["model"], path))
+
+    def save(self, path: str | Path) -> None:
+        """Writes ``path`` (usually ``tokenizer.json``), whole or not at all."""
+        with writing(path) as file:
+            file.write(self._backend.to_str(pretty=True).encode())
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of all that the ids depend on."""
+        return hashlib.sha256(self._backend.to_str().encode()).hexdigest()
+
+    @property
+    def vocab_size(self) -> int:
+        """One more than the highest id."""
+        return self._size
+
+    def token(self, number: int) -> str:
+        """Returns the piece with that id.
+
+        Raises:
+            VocabError: if there is none.
+        """
+        found = self._backend.id_to_token(number) if number >= 0 else None
+        if found is None:
+            raise VocabError(f"no token has the id {number}; the vocabulary has {self.vocab_size} tokens")
+        return found
+
+    def id(self, token: str) -> int:
+        """Returns the id of a piece.
+
+        Raises:
+            VocabError: if it is not in the vocabulary; the message names the nearest piece.
+        """
+        found = self._backend.token_to_id(token)
+        if found is None:
+            vocab = self._backend.get_vocab(with_added_tokens=True)
+            raise VocabError(f"{token!r} is not in the vocabulary of {len(vocab)} tokens{nearest_name(token, vocab)}")
+        return found
+
+    def normalise(self, text: str) -> str:
+        """Returns the text as the pieces spell it: what :meth:`decode` gives back where nothing is unknown."""
+        normalizer = self._backend.normalizer
+        return text if normalizer is None else str(normalizer.normalize_str(text))
+
+    def encode(self, text: str) -> Encoding:
+        """Cuts a text into pieces, without special tokens.
+
+        Raises:
+            CorpusError: if the text has a lone surrogate, which is no character.
+        """
+        try:
+            found = self._backend.encode(text, add_special_tokens=False)
+        except (UnicodeEncodeError, TypeError):  # both are said of lone surrogates
+            _check_encodable(text)
+            raise
+        return Encoding(ids=found.ids, tokens=found.tokens, offsets=found.offsets)
+
+    def encode_batch(self, texts: list[str]) -> list[list[int]]:
+        """Returns the ids of many texts at once, which is faster than one by one.
+
+        Raises:
+            CorpusError: if a text has a lone surrogate, which is no character.
+        """
+        try:
+            found = self._backend.encode_batch_fast(texts, add_special_tokens=False)
+        except (UnicodeEncodeError, TypeError):
+            for text in texts:
+                _check_encodable(text)
+            raise
+        return [encoding.ids for encoding in found]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Returns the text of some ids; padding, begin and end are left out, unknown is written out.
+
+        Raises:
+            VocabError: if an id is not one of the vocabulary.
+        """
+        shown = [number for number in map(int, ids) if number not in self._silent]
+        for number in {min(shown), max(shown)} if shown else ():
+            self.token(number)
+        if self._spaced:
+            return _detokenised(map(self.token, shown))
+        return str(self._backend.decode(shown, skip_special_tokens=False))
+
+
+def _roles(backend: "tokenizers.Tokenizer", model: dict[str, Any], path: str | Path) -> dict[str, int]:
+    """Finds the ids of the four roles among the tokens of a file."""
+    vocab = backend.get_vocab(with_added_tokens=True)
+    known = {role: [vocab[name] for name in names if name in vocab] for role, names in _USUAL.items()}
+    found: dict[str, int] = {role: numbers[0] for role, numbers in known.items() if numbers}
+    if isinstance(model.get("unk_id"), int):
+        found["unk"] = model["unk_id"]
+    elif model.get("unk_token") in vocab:
+        found["unk"] = vocab[model["unk_token"]]
+    if "eos" not in found:
+        raise FormatError(f"{path}: has no token for the end of a sequence; expected one of {', '.join(_USUAL['eos'])}")
+    knows_bytes = model.get("byte_fallback") is True or '"ByteLevel"' in backend.to_str()
+    if "unk" not in found and not knows_bytes:
+        raise FormatError(f"{path}: has no token for what is unknown; expected one of {', '.join(_USUAL['unk'])}")
+    return dict.fromkeys(_USUAL, found["eos"]) | found
+
+
+def _encodable(texts: Iterable[str]) -> Iterator[str]:
+    """Passes texts on, after a check that they are texts and not all empty."""
+    if isinstance(texts, str):
+        raise CorpusError("texts from Python are an iterable of strings, not one string")
+    empty = True
+    for text in texts:
+        if not isinstance(text, str):
+            raise CorpusError(f"texts from Python are strings; one is {type(text).__name__}")
+        _check_encodable(text)
+        empty = empty and not text.strip()
+        yield text
+    if empty:
+        raise CorpusError("no vocabulary can be made of the texts: there are none, or all are empty")
+
+
+def _check_encodable(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        found = f"a text has the lone surrogate {text[error.start]!r} at character {error.start}"
+        raise CorpusError(f"{found}, which no UTF-8 text has; decode the text with its right encoding") from None
+
+
+def _detokenised(tokens: Iterable[str]) -> str:
+    """Joins words and punctuation as they are usually written; ``##`` continues a word."""
+    words: list[str] = []
+    for token in tokens:
+        if token.startswith("##") and len(token) > 2 and words:
+            words[-1] += token[2:]
+        else:
+            words.append(token)
+    parts: list[str] = []
+    before = ""
+    quoted = False
+    for word in words:
+        opens = word in _OPENING or (word == '"' and not quoted)
+        closes = word in _CLOSING or (word == '"' and quoted)
+        joined = word in _JOINING or _UNSPACED.match(word) is not None
+        if parts and before != "open" and not closes and not joined:
+            parts.append(" ")
+        parts.append(word)
+        before = "open" if opens or joined or _UNSPACED.search(word[-1]) else "word"
+        quoted ^= word == '"'
+    return "".join(parts)
