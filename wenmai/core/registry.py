@@ -33,10 +33,28 @@ class System:
     def load(self) -> Any:  # noqa: ANN401  the task class; its protocol lives in a higher layer
         """Imports and returns the task class."""
         module, _, name = self.target.partition(":")
-        return getattr(import_module(module), name)
+        try:
+            return getattr(import_module(module), name)
+        except ModuleNotFoundError as error:
+            if error.name not in _NEURAL:
+                raise
+            raise SettingError(
+                f"{self.name} needs {error.name}, which is not installed; pip install 'wenmai[neural]'"
+            ) from None
 
 
+_NEURAL = ("torch", "tokenizers", "sacrebleu")  # what the extra `neural` brings
 _WORD2VEC = "wenmai.tasks.vectors:Word2VecTask"
+_TRANSFORMER = "wenmai.tasks.translation:TransformerTask"
+_RECURRENT = {
+    "schedule": "constant",
+    "warmup": 0,
+    "learning_rate": 1e-3,
+    "beta2": 0.999,
+    "clip": 1.0,
+    "label_smoothing": 0.0,
+}
+_PAPER = {"warmup": 4000, "batch_tokens": 25_000}
 
 _BUILT_IN = (
     System(
@@ -67,6 +85,36 @@ _BUILT_IN = (
         target=_WORD2VEC,
         summary="word2vec: continuous bag of words, hierarchical softmax",
         settings={"algorithm": "cbow", "negative": 0, "hierarchical": True},
+    ),
+    System(
+        name="seq2seq",
+        target="wenmai.tasks.translation:Seq2SeqTask",
+        summary="translation: recurrent encoder and decoder with attention (Bahdanau et al. 2015)",
+        settings=_RECURRENT,
+    ),
+    System(
+        name="transformer",
+        target=_TRANSFORMER,
+        summary="translation: the Transformer (Vaswani et al. 2017), 3+3 layers of 256 for small data",
+    ),
+    System(
+        name="transformer-base",
+        target=_TRANSFORMER,
+        summary="translation: the Transformer of the paper, 6+6 layers of 512",
+        settings={"hidden_size": 512, "num_layers": 6, "num_heads": 8, "ffn_size": 2048, **_PAPER},
+    ),
+    System(
+        name="transformer-big",
+        target=_TRANSFORMER,
+        summary="translation: the big Transformer of the paper, 6+6 layers of 1024",
+        settings={
+            "hidden_size": 1024,
+            "num_layers": 6,
+            "num_heads": 16,
+            "ffn_size": 4096,
+            "dropout": 0.3,
+            **_PAPER,
+        },
     ),
 )
 

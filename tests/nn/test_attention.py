@@ -1,0 +1,183 @@
+"""What every attention promises: zeros where nothing may be seen, one result by two paths, hard choices, watching."""
+
+import pytest
+import torch
+
+from wenmai.nn.attention import Attention, attend, hard_attend, sampled_attend, watch_attention
+from wenmai.nn.masks import causal, padding
+from wenmai.nn.scorers import SCORERS, Additive, Bilinear, make_scorer
+
+
+@pytest.fixture
+def tensors():
+    torch.manual_seed(1)
+    return [torch.randn(2, 3, 5, 8, requires_grad=True) for _ in range(3)]
+
+
+def gradients(tensors):
+    found = [tensor.grad for tensor in tensors]
+    for tensor in tensors:
+        tensor.grad = None
+    return found
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("kind", ["none", "causal", "padding", "both"])
+def test_the_fused_and_the_explicit_path_agree_forward_and_backward(tensors, kind, biased):
+    valid = torch.tensor([[True] * 5, [True, True, True, False, False]])
+    mask = {"none": None, "causal": causal(), "padding": padding(valid), "both": causal() & padding(valid)}[kind]
+    bias = torch.randn(2, 3, 5, 5) if biased else None
+    results = []
+    for need_weights in (False, True):
+        context = attend(*tensors, mask=mask, bias=bias, need_weights=need_weights).context
+        context.square().sum().backward()
+        results.append([context, *gradients(tensors)])
+    for fused, explicit in zip(*results, strict=True):
+        torch.testing.assert_close(fused, explicit, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+@pytest.mark.parametrize("biased", [False, True])
+def test_a_query_that_may_see_nothing_gets_zeros_and_finite_gradients(tensors, need_weights, dropout, biased):
+    mask = torch.rand(2, 1, 5, 5) > 0.3
+    mask[:, :, 2] = False
+    bias = torch.randn(2, 3, 5, 5, requires_grad=True) if biased else None
+    attended = attend(*tensors, mask=mask, bias=bias, dropout=dropout, need_weights=need_weights)
+    assert not attended.context[:, :, 2].any()
+    if need_weights:
+        assert not attended.weights[:, :, 2].any()
+    attended.context.sum().backward()
+    found = gradients(tensors)
+    assert all(gradient.isfinite().all() for gradient in found)
+    assert not found[0][:, :, 2].any()
+    assert bias is None or bias.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_a_masked_key_changes_nothing_and_gets_no_gradient(tensors, need_weights):
+    query, key, value = tensors
+    mask = torch.tensor([True, True, False, True, True])
+    context = attend(query, key, value, mask=mask, need_weights=need_weights).context
+    context.sum().backward()
+    assert not key.grad[:, :, 2].any()
+    assert not value.grad[:, :, 2].any()
+    with torch.no_grad():
+        key[:, :, 2], value[:, :, 2] = 50.0, -50.0
+    torch.testing.assert_close(context, attend(query, key, value, mask=mask, need_weights=need_weights).context)
+
+
+def test_permuting_keys_with_their_values_leaves_the_context(tensors):
+    query, key, value = tensors
+    order = torch.randperm(5)
+    permuted = attend(query, key[:, :, order], value[:, :, order]).context
+    torch.testing.assert_close(attend(query, key, value).context, permuted)
+
+
+@pytest.mark.parametrize("name", list(SCORERS))
+def test_one_head_without_its_dimension_is_the_same(tensors, name):
+    query, key, value = (tensor[:, 0] for tensor in tensors)
+    valid = torch.tensor([[True] * 5, [True, True, True, False, False]])
+    scorer = make_scorer(name, query_size=8, key_size=8, attention_size=6)
+    prepared = scorer.prepare(key)
+    results = [
+        attend(query, prepared, value, scorer=scorer, mask=mask, need_weights=True)
+        for mask in (padding(valid), valid[:, None, :])
+    ]
+    lifted = attend(
+        query[:, None], prepared[:, None], value[:, None], scorer=scorer, mask=padding(valid), need_weights=True
+    )
+    for result in results:
+        assert result.context.shape == (2, 5, 8)
+        torch.testing.assert_close(result.context, lifted.context[:, 0])
+        torch.testing.assert_close(result.weights, lifted.weights[:, 0])
+
+
+def test_scorers_take_sizes_that_differ_or_say_why_not():
+    query, keys = torch.randn(2, 3, 4), torch.randn(2, 5, 6)
+    for scorer in (
+        Bilinear(4, 6),
+        Additive(4, 6, 7),
+        make_scorer("concat", query_size=4, key_size=6, attention_size=7),
+    ):
+        assert scorer(query, scorer.prepare(keys)).shape == (2, 3, 5)
+    with pytest.raises(ValueError, match="'scaled_dot' compares queries of size 4 with keys of size 6"):
+        make_scorer("scaled_dot", query_size=4, key_size=6, attention_size=7)
+    with pytest.raises(ValueError, match="choose one of dot, scaled_dot"):
+        make_scorer("dott", query_size=4, key_size=4, attention_size=7)
+
+
+def test_a_mask_of_numbers_is_refused(tensors):
+    with pytest.raises(ValueError, match="a mask is bool"):
+        attend(*tensors, mask=torch.zeros(5, 5))
+
+
+def test_dropout_drops_weights_and_keeps_their_mean():
+    torch.manual_seed(1)
+    query, key, value = torch.zeros(1, 1, 1, 4), torch.zeros(1, 1, 4000, 4), torch.ones(1, 1, 4000, 4)
+    for need_weights in (False, True):
+        context = attend(query, key, value, dropout=0.5, need_weights=need_weights).context
+        assert context[0, 0, 0, 0] == pytest.approx(1.0, abs=0.1)
+        assert context[0, 0, 0, 0] != 1.0
+
+
+def test_hard_attention_takes_the_value_of_the_best_key(tensors):
+    query, key, value = (tensor[:, 0] for tensor in tensors)
+    valid = torch.tensor([[True] * 5, [True, True, False, False, False]])
+    soft = attend(query, key, value, mask=padding(valid), need_weights=True).weights
+    choice = hard_attend(query, key, value, mask=padding(valid))
+    best = soft.argmax(-1)
+    torch.testing.assert_close(choice.context, value.gather(1, best[..., None].expand(-1, -1, 8)))
+    torch.testing.assert_close(choice.log_probs, soft.amax(-1).log())
+    assert choice.weights.sum(-1).eq(1).all()
+
+
+def test_a_hard_choice_among_no_keys_is_zero(tensors):
+    mask = torch.ones(5, 5, dtype=torch.bool)
+    mask[1] = False
+    for choose in (hard_attend, sampled_attend):
+        choice = choose(*tensors, mask=mask)
+        choice.log_probs.sum().backward()
+        assert not choice.context[:, :, 1].any()
+        assert not choice.log_probs[:, :, 1].any()
+        assert all(gradient is None or gradient.isfinite().all() for gradient in gradients(tensors))
+
+
+def test_samples_follow_the_weights_and_their_gradient_estimates_the_true_one():
+    torch.manual_seed(3)
+    query, key, value = torch.randn(1, 1, 4), torch.randn(1, 3, 4), torch.tensor([[[1.0], [2.0], [4.0]]])
+    query.requires_grad_()
+    soft = attend(query, key, value, need_weights=True)
+    soft.context.sum().backward()  # the expected reward, when the reward is the value
+    exact, query.grad = query.grad, None
+    many = query.expand(20_000, 1, 4)
+    choice = sampled_attend(
+        many, key.expand(20_000, 3, 4), value.expand(20_000, 3, 1), generator=torch.Generator().manual_seed(1)
+    )
+    torch.testing.assert_close(choice.weights.mean(0), soft.weights[0].detach(), atol=0.015, rtol=0)
+    ((choice.context[..., 0] - 2).detach() * choice.log_probs).mean().backward()
+    torch.testing.assert_close(query.grad, exact, atol=0.03, rtol=0)
+
+
+class Pooled(Attention):
+    """One head over a sequence, as the recurrent models have it."""
+
+    def forward(self, hidden):
+        return self.attend(hidden, hidden, hidden).context
+
+
+def test_watching_collects_weights_by_name_and_changes_no_output():
+    model = torch.nn.Sequential(Pooled(), torch.nn.Tanh(), Pooled())
+    hidden = torch.randn(2, 4, 8)
+    before = model(hidden)
+    with watch_attention(model) as watched:
+        during = model(hidden)
+        model(hidden)
+    assert {name: [weights.shape for weights in all_] for name, all_ in watched.items()} == {
+        "0": [(2, 1, 4, 4)] * 2,
+        "2": [(2, 1, 4, 4)] * 2,
+    }
+    torch.testing.assert_close(watched["0"][0].sum(-1), torch.ones(2, 1, 4))
+    torch.testing.assert_close(before, during)
+    model(hidden)
+    assert len(watched["0"]) == 2

@@ -1,0 +1,289 @@
+"""Attention: one driver with five small slots, and what every attending module shares.
+
+``context = reweight(softmax(mask(scorer(query, key) + bias))) @ value + values(weights)``
+
+| slot | who uses it |
+|---|---|
+| scorer | Luong, Bahdanau, cosine (:mod:`wenmai.nn.scorers`); none: scaled dot product |
+| mask | padding, causal, windows, blocks (:mod:`wenmai.nn.masks`); True = may attend |
+| bias | relative positions (Shaw's keys, Transformer-XL), SSAN's entity structure |
+| reweight | Luong's local-p: a Gaussian on the weights, not renormalised |
+| values | Shaw's relative values |
+
+Shapes: B batch, H heads, T queries, S keys, D head size. A query that may attend to nothing gets zeros, and sends
+back finite gradients.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from wenmai.nn.dropout import dropout as apply_dropout
+from wenmai.nn.masks import Mask
+from wenmai.nn.scorers import ScaledDot, Scorer
+
+__all__ = [
+    "Attended",
+    "Attention",
+    "Choice",
+    "attend",
+    "hard_attend",
+    "safe_softmax",
+    "sampled_attend",
+    "watch_attention",
+]
+
+_SCALED_DOT = ScaledDot()
+
+
+class Attended(NamedTuple):
+    """What attention returns.
+
+    Attributes:
+        context: (..., T, D) weighted sums of the values.
+        weights: (..., T, S) before dropout, where they were asked for.
+    """
+
+    context: Tensor
+    weights: Tensor | None
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    scorer: Scorer | None = None,
+    mask: Mask | Tensor | None = None,
+    bias: Tensor | None = None,
+    reweight: Callable[[Tensor], Tensor] | None = None,
+    values: Callable[[Tensor], Tensor] | None = None,
+    dropout: float = 0.0,
+    need_weights: bool = False,
+) -> Attended:
+    """Attends from each query to the keys and returns the weighted values.
+
+    Args:
+        query: (B, H, T, D), or (B, T, D) for one head.
+        key: (B, H, S, D), or (B, S, D); what ``scorer.prepare`` returned.
+        value: (B, H, S, Dv), or (B, S, Dv).
+        scorer: None: scaled dot product.
+        mask: Bool, broadcastable to (B, H, T, S), or to (B, T, S) for one head; or a :class:`Mask`, whose queries
+            are the last T of S positions. True = may attend.
+        bias: Added to the scores, broadcastable like the mask.
+        reweight: Changes the weights (B, H, T, S) after the softmax.
+        values: Gives what is added to the context, (B, H, T, Dv), from the weights (B, H, T, S).
+        dropout: Probability that a weight is dropped; 0 outside of training.
+        need_weights: Whether the weights are wanted.
+
+    Returns:
+        The context (B, H, T, Dv) or (B, T, Dv), and the weights or None.
+
+    Raises:
+        ValueError: if the mask tensor is not bool.
+    """
+    if query.dim() == 3:  # one head
+        attended = attend(
+            query.unsqueeze(1),
+            key.unsqueeze(1),
+            value.unsqueeze(1),
+            scorer=scorer,
+            mask=_with_heads(mask) if isinstance(mask, Tensor) else mask,
+            bias=None if bias is None else _with_heads(bias),
+            reweight=reweight,
+            values=values,
+            dropout=dropout,
+            need_weights=need_weights,
+        )
+        weights = attended.weights
+        return Attended(attended.context.squeeze(1), None if weights is None else weights.squeeze(1))
+    scale = (_SCALED_DOT if scorer is None else scorer).product_scale(query)
+    if scale is None or need_weights or reweight is not None or values is not None:
+        return _explicit(query, key, value, scorer or _SCALED_DOT, mask, bias, reweight, values, dropout)
+    return Attended(_fused(query, key, value, scale, mask, bias, dropout), None)
+
+
+def _fused(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    scale: float,
+    mask: Mask | Tensor | None,
+    bias: Tensor | None,
+    dropout: float,
+) -> Tensor:
+    is_causal = isinstance(mask, Mask) and mask.is_causal and bias is None and query.shape[2] == key.shape[2]
+    allowed = None if is_causal else _dense(mask, query, key)
+    if bias is not None:
+        allowed = bias if allowed is None else torch.where(allowed, bias, -math.inf)
+    if allowed is not None and allowed.dim() == 1:
+        allowed = allowed[None]  # the kernel wants at least (T, S)
+    kind = query.dtype
+    if query.device.type == "cpu" and kind is not torch.float64:  # its kernel is several times slower in bfloat16
+        query, key, value = query.float(), key.float(), value.float()
+        with torch.autocast("cpu", enabled=False):
+            return F.scaled_dot_product_attention(
+                query, key, value, attn_mask=allowed, dropout_p=dropout, is_causal=is_causal, scale=scale
+            ).to(kind)
+    return F.scaled_dot_product_attention(
+        query, key, value, attn_mask=allowed, dropout_p=dropout, is_causal=is_causal, scale=scale
+    )
+
+
+def _explicit(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    scorer: Scorer,
+    mask: Mask | Tensor | None,
+    bias: Tensor | None,
+    reweight: Callable[[Tensor], Tensor] | None,
+    values: Callable[[Tensor], Tensor] | None,
+    dropout: float,
+) -> Attended:
+    weights = safe_softmax(_scores(query, key, scorer, mask, bias))
+    if reweight is not None:
+        weights = reweight(weights)
+    used = apply_dropout(weights, dropout) if dropout else weights
+    context = used @ value
+    if values is not None:
+        context = context + values(used)
+    return Attended(context, weights)
+
+
+def safe_softmax(scores: Tensor) -> Tensor:
+    """Softmax over the last dimension; a row of nothing but -inf becomes zeros and sends back a zero gradient."""
+    dead = scores.amax(-1, keepdim=True) == -math.inf
+    return scores.masked_fill(dead, 0.0).softmax(-1).masked_fill(dead, 0.0)
+
+
+def _scores(query: Tensor, key: Tensor, scorer: Scorer, mask: Mask | Tensor | None, bias: Tensor | None) -> Tensor:
+    scores: Tensor = scorer(query, key)  # (B, H, T, S)
+    if bias is not None:
+        scores = scores + bias
+    allowed = _dense(mask, query, key)
+    return scores if allowed is None else scores.masked_fill(~allowed, -math.inf)
+
+
+def _dense(mask: Mask | Tensor | None, query: Tensor, key: Tensor) -> Tensor | None:
+    if isinstance(mask, Mask):
+        return mask.aligned(query.shape[-2], key.shape[-2], device=query.device)
+    if mask is not None and mask.dtype is not torch.bool:
+        raise ValueError(f"a mask is bool (True = may attend), not {mask.dtype}; give numbers to add as bias")
+    return mask
+
+
+def _with_heads(tensor: Tensor) -> Tensor:
+    return tensor.unsqueeze(1) if tensor.dim() == 3 else tensor
+
+
+class Choice(NamedTuple):
+    """What hard attention returns.
+
+    Attributes:
+        context: (..., T, Dv) the value of the chosen key.
+        weights: (..., T, S) one-hot.
+        log_probs: (..., T) log-probability of the choice; carries the gradient of the scores.
+    """
+
+    context: Tensor
+    weights: Tensor
+    log_probs: Tensor
+
+
+def hard_attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    scorer: Scorer | None = None,
+    mask: Mask | Tensor | None = None,
+    bias: Tensor | None = None,
+) -> Choice:
+    """Takes the value of the key with the highest score (Xu et al. 2015, section 4.1, at test time).
+
+    Arguments as of :func:`attend`. The context has no gradient to the scores.
+    """
+    scores = _scores(query, key, scorer or _SCALED_DOT, _for(query, mask), bias)
+    return _choice(scores, scores.argmax(-1, keepdim=True), value)
+
+
+def sampled_attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    scorer: Scorer | None = None,
+    mask: Mask | Tensor | None = None,
+    bias: Tensor | None = None,
+    generator: torch.Generator | None = None,
+) -> Choice:
+    """Draws one key from the attention distribution and takes its value (Xu et al. 2015, section 4.1).
+
+    Arguments as of :func:`attend`; ``generator`` decides the draw. The score-function (REINFORCE) gradient of an
+    expected reward is that of ``(reward - baseline).detach() * log_probs``.
+    """
+    scores = _scores(query, key, scorer or _SCALED_DOT, _for(query, mask), bias)
+    noise = torch.empty_like(scores).exponential_(generator=generator)
+    return _choice(scores, (safe_softmax(scores.detach()) / noise).argmax(-1, keepdim=True), value)
+
+
+def _for(query: Tensor, mask: Mask | Tensor | None) -> Mask | Tensor | None:
+    if isinstance(mask, Mask) and query.dim() == 3:  # a padding mask has a dimension for heads
+        return Mask(lambda q, k: dense.squeeze(1) if (dense := mask.predicate(q, k)).dim() == 4 else dense)
+    return mask
+
+
+def _choice(scores: Tensor, chosen: Tensor, value: Tensor) -> Choice:
+    dead = scores.amax(-1, keepdim=True) == -math.inf
+    log_probs = scores.masked_fill(dead, 0.0).log_softmax(-1).masked_fill(dead, 0.0)
+    weights = torch.zeros_like(scores).scatter(-1, chosen, 1.0).masked_fill(dead, 0.0)
+    return Choice(weights @ value, weights, log_probs.gather(-1, chosen).squeeze(-1))
+
+
+_WATCHED: ContextVar[dict[nn.Module, list[Tensor]] | None] = ContextVar("watched", default=None)
+
+
+class Attention(nn.Module):
+    """Base of every module that attends: it attends through :meth:`attend`, so that :func:`watch_attention` sees it."""
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, **slots: Any) -> Attended:  # noqa: ANN401  those of attend
+        """:func:`attend`, noting the weights when this module is watched."""
+        watched = _WATCHED.get()
+        if watched is None or self not in watched:
+            return attend(query, key, value, **slots)
+        attended = attend(query, key, value, **{**slots, "need_weights": True})
+        assert attended.weights is not None
+        watched[self].append(_with_heads(attended.weights.detach()))
+        return attended
+
+    @property
+    def watched(self) -> bool:
+        """Whether someone wants this module's weights at the moment."""
+        watched = _WATCHED.get()
+        return watched is not None and self in watched
+
+
+@contextmanager
+def watch_attention(module: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
+    """Collects the attention weights of a model while it runs, without changing it or what it returns.
+
+    Args:
+        module: Any model made of :class:`Attention` modules.
+
+    Yields:
+        Dotted name of each attention module to its weights (B, H, T, S), one tensor for each time it attended.
+    """
+    modules = {child: name for name, child in module.named_modules() if isinstance(child, Attention)}
+    weights: dict[str, list[Tensor]] = {name: [] for name in modules.values()}
+    token = _WATCHED.set({**(_WATCHED.get() or {}), **{child: weights[name] for child, name in modules.items()}})
+    try:
+        yield weights
+    finally:
+        _WATCHED.reset(token)

@@ -1,0 +1,149 @@
+"""Caches of keys and values: buffers with an explicit length, made, passed and kept by the caller."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+__all__ = ["DecoderCache", "DecoderState", "KeyValue"]
+
+
+class KeyValue:
+    """Keys and values of one attention layer, in one preallocated buffer.
+
+    Args:
+        buffer: (2, B, H, capacity, D): keys, then values.
+        length: Positions that are filled.
+    """
+
+    def __init__(self, buffer: Tensor, *, length: int = 0) -> None:
+        self.buffer = buffer
+        self.length = length
+        self._spare: Tensor | None = None
+
+    @classmethod
+    def empty(
+        cls, batch_size: int, num_heads: int, capacity: int, head_size: int, *, like: Tensor | None = None
+    ) -> "KeyValue":
+        """Room for ``capacity`` positions, of the type and device of ``like``."""
+        shape = (2, batch_size, num_heads, capacity, head_size)
+        return cls(torch.empty(shape) if like is None else like.new_empty(shape))
+
+    @property
+    def capacity(self) -> int:
+        """Positions there is room for."""
+        return self.buffer.shape[3]
+
+    @property
+    def batch_size(self) -> int:
+        """Rows."""
+        return self.buffer.shape[1]
+
+    def filled(self) -> tuple[Tensor, Tensor]:
+        """Returns views of keys and values, (B, H, length, D) each."""
+        key, value = self.buffer[:, :, :, : self.length].unbind(0)
+        return key, value
+
+    def append(self, keys_values: Tensor) -> tuple[Tensor, Tensor]:
+        """Writes new positions behind the filled ones and returns all that is filled.
+
+        Args:
+            keys_values: (2, B, H, T, D): keys, then values.
+
+        Returns:
+            Views of keys and values, (B, H, length, D) each, with the new length.
+
+        Raises:
+            ValueError: if there is no room for them.
+        """
+        end = self.length + keys_values.shape[3]
+        if end > self.buffer.shape[3]:
+            raise ValueError(f"the cache has room for {self.capacity} positions; position {end} does not fit")
+        self.buffer[:, :, :, self.length : end] = keys_values
+        self.length = end
+        return self.filled()
+
+    @torch.no_grad()
+    def select(self, rows: Tensor) -> None:
+        """Replaces the rows by ``rows`` (K,) int64 of them: repeated, reordered or left out. Gradients end here."""
+        shape = (2, rows.shape[0], *self.buffer.shape[2:])
+        other = self._spare  # two buffers in turn: rows are copied once, not there and back
+        if other is None or other.shape != shape:
+            other = self.buffer.new_empty(shape)
+        filled = (slice(None), slice(None), slice(None), slice(self.length))
+        torch.index_select(self.buffer[filled], 1, rows, out=other[filled])
+        self.buffer, self._spare = other, self.buffer if self.buffer.shape == shape else None
+
+    def crop(self, length: int) -> None:
+        """Forgets every position from ``length`` on.
+
+        Raises:
+            ValueError: if fewer are filled.
+        """
+        if not 0 <= length <= self.length:
+            raise ValueError(f"the cache holds {self.length} positions and cannot be cut to {length}")
+        self.length = length
+
+
+@dataclass(slots=True)
+class DecoderCache:
+    """What one decoder layer keeps.
+
+    Attributes:
+        own: Keys and values of the positions so far, one row for each hypothesis.
+        memory: Keys and values of the encoder's output, one row for each source.
+    """
+
+    own: KeyValue
+    memory: KeyValue
+
+
+class DecoderState:
+    """Where the decoding of a batch is: a cache for each layer.
+
+    The hypotheses of one source share its row of the memory while every source has equally many, side by side.
+
+    Args:
+        caches: One for each layer, of B rows.
+        memory_mask: (B, 1, 1, S) bool, True = real token; None: no padding.
+        need_attention: Whether each step returns attention weights.
+    """
+
+    def __init__(
+        self, caches: list[DecoderCache], *, memory_mask: Tensor | None = None, need_attention: bool = False
+    ) -> None:
+        self.caches = caches
+        self.memory_mask = memory_mask
+        self.need_attention = need_attention
+
+    @property
+    def length(self) -> int:
+        """Steps that were taken."""
+        return self.caches[0].own.length
+
+    @property
+    def batch_size(self) -> int:
+        """Hypotheses."""
+        return self.caches[0].own.batch_size
+
+    @property
+    def sources(self) -> int:
+        """Rows of the memory; a divisor of :attr:`batch_size`."""
+        return self.caches[0].memory.batch_size
+
+    def select(self, rows: Tensor) -> None:
+        """Replaces the hypotheses by ``rows`` (K,) int64 of them: repeated, reordered or left out."""
+        sources = rows // max(1, self.batch_size // max(1, self.sources))  # (K,) of each new hypothesis
+        shared = int((sources == sources[0]).sum()) if rows.shape[0] else 1
+        grouped = rows.shape[0] % shared == 0 and bool((sources.view(-1, shared) == sources[::shared, None]).all())
+        if grouped:
+            sources = sources[::shared]
+        kept = sources.shape[0] == self.sources and bool(
+            (sources == torch.arange(self.sources, device=rows.device)).all()
+        )
+        for cache in self.caches:
+            cache.own.select(rows)
+            if not kept:
+                cache.memory.select(sources)
+        if self.memory_mask is not None and not kept:
+            self.memory_mask = self.memory_mask.index_select(0, sources)

@@ -1,0 +1,58 @@
+"""Dropout (Srivastava et al. 2014), on a CPU with eight times fewer random numbers than PyTorch's.
+
+A number is kept or dropped by one random byte, so there the probability is a multiple of 1/256; what is kept is scaled
+by the true probability, so that the expectation is exact.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+__all__ = ["Dropout", "dropout"]
+
+
+def dropout(hidden: Tensor, probability: float) -> Tensor:
+    """Returns ``hidden`` with numbers set to zero at random and the others scaled up.
+
+    Args:
+        hidden: Of any shape.
+        probability: Of a zero, 0 to below 1; on a CPU rounded to 1/256.
+    """
+    if hidden.device.type != "cpu" or not hidden.is_floating_point() or torch.compiler.is_compiling():
+        return F.dropout(hidden, probability)
+    threshold = max(1, round(256 * probability)) if probability else 0
+    if threshold == 0:
+        return hidden
+    dropped: Tensor = _Dropped.apply(hidden, threshold)  # type: ignore[no-untyped-call]
+    return dropped
+
+
+class Dropout(nn.Module):
+    """:func:`dropout` while training, nothing otherwise."""
+
+    def __init__(self, probability: float) -> None:
+        super().__init__()
+        self.probability = probability
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Returns what has the shape of ``hidden``."""
+        return dropout(hidden, self.probability) if self.training else hidden
+
+
+class _Dropped(torch.autograd.Function):
+    """x·m/(1-p); the mask is one byte a number."""
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, threshold: int) -> Tensor:  # noqa: ANN401  torch's context
+        size = hidden.numel()
+        words = torch.empty((size + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
+        ctx.kept = (words.view(torch.uint8)[:size] >= threshold).view(hidden.shape)
+        ctx.scale = 256 / (256 - threshold)
+        scaled: Tensor = (hidden * ctx.kept).mul_(ctx.scale)
+        return scaled
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401
+        return (gradients[0] * ctx.kept).mul_(ctx.scale), None

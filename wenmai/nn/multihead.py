@@ -1,0 +1,229 @@
+"""Multi-head attention over one sequence or over a memory, with caches, windows and relative positions."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from wenmai.nn.attention import Attention, attend
+from wenmai.nn.cache import KeyValue
+from wenmai.nn.linear import Linear
+from wenmai.nn.masks import Mask, window
+from wenmai.nn.relative import ShawRelative
+
+__all__ = ["MultiHead", "banded_attend"]
+
+
+class MultiHead(Attention):
+    """concat(head_1 .. head_H) W^O, head_i = attention(Q W_i^Q, K W_i^K, V W_i^V) (Vaswani et al. 2017, section 3.2.2).
+
+    Queries, keys and values of self-attention come from one product, keys and values of a memory from another.
+
+    Args:
+        hidden_size: M.
+        num_heads: H; M is a multiple of it.
+        memory_size: Size of the memory that is attended to; None: self-attention.
+        dropout: Of the weights, while training.
+        bias: Whether projections have biases.
+        relative: Relative positions of self-attention.
+        window: Radius r of restricted self-attention: i sees j only where abs(i - j) <= r.
+
+    Raises:
+        ValueError: if the sizes do not fit, or a memory is combined with relative positions or a window.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_heads: int,
+        *,
+        memory_size: int | None = None,
+        dropout: float = 0.0,
+        bias: bool = True,
+        relative: ShawRelative | None = None,
+        window: int | None = None,
+    ) -> None:
+        super().__init__()
+        if hidden_size % num_heads:
+            raise ValueError(f"hidden_size={hidden_size} is not a multiple of num_heads={num_heads}")
+        if memory_size is not None and (relative is not None or window is not None):
+            raise ValueError("relative positions and windows are for self-attention; leave them out with a memory")
+        self.hidden_size = hidden_size
+        self.num_heads = num_heads
+        self.head_size = hidden_size // num_heads
+        self.dropout = dropout
+        self.relative = relative
+        self.window = window
+        self.over_memory = memory_size is not None
+        if memory_size is None:
+            self.qkv = Linear(hidden_size, 3 * hidden_size, bias)
+        else:
+            self.query = Linear(hidden_size, hidden_size, bias)
+            self.memory = Linear(memory_size, 2 * hidden_size, bias)
+        self.output = Linear(hidden_size, hidden_size, bias)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Xavier-uniform for W^Q, W^K, W^V and W^O, each for itself; zero biases."""
+        for linear in self.children():
+            if isinstance(linear, Linear):
+                for matrix in linear.weight.detach().view(-1, self.hidden_size, linear.in_features):
+                    nn.init.xavier_uniform_(matrix)
+                if linear.bias is not None:
+                    nn.init.zeros_(linear.bias)
+
+    def forward(
+        self,
+        hidden: Tensor,
+        memory: Tensor | None = None,
+        *,
+        mask: Mask | Tensor | None = None,
+        bias: Tensor | None = None,
+        cache: KeyValue | None = None,
+    ) -> Tensor:
+        """Attends.
+
+        Args:
+            hidden: (B, T, M) queries.
+            memory: (B, S, memory_size), not needed when ``cache`` holds what :meth:`project_memory` returned.
+            mask: As of :func:`wenmai.nn.attention.attend`, over all S positions.
+            bias: Likewise.
+            cache: Self-attention: earlier positions, which the new ones are appended to. Memory: its keys and values;
+                it may have fewer rows than there are queries, whose rows then share one each, in order.
+
+        Returns:
+            (B, T, M).
+
+        Raises:
+            ValueError: if there is neither a memory nor a cache of it.
+        """
+        shape = hidden.shape
+        if self.over_memory:
+            if cache is not None:  # hypotheses that share a row of the memory are queries of one sequence
+                hidden = hidden.view(cache.batch_size, -1, self.hidden_size)
+            query = self._heads(self.query(hidden))[0]
+            if cache is not None:
+                key, value = cache.filled()
+            elif memory is not None:
+                key, value = self.project_memory(memory).unbind(0)
+            else:
+                raise ValueError("attention over a memory was given neither the memory nor a cache of it")
+        else:
+            projected = self._heads(self.qkv(hidden))
+            query = projected[0]
+            key, value = projected[1:].unbind(0) if cache is None else cache.append(projected[1:])
+        context = self._attend(query, key, value, mask, bias, cached=cache is not None)
+        output: Tensor = self.output(context.transpose(1, 2).reshape(shape))
+        return output
+
+    def project_memory(self, memory: Tensor) -> Tensor:
+        """Returns the keys and values of a memory (B, S, memory_size): (2, B, H, S, D)."""
+        return self._heads(self.memory(memory))
+
+    def _heads(self, projected: Tensor) -> Tensor:
+        """Returns (n, B, H, T, D) of n projections side by side (B, T, n·M)."""
+        batch, length, _ = projected.shape
+        return projected.view(batch, length, -1, self.num_heads, self.head_size).permute(2, 0, 3, 1, 4)
+
+    def _attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Mask | Tensor | None,
+        bias: Tensor | None,
+        *,
+        cached: bool,
+    ) -> Tensor:
+        dropout = self.dropout if self.training else 0.0
+        radius = self.window
+        if radius is not None and not self.watched:
+            queries = query.shape[2]
+            if cached and queries == 1 and mask is None:  # one step: the keys in reach are the last ones
+                key, value, radius = key[:, :, -radius - 1 :], value[:, :, -radius - 1 :], None
+            elif not cached and bias is None and self.relative is None and queries > 4 * radius and _along_keys(mask):
+                return banded_attend(
+                    query,
+                    key,
+                    value,
+                    radius=radius,
+                    is_causal=isinstance(mask, Mask),
+                    valid=mask[:, 0, 0] if isinstance(mask, Tensor) else None,
+                    dropout=dropout,
+                )
+        if radius is not None:
+            mask = _windowed(mask, radius, query.shape[2], key.shape[2], query.device)
+        values = None
+        if self.relative is not None:
+            relative_bias, values = self.relative.slots(query, key.shape[2])
+            bias = relative_bias if bias is None else bias + relative_bias
+        return self.attend(query, key, value, mask=mask, bias=bias, values=values, dropout=dropout).context
+
+
+def banded_attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    radius: int,
+    is_causal: bool = False,
+    valid: Tensor | None = None,
+    dropout: float = 0.0,
+) -> Tensor:
+    """Restricted self-attention, abs(i - j) <= radius, in O(T·radius) memory (Vaswani et al. 2017, section 4).
+
+    The sequence is cut into blocks; each attends to itself and ``radius`` keys on both sides.
+
+    Args:
+        query: (B, H, T, D).
+        key: (B, H, T, D).
+        value: (B, H, T, D).
+        radius: r.
+        is_causal: Whether a query sees no later key.
+        valid: (B, T) bool, True = real token; None: all are.
+        dropout: Probability that a weight is dropped.
+
+    Returns:
+        The context (B, H, T, D), equal to that of :func:`attend` with the mask ``window(radius, radius)``.
+    """
+    batch, heads, length, head_size = query.shape
+    step = max(2 * radius, 32)  # queries of a block: long enough for matrix products that pay
+    blocks = -(-length // step)
+    span = step + 2 * radius  # keys of a block
+    missing = blocks * step - length
+
+    def windows(tensor: Tensor) -> Tensor:
+        padded = F.pad(tensor, (0, 0, radius, missing + radius))
+        return padded.unfold(2, span, step).permute(0, 2, 1, 4, 3).flatten(0, 1)  # (B·blocks, H, span, D)
+
+    queries = F.pad(query, (0, 0, 0, missing)).view(batch, heads, blocks, step, head_size)
+    queries = queries.transpose(1, 2).flatten(0, 1)  # (B·blocks, H, step, D)
+    q = torch.arange(step, device=query.device)[:, None] + radius  # positions counted from the first key of the block
+    k = torch.arange(span, device=query.device)
+    near = (k - q).abs() <= radius  # (step, span)
+    if is_causal:
+        near &= k <= q
+    first = torch.arange(blocks, device=query.device) * step - radius
+    positions = first[:, None] + k  # (blocks, span)
+    real = ((positions >= 0) & (positions < length)).expand(batch, blocks, span)
+    if valid is not None:
+        real = real & F.pad(valid, (radius, missing + radius)).unfold(1, span, step)
+    allowed = near & real.reshape(-1, 1, 1, span)  # (B·blocks, 1, step, span)
+    context = attend(queries, windows(key), windows(value), mask=allowed, dropout=dropout).context
+    context = context.view(batch, blocks, heads, step, -1).transpose(1, 2).flatten(2, 3)
+    return context[:, :, :length]
+
+
+def _along_keys(mask: Mask | Tensor | None) -> bool:
+    """Whether a mask is one that :func:`banded_attend` knows: none, plainly causal, or padding."""
+    if isinstance(mask, Mask):
+        return mask.is_causal
+    return mask is None or (mask.dim() == 4 and mask.shape[1:3] == (1, 1))
+
+
+def _windowed(mask: Mask | Tensor | None, radius: int, queries: int, keys: int, device: torch.device) -> Mask | Tensor:
+    near = window(radius, radius)
+    if mask is None:
+        return near
+    if isinstance(mask, Mask):
+        return mask & near
+    return mask & near.aligned(queries, keys, device=device)

@@ -1,0 +1,205 @@
+"""Encoder and decoder layers of the Transformer and their stacks (Vaswani et al. 2017, figure 1)."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from wenmai.nn.cache import DecoderCache
+from wenmai.nn.dropout import dropout
+from wenmai.nn.linear import Linear
+from wenmai.nn.masks import Mask
+from wenmai.nn.multihead import MultiHead
+
+__all__ = [
+    "ActivationName",
+    "Decoder",
+    "DecoderLayer",
+    "Encoder",
+    "EncoderLayer",
+    "FeedForward",
+    "NormName",
+    "PostNorm",
+    "PreNorm",
+]
+
+NormName = Literal["post", "pre"]
+ActivationName = Literal["relu", "gelu"]
+
+_EPSILON = 1e-6
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
+
+
+class FeedForward(nn.Module):
+    """f(x W_1 + b_1) W_2 + b_2 at each position (Vaswani et al. 2017, eq. 2).
+
+    Args:
+        hidden_size: M.
+        ffn_size: F.
+        activation: f.
+        dropout: Of what f returns, while training.
+    """
+
+    def __init__(
+        self, hidden_size: int, ffn_size: int, *, activation: ActivationName = "relu", dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.activation = _ACTIVATIONS[activation]
+        self.dropout = dropout
+        self.inner = Linear(hidden_size, ffn_size)
+        self.outer = Linear(ffn_size, hidden_size)
+        for linear in (self.inner, self.outer):
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Returns (..., M) of (..., M)."""
+        inner = self.activation(self.inner(hidden))  # (..., F)
+        if self.training and self.dropout:
+            inner = dropout(inner, self.dropout)
+        outer: Tensor = self.outer(inner)
+        return outer
+
+
+class PostNorm(nn.Module):
+    """LN(x + dropout(f(x))): the paper's order. Diverges without warm-up."""
+
+    def __init__(self, hidden_size: int, *, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(hidden_size, eps=_EPSILON)
+        self.dropout = dropout
+
+    def forward(self, hidden: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """Returns (B, T, M) of (B, T, M)."""
+        output = sublayer(hidden)
+        if self.training and self.dropout:
+            output = dropout(output, self.dropout)
+        normed: Tensor = self.norm(hidden + output)
+        return normed
+
+
+class PreNorm(PostNorm):
+    """x + dropout(f(LN(x))): Tensor2Tensor's later order; a stack of it ends with one more LN."""
+
+    def forward(self, hidden: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """Returns (B, T, M) of (B, T, M)."""
+        output = sublayer(self.norm(hidden))
+        if self.training and self.dropout:
+            output = dropout(output, self.dropout)
+        return hidden + output
+
+
+_RESIDUALS: dict[NormName, type[PostNorm]] = {"post": PostNorm, "pre": PreNorm}
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then feed-forward.
+
+    Args:
+        attention: Over the sequence itself.
+        ffn: The feed-forward network.
+        norm: Where the layer norm stands.
+        dropout: Of what a sub-layer returns, while training.
+    """
+
+    def __init__(self, attention: MultiHead, ffn: FeedForward, *, norm: NormName, dropout: float) -> None:
+        super().__init__()
+        residual = _RESIDUALS[norm]
+        self.attention = attention
+        self.attention_residual = residual(attention.hidden_size, dropout=dropout)
+        self.ffn = ffn
+        self.ffn_residual = residual(attention.hidden_size, dropout=dropout)
+
+    def forward(self, hidden: Tensor, *, mask: Mask | Tensor | None = None) -> Tensor:
+        """Returns (B, T, M) of (B, T, M)."""
+        hidden = self.attention_residual(hidden, lambda x: self.attention(x, mask=mask))
+        output: Tensor = self.ffn_residual(hidden, self.ffn)
+        return output
+
+
+class DecoderLayer(nn.Module):
+    """Causal self-attention, attention over the memory, then feed-forward.
+
+    Args:
+        attention: Over the sequence itself.
+        memory_attention: Over the encoder's output.
+        ffn: The feed-forward network.
+        norm: Where the layer norm stands.
+        dropout: Of what a sub-layer returns, while training.
+    """
+
+    def __init__(
+        self, attention: MultiHead, memory_attention: MultiHead, ffn: FeedForward, *, norm: NormName, dropout: float
+    ) -> None:
+        super().__init__()
+        residual = _RESIDUALS[norm]
+        self.attention = attention
+        self.attention_residual = residual(attention.hidden_size, dropout=dropout)
+        self.memory_attention = memory_attention
+        self.memory_residual = residual(attention.hidden_size, dropout=dropout)
+        self.ffn = ffn
+        self.ffn_residual = residual(attention.hidden_size, dropout=dropout)
+
+    def forward(
+        self,
+        hidden: Tensor,
+        memory: Tensor | None = None,
+        *,
+        mask: Mask | Tensor | None = None,
+        memory_mask: Mask | Tensor | None = None,
+        cache: DecoderCache | None = None,
+    ) -> Tensor:
+        """Returns (B, T, M) of (B, T, M); ``memory`` (B, S, M) is not needed where a cache holds its projections."""
+        own, kept = (None, None) if cache is None else (cache.own, cache.memory)
+        hidden = self.attention_residual(hidden, lambda x: self.attention(x, mask=mask, cache=own))
+        hidden = self.memory_residual(hidden, lambda x: self.memory_attention(x, memory, mask=memory_mask, cache=kept))
+        output: Tensor = self.ffn_residual(hidden, self.ffn)
+        return output
+
+
+def _final_norm(layers: nn.ModuleList, hidden_size: int) -> nn.Module:
+    """The layer norm that ends a stack of pre-norm layers; a post-norm layer ends with its own."""
+    pre = any(isinstance(module, PreNorm) for module in layers.modules())
+    return nn.LayerNorm(hidden_size, eps=_EPSILON) if pre else nn.Identity()
+
+
+class Encoder(nn.Module):
+    """A stack of encoder layers."""
+
+    def __init__(self, layers: Iterable[EncoderLayer], *, hidden_size: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self.norm = _final_norm(self.layers, hidden_size)
+
+    def forward(self, hidden: Tensor, *, mask: Mask | Tensor | None = None) -> Tensor:
+        """Returns (B, S, M) of (B, S, M)."""
+        for layer in self.layers:
+            hidden = layer(hidden, mask=mask)
+        output: Tensor = self.norm(hidden)
+        return output
+
+
+class Decoder(nn.Module):
+    """A stack of decoder layers."""
+
+    def __init__(self, layers: Iterable[DecoderLayer], *, hidden_size: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self.norm = _final_norm(self.layers, hidden_size)
+
+    def forward(
+        self,
+        hidden: Tensor,
+        memory: Tensor | None = None,
+        *,
+        mask: Mask | Tensor | None = None,
+        memory_mask: Mask | Tensor | None = None,
+        caches: Sequence[DecoderCache] | None = None,
+    ) -> Tensor:
+        """Returns (B, T, M) of (B, T, M); ``caches``, one for each layer, are appended to."""
+        for index, layer in enumerate(self.layers):
+            cache = None if caches is None else caches[index]
+            hidden = layer(hidden, memory, mask=mask, memory_mask=memory_mask, cache=cache)
+        output: Tensor = self.norm(hidden)
+        return output
