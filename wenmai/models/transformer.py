@@ -1,0 +1,268 @@
+"""Transformer: an encoder and a decoder made of attention alone, and its relative positions.
+
+Vaswani et al., "Attention Is All You Need", NIPS 2017, https://arxiv.org/abs/1706.03762; Shaw, Uszkoreit, Vaswani,
+"Self-Attention with Relative Position Representations", NAACL 2018, https://aclanthology.org/N18-2074.
+
+| equation | where |
+|---|---|
+| X_0 = dropout(√M·E[x] + PE) (section 3.4, 3.5) | ``Transformer._embed`` |
+| attention, eq. 1; multi-head (section 3.2.2) | ``wenmai.nn.attention.attend``, ``wenmai.nn.multihead.MultiHead`` |
+| feed-forward, eq. 2 | ``wenmai.nn.transformer.FeedForward`` |
+| LN(x + dropout(f(x))) (section 3.1, 5.4) | ``wenmai.nn.transformer.PostNorm`` |
+| softmax(H Eᵀ) (section 3.4) | ``Transformer.logits`` |
+| relative positions, Shaw eq. 3 and 4 | ``wenmai.nn.relative.ShawRelative`` |
+
+Differs from the paper: the embeddings are two matrices where source and target have vocabularies of their own;
+projections have biases unless ``attention_bias`` is false. Differs from Tensor2Tensor: the paper's layout of
+sinusoids, a begin token instead of a zero vector, Xavier-uniform weights.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Literal, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from annotated_types import Ge, Lt
+from torch import Tensor, nn
+from typing_extensions import Doc
+
+from wenmai.core.errors import SettingError
+from wenmai.decode.protocol import Step
+from wenmai.nn.attention import watch_attention
+from wenmai.nn.cache import DecoderCache, DecoderState, KeyValue
+from wenmai.nn.dropout import dropout
+from wenmai.nn.linear import linear
+from wenmai.nn.masks import causal
+from wenmai.nn.multihead import MultiHead
+from wenmai.nn.positions import make_positions
+from wenmai.nn.relative import ShawRelative
+from wenmai.nn.transformer import Decoder, DecoderLayer, Encoder, EncoderLayer, FeedForward
+
+__all__ = ["Memory", "Transformer", "TransformerConfig"]
+
+_CAUSAL = causal()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TransformerConfig:
+    """The sizes and choices of a Transformer; the defaults are the paper's base model.
+
+    Raises:
+        SettingError: if sizes do not fit together, or a setting would have no effect.
+    """
+
+    hidden_size: Annotated[int, Ge(1), Doc("size of a position's vector; a multiple of num_heads")] = 256
+    num_layers: Annotated[int, Ge(1), Doc("layers of the encoder")] = 3
+    decoder_layers: Annotated[int | None, Ge(1), Doc("layers of the decoder; none: as many as the encoder")] = None
+    num_heads: Annotated[int, Ge(1), Doc("attention heads of a layer")] = 4
+    ffn_size: Annotated[int, Ge(1), Doc("inner size of the feed-forward networks")] = 1024
+    dropout: Annotated[float, Ge(0), Lt(1), Doc("of embeddings and of what a sub-layer returns")] = 0.1
+    attention_dropout: Annotated[float, Ge(0), Lt(1), Doc("of attention weights")] = 0.0
+    activation_dropout: Annotated[float, Ge(0), Lt(1), Doc("inside the feed-forward networks")] = 0.0
+    norm: Annotated[Literal["post", "pre"], Doc("layer norm after a sub-layer as in the paper, or before it")] = "post"
+    activation: Annotated[Literal["relu", "gelu"], Doc("of the feed-forward networks")] = "relu"
+    positions: Annotated[
+        Literal["sinusoidal", "learned", "shaw", "none"], Doc("how the order of tokens is told; shaw: relative")
+    ] = "sinusoidal"
+    max_distance: Annotated[int, Ge(1), Doc("positions=shaw: farther distances count as this one")] = 16
+    max_length: Annotated[int, Ge(1), Doc("longest text in tokens; positions=learned knows no more")] = 512
+    window: Annotated[
+        int | None, Ge(1), Doc("self-attention reaches this many tokens to each side; none: everywhere")
+    ] = None
+    attention_bias: Annotated[bool, Doc("whether the projections of attention have biases")] = True
+
+    def __post_init__(self) -> None:
+        if self.hidden_size % self.num_heads:
+            raise SettingError(
+                f"hidden_size={self.hidden_size} is not a multiple of num_heads={self.num_heads}; each head gets an "
+                "equal share"
+            )
+        if self.max_distance != 16 and self.positions != "shaw":
+            raise SettingError(f"max_distance has no effect with positions={self.positions}; leave it out")
+
+
+class Memory(NamedTuple):
+    """What the encoder returns.
+
+    Attributes:
+        hidden: (B, S, M).
+        valid: (B, S) bool, True = real token.
+    """
+
+    hidden: Tensor
+    valid: Tensor
+
+
+class Transformer(nn.Module):
+    """The Transformer for sequence to sequence.
+
+    Args:
+        config: Sizes and choices.
+        source_vocab_size: Tokens of the source.
+        target_vocab_size: Tokens of the target, V.
+        tied_sources: Whether source and target share one vocabulary, and so one embedding matrix.
+
+    Raises:
+        ValueError: if vocabularies of different sizes shall be tied.
+    """
+
+    def __init__(
+        self, config: TransformerConfig, *, source_vocab_size: int, target_vocab_size: int, tied_sources: bool
+    ) -> None:
+        super().__init__()
+        if tied_sources and source_vocab_size != target_vocab_size:
+            raise ValueError(
+                f"{source_vocab_size} source and {target_vocab_size} target tokens cannot share one embedding matrix"
+            )
+        self.config = config
+        size = config.hidden_size
+        self.embedding = nn.Parameter(torch.empty(target_vocab_size, size).normal_(std=size**-0.5))
+        self.source_embedding = (
+            None if tied_sources else nn.Parameter(torch.empty(source_vocab_size, size).normal_(std=size**-0.5))
+        )
+        absolute = "none" if config.positions == "shaw" else config.positions
+        self.source_positions = make_positions(absolute, size, config.max_length)
+        self.target_positions = make_positions(absolute, size, config.max_length)
+        self.encoder = Encoder((_encoder_layer(config) for _ in range(config.num_layers)), hidden_size=size)
+        decoder_layers = config.decoder_layers or config.num_layers
+        self.decoder = Decoder((_decoder_layer(config) for _ in range(decoder_layers)), hidden_size=size)
+
+    def encode(self, source_ids: Tensor, source_valid: Tensor) -> Memory:
+        """Encodes sources.
+
+        Args:
+            source_ids: (B, S) int64.
+            source_valid: (B, S) bool, True = real token.
+
+        Returns:
+            The encoder's output, to be attended to.
+        """
+        table = self.embedding if self.source_embedding is None else self.source_embedding
+        hidden = self._embed(source_ids, table, self.source_positions(0, source_ids.shape[1]))
+        return Memory(self.encoder(hidden, mask=_padding(source_valid)), source_valid)
+
+    def forward(self, source_ids: Tensor, source_valid: Tensor, target_ids: Tensor) -> Tensor:
+        """Returns the decoder's states (B, T, M) under teacher forcing, before the output layer.
+
+        Args:
+            source_ids: (B, S) int64.
+            source_valid: (B, S) bool, True = real token.
+            target_ids: (B, T) int64, beginning with the begin token, padded at the right.
+        """
+        memory = self.encode(source_ids, source_valid)
+        hidden = self._embed(target_ids, self.embedding, self.target_positions(0, target_ids.shape[1]))
+        states: Tensor = self.decoder(hidden, memory.hidden, mask=_CAUSAL, memory_mask=_padding(memory.valid))
+        return states
+
+    @property
+    def output_weight(self) -> Tensor:
+        """(V, M): the target embeddings (section 3.4)."""
+        return self.embedding
+
+    @property
+    def output_bias(self) -> Tensor | None:
+        """None: the output layer has no bias."""
+        return None
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Returns H Eᵀ, (..., V) of (..., M)."""
+        return linear(hidden, self.embedding)
+
+    def begin(
+        self, source_ids: Tensor, source_valid: Tensor, *, max_length: int, need_attention: bool = False
+    ) -> DecoderState:
+        """Encodes sources and makes the state of their decoding, one hypothesis each.
+
+        Args:
+            source_ids: (B, S) int64.
+            source_valid: (B, S) bool, True = real token.
+            max_length: Most steps that will be taken.
+            need_attention: Whether each step shall return attention weights.
+
+        Raises:
+            ValueError: if learned positions do not reach that far.
+        """
+        if self.config.positions == "learned" and max_length > self.config.max_length:
+            raise ValueError(
+                f"{max_length} steps were asked for; positions are learned up to max_length={self.config.max_length}"
+            )
+        memory = self.encode(source_ids, source_valid)
+        batch, heads = source_ids.shape[0], self.config.num_heads
+        head_size = self.config.hidden_size // heads
+        caches = []
+        for layer in self.decoder.layers:
+            assert isinstance(layer, DecoderLayer)
+            projected = layer.memory_attention.project_memory(memory.hidden).contiguous()
+            caches.append(
+                DecoderCache(
+                    own=KeyValue.empty(batch, heads, max_length, head_size, like=projected),
+                    memory=KeyValue(projected, length=source_ids.shape[1]),
+                )
+            )
+        return DecoderState(caches, memory_mask=_padding(source_valid), need_attention=need_attention)
+
+    def step(self, tokens: Tensor, state: DecoderState) -> Step:
+        """Takes one step with the last token of each hypothesis, and advances the state.
+
+        Args:
+            tokens: (N,) int64; the begin token at first.
+            state: Of N hypotheses.
+        """
+        if not state.need_attention:
+            return Step(self._step(tokens, state))
+        with watch_attention(self.decoder.layers[-1]) as watched:
+            logits = self._step(tokens, state)
+        weights = watched["memory_attention"][0].mean(1)  # (B, N/B, S)
+        return Step(logits, weights.flatten(0, 1))
+
+    def _step(self, tokens: Tensor, state: DecoderState) -> Tensor:
+        hidden = self._embed(tokens[:, None], self.embedding, self.target_positions(state.length, 1))
+        hidden = self.decoder(hidden, memory_mask=state.memory_mask, caches=state.caches)
+        return self.logits(hidden.squeeze(1))
+
+    def _embed(self, token_ids: Tensor, table: Tensor, positions: Tensor | None) -> Tensor:
+        hidden = F.embedding(token_ids, table)  # (B, T, M)
+        scale = math.sqrt(self.config.hidden_size)
+        hidden = hidden * scale if positions is None else torch.add(positions, hidden, alpha=scale)
+        return dropout(hidden, self.config.dropout) if self.training else hidden
+
+
+def _padding(valid: Tensor) -> Tensor | None:
+    """The mask (B, 1, 1, S) of real tokens, or None where all are real."""
+    return None if bool(valid.all()) else valid[:, None, None, :]
+
+
+def _self_attention(config: TransformerConfig) -> MultiHead:
+    head_size = config.hidden_size // config.num_heads
+    return MultiHead(
+        config.hidden_size,
+        config.num_heads,
+        dropout=config.attention_dropout,
+        bias=config.attention_bias,
+        relative=ShawRelative(head_size, config.max_distance) if config.positions == "shaw" else None,
+        window=config.window,
+    )
+
+
+def _ffn(config: TransformerConfig) -> FeedForward:
+    return FeedForward(
+        config.hidden_size, config.ffn_size, activation=config.activation, dropout=config.activation_dropout
+    )
+
+
+def _encoder_layer(config: TransformerConfig) -> EncoderLayer:
+    return EncoderLayer(_self_attention(config), _ffn(config), norm=config.norm, dropout=config.dropout)
+
+
+def _decoder_layer(config: TransformerConfig) -> DecoderLayer:
+    memory_attention = MultiHead(
+        config.hidden_size,
+        config.num_heads,
+        memory_size=config.hidden_size,
+        dropout=config.attention_dropout,
+        bias=config.attention_bias,
+    )
+    return DecoderLayer(
+        _self_attention(config), memory_attention, _ffn(config), norm=config.norm, dropout=config.dropout
+    )
