@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,22 @@ class Checkpoints:
                 return path, json.loads((path / STATE).read_bytes()), passed_over
             passed_over += problems
         return None, {}, passed_over
+
+    def states(self) -> list[dict[str, Any]]:
+        """Returns the states of all checkpoints that can be read, oldest first."""
+        found = []
+        for path in self._steps():
+            try:
+                found.append(json.loads((path / STATE).read_bytes()))
+            except (OSError, ValueError):
+                continue
+        return found
+
+    def drop(self, *, keep: Collection[int]) -> None:
+        """Removes all but those of the steps in ``keep``."""
+        for path in self._steps():
+            if int(path.name.removeprefix("step-")) not in keep:
+                shutil.rmtree(path, ignore_errors=True)
 
     def clear(self) -> None:
         """Removes all of them, and what a killed process may have left half-written."""

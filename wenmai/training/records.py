@@ -1,13 +1,22 @@
 """What a training says while it runs: one record at a time, written as JSON lines and shown by the shell."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from wenmai.core.folder import writing
 
-__all__ = ["EpochRecord", "Record", "RecordFile", "StepRecord", "read_records"]
+__all__ = [
+    "EpochRecord",
+    "EvaluationRecord",
+    "Record",
+    "RecordFile",
+    "StepRecord",
+    "UpdateRecord",
+    "read_records",
+]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,7 +57,49 @@ class EpochRecord:
     words: int
 
 
-Record = StepRecord | EpochRecord
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UpdateRecord:
+    """Some updates of a torch model were made; written as a step, like the blocks of a sweep.
+
+    Attributes:
+        progress: Share of the training that is done, 0 to 1.
+        position: Updates done.
+        epoch: From 1.
+        loss: Mean over the targets since the last record, in nats, label smoothing included.
+        learning_rate: Of the last update.
+        gradient_norm: Mean length of the gradient since the last record, before clipping.
+        tokens_per_second: Targets a second since this process began training, over all processes.
+        flops_share: Model FLOPs utilisation, 0 to 1, where the device's peak is known.
+        seconds: Spent training.
+        seconds_left: Until the end, at the speed so far.
+    """
+
+    kind: ClassVar[str] = "step"
+    progress: float
+    position: int
+    epoch: int
+    loss: float | None
+    learning_rate: float
+    gradient_norm: float
+    tokens_per_second: float
+    flops_share: float | None
+    seconds: float
+    seconds_left: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EvaluationRecord:
+    """A look at the validation data; ``figures`` has what the task measures there, such as loss and perplexity."""
+
+    kind: ClassVar[str] = "evaluation"
+    position: int
+    epoch: int
+    seconds: float
+    learning_rate: float
+    figures: Mapping[str, float]
+
+
+Record = StepRecord | EpochRecord | UpdateRecord | EvaluationRecord
 
 
 class RecordFile:

@@ -1,0 +1,49 @@
+"""Learning rates by step."""
+
+import math
+
+import pytest
+
+from wenmai.training.schedule import noam_peak, rate_schedule
+
+
+def noam(step, size=512, warmup=4000):
+    """Vaswani et al. 2017, eq. 3."""
+    return size**-0.5 * min(step**-0.5, step * warmup**-1.5)
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [(1, 1.746928e-7), (100, 1.746928e-5), (4000, 6.987712e-4), (10_000, 4.419417e-4), (100_000, 1.397542e-4)],
+)
+def test_noam_has_the_values_of_the_paper(step, expected):
+    rate = rate_schedule("noam", peak=noam_peak(512, 4000), warmup=4000, steps=100_000)
+    assert rate(step) == pytest.approx(expected, rel=1e-6)
+    assert rate(step) == pytest.approx(noam(step), rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["noam", "linear", "cosine", "constant"])
+def test_every_schedule_rises_to_the_peak_in_the_warmup_and_never_exceeds_it(kind):
+    rate = rate_schedule(kind, peak=0.5, warmup=10, steps=100)
+    assert [rate(step) for step in range(1, 11)] == pytest.approx([0.05 * step for step in range(1, 11)])
+    assert all(0 <= rate(step) <= 0.5 for step in range(1, 200))
+
+
+def test_linear_and_cosine_end_at_zero_and_stay_there():
+    for kind, half in (("linear", 0.5), ("cosine", 0.5)):
+        rate = rate_schedule(kind, peak=1.0, warmup=20, steps=120)
+        assert rate(70) == pytest.approx(half)
+        assert rate(120) == pytest.approx(0, abs=1e-12)
+        assert rate(500) == pytest.approx(0, abs=1e-12)  # an epoch may have more batches than the first had
+
+
+def test_cosine_is_a_cosine():
+    rate = rate_schedule("cosine", peak=2.0, warmup=0, steps=10)
+    assert rate(3) == pytest.approx(1 + math.cos(0.3 * math.pi))
+
+
+@pytest.mark.parametrize("kind", ["noam", "linear", "cosine", "constant"])
+def test_without_a_warmup_the_first_step_is_finite(kind):
+    rate = rate_schedule(kind, peak=1.0, warmup=0, steps=10)
+    assert 0.8 < rate(1) <= 1.0
+    assert rate_schedule(kind, peak=1.0, warmup=50, steps=10)(10) == pytest.approx(0.2)  # a warmup that never ends

@@ -1,0 +1,361 @@
+"""The training loop of torch models: batches, gradients, updates, looks at the validation data, checkpoints.
+
+Nothing random outlives a batch: its composition is a function of (seed, epoch) and its dropout of (seed, epoch,
+place). So the state of a training is parameters, optimiser and a few numbers, a resumed run equals an uninterrupted
+one to the bit, and resuming takes no longer late in an epoch than early. Gradients are summed over the targets of all
+batches and processes of an update and divided once, so the loss is exact by token however it was split up.
+"""
+
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from wenmai.core.errors import SettingError, TrainingError
+from wenmai.core.folder import sealed_folder
+from wenmai.core.seeding import mixed_seed
+from wenmai.objectives.language import Loss
+from wenmai.training.checkpoint import Checkpoints, require_good
+from wenmai.training.distributed import Ranks
+from wenmai.training.interrupts import interrupts_set
+from wenmai.training.records import EvaluationRecord, Record, UpdateRecord
+from wenmai.training.schedule import LONGEST_WARMUP, rate_schedule
+from wenmai.training.settings import LoopConfig
+from wenmai.training.tensors import load_optimiser, mean_of_models, save_optimiser
+from wenmai.training.utilisation import flops_share
+
+__all__ = ["LoopState", "Trainable", "choose_device", "train_loop"]
+
+_RECORDS = 400  # of a training, about
+_SNAPSHOTS = "snapshots"
+_NOTHING = (0.0, 0.0, 0.0, 0)
+_CURE = "Train again with a lower learning_rate, a longer warmup, or clip=1"
+_ALMOST = 0.999  # of a training that has not ended, but has made as many updates as were expected
+
+
+class Trainable(Protocol):
+    """What a task gives to :func:`train_loop`."""
+
+    @property
+    def module(self) -> nn.Module:
+        """The model, on its device."""
+
+    def plan(self, epoch: int) -> Sequence[Any]:
+        """The batches of an epoch; the same in every process and at every call."""
+
+    def loss(self, module: nn.Module, batch: Any, step: int) -> Loss:  # noqa: ANN401  the task's own
+        """The loss of a batch of the plan after ``step`` updates. ``module`` is the model, perhaps compiled."""
+
+    def evaluate(self) -> Mapping[str, float]:
+        """Figures on the validation data, ``loss`` among them; empty if there is none."""
+
+    def save(self, folder: Path) -> None:
+        """Writes the model into a folder, its parameters as ``model.safetensors``."""
+
+
+@dataclass
+class LoopState:
+    """Where a training is: saved with every checkpoint.
+
+    Attributes:
+        step: Updates done.
+        epoch: Epochs done.
+        batch: Batches of this epoch done.
+        seconds: Spent training.
+        tokens: Targets seen.
+        looks: Looks at the validation data so far.
+        best: Lowest validation loss, if there was any.
+        best_look: When that was.
+        snapshots: ``(step, validation loss or None)`` of those kept for averaging.
+        pending: What no record has told yet: loss, targets, lengths of gradients, updates.
+        last_loss: Mean loss of the last record.
+        figures: Of the last look; in the end, of the final model.
+        over: Whether the training has ended.
+    """
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    seconds: float = 0.0
+    tokens: int = 0
+    looks: int = 0
+    best: float | None = None
+    best_look: int = 0
+    snapshots: list[tuple[int, float | None]] = field(default_factory=list)
+    pending: tuple[float, float, float, int] = _NOTHING
+    last_loss: float | None = None
+    figures: dict[str, float] = field(default_factory=dict)
+    over: bool = False
+
+    def __post_init__(self) -> None:
+        self.snapshots = [(step, loss) for step, loss in self.snapshots]  # JSON has lists
+        self.pending = (*self.pending,)
+
+
+def choose_device(config: LoopConfig, ranks: Ranks) -> torch.device:
+    """Returns the device a training uses.
+
+    Raises:
+        SettingError: if ``device=cuda`` and there is none.
+    """
+    if config.device == "cuda" and not torch.cuda.is_available():
+        raise SettingError("device=cuda: torch finds no GPU here; device=cpu trains on the processor")
+    if config.device == "cpu" or not torch.cuda.is_available():
+        return torch.device("cpu")
+    return torch.device("cuda", ranks.local)
+
+
+def train_loop(
+    job: Trainable,
+    config: LoopConfig,
+    *,
+    peak_rate: float,
+    state: LoopState,
+    checkpoint: Path | None,
+    checkpoints: Checkpoints,
+    report: Callable[[Record], None],
+    ranks: Ranks,
+) -> None:
+    """Trains from ``state`` to the end; the module then holds the final (averaged) parameters.
+
+    Args:
+        job: The task.
+        config: How to train.
+        peak_rate: Highest learning rate.
+        state: Where to begin; where it ended afterwards.
+        checkpoint: The folder to resume from, whose parameters ``job.module`` already has.
+        checkpoints: Where to save.
+        report: Receives every record.
+        ranks: The processes that train together.
+
+    Raises:
+        TrainingError: if the loss or a gradient is no longer a number, or another process has ended.
+        KeyboardInterrupt: on an interrupt, after a checkpoint was saved.
+    """
+    module, device = job.module, next(job.module.parameters()).device
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    called: nn.Module = torch.compile(module) if config.compile else module  # type: ignore[assignment]
+    parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    optimiser = _optimiser(config, module, peak_rate)
+    if checkpoint is not None:
+        load_optimiser(optimiser, checkpoint)
+    ranks.wait()  # until all have read what they need: checkpoints come and go from here on
+    group_size = config.accumulation * ranks.size
+    an_epoch = math.ceil(len(job.plan(0)) / group_size)  # other epochs may have a batch more or less
+    steps = min(config.steps or config.epochs * an_epoch, config.epochs * an_epoch)  # expected
+    record_every = max(1, steps // _RECORDS)
+    warmup = min(LONGEST_WARMUP, steps // 10) if config.warmup is None else config.warmup
+    rate = rate_schedule(config.schedule, peak=peak_rate, warmup=warmup, steps=steps)
+    precision = _precision(config, device)
+    stop = threading.Event()
+    started = time.monotonic()
+    saved_at, seconds_before, tokens_before = state.seconds, state.seconds, state.tokens
+
+    def save() -> None:
+        with ranks.meeting():
+            if ranks.first:
+                checkpoints.save(state.step, asdict(state), lambda folder: _save(job, optimiser, folder))
+                _drop_snapshots(checkpoints, state)
+
+    def look(learning_rate: float) -> None:
+        module.eval()
+        with torch.no_grad(), precision():
+            figures = dict(job.evaluate())
+        module.train()
+        state.looks += 1
+        state.figures = figures
+        loss = figures.get("loss")
+        if loss is not None and not math.isfinite(loss):
+            raise TrainingError(_not_a_number(state, None, checkpoints, learning_rate))
+        if loss is not None and (state.best is None or loss < state.best):
+            state.best, state.best_look = loss, state.looks
+        if config.average > 1 or loss is not None:
+            _take_snapshot(job, checkpoints, state, loss, config.average, ranks)
+        report(
+            EvaluationRecord(
+                position=state.step,
+                epoch=state.epoch + 1,
+                seconds=state.seconds,
+                learning_rate=learning_rate,
+                figures=figures,
+            )
+        )
+
+    module.train()
+    batches = () if state.over else job.plan(state.epoch)
+    with interrupts_set(stop):
+        while not state.over:
+            group = range(state.batch, min(state.batch + group_size, len(batches)))
+            tally = torch.zeros(4, dtype=torch.float64, device=device)  # loss, targets, seconds, wishes to stop
+            for place in group[ranks.rank :: ranks.size]:
+                torch.manual_seed(mixed_seed(config.seed, state.epoch, place) >> 1)  # it takes 63 bits
+                with precision():
+                    loss = job.loss(called, batches[place], state.step)
+                loss.total.backward()  # type: ignore[no-untyped-call]
+                tally[0] += loss.total.detach()
+                tally[1] += loss.targets
+            gradients = _gradients(parameters)
+            tally[2], tally[3] = time.monotonic() - started, stop.is_set()
+            ranks.add_up([*gradients, tally])
+            total, count, seconds, stopping = tally.tolist()
+            torch._foreach_mul_(gradients, 1.0 / max(1.0, count))
+            norm = float(torch.nn.utils.get_total_norm(gradients))
+            if not (math.isfinite(total) and math.isfinite(norm)):
+                raise TrainingError(_not_a_number(state, group, checkpoints, rate(state.step + 1)))
+            if config.clip is not None and norm > config.clip:
+                torch._foreach_mul_(gradients, config.clip / norm)
+            learning_rate = rate(state.step + 1)
+            for settings in optimiser.param_groups:
+                settings["lr"] = learning_rate
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+
+            state.step += 1
+            state.batch = group.stop
+            state.tokens += int(count)
+            state.seconds = seconds_before + seconds / ranks.size
+            told = state.pending
+            state.pending = (told[0] + total, told[1] + count, told[2] + norm, told[3] + 1)
+            epoch_over = state.batch == len(batches)
+            spent = config.minutes is not None and state.seconds >= 60 * config.minutes
+            enough = config.steps is not None and state.step >= config.steps
+            at_end = enough or (epoch_over and state.epoch + 1 == config.epochs) or spent
+            if state.step % record_every == 0 or at_end:
+                state.last_loss = state.pending[0] / state.pending[1] if state.pending[1] else None
+                progress = 1.0 if at_end else _progress(state, steps, config)
+                speed = (state.tokens - tokens_before) / max(1e-9, state.seconds - seconds_before)
+                report(
+                    UpdateRecord(
+                        progress=progress,
+                        position=state.step,
+                        epoch=state.epoch + 1,
+                        loss=state.last_loss,
+                        learning_rate=learning_rate,
+                        gradient_norm=state.pending[2] / state.pending[3],
+                        tokens_per_second=speed,
+                        flops_share=flops_share(module, speed / ranks.size, device, precision is not nullcontext),
+                        seconds=state.seconds,
+                        seconds_left=state.seconds / progress * (1 - progress),
+                    )
+                )
+                state.pending = _NOTHING
+            if at_end or (state.step % config.evaluate_steps == 0 if config.evaluate_steps else epoch_over):
+                look(learning_rate)
+                late = config.patience is not None and state.looks - state.best_look >= config.patience
+                state.over = at_end or (late and bool(state.figures))
+            if epoch_over:
+                state.epoch, state.batch = state.epoch + 1, 0
+                if not state.over:
+                    batches = job.plan(state.epoch)
+            if state.over or stopping or state.seconds - saved_at >= config.checkpoint_seconds:
+                save()
+                saved_at = state.seconds
+            if stopping and not state.over:
+                raise KeyboardInterrupt
+    _finish(job, checkpoints, state, precision, ranks)
+
+
+def _optimiser(config: LoopConfig, module: nn.Module, rate: float) -> torch.optim.Optimizer:
+    decayed = [p for p in module.parameters() if p.requires_grad and p.dim() > 1]
+    plain = [p for p in module.parameters() if p.requires_grad and p.dim() <= 1]
+    if config.optimiser == "sgd":
+        return torch.optim.SGD([*decayed, *plain], lr=rate, momentum=config.momentum, fused=True)
+    if config.optimiser == "adam":
+        return torch.optim.Adam([*decayed, *plain], lr=rate, betas=(0.9, config.beta2), eps=1e-9, fused=True)
+    groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": plain, "weight_decay": 0.0}]
+    groups = [group for group in groups if group["params"]]
+    return torch.optim.AdamW(groups, lr=rate, betas=(0.9, config.beta2), eps=1e-8, fused=True)
+
+
+def _gradients(parameters: Sequence[nn.Parameter]) -> list[Tensor]:
+    """The gradients; zeros for what this process's batches did not reach, so that all processes add up the same."""
+    for parameter in parameters:
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+    return [parameter.grad for parameter in parameters if parameter.grad is not None]
+
+
+def _precision(config: LoopConfig, device: torch.device) -> Callable[[], AbstractContextManager[Any]]:
+    if config.precision == "bfloat16" or (config.precision == "auto" and _has_bfloat16(device)):
+        return lambda: torch.autocast(device.type, dtype=torch.bfloat16)
+    return nullcontext
+
+
+def _has_bfloat16(device: torch.device) -> bool:
+    """Whether products of bfloat16 numbers are done by the device itself, several times faster than of float32."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+
+
+def _progress(state: LoopState, steps: int, config: LoopConfig) -> float:
+    spent = state.seconds / (60 * config.minutes) if config.minutes is not None else 0.0
+    return min(_ALMOST, max(state.step / steps, spent))
+
+
+def _save(job: Trainable, optimiser: torch.optim.Optimizer, folder: Path) -> None:
+    job.save(folder)
+    save_optimiser(optimiser, folder)
+
+
+def _take_snapshot(
+    job: Trainable, checkpoints: Checkpoints, state: LoopState, loss: float | None, keep: int, ranks: Ranks
+) -> None:
+    """Saves the parameters if they are among the ``keep`` best, or last where there is no validation loss."""
+    wanted = [*state.snapshots, (state.step, loss)]
+    if loss is not None:
+        wanted = sorted(wanted, key=lambda item: math.inf if item[1] is None else item[1])[:keep]
+    state.snapshots = sorted(wanted[-keep:])
+    if ranks.first and any(step == state.step for step, _ in state.snapshots):
+        with sealed_folder(checkpoints.folder / _SNAPSHOTS / f"step-{state.step}") as folder:
+            job.save(folder)
+        _drop_snapshots(checkpoints, state)
+
+
+def _drop_snapshots(checkpoints: Checkpoints, state: LoopState) -> None:
+    """Removes the snapshots that no kept checkpoint needs."""
+    needed = {step for step, _ in state.snapshots}
+    for older in checkpoints.states():
+        needed |= {step for step, _ in older.get("snapshots", [])}
+    Checkpoints(checkpoints.folder / _SNAPSHOTS).drop(keep=needed)
+
+
+def _finish(
+    job: Trainable,
+    checkpoints: Checkpoints,
+    state: LoopState,
+    precision: Callable[[], AbstractContextManager[Any]],
+    ranks: Ranks,
+) -> None:
+    """Gives the model the mean of the snapshots, if there are any, and looks at it if it is not the last one."""
+    job.module.eval()
+    if not state.snapshots or not ranks.first:
+        return
+    folders = [checkpoints.folder / _SNAPSHOTS / f"step-{step}" for step, _ in state.snapshots]
+    for folder in folders:
+        require_good(folder)
+    job.module.load_state_dict(mean_of_models(folders))
+    if [step for step, _ in state.snapshots] != [state.step]:
+        with torch.no_grad(), precision():
+            state.figures = dict(job.evaluate())
+
+
+def _not_a_number(state: LoopState, group: range | None, checkpoints: Checkpoints, rate: float) -> str:
+    newest, _, _ = checkpoints.newest_good()
+    saved = f"the last good checkpoint is {newest}" if newest else "no checkpoint had been saved"
+    if group is None:
+        where = f"after step {state.step} (epoch {state.epoch + 1}, learning rate {rate:.3g})"
+        return f"the validation loss is no longer a number {where}; {saved}. {_CURE}"
+    which = f"batch {group.start + 1}" if len(group) == 1 else f"batches {group.start + 1} to {group.stop}"
+    return (
+        f"the loss or its gradient is no longer a number at step {state.step + 1} (epoch {state.epoch + 1}, {which}, "
+        f"learning rate {rate:.3g}); {saved}. {_CURE}"
+    )

@@ -1,0 +1,67 @@
+"""The settings of the training loop; apart from it, so that listing them needs no torch."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Gt, Lt
+from typing_extensions import Doc
+
+from wenmai.core.errors import SettingError
+from wenmai.training.schedule import Schedule
+
+__all__ = ["LoopConfig"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoopConfig:
+    """How a torch model is trained.
+
+    Raises:
+        SettingError: if a setting would have no effect.
+    """
+
+    epochs: Annotated[int, Ge(1), Doc("times the data is read, at most")] = 30
+    steps: Annotated[int | None, Ge(1), Doc("updates, at most; none: as many as the epochs have")] = None
+    minutes: Annotated[
+        float | None, Gt(0), Doc("minutes of training, at most; how far it gets then depends on the machine")
+    ] = None
+    batch_tokens: Annotated[
+        int, Ge(1), Doc("tokens of a batch, padding included, on the longer side; fewer sentences if they are long")
+    ] = 4096
+    accumulation: Annotated[int, Ge(1), Doc("batches of each process that make one update")] = 1
+    optimiser: Annotated[Literal["adam", "adamw", "sgd"], Doc("what turns gradients into updates")] = "adam"
+    beta2: Annotated[float, Gt(0), Lt(1), Doc("of Adam: memory of squared gradients")] = 0.98
+    weight_decay: Annotated[float, Ge(0), Doc("of adamw; not applied to biases and norms")] = 0.0
+    momentum: Annotated[float, Ge(0), Lt(1), Doc("of sgd")] = 0.0
+    learning_rate: Annotated[
+        float | None, Gt(0), Doc("the highest rate; none: with schedule=noam the paper's, otherwise 0.001")
+    ] = None
+    schedule: Annotated[Schedule, Doc("how the rate falls after the warm-up: as 1/√step, to zero, or not")] = "noam"
+    warmup: Annotated[
+        int | None, Ge(0), Doc("updates in which the rate rises; none: a tenth of the training, 4000 at most")
+    ] = None
+    clip: Annotated[float | None, Gt(0), Doc("gradients longer than this are shortened to it; none: never")] = None
+    evaluate_steps: Annotated[
+        int | None, Ge(1), Doc("updates between looks at the validation data; none: an epoch")
+    ] = None
+    patience: Annotated[
+        int | None, Ge(1), Doc("stop after this many looks without a lower validation loss; none: never")
+    ] = None
+    average: Annotated[
+        int, Ge(1), Doc("the model is the mean of this many snapshots, the best on the validation data, or the last")
+    ] = 1
+    precision: Annotated[
+        Literal["auto", "float32", "bfloat16"], Doc("of the products; auto: bfloat16 where the device has it")
+    ] = "auto"
+    device: Annotated[Literal["auto", "cpu", "cuda"], Doc("auto: a GPU if there is one")] = "auto"
+    compile: Annotated[bool, Doc("compile the model with torch.compile; needs a C++ compiler on CPUs")] = False
+    threads: Annotated[int | None, Ge(1), Doc("threads on the CPU; none: one for each processor core")] = None
+    seed: Annotated[int, Ge(0), Doc("decides every random draw")] = 1
+    checkpoint_seconds: Annotated[float, Ge(0), Doc("seconds between checkpoints, at least")] = 600.0
+    tensorboard: Annotated[bool, Doc("write the curves for TensorBoard too; needs the extra tensorboard")] = False
+
+    def __post_init__(self) -> None:
+        if self.weight_decay and self.optimiser != "adamw":
+            raise SettingError(f"weight_decay has no effect with optimiser={self.optimiser}; add optimiser=adamw")
+        if self.momentum and self.optimiser != "sgd":
+            raise SettingError(f"momentum has no effect with optimiser={self.optimiser}; add optimiser=sgd")

@@ -1,0 +1,97 @@
+"""Parameters and optimiser states in safetensors files."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from wenmai.core.errors import FormatError
+
+__all__ = ["load_model", "load_optimiser", "mean_of_models", "save_model", "save_optimiser"]
+
+MODEL, OPTIMISER = "model.safetensors", "optimiser.safetensors"
+
+
+def save_model(module: torch.nn.Module, folder: Path) -> None:
+    """Writes ``model.safetensors``; a parameter that has two names is written once."""
+    from safetensors.torch import save_file
+
+    twice = dict(module.named_parameters(remove_duplicate=False)).keys() - dict(module.named_parameters()).keys()
+    named = {name: tensor for name, tensor in module.state_dict().items() if name not in twice}
+    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in named.items()}, folder / MODEL)
+
+
+def load_model(module: torch.nn.Module, folder: Path) -> None:
+    """Fills a module from ``model.safetensors``.
+
+    Raises:
+        FormatError: if the file is damaged, or not of this module; all differences are listed.
+    """
+    stored = read_tensors(folder / MODEL)
+    expected = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
+    wrong = [f"{name} is missing" for name in expected if name not in stored]
+    wrong += [f"{name} is unexpected" for name in stored if name not in expected]
+    wrong += [
+        f"{name} has the shape {tuple(stored[name].shape)}, expected {shape}"
+        for name, shape in expected.items()
+        if name in stored and tuple(stored[name].shape) != shape
+    ]
+    if wrong:
+        raise FormatError(f"{folder / MODEL}: does not fit its config.json: {'; '.join(wrong[:8])}")
+    module.load_state_dict(stored)
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Reads all tensors of a safetensors file.
+
+    Raises:
+        FormatError: if it is missing or damaged.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise FormatError(f"{path}: is not a whole safetensors file ({error})") from None
+
+
+def mean_of_models(folders: Sequence[Path]) -> dict[str, Tensor]:
+    """Returns the arithmetic mean of the parameters of several model folders (Vaswani et al. 2017, section 6.1).
+
+    A running mean, so that the mean of equal parameters is exactly these.
+    """
+    mean: dict[str, Tensor] = {}
+    for number, folder in enumerate(folders, start=1):
+        for name, tensor in read_tensors(folder / MODEL).items():
+            if name in mean and tensor.is_floating_point():
+                mean[name] += (tensor - mean[name]) / number
+            else:
+                mean[name] = tensor
+    return mean
+
+
+def save_optimiser(optimiser: torch.optim.Optimizer, folder: Path) -> None:
+    """Writes the tensors of an optimiser, named ``PARAMETER.STATE``."""
+    from safetensors.torch import save_file
+
+    state = optimiser.state_dict()["state"]
+    tensors = {
+        f"{index}.{name}": value.detach().cpu().contiguous()
+        for index, values in state.items()
+        for name, value in values.items()
+        if isinstance(value, Tensor)
+    }
+    save_file(tensors, folder / OPTIMISER)
+
+
+def load_optimiser(optimiser: torch.optim.Optimizer, folder: Path) -> None:
+    """Reads what :func:`save_optimiser` wrote into an optimiser of the same parameters."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, value in read_tensors(folder / OPTIMISER).items():
+        index, _, key = name.partition(".")
+        state.setdefault(int(index), {})[key] = value
+    described = optimiser.state_dict()
+    described["state"] = state
+    optimiser.load_state_dict(described)
