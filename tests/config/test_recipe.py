@@ -208,9 +208,8 @@ def test_a_recipe_is_read_as_it_was_written(tmp_path_factory, recipe):
 def test_recipes_of_real_systems_come_back(tmp_path, name):
     system = systems()[name]
     sections = system.load().sections
-    recipe = Recipe.build(
-        name, sections, {**system.settings, "learning_rate": 3e-4, "sample": 1e-05, "max_size": 10**7}
-    )
+    chosen = {"learning_rate": 3e-4, "checkpoint_seconds": 1e-05, "seed": 10**7}
+    recipe = Recipe.build(name, sections, {**system.settings, **chosen})
     recipe.write(tmp_path / "recipe.yaml")
     found = read_recipe(tmp_path / "recipe.yaml")
     assert Recipe.build(name, sections, found["settings"]) == recipe

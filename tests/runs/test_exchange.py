@@ -1,4 +1,4 @@
-"""Vectors out into files of other programs, and in from them; what comes in can do what a trained run can."""
+"""Models out into files of other programs, and in from them; what comes in can do what a trained run can."""
 
 import resource
 import shutil
@@ -17,6 +17,16 @@ def run(topics, tmp_path_factory):
         patch.setenv("WENMAI_CACHE", str(tmp_path_factory.mktemp("cache")))
         settings = {"vector_size": 20, "epochs": 1, "threads": 1}
         return wenmai.train("word2vec", topics, out=tmp_path_factory.mktemp("run") / "run", **settings)
+
+
+@pytest.fixture(scope="module", params=["transformer", "seq2seq"])
+def translator_run(request, tmp_path_factory):
+    pairs = [(f"a{number} b{number % 7}", f"y{number % 7} x{number}") for number in range(60)]
+    sizes = {"hidden_size": 16, "num_layers": 1, "epochs": 1, "threads": 1, "kind": "words", "dropout": 0.0}
+    extra = {"num_heads": 2, "ffn_size": 16} if request.param == "transformer" else {"embedding_size": 8}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WENMAI_CACHE", str(tmp_path_factory.mktemp("cache")))
+        return wenmai.train(request.param, pairs, out=tmp_path_factory.mktemp("run") / "run", **(sizes | extra))
 
 
 @pytest.mark.parametrize("name", ["word2vec", "word2vec-binary"])
@@ -58,6 +68,51 @@ def test_glove_text_is_told_by_its_content(tmp_path):
     run = import_run("word2vec", tmp_path / "glove.txt", tmp_path / "run")
     assert run.vectors.index_to_key == ["the", "of", "<unk>"]
     assert run.vectors["of"].tolist() == [0, 1, 0.25]
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("translator_run", ["transformer"], indirect=True)
+def test_ctranslate2_translates_what_is_exported(translator_run, tmp_path):
+    engine = pytest.importorskip("ctranslate2")
+    folder = export_run(translator_run, "ctranslate2", tmp_path / "engine")
+    texts = ["a3 b3", "a5 b5", "a40 b5"]
+    tokenizer = translator_run.model.source
+    tokens = [tokenizer.encode(text).tokens for text in texts]
+    options = {"beam_size": 1, "min_decoding_length": 0, "max_decoding_length": 5 + 50, "disable_unk": True}
+    suppressed = [["<pad>"], ["<s>"]]
+    found = engine.Translator(str(folder)).translate_batch(tokens, suppress_sequences=suppressed, **options)
+    expected = [tuple(one[0].tokens[:40]) for one in translator_run.model.stream(texts, beam_size=1)]
+    assert [tuple(one.hypotheses[0][:40]) for one in found] == expected
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("translator_run", ["transformer"], indirect=True)
+def test_a_folder_for_ctranslate2_that_cannot_be_written_leaves_nothing_behind(translator_run, tmp_path, monkeypatch):
+    engine = pytest.importorskip("ctranslate2.specs")
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(RunError, match="cannot be written"):
+        export_run(translator_run, "ctranslate2", tmp_path / "file" / "engine")
+
+    def full(self, folder):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(engine.TransformerSpec, "save", full)
+    with pytest.raises(RunError, match=r"cannot be written \(No space left on device\)"):
+        export_run(translator_run, "ctranslate2", tmp_path / "engine")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_run_goes_out_only_as_what_it_is(run, translator_run, tmp_path):
+    name = translator_run.recipe.system
+    with pytest.raises(RunError, match=f"is a {name} run, which cannot be exported as word2vec; it can as ctranslate2"):
+        export_run(translator_run, "word2vec", tmp_path / "out")
+    possible = "word2vec, word2vec-binary, projector"
+    with pytest.raises(RunError, match=f"cannot be exported as ctranslate2; it can as {possible}"):
+        export_run(run, "ctranslate2", tmp_path / "out")
+    if name == "seq2seq":
+        with pytest.raises(SettingError, match="CTranslate2 has no Seq2Seq models; it takes Transformers"):
+            export_run(translator_run, "ctranslate2", tmp_path / "out")
+    assert not list(tmp_path.iterdir())
 
 
 def test_unknown_formats_suggest_the_nearest(run, tmp_path):

@@ -102,7 +102,6 @@ def test_the_loss_falls_and_the_records_are_in_order(topics, tmp_path):
     assert 0.024 < rates[0] < 0.025
     assert [record.position for record in listener.records] == [record["position"] for record in records]
     assert listener.facts[0]["tokens"] == 30_000
-    assert listener.facts[0]["new_words"] is None
     assert listener.read[-1] == (topics.stat().st_size, topics.stat().st_size)
 
 

@@ -210,7 +210,7 @@ def _validate(kind: type, values: Mapping[str, Any]) -> Any:  # noqa: ANN401  an
     from pydantic import TypeAdapter, ValidationError
 
     hints = get_type_hints(kind)
-    cleaned = {name: None if isinstance(v, str) and v.lower() in ("none", "null") else v for name, v in values.items()}
+    cleaned = {name: None if _is_none(value) and _may_be_none(hints[name]) else value for name, value in values.items()}
     for name, value in cleaned.items():
         if isinstance(value, bool) and {int, float} & {hints[name], *get_args(hints[name])}:
             raise SettingError(f"{name}={value}: expected a number")
@@ -225,6 +225,14 @@ def _validate(kind: type, values: Mapping[str, Any]) -> Any:  # noqa: ANN401  an
         if isinstance(value, float) and not math.isfinite(value):
             raise SettingError(f"{name}={values[name]!r}: expected a finite number")
     return built
+
+
+def _is_none(value: Any) -> bool:  # noqa: ANN401
+    return isinstance(value, str) and value.lower() in ("none", "null")
+
+
+def _may_be_none(hint: Any) -> bool:  # noqa: ANN401  a type, perhaps a union
+    return type(None) in get_args(hint)
 
 
 def _explained(problem: Any) -> str:  # noqa: ANN401  pydantic's ErrorDetails

@@ -12,13 +12,14 @@ from wenmai.config.recipe import Recipe, changed_settings
 from wenmai.core.errors import RunError, SettingError
 from wenmai.core.folder import writing_json
 from wenmai.core.registry import find_system
+from wenmai.data.sources import in_catalogue, named_texts
 from wenmai.measures.words import AnalogyResult, SimilarityResult
 from wenmai.runs.comparison import Comparison, Corpus, CurvePoint, Facts, MapWord, Measure, System
 from wenmai.runs.environment import describe_environment
 from wenmai.runs.evaluate import measure_vectors
 from wenmai.runs.report import write_report
 from wenmai.runs.run import MODEL, RECIPE, Run
-from wenmai.runs.train import in_catalogue, named_texts, plan
+from wenmai.runs.train import plan
 from wenmai.vectors.word_vectors import WordVectors
 
 __all__ = ["compare", "compare_systems"]
@@ -58,6 +59,12 @@ def compare(
     opened = [run if isinstance(run, Run) else Run(run) for run in runs]
     if not opened:
         raise RunError("there is nothing to compare; name at least one run")
+    for run in opened:
+        if "nearest" not in run.task.verbs:
+            raise RunError(
+                f"{run.path}: is a {run.recipe.system} run; comparisons are of word vectors. Translators are compared "
+                "by `wenmai evaluate RUN --on PAIRS --against RUN`"
+            )
     common = _common_words([run.vectors for run in opened])
     queries = _queries(words, opened, common)
     names = _distinct_names(opened)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,54 +11,87 @@ from wenmai.config.recipe import Recipe
 from wenmai.core.errors import RunError, SettingError, nearest_name
 from wenmai.core.folder import sealed_folder, writing_json
 from wenmai.core.registry import find_system
+from wenmai.formats.ctranslate2 import write_ctranslate2
 from wenmai.formats.projector import write_projector
 from wenmai.formats.word2vec import read_word2vec, write_word2vec
 from wenmai.models.word2vec import Word2Vec
 from wenmai.runs.environment import describe_environment
 from wenmai.runs.run import ENVIRONMENT, MODEL, RECIPE, SUMMARY, Run, folder_bytes, remove, require_room
 from wenmai.text.vocab import Vocab
-from wenmai.vectors.word_vectors import WordVectors
+
+if TYPE_CHECKING:
+    from wenmai.tasks.translator import Translator
 
 __all__ = ["EXPORTS", "IMPORTS", "export_run", "import_run"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Export:
-    """A format that a run can be written in."""
+    """A format that a run can be written in.
+
+    Attributes:
+        summary: One line for people.
+        verb: What a model must be able to do to be written so.
+        write: Takes the path and the model.
+    """
 
     summary: str
-    write: Callable[[Path, WordVectors], None]
+    verb: str
+    write: Callable[[Path, Any], None]
+
+
+def _write_ctranslate2(path: Path, translator: "Translator") -> None:
+    write_ctranslate2(path, translator.module, source=translator.source, target=translator.target)
 
 
 EXPORTS = {
-    "word2vec": Export("word2vec text: `V d`, then a word and its numbers a line", write_word2vec),
-    "word2vec-binary": Export(
-        "word2vec binary: the same with float32 numbers",
-        lambda path, vectors: write_word2vec(path, vectors, binary=True),
+    "word2vec": Export(
+        summary="word2vec text: `V d`, then a word and its numbers a line", verb="nearest", write=write_word2vec
     ),
-    "projector": Export("a folder with vectors.tsv and metadata.tsv for the TensorBoard projector", write_projector),
+    "word2vec-binary": Export(
+        summary="word2vec binary: the same with float32 numbers",
+        verb="nearest",
+        write=lambda path, vectors: write_word2vec(path, vectors, binary=True),
+    ),
+    "projector": Export(
+        summary="a folder with vectors.tsv and metadata.tsv for the TensorBoard projector",
+        verb="nearest",
+        write=write_projector,
+    ),
+    "ctranslate2": Export(
+        summary="a folder for CTranslate2, which translates with Transformers fast, in int8 too",
+        verb="translate",
+        write=_write_ctranslate2,
+    ),
 }
 IMPORTS = {"word2vec": "word2vec or GloVe vectors, text or binary (told apart by content), plain or compressed"}
 
 
 def export_run(run: str | Path | Run, name: str, path: str | Path) -> Path:
-    """Writes the vectors of a finished run in a format that other programs read.
+    """Writes the model of a finished run in a format that other programs read.
 
     Args:
         run: A run or its folder.
         name: One of ``EXPORTS``.
-        path: The file to write; a folder for ``projector``.
+        path: The file to write; a folder for ``projector``, and for ``ctranslate2`` one that is new or empty.
 
     Raises:
-        SettingError: for an unknown format.
-        RunError: if the run is not finished, or the path cannot be written.
+        SettingError: for an unknown format, or one that has no such model or needs a package that is missing.
+        RunError: if the run is not finished, is of a system that has nothing for this format, or the path cannot be
+            written.
     """
     if name not in EXPORTS:
         raise SettingError(f"cannot export {name!r}{nearest_name(name, EXPORTS)} (formats: {', '.join(EXPORTS)})")
     opened = run if isinstance(run, Run) else Run(run)
+    verbs = opened.task.verbs
+    if EXPORTS[name].verb not in verbs:
+        possible = ", ".join(other for other, export in EXPORTS.items() if export.verb in verbs) or "nothing yet"
+        raise RunError(
+            f"{opened.path}: is a {opened.recipe.system} run, which cannot be exported as {name}; it can as {possible}"
+        )
     target = Path(path)
     try:
-        EXPORTS[name].write(target, opened.vectors)
+        EXPORTS[name].write(target, opened.model)
     except OSError as error:
         raise RunError(f"{target}: cannot be written ({error.strerror})") from None
     return target

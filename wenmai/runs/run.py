@@ -73,11 +73,33 @@ class Run:
             raise RunError(f"{self.path}: the training has not finished; `wenmai resume {self.path}` goes on with it")
         return self.path / MODEL
 
+    def require(self, verb: str) -> None:
+        """Makes sure that this kind of model can do something.
+
+        Raises:
+            RunError: if it cannot; the message says what it can do.
+        """
+        verbs = self.task.verbs
+        if verb not in verbs:
+            raise RunError(
+                f"{self.path}: is a {self.recipe.system} run, which cannot {verb!r}; it can {', '.join(verbs)}"
+            )
+
     @cached_property
     def vectors(self) -> WordVectors:
-        """The word vectors of the finished model."""
-        vectors: WordVectors = self.task.load_vectors(self.model_folder)
+        """The word vectors of the finished model.
+
+        Raises:
+            RunError: if it has none.
+        """
+        self.require("nearest")
+        vectors: WordVectors = self.task.load(self.model_folder)
         return vectors
+
+    @cached_property
+    def model(self) -> Any:  # noqa: ANN401  each task's own
+        """The finished model with the verbs of its task: word vectors, or a translator."""
+        return self.task.load(self.model_folder)
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -122,8 +144,8 @@ class Run:
         return content
 
 
-def load(path: str | Path) -> WordVectors:
-    """Loads the model of a finished run.
+def load(path: str | Path) -> Any:  # noqa: ANN401
+    """Loads the model of a finished run: :class:`WordVectors`, or a translator with ``translate``.
 
     Args:
         path: A run folder.
@@ -132,7 +154,7 @@ def load(path: str | Path) -> WordVectors:
         RunError: if it is not a finished run.
         FormatError: if the model is damaged.
     """
-    return Run(path).vectors
+    return Run(path).model
 
 
 def require_room(folder: Path) -> None:

@@ -1,10 +1,8 @@
 """Train, resume and continue."""
 
-import math
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
 from datetime import datetime
 from itertools import chain, count
 from pathlib import Path
@@ -12,10 +10,9 @@ from typing import Any
 
 from wenmai.config.recipe import Recipe, read_recipe
 from wenmai.core.errors import CorpusError, RunError, SettingError
-from wenmai.core.folder import MANIFEST, cache_folder, check_sealed, file_sha256, sealed_folder, writing_json
+from wenmai.core.folder import MANIFEST, cache_folder, file_sha256, sealed_folder, writing_json
 from wenmai.core.registry import find_system
-from wenmai.data.corpus import Corpus
-from wenmai.data.numbered import NumberedCorpus, number_corpus
+from wenmai.data.sources import named_texts
 from wenmai.runs.environment import describe_environment, peak_memory_bytes
 from wenmai.runs.run import (
     CHECKPOINTS,
@@ -30,10 +27,11 @@ from wenmai.runs.run import (
     remove,
     require_room,
 )
+from wenmai.tasks.protocol import Data, Task
+from wenmai.training.distributed import Ranks
 from wenmai.training.records import Record, RecordFile
-from wenmai.training.sweep import SweepConfig, Totals, sweep
 
-__all__ = ["Watcher", "in_catalogue", "named_texts", "plan", "read_numbered", "resume", "train", "train_recipe"]
+__all__ = ["Watcher", "plan", "resume", "train", "train_recipe"]
 
 BASE = "continues"  # what corpus.json notes of the run that is continued
 
@@ -82,10 +80,25 @@ def train(
         CorpusError: if the text cannot be read.
         RunError: if ``out`` exists already.
     """
-    recipe, opened = plan(system, corpus, start=start, **settings)
+    recipe, source = plan(system, corpus, start=start, **settings)
+    if out is None and Ranks.several():
+        raise SettingError("several processes train one model together; name its folder with --out")
     folder = Path(out) if out is not None else _new_name(system)
-    require_room(folder)
-    return _begin(recipe, opened, folder, watcher or Watcher())
+    ranks = _ranks(recipe.system)
+    if not ranks.first:
+        return _join(folder, ranks)
+    return _begin(recipe, source, folder, watcher or Watcher(), ranks)
+
+
+def _ranks(system: str) -> Ranks:
+    """Returns the processes that train together.
+
+    Raises:
+        SettingError: if there are several, and the system knows one only.
+    """
+    if Ranks.several() and not find_system(system).load().distributed:
+        raise SettingError(f"{system} is trained by one process with threads; start it without torchrun")
+    return Ranks()
 
 
 def _new_name(system: str) -> Path:
@@ -101,19 +114,20 @@ def plan(
     *,
     start: str | Path | None = None,
     **settings: Any,  # noqa: ANN401
-) -> tuple[Recipe, Corpus]:
+) -> tuple[Recipe, Any]:
     """Returns what :func:`train` would do with the same arguments, and on which text; raises as it does."""
     described = find_system(system)
     task = described.load()
     chosen = {**described.settings, **settings}
     if start is not None:
         start = Path(start).absolute()
-        _inherit(Run(start).recipe, described.name, task.sections, chosen)
-    opened, hints, names = _opened(corpus)
-    named = {name.partition(".")[2] or name for name in chosen}
-    chosen |= {f"text.{name}": value for name, value in hints.items() if name not in named}
+        base = Run(start).recipe
+        _inherit(base, described.name, task, chosen, settings if base.system == described.name else chosen)
+    source, hints, names = task.open(corpus)
+    chosen |= _without(hints, chosen)
+    chosen = task.with_absolute_paths(chosen)
     recipe = Recipe.build(system, task.sections, chosen, corpus=names, start=None if start is None else str(start))
-    return recipe, opened
+    return recipe, source
 
 
 def train_recipe(
@@ -147,155 +161,163 @@ def resume(path: str | Path, *, watcher: Watcher | None = None) -> Run:
         RunError: if its corpus, or the run that it continues, is gone or has changed.
     """
     run, watcher = Run(path), watcher or Watcher()
-    with _alone(run), _explaining(run):
-        if run.finished:
-            run.checkpoints.clear()
-            more = f"`wenmai train --from {shlex.quote(str(run.path))} CORPUS` continues it on new text"
-            watcher.note(f"{run.path}: the training has finished already; {more}")
-            return run
-        for leftover in (*run.path.glob(".*.tmp"), *(run.path / CHECKPOINTS).glob(".*.tmp")):
-            remove(leftover)  # half-written by a process that was killed
-        numbered = read_numbered(run, watcher)
-        checkpoint, state, passed_over = run.checkpoints.newest_good()
-        for problem in passed_over:
-            watcher.note(f"passed over a damaged checkpoint: {problem}")
-        if checkpoint is None:
-            job, totals = _first_job(run, numbered), Totals()
-        else:
-            job = run.task.restore(run.recipe, numbered, checkpoint, old_rows=run.corpus[BASE]["words"])
-            state["last_epoch_loss"] = math.nan if state["last_epoch_loss"] is None else state["last_epoch_loss"]
-            totals = Totals(**state)
-        return _go_on(run, numbered, job, totals, watcher)
-
-
-def _begin(recipe: Recipe, corpus: Corpus, folder: Path, watcher: Watcher) -> Run:
-    """Makes the run folder before the text is read, so that a training killed meanwhile can be resumed too."""
-    made = not folder.exists()
+    ranks = _ranks(run.recipe.system)
+    if not ranks.first:
+        return _join(run.path, ranks)
     with ExitStack() as held:
-        try:
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-                writing_json(folder / ENVIRONMENT, describe_environment())
-                recipe.write(folder / RECIPE)
-            except OSError as error:
-                raise RunError(f"{folder}: cannot be written ({error.strerror}); choose another --out") from None
-            run = Run(folder)
+        with ranks.meeting():
             held.enter_context(_alone(run))
-            numbered = number_corpus(corpus, recipe.sections["text"], progress=watcher.numbering)
-            job = _first_job(run, numbered)
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt) and corpus.repeatable:
-                error.add_note(_how_to_go_on(folder))
-            else:  # a mistake in the settings or the text leaves nothing behind
-                for name in (ENVIRONMENT, RECIPE, CORPUS):
-                    remove(folder / name)
-                if made:
-                    remove(folder)
-            raise
-        held.enter_context(_explaining(run))
-        return _go_on(run, numbered, job, Totals(), watcher)
+            held.enter_context(_explaining(run))
+            if run.finished:
+                run.checkpoints.clear()
+                more = f"`wenmai train --from {shlex.quote(str(run.path))} CORPUS` continues it on new text"
+                watcher.note(f"{run.path}: the training has finished already; {more}")
+                return run
+            for leftover in (*run.path.glob(".*.tmp"), *(run.path / CHECKPOINTS).glob(".*.tmp")):
+                remove(leftover)  # half-written by a process that was killed
+            data = _read_again(run, watcher)
+            newest, state, passed_over = run.checkpoints.newest_good()
+            for problem in passed_over:
+                watcher.note(f"passed over a damaged checkpoint: {problem}")
+            if newest is None:
+                job, resumed = _first_job(run, data), None
+            else:
+                job, resumed = run.task.restore(run.recipe, data, newest, run.corpus[BASE]), (newest, state)
+        return _go_on(run, job, resumed, watcher, ranks)
 
 
-def _first_job(run: Run, numbered: NumberedCorpus) -> Any:  # noqa: ANN401  what the task trains
-    """Begins a training, which shows mistakes in the settings that only the corpus shows; notes what it is of."""
+def _join(folder: Path, ranks: Ranks) -> Run:
+    """Trains along with the first process, which alone makes and writes the run."""
+    ranks.wait()  # until the folder is there, and the text is numbered
+    run = Run(folder)
+    if run.finished:
+        return run
+    data = _read_again(run, Watcher())
+    newest, state, _ = run.checkpoints.newest_good()
+    if newest is None:
+        job = run.task.begin(run.recipe, data, _base_model(run))
+    else:
+        job = run.task.restore(run.recipe, data, newest, run.corpus[BASE])
+    job.train(run.checkpoints, lambda record: None, resumed=None if newest is None else (newest, state), ranks=ranks)
+    ranks.wait()  # until the model is written
+    return run
+
+
+def _begin(
+    recipe: Recipe,
+    source: Any,  # noqa: ANN401  what a task opened
+    folder: Path,
+    watcher: Watcher,
+    ranks: Ranks,
+) -> Run:
+    """Makes the run folder before the text is read, so that a training killed meanwhile can be resumed too."""
+    with ExitStack() as held:
+        with ranks.meeting():
+            run, job = _prepare(recipe, source, folder, watcher, held)
+        return _go_on(run, job, None, watcher, ranks)
+
+
+def _prepare(
+    recipe: Recipe,
+    source: Any,  # noqa: ANN401
+    folder: Path,
+    watcher: Watcher,
+    held: ExitStack,
+) -> tuple[Run, Task]:
+    """Makes the folder, takes its lock into ``held``, reads the text and begins; a mistake leaves nothing behind."""
+    require_room(folder)
+    made = not folder.exists()
+    try:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            writing_json(folder / ENVIRONMENT, describe_environment())
+            recipe.write(folder / RECIPE)
+        except OSError as error:
+            raise RunError(f"{folder}: cannot be written ({error.strerror}); choose another --out") from None
+        run = Run(folder)
+        held.enter_context(_alone(run))
+        data = run.task.read(recipe, source, watcher.numbering, _base_model(run))
+        job = _first_job(run, data)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and source.repeatable:
+            error.add_note(_how_to_go_on(folder))
+        else:  # a mistake in the settings or the text
+            for name in (ENVIRONMENT, RECIPE, CORPUS):
+                remove(folder / name)
+            if made:
+                remove(folder)
+        raise
+    held.enter_context(_explaining(run))
+    return run, job
+
+
+def _first_job(run: Run, data: Data) -> Task:
+    """Begins a training, which shows mistakes in the settings that only the data show; notes what it is of."""
     base = _base(run)
-    job = run.task.begin(run.recipe, numbered, None if base is None else run.task.load_model(base.model_folder))
-    writing_json(
-        run.path / CORPUS,
-        {
-            "fingerprint": numbered.fingerprint,
-            "sources": [{"path": str(path), "bytes": size, "sha256": sha} for path, size, sha in numbered.sources],
-            "text": numbered.text,
-            "stats": asdict(numbered.stats),
-            BASE: {"words": job.old_rows, "manifest_sha256": _manifest_sha256(base)},
-        },
-    )
+    job: Task = run.task.begin(run.recipe, data, _base_model(run))
+    noted = {**job.notes(), "manifest_sha256": _manifest_sha256(base)}
+    writing_json(run.path / CORPUS, {"fingerprint": data.fingerprint, **data.describe(), BASE: noted})
     return job
 
 
-def _go_on(run: Run, numbered: NumberedCorpus, job: Any, totals: Totals, watcher: Watcher) -> Run:  # noqa: ANN401
+def _go_on(run: Run, job: Task, resumed: tuple[Path, dict[str, Any]] | None, watcher: Watcher, ranks: Ranks) -> Run:
     """Trains a run from wherever it is to the end."""
-    config: SweepConfig = run.recipe.sections["train"]
-    base = _base(run)
-    watcher.begin(
-        run,
-        {
-            "system": run.recipe.system,
-            "tokens": len(numbered),
-            "types": len(numbered.counts),
-            "vocabulary": len(job.model.vocab),
-            "new_words": len(job.model.vocab) - job.old_rows if base is not None else None,
-            "epochs": config.epochs,
-            "threads": config.worker_count,
-            "position": totals.position,
-            "stats": asdict(numbered.stats),
-        },
-    )
-    records = RecordFile(run.path / METRICS, position=totals.position)
+    position = int(resumed[0].name.removeprefix("step-")) if resumed is not None else 0
+    watcher.begin(run, {"system": run.recipe.system, "position": position, **job.facts()})
+    records = RecordFile(run.path / METRICS, position=position)
 
     def report(record: Record) -> None:
         records(record)
         watcher.record(record)
 
     try:
-        sweep(
-            job,
-            config,
-            learning_rate=job.learning_rate,
-            totals=totals,
-            checkpoints=run.checkpoints,
-            report=report,
-        )
+        job.train(run.checkpoints, report, resumed=resumed, ranks=ranks)
     finally:
         records.close()
-    peak = peak_memory_bytes()
-    drift = job.drift(base.vectors) if base is not None else None
-    with sealed_folder(run.path / MODEL) as folder:
-        job.save(folder)
-        summary = _summary(run, job, totals, config, peak) | {"size_bytes": folder_bytes(folder)}
-        writing_json(run.path / SUMMARY, summary | ({"drift": drift} if drift else {}))  # before the run counts as done
+    with ranks.meeting():
+        peak = peak_memory_bytes()
+        more, notes = job.changes(_base_model(run))
+        with sealed_folder(run.path / MODEL) as folder:
+            job.save(folder)
+            summary = {"run": str(run.path), "system": run.recipe.system, **job.summary(), "peak_memory_bytes": peak}
+            summary |= {"size_bytes": folder_bytes(folder), **more}
+            writing_json(run.path / SUMMARY, summary)  # before the run counts as done
     run.checkpoints.clear()
-    if math.isnan(totals.last_epoch_loss):
-        watcher.note(
-            "nothing was learnt: no word stood beside another. One word a line has no neighbours; of a very small "
-            "text sub-sampling may leave too little (sample=0 keeps all)"
-        )
-    if drift:
-        furthest = ", ".join(repr(word) for word, _ in drift["furthest"][:3])
-        watcher.note(
-            f"{drift['seen_words']:,} of {drift['old_words']:,} old words occur in the new text; they moved by "
-            f"{drift['mean_cosine_distance']:.3f} on average (cosine distance), most {furthest or 'none'}"
-        )
+    for note in notes:
+        watcher.note(note)
     return run
 
 
-def read_numbered(run: Run, watcher: Watcher) -> NumberedCorpus:
-    """Opens the numbered corpus of a run, numbering the text again if it is no longer in the cache.
+def _read_again(run: Run, watcher: Watcher) -> Data:
+    """Opens the data of a run, reading them again if they are no longer in the cache.
 
     Raises:
-        RunError: if neither is there any more, or the text has changed.
+        RunError: if they are gone or have changed.
     """
-    fingerprint = str(run.corpus.get("fingerprint", ""))  # none if the text was still being read when it was killed
-    folder = cache_folder() / "corpora" / fingerprint
-    kept = bool(fingerprint) and folder.is_dir()
-    if kept and not check_sealed(folder):
-        return NumberedCorpus.open(folder)
-    sources = run.recipe.corpus
-    if not sources or "-" in sources:
+    fingerprint = str(run.corpus.get("fingerprint", ""))  # none if the data were still being read when it was killed
+    data: Data | None = run.task.reopen(fingerprint) if fingerprint else None
+    if data is not None:
+        return data
+    names = run.recipe.corpus
+    if not names or "-" in names:
         raise RunError(
             f"{run.path}: its corpus came from memory or standard input, and the numbered copy of it in "
-            f"{folder.parent} is gone, damaged or was never finished; train again"
+            f"{cache_folder()} is gone, damaged or was never finished; train again"
         )
-    if kept:
-        remove(folder)  # damaged, perhaps where only a checksum shows it
     try:
-        corpus, _, _ = _opened(named_texts(sources))
-        numbered = number_corpus(corpus, run.recipe.sections["text"], progress=watcher.numbering)
+        source, _, _ = run.task.open(named_texts(names))
+        data = run.task.read(run.recipe, source, watcher.numbering, _base_model(run))
     except CorpusError as error:
         raise RunError(f"{run.path}: its corpus cannot be read any more: {error}") from None
-    if fingerprint and numbered.fingerprint != fingerprint:
-        raise RunError(f"{run.path}: its corpus {', '.join(sources)} has changed since the training began; train again")
-    return numbered
+    if fingerprint and data.fingerprint != fingerprint:
+        raise RunError(f"{run.path}: its corpus {', '.join(names)} has changed since the training began; train again")
+    return data
+
+
+def _base_model(run: Run) -> Any:  # noqa: ANN401  the task's own
+    """Reads the model that a run continues, if any."""
+    base = _base(run)
+    return None if base is None else run.task.load_model(base.model_folder)
 
 
 def _base(run: Run) -> Run | None:
@@ -361,67 +383,24 @@ def _how_to_go_on(folder: Path) -> str:
     return f"`wenmai resume {shlex.quote(str(folder))}` goes on"
 
 
-def _summary(run: Run, job: Any, totals: Totals, config: SweepConfig, peak: int | None) -> dict[str, Any]:  # noqa: ANN401
-    return {
-        "run": str(run.path),
-        "system": run.recipe.system,
-        "words_per_second": totals.words / totals.seconds if totals.seconds else 0.0,
-        "loss": None if math.isnan(totals.last_epoch_loss) else totals.last_epoch_loss,
-        "objective": job.objective,
-        "seconds": totals.seconds,
-        "peak_memory_bytes": peak,
-        "vocabulary": len(job.model.vocab),
-        "words": totals.words,
-        "epochs": config.epochs,
-        "threads": config.worker_count,
-    }
-
-
-def _opened(corpus: Any) -> tuple[Corpus, dict[str, Any], tuple[str, ...]]:  # noqa: ANN401
-    """Opens whatever names or holds text.
-
-    Returns:
-        The corpus, text settings that fit it (the catalogue's), and what a recipe calls it: names of the catalogue as
-        they are, so that the recipe works elsewhere, and absolute paths.
-    """
-    from wenmai.data.catalogue import from_catalogue
-
-    if isinstance(corpus, str | Path):
-        corpus = [Path(corpus) if isinstance(corpus, str) and not in_catalogue(corpus) else corpus]
-    if not isinstance(corpus, list | tuple) or not all(isinstance(item, str | Path) for item in corpus):
-        return Corpus.of(corpus), {}, ()
-    paths, hints = from_catalogue(corpus)
-    opened = Corpus.of(paths)
-    if len(opened.sources) != len(corpus):
-        return opened, hints, opened.sources
-    names = zip(corpus, opened.sources, strict=True)
-    return opened, hints, tuple(str(item) if in_catalogue(item) else source for item, source in names)
-
-
-def named_texts(names: Sequence[str]) -> list[str | Path]:
-    """Turns what a shell or a recipe names into parts of a corpus: names of the catalogue, and paths."""
-    return [name if in_catalogue(name) else Path(name) for name in names]
-
-
-def in_catalogue(name: str | Path) -> bool:
-    """Whether a part of a corpus is meant as a name of the catalogue."""
-    return isinstance(name, str) and name.startswith(("builtin:", "data:"))
-
-
-def _inherit(base: Recipe, system: str, sections: dict[str, type], chosen: dict[str, Any]) -> None:
-    """Takes the text and model settings of the run that is continued, where the user gave none."""
-    own = find_system(base.system).load().sections
-    if own != sections:
+def _inherit(base: Recipe, system: str, task: type[Task], chosen: dict[str, Any], meant: Mapping[str, Any]) -> None:
+    """Takes the settings that make the model from the run that is continued, but for those that are meant."""
+    if find_system(base.system).load() is not task:
         raise SettingError(f"a {base.system} run cannot be continued as {system}")
-    named = {name.partition(".")[2] or name for name in chosen}
+    named = {name.partition(".")[2] or name for name in meant}
     for full, value in base.flat_settings().items():
         section, _, name = full.partition(".")
-        if section in ("text", "model") and name not in named:
+        if section in task.inherited and name not in named:
+            chosen.pop(name, None)
             chosen[full] = value
 
 
-def _overruled(settings: dict[str, Any], chosen: dict[str, Any]) -> dict[str, Any]:
-    """Returns a recipe's settings (``section.name``) with those replaced that a user names, with section or without."""
-    named = {name.partition(".")[2] or name for name in chosen}
-    kept = {full: value for full, value in settings.items() if full.partition(".")[2] not in named}
-    return kept | chosen
+def _overruled(settings: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns settings with those replaced that ``chosen`` names; each is named with its section or without."""
+    return {**_without(settings, chosen), **chosen}
+
+
+def _without(settings: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings that are not named."""
+    plain = {name.rpartition(".")[2] for name in named}
+    return {name: value for name, value in settings.items() if name.rpartition(".")[2] not in plain}

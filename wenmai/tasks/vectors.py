@@ -1,6 +1,9 @@
 """Word vectors: a static model, trained by sweeping over a numbered corpus."""
 
-from collections.abc import Sequence
+import math
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -10,11 +13,19 @@ import numpy.typing as npt
 
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError
-from wenmai.data.numbered import NumberedCorpus
+from wenmai.core.folder import cache_folder, check_sealed
+from wenmai.core.seeding import mixed_seed
+from wenmai.data.corpus import Corpus
+from wenmai.data.numbered import NumberedCorpus, number_corpus
+from wenmai.data.sources import open_texts
 from wenmai.models.word2vec import Word2Vec, Word2VecConfig, keep_probabilities
+from wenmai.tasks.protocol import ReadProgress
 from wenmai.text.settings import TextConfig, VocabConfig
 from wenmai.text.vocab import Vocab
-from wenmai.training.sweep import SweepConfig, Tally
+from wenmai.training.checkpoint import Checkpoints
+from wenmai.training.distributed import Ranks
+from wenmai.training.records import Record
+from wenmai.training.sweep import SweepConfig, Tally, Totals, sweep
 from wenmai.vectors.word_vectors import WordVectors
 
 __all__ = ["Word2VecTask"]
@@ -40,17 +51,45 @@ class Word2VecTask:
         "model": Word2VecConfig,
         "train": SweepConfig,
     }
+    inherited: ClassVar[tuple[str, ...]] = ("text", "model")
+    distributed: ClassVar[bool] = False
+    verbs: ClassVar[tuple[str, ...]] = ("nearest", "analogy", "export")
 
     def __init__(self, recipe: Recipe, corpus: NumberedCorpus, model: Word2Vec, *, old_rows: int = 0) -> None:
         self.config: Word2VecConfig = recipe.sections["model"]
-        self.train: SweepConfig = recipe.sections["train"]
+        self.train_config: SweepConfig = recipe.sections["train"]
         self.model = model
         self.old_rows = old_rows
+        self.totals = Totals()
         self._corpus = corpus
         self._bounds = block_bounds(corpus.starts, len(corpus))
         self._first_start = np.searchsorted(corpus.starts, self._bounds, side="right")
-        if self.config.softmax and self.train.deterministic:
+        if self.config.softmax and self.train_config.deterministic:
             raise SettingError("softmax=true has no deterministic mode; threads=1 gives the same bytes always")
+
+    @classmethod
+    def open(cls, corpus: Any) -> tuple[Corpus, dict[str, Any], tuple[str, ...]]:  # noqa: ANN401
+        """Opens a text; see :class:`wenmai.tasks.protocol.Task`."""
+        return open_texts(corpus)
+
+    @classmethod
+    def with_absolute_paths(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        """No setting is a path."""
+        return settings
+
+    @classmethod
+    def read(cls, recipe: Recipe, source: Corpus, progress: ReadProgress, base: Word2Vec | None) -> NumberedCorpus:
+        """Numbers a text."""
+        return number_corpus(source, recipe.sections["text"], progress=progress)
+
+    @classmethod
+    def reopen(cls, fingerprint: str) -> NumberedCorpus | None:
+        """Opens a text that was numbered before."""
+        folder = cache_folder() / "corpora" / fingerprint
+        if folder.is_dir() and not check_sealed(folder):
+            return NumberedCorpus.open(folder)
+        shutil.rmtree(folder, ignore_errors=True)  # damaged, perhaps where only a checksum shows it
+        return None
 
     @classmethod
     def begin(cls, recipe: Recipe, corpus: NumberedCorpus, base: Word2Vec | None = None) -> Self:
@@ -72,31 +111,26 @@ class Word2VecTask:
         return cls(recipe, corpus, base.grown(vocab, config, seed), old_rows=len(base.vocab))
 
     @classmethod
-    def restore(cls, recipe: Recipe, corpus: NumberedCorpus, folder: Path, *, old_rows: int) -> Self:
+    def restore(cls, recipe: Recipe, corpus: NumberedCorpus, checkpoint: Path, noted: Mapping[str, Any]) -> Self:
         """Takes a training up again from the model that a checkpoint holds."""
         _warm_up(recipe)
-        return cls(recipe, corpus, Word2Vec.load(folder), old_rows=old_rows)
-
-    @classmethod
-    def load_vectors(cls, folder: Path) -> WordVectors:
-        """Reads the vectors of a finished model folder."""
-        return Word2Vec.load_vectors(folder)
+        return cls(recipe, corpus, Word2Vec.load(checkpoint), old_rows=noted["words"])
 
     @classmethod
     def load_model(cls, folder: Path) -> Word2Vec:
         """Reads the whole model of a finished run, to continue it."""
         return Word2Vec.load(folder)
 
-    @property
-    def objective(self) -> str:
-        """What the loss is; only losses of the same objective can be compared."""
-        return self.config.objective
+    @classmethod
+    def load(cls, folder: Path) -> WordVectors:
+        """Reads the vectors of a finished model folder."""
+        return Word2Vec.load_vectors(folder)
 
     @property
     def learning_rate(self) -> float:
         """α at the start."""
         default = _CBOW_RATE if self.config.algorithm == "cbow" else _SKIPGRAM_RATE
-        return self.train.learning_rate or default
+        return self.train_config.learning_rate or default
 
     # --- what the sweep asks for --------------------------------------------------------------------------------
 
@@ -116,7 +150,7 @@ class Word2VecTask:
         return Scratch.allocate(
             self._choices,
             block=2 * _BLOCK_TOKENS,
-            padded=self.config.padded_size,
+            padded=self.model.input.shape[1],
             longest_path=self._longest_path,
             vocabulary=len(self.model.vocab),
         )
@@ -136,6 +170,80 @@ class Word2VecTask:
         blocks = range(first, first + len(rates))
         seeds = np.array([self._seed(epoch, block) for block in blocks])
         return self._train_texts_in_step([self._text(block) for block in blocks], rates, seeds, threads)
+
+    # --- what a run asks for ------------------------------------------------------------------------------------
+
+    def notes(self) -> dict[str, Any]:
+        """How many words the model had that is continued."""
+        return {"words": self.old_rows}
+
+    def facts(self) -> dict[str, Any]:
+        """The sizes of corpus and vocabulary, and the effort."""
+        size, new = len(self.model.vocab), len(self.model.vocab) - self.old_rows
+        grown = f", {new:,} of them new" if self.old_rows else ""
+        sizes = f"{len(self._corpus):,} tokens, {len(self._corpus.counts):,} types, vocabulary {size:,}{grown}"
+        return {
+            "sizes": sizes,
+            "tokens": len(self._corpus),
+            "vocabulary": size,
+            "epochs": self.train_config.epochs,
+            "threads": self.train_config.worker_count,
+            "stats": asdict(self._corpus.stats),
+        }
+
+    def train(
+        self,
+        checkpoints: Checkpoints,
+        report: Callable[[Record], None],
+        *,
+        resumed: tuple[Path, dict[str, Any]] | None,
+        ranks: Ranks,
+    ) -> None:
+        """Sweeps over the corpus."""
+        if resumed is not None:
+            state = resumed[1]
+            state["last_epoch_loss"] = math.nan if state["last_epoch_loss"] is None else state["last_epoch_loss"]
+            self.totals = Totals(**state)
+        sweep(
+            self,
+            self.train_config,
+            learning_rate=self.learning_rate,
+            totals=self.totals,
+            checkpoints=checkpoints,
+            report=report,
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Speed, loss and sizes."""
+        totals = self.totals
+        return {
+            "words_per_second": totals.words / totals.seconds if totals.seconds else 0.0,
+            "loss": None if math.isnan(totals.last_epoch_loss) else totals.last_epoch_loss,
+            "objective": self.config.objective,
+            "seconds": totals.seconds,
+            "vocabulary": len(self.model.vocab),
+            "words": totals.words,
+            "epochs": self.train_config.epochs,
+            "threads": self.train_config.worker_count,
+        }
+
+    def changes(self, base: Word2Vec | None) -> tuple[dict[str, Any], list[str]]:
+        """How far old vectors have moved in a continued training."""
+        notes = []
+        if math.isnan(self.totals.last_epoch_loss):
+            notes.append(
+                "nothing was learnt: no word stood beside another. One word a line has no neighbours; of a very small "
+                "text sub-sampling may leave too little (sample=0 keeps all)"
+            )
+        if base is None:
+            return {}, notes
+        drift = self.drift(base.vectors())
+        furthest = ", ".join(repr(word) for word, _ in drift["furthest"][:3])
+        notes.append(
+            f"{drift['seen_words']:,} of {drift['old_words']:,} old words occur in the new text; they moved by "
+            f"{drift['mean_cosine_distance']:.3f} on average (cosine distance), most {furthest or 'none'}"
+        )
+        return {"drift": drift}, notes
 
     def save(self, folder: Path) -> None:
         """Writes the model."""
@@ -192,14 +300,8 @@ class Word2VecTask:
         return self._corpus.read(begin, end), np.concatenate([[0], inner, [end - begin]])
 
     def _seed(self, epoch: int, block: int) -> np.uint64:
-        """The generator state of a block: (seed, epoch, block) mixed by SplitMix64 (Steele et al. 2014)."""
-        state = 0
-        for part in (self.train.seed, epoch, block):
-            state = (state + part + 0x9E3779B97F4A7C15) % 2**64
-            state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 % 2**64
-            state = (state ^ state >> 27) * 0x94D049BB133111EB % 2**64
-            state ^= state >> 31
-        return np.uint64(state)
+        """The generator state of a block."""
+        return np.uint64(mixed_seed(self.train_config.seed, epoch, block))
 
     @cached_property
     def _choices(self) -> Any:  # noqa: ANN401  a named tuple of the kernel
@@ -227,7 +329,7 @@ class Word2VecTask:
             negative=model.negative,
             hierarchical=model.hierarchical,
             old_rows=self.old_rows,
-            old_rate=np.float32(self.train.old_rate),
+            old_rate=np.float32(self.train_config.old_rate),
         )
 
     @cached_property
@@ -260,7 +362,7 @@ class Word2VecTask:
         from wenmai.kernels.lanes import LaneMemory
 
         return LaneMemory.allocate(
-            self._choices, block=2 * _BLOCK_TOKENS, padded=self.config.padded_size, longest_path=self._longest_path
+            self._choices, block=2 * _BLOCK_TOKENS, padded=self.model.input.shape[1], longest_path=self._longest_path
         )
 
 
@@ -293,7 +395,8 @@ def row_of_type(corpus: NumberedCorpus, vocab: Vocab) -> npt.NDArray[np.int32]:
     size = len(vocab)
     rows = np.full(max(1, corpus.counts.size), -1, np.int32)
     if corpus.words[:size] == vocab.tokens:  # the vocabulary was made from this corpus
-        rows[:size] = np.arange(size)
+        rows[:size] = np.arange(size, dtype=np.int32)
     else:
-        rows[: len(corpus.words)] = [vocab.get(word, -1) for word in corpus.words]
+        row = dict(zip(vocab.tokens, range(size), strict=True))  # not kept, as the vocabulary's own would be
+        rows[: len(corpus.words)] = [row.get(word, -1) for word in corpus.words]
     return rows

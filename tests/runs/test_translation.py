@@ -1,0 +1,186 @@
+"""A translator from its pairs to its figures, through the doors that users have."""
+
+import json
+import random
+
+import pytest
+
+import wenmai
+from wenmai.core.errors import CorpusError, FormatError, RunError, SettingError
+from wenmai.runs.translation import evaluate_translation, translator_of, write_attention
+
+TINY = {
+    "hidden_size": 16,
+    "num_layers": 1,
+    "num_heads": 2,
+    "ffn_size": 16,
+    "kind": "words",
+    "min_count": 1,
+    "batch_tokens": 200,
+    "epochs": 1,
+    "threads": 1,
+    "warmup": 10,
+}
+RECURRENT = {name: TINY[name] for name in TINY if name not in ("num_heads", "ffn_size", "warmup")} | {
+    "embedding_size": 8
+}
+
+
+def some_pairs(number=60, seed=1):
+    draw = random.Random(seed)
+    made = [draw.choices("abcdefgh", k=draw.randint(1, 6)) for _ in range(number)]
+    return [(" ".join(words), " ".join(reversed(words)).upper()) for words in made]
+
+
+PAIRS = some_pairs()
+
+
+def model_bytes(run):
+    return (run.path / "model" / "model.safetensors").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Finished runs by name."""
+    folder = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WENMAI_CACHE", str(tmp_path_factory.mktemp("cache")))
+        blind = RECURRENT | {"context": "first_state"}
+        return {
+            "transformer": wenmai.train("transformer", PAIRS, out=folder / "transformer", **TINY),
+            "seq2seq": wenmai.train("seq2seq", PAIRS, out=folder / "seq2seq", joint=False, **RECURRENT),
+            "blind": wenmai.train("seq2seq", PAIRS, out=folder / "blind", swap=True, **blind),
+            "words": wenmai.train("word2vec", [["a", "b"] * 50] * 20, out=folder / "words", vector_size=4, threads=1),
+        }
+
+
+# --- pairs ------------------------------------------------------------------------------------------------------
+
+
+def test_pairs_in_any_form_give_the_same_model(tmp_path, runs):
+    tsv, source, target, lines = (tmp_path / name for name in ("p.tsv", "p.de", "p.en", "p.jsonl"))
+    tsv.write_text("".join(f"{one}\t{other}\n" for one, other in PAIRS))
+    source.write_text("".join(f"{one}\n" for one, _ in PAIRS))
+    target.write_text("".join(f"{other}\n" for _, other in PAIRS))
+    lines.write_text("".join(json.dumps({"source": one, "target": other}) + "\n" for one, other in PAIRS))
+    forms = {
+        "tsv": str(tsv),
+        "files": f"{source},{target}",
+        "two": [source, target],
+        "json": lines,
+        "iter": iter(PAIRS),
+    }
+    for name, corpus in forms.items():
+        run = wenmai.train("transformer", corpus, out=tmp_path / name, **TINY)
+        assert model_bytes(run) == model_bytes(runs["transformer"]), name
+    again = wenmai.runs.train.train_recipe(tmp_path / "files" / "recipe.yaml", out=tmp_path / "again")
+    assert model_bytes(again) == model_bytes(runs["transformer"])
+
+
+def test_validation_pairs_may_be_given(tmp_path):
+    valid = tmp_path / "valid.tsv"
+    valid.write_text("a b\tB A\n")
+    run = wenmai.train("transformer", PAIRS[:10], out=tmp_path / "run", valid=str(valid), **TINY)
+    assert run.corpus["valid"]["pairs"] == 1
+    assert run.summary["validation"]["loss"] > 0
+    assert run.recipe.sections["data"].valid == str(valid)
+
+
+def test_files_of_different_lengths_are_named_with_their_lines(tmp_path):
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.write_text("a\n" * 60)
+    other.write_text("b\n" * 61)
+    with pytest.raises(CorpusError, match=rf"{one} has 60 lines, {other} has 61"):
+        wenmai.train("transformer", f"{one},{other}", out=tmp_path / "run", **TINY)
+    assert not (tmp_path / "run").exists()
+
+
+# --- the run ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["transformer", "seq2seq", "blind"])
+def test_a_model_folder_has_safetensors_and_json_alone(name, runs):
+    run = runs[name]
+    assert {path.suffix for path in (run.path / "model").iterdir()} == {".safetensors", ".json"}
+    assert not (run.path / "checkpoints").exists()
+    texts = ["a b c", "", "h"]
+    assert wenmai.load(run.path).translate(texts) == run.model.translate(texts)
+    assert run.model.translate("")[0] == ""
+    kinds = [record["kind"] for record in run.records]
+    assert kinds[-1] == "evaluation"
+    assert set(kinds) == {"step", "evaluation"}
+
+
+def test_a_continued_run_has_the_tokenizer_and_the_model_of_the_first(tmp_path, runs):
+    first = runs["transformer"]
+    more = [*some_pairs(60, seed=2), ("z z", "Z")]
+    run = wenmai.train(
+        "transformer", more, out=tmp_path / "run", start=first.path, steps=1, threads=1, learning_rate=1e-9
+    )
+    assert run.model.config == first.model.config
+    assert run.model.source.fingerprint == first.model.source.fingerprint
+    assert run.model.translate(["a b c"]) == first.model.translate(["a b c"])
+    assert run.corpus["stats"]["source_unknown"] == 2
+    with pytest.raises(SettingError, match="leave out the settings of the model"):
+        wenmai.train("transformer", more, out=tmp_path / "other", start=first.path, hidden_size=32)
+    with pytest.raises(SettingError, match="cannot be continued as seq2seq"):
+        wenmai.train("seq2seq", more, out=tmp_path / "other", start=first.path)
+
+
+def test_a_damaged_model_is_refused_with_a_message(tmp_path, runs):
+    run = wenmai.train("transformer", PAIRS, out=tmp_path / "run", **TINY)
+    path = run.path / "model" / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(FormatError, match=r"model\.safetensors"):
+        wenmai.load(run.path)
+
+
+def test_systems_that_cannot_do_something_say_what_they_can(runs):
+    with pytest.raises(RunError, match=r"is a word2vec run, which cannot 'translate'; it can .*nearest"):
+        translator_of(runs["words"])
+    with pytest.raises(RunError, match="is a transformer run, which cannot 'nearest'; it can translate"):
+        _ = runs["transformer"].vectors
+
+
+# --- figures ----------------------------------------------------------------------------------------------------
+
+
+def test_a_test_set_gives_bleu_chrf_and_signature(tmp_path, runs):
+    path = tmp_path / "test.tsv"
+    path.write_text("a b\tB A\nc\tC\n")
+    found = evaluate_translation(runs["transformer"].path, path, beam_size=2).as_dict()
+    assert {"bleu", "chrf", "signature", "exact_match", "sentences"} <= set(found)
+    assert found["on"] == str(path)
+    turned = evaluate_translation(runs["blind"], [("a b", "B A")], beam_size=1)
+    assert turned.result.sentences == 1
+
+
+def test_two_runs_are_compared_on_one_test_set(runs):
+    test = some_pairs(20, seed=3)
+    found = evaluate_translation(runs["transformer"], test, against=runs["seq2seq"].path, beam_size=1)
+    difference = found.as_dict()["difference"]["bleu"]
+    assert difference["difference"] == pytest.approx(difference["second"] - difference["first"])
+    assert found.result.bleu == pytest.approx(difference["second"])
+    with pytest.raises(RunError, match="translate in opposite directions"):
+        evaluate_translation(runs["transformer"], test, against=runs["blind"], beam_size=1)
+    with pytest.raises(RunError, match="cannot 'translate'"):
+        evaluate_translation(runs["transformer"], test, against=runs["words"], beam_size=1)
+
+
+# --- attention --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["transformer", "seq2seq"])
+def test_attention_becomes_a_page_or_a_picture(name, tmp_path, runs):
+    for ending, begins in ((".html", b"<!"), (".png", b"\x89PNG")):
+        path = write_attention(runs[name], ["", "a b c"], tmp_path / f"attention{ending}")
+        assert path.read_bytes().startswith(begins)
+
+
+def test_attention_that_cannot_be_shown_is_explained(tmp_path, runs):
+    with pytest.raises(SettingError, match=r"ends in \.html .* or \.png"):
+        write_attention(runs["transformer"], ["a"], tmp_path / "attention.pdf")
+    with pytest.raises(SettingError, match="no text"):
+        write_attention(runs["transformer"], [" "], tmp_path / "attention.html")
+    with pytest.raises(SettingError, match="has no attention"):
+        write_attention(runs["blind"], ["a"], tmp_path / "attention.html")

@@ -1,0 +1,224 @@
+"""Translators whose training is killed, stopped, or shared by several processes end up the same."""
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import wenmai
+from wenmai.core.errors import RunError
+from wenmai.runs.train import Watcher
+
+CLOCK = ("seconds", "seconds_left", "tokens_per_second")
+COMMON = {
+    "num_layers": 1,
+    "kind": "words",
+    "min_count": 1,
+    "batch_tokens": 40,
+    "epochs": 2,
+    "threads": 1,
+    "dropout": 0.2,
+    "hidden_size": 16,
+}
+SYSTEMS = {
+    "transformer": ("transformer", {"num_heads": 2, "ffn_size": 16, "warmup": 10, "average": 2, "accumulation": 2}),
+    "bfloat16": ("transformer", {"num_heads": 2, "ffn_size": 16, "precision": "bfloat16", "evaluate_steps": 4}),
+    "seq2seq": ("seq2seq", {"embedding_size": 8, "scheduled_sampling": "linear", "sampling_steps": 20, "patience": 9}),
+    "luong": ("seq2seq", {"embedding_size": 8, "attention": "luong", "scorer": "bilinear", "joint": False}),
+}
+
+
+def some_pairs(number=60):
+    draw = random.Random(1)
+    made = [draw.choices("abcdefgh", k=draw.randint(1, 6)) for _ in range(number)]
+    return [(" ".join(words), " ".join(reversed(words)).upper()) for words in made]
+
+
+PAIRS = some_pairs()
+
+
+def model_bytes(run):
+    return (run.path / "model" / "model.safetensors").read_bytes()
+
+
+def timeless(run):
+    return [{name: value for name, value in record.items() if name not in CLOCK} for record in run.records]
+
+
+class Stopping(Watcher):
+    """Sends this process a signal after some updates."""
+
+    def __init__(self, step, number=signal.SIGINT):
+        self.step, self.number, self.facts = step, number, []
+
+    def begin(self, run, facts):
+        self.facts.append(facts)
+
+    def record(self, record):
+        if record.kind == "step" and record.position == self.step:
+            os.kill(os.getpid(), self.number)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_stopped_training_goes_on_to_the_same_bytes_and_records(name, tmp_path):
+    system, settings = SYSTEMS[name][0], COMMON | SYSTEMS[name][1]
+    whole = wenmai.train(system, PAIRS, out=tmp_path / "whole", **settings)
+    stop = Stopping(3)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        wenmai.train(system, PAIRS, out=tmp_path / "run", watcher=stop, **settings)
+    assert caught.value.__notes__ == [f"`wenmai resume {tmp_path / 'run'}` goes on"]
+    with pytest.raises(KeyboardInterrupt):
+        wenmai.resume(tmp_path / "run", watcher=Stopping(5, signal.SIGTERM))
+    watcher = Stopping(10**9)
+    run = wenmai.resume(tmp_path / "run", watcher=watcher)
+    assert watcher.facts[0]["position"] in (5, 6)
+    assert model_bytes(run) == model_bytes(whole)
+    assert timeless(run) == timeless(whole)
+    assert {path.name for path in run.path.iterdir()} == {path.name for path in whole.path.iterdir()}
+
+
+def test_a_training_that_was_killed_goes_on_to_the_same_bytes(tmp_path, shell):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS))
+    settings = COMMON | SYSTEMS["transformer"][1] | {"epochs": 4}
+    flags = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+    frequent = ["--set", "checkpoint_seconds=0", "--out", "killed"]
+    process = shell.start("train", "transformer", path, *flags, *frequent)
+    while len(list((tmp_path / "killed" / "checkpoints").glob("step-*"))) < 2:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    whole = wenmai.train("transformer", path, out=tmp_path / "whole", **settings)
+    run = wenmai.resume(tmp_path / "killed")
+    assert model_bytes(run) == model_bytes(whole)
+    assert timeless(run) == timeless(whole)
+
+
+def test_pairs_that_are_gone_from_memory_and_cache_are_explained(tmp_path, monkeypatch):
+    with pytest.raises(KeyboardInterrupt):
+        wenmai.train("seq2seq", PAIRS, out=tmp_path / "run", watcher=Stopping(3), **COMMON)
+    monkeypatch.setenv("WENMAI_CACHE", str(tmp_path / "other"))
+    with pytest.raises(RunError, match="its corpus came from memory or standard input"):
+        wenmai.resume(tmp_path / "run")
+
+
+# --- several processes ------------------------------------------------------------------------------------------
+
+TOGETHER = """
+import json, os, signal, sys, time
+import torch
+import wenmai
+from wenmai.core.errors import WenmaiError
+from wenmai.runs.train import Watcher, resume, train
+from wenmai.tasks.translation import TransformerTask
+
+torch.set_num_threads(1)
+folder, ports, settings = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
+pairs = [tuple(pair) for pair in json.loads(sys.argv[4])]
+
+
+def together(work):
+    address = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports.pop())}
+    children, began = [], time.monotonic()
+    for rank in range(2):
+        child = os.fork()
+        if child == 0:
+            os.environ.update(address, RANK=str(rank), LOCAL_RANK=str(rank))
+            told = None
+            try:
+                work(rank)
+            except (WenmaiError, KeyboardInterrupt, ZeroDivisionError) as error:
+                told = type(error).__name__ + ": " + str(error)
+            with open(f"{folder}/told-{rank}.json", "w") as file:
+                json.dump(told, file)
+            os._exit(0)
+        children.append(child)
+    for child in children:
+        os.waitpid(child, 0)
+    return [json.load(open(f"{folder}/told-{rank}.json")) for rank in range(2)] + [time.monotonic() - began]
+
+
+class Stop(Watcher):
+    def record(self, record):
+        if record.kind == "step" and record.position == 5:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def failing(rank):
+    usual = TransformerTask.loss
+    def loss(self, module, batch, step):
+        if rank == 1 and step == 3:
+            1 / 0
+        return usual(self, module, batch, step)
+    TransformerTask.loss = loss
+    train("transformer", pairs, out=f"{folder}/failed", **settings)
+
+
+print(json.dumps({
+    "whole": together(lambda rank: train("transformer", pairs, out=f"{folder}/two", **settings)),
+    "stopped": together(lambda rank: train("transformer", pairs, out=f"{folder}/run", watcher=Stop(), **settings)),
+    "resumed": together(lambda rank: resume(f"{folder}/run")),
+    "taken": together(lambda rank: train("transformer", pairs, out=f"{folder}/two", **settings)),
+    "failed": together(failing),
+    "nameless": together(lambda rank: train("transformer", pairs, **settings)),
+    "alone": together(lambda rank: train("word2vec", [["a"]], out=f"{folder}/words")),
+}))
+"""
+
+
+def free_ports(number):
+    opened = [socket.socket() for _ in range(number)]
+    for one in opened:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in opened]
+    for one in opened:
+        one.close()
+    return ports
+
+
+def test_two_processes_train_what_one_would_have_trained(tmp_path, cache_folder):
+    settings = COMMON | SYSTEMS["transformer"][1] | {"precision": "float32"}
+    arguments = [json.dumps(free_ports(7)), json.dumps(settings | {"accumulation": 1}), json.dumps(PAIRS)]
+    package = str(Path(wenmai.__file__).parents[1])
+    made = subprocess.run(
+        [sys.executable, "-c", TOGETHER, str(tmp_path), *arguments],
+        env={**os.environ, "PYTHONPATH": package, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert made.returncode == 0, made.stderr
+    told = json.loads(made.stdout.splitlines()[-1])
+    assert told["whole"][:2] == told["resumed"][:2] == [None, None]
+    two, alone = wenmai.Run(tmp_path / "two"), wenmai.train("transformer", PAIRS, out=tmp_path / "one", **settings)
+    assert [record["position"] for record in two.records] == [record["position"] for record in alone.records]
+    for one, other in zip(two.records, alone.records, strict=True):
+        if one["kind"] == "step":
+            assert one["loss"] == pytest.approx(other["loss"], rel=1e-4)
+            assert one["gradient_norm"] == pytest.approx(other["gradient_norm"], rel=1e-3)
+        else:
+            assert one["figures"]["loss"] == pytest.approx(other["figures"]["loss"], rel=1e-4)
+    assert two.summary["tokens"] == alone.summary["tokens"]
+
+    assert all(message.startswith("KeyboardInterrupt") for message in told["stopped"][:2])
+    assert model_bytes(wenmai.Run(tmp_path / "run")) == model_bytes(two)
+
+    assert told["taken"][0].startswith("RunError: ")
+    assert told["taken"][1].startswith("TrainingError: another process of this training could not go on")
+    assert told["failed"][1].startswith("ZeroDivisionError")
+    assert told["failed"][0].startswith("TrainingError: another process of this training")
+    assert told["failed"][2] < 60
+    assert (
+        told["nameless"][:2]
+        == ["SettingError: several processes train one model together; name its folder with --out"] * 2
+    )
+    assert all(message.startswith("SettingError: word2vec is trained by one process") for message in told["alone"][:2])

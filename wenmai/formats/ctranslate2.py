@@ -1,0 +1,179 @@
+"""Transformers for CTranslate2, an engine that translates without Python and torch, in float32 or int8.
+
+What is written is a folder that ``ctranslate2.Translator(folder)`` opens: ``model.bin``, ``config.json``, the
+vocabularies, and beside them the tokenizers, which the engine does not need but its user does.
+
+| of ours | what the engine gets |
+|---|---|
+| √M·E[x] | ``scale_embeddings`` |
+| the sources' end token, the targets' begin token | ``add_source_eos``, ``decoder_start_token`` |
+| sinusoids in the paper's layout | a table, since its own are in Tensor2Tensor's; of zeros for no positions |
+| Shaw et al. 2018, eq. 3 and 4 | ``relative_position_keys`` and ``relative_position_values``, scaled by 1/√D as here |
+| the attention of a step: mean over the heads of the last layer | ``alignment_layer`` -1, ``alignment_heads`` 0 (all) |
+
+Source: the specifications in the package ``ctranslate2.specs``; https://opennmt.net/CTranslate2/.
+"""
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wenmai.core.errors import RunError, SettingError
+from wenmai.core.folder import sealed_folder
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from wenmai.models.transformer import Transformer
+    from wenmai.nn.multihead import MultiHead
+    from wenmai.nn.positions import Positions
+    from wenmai.nn.transformer import DecoderLayer, EncoderLayer, FeedForward
+    from wenmai.text.tokenizer import Tokenizer
+
+__all__ = ["write_ctranslate2"]
+
+_LONGEST = 1024  # the engine reads that many tokens of a source unless told otherwise: so far positions go at least
+
+
+def write_ctranslate2(folder: str | Path, model: "nn.Module", *, source: "Tokenizer", target: "Tokenizer") -> None:
+    """Writes a Transformer as a folder for CTranslate2, whole or not at all.
+
+    Args:
+        folder: Where; it must not exist, or be empty.
+        model: A :class:`wenmai.models.transformer.Transformer` without ``window``.
+        source: Tokenizer of the source.
+        target: Tokenizer of the target; the same object where they are joint.
+
+    Raises:
+        SettingError: if the engine has no such model, or the package is not installed.
+        RunError: if the folder is taken.
+    """
+    transformer = _expressible(model)
+    specs = _specifications()
+    folder = Path(folder)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise RunError(f"{folder}: exists already; choose another folder to write")
+    spec = _filled(specs, transformer)
+    for tokenizer, register in (
+        (source, spec.register_source_vocabulary),
+        (target, spec.register_target_vocabulary),
+    ):
+        register([tokenizer.token(number) for number in range(tokenizer.vocab_size)])
+    spec.config.bos_token = spec.config.decoder_start_token = target.token(target.bos_id)
+    spec.config.eos_token = target.token(target.eos_id)
+    spec.config.unk_token = target.token(target.unk_id)
+    spec.config.add_source_eos = True
+    spec.config.layer_norm_epsilon = transformer.decoder.layers[0].ffn_residual.norm.eps  # type: ignore[union-attr]
+    spec.validate()
+    spec.optimize()  # a matrix that is used twice is written once
+    with sealed_folder(folder) as temporary:
+        spec.save(str(temporary))
+        if source is target:
+            source.save(temporary / "tokenizer.json")
+        else:
+            source.save(temporary / "source-tokenizer.json")
+            target.save(temporary / "target-tokenizer.json")
+
+
+def _expressible(model: "nn.Module") -> "Transformer":
+    """Returns the model if the engine has such models."""
+    from wenmai.models.transformer import Transformer
+
+    if not isinstance(model, Transformer):
+        raise SettingError(f"CTranslate2 has no {type(model).__name__} models; it takes Transformers")
+    if model.config.window is not None:
+        raise SettingError(
+            f"CTranslate2 cannot restrict attention as window={model.config.window} does; only models with "
+            "window=none can be exported"
+        )
+    return model
+
+
+def _specifications() -> Any:  # noqa: ANN401  a package without types
+    try:
+        return import_module("ctranslate2.specs")
+    except ImportError as error:
+        raise SettingError(
+            f"this format needs ctranslate2, which cannot be imported ({error}); pip install 'wenmai[ctranslate2]'"
+        ) from None
+
+
+def _filled(specs: Any, model: "Transformer") -> Any:  # noqa: ANN401
+    """Returns the engine's description of a model, filled with its numbers."""
+    config = model.config
+    activations = import_module("ctranslate2.specs.common_spec").Activation
+    spec = specs.TransformerSpec.from_config(
+        (len(model.encoder.layers), len(model.decoder.layers)),
+        config.num_heads,
+        with_relative_position=config.positions == "shaw",
+        pre_norm=config.norm == "pre",
+        activation={"relu": activations.RELU, "gelu": activations.GELU}[config.activation],
+        alignment_layer=-1,
+        alignment_heads=0,
+    )
+    table = _numbers(model.embedding)
+    source = model.source_embedding
+    spec.encoder.embeddings[0].weight = table if source is None else _numbers(source)
+    spec.decoder.embeddings.weight = table
+    spec.decoder.projection.weight = table
+    if config.positions != "shaw":
+        spec.encoder.position_encodings.encodings = _positions(model, model.source_positions)
+        spec.decoder.position_encodings.encodings = _positions(model, model.target_positions)
+    if config.norm == "pre":
+        _fill_norm(spec.encoder.layer_norm, model.encoder.norm)
+        _fill_norm(spec.decoder.layer_norm, model.decoder.norm)
+    for described, layer in zip(spec.encoder.layer, model.encoder.layers, strict=True):
+        _fill_common(described, layer)  # type: ignore[arg-type]
+    for described, layer in zip(spec.decoder.layer, model.decoder.layers, strict=True):
+        _fill_common(described, layer)  # type: ignore[arg-type]
+        _fill_attention(described.attention, layer.memory_attention)  # type: ignore[arg-type]
+        _fill_norm(described.attention.layer_norm, layer.memory_residual.norm)
+    return spec
+
+
+def _positions(model: "Transformer", positions: "Positions") -> NDArray[np.float32]:
+    """The vectors of the first positions, (length, M): all that were learned, or as many as the engine may ask for."""
+    config = model.config
+    longest = config.max_length if config.positions == "learned" else max(config.max_length, _LONGEST)
+    table = positions(0, longest)
+    return np.zeros((longest, config.hidden_size), np.float32) if table is None else _numbers(table)
+
+
+def _fill_common(described: Any, layer: "EncoderLayer | DecoderLayer") -> None:  # noqa: ANN401
+    """What the layers of encoder and decoder have in common."""
+    _fill_attention(described.self_attention, layer.attention)
+    _fill_norm(described.self_attention.layer_norm, layer.attention_residual.norm)
+    _fill_feed_forward(described.ffn, layer.ffn)
+    _fill_norm(described.ffn.layer_norm, layer.ffn_residual.norm)
+
+
+def _fill_attention(described: Any, attention: "MultiHead") -> None:  # noqa: ANN401
+    """Self-attention: [query, key, value], output; over a memory: query, [key, value], output."""
+    inner = [attention.query, attention.memory] if attention.over_memory else [attention.qkv]
+    for target, linear in zip(described.linear, [*inner, attention.output], strict=True):
+        _fill_linear(target, linear)
+    if attention.relative is not None:
+        described.relative_position_keys = _numbers(attention.relative.keys[0])  # (2k+1, D), one for all heads
+        described.relative_position_values = _numbers(attention.relative.values[0])
+
+
+def _fill_feed_forward(described: Any, ffn: "FeedForward") -> None:  # noqa: ANN401
+    _fill_linear(described.linear_0, ffn.inner)
+    _fill_linear(described.linear_1, ffn.outer)
+
+
+def _fill_linear(described: Any, linear: Any) -> None:  # noqa: ANN401
+    described.weight = _numbers(linear.weight)
+    if linear.bias is not None:
+        described.bias = _numbers(linear.bias)
+
+
+def _fill_norm(described: Any, norm: Any) -> None:  # noqa: ANN401
+    described.gamma, described.beta = _numbers(norm.weight), _numbers(norm.bias)
+
+
+def _numbers(tensor: "Tensor") -> NDArray[np.float32]:
+    return np.ascontiguousarray(tensor.detach().float().cpu().numpy())

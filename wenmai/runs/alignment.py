@@ -1,0 +1,216 @@
+"""Attention made visible: an interactive page that needs nothing else, and a picture for a paper.
+
+The page carries the weights as bytes (steps of 1/255), which the script ``page/alignment.js`` draws as a map of
+tokens against tokens, as links between words, and as an overview of every layer and head. Its colours and type are
+those of the report (``page/page.css``).
+"""
+
+import base64
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wenmai.core.errors import SettingError
+from wenmai.core.folder import writing
+
+__all__ = ["Alignment", "alignment_html", "write_alignment_page", "write_alignment_picture"]
+
+KEY = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(self|cross)")
+TOLERANCE = 1e-3  # by which weights may leave 0 to 1, as those of half precision do
+CHINESE_FONTS = ("Noto Sans CJK SC", "Source Han Sans SC", "PingFang SC", "Hiragino Sans GB", "Microsoft YaHei")
+CELL_INCHES = 0.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alignment:
+    """What a model looked at while it translated one sentence.
+
+    ``weights`` are attention weights by name, each (H, T, S): row t says how much query token t looks at each key
+    token. The names are ``encoder.layers.0.self`` (source at source), ``decoder.layers.0.self`` (target at target) and
+    ``decoder.layers.0.cross`` (target at source), layers counted from 0; a recurrent model has
+    ``decoder.layers.0.cross`` with one head. ``source`` and ``translation`` are the texts as people read them; without
+    them the tokens are shown.
+
+    Raises:
+        ValueError: if there are no weights or no tokens, a name is of another form, a shape does not fit the tokens,
+            or a weight is not between 0 and 1.
+    """
+
+    source_tokens: Sequence[str]
+    target_tokens: Sequence[str]
+    weights: Mapping[str, NDArray[Any]]
+    source: str = ""
+    translation: str = ""
+
+    def __post_init__(self) -> None:
+        if not (self.weights and self.source_tokens and self.target_tokens):
+            raise ValueError("an alignment needs source tokens, target tokens and at least one array of weights")
+        for name, weights in self.weights.items():
+            queries, keys = _sides(name)
+            expected = (len(self._tokens(queries)), len(self._tokens(keys)))
+            if weights.ndim != 3 or not weights.shape[0] or weights.shape[1:] != expected:
+                sizes = f"(heads, {expected[0]} {queries} tokens, {expected[1]} {keys} tokens)"
+                raise ValueError(f"{name} has the shape {weights.shape}; expected {sizes}")
+            if not ((weights >= -TOLERANCE) & (weights <= 1 + TOLERANCE)).all():
+                raise ValueError(
+                    f"{name} has weights that are not between 0 and 1: are they scores before the softmax?"
+                )
+
+    def _tokens(self, side: str) -> Sequence[str]:
+        return self.source_tokens if side == "source" else self.target_tokens
+
+
+def write_alignment_page(path: str | Path, alignments: Sequence[Alignment], *, title: str) -> None:
+    """Writes the page of :func:`alignment_html`, whole or not at all.
+
+    Raises:
+        ValueError: if there is nothing to show.
+    """
+    page = alignment_html(alignments, title=title)
+    with writing(path) as file:
+        file.write(page.encode("utf-8", "replace"))  # a lone surrogate in a token becomes "?"
+
+
+def alignment_html(alignments: Sequence[Alignment], *, title: str) -> str:
+    """Returns one HTML page, free of any network, to explore attention weights.
+
+    Args:
+        alignments: one for each sentence that can be chosen.
+        title: the heading of the page.
+
+    Raises:
+        ValueError: if there is nothing to show.
+    """
+    if not alignments:
+        raise ValueError("an alignment page needs at least one alignment")
+    page = files("wenmai.runs") / "page"
+    return Template((page / "alignment.html").read_text("utf-8")).substitute(
+        title=escape(title),
+        byline=escape(_byline(alignments)),
+        style=(page / "page.css").read_text("utf-8").strip()
+        + "\n"
+        + (page / "alignment.css").read_text("utf-8").strip(),
+        script=(page / "alignment.js").read_text("utf-8").strip(),
+        data=_data(alignments),
+    )
+
+
+def write_alignment_picture(
+    path: str | Path, alignment: Alignment, *, name: str | None = None, head: int | None = None
+) -> None:
+    """Draws one map of attention weights as a PNG picture.
+
+    Chinese tokens need one of the usual Chinese fonts on the machine.
+
+    Args:
+        path: the picture to write, whole or not at all.
+        alignment: what to draw.
+        name: which of its weights; ``None`` takes the last layer that looks at the source, else the last of all.
+        head: which head, from 0; ``None`` takes the mean of the heads.
+
+    Raises:
+        ValueError: if there are no such weights or no such head.
+        SettingError: if matplotlib is not installed.
+    """
+    name = _most_telling(alignment) if name is None else name
+    if name not in alignment.weights:
+        raise ValueError(f"no weights {name!r}; there are {', '.join(alignment.weights)}")
+    weights = alignment.weights[name]
+    if head is not None and not 0 <= head < len(weights):
+        raise ValueError(f"no head {head} in {name}, which has {len(weights)}; the first is 0")
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+        from matplotlib.font_manager import fontManager
+    except ImportError:
+        raise SettingError("a picture of an alignment needs matplotlib: pip install 'wenmai[plot]'") from None
+
+    queries, keys = (alignment._tokens(side) for side in _sides(name))
+    installed = set(fontManager.get_font_names())
+    fonts = ["DejaVu Sans", *(font for font in CHINESE_FONTS if font in installed)]
+    with matplotlib.rc_context({"font.family": fonts, "font.size": 9}):
+        size = (max(3.0, CELL_INCHES * len(keys) + 2), max(2.4, CELL_INCHES * len(queries) + 1.4))
+        figure = Figure(figsize=size, layout="constrained")
+        axes = figure.subplots()
+        shown = axes.imshow(weights.mean(axis=0) if head is None else weights[head], cmap="Blues", vmin=0)
+        # not parsed: a token may hold dollar signs
+        axes.set_xticks(range(len(keys)), keys, rotation=50, ha="left", rotation_mode="anchor", parse_math=False)
+        axes.set_yticks(range(len(queries)), queries, parse_math=False)
+        axes.tick_params(length=0, top=True, bottom=False, labeltop=True, labelbottom=False)
+        axes.spines[:].set_visible(False)
+        whole = f"head {head}" if head is not None else "mean of heads" if len(weights) > 1 else "one head"
+        axes.set_xlabel(f"{name}, {whole}")
+        figure.colorbar(shown, ax=axes, shrink=0.8, label="weight").outline.set_visible(False)
+        with writing(path) as file:
+            figure.savefig(file, format="png", dpi=160)
+
+
+def _sides(name: str) -> tuple[str, str]:
+    """Returns on which side the queries and the keys of some weights are: ``source`` or ``target``."""
+    found = KEY.fullmatch(name)
+    if found is None or found[1] + found[3] == "encodercross":
+        raise ValueError(
+            f"no place for weights {name!r}; expected 'encoder.layers.N.self', 'decoder.layers.N.self' or "
+            "'decoder.layers.N.cross'"
+        )
+    if found[3] == "cross":
+        return "target", "source"
+    return ("source", "source") if found[1] == "encoder" else ("target", "target")
+
+
+def _most_telling(alignment: Alignment) -> str:
+    names = [name for name in alignment.weights if name.endswith(".cross")] or list(alignment.weights)
+    return max(names, key=_layer)
+
+
+def _layer(name: str) -> int:
+    return int(name.split(".")[2])
+
+
+def _byline(alignments: Sequence[Alignment]) -> str:
+    names = {name for alignment in alignments for name in alignment.weights}
+    heads = max(len(weights) for alignment in alignments for weights in alignment.weights.values())
+    counts = ((len(alignments), "sentence"), (len(set(map(_layer, names))), "layer"), (heads, "head"))
+    return ", ".join(f"{count} {what}{'s' if count > 1 else ''}" for count, what in counts)
+
+
+def _data(alignments: Sequence[Alignment]) -> str:
+    """Returns the alignments as JSON that can stand in a script element, the weights as base64 of bytes."""
+    stored = [
+        {
+            "source": list(alignment.source_tokens),
+            "target": list(alignment.target_tokens),
+            "sourceText": alignment.source or " ".join(alignment.source_tokens),
+            "targetText": alignment.translation or " ".join(alignment.target_tokens),
+            "maps": [
+                {
+                    "kind": name.split(".")[0] + name.split(".")[3],
+                    "queries": _sides(name)[0],
+                    "keys": _sides(name)[1],
+                    "layer": _layer(name),
+                    "heads": len(alignment.weights[name]),
+                    "weights": _bytes(alignment.weights[name]),
+                }
+                for name in sorted(alignment.weights, key=_layer)
+            ],
+        }
+        for alignment in alignments
+    ]
+    text = json.dumps(stored, ensure_ascii=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _bytes(weights: NDArray[Any]) -> str:
+    rounded = np.rint(np.clip(weights.astype(np.float64), 0, 1) * 255).astype(np.uint8)
+    return base64.b64encode(rounded.tobytes()).decode("ascii")

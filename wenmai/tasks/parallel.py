@@ -1,0 +1,157 @@
+"""Pairs as a translator is trained on them: numbered, split, and found again by a training that is resumed."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wenmai.core.errors import CorpusError, WenmaiError
+from wenmai.core.folder import cache_folder, check_sealed, sealed_folder, writing_json
+from wenmai.data.encoded import EncodedPairs, encode_pairs
+from wenmai.data.pairs import PairsConfig, read_pairs
+from wenmai.text.tokenizer import Tokenizer, TokenizerConfig
+
+__all__ = ["TranslationData", "read_translation_data"]
+
+_SET_ASIDE, _MOST_ASIDE = 0.02, 1000  # share of the pairs to validate on where none are given, and how many at most
+_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationData:
+    """Pairs as numbers, and the tokenizers that made them so.
+
+    Attributes:
+        train: The pairs that are trained on, and those set aside.
+        valid: The pairs that are validated on; None: some of ``train`` are.
+        source: Tokenizer of the source.
+        target: Tokenizer of the target; the same object where they are joint.
+        names: What the training pairs are called.
+    """
+
+    train: EncodedPairs
+    valid: EncodedPairs | None
+    source: Tokenizer
+    target: Tokenizer
+    names: tuple[str, ...]
+
+    @property
+    def train_numbers(self) -> npt.NDArray[np.int64]:
+        """Which pairs of ``train`` are trained on."""
+        numbers = np.arange(len(self.train))
+        return numbers if self.valid is not None else np.delete(numbers, self._aside)
+
+    @property
+    def validated(self) -> tuple[EncodedPairs, npt.NDArray[np.int64]]:
+        """The pairs that are validated on, and which of them."""
+        return (self.train, self._aside) if self.valid is None else (self.valid, np.arange(len(self.valid)))
+
+    @property
+    def _aside(self) -> npt.NDArray[np.int64]:
+        every = _aside_every(len(self.train))
+        return np.arange(every - 1, len(self.train), every)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of both sets and the tokenizers."""
+        valid = None if self.valid is None else self.valid.fingerprint
+        return hashlib.sha256(f"{self.train.fingerprint} {valid}".encode()).hexdigest()
+
+    def describe(self) -> dict[str, Any]:
+        """Sources and statistics."""
+        return {
+            "sources": [{"path": name} for name in self.names],
+            "text": {},
+            "stats": asdict(self.train.stats),
+            "valid": None if self.valid is None else asdict(self.valid.stats),
+        }
+
+    def keep(self) -> None:
+        """Notes in the cache what :meth:`reopen` needs."""
+        folder = _kept(self.fingerprint)
+        if folder.is_dir() and not check_sealed(folder):
+            return
+        with sealed_folder(folder) as entry:
+            head = {"version": _VERSION, "train": self.train.fingerprint, "names": self.names}
+            head["valid"] = None if self.valid is None else self.valid.fingerprint
+            writing_json(entry / "data.json", head | {"joint": self.source is self.target})
+            self.source.save(entry / "source-tokenizer.json")
+            self.target.save(entry / "target-tokenizer.json")
+
+    @classmethod
+    def reopen(cls, fingerprint: str) -> "TranslationData | None":
+        """Opens what was read before, from the cache alone; None if it is there no more, or damaged."""
+        folder = _kept(fingerprint)
+        if not folder.is_dir() or check_sealed(folder):
+            return None
+        try:
+            head = json.loads((folder / "data.json").read_bytes())
+            if head["version"] != _VERSION:
+                return None
+            source = Tokenizer.load(folder / "source-tokenizer.json")
+            return cls(
+                train=EncodedPairs.open(cache_folder() / "pairs" / head["train"]),
+                valid=None if head["valid"] is None else EncodedPairs.open(cache_folder() / "pairs" / head["valid"]),
+                source=source,
+                target=source if head["joint"] else Tokenizer.load(folder / "target-tokenizer.json"),
+                names=tuple(head["names"]),
+            )
+        except (WenmaiError, OSError, ValueError, KeyError, TypeError):
+            return None
+
+
+def read_translation_data(
+    spec: str | Path | Iterable[tuple[str, str]],
+    config: PairsConfig,
+    tokenizer: TokenizerConfig,
+    *,
+    longest: int,
+    inherited: tuple[Tokenizer, Tokenizer] | None,
+) -> TranslationData:
+    """Reads, cuts and numbers pairs.
+
+    Args:
+        spec: What names or holds the pairs.
+        config: How to read them, and what to validate on.
+        tokenizer: How to make the tokenizers.
+        longest: Tokens of a side that the model takes; pairs with more are left out, as with ``config.longest``.
+        inherited: Tokenizers of source and target that are there already.
+
+    Raises:
+        CorpusError: if the text cannot be read, or has too few pairs.
+    """
+    pairs = read_pairs(spec, swap=config.swap)
+    if inherited is not None:
+        source, target = inherited
+    elif tokenizer.joint:
+        source = target = Tokenizer.train(chain.from_iterable(pairs), tokenizer)
+    else:
+        source = Tokenizer.train((one for one, _ in pairs), tokenizer)
+        target = Tokenizer.train((other for _, other in pairs), tokenizer)
+    longest = min(longest, config.longest)
+    train, valid = encode_pairs(pairs, source, target, longest=longest), None
+    if config.valid is not None:
+        valid = encode_pairs(read_pairs(config.valid, swap=config.swap), source, target, longest=longest)
+    elif len(train) < _aside_every(len(train)):
+        raise CorpusError(
+            f"{pairs.describe()}: {len(train)} pairs are too few to set some aside for validation; name a "
+            f"validation set (--valid), or give at least {_aside_every(len(train))} pairs"
+        )
+    data = TranslationData(train=train, valid=valid, source=source, target=target, names=pairs.sources)
+    data.keep()
+    return data
+
+
+def _aside_every(pairs: int) -> int:
+    """One of how many pairs is set aside."""
+    return max(round(1 / _SET_ASIDE), -(-pairs // _MOST_ASIDE))
+
+
+def _kept(fingerprint: str) -> Path:
+    return cache_folder() / "translations" / fingerprint

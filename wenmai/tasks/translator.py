@@ -1,0 +1,393 @@
+"""A trained translator: the model, its tokenizers, and what users do with them."""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from wenmai.config.recipe import Recipe
+from wenmai.core.errors import FormatError, SettingError
+from wenmai.core.folder import writing_json
+from wenmai.data.batches import pad, plan_batches
+from wenmai.decode.protocol import Hypothesis
+from wenmai.decode.sampling import sample
+from wenmai.decode.scoring import LengthPenalty
+from wenmai.decode.search import beam_search, greedy
+from wenmai.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from wenmai.models.transformer import Transformer, TransformerConfig
+from wenmai.nn.attention import watch_attention
+from wenmai.text.tokenizer import Tokenizer
+from wenmai.training.tensors import load_model, save_model
+
+__all__ = ["ARCHITECTURES", "AttentionMaps", "Translation", "Translator", "build"]
+
+ARCHITECTURES: dict[str, tuple[type, Any]] = {
+    "transformer": (TransformerConfig, Transformer),
+    "seq2seq": (Seq2SeqConfig, Seq2Seq),
+}
+
+_VERSION = 1
+_MAP_KINDS = {"attention": "self", "memory_attention": "cross"}
+_EXTRA_LENGTH = 50  # tokens by which a translation may be longer than its source (Vaswani et al. 2017, section 6.1)
+_CHUNK = 512  # lines read before they are sorted by length
+_BATCH_TOKENS = 4096
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Translation:
+    """One translation of one text.
+
+    Attributes:
+        text: The translation.
+        score: What it was ranked by: its log-probability after the length penalty; 0 for an empty source.
+        log_prob: Natural log-probability of its tokens and end.
+        tokens: Its pieces.
+        cut: Whether the source was longer than the model takes, and its end was left out.
+    """
+
+    text: str
+    score: float = 0.0
+    log_prob: float = 0.0
+    tokens: tuple[str, ...] = ()
+    cut: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class AttentionMaps:
+    """The attention weights of one translated sentence.
+
+    Attributes:
+        source: The sentence.
+        translation: What was made of it, or the translation that was given.
+        source_tokens: S pieces, the end token included.
+        target_tokens: T pieces, the end token included.
+        weights: Name such as ``decoder.layers.0.cross`` to (H, T, S); self-attention is square.
+    """
+
+    source: str
+    translation: str
+    source_tokens: list[str]
+    target_tokens: list[str]
+    weights: dict[str, np.ndarray[Any, np.dtype[np.float32]]] = field(default_factory=dict)
+
+
+def build(
+    kind: str,
+    config: Any,  # noqa: ANN401  each architecture has its own
+    *,
+    source: Tokenizer,
+    target: Tokenizer,
+) -> nn.Module:
+    """Makes a model with fresh parameters for two tokenizers; they are the same object where they are joint."""
+    model: nn.Module = ARCHITECTURES[kind][1](
+        config,
+        source_vocab_size=source.vocab_size,
+        target_vocab_size=target.vocab_size,
+        tied_sources=source is target,
+    )
+    return model
+
+
+class Translator:
+    """Translates with a trained model.
+
+    Args:
+        kind: Name of the architecture.
+        config: Its settings.
+        module: The model.
+        source: Tokenizer of the source.
+        target: Tokenizer of the target; the same object where they are joint.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        config: Any,  # noqa: ANN401
+        module: nn.Module,
+        source: Tokenizer,
+        target: Tokenizer,
+    ) -> None:
+        self.kind = kind
+        self.config = config
+        self.module = module
+        self.source = source
+        self.target = target
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.module.parameters()).device
+
+    @property
+    def has_attention(self) -> bool:
+        """Whether the decoder attends to the source."""
+        return not isinstance(self.config, Seq2SeqConfig) or self.config.context == "attention"
+
+    # --- files --------------------------------------------------------------------------------------------------
+
+    def save(self, folder: Path) -> None:
+        """Writes ``config.json``, ``model.safetensors`` and the tokenizers."""
+        joint = self.source is self.target
+        writing_json(
+            folder / "config.json",
+            {
+                "version": _VERSION,
+                "kind": self.kind,
+                "joint": joint,
+                "source_vocab_size": self.source.vocab_size,
+                "target_vocab_size": self.target.vocab_size,
+                "model": asdict(self.config),
+            },
+        )
+        save_model(self.module, folder)
+        if joint:
+            self.source.save(folder / "tokenizer.json")
+        else:
+            self.source.save(folder / "source-tokenizer.json")
+            self.target.save(folder / "target-tokenizer.json")
+
+    @classmethod
+    def load(cls, folder: Path) -> "Translator":
+        """Reads a model folder.
+
+        Raises:
+            FormatError: if a file is missing, damaged, or does not fit the others.
+        """
+        path = folder / "config.json"
+        try:
+            found = json.loads(path.read_bytes())
+            kind, joint, settings = found["kind"], found["joint"], found["model"]
+            config_class, _ = ARCHITECTURES[kind]
+            if found["version"] != _VERSION:
+                raise ValueError(f"version {found['version']!r}, expected {_VERSION}")
+            config = Recipe.build(kind, {"model": config_class}, settings).sections["model"]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SettingError) as error:
+            raise FormatError(f"{path}: is not the config of a translator ({error})") from None
+        if joint:
+            source = target = Tokenizer.load(folder / "tokenizer.json")
+        else:
+            source = Tokenizer.load(folder / "source-tokenizer.json")
+            target = Tokenizer.load(folder / "target-tokenizer.json")
+        sizes = source.vocab_size, target.vocab_size
+        if sizes != (found.get("source_vocab_size"), found.get("target_vocab_size")):
+            raise FormatError(
+                f"{path}: does not fit the tokenizers beside it, which have {sizes[0]} and {sizes[1]} tokens"
+            )
+        with torch.random.fork_rng(devices=[]):
+            try:
+                module = build(kind, config, source=source, target=target)
+            except RuntimeError as error:  # sizes that no memory holds
+                raise FormatError(f"{path}: describes a model that cannot be made ({error})") from None
+        load_model(module, folder)
+        return cls(kind, config, module.eval(), source, target)
+
+    # --- translation --------------------------------------------------------------------------------------------
+
+    def translate(self, texts: str | Sequence[str], **options: Any) -> list[str]:  # noqa: ANN401
+        """Returns the best translation of each text. Options: see :meth:`stream`."""
+        texts = [texts] if isinstance(texts, str) else texts
+        return [found[0].text for found in self.stream(texts, **options)]
+
+    def stream(
+        self,
+        texts: Iterable[str],
+        *,
+        beam_size: int = 5,
+        n_best: int = 1,
+        length_penalty: LengthPenalty = "mean",
+        alpha: float = 1.0,
+        coverage_beta: float = 0.0,
+        sampling: Mapping[str, Any] | None = None,
+        chunk: int = _CHUNK,
+    ) -> Iterator[list[Translation]]:
+        """Translates texts as they come, in order.
+
+        Args:
+            texts: Read as they are needed, ``chunk`` at a time.
+            beam_size: Hypotheses kept; 1 is greedy.
+            n_best: Translations of each text.
+            length_penalty: See :class:`wenmai.decode.scoring.Scoring`.
+            alpha: Its exponent.
+            coverage_beta: Factor of the coverage penalty.
+            sampling: Draw instead of searching: ``seed``, ``temperature``, ``top_k``, ``top_p``.
+            chunk: Texts that are sorted by length and translated together.
+
+        Yields:
+            For each text its translations, best first; for an empty text one empty translation.
+
+        Raises:
+            SettingError: if a setting makes no sense.
+        """
+        if sampling is not None and n_best != 1:
+            raise SettingError(f"n_best={n_best}: one translation is drawn of each text; give the text several times")
+        if beam_size < 1:
+            raise SettingError(f"beam_size={beam_size}: expected 1 (greedy) or more")
+        if sampling is None and not 1 <= n_best <= beam_size:
+            raise SettingError(f"n_best={n_best}: a beam of {beam_size} has 1 to {beam_size} translations of a text")
+        search = {
+            "beam_size": beam_size,
+            "n_best": n_best,
+            "length_penalty": length_penalty,
+            "alpha": alpha,
+            "coverage_beta": coverage_beta,
+        }
+        drawing = None if sampling is None else self._drawing(**sampling)
+        self._check(search)
+        waiting: list[str] = []
+        for text in texts:
+            waiting.append(text)
+            if len(waiting) == chunk:
+                yield from self._translated(waiting, search, drawing)
+                waiting = []
+        yield from self._translated(waiting, search, drawing)
+
+    def _translated(
+        self, texts: list[str], search: Mapping[str, Any], drawing: Mapping[str, Any] | None
+    ) -> list[list[Translation]]:
+        encoded = self.source.encode_batch(texts)
+        longest = self.config.max_length - 1  # the end token
+        results: list[list[Translation]] = [[Translation(text="")] for _ in texts]
+        asked = [place for place, ids in enumerate(encoded) if ids]
+        lengths = np.array([min(len(encoded[place]), longest) + 1 for place in asked], np.int64)
+        rows = max(1, _BATCH_TOKENS // max(1, search["beam_size"]))
+        batches = plan_batches(lengths, max_tokens=max(rows, 1), seed=0, epoch=0) if asked else []
+        for batch in batches:
+            places = [asked[index] for index in batch]
+            ids, valid = pad([[*encoded[place][:longest], self.source.eos_id] for place in places], self.source.pad_id)
+            found = self._decoded(torch.from_numpy(ids), torch.from_numpy(valid), search, drawing)
+            for place, hypotheses in zip(places, found, strict=True):
+                cut = len(encoded[place]) > longest
+                results[place] = [self._translation(hypothesis, cut) for hypothesis in hypotheses]
+        return results
+
+    def _drawing(
+        self, *, seed: int = 1, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
+    ) -> dict[str, Any]:
+        """Returns how to draw, after a check."""
+        if not 0 <= temperature < math.inf:
+            raise SettingError(f"temperature={temperature}: expected 0 (the most likely token) or more")
+        if temperature == 0 and (top_k is not None or top_p is not None):
+            raise SettingError("top_k and top_p have no effect at temperature 0, which takes the most likely token")
+        if top_k is not None and top_k < 1:
+            raise SettingError(f"top_k={top_k}: expected 1 or more")
+        if top_p is not None and not 0 < top_p <= 1:
+            raise SettingError(f"top_p={top_p}: expected more than 0, and 1 at most")
+        generator = torch.Generator(self.device).manual_seed(seed)
+        return {"generator": generator, "temperature": temperature, "top_k": top_k, "top_p": top_p}
+
+    def _check(self, search: Mapping[str, Any]) -> None:
+        """Raises SettingError if the model cannot be searched so."""
+        penalty, alpha, beta = search["length_penalty"], search["alpha"], search["coverage_beta"]
+        if penalty not in get_args(LengthPenalty):
+            raise SettingError(f"length_penalty={penalty}: expected {', '.join(get_args(LengthPenalty))}")
+        if not 0 <= alpha < math.inf:
+            raise SettingError(f"alpha={alpha}: expected 0 or more")
+        if not 0 <= beta < math.inf:
+            raise SettingError(f"coverage_beta={beta}: expected 0 or more")
+        if beta and not self.has_attention:
+            raise SettingError(f"coverage_beta={beta}: this model has no attention")
+
+    def _translation(self, hypothesis: Hypothesis, cut: bool) -> Translation:
+        return Translation(
+            text=" ".join(self.target.decode(hypothesis.tokens).splitlines()),  # a line stays a line
+            score=hypothesis.score,
+            log_prob=hypothesis.log_prob,
+            tokens=tuple(self.target.token(token) for token in hypothesis.tokens),
+            cut=cut,
+        )
+
+    @torch.inference_mode()
+    def _decoded(
+        self, source_ids: Tensor, source_valid: Tensor, search: Mapping[str, Any], drawing: Mapping[str, Any] | None
+    ) -> list[list[Hypothesis]]:
+        limits = (source_valid.sum(1) + _EXTRA_LENGTH).clamp(max=self.config.max_length)  # (B,)
+        covering = drawing is None and search["coverage_beta"] > 0
+        source_ids, source_valid, limits = (part.to(self.device) for part in (source_ids, source_valid, limits))
+        state = self.module.begin(  # type: ignore[operator]
+            source_ids, source_valid, max_length=int(limits.max()), need_attention=covering
+        )
+        common: dict[str, Any] = {
+            "bos_id": self.target.bos_id,
+            "eos_id": self.target.eos_id,
+            "max_lengths": limits,
+            "banned": (self.target.pad_id, self.target.bos_id, self.target.unk_id),
+            "device": self.device,
+        }
+        if drawing is not None:
+            return [[drawn] for drawn in sample(self.module, state, **common, **drawing)]  # type: ignore[arg-type]
+        if search["beam_size"] == 1 and search["n_best"] == 1:
+            return [[found] for found in greedy(self.module, state, **common)]  # type: ignore[arg-type]
+        return beam_search(
+            self.module,  # type: ignore[arg-type]
+            state,
+            source_valid=source_valid if covering else None,
+            stop="bound",
+            **search,
+            **common,
+        )
+
+    # --- looking inside -----------------------------------------------------------------------------------------
+
+    @torch.inference_mode()
+    def attention(self, source: str, translation: str | None = None, *, beam_size: int = 5) -> AttentionMaps:
+        """Returns every attention map of a translation: all layers and heads.
+
+        Args:
+            source: A text.
+            translation: Its translation, to be read rather than made; None: the model's own.
+            beam_size: For the model's own.
+        """
+        if translation is None:
+            translation = self.translate(source, beam_size=beam_size)[0]
+        source_ids = [*self.source.encode(source).ids[: self.config.max_length - 1], self.source.eos_id]
+        target_ids = self.target.encode(translation).ids[: self.config.max_length - 1]
+        with watch_attention(self.module) as seen:
+            ids = torch.tensor([source_ids], device=self.device)
+            self.module(
+                ids,
+                torch.ones_like(ids, dtype=torch.bool),
+                torch.tensor([[self.target.bos_id, *target_ids]], device=self.device),
+            )
+        weights = {}
+        for name, maps in seen.items():
+            stack, _, kind = name.rpartition(".")
+            recurrent = "layers" not in stack  # its one attention looks at the source
+            title = "decoder.layers.0.cross" if recurrent else f"{stack}.{_MAP_KINDS[kind]}"
+            weights[title] = torch.cat([found[0] for found in maps], dim=1).float().cpu().numpy()
+        return AttentionMaps(
+            source=source,
+            translation=translation,
+            source_tokens=[self.source.token(token) for token in source_ids],
+            target_tokens=[*(self.target.token(token) for token in target_ids), self.target.token(self.target.eos_id)],
+            weights=weights,
+        )
+
+    @torch.inference_mode()
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
+        """Returns the natural log-probability of each target given its source, the end token included.
+
+        A source that is longer than the model takes is cut, as for a translation.
+
+        Raises:
+            SettingError: if a target is longer than the model takes.
+        """
+        longest = self.config.max_length - 1  # the end token
+        scores = []
+        for source, target in zip(sources, targets, strict=True):
+            found, made = self.source.encode(source).ids[:longest], self.target.encode(target).ids
+            if len(made) > longest:
+                raise SettingError(f"a translation has {len(made)} tokens; the model takes {longest}: {target[:40]!r}")
+            ids = torch.tensor([[*found, self.source.eos_id]], device=self.device)
+            wanted = torch.tensor([*made, self.target.eos_id], device=self.device)
+            fed = torch.cat([wanted.new_tensor([self.target.bos_id]), wanted[:-1]])
+            hidden = self.module(ids, torch.ones_like(ids, dtype=torch.bool), fed[None])
+            logits = self.module.logits(hidden[0])  # type: ignore[operator]
+            chosen = torch.log_softmax(logits, dim=-1).gather(1, wanted[:, None])
+            scores.append(math.fsum(chosen.flatten().tolist()))
+        return scores
