@@ -8,6 +8,7 @@ import pytest
 
 import wenmai
 from wenmai.cli.progress import Progress
+from wenmai.training.records import EvaluationRecord, UpdateRecord
 
 
 class Terminal(io.StringIO):
@@ -82,3 +83,33 @@ def test_an_interrupt_ends_the_line_and_says_how_to_go_on():
     assert terminal.getvalue() == (
         "\rreading the corpus   10.0% of 0.0 MB\nwenmai: stopped; `wenmai resume run` goes on\n"
     )
+
+
+def test_updates_and_looks_of_a_torch_model_are_shown(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    update = UpdateRecord(
+        progress=0.5,
+        position=10,
+        epoch=2,
+        loss=None,
+        learning_rate=0.001,
+        gradient_norm=1.0,
+        tokens_per_second=12345.6,
+        flops_share=0.41,
+        seconds=90.0,
+        seconds_left=90.0,
+    )
+    look = EvaluationRecord(
+        position=1234, epoch=2, seconds=90.0, learning_rate=0.001, figures={"loss": 1.5, "perplexity": 4.4817}
+    )
+    with a_terminal() as terminal, Progress() as progress:
+        progress.record(update)
+        progress.record(look)
+    shown = terminal.getvalue()
+    for part in ("50.0%", "epoch 2", "12,346 tokens/s (41% of the GPU)", "loss -", "rate 0.001", "1 min 30 s left"):
+        assert part in shown
+    assert shown.endswith("1,234 updates, 1 min 30 s: validation loss 1.5  perplexity 4.482\n")
+    with a_terminal() as terminal, Progress(quiet=True) as progress:
+        progress.record(update)
+        progress.record(look)
+    assert terminal.getvalue() == ""

@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from wenmai.core.registry import systems
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "README.zh.md", *sorted((ROOT / "docs").glob("*.md"))]
 OURS = [page for page in PAGES if page.name != "benchmarks.md"]  # which is generated
-SETTINGS = {setting.name: setting for setting in settings_of(systems()["word2vec"].load().sections)}
+SETTINGS = {name: settings_of(system.load().sections) for name, system in systems().items()}
 
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -33,7 +34,7 @@ def anchors(page: str) -> set[str]:
 def commands(page: str) -> Iterator[str]:
     """The wenmai commands of a page: lines of blocks, and code within text."""
     for kind, block in FENCED.findall(page):
-        for line in block.replace("\\\n", "").splitlines() if kind != "python" else []:
+        for line in re.sub(r"\\\n\s*", "", block).splitlines() if kind != "python" else []:
             if found := re.match(r"(?:\$ )?(wenmai .+)", line):
                 yield re.split(r"\s+# |   +", found[1])[0].strip()
     yield from re.findall(r"`(wenmai [^`]+)`", FENCED.sub("", page))
@@ -42,7 +43,9 @@ def commands(page: str) -> Iterator[str]:
 # --- code -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", [page for page in OURS if page.name != "tutorial.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [page for page in OURS if page.name not in ("tutorial.md", "attention.md")], ids=lambda page: page.name
+)
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     code = "".join(block for kind, block in FENCED.findall(read(page)) if kind == "python")
@@ -64,7 +67,8 @@ def test_commands_can_be_parsed(page: Path) -> None:
         if words and not {"--help", "--version"} & set(words):
             context = command.make_context(command.name, words)  # fails for unknown options and missing arguments
             chosen = parse_assignments(context.params.get("settings") or [])
-            assert not {name for name in chosen if name != "name"} - SETTINGS.keys(), line
+            known = SETTINGS.get(context.params.get("system"), list(chain.from_iterable(SETTINGS.values())))
+            assert not chosen.keys() - {"name"} - {setting.name for setting in known}, line
 
 
 def test_commands_are_found() -> None:
@@ -79,23 +83,56 @@ def test_every_setting_is_in_the_glossary() -> None:
     listed = re.findall(
         r"^\| `(\w+)` \((\w+)\) \| [^|]*[\u4e00-\u9fff][^|]* \| ", read(ROOT / "docs/glossary.md"), re.M
     )
-    assert sorted(listed) == sorted((setting.name, setting.section) for setting in SETTINGS.values())
+    known = {(setting.name, setting.section) for setting in chain.from_iterable(SETTINGS.values())}
+    assert sorted(listed) == sorted(known)
 
 
-def test_every_setting_is_explained_with_its_default() -> None:
-    listed: dict[str, str] = {}
-    for page in ("word2vec.md", "corpora.md"):
-        table = read(ROOT / "docs" / page).partition("| setting | default |")[2].partition("\n\n")[0]
-        for name, default in re.findall(r"^\| `(\w+)` \| `([^`]*)` \| ", table, re.MULTILINE):
-            assert listed.setdefault(name, default) is default, f"{name} is explained twice"
-    shown = {str: str, bool: lambda value: str(value).lower(), type(None): lambda _: "none"}
-    defaults = {name: setting.default for name, setting in SETTINGS.items()}
-    assert listed == {name: shown.get(type(value), str)(value) for name, value in defaults.items()}
+def shown(value: object) -> str:
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def test_every_system_is_named() -> None:
-    page = read(ROOT / "docs/word2vec.md")
-    assert not [name for name in systems() if f"| `{name}` |" not in page]
+def tables(page: str, heading: str) -> Iterator[list[str]]:
+    """The cells of each row, without code marks, of the tables of a page that begin with a heading."""
+    for table in re.split(r"\n\n", page):
+        if table.startswith(heading):
+            for row in table.splitlines()[2:]:
+                yield [re.sub("^`([^`]*)`$", r"\1", cell.strip()) for cell in row.strip("|").split(" | ")]
+
+
+def test_every_setting_of_word2vec_is_explained_with_its_default() -> None:
+    rows = [row for page in ("word2vec.md", "corpora.md") for row in tables(read(ROOT / "docs" / page), "| setting |")]
+    defaults = {setting.name: shown(setting.default) for setting in SETTINGS["word2vec"]}
+    assert sorted(row[0] for row in rows) == sorted(defaults)
+    assert {row[0]: row[1] for row in rows} == defaults
+
+
+def test_every_setting_of_translation_is_explained_with_its_default() -> None:
+    rows = list(tables(read(ROOT / "docs/translation.md"), "| setting |"))
+    assert len({row[0] for row in rows}) == len(rows)
+    for column, name in enumerate(("transformer", "seq2seq"), start=1):
+        implied = systems()[name].settings
+        defaults = {setting.name: shown(implied.get(setting.name, setting.default)) for setting in SETTINGS[name]}
+        defaults = {setting: default for setting, default in defaults.items() if not is_fixed(name, setting)}
+        assert {row[0]: row[column] for row in rows if row[column] != "–"} == defaults
+
+
+def is_fixed(system: str, name: str) -> bool:
+    """Whether there is nothing to choose: the kind of a model, unlike the kind of a tokenizer."""
+    return name == "kind" and all(setting.section == "model" for setting in SETTINGS[system] if setting.name == name)
+
+
+@pytest.mark.parametrize("name", ["transformer-base", "transformer-big"])
+def test_sizes_of_larger_models_are_those_of_the_page(name: str) -> None:
+    (row,) = [row for row in tables(read(ROOT / "docs/translation.md"), "| system |") if row[0] == name]
+    implied = systems()[name].settings
+    told = {setting: str(implied[setting]) for setting in ("ffn_size", "batch_tokens", "dropout") if setting in implied}
+    assert dict(re.findall(r"`(\w+)=([\d.]+)`", row[1])) == told
+    assert all(str(implied[setting]) in row[1] for setting in ("hidden_size", "num_layers", "num_heads"))
+
+
+def test_every_system_is_explained() -> None:
+    pages = read(ROOT / "docs/word2vec.md") + read(ROOT / "docs/translation.md")
+    assert not [name for name in systems() if f"| `{name}` |" not in pages]
 
 
 # --- pages ----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The tutorial is run from top to bottom: shell and Python blocks in one folder, and what they print is compared.
+"""The tutorials are run from top to bottom: shell and Python blocks in one folder, and what they print is compared.
 
 A block ``output`` shows what the block before it prints, in order, with lines left out; numbers may differ, and so may
 what an ellipsis at the end of a line stands for. Blocks ``text`` and ``console`` are for reading only.
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TUTORIAL = ROOT / "docs" / "tutorial.md"
+TUTORIALS = [ROOT / "docs" / name for name in ("tutorial.md", "attention.md")]
 KINDS = {"bash", "python", "output", "text", "console"}
 NUMBER = re.compile(r"\d[\d,.]*")
 
@@ -43,7 +43,7 @@ def blocks(page: str) -> Iterator[Block]:
     assert opened is None, f"the block in line {opened} is never closed"
 
 
-def run_shell(block: Block) -> str:
+def run_shell(page: Path, block: Block) -> str:
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", block.code],
         stdout=subprocess.PIPE,
@@ -53,12 +53,12 @@ def run_shell(block: Block) -> str:
         timeout=100,
         check=False,
     )
-    assert done.returncode == 0, f"{TUTORIAL}:{block.line}: exit code {done.returncode}\n{done.stdout}"
+    assert done.returncode == 0, f"{page}:{block.line}: exit code {done.returncode}\n{done.stdout}"
     return done.stdout
 
 
-def run_python(block: Block, names: dict[str, object]) -> str:
-    code = compile("\n" * (block.line - 1) + block.code, str(TUTORIAL), "exec")
+def run_python(page: Path, block: Block, names: dict[str, object]) -> str:
+    code = compile("\n" * (block.line - 1) + block.code, str(page), "exec")
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(code, names)
     return printed.getvalue()
@@ -77,7 +77,8 @@ def not_printed(expected: str, printed: str) -> list[str]:
     return [line for line in expected.splitlines() if not any(fits(found, shape(line)) for found in left)][:1]
 
 
-def test_the_tutorial_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.name)
+def test_a_tutorial_does_what_it_says(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = tmp_path / "bin" / "wenmai"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m wenmai "$@"\n')
@@ -88,15 +89,15 @@ def test_the_tutorial_does_what_it_says(tmp_path: Path, monkeypatch: pytest.Monk
     names: dict[str, object] = {}
     printed = ""
     ran = set()
-    for block in blocks(TUTORIAL.read_text(encoding="utf-8")):
-        assert block.kind in KINDS, f"{TUTORIAL}:{block.line}: no idea what to do with a block of {block.kind!r}"
+    for block in blocks(page.read_text(encoding="utf-8")):
+        assert block.kind in KINDS, f"{page}:{block.line}: no idea what to do with a block of {block.kind!r}"
         if block.kind == "bash":
-            printed = run_shell(block)
+            printed = run_shell(page, block)
         elif block.kind == "python":
-            printed = run_python(block, names)
+            printed = run_python(page, block, names)
         elif block.kind == "output":
             missing = not_printed(block.code, printed)
-            assert not missing, f"{TUTORIAL}:{block.line}: not printed: {missing[0]!r}; printed was\n{printed}"
+            assert not missing, f"{page}:{block.line}: not printed: {missing[0]!r}; printed was\n{printed}"
         ran.add(block.kind)
     assert ran == KINDS
 

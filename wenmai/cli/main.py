@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ import typer
 
 from wenmai.cli import data
 from wenmai.cli.printing import setting_value, show_comparison, show_rows, show_run
+from wenmai.cli.translation import Beam, evaluate_on, translate
 from wenmai.core.errors import SettingError, WenmaiError
 
 __all__ = ["app", "main"]
@@ -28,6 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 app.add_typer(data.app, name="data")
+app.command()(translate)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")]
@@ -43,7 +46,7 @@ Analogy = Annotated[
     list[str] | None, typer.Option("--analogy", metavar="FILE", help="Analogy questions, or data:NAME. Repeatable.")
 ]
 Restrict = Annotated[
-    int, typer.Option("--restrict-vocab", min=0, help="Analogies among this many frequent words; 0 for all.")
+    int, typer.Option("--restrict-vocab", min=0, help="Vectors: analogies among this many frequent words; 0 for all.")
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 
@@ -55,6 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     7 training, 8 download, 130 interrupted.
     """
     logging.basicConfig(level=logging.WARNING, format="note: %(message)s", stream=sys.stderr)
+    if os.environ.get("RANK", "0") != "0":  # started by torchrun: the first process speaks for all
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  until the process ends
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # words that a terminal or locale cannot write are no crash
     try:
@@ -75,7 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except MemoryError:
         print(
-            "wenmai: not enough memory; a smaller vector_size or vocabulary (min_count, max_size) helps",
+            "wenmai: not enough memory; for word vectors a smaller vector_size or vocabulary (min_count, max_size) "
+            "helps, for translators smaller batch_tokens or hidden_size",
             file=sys.stderr,
         )
         return 1
@@ -124,7 +130,7 @@ def systems(
             "meaning": setting.meaning,
         }
         for setting in settings_of(system.load().sections)
-        if setting.name != "kind"
+        if (setting.section, setting.name) != ("model", "kind")  # there is but one
     ]
     show_rows(
         listed, as_json, lambda row: (f"{row['section']}.{row['name']}", setting_value(row["default"]), row["meaning"])
@@ -138,9 +144,24 @@ def train(
         list[str] | None,
         typer.Argument(metavar="CORPUS", help="Files, folders, globs, - for stdin, builtin:NAME or data:NAME."),
     ] = None,
+    pairs: Annotated[
+        str | None,
+        typer.Option(
+            "--data",
+            metavar="PAIRS",
+            help="Pairs for translation, as CORPUS may name them too: a .tsv or .jsonl file, or SOURCE,TARGET files.",
+        ),
+    ] = None,
+    valid: Annotated[
+        str | None,
+        typer.Option("--valid", metavar="PAIRS", help="Pairs to validate on; by default some are set aside."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(metavar="RUN", help="The run folder to make [runs/SYSTEM-DATE].")] = None,
     start: Annotated[
-        Path | None, typer.Option("--from", metavar="RUN", help="Continue this run on new text; its vocabulary grows.")
+        Path | None,
+        typer.Option(
+            "--from", metavar="RUN", help="Continue this run on new data; the vocabulary of word vectors grows."
+        ),
     ] = None,
     settings: Sets = None,
     as_json: Json = False,
@@ -151,16 +172,21 @@ def train(
     Example: wenmai train word2vec corpus.txt --out runs/first --set vector_size=200 --set epochs=3
 
     Example: wenmai train --from runs/first more.txt --out runs/second
+
+    Example: wenmai train transformer --data train.de,train.en --valid val.de,val.en --out runs/de-en
     """
     from wenmai.cli.progress import Progress
     from wenmai.config.recipe import parse_assignments
     from wenmai.core.registry import systems as known_systems
+    from wenmai.data.sources import named_texts
     from wenmai.runs.run import Run
-    from wenmai.runs.train import named_texts, train_recipe
     from wenmai.runs.train import train as start_training
+    from wenmai.runs.train import train_recipe
 
     chosen = parse_assignments(settings or [])
-    texts = corpus or []
+    texts = [*(corpus or []), *([pairs] if pairs is not None else [])]
+    if valid is not None:
+        chosen["data.valid"] = valid
     from_recipe = system.endswith((".yaml", ".yml"))
     if from_recipe and (texts or start):
         raise SettingError("a recipe names its own corpus and start; give it alone, with --set to overrule settings")
@@ -199,16 +225,36 @@ def evaluate(
     similarity: Similarity = None,
     analogy: Analogy = None,
     restrict_vocab: Restrict = 30_000,
+    on: Annotated[
+        str | None, typer.Option("--on", metavar="PAIRS", help="Translate these pairs; gives BLEU and chrF.")
+    ] = None,
+    against: Annotated[
+        Path | None, typer.Option("--against", metavar="RUN", help="With --on: is the difference more than chance?")
+    ] = None,
+    beam: Beam = 5,
+    tokenize: Annotated[
+        str | None, typer.Option("--tokenize", help="With --on: sacreBLEU's tokeniser, 13a, zh, char, intl or none.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Measure the vectors of a run on similarity and analogy sets.
+    """Measure vectors on test sets, translations on pairs.
 
     Example: wenmai evaluate runs/first --similarity data:ws353-all --analogy data:google-analogies
+
+    Example: wenmai evaluate runs/de-en --on test.de,test.en --json
     """
     from wenmai.runs.evaluate import evaluate as measure
 
+    if on is not None:
+        if similarity or analogy:
+            raise SettingError("--on measures translations, --similarity and --analogy vectors; give one or the others")
+        evaluate_on(run, on, against, beam, tokenize, as_json)
+        return
+
     if not (similarity or analogy):
-        raise SettingError("name at least one test set: --similarity FILE or --analogy FILE (`wenmai data list`)")
+        raise SettingError(
+            "name at least one test set: --similarity FILE or --analogy FILE (`wenmai data list`), or --on PAIRS"
+        )
     found = measure(run, similarity=similarity or [], analogy=analogy or [], restrict_vocab=restrict_vocab or None)
     if as_json:
         print(json.dumps(found.as_dict(), ensure_ascii=False, allow_nan=False))
@@ -280,9 +326,9 @@ def nearest(
 
     Example: wenmai nearest runs/first king --topn 5
     """
-    from wenmai.runs.run import load
+    from wenmai.runs.run import Run
 
-    found = load(run).most_similar(positive=words, topn=topn)
+    found = Run(run).vectors.most_similar(positive=words, topn=topn)
     show_rows(found, as_json, lambda pair: (f"{pair[1]:.4f}", pair[0]))
 
 
@@ -300,22 +346,31 @@ def analogy(
 
     Example: wenmai analogy runs/first man king woman
     """
-    from wenmai.runs.run import load
+    from wenmai.runs.run import Run
 
-    found = load(run).analogy(a, b, c, topn=topn, method="mul" if multiply else "add")
+    found = Run(run).vectors.analogy(a, b, c, topn=topn, method="mul" if multiply else "add")
     show_rows(found, as_json, lambda pair: (f"{pair[1]:.4f}", pair[0]))
 
 
 @app.command("export")
 def export_command(
     run: RunFolder,
-    name: Annotated[str, typer.Argument(metavar="FORMAT", help="word2vec, word2vec-binary or projector.")],
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="The file, or for projector the folder, to write.")],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="FORMAT", help="word2vec, word2vec-binary or projector of vectors; ctranslate2."),
+    ],
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="The file, or for projector and ctranslate2 the folder, to write.")
+    ],
     as_json: Json = False,
 ) -> None:
-    """Write the vectors of a run for other programs.
+    """Write the model of a run for other programs.
+
+    Word vectors go out as word2vec, word2vec-binary or projector, Transformers as ctranslate2.
 
     Example: wenmai export runs/first word2vec-binary vectors.bin
+
+    Example: wenmai export runs/de-en ctranslate2 de-en-engine
     """
     from wenmai.runs.exchange import export_run
 

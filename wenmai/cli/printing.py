@@ -18,7 +18,11 @@ def show_run(run: Any, as_json: bool) -> None:  # noqa: ANN401  a Run, not impor
         print(f"{run.path}: imported from {summary['imported']}")
         return
     loss = "-" if summary["loss"] is None else f"{summary['loss']:.4f}"
-    print(f"{run.path}: loss {loss}, {summary['words_per_second'] / 1e6:.2f} M words/s, {summary['seconds']:.1f} s")
+    if "words_per_second" in summary:
+        speed = f"{summary['words_per_second'] / 1e6:.2f} M words/s"
+    else:
+        speed = f"{summary['tokens_per_second']:,.0f} tokens/s"
+    print(f"{run.path}: loss {loss}, {speed}, {summary['seconds']:.1f} s")
 
 
 def show_comparison(comparison: Any) -> None:  # noqa: ANN401  a Comparison

@@ -8,11 +8,19 @@ from typing import Any, Self
 
 from wenmai.runs.run import Run
 from wenmai.runs.train import Watcher
-from wenmai.training.records import EpochRecord, Record, StepRecord
+from wenmai.training.records import EpochRecord, EvaluationRecord, Record, StepRecord, UpdateRecord
 
 __all__ = ["Progress"]
 
 _PLAIN_SECONDS = 10.0
+_LEFT_OUT = {
+    "skipped_lines": "undecodable lines",
+    "empty_files": "empty files",
+    "skipped_files": "hidden or special files",
+    "pruned_types": "rare types",
+    "empty": "pairs with an empty side",
+    "too_long": "pairs longer than data.longest",
+}
 
 
 class Progress(Watcher):
@@ -55,23 +63,14 @@ class Progress(Watcher):
         self._end_line()
         self._shown = -_PLAIN_SECONDS
         stats = facts["stats"]
-        left_out = {
-            "undecodable lines": stats["skipped_lines"],
-            "empty files": stats["empty_files"],
-            "hidden or special files": stats["skipped_files"],
-            "rare types": stats["pruned_types"],
-        }
+        left_out = {title: stats.get(name, 0) for name, title in _LEFT_OUT.items()}
         if any(left_out.values()):
             listed = ", ".join(f"{number:,} {name}" for name, number in left_out.items() if number)
             self.note(f"left out of the corpus: {listed}")
         if self._quiet:
             return
-        grown = f", {facts['new_words']:,} of them new" if facts["new_words"] is not None else ""
         effort = f"{_plural(facts['epochs'], 'epoch')}, {_plural(facts['threads'], 'thread')}"
-        self._print(
-            f"{facts['system']}: {facts['tokens']:,} tokens, {facts['types']:,} types, vocabulary "
-            f"{facts['vocabulary']:,}{grown}; {effort} -> {run.path}"
-        )
+        self._print(f"{facts['system']}: {facts['sizes']}; {effort} -> {run.path}")
         if facts["position"]:
             self._print("resumed from a checkpoint")
 
@@ -82,6 +81,12 @@ class Progress(Watcher):
                 self._end_line()
                 loss = "-" if record.loss is None else f"{record.loss:.4f}"
                 self._print(f"epoch {record.epoch} done: mean loss {loss}, {_seconds(record.seconds)} so far")
+            return
+        if isinstance(record, EvaluationRecord):
+            if not self._quiet and record.figures:
+                self._end_line()
+                figures = "  ".join(f"{name} {value:.4g}" for name, value in record.figures.items())
+                self._print(f"after {record.position:,} updates, {_seconds(record.seconds)}: validation {figures}")
             return
         if self._live:
             self._line(_step(record))
@@ -108,11 +113,16 @@ class Progress(Watcher):
         print(text, file=sys.stderr, flush=True)
 
 
-def _step(record: StepRecord) -> str:
+def _step(record: StepRecord | UpdateRecord) -> str:
     loss = "-" if record.loss is None else f"{record.loss:.4f}"
+    if isinstance(record, StepRecord):
+        speed = f"{record.words_per_second / 1e6:.2f} M words/s"
+    else:
+        share = "" if record.flops_share is None else f" ({record.flops_share:.0%} of the GPU)"
+        speed = f"{record.tokens_per_second:,.0f} tokens/s{share}"
     return (
-        f"{record.progress:6.1%}  epoch {record.epoch}  {record.words_per_second / 1e6:.2f} M words/s  loss {loss}  "
-        f"rate {record.learning_rate:.5f}  {_seconds(record.seconds_left)} left"
+        f"{record.progress:6.1%}  epoch {record.epoch}  {speed}  loss {loss}  "
+        f"rate {record.learning_rate:.3g}  {_seconds(record.seconds_left)} left"
     )
 
 

@@ -1,0 +1,137 @@
+"""``wenmai translate``, and what ``wenmai evaluate`` does with translators."""
+
+import json
+import sys
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from wenmai.core.errors import CorpusError, SettingError
+
+__all__ = ["evaluate_on", "translate"]
+
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+_DRAWN = 50  # texts whose attention is shown, at most
+
+Beam = Annotated[int, typer.Option("--beam", min=1, help="Hypotheses kept at each step; 1 is greedy.")]
+
+
+def translate(
+    run: RunFolder,
+    texts: Annotated[
+        list[str] | None, typer.Argument(metavar="TEXT", help="Texts; none: from --file or stdin.")
+    ] = None,
+    file: Annotated[Path | None, typer.Option("--file", metavar="FILE", help="One text a line; - is stdin.")] = None,
+    beam: Beam = 5,
+    n_best: Annotated[int, typer.Option("--n-best", min=1, help="Translations of each text.")] = 1,
+    length_penalty: Annotated[
+        str, typer.Option("--length-penalty", help="none, mean, gnmt or reward: how lengths are made comparable.")
+    ] = "mean",
+    alpha: Annotated[float, typer.Option("--alpha", min=0, help="Exponent of the length penalty.")] = 1.0,
+    coverage: Annotated[float, typer.Option("--coverage", min=0, help="Penalty on what was not attended to.")] = 0.0,
+    sample: Annotated[bool, typer.Option("--sample", help="Draw a translation instead of searching.")] = False,
+    temperature: Annotated[float, typer.Option("--temperature", min=0, help="Of --sample.")] = 1.0,
+    top_k: Annotated[int | None, typer.Option("--top-k", min=1, help="Of --sample.")] = None,
+    top_p: Annotated[float | None, typer.Option("--top-p", min=0, max=1, help="Of --sample.")] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of --sample.")] = 1,
+    scores: Annotated[bool, typer.Option("--scores", help="Print the score before each translation.")] = False,
+    attention: Annotated[
+        Path | None, typer.Option("--attention", metavar="FILE", help="Write the attention: a .html page or .png.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a text.")] = False,
+) -> None:
+    """Translate texts, one line for each line.
+
+    Lines come out in order, while the input is still being read. An empty line gives an empty line; a line longer than
+    the model takes is cut, with a note; characters the model has never seen are left out of what it reads.
+
+    Example: wenmai translate runs/de-en "Ein Hund läuft im Schnee." --attention attention.html
+
+    Example: cat test.de | wenmai translate runs/de-en > test.en
+    """
+    from wenmai.runs.translation import require_attention, translation_json, translator_of, write_attention
+
+    if not sample and (temperature, top_k, top_p, seed) != (1.0, None, None, 1):
+        raise SettingError("--temperature, --top-k, --top-p and --seed belong to --sample; add it, or leave them out")
+    if texts and file is not None:
+        raise SettingError("give texts or --file, not both")
+    translator = translator_of(run)
+    if attention is not None:
+        require_attention(translator, attention)
+    chunk = 1 if not texts and file is None and sys.stdin.isatty() else 512
+    drawing = {"seed": seed, "temperature": temperature, "top_k": top_k, "top_p": top_p} if sample else None
+    options: dict[str, Any] = {
+        "beam_size": max(beam, n_best),
+        "n_best": n_best,
+        "length_penalty": length_penalty,
+        "alpha": alpha,
+        "coverage_beta": coverage,
+        "sampling": drawing,
+        "chunk": chunk,
+    }
+    waiting: deque[str] = deque()
+    drawn: list[str] = []
+
+    def read() -> Iterator[str]:
+        for text in texts or _lines(file):
+            waiting.append(text)
+            yield text
+
+    for number, found in enumerate(translator.stream(read(), **options), start=1):
+        source = waiting.popleft()
+        if attention is not None and len(drawn) < _DRAWN and source.strip():
+            drawn.append(source)
+        if found[0].cut:
+            longest = translator.config.max_length - 1
+            print(f"note: text {number} is longer than {longest} tokens; its end was left out", file=sys.stderr)
+        if as_json:
+            print(json.dumps(translation_json(source, found), ensure_ascii=False), flush=chunk == 1)
+            continue
+        for translation in found:
+            score = f"{translation.score:.4f}\t" if scores else ""
+            print(f"{score}{translation.text}", flush=chunk == 1)
+    if attention is not None:
+        print(f"attention: {write_attention(run, drawn, attention)}", file=sys.stderr)
+
+
+def _lines(file: Path | None) -> Iterator[str]:
+    """Yields the lines of a file or of standard input."""
+    from wenmai.core.compressed import reading
+
+    standard = file is None or str(file) == "-"
+    try:
+        with reading(file, error=CorpusError) if file is not None and not standard else sys.stdin.buffer as stream:
+            for number, line in enumerate(stream, start=1):
+                try:
+                    yield line.decode("utf-8").rstrip("\r\n")
+                except UnicodeDecodeError:
+                    name = "standard input" if standard else file
+                    raise CorpusError(f"{name}, line {number}: is not UTF-8; convert the text first") from None
+    except OSError as error:
+        raise CorpusError(f"{file}: cannot be read ({error.strerror})") from None
+
+
+def evaluate_on(run: Path, on: str, against: Path | None, beam: int, tokenize: str | None, as_json: bool) -> None:
+    """Measures a translator on pairs and prints the figures."""
+    from wenmai.cli.printing import show_columns
+    from wenmai.runs.translation import evaluate_translation
+
+    found = evaluate_translation(run, on, against=against, tokenize=tokenize, beam_size=beam)
+    if as_json:
+        print(json.dumps(found.as_dict(), ensure_ascii=False, allow_nan=False))
+        return
+    print(found.result)
+    rows = [["length", "sentences", "BLEU", "chrF", "exact"]]
+    for bucket in found.result.buckets:
+        figures = [f"{bucket.bleu:.1f}", f"{bucket.chrf:.1f}", f"{bucket.exact_match:.1%}"]
+        rows.append([f"{bucket.name} {found.result.length_unit}", str(bucket.sentences), *figures])
+    show_columns(rows)
+    if found.difference is not None:
+        for name, paired in (("BLEU", found.difference.bleu), ("chrF", found.difference.chrf)):
+            print(
+                f"{name} {paired.difference:+.2f} against {found.against} [{paired.low:+.2f}, {paired.high:+.2f}], "
+                f"p = {paired.p_value:.4f}"
+            )
