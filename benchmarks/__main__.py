@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from benchmarks.harness import Bench, Options, show_command
+from benchmarks.harness import DEFAULT_PAIRS, Bench, Options, show_command
 from benchmarks.quality import SIDES, VARIANTS
 from wenmai.core.errors import WenmaiError
 from wenmai.core.folder import cache_folder
@@ -23,13 +23,17 @@ THEMES = {
     "memory": "memory",
     "scaling": "scaling",
     "quality": "quality",
+    "decoding": "decoding",
+    "training": "training",
+    "layers": "layers",
+    "translation": "translation",
 }
 QUALITY = tuple(VARIANTS)
 
 
 def main(arguments: Sequence[str]) -> None:
     """Runs themes one after the other, each in a temporary folder of its own."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure wenmai, beside gensim.")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure wenmai, beside its peers.")
     parser.add_argument(
         "themes", nargs="*", metavar="THEME", default=["all"], help=f"all, page, or of: {', '.join(THEMES)} [all]"
     )
@@ -41,6 +45,8 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--systems", type=_names(QUALITY), default=QUALITY, help=f"for quality [{','.join(QUALITY)}]")
     parser.add_argument("--sides", type=_names(SIDES), default=SIDES, help=f"for quality [{','.join(SIDES)}]")
     parser.add_argument("--seeds", type=_numbers, default=(1, 2, 3), help="for quality [1,2,3]")
+    parser.add_argument("--runs", type=Path, nargs="+", default=(), help="for translation: finished runs")
+    parser.add_argument("--pairs", default=DEFAULT_PAIRS, help=f"for translation: the test set [{DEFAULT_PAIRS}]")
     chosen = parser.parse_args(arguments)
     themes = [*THEMES, "page"] if chosen.themes == ["all"] else chosen.themes
     if unknown := sorted(set(themes) - {*THEMES, "page"}):
@@ -55,6 +61,8 @@ def main(arguments: Sequence[str]) -> None:
         systems=chosen.systems,
         sides=chosen.sides,
         seeds=chosen.seeds,
+        runs=tuple(chosen.runs),
+        pairs=chosen.pairs,
         command=show_command(arguments),
     )
     for theme in themes:

@@ -1,13 +1,14 @@
 """The figures that matter, computed from the raw rows of the results."""
 
 import json
+import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import compilation, memory, numbering, quality, search, startup, word2vec
+from benchmarks import compilation, decoding, memory, numbering, quality, search, startup, training, word2vec
 
 __all__ = [
     "SYSTEM_NAMES",
@@ -15,10 +16,13 @@ __all__ = [
     "Content",
     "Results",
     "claims",
+    "exponent",
     "extra_memory",
+    "latest",
     "median",
     "quality_means",
     "read_results",
+    "round_ratios",
     "speed_ratios",
     "words_per_core",
 ]
@@ -76,6 +80,42 @@ def speed_ratios(content: Content) -> dict[tuple[str, int], list[float]]:
             ratio = speed[system, size, repeat, "ours"] / speed[system, size, repeat, "gensim"]
             found.setdefault((system, size), []).append(ratio)
     return found
+
+
+def round_ratios(content: Content, *keys: str, peer: str) -> dict[tuple[Any, ...], list[float]]:
+    """Our tokens/s over a peer's, for each combination of the keys that both were measured with, round by round."""
+    speed = {
+        (row["side"], row["repeat"], *(row[key] for key in keys)): row["tokens_per_second"] for row in content["rows"]
+    }
+    found: dict[tuple[Any, ...], list[float]] = {}
+    for side, *rest in speed:
+        if side == "ours" and (peer, *rest) in speed:
+            found.setdefault(tuple(rest[1:]), []).append(speed["ours", *rest] / speed[peer, *rest])
+    return found
+
+
+def exponent(content: Content, kind: str, value: str) -> float | None:
+    """The power of the length with which a layer's time or memory grows: a straight line through the logarithms.
+
+    Only lengths from ``fit_from`` on count; None if fewer than two of them have a value.
+    """
+    points = [
+        (math.log(row["length"]), math.log(row[value]))
+        for row in content["rows"]
+        if row["kind"] == kind and row["length"] >= content["settings"]["fit_from"] and row[value] > 0
+    ]
+    if len({length for length, _ in points}) < 2:
+        return None
+    return statistics.linear_regression([length for length, _ in points], [size for _, size in points]).slope
+
+
+def latest(content: Content) -> dict[str, list[Mapping[str, Any]]]:
+    """The last measurement of each run, by test set; the best BLEU first."""
+    newest = {(row["pairs"], row["run"]): row for row in content["rows"]}
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for (pairs, _), row in newest.items():
+        found.setdefault(pairs, []).append(row)
+    return {pairs: sorted(rows, key=lambda row: -row["bleu"]) for pairs, rows in found.items()}
 
 
 def quality_means(content: Content, peer: str = "gensim") -> dict[tuple[str, str], tuple[float, float, int]]:
@@ -177,6 +217,35 @@ def _search(content: Content) -> Iterator[Claim]:
     yield _at_most(name, search.TARGET_SECONDS * 1e3, seconds * 1e3, "ms")
 
 
+def _decoding(content: Content) -> Iterator[Claim]:
+    for peer, title in (("generate", "MarianMTModel.generate"), ("ctranslate2", "CTranslate2")):
+        for (case, batch), ratios in round_ratios(content, "case", "batch", peer=peer).items():
+            target, ratio = decoding.TARGETS[case, batch][peer], statistics.median(ratios)
+            name = (
+                f"greedy decoding, {case}, batch {batch}: tokens/s over {title}'s",
+                f"贪心解码，{_chinese(case)}，批 {batch}：速度与 {title} 之比",
+            )
+            yield Claim(name=name, target=f"≥ {target:g} ×", value=f"{ratio:.2f} ×", met=ratio >= target)
+
+
+def _training(content: Content) -> Iterator[Claim]:
+    names = {"default": ("as users have it", "默认设置")}
+    for (mode,), ratios in round_ratios(content, "mode", peer="trainer").items():
+        ratio, (english, chinese) = statistics.median(ratios), names.get(mode, (mode, mode))
+        name = (
+            f"training a Transformer, {english}: tokens/s over Trainer's",
+            f"训练 Transformer，{chinese}：速度与 Trainer 之比",
+        )
+        target = f"≥ {training.TARGET:g} ×"
+        yield Claim(name=name, target=target, value=f"{ratio:.2f} ×", met=ratio >= training.TARGET)
+
+
+def _chinese(case: str) -> str:
+    """``6+6 layers of 512`` in Chinese."""
+    layers, size = case.split(" layers of ")
+    return f"{layers} 层 {size} 维"
+
+
 def _at_most(name: tuple[str, str], target: float, value: float, unit: str) -> Claim:
     return Claim(name=name, target=f"≤ {target:g} {unit}", value=f"{value:.3g} {unit}", met=value <= target)
 
@@ -189,4 +258,6 @@ CLAIMS: dict[str, Callable[[Content], Iterator[Claim]]] = {
     "compile": _compilation,
     "startup": _startup,
     "search": _search,
+    "decoding": _decoding,
+    "training": _training,
 }

@@ -24,10 +24,23 @@ from wenmai.core.folder import file_sha256, writing_json
 from wenmai.data.catalogue import from_catalogue
 from wenmai.runs.environment import describe_environment
 
-__all__ = ["ROOT", "SETTINGS", "Bench", "Options", "Results", "Text", "require", "settings_of"]
+__all__ = [
+    "DEFAULT_PAIRS",
+    "ROOT",
+    "SETTINGS",
+    "Bench",
+    "Options",
+    "Results",
+    "Text",
+    "public_name",
+    "require",
+    "settings_of",
+    "show_command",
+]
 
 ROOT = Path(__file__).resolve().parents[1]
 
+DEFAULT_PAIRS = "data:multi30k-test-de,data:multi30k-test-en"
 QUICK_BYTES = 1_720_000  # about 300,000 words
 SYSTEMS = {  # name of the benchmark: name of our system
     "sgns": "word2vec-sgns",
@@ -53,6 +66,8 @@ class Options:
         systems: Which of the systems the theme ``quality`` trains.
         sides: Some of ``ours``, ``gensim`` and ``gensim-linear``, for the theme ``quality``.
         seeds: Seeds of the theme ``quality``.
+        runs: Finished runs that the theme ``translation`` measures.
+        pairs: The test set of the theme ``translation``.
         command: The command line, without folders.
     """
 
@@ -63,6 +78,8 @@ class Options:
     systems: tuple[str, ...]
     sides: tuple[str, ...]
     seeds: tuple[int, ...]
+    runs: tuple[Path, ...]
+    pairs: str
     command: str
 
 
@@ -139,8 +156,16 @@ class Bench:
         """How often to measure."""
         return self.options.repeats or (1 if self.quick else usual)
 
-    def results(self, theme: str, settings: Mapping[str, Any], *, corpus: bool = True, keep: bool = False) -> Results:
-        """Opens the result file of a theme."""
+    def results(
+        self,
+        theme: str,
+        settings: Mapping[str, Any],
+        *,
+        corpus: bool = True,
+        keep: bool = False,
+        peers: Sequence[str] = ("gensim", "scipy"),
+    ) -> Results:
+        """Opens the result file of a theme; the versions of ``peers`` are noted."""
         print(f"{theme}:", flush=True)
         head = {
             "theme": theme,
@@ -149,7 +174,7 @@ class Bench:
             "started": _now(),
             "finished": _now(),
             "machine": describe_environment() | {"caches_bytes": _caches()},
-            "peer": {name: found for name in ("gensim", "scipy") if (found := _version(name))},
+            "peer": {name: found for name in peers if (found := _version(name))},
             "corpus": dict(self.corpus.facts) if corpus else None,
             "settings": dict(settings),
         }
@@ -286,7 +311,12 @@ def require(package: str) -> None:
 
 def show_command(arguments: Sequence[str]) -> str:
     """The command line as it is published: no folders of this machine in it."""
-    return shlex.join(["python", "-m", "benchmarks", *(Path(argument).name for argument in arguments)])
+    return shlex.join(["python", "-m", "benchmarks", *map(public_name, arguments)])
+
+
+def public_name(name: str) -> str:
+    """Returns a path, or several with commas between them, as it is published: without folders."""
+    return ",".join(Path(part).name for part in name.split(","))
 
 
 def _last_json(command: Sequence[str], environment: dict[str, str]) -> tuple[dict[str, Any], float]:

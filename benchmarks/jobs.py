@@ -9,6 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from benchmarks import neural, pairs
+
 __all__ = ["JOBS"]
 
 LINE_WORDS = 1_000
@@ -207,6 +209,7 @@ JOBS: dict[str, Callable[..., dict[str, Any]]] = {
     "search": search,
     "vectors": vectors,
     "zipf": zipf,
+    **{name: getattr(module, name) for module in (neural, pairs) for name in module.__all__},
 }
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """``docs/benchmarks.md``: every figure on it, and every plot, is computed from the results."""
 
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from benchmarks import numbering, quality, word2vec
+from benchmarks import neural_page, numbering, quality, word2vec
 from benchmarks.figures import (
     SYSTEM_NAMES,
     Content,
@@ -18,6 +18,7 @@ from benchmarks.figures import (
     words_per_core,
 )
 from benchmarks.harness import ROOT
+from benchmarks.tables import megabytes, table
 
 __all__ = ["PAGE", "page_text", "write_page"]
 
@@ -54,7 +55,7 @@ def page_text(results: Results, plots: Mapping[str, str]) -> str:
     if any(content["quick"] for content in results.values()):
         parts.append("**Some of these results are of a quick check with tiny sizes. They mean nothing.**\n")
     listed = [(claim.name[0], claim.target, claim.value, "yes" if claim.met else "**no**") for claim in claims(results)]
-    parts.append(_table(("what", "target", "measured", "met"), listed))
+    parts.append(table(("what", "target", "measured", "met"), listed))
     for theme, (title, section) in SECTIONS.items():
         parts.append(f"## {title}\n")
         if theme not in results:
@@ -89,7 +90,7 @@ def _word2vec(content: Content) -> str:
                 f"≥ {word2vec.TARGETS[system, size]:g}",
                 f"{ours['seconds']:.1f} / {peer['seconds']:.1f}",
                 f"{ours['wall_seconds']:.1f} / {peer['wall_seconds']:.1f}",
-                f"{_megabytes(ours['peak_memory_bytes'])} / {_megabytes(peer['peak_memory_bytes'])}",
+                f"{megabytes(ours['peak_memory_bytes'])} / {megabytes(peer['peak_memory_bytes'])}",
             )
         )
     heading = (
@@ -109,7 +110,7 @@ def _word2vec(content: Content) -> str:
         "threads share a file by lines and cut a line after 10,000 words: of a corpus in one line it would train on "
         f"20,000 words. It reports to have read {read:,} words, of {corpus['words'] * settings['epochs']:,}.\n"
     )
-    return text + "\n" + _table(heading, rows)
+    return text + "\n" + table(heading, rows)
 
 
 def _quality(content: Content) -> str:
@@ -145,7 +146,7 @@ def _scores(content: Content, peer: str) -> str:
             else:
                 cells.append("-")
         rows.append((SYSTEM_NAMES[variant][0], *cells))
-    return _table(("system", *tests), rows)
+    return table(("system", *tests), rows)
 
 
 def _scaling(content: Content) -> str:
@@ -165,7 +166,7 @@ def _scaling(content: Content) -> str:
         heading = (
             against, "matrices, MiB", "skip-gram, M words/s", "CBOW, M words/s", "skip-gram, kept", "CBOW, kept",
         )  # fmt: skip
-        parts.append(_table(heading, cells))
+        parts.append(table(heading, cells))
     fixed, each = _cost_of_dimension(content)
     threads = max(row["threads"] for row in content["rows"] if row["against"] == "threads")
     one, all_ = (
@@ -182,8 +183,10 @@ def _scaling(content: Content) -> str:
         "word costs a part that does not depend on d (drawing windows and noise, finding rows) and a part that grows "
         f"with d. A straight line through skip-gram's times gives {fixed:.0f} ns and {each:.2f} ns for each dimension, "
         "per word of the text, so the two are equal where d is "
-        f"{fixed / each:.0f}, and the speed falls in proportion to d only well beyond. Rows are padded to 16 numbers, "
-        f"so d = 50 costs as much as 64. *Threads* share nothing but the matrices; with {threads}, skip-gram trains "
+        f"{fixed / each:.0f}, and the speed falls in proportion to d only well beyond. Rows of vocabularies "
+        f"this small are padded to multiples of 16 numbers, so d = 50 costs as much as 64; where that would cost more "
+        f"than 8 MB a matrix, to multiples of 4. *Threads* share nothing but the matrices; with {threads}, skip-gram "
+        f"trains "
         f"{all_ / one:.2f} times as fast as with one.\n\n"
     ) + "\n".join(parts)
 
@@ -205,10 +208,10 @@ def _memory(content: Content) -> str:
             f"{row['vocabulary']:,}",
             row["vector_size"],
             f"{row['words']:,}",
-            _megabytes(row["matrices_bytes"]),
-            _megabytes(row["training_peak_bytes"]),
-            _megabytes(row["numbering_peak_bytes"]),
-            _megabytes(extra_memory(row)),
+            megabytes(row["matrices_bytes"]),
+            megabytes(row["training_peak_bytes"]),
+            megabytes(row["numbering_peak_bytes"]),
+            megabytes(extra_memory(row)),
         )
         for row in content["rows"]
     ]
@@ -225,7 +228,7 @@ def _memory(content: Content) -> str:
         "The most that a training process held (resident), in MB: skip-gram with negative sampling on made-up text, "
         "with the corpus numbered before, and with numbering in the same process.\n"
     )
-    return text + "\n" + _table(heading, rows)
+    return text + "\n" + table(heading, rows)
 
 
 def _numbering(content: Content) -> str:
@@ -234,13 +237,13 @@ def _numbering(content: Content) -> str:
         chosen = [row for row in content["rows"] if row["packing"] == packing]
         speeds = (statistics.median(row["words"] / row["seconds"] for row in chosen), words_per_core(content, packing))
         peak = max(row["peak_memory_bytes"] for row in chosen)
-        rows.append((packing, _megabytes(chosen[0]["bytes"]), *map(_millions, speeds), _megabytes(peak)))
+        rows.append((packing, megabytes(chosen[0]["bytes"]), *map(_millions, speeds), megabytes(peak)))
     heading = ("file", "its MB", "M words/s", "M words/s per core", "peak MB")
     text = (
         "From an empty cache: hashing the file, reading it, numbering, ordering by frequency, writing. *Per core* is "
         f"per second of processor time, and should be at least {numbering.TARGET_WORDS_PER_SECOND / 1e6:g} M.\n"
     )
-    return text + "\n" + _table(heading, rows)
+    return text + "\n" + table(heading, rows)
 
 
 def _startup(content: Content) -> str:
@@ -250,7 +253,7 @@ def _startup(content: Content) -> str:
         "Whole processes, the start of the interpreter included (*python alone* is nothing but that). "
         f"`wenmai nearest` loads {settings['words']:,} vectors of {settings['vector_size']} dimensions.\n"
     )
-    return text + "\n" + _table(("what", "best, ms", "median, ms"), rows)
+    return text + "\n" + table(("what", "best, ms", "median, ms"), rows)
 
 
 def _compile(content: Content) -> str:
@@ -261,7 +264,7 @@ def _compile(content: Content) -> str:
         ]
         rows.append((name, *(f"{value:.1f}" for value in seconds)))
     text = "Compiled code is kept in numba's cache, once for a machine; one kernel serves all settings.\n"
-    return text + "\n" + _table(("kernel", "first time, s", "from the cache, s"), rows)
+    return text + "\n" + table(("kernel", "first time, s", "from the cache, s"), rows)
 
 
 def _deterministic(content: Content) -> str:
@@ -277,7 +280,7 @@ def _deterministic(content: Content) -> str:
         "for any number of threads, at this price:\n"
     )
     heading = ("system", "threads", "ordinary, M words/s", "deterministic, M words/s", "its cost")
-    return text + "\n" + _table(heading, rows)
+    return text + "\n" + table(heading, rows)
 
 
 def _search(content: Content) -> str:
@@ -287,7 +290,7 @@ def _search(content: Content) -> str:
     ]
     size, vector_size = content["settings"]["size"], content["settings"]["vector_size"]
     text = f"`most_similar(word, topn=10)` among {size:,} random vectors of {vector_size} dimensions.\n"
-    return text + "\n" + _table(("side", "median, ms", "first query, ms", "making the object, ms"), rows)
+    return text + "\n" + table(("side", "median, ms", "first query, ms", "making the object, ms"), rows)
 
 
 SECTIONS: dict[str, tuple[str, Callable[[Content], str]]] = {
@@ -300,6 +303,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Content], str]]] = {
     "compile": ("Compilation", _compile),
     "startup": ("Starting", _startup),
     "search": ("Neighbours", _search),
+    **neural_page.SECTIONS,
 }
 
 
@@ -321,14 +325,5 @@ def _origin(content: Content) -> str:
     return f"*{text}; commit {', '.join(commits)}, {content['finished'][:10]}.*\n"
 
 
-def _table(heading: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines = [heading, ["---"] + ["--:"] * (len(heading) - 1), *rows]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines) + "\n"
-
-
 def _millions(value: float) -> str:
     return f"{value / 1e6:.2f}"
-
-
-def _megabytes(value: float) -> str:
-    return f"{value / 1e6:,.0f}"

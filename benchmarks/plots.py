@@ -4,13 +4,13 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from benchmarks import quality
-from benchmarks.figures import Content, Results, median, speed_ratios
+from benchmarks import layers, quality
+from benchmarks.figures import Content, Results, exponent, latest, median, speed_ratios
 from benchmarks.harness import require
 
 __all__ = ["draw"]
 
-OURS, PEER, LINEAR, CBOW, FAINT = "#1f77b4", "#9aa0a6", "#c0a060", "#d95f02", "#c8c8c8"
+OURS, PEER, LINEAR, CBOW, GREEN, FAINT = "#1f77b4", "#9aa0a6", "#c0a060", "#d95f02", "#1b9e77", "#c8c8c8"
 STYLE: Any = {
     "font.size": 9,
     "axes.spines.top": False,
@@ -25,7 +25,7 @@ STYLE: Any = {
 
 
 def draw(results: Results, folder: Path) -> list[str]:
-    """Draws ``word2vec``, ``quality`` and ``scaling``, as far as they were measured; returns the names of the plots."""
+    """Draws what ``PLOTS`` has, as far as it was measured; returns the names of the plots."""
     drawn = [name for name in PLOTS if name in results]
     if not drawn:
         return []
@@ -122,4 +122,59 @@ def _scaling(content: Content) -> Any:
     return figure
 
 
-PLOTS = {"word2vec": _word2vec, "quality": _quality, "scaling": _scaling}
+def _layers(content: Content) -> Any:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.4))
+    panels = figure.subplots(1, 2)
+    units = (("seconds", 1e3, "milliseconds, forward and backward"), ("memory_bytes", 1e-6, "peak memory, MB"))
+    for axes, (value, scale, label) in zip(panels, units, strict=True):
+        for kind, colour in zip(layers.KINDS, (OURS, CBOW, LINEAR, GREEN), strict=True):
+            lengths = list(dict.fromkeys(row["length"] for row in content["rows"] if row["kind"] == kind))
+            sizes = [scale * median(content, value, kind=kind, length=length) for length in lengths]
+            points = [(length, size) for length, size in zip(lengths, sizes, strict=True) if size > 0]
+            power = exponent(content, kind, value)
+            name = kind if power is None else f"{kind}: n^{power:.2f}"
+            axes.plot([n for n, _ in points], [size for _, size in points], "o-", color=colour, ms=3.5, label=name)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes.set_xlabel("tokens of a sequence, n")
+        axes.set_ylabel(label)
+        axes.legend(frameon=False, fontsize=8)
+    return figure
+
+
+def _translation(content: Content) -> Any:
+    from matplotlib.figure import Figure
+
+    sets = latest(content)
+    figure = Figure(figsize=(1.5 + 4.2 * len(sets), 3.4))
+    runs = list(dict.fromkeys(row["run"] for rows in sets.values() for row in rows))
+    colours = dict(zip(runs, [(OURS, CBOW, GREEN, LINEAR, PEER)[place % 5] for place in range(len(runs))], strict=True))
+    for axes, (pairs, rows) in zip(figure.subplots(1, len(sets), squeeze=False)[0], sets.items(), strict=True):
+        places = sorted(
+            {(bucket["low"], bucket["high"]) for row in rows for bucket in row["buckets"]}, key=lambda ends: ends[0]
+        )
+        for row in rows:
+            scores = {bucket["low"]: bucket["bleu"] for bucket in row["buckets"]}
+            x = [place for place, (low, _) in enumerate(places) if low in scores]
+            style = "o-" if row["attention"] else "s--"
+            label = row["run"] + ("" if row["attention"] else " (no attention)")
+            y = [scores[places[place][0]] for place in x]
+            axes.plot(x, y, style, color=colours[row["run"]], ms=4, label=label)
+        axes.set_xticks(range(len(places)), [f"{low}+" if high is None else f"{low}-{high}" for low, high in places])
+        axes.set_ylim(bottom=0)
+        axes.set_title(pairs, fontsize=8)
+        axes.set_xlabel(f"{rows[0]['length_unit']} of the source")
+        axes.set_ylabel("BLEU")
+        axes.legend(frameon=False, fontsize=8)
+    return figure
+
+
+PLOTS = {
+    "word2vec": _word2vec,
+    "quality": _quality,
+    "scaling": _scaling,
+    "layers": _layers,
+    "translation": _translation,
+}

@@ -12,9 +12,9 @@ READMES = ("README.md", "README.zh.md")
 PLACE = re.compile(r"(<!-- figures -->\n).*?(<!-- /?figures -->)", re.DOTALL)
 HEADINGS = (("What", "Target", "Measured"), ("项目", "目标", "实测"))
 SOURCES = (
-    "Measured on {machine}, against gensim {gensim}; [the benchmark page](docs/benchmarks.md) has the commands, the "
+    "Measured on {machine}, against {peers}; [the benchmark page](docs/benchmarks.md) has the commands, the "
     "plots and everything else.",
-    "测量环境：{machine}，对照 gensim {gensim}；命令、图表和其余数据见[基准测试页](docs/benchmarks.md)。",
+    "测量环境：{machine}，对照 {peers}；命令、图表和其余数据见[基准测试页](docs/benchmarks.md)。",
 )
 
 
@@ -45,6 +45,6 @@ def _table(results: Results, language: int) -> str:
     for claim in claims(results):
         lines.append(f"| {claim.name[language]} | {claim.target} | {claim.value}{'' if claim.met else ' ✗'} |")
     machines = {f"{content['machine']['processor']} ({content['machine']['cores']})" for content in results.values()}
-    peers = {content["peer"]["gensim"] for content in results.values() if "gensim" in content["peer"]}
-    source = SOURCES[language].format(machine=", ".join(sorted(machines)), gensim=", ".join(sorted(peers)) or "-")
+    peers = {f"{name} {version}" for content in results.values() for name, version in content["peer"].items()}
+    source = SOURCES[language].format(machine=", ".join(sorted(machines)), peers=", ".join(sorted(peers)) or "-")
     return "\n".join([*lines, "", source, ""])

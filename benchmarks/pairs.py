@@ -1,0 +1,74 @@
+"""What the theme ``translation`` asks of runs and test sets, in a process of its own; ``jobs.py`` runs it by name."""
+
+import hashlib
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+__all__ = ["beginning_of_pairs", "run_facts", "split_pairs"]
+
+
+def run_facts(run: str) -> dict[str, Any]:
+    """Tells of a finished run what it was trained on, how, and the command that repeats it."""
+    from benchmarks.harness import public_name
+    from wenmai.config.recipe import settings_of
+    from wenmai.core.registry import find_system
+    from wenmai.runs.run import Run
+
+    opened = Run(run)
+    recipe, summary = opened.recipe, opened.summary
+    system = find_system(recipe.system)
+    changed = {
+        setting.name: value
+        for setting in settings_of(system.load().sections)
+        if (value := getattr(recipe.sections[setting.section], setting.name))
+        != system.settings.get(setting.name, setting.default)
+    }
+    corpus = public_name(",".join(recipe.corpus)) or "PAIRS"
+    valid = changed.pop("valid", None)
+    model = recipe.sections["model"]
+    return {
+        "run": opened.path.resolve().name,
+        "system": recipe.system,
+        "corpus": corpus,
+        "valid": None if valid is None else public_name(valid),
+        "changed": changed,
+        "attention": getattr(model, "context", "attention") == "attention",
+        "training_seconds": summary["seconds"],
+        "training_tokens_per_second": summary["tokens_per_second"],
+        "parameters": summary["parameters"],
+        "steps": summary["steps"],
+        "threads": summary["threads"],
+        "model_sha256": hashlib.sha256((opened.model_folder / "model.safetensors").read_bytes()).hexdigest(),
+    }
+
+
+def beginning_of_pairs(pairs: str, count: int, target: str) -> dict[str, Any]:
+    """Writes the first pairs as a TSV file."""
+    from wenmai.data.pairs import read_pairs
+
+    return {"pairs": _write_pairs(Path(target), islice(read_pairs(pairs), count))}
+
+
+def split_pairs(pairs: str, target: str) -> dict[str, Any]:
+    """Splits pairs that come in one file into ``TARGET-train.tsv``, ``-valid.tsv`` and ``-test.tsv``: 96, 2 and 2 %.
+
+    A hash of the first side decides, so the split is the same everywhere. Pairs of which either side stands in the
+    other two files are left out of the first.
+    """
+    from wenmai.data.pairs import read_pairs
+
+    parts: dict[str, list[tuple[str, str]]] = {"train": [], "valid": [], "test": []}
+    for pair in read_pairs(pairs):
+        place = int.from_bytes(hashlib.sha256(pair[0].encode()).digest()[:4], "big") % 50
+        parts[{0: "test", 1: "valid"}.get(place, "train")].append(pair)
+    asked = {text for name in ("valid", "test") for pair in parts[name] for text in pair}
+    parts["train"] = [pair for pair in parts["train"] if not asked & set(pair)]
+    Path(target).parent.mkdir(parents=True, exist_ok=True)
+    return {name: _write_pairs(Path(f"{target}-{name}.tsv"), found) for name, found in parts.items()}
+
+
+def _write_pairs(path: Path, pairs: Any) -> int:
+    lines = [f"{source}\t{target}\n" for source, target in pairs]
+    path.write_text("".join(lines), encoding="utf-8")
+    return len(lines)

@@ -1,0 +1,188 @@
+"""The themes of the neural systems: what is computed from their rows, and the parts that need no peer."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import decoding, neural, page, plots
+from benchmarks.figures import claims, exponent, latest, round_ratios
+from benchmarks.harness import public_name, show_command
+from benchmarks.jobs import JOBS
+from benchmarks.neural_page import train_command
+
+HEAD: dict[str, Any] = {
+    "quick": False,
+    "commands": ["python -m benchmarks"],
+    "finished": "2026-01-01T00:00:00+00:00",
+    "machine": {"processor": "A processor", "cores": 2, "memory_bytes": 8e9, "platform": "Linux"},
+    "peer": {"torch": "2.13.0"},
+    "corpus": None,
+}
+CASE = "3+3 layers of 256"
+
+
+def decoding_content(speeds: dict[str, list[float]]) -> dict[str, Any]:
+    rows = [
+        {"case": CASE, "batch": 1, "side": side, "repeat": repeat, "tokens_per_second": speed, "commit": "abc"}
+        for side, found in speeds.items()
+        for repeat, speed in enumerate(found)
+    ]
+    return HEAD | {"rows": rows, "settings": decoding.SETTINGS}
+
+
+def training_content() -> dict[str, Any]:
+    shared = {"repeat": 0, "seconds": 30.0, "peak_memory_bytes": 1e9, "parameters": 123, "target_padding": 0.03}
+    speeds = {("float32", "ours"): 300.0, ("float32", "trainer"): 100.0, ("default", "ours"): 240.0}
+    speeds["default", "trainer"] = 200.0
+    rows = [
+        {"mode": mode, "side": side, "tokens_per_second": speed, "commit": "abc", **shared}
+        for (mode, side), speed in speeds.items()
+    ]
+    names = ("steps", "warm_up", "threads", "batch_tokens", "num_layers", "hidden_size")
+    return HEAD | {"rows": rows, "settings": {"pairs": "data:some", **dict.fromkeys(names, 30)}}
+
+
+def layers_content() -> dict[str, Any]:
+    powers = {"self-attention": 2, "recurrent": 1, "convolutional": 1, "restricted self-attention": 1}
+    rows = [
+        {"kind": kind, "length": n, "seconds": 1e-9 * n**power + (n < 512), "memory_bytes": n - 64, "commit": "abc"}
+        for kind, power in powers.items()
+        for n in (64, 512, 1024, 2048)
+    ]
+    names = ("width", "batch", "heads", "kernel", "radius", "threads")
+    return HEAD | {"rows": rows, "settings": dict.fromkeys(names, 4) | {"fit_from": 512}}
+
+
+def translation_content() -> dict[str, Any]:
+    def row(run: str, bleu: float, **more: Any) -> dict[str, Any]:
+        ends = {"bleu_low": bleu - 1, "bleu_high": bleu + 1, "chrf": 50.0, "chrf_low": 49.0, "chrf_high": 51.0}
+        buckets = [{"low": 1, "high": 5, "sentences": 3, "bleu": bleu}, {"low": 31, "high": None, "sentences": 2}]
+        buckets[1]["bleu"] = bleu / 2
+        sizes = {"parameters": 1000, "training_seconds": 60.0, "steps": 10, "threads": 1, "sentences": 5}
+        changed = {"dropout": 0.3, "threads": 1, **more}
+        facts = {"run": run, "system": "seq2seq", "corpus": "train.de,train.en", "valid": None, "changed": changed}
+        told = {"signature": "a|b", "chrf_signature": "c", "length_unit": "words", "exact_match": 0.1, "commit": "abc"}
+        attention = more.get("context") != "first_state"
+        return facts | ends | sizes | told | {"bleu": bleu, "buckets": buckets, "pairs": "t", "attention": attention}
+
+    rows = [row("one", 10.0), row("two", 20.0, context="first_state", reverse_source=True), row("one", 30.0)]
+    return HEAD | {"rows": rows, "settings": {"beam": 5}}
+
+
+ALL = {
+    "decoding": decoding_content({"ours": [300.0], "generate": [100.0], "ctranslate2": [250.0]}),
+    "training": training_content(),
+    "layers": layers_content(),
+    "translation": translation_content(),
+}
+
+
+def test_a_round_is_compared_with_the_same_round_of_the_peer():
+    content = decoding_content({"ours": [100.0, 300.0, 900.0], "generate": [100.0, 100.0, 100.0], "ctranslate2": [400]})
+    assert round_ratios(content, "case", "batch", peer="generate") == {(CASE, 1): [1.0, 3.0, 9.0]}
+    first, second = claims({"decoding": content})
+    assert (first.target, first.value, first.met) == ("≥ 2 ×", "3.00 ×", True)
+    assert (second.target, second.value, second.met) == ("≥ 1 ×", "0.25 ×", False)
+
+
+def test_training_is_judged_by_the_peer_of_the_same_mode():
+    found = claims({"training": training_content()})
+    assert [(claim.value, claim.met) for claim in found] == [("3.00 ×", True), ("1.20 ×", False)]
+
+
+def test_exponents_are_those_of_the_long_sequences():
+    content = layers_content()
+    assert exponent(content, "self-attention", "seconds") == pytest.approx(2)
+    assert exponent(content, "recurrent", "seconds") == pytest.approx(1)
+    content["settings"]["fit_from"] = 2048
+    assert exponent(content, "recurrent", "seconds") is None
+
+
+def test_of_a_run_that_was_measured_again_the_last_row_counts():
+    rows = latest(translation_content())["t"]
+    assert [(row["run"], row["bleu"]) for row in rows] == [("one", 30.0), ("two", 20.0)]
+
+
+def test_the_page_has_all_sections_and_the_command_of_every_run():
+    text = page.page_text(ALL, {})
+    assert f"| {CASE} | 1 | 300 | 100 | 250 | **3.00** (3.00) | ≥ 2 | **1.20** (1.20) | ≥ 1 |" in text
+    assert "| as users have it | 240 | 200 | **1.20** (1.20) |" in text
+    assert "| **2.00** |" in text
+    assert "context=first_state, reverse_source=true" in text
+    assert "dropout=0.3" not in text.partition("The commands that train them")[0]  # all runs share it
+    assert "wenmai train seq2seq --data train.de,train.en --out runs/two --set dropout=0.3 --set threads=1" in text
+
+
+def test_the_plots_are_drawn(tmp_path: Path):
+    assert plots.draw(ALL, tmp_path) == ["layers", "translation"]
+    assert "no attention" in (tmp_path / "translation.svg").read_text()
+    assert "n^2.00" in (tmp_path / "layers.svg").read_text()
+
+
+def test_folders_of_the_machine_are_not_published():
+    assert public_name("/home/x/a.de,/home/x/a.en") == "a.de,a.en"
+    assert public_name("data:some-de,data:some-en") == "data:some-de,data:some-en"
+    assert show_command(["translation", "--runs", "/x/a", "--pairs", "/x/a.de,/x/a.en"]).endswith("a --pairs a.de,a.en")
+
+
+def test_a_split_keeps_what_is_tested_out_of_what_is_trained_on(tmp_path: Path):
+    source = tmp_path / "pairs.tsv"
+    source.write_text("".join(f"text {n}\ttexto {n % 900}\n" for n in range(1000)), encoding="utf-8")
+    sizes = JOBS["split_pairs"](pairs=str(source), target=str(tmp_path / "part"))
+    parts = {
+        name: [tuple(line.split("\t")) for line in (tmp_path / f"part-{name}.tsv").read_text().splitlines()]
+        for name in ("train", "valid", "test")
+    }
+    assert {name: len(found) for name, found in parts.items()} == sizes
+    assert 5 < sizes["test"] < 40
+    asked = {text for name in ("valid", "test") for pair in parts[name] for text in pair}
+    assert not any(asked & set(pair) for pair in parts["train"])
+
+
+@pytest.mark.parametrize("kind", ["self-attention", "recurrent", "convolutional", "restricted self-attention"])
+def test_every_layer_can_be_measured(kind):
+    sizes = {"width": 8, "batch": 1, "heads": 2, "kernel": 3, "radius": 2}
+    found = neural.layer(kind, length=16, **sizes, threads=1, seconds=0.0)
+    assert found["seconds"] > 0
+    assert found["memory_bytes"] >= 0
+
+
+def test_our_side_decodes_as_many_tokens_as_asked_for():
+    found = neural.decode_ours(decoding.TINY, batch=2, source_length=4, steps=5, threads=1, seconds=0.0)
+    assert math.isclose(found["tokens_per_second"] * found["seconds"], 10)
+
+
+def test_our_side_trains_the_batches_that_are_written_for_the_peer(tmp_path: Path):
+    import numpy as np
+
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"a b {n}\tx y {n}\n" for n in range(60)), encoding="utf-8")
+    sizes = {"hidden_size": 8, "num_layers": 1, "num_heads": 2, "ffn_size": 8}
+    settings = sizes | {"vocab_size": 40, "batch_tokens": 64, "steps": 3, "threads": 1}
+    planned = neural.plan_training(str(pairs), settings, steps=3, target=str(tmp_path / "batches.npz"))
+    found = neural.train_ours(str(pairs), settings, warm_up=1, folder=str(tmp_path / "checkpoints"))
+    arrays = np.load(tmp_path / "batches.npz")
+    tokens = [int((arrays[f"wanted-{place}"] != -100).sum()) for place in range(planned["batches"])]
+    assert found["tokens"] == sum(tokens[1:3])
+    assert sum(tokens) == planned["target_tokens"]
+    assert found["parameters"] == planned["parameters"]
+
+
+def test_a_command_repeats_the_settings_of_a_run():
+    row = {"system": "transformer", "corpus": "a,b", "valid": "v", "run": "r", "changed": {"clip": None, "swap": True}}
+    expected = "wenmai train transformer --data a,b --valid v --out runs/r --set clip=none --set swap=true"
+    assert train_command(row) == expected
+
+
+@pytest.mark.parity
+def test_the_peers_have_models_of_the_same_size(tmp_path: Path):
+    pytest.importorskip("transformers")
+    pytest.importorskip("ctranslate2")
+    options: dict[str, Any] = {"batch": 2, "source_length": 4, "steps": 5, "threads": 1, "seconds": 0.0}
+    ours, peer = neural.decode_ours(decoding.TINY, **options), neural.decode_generate(decoding.TINY, **options)
+    engine = neural.decode_ctranslate2(decoding.TINY, **options, folder=str(tmp_path / "engine"))
+    assert ours["parameters"] == peer["parameters"] == engine["parameters"]
+    assert json.dumps([ours, peer, engine])
