@@ -71,9 +71,9 @@ $(CORE): pyproject.toml constraints.txt | $(VENV)/.created
 	@touch $(CORE)
 
 $(DEV): pyproject.toml constraints.txt | $(VENV)/.created
-	$(PIP) install --editable '.[dev,parity]'
+	$(PIP) install --editable '.[dev,neural,parity,ctranslate2,plot]'
 	@touch $(CORE) $(DEV)
 
 $(BENCH): pyproject.toml constraints.txt | $(VENV)/.created
-	$(PIP) install --editable '.[bench]'
+	$(PIP) install --editable '.[bench,neural]'
 	@touch $(CORE) $(BENCH)
