@@ -10,8 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 import wenmai
+
+settings.register_profile("fixed", derandomize=True)  # the same examples for everybody; see CONTRIBUTING for others
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
 @pytest.fixture(scope="session")
