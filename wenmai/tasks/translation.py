@@ -44,7 +44,7 @@ _SUGGESTED: dict[str, dict[str, Any]] = {  # settings that fit a set, where the 
         "model.dropout": 0.0,
         "model.norm": "pre",
         "objective.label_smoothing": 0.05,
-        "train.epochs": 12,
+        "train.epochs": 9,
         "train.batch_tokens": 2048,
         "train.schedule": "cosine",
         "train.learning_rate": 0.002,
