@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from wenmai.config.recipe import Recipe, changed_settings
+from wenmai.config.recipe import Recipe, changed_settings, settings_of
 from wenmai.core.errors import RunError, SettingError
 from wenmai.core.folder import writing_json
 from wenmai.core.registry import find_system
@@ -112,7 +112,7 @@ def compare_systems(
         systems: Names that ``wenmai systems`` lists.
         corpus: Paths, or names of the catalogue.
         out: The folder for the runs and the report.
-        settings: Settings for all of the systems that have them.
+        settings: For each of the systems that has them.
         similarity: See :func:`compare`.
         analogy: See :func:`compare`.
         restrict_vocab: See :func:`compare`.
@@ -128,16 +128,16 @@ def compare_systems(
     sources = [str(source) for source in corpus]
     if not sources or "-" in sources:
         raise SettingError("a comparison reads its corpus once for each system: give it files rather than stdin")
-    given = {name: str(value) for name, value in (settings or {}).items()}
+    given = _settings_of_each(systems, {name: str(value) for name, value in (settings or {}).items()})
     folder = Path(out)
     for system in systems:  # all mistakes are found before the first training
-        recipe, _ = plan(system, named_texts(sources), **given)
+        recipe, _ = plan(system, named_texts(sources), **given[system])
         _require_same(folder / system, recipe)
     runs = []
     for system in systems:
         run = folder / system
         if not (run / MODEL).is_dir():
-            _train(system, sources, run, given)
+            _train(system, sources, run, given[system])
         runs.append(run)
     return compare(
         runs,
@@ -148,6 +148,26 @@ def compare_systems(
         words=words,
         command=command,
     )
+
+
+def _settings_of_each(systems: Sequence[str], given: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """The settings that each system has; all get one that none has, so that its name is refused."""
+    named = {
+        system: {
+            name
+            for known in settings_of(find_system(system).load().sections)
+            for name in (known.name, f"{known.section}.{known.name}")
+        }
+        for system in systems
+    }
+    return {
+        system: {
+            name: value
+            for name, value in given.items()
+            if name in named[system] or not any(name in names for names in named.values())
+        }
+        for system in systems
+    }
 
 
 def _require_same(path: Path, wanted: Recipe) -> None:
