@@ -51,6 +51,13 @@ def peak_memory_bytes() -> int | None:
 
 
 def _processor() -> str:
+    """Its name, and the generation as compilers name it: models of one name may differ in their vector units."""
+    from llvmlite.binding import get_host_cpu_name
+
+    return f"{_processor_name()} ({get_host_cpu_name()})"
+
+
+def _processor_name() -> str:
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             for line in file:
