@@ -111,7 +111,7 @@ class Constraints:
         forced = self._forced[sentences, position] if position < self._forced.size(1) else None
         kept = None if forced is None else log_probs.gather(1, forced.clamp(min=0)[:, None])
         if len(self._banned):
-            log_probs[:, self._banned] = -torch.inf
+            log_probs.index_fill_(1, self._banned, -torch.inf)
         if position < self._min_length:
             log_probs[:, self.eos_id] = -torch.inf
         if history is not None and self._no_repeat_ngram:

@@ -49,12 +49,23 @@ def roll_out(
 
     sentences = torch.arange(batch_size, device=tokens.device)  # (N,) that the rows belong to
     growing = torch.ones_like(finished)  # (N,)
+    undisturbed = True  # every sentence has its row, and all grow: nothing but the new tokens is to be noted
+    shortest = int(constraints.limits.min())
     for position in range(longest):
         logits, seen = model.step(tokens, state)
         history = made[sentences, :position] if constraints.needs_history else None
         log_probs = constraints.log_probs(logits, sentences=sentences, position=position, history=history)
         tokens = choose(log_probs)
         gained = log_probs.gather(1, tokens[:, None])[:, 0].double()
+        if seen is not None:
+            attention.append((sentences, seen))
+        if undisturbed and position + 1 < shortest:
+            goes_on = (tokens != constraints.eos_id) & (gained > -torch.inf)
+            if bool(goes_on.all()):
+                made[:, position] = tokens
+                lengths += 1
+                log_prob += gained
+                continue
         growing &= gained > -torch.inf
         ends = growing & (tokens == constraints.eos_id)
 
@@ -62,13 +73,12 @@ def roll_out(
         lengths[sentences] += growing & ~ends
         finished[sentences] |= ends
         log_prob[sentences] += gained.where(growing, 0)
-        if seen is not None:
-            attention.append((sentences, seen))
 
         growing &= ~ends & (constraints.limits[sentences] > position + 1)
         left = int(growing.sum())
         if not left:
             break
+        undisturbed = left == batch_size
         if left <= _CROWDED * len(growing):
             rows = growing.nonzero()[:, 0]
             state.select(rows)

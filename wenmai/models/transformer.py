@@ -18,6 +18,7 @@ sinusoids, a begin token instead of a zero vector, Xavier-uniform weights.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
@@ -29,19 +30,33 @@ from typing_extensions import Doc
 
 from wenmai.core.errors import SettingError
 from wenmai.decode.protocol import Step
-from wenmai.nn.attention import watch_attention
+from wenmai.nn.attention import watch_attention, watching
 from wenmai.nn.cache import DecoderCache, DecoderState, KeyValue
 from wenmai.nn.dropout import dropout
-from wenmai.nn.linear import linear
+from wenmai.nn.linear import Linear, linear
 from wenmai.nn.masks import causal
 from wenmai.nn.multihead import MultiHead
 from wenmai.nn.positions import make_positions
 from wenmai.nn.relative import ShawRelative
-from wenmai.nn.transformer import Decoder, DecoderLayer, Encoder, EncoderLayer, FeedForward
+from wenmai.nn.transformer import Decoder, DecoderLayer, Encoder, EncoderLayer, FeedForward, PostNorm, PreNorm
 
 __all__ = ["Memory", "Transformer", "TransformerConfig"]
 
 _CAUSAL = causal()
+_FEW = 32  # hypotheses: up to here a compiled step was measured to be faster
+_WORTH = 1000  # steps with few hypotheses, after which a model is in earnest use: reading compiled code takes as long
+_PLAIN = {
+    Decoder,
+    DecoderLayer,
+    FeedForward,
+    Linear,
+    MultiHead,
+    PostNorm,
+    PreNorm,
+    nn.Identity,
+    nn.LayerNorm,
+    nn.ModuleList,
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,6 +142,7 @@ class Transformer(nn.Module):
         self.encoder = Encoder((_encoder_layer(config) for _ in range(config.num_layers)), hidden_size=size)
         decoder_layers = config.decoder_layers or config.num_layers
         self.decoder = Decoder((_decoder_layer(config) for _ in range(decoder_layers)), hidden_size=size)
+        self._small_steps = 0  # taken with few hypotheses
 
     def encode(self, source_ids: Tensor, source_valid: Tensor) -> Memory:
         """Encodes sources.
@@ -187,6 +203,7 @@ class Transformer(nn.Module):
             raise ValueError(
                 f"{max_length} steps were asked for; positions are learned up to max_length={self.config.max_length}"
             )
+        source_valid = source_valid.contiguous()
         memory = self.encode(source_ids, source_valid)
         batch, heads = source_ids.shape[0], self.config.num_heads
         head_size = self.config.hidden_size // heads
@@ -200,7 +217,12 @@ class Transformer(nn.Module):
                     memory=KeyValue(projected, length=source_ids.shape[1]),
                 )
             )
-        return DecoderState(caches, memory_mask=_padding(source_valid), need_attention=need_attention)
+        return DecoderState(
+            caches,
+            memory_mask=_padding(source_valid),
+            need_attention=need_attention,
+            compiled=self._compiled() if batch <= _FEW and not need_attention else None,
+        )
 
     def step(self, tokens: Tensor, state: DecoderState) -> Step:
         """Takes one step with the last token of each hypothesis, and advances the state.
@@ -216,7 +238,60 @@ class Transformer(nn.Module):
         weights = watched["memory_attention"][0].mean(1)  # (B, N/B, S)
         return Step(logits, weights.flatten(0, 1))
 
+    def _compiled(self) -> Callable[[Tensor, DecoderState], Tensor] | None:
+        """The decoder as one compiled function, or none where it cannot be one, or that would not pay yet."""
+        config = self.config
+        if self._small_steps < _WORTH or self.training or not _is_plain(self.decoder):
+            return None
+        size, parameters = config.hidden_size, (self.embedding, *self.decoder.parameters())
+        if any(
+            tensor.dtype is not torch.float32 or tensor.device.type != "cpu" or not tensor.is_contiguous()
+            for tensor in parameters
+        ):
+            return None
+        if size % (16 * config.num_heads) or config.ffn_size % 16 or self.embedding.shape[0] < 4:  # as a Stack wants it
+            return None
+        from wenmai.kernels.stack import Block, BlockCache, Part, Stack  # numba takes time to import
+
+        layers = [layer for layer in self.decoder.layers if isinstance(layer, DecoderLayer)]
+        final = self.decoder.norm
+        stack = Stack(
+            [Block(*(Part(*tensors) for tensors in layer.parts())) for layer in layers],
+            num_heads=config.num_heads,
+            embedding=self.embedding,
+            scale=math.sqrt(size),
+            output=self.embedding,
+            final_norm=(final.weight, final.bias) if isinstance(final, nn.LayerNorm) else None,
+            pre_norm=config.norm == "pre",
+            gelu=config.activation == "gelu",
+            epsilon=layers[0].ffn_residual.norm.eps,
+            window=config.window,
+        )
+
+        def step(tokens: Tensor, state: DecoderState) -> Tensor:
+            length = state.length
+            for cache in state.caches:
+                cache.own.extend(1)
+            return stack.step(
+                tokens,
+                [BlockCache(cache.own.buffer, cache.memory.buffer) for cache in state.caches],
+                length=length,
+                position=self.target_positions(length, 1),
+                mask=state.memory_mask,
+            )
+
+        return step
+
     def _step(self, tokens: Tensor, state: DecoderState) -> Tensor:
+        if tokens.shape[0] <= _FEW:
+            self._small_steps += 1
+            if state.compiled is not None and not (
+                torch.is_grad_enabled()
+                or torch.is_autocast_enabled("cpu")
+                or torch.compiler.is_compiling()
+                or watching()
+            ):
+                return state.compiled(tokens, state)
         hidden = self._embed(tokens[:, None], self.embedding, self.target_positions(state.length, 1))
         hidden = self.decoder(hidden, memory_mask=state.memory_mask, caches=state.caches)
         return self.logits(hidden.squeeze(1))
@@ -226,6 +301,13 @@ class Transformer(nn.Module):
         scale = math.sqrt(self.config.hidden_size)
         hidden = hidden * scale if positions is None else torch.add(positions, hidden, alpha=scale)
         return dropout(hidden, self.config.dropout) if self.training else hidden
+
+
+def _is_plain(module: nn.Module) -> bool:
+    """Whether the modules are such as the compiled step knows, and without hooks, so that it leaves nothing out."""
+    return all(
+        type(part) in _PLAIN and not part._forward_hooks and not part._forward_pre_hooks for part in module.modules()
+    )
 
 
 def _padding(valid: Tensor) -> Tensor | None:

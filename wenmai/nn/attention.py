@@ -37,6 +37,7 @@ __all__ = [
     "safe_softmax",
     "sampled_attend",
     "watch_attention",
+    "watching",
 ]
 
 _SCALED_DOT = ScaledDot()
@@ -268,6 +269,11 @@ class Attention(nn.Module):
         """Whether someone wants this module's weights at the moment."""
         watched = _WATCHED.get()
         return watched is not None and self in watched
+
+
+def watching() -> bool:
+    """Whether someone wants the weights of any module at the moment."""
+    return _WATCHED.get() is not None
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Caches of keys and values: buffers with an explicit length, made, passed and kept by the caller."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -56,12 +57,21 @@ class KeyValue:
         Raises:
             ValueError: if there is no room for them.
         """
-        end = self.length + keys_values.shape[3]
+        begin = self.length
+        self.extend(keys_values.shape[3])
+        self.buffer[:, :, :, begin : self.length] = keys_values
+        return self.filled()
+
+    def extend(self, count: int) -> None:
+        """Counts ``count`` more positions as filled; whoever asks for that writes them.
+
+        Raises:
+            ValueError: if there is no room for them.
+        """
+        end = self.length + count
         if end > self.buffer.shape[3]:
             raise ValueError(f"the cache has room for {self.capacity} positions; position {end} does not fit")
-        self.buffer[:, :, :, self.length : end] = keys_values
         self.length = end
-        return self.filled()
 
     @torch.no_grad()
     def select(self, rows: Tensor) -> None:
@@ -107,14 +117,22 @@ class DecoderState:
         caches: One for each layer, of B rows.
         memory_mask: (B, 1, 1, S) bool, True = real token; None: no padding.
         need_attention: Whether each step returns attention weights.
+        compiled: Takes a step in place of the model's modules, from (N,) tokens and this state to (N, V) logits; for
+            few hypotheses, where the model has such a thing.
     """
 
     def __init__(
-        self, caches: list[DecoderCache], *, memory_mask: Tensor | None = None, need_attention: bool = False
+        self,
+        caches: list[DecoderCache],
+        *,
+        memory_mask: Tensor | None = None,
+        need_attention: bool = False,
+        compiled: "Callable[[Tensor, DecoderState], Tensor] | None" = None,
     ) -> None:
         self.caches = caches
         self.memory_mask = memory_mask
         self.need_attention = need_attention
+        self.compiled = compiled
 
     @property
     def length(self) -> int:

@@ -157,6 +157,20 @@ class DecoderLayer(nn.Module):
         output: Tensor = self.ffn_residual(hidden, self.ffn)
         return output
 
+    def parts(self) -> list[tuple[Tensor, Tensor | None, Tensor, Tensor | None, Tensor, Tensor]]:
+        """Returns the parameters of self-attention, of attention over the memory, and of the feed-forward network.
+
+        Each is: weight and bias of the first product, of the last, and of the layer norm.
+        """
+        chains = (
+            (self.attention.qkv, self.attention.output, self.attention_residual.norm),
+            (self.memory_attention.query, self.memory_attention.output, self.memory_residual.norm),
+            (self.ffn.inner, self.ffn.outer, self.ffn_residual.norm),
+        )
+        return [
+            (first.weight, first.bias, last.weight, last.bias, norm.weight, norm.bias) for first, last, norm in chains
+        ]
+
 
 def _final_norm(layers: nn.ModuleList, hidden_size: int) -> nn.Module:
     """The layer norm that ends a stack of pre-norm layers; a post-norm layer ends with its own."""
