@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wenmai.core.errors import CorpusError, SettingError
-from wenmai.data import corpus as corpus_module
+from wenmai.data import documents as documents_module
 from wenmai.data.corpus import Corpus, CorpusStats
 from wenmai.text.segment import LINE_END
 from wenmai.text.settings import TextConfig
@@ -121,7 +121,7 @@ def test_text_from_python() -> None:
 
 
 def test_lists_of_tokens_come_in_large_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus_module, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(documents_module, "BLOCK_BYTES", 100)
     seen: list[tuple[int, int | None]] = []
     batches = list(
         Corpus.of_texts([["word"] * 5] * 20).batches(
@@ -234,7 +234,7 @@ def test_blocks_leave_no_trace(
     text = TextConfig(segment=segment, encoding=encoding)
     whole = read(path, text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(corpus_module, "BLOCK_BYTES", block)
+        patch.setattr(documents_module, "BLOCK_BYTES", block)
         assert read(path, text) == whole
 
 
@@ -266,7 +266,7 @@ def test_bad_lines_are_errors_with_their_place(
     tmp_path: Path, bad: bytes, long_line: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if long_line:
-        monkeypatch.setattr(corpus_module, "BLOCK_BYTES", 4)
+        monkeypatch.setattr(documents_module, "BLOCK_BYTES", 4)
     message = error_of(write(tmp_path / "a.txt", "gut für\n".encode() + bad + b"\n"))
     place = 9 + (3 if b"\xe9" in bad else 4)
     assert f"a.txt: line 2, byte {place}: " in message
@@ -281,7 +281,7 @@ def test_bad_lines_can_be_skipped_and_are_counted(tmp_path: Path) -> None:
 
 
 def test_the_rest_of_a_bad_long_line_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus_module, "BLOCK_BYTES", 8)
+    monkeypatch.setattr(documents_module, "BLOCK_BYTES", 8)
     path = write(tmp_path / "a.txt", b"good start b\xe9d and much more to come\nnext line\n")
     lines, stats = read(path, TextConfig(bad_lines="skip"))
     assert lines == [["good"], ["next", "line"]]

@@ -48,7 +48,7 @@ def test_ids_are_in_order_of_frequency_and_ties_in_order_of_appearance(tmp_path:
 @given(sentences=SENTENCES, block=st.integers(1, 30))
 def test_numbering_loses_nothing(sentences: list[list[str]], block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("wenmai.data.corpus.BLOCK_BYTES", block)
+        patch.setattr("wenmai.data.documents.BLOCK_BYTES", block)
         patch.setattr(numbered_module, "BLOCK_TOKENS", block)
         if not any(sentences):
             with pytest.raises(CorpusError, match="no words"):
@@ -203,7 +203,7 @@ def test_whoever_comes_second_takes_what_is_there(tmp_path: Path, monkeypatch: p
 
 
 def test_rare_types_are_pruned_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wenmai.data.corpus.BLOCK_BYTES", 64)
+    monkeypatch.setattr("wenmai.data.documents.BLOCK_BYTES", 64)
     sentences = [["the", "cat", f"rare{place}"] for place in range(200)]
     numbered = number(sentences, max_types=20)
     stats = numbered.stats

@@ -1,36 +1,56 @@
-"""Files from outside, read as plain bytes however they are compressed."""
+"""Text and numbers from outside as plain bytes, however they are compressed: told by content, not by name."""
 
 import io
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 from wenmai.core.errors import FormatError, WenmaiError
 
-__all__ = ["compression", "reading"]
+__all__ = ["DamagedStream", "compression", "decompressed", "reading"]
+
+_HEAD_BYTES = 10  # that tell a compression
+_STEP_BYTES = 4096  # decompressed at a time: a few bytes can stand for hundreds of thousands
+_BLOCK_BYTES = 1 << 20
+
+
+class DamagedStream(Exception):
+    """Compressed data that cannot be decompressed.
+
+    Attributes:
+        kind: The compression.
+        byte: Where, or after how many bytes it ends.
+        problem: What the library says; None: it ends too early.
+    """
+
+    def __init__(self, kind: str, byte: int, problem: str | None) -> None:
+        super().__init__(
+            f"it ends too early, after {byte} bytes" if problem is None else f"near byte {byte}: {problem}"
+        )
+        self.kind = kind
+        self.byte = byte
+        self.problem = problem
 
 
 def compression(path: str | Path) -> str | None:
     """Tells ``"gzip"``, ``"bzip2"``, ``"xz"`` and ``"zstd"`` by the first bytes; ``None`` is plain."""
     with open(path, "rb") as file:
-        head = file.read(10)
-    if head.startswith(b"\x1f\x8b\x08"):
-        return "gzip"
-    if head.startswith(b"BZh") and head[4:] in (b"1AY&SY", b"\x17rE8P\x90"):
-        return "bzip2"
-    if head.startswith(b"\xfd7zXZ\x00"):
-        return "xz"
-    return "zstd" if head.startswith(b"\x28\xb5\x2f\xfd") else None
+        return _kind(file.read(_HEAD_BYTES))
 
 
 @contextmanager
-def reading(path: str | Path, *, error: type[WenmaiError] = FormatError) -> Iterator[BinaryIO]:
+def reading(
+    path: str | Path, *, error: type[WenmaiError] = FormatError, advance: Callable[[int], None] | None = None
+) -> Iterator[BinaryIO]:
     """Opens a file for reading, decompressing gzip, bzip2, xz and zstd as told by its first bytes.
 
     Args:
         path: the file.
         error: the class to raise.
+        advance: Called with the size of each piece that was read, as it is on disk.
 
     Raises:
         WenmaiError: of class ``error``, if the path is no file or cannot be opened, or, inside the block, if
@@ -43,75 +63,119 @@ def reading(path: str | Path, *, error: type[WenmaiError] = FormatError) -> Iter
         kind = compression(path)
     except OSError as problem:
         raise error(f"{path}: cannot be read ({problem.strerror})") from None
-    if kind is None:
-        with open(path, "rb") as file:
+    with open(path, "rb") as file:
+        if kind is None and advance is None:
             yield file
-        return
-    import lzma
-    import zlib
-
-    try:
-        with _decompressing(path, kind) as file:
-            yield file
-    except (EOFError, OSError, zlib.error, lzma.LZMAError) as problem:
-        if isinstance(problem, OSError) and problem.errno is not None:
-            raise  # the operating system's, not about the data
-        raise error(f"{path}: the {kind} data is damaged ({problem}); copy or download it again") from None
+            return
+        try:
+            with io.BufferedReader(_Stream(decompressed(_pieces(file, advance))), _BLOCK_BYTES) as stream:
+                yield cast(BinaryIO, stream)
+        except DamagedStream as damage:
+            raise error(f"{path}: the {damage.kind} data is damaged ({damage}); copy or download it again") from None
 
 
-def _decompressing(path: Path, kind: str) -> BinaryIO:
+def decompressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yields what one or more compressed streams, one behind the other, hold, or the pieces as they are if plain.
+
+    Raises:
+        DamagedStream: if the compressed data is truncated or damaged.
+    """
+    pieces, head = iter(pieces), b""
+    for piece in pieces:
+        head += piece
+        if len(head) >= _HEAD_BYTES:
+            break
+    whole = chain([head], pieces)
+    kind = _kind(head)
+    return whole if kind is None else _decompressed(whole, kind)
+
+
+class _Decompressor(Protocol):
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+_KINDS = {
+    "gzip": re.compile(rb"\x1f\x8b\x08"),
+    "bzip2": re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"),
+    "xz": re.compile(rb"\xfd7zXZ\0"),
+    "zstd": re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"),  # a frame, or one that is skipped
+}
+
+
+def _kind(head: bytes) -> str | None:
+    return next((kind for kind, magic in _KINDS.items() if magic.match(head)), None)
+
+
+def _decompressor(kind: str) -> _Decompressor:
     if kind == "gzip":
-        import gzip
+        import zlib
 
-        return cast(BinaryIO, gzip.open(path, "rb"))
+        return zlib.decompressobj(wbits=31)
     if kind == "bzip2":
         import bz2
 
-        return cast(BinaryIO, bz2.open(path, "rb"))
+        return bz2.BZ2Decompressor()
     if kind == "xz":
         import lzma
 
-        return cast(BinaryIO, lzma.open(path, "rb"))
-    return io.BufferedReader(_ZstdFile(path), 1 << 20)
+        return lzma.LZMADecompressor()
+    import zstandard
+
+    found: _Decompressor = zstandard.ZstdDecompressor().decompressobj()
+    return found
 
 
-class _ZstdFile(io.RawIOBase):
-    """Reads zstd frames one after another and, unlike the library's own reader, notices a truncated one."""
+def _decompressed(pieces: Iterable[bytes], kind: str) -> Iterator[bytes]:
+    stream: _Decompressor | None = None
+    done = 0
+    for piece in pieces:
+        for start in range(0, len(piece), _STEP_BYTES):
+            data = piece[start : start + _STEP_BYTES]
+            while data:
+                if stream is None:
+                    data = data.lstrip(b"\0")  # padding between streams
+                    if not data:
+                        break
+                    stream = _decompressor(kind)
+                try:
+                    yield stream.decompress(data)
+                except Exception as error:  # each of the four libraries has an exception of its own
+                    raise DamagedStream(kind, done + start, str(error)) from None
+                data = stream.unused_data if stream.eof else b""
+                if stream.eof:
+                    stream = None
+        done += len(piece)
+    if stream is not None:
+        raise DamagedStream(kind, done, None)
 
-    def __init__(self, path: Path) -> None:
-        import zstandard
 
-        self._library = zstandard
-        self._file = path.open("rb")
-        self._frame = zstandard.ZstdDecompressor().decompressobj()
-        self._inside_frame = False
-        self._input = b""
-        self._output = memoryview(b"")
+def _pieces(file: BinaryIO, advance: Callable[[int], None] | None) -> Iterator[bytes]:
+    while piece := file.read(_BLOCK_BYTES):
+        yield piece
+        if advance is not None:
+            advance(len(piece))
+
+
+class _Stream(io.RawIOBase):
+    """What an iterator of bytes yields, as a file."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._left = memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:  # noqa: ANN401  any writable buffer
-        while not self._output:
-            # only a little at a time: a few bytes can stand for hundreds of thousands
-            data = self._input or self._file.read(4096)
-            if not data:
-                if self._inside_frame:
-                    raise EOFError("it ends before its end mark")
+        while not self._left:
+            if (piece := next(self._pieces, None)) is None:
                 return 0
-            try:
-                self._output = memoryview(self._frame.decompress(data))
-            except self._library.ZstdError as error:
-                raise EOFError(str(error)) from None
-            self._input, self._inside_frame = b"", True
-            if self._frame.eof:
-                self._input, self._inside_frame = self._frame.unused_data, False
-                self._frame = self._library.ZstdDecompressor().decompressobj()
-        count = min(len(buffer), len(self._output))
-        buffer[:count] = self._output[:count]
-        self._output = self._output[count:]
+            self._left = memoryview(piece)
+        count = min(len(buffer), len(self._left))
+        buffer[:count] = self._left[:count]
+        self._left = self._left[count:]
         return count
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
