@@ -25,16 +25,20 @@ from wenmai.objectives.language import Loss
 from wenmai.training.checkpoint import Checkpoints, require_good
 from wenmai.training.distributed import Ranks
 from wenmai.training.interrupts import interrupts_set
+from wenmai.training.memory import release_free_memory
 from wenmai.training.records import EvaluationRecord, Record, UpdateRecord
 from wenmai.training.schedule import LONGEST_WARMUP, rate_schedule
 from wenmai.training.settings import LoopConfig
+from wenmai.training.tensorboard import reporting_curves
 from wenmai.training.tensors import load_optimiser, mean_of_models, save_optimiser
 from wenmai.training.utilisation import flops_share
 
 __all__ = ["LoopState", "Trainable", "choose_device", "train_loop"]
 
 _RECORDS = 400  # of a training, about
+_RELEASE_EVERY = 50  # updates: seldom enough to cost nothing, often enough that holes stay few
 _SNAPSHOTS = "snapshots"
+_CURVES = "tensorboard"
 _NOTHING = (0.0, 0.0, 0.0, 0)
 _CURE = "Train again with a lower learning_rate, a longer warmup, or clip=1"
 _ALMOST = 0.999  # of a training that has not ended, but has made as many updates as were expected
@@ -136,6 +140,7 @@ def train_loop(
         ranks: The processes that train together.
 
     Raises:
+        SettingError: if TensorBoard's curves were asked for, and it is not installed.
         TrainingError: if the loss or a gradient is no longer a number, or another process has ended.
         KeyboardInterrupt: on an interrupt, after a checkpoint was saved.
     """
@@ -165,7 +170,7 @@ def train_loop(
                 checkpoints.save(state.step, asdict(state), lambda folder: _save(job, optimiser, folder))
                 _drop_snapshots(checkpoints, state)
 
-    def look(learning_rate: float) -> None:
+    def look(learning_rate: float) -> EvaluationRecord:
         module.eval()
         with torch.no_grad(), precision():
             figures = dict(job.evaluate())
@@ -179,19 +184,17 @@ def train_loop(
             state.best, state.best_look = loss, state.looks
         if config.average > 1 or loss is not None:
             _take_snapshot(job, checkpoints, state, loss, config.average, ranks)
-        report(
-            EvaluationRecord(
-                position=state.step,
-                epoch=state.epoch + 1,
-                seconds=state.seconds,
-                learning_rate=learning_rate,
-                figures=figures,
-            )
+        return EvaluationRecord(
+            position=state.step,
+            epoch=state.epoch + 1,
+            seconds=state.seconds,
+            learning_rate=learning_rate,
+            figures=figures,
         )
 
     module.train()
     batches = () if state.over else job.plan(state.epoch)
-    with interrupts_set(stop):
+    with interrupts_set(stop), _reporting(config, checkpoints, report, state, ranks) as tell:
         while not state.over:
             group = range(state.batch, min(state.batch + group_size, len(batches)))
             tally = torch.zeros(4, dtype=torch.float64, device=device)  # loss, targets, seconds, wishes to stop
@@ -219,6 +222,8 @@ def train_loop(
             optimiser.zero_grad(set_to_none=True)
 
             state.step += 1
+            if device.type == "cpu" and state.step % _RELEASE_EVERY == 0:
+                release_free_memory()
             state.batch = group.stop
             state.tokens += int(count)
             state.seconds = seconds_before + seconds / ranks.size
@@ -232,7 +237,7 @@ def train_loop(
                 state.last_loss = state.pending[0] / state.pending[1] if state.pending[1] else None
                 progress = 1.0 if at_end else _progress(state, steps, config)
                 speed = (state.tokens - tokens_before) / max(1e-9, state.seconds - seconds_before)
-                report(
+                tell(
                     UpdateRecord(
                         progress=progress,
                         position=state.step,
@@ -248,7 +253,7 @@ def train_loop(
                 )
                 state.pending = _NOTHING
             if at_end or (state.step % config.evaluate_steps == 0 if config.evaluate_steps else epoch_over):
-                look(learning_rate)
+                tell(look(learning_rate))
                 late = config.patience is not None and state.looks - state.best_look >= config.patience
                 state.over = at_end or (late and bool(state.figures))
             if epoch_over:
@@ -261,6 +266,15 @@ def train_loop(
             if stopping and not state.over:
                 raise KeyboardInterrupt
     _finish(job, checkpoints, state, precision, ranks)
+
+
+def _reporting(
+    config: LoopConfig, checkpoints: Checkpoints, report: Callable[[Record], None], state: LoopState, ranks: Ranks
+) -> AbstractContextManager[Callable[[Record], None]]:
+    """What records are told to: ``report``, and TensorBoard's file in the run if that was asked for."""
+    if not (config.tensorboard and ranks.first):
+        return nullcontext(report)
+    return reporting_curves(checkpoints.folder.with_name(_CURVES), report, position=state.step)
 
 
 def _optimiser(config: LoopConfig, module: nn.Module, rate: float) -> torch.optim.Optimizer:

@@ -1,0 +1,75 @@
+"""The curves of a training for TensorBoard: the same figures as in ``metrics.jsonl``, as an event file."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+
+from wenmai.core.errors import SettingError
+from wenmai.training.records import EvaluationRecord, Record, UpdateRecord
+
+__all__ = ["reporting_curves", "require_tensorboard"]
+
+_OF_UPDATES = ("loss", "learning_rate", "gradient_norm", "tokens_per_second", "flops_share")
+
+
+def require_tensorboard() -> None:
+    """Makes sure that curves can be written.
+
+    Raises:
+        SettingError: if the package is not installed.
+    """
+    try:
+        import_module("tensorboard")
+    except ImportError as error:
+        raise SettingError(
+            f"tensorboard=true needs TensorBoard, which cannot be imported ({error}); pip install 'wenmai[tensorboard]'"
+        ) from None
+
+
+@contextmanager
+def reporting_curves(
+    folder: Path, report: Callable[[Record], None], *, position: int
+) -> Iterator[Callable[[Record], None]]:
+    """Writes what is reported inside the block into an event file as well.
+
+    The scalars are ``train/loss`` and so on by update, and ``validation/NAME`` for each figure of a look.
+
+    Args:
+        folder: Where event files are; a resumed training adds one, from which TensorBoard sees that what the older
+            ones say of later updates no longer holds.
+        report: Receives the records too.
+        position: Updates that are done.
+
+    Yields:
+        What takes the place of ``report``.
+
+    Raises:
+        SettingError: if the package is not installed.
+    """
+    require_tensorboard()
+    from torch.utils.tensorboard import SummaryWriter
+
+    writer = SummaryWriter(str(folder), purge_step=position + 1 if position else None)
+
+    def both(record: Record) -> None:
+        report(record)
+        for name, value in _scalars(record).items():
+            writer.add_scalar(name, value, record.position)
+        if isinstance(record, EvaluationRecord):
+            writer.flush()
+
+    try:
+        yield both
+    finally:
+        writer.close()
+
+
+def _scalars(record: Record) -> dict[str, float]:
+    if isinstance(record, EvaluationRecord):
+        return {f"validation/{name}": value for name, value in record.figures.items()}
+    if isinstance(record, UpdateRecord):
+        values = asdict(record)
+        return {f"train/{name}": values[name] for name in _OF_UPDATES if values[name] is not None}
+    return {}
