@@ -123,7 +123,7 @@ def test_a_file_that_changes_meanwhile_is_an_error(tmp_path, cache_folder):
     path = tmp_path / "pairs.tsv"
     path.write_text("a\tx\n", encoding="utf-8")
 
-    def change(_: int) -> None:
+    def change(_: int, __: int | None) -> None:
         path.write_text("b\tx\n", encoding="utf-8")
 
     with pytest.raises(CorpusError, match="changed while it was read"):

@@ -217,3 +217,23 @@ def test_missing_files_are_named(tmp_path):
 
 def test_the_settings_have_defaults():
     assert PairsConfig() == PairsConfig(valid=None, swap=False, longest=256)
+
+
+@pytest.mark.parametrize("form", ["tsv", "tsv.gz", "files"])
+def test_progress_counts_the_bytes_on_disk(tmp_path, form):
+    rows = [(f"source {number}", f"target {number}") for number in range(40_000)]
+    if form == "files":
+        paths = [tmp_path / "a", tmp_path / "b"]
+        for side, path in enumerate(paths):
+            path.write_text("".join(f"{row[side]}\n" for row in rows), encoding="utf-8")
+    else:
+        paths = [tmp_path / form]
+        content = "".join(f"{first}\t{second}\n" for first, second in rows).encode()
+        paths[0].write_bytes(gzip.compress(content) if form.endswith(".gz") else content)
+    seen = []
+    pairs = read_pairs(",".join(map(str, paths)))
+    assert list(pairs.read(PairsStats(), progress=lambda done, total: seen.append((done, total)))) == rows
+    size = sum(path.stat().st_size for path in paths)
+    assert seen == sorted(seen)
+    assert seen[-1] == (size, size)
+    assert {total for _, total in seen} == {size}

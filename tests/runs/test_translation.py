@@ -7,6 +7,7 @@ import pytest
 
 import wenmai
 from wenmai.core.errors import CorpusError, FormatError, RunError, SettingError
+from wenmai.runs.train import Watcher
 from wenmai.runs.translation import evaluate_translation, translator_of, write_attention
 
 TINY = {
@@ -111,6 +112,19 @@ def test_a_model_folder_has_safetensors_and_json_alone(name, runs):
     assert set(kinds) == {"step", "evaluation"}
 
 
+def test_a_watcher_sees_how_far_reading_has_come(tmp_path):
+    path, seen = tmp_path / "pairs.tsv", []
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS), encoding="utf-8")
+
+    class Listener(Watcher):
+        def numbering(self, done_bytes, total_bytes):
+            seen.append((done_bytes, total_bytes))
+
+    wenmai.train("transformer", path, out=tmp_path / "run", watcher=Listener(), **TINY)
+    size = path.stat().st_size
+    assert seen == [(size, size)] * 2  # for the tokenizer, and for the numbers
+
+
 def test_a_continued_run_has_the_tokenizer_and_the_model_of_the_first(tmp_path, runs):
     first = runs["transformer"]
     more = [*some_pairs(60, seed=2), ("z z", "Z")]
@@ -123,6 +137,9 @@ def test_a_continued_run_has_the_tokenizer_and_the_model_of_the_first(tmp_path, 
     assert run.corpus["stats"]["source_unknown"] == 2
     with pytest.raises(SettingError, match="leave out the settings of the model"):
         wenmai.train("transformer", more, out=tmp_path / "other", start=first.path, hidden_size=32)
+    with pytest.raises(SettingError, match=r"kind=bpe has no effect .* has kind=words, and its tokenizers stay"):
+        wenmai.train("transformer", more, out=tmp_path / "other", start=first.path, kind="bpe")
+    assert not (tmp_path / "other").exists()
     with pytest.raises(SettingError, match="cannot be continued as seq2seq"):
         wenmai.train("seq2seq", more, out=tmp_path / "other", start=first.path)
 

@@ -87,6 +87,12 @@ def translate(
         if found[0].cut:
             longest = translator.config.max_length - 1
             print(f"note: text {number} is longer than {longest} tokens; its end was left out", file=sys.stderr)
+        if len(found) < n_best and source.strip():
+            print(
+                f"note: text {number} has {len(found)} of {n_best} translations: no other in a beam of "
+                f"{options['beam_size']} came to its end; a larger --beam finds more",
+                file=sys.stderr,
+            )
         if as_json:
             print(json.dumps(translation_json(source, found), ensure_ascii=False), flush=chunk == 1)
             continue

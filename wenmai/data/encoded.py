@@ -10,7 +10,6 @@ import errno
 import hashlib
 import json
 import logging
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import islice
@@ -22,6 +21,7 @@ import numpy.typing as npt
 from wenmai.core.errors import CorpusError, RunError
 from wenmai.core.folder import cache_folder, check_sealed, sealed_folder, writing_json
 from wenmai.data.cached import installed, mapped, new_folder, opened, sweep
+from wenmai.data.corpus import Progress
 from wenmai.data.pairs import Pairs, PairsStats
 from wenmai.text.tokenizer import Tokenizer
 
@@ -136,7 +136,7 @@ def encode_pairs(
     *,
     longest: int,
     cache: Path | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> EncodedPairs:
     """Returns pairs as numbers, reading the text once, or not at all if that was done before.
 
@@ -148,7 +148,7 @@ def encode_pairs(
         target: What cuts the targets into pieces; the same as ``source`` where they share a vocabulary.
         longest: Pairs with more tokens on a side are left out and counted.
         cache: Folder for encoded pairs; by default the cache of wenmai (``WENMAI_CACHE``).
-        progress: Called with the lines done so far.
+        progress: Called after each block of a file, with the bytes read so far.
 
     Raises:
         CorpusError: if the text cannot be read, changes meanwhile, or no pair is left.
@@ -203,11 +203,11 @@ def _encode(
     target: Tokenizer,
     longest: int,
     entry: Path,
-    progress: Callable[[int], None] | None,
+    progress: Progress | None,
 ) -> EncodedStats:
     read = PairsStats()
     stats = EncodedStats()
-    stream = pairs.read(read)
+    stream = pairs.read(read, progress=progress)
     with contextlib.ExitStack() as stack:
         sides = _Side(entry, "source", stack), _Side(entry, "target", stack)
         while batch := list(islice(stream, _BATCH)):
@@ -224,8 +224,6 @@ def _encode(
             sides[0].add([first[place] for place in kept], source.unk_id)
             sides[1].add([second[place] for place in kept], target.unk_id)
             stats.pairs += len(kept)
-            if progress is not None:
-                progress(read.lines)
     stats.empty += read.empty
     stats.source_tokens, stats.target_tokens = (side.tokens for side in sides)
     stats.source_unknown, stats.target_unknown = (side.unknown for side in sides)

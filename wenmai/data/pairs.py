@@ -6,14 +6,13 @@ counted.
 """
 
 import hashlib
-import io
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, cast
+from typing import Annotated, Any, Literal, NamedTuple
 
 from annotated_types import Ge
 from typing_extensions import Doc
@@ -21,7 +20,7 @@ from typing_extensions import Doc
 from wenmai.core.compressed import reading
 from wenmai.core.errors import CorpusError
 from wenmai.core.folder import file_sha256
-from wenmai.data.corpus import FileHash
+from wenmai.data.corpus import FileHash, Progress
 
 __all__ = ["Pairs", "PairsConfig", "PairsStats", "read_pairs"]
 
@@ -92,11 +91,12 @@ class Pairs:
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return self.read(PairsStats())
 
-    def read(self, stats: PairsStats) -> Iterator[tuple[str, str]]:
+    def read(self, stats: PairsStats, *, progress: Progress | None = None) -> Iterator[tuple[str, str]]:
         """Reads the pairs once more, from the first to the last.
 
         Args:
             stats: Counters to be increased.
+            progress: Called after each block of a file, with the bytes read so far.
 
         Yields:
             Source and target, neither empty, without white space around them.
@@ -105,7 +105,7 @@ class Pairs:
             CorpusError: if the text cannot be read, or holds no pair.
         """
         kept = 0
-        for first, second in self._sides():
+        for first, second in self._sides(progress):
             stats.lines += 1
             first, second = first.strip(), second.strip()
             if first and second:
@@ -144,13 +144,30 @@ class Pairs:
                 digest.update(json.dumps(pair).encode())
         return digest.hexdigest()
 
-    def _sides(self) -> Iterator[tuple[str, str]]:
+    def _sides(self, progress: Progress | None) -> Iterator[tuple[str, str]]:
         """Yields the first and the second side as the source has them."""
         if not self._paths:
             return _items(self._items)
+        lines = [_lines(path, advance) for path, advance in zip(self._paths, self._advances(progress), strict=True)]
         if self._form == "files":
-            return _aligned(*self._paths)
-        return (_tabbed if self._form == "tsv" else _records)(self._paths[0])
+            return _aligned(self._paths, lines)
+        return (_tabbed if self._form == "tsv" else _records)(self._paths[0], lines[0])
+
+    def _advances(self, progress: Progress | None) -> list[Callable[[int], None] | None]:
+        """What is called with the size of each block of each file."""
+        if progress is None:
+            return [None] * len(self._paths)
+        try:
+            done, total = 0, sum(path.stat().st_size for path in self._paths)
+        except OSError as error:
+            raise CorpusError(f"{error.filename}: cannot be read ({error.strerror})") from None
+
+        def advance(size: int) -> None:
+            nonlocal done
+            done += size
+            progress(done, total)
+
+        return [advance] * len(self._paths)
 
 
 def read_pairs(spec: str | Path | Iterable[tuple[str, str]], *, swap: bool = False) -> Pairs:
@@ -219,11 +236,10 @@ def _is_json(path: Path) -> bool:
     return name.endswith(_JSON_ENDINGS)
 
 
-def _lines(path: Path) -> Iterator[str]:
+def _lines(path: Path, advance: Callable[[int], None] | None) -> Iterator[str]:
     """Yields the lines of a file without their ends."""
     number = 0
-    with reading(path, error=CorpusError) as raw:
-        file = io.BufferedReader(cast(io.RawIOBase, raw), 1 << 20)  # decompressors are slow with lines
+    with reading(path, error=CorpusError, advance=advance) as file:
         while line := file.readline(_MAX_LINE):
             number += 1
             if len(line) == _MAX_LINE and not line.endswith(b"\n"):
@@ -249,8 +265,8 @@ def _decoded(line: bytes, path: Path, number: int) -> str:
     return text.removesuffix("\n").removesuffix("\r")
 
 
-def _tabbed(path: Path) -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(_lines(path), start=1):
+def _tabbed(path: Path, lines: Iterator[str]) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(lines, start=1):
         columns = line.split("\t", 2)
         if len(columns) > 1:
             yield columns[0], columns[1]
@@ -263,23 +279,23 @@ def _tabbed(path: Path) -> Iterator[tuple[str, str]]:
             yield "", ""
 
 
-def _aligned(first: Path, second: Path) -> Iterator[tuple[str, str]]:
+def _aligned(paths: tuple[Path, ...], lines: list[Iterator[str]]) -> Iterator[tuple[str, str]]:
     counts = [0, 0]
-    for sides in zip_longest(_lines(first), _lines(second)):
+    for sides in zip_longest(lines[0], lines[1]):
         for place, side in enumerate(sides):
             counts[place] += side is not None
         if counts[0] == counts[1]:
             yield sides
     if counts[0] != counts[1]:
         raise CorpusError(
-            f"{first} has {counts[0]} lines, {second} has {counts[1]}; expected line i of one to belong to line i of"
-            " the other"
+            f"{paths[0]} has {counts[0]} lines, {paths[1]} has {counts[1]}; expected line i of one to belong to line i"
+            " of the other"
         )
 
 
-def _records(path: Path) -> Iterator[tuple[str, str]]:
+def _records(path: Path, lines: Iterator[str]) -> Iterator[tuple[str, str]]:
     languages: _Languages | None = None
-    for number, line in enumerate(_lines(path), start=1):
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             yield "", ""
             continue

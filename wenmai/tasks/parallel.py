@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from wenmai.core.errors import CorpusError, WenmaiError
 from wenmai.core.folder import cache_folder, check_sealed, sealed_folder, writing_json
+from wenmai.data.corpus import Progress
 from wenmai.data.encoded import EncodedPairs, encode_pairs
-from wenmai.data.pairs import PairsConfig, read_pairs
+from wenmai.data.pairs import PairsConfig, PairsStats, read_pairs
 from wenmai.text.tokenizer import Tokenizer, TokenizerConfig
 
 __all__ = ["TranslationData", "read_translation_data"]
@@ -113,6 +114,7 @@ def read_translation_data(
     *,
     longest: int,
     inherited: tuple[Tokenizer, Tokenizer] | None,
+    progress: Progress | None = None,
 ) -> TranslationData:
     """Reads, cuts and numbers pairs.
 
@@ -122,22 +124,29 @@ def read_translation_data(
         tokenizer: How to make the tokenizers.
         longest: Tokens of a side that the model takes; pairs with more are left out, as with ``config.longest``.
         inherited: Tokenizers of source and target that are there already.
+        progress: Called after each block of a file, with the bytes read so far; training a tokenizer, encoding and the
+            validation pairs begin at zero each.
 
     Raises:
         CorpusError: if the text cannot be read, or has too few pairs.
     """
     pairs = read_pairs(spec, swap=config.swap)
+
+    def read() -> Iterator[tuple[str, str]]:
+        return pairs.read(PairsStats(), progress=progress)
+
     if inherited is not None:
         source, target = inherited
     elif tokenizer.joint:
-        source = target = Tokenizer.train(chain.from_iterable(pairs), tokenizer)
+        source = target = Tokenizer.train(chain.from_iterable(read()), tokenizer)
     else:
-        source = Tokenizer.train((one for one, _ in pairs), tokenizer)
-        target = Tokenizer.train((other for _, other in pairs), tokenizer)
+        source = Tokenizer.train((one for one, _ in read()), tokenizer)
+        target = Tokenizer.train((other for _, other in read()), tokenizer)
     longest = min(longest, config.longest)
-    train, valid = encode_pairs(pairs, source, target, longest=longest), None
+    train, valid = encode_pairs(pairs, source, target, longest=longest, progress=progress), None
     if config.valid is not None:
-        valid = encode_pairs(read_pairs(config.valid, swap=config.swap), source, target, longest=longest)
+        given = read_pairs(config.valid, swap=config.swap)
+        valid = encode_pairs(given, source, target, longest=longest, progress=progress)
     elif len(train) < _aside_every(len(train)):
         raise CorpusError(
             f"{pairs.describe()}: {len(train)} pairs are too few to set some aside for validation; name a "

@@ -12,7 +12,7 @@ from annotated_types import Ge, Le, Lt
 from torch import Tensor, nn
 from typing_extensions import Doc
 
-from wenmai.config.recipe import Recipe
+from wenmai.config.recipe import Recipe, read_recipe
 from wenmai.core.errors import SettingError
 from wenmai.data.batches import pad, plan_batches
 from wenmai.data.encoded import EncodedPairs
@@ -30,6 +30,7 @@ from wenmai.training.loop import LoopState, choose_device, train_loop
 from wenmai.training.records import Record
 from wenmai.training.schedule import LONGEST_WARMUP, noam_peak
 from wenmai.training.settings import LoopConfig
+from wenmai.training.tensorboard import require_tensorboard
 
 __all__ = ["Seq2SeqTask", "TransformerTask", "TranslationConfig"]
 
@@ -141,6 +142,8 @@ class _TranslationTask:
         cls, recipe: Recipe, source: "_Source", progress: ReadProgress, base: Translator | None
     ) -> TranslationData:
         """Trains the tokenizers, unless a model that is continued has them, and numbers the pairs."""
+        if base is not None:
+            _refuse_other_tokenizer(recipe)
         longest = recipe.sections["model"].max_length - 1  # the end token
         return read_translation_data(
             source.spec,
@@ -148,6 +151,7 @@ class _TranslationTask:
             recipe.sections["tokenizer"],
             longest=longest,
             inherited=None if base is None else (base.source, base.target),
+            progress=progress,
         )
 
     @classmethod
@@ -177,6 +181,8 @@ class _TranslationTask:
         if base is not None:
             _take_over(module, base)
         module.to(choose_device(config, Ranks()))
+        if config.tensorboard:
+            require_tensorboard()
         return cls(recipe, data, Translator(cls.kind, settings, module, data.source, data.target))
 
     @classmethod
@@ -351,6 +357,21 @@ class Seq2SeqTask(_TranslationTask):
 
     kind = "seq2seq"
     sections: ClassVar[dict[str, type]] = {**TransformerTask.sections, "model": Seq2SeqConfig}
+
+
+def _refuse_other_tokenizer(recipe: Recipe) -> None:
+    """Makes sure that the tokenizer's settings are those of the run that is continued.
+
+    Raises:
+        SettingError: if one differs; it would have no effect, as the tokenizers are taken over as they are.
+    """
+    inherited = read_recipe(f"{recipe.start}/recipe.yaml")["settings"]
+    for name, value in asdict(recipe.sections["tokenizer"]).items():
+        if (old := inherited.get(f"tokenizer.{name}", value)) != value:
+            raise SettingError(
+                f"{name}={value} has no effect on a run that continues another: {recipe.start} has {name}={old}, and "
+                "its tokenizers stay as they are; leave it out, or train a new model"
+            )
 
 
 def _take_over(module: nn.Module, base: Translator) -> None:

@@ -211,7 +211,7 @@ class Translator:
         Args:
             texts: Read as they are needed, ``chunk`` at a time.
             beam_size: Hypotheses kept; 1 is greedy.
-            n_best: Translations of each text.
+            n_best: Translations of each text, at most: fewer if fewer hypotheses of the beam come to their end.
             length_penalty: See :class:`wenmai.decode.scoring.Scoring`.
             alpha: Its exponent.
             coverage_beta: Factor of the coverage penalty.

@@ -187,7 +187,7 @@
   // Words drawn to fit
   const ruler = document.createElement("canvas").getContext("2d");
   const widthOf = (text, size) => {
-    ruler.font = `${size}px ${getComputedStyle(byId("links")).fontFamily}`;
+    ruler.font = `${size}px ${getComputedStyle(document.documentElement).getPropertyValue("--sans")}`;
     return ruler.measureText(text).width;
   };
   const fitted = (text, size, width) => {
@@ -204,10 +204,13 @@
     const queries = alignment()[map().queries], keys = alignment()[map().keys];
     const widest = (tokens, size) => Math.max(...tokens.map((token) => widthOf(visible(token), size)));
     const left = Math.min(130, widest(queries, 13)) + 12;
-    const cell = Math.floor(clamp(Math.min((width - left - 40) / columns, HIGHEST / rows), SMALLEST_CELL, LARGEST_CELL));
+    const lengths = keys.map((token) => Math.min(130, widthOf(visible(token), 13)));
+    const beyond = (cell) => Math.max(0, ...lengths.map((length, column) => 0.62 * length + 4 - cell * (columns - column - 0.5)));
+    let cell = Math.floor(clamp(Math.min((width - left) / columns, HIGHEST / rows), SMALLEST_CELL, LARGEST_CELL));
+    while (cell > SMALLEST_CELL && left + cell * columns + beyond(cell) > width) cell -= 1;
     const size = clamp(cell * 0.72, 11, 13), upright = widest(keys, size) <= cell - 2;
     const top = 12 + (upright ? size : 0.8 * Math.min(130, widest(keys, size)) + 6);
-    const right = upright ? 0 : 0.65 * Math.min(130, widest(keys, size));
+    const right = upright ? 0 : beyond(cell);  // of slanted words
     const wide = left + cell * columns + right, high = top + cell * rows + 1;
     const ratio = devicePixelRatio || 1, canvas = html("canvas", { width: cell * columns * ratio, height: cell * rows * ratio });
     Object.assign(canvas.style, { left: `${left}px`, top: `${top}px`, width: `${cell * columns}px`, height: `${cell * rows}px` });
