@@ -71,7 +71,7 @@ $(CORE): pyproject.toml constraints.txt | $(VENV)/.created
 	@touch $(CORE)
 
 $(DEV): pyproject.toml constraints.txt | $(VENV)/.created
-	$(PIP) install --editable '.[dev,neural,parity,ctranslate2,plot]'
+	$(PIP) install --editable '.[dev,neural,parity,ctranslate2,onnx,plot,tensorboard]'
 	@touch $(CORE) $(DEV)
 
 $(BENCH): pyproject.toml constraints.txt | $(VENV)/.created
