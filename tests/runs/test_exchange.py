@@ -5,10 +5,15 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 
 import wenmai
 from wenmai.core.errors import FormatError, RunError, SettingError
+from wenmai.formats.fasttext import read_fasttext, write_fasttext
+from wenmai.formats.ftz import quantise_fasttext
+from wenmai.models.fasttext import FastText, FastTextClassifierConfig, FastTextConfig
 from wenmai.runs.exchange import export_run, import_run
+from wenmai.text.vocab import Vocab
 
 
 @pytest.fixture(scope="module")
@@ -102,11 +107,65 @@ def test_a_folder_for_ctranslate2_that_cannot_be_written_leaves_nothing_behind(t
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+def test_onnx_has_the_states_of_what_is_exported(translator_run, tmp_path):
+    runtime = pytest.importorskip("onnxruntime")
+    path = export_run(translator_run, "onnx", tmp_path / "encoder.onnx")
+    translator = translator_run.model
+    ids = np.array([[*translator.source.encode("a3 b3").ids, translator.source.eos_id]])
+    valid = np.ones(ids.shape, bool)
+    session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    states = session.run(["states"], {"token_ids": ids, "valid": valid})[0]
+    expected = translator.module.encode(torch.from_numpy(ids), torch.from_numpy(valid))[0]
+    np.testing.assert_allclose(states, expected.detach().numpy(), rtol=0, atol=1e-5)
+    with pytest.raises(RunError, match=r"encoder.onnx: cannot be written"):
+        export_run(translator_run, "onnx", path / "encoder.onnx")
+
+
+@pytest.fixture(params=["vectors", "classifier", "quantised"])
+def fasttext_file(request, tmp_path):
+    words = Vocab(["</s>", "seven", "b\udcff", *(f"w{place}" for place in range(300))], range(303, 0, -1))
+    config = FastTextConfig(vector_size=100, buckets=5_000, window=3, hierarchical=True)
+    labels = None
+    if request.param != "vectors":
+        config, labels = FastTextClassifierConfig(vector_size=6, word_ngrams=2, buckets=40), Vocab(["x", "y"], [2, 1])
+    model = FastText(config, words, labels)
+    model.initialise(1)
+    model.output[:2, : config.vector_size] = [[1], [-1]]
+    if request.param == "quantised":
+        model = quantise_fasttext(model, cutoff=310, norms=True)
+    write_fasttext(tmp_path / "model.bin", model)
+    return tmp_path / "model.bin"
+
+
+def test_fasttext_files_come_in_and_go_out_byte_for_byte(fasttext_file, shell, tmp_path):
+    imported = import_run("fasttext", fasttext_file, tmp_path / "run")
+    export_run(imported, "fasttext", tmp_path / "again.bin")
+    assert (tmp_path / "again.bin").read_bytes() == fasttext_file.read_bytes()
+    assert imported.recipe.sections["model"] == FastText.load(imported.model_folder).config
+    assert wenmai.resume(imported.path).finished
+    if imported.recipe.system == "fasttext":
+        assert imported.vectors.most_similar("sevens", topn=1)[0][0] == "seven"
+        assert "seven" in shell("nearest", "run", "sevens").out
+        assert shell("analogy", "run", "sevens", "w1", "w22").out
+    else:
+        texts = ["seven w5", "zzz"]
+        assert imported.model.predict(texts, k=2) == read_fasttext(fasttext_file).predict(texts, k=2)
+
+
+def test_damaged_fasttext_files_leave_nothing_behind(run, tmp_path):
+    (tmp_path / "model.bin").write_bytes(b"no model")
+    with pytest.raises(FormatError, match=r"model\.bin"):
+        import_run("fasttext", tmp_path / "model.bin", tmp_path / "run")
+    with pytest.raises(RunError, match="is a word2vec run, which cannot be exported as fasttext"):
+        export_run(run, "fasttext", tmp_path / "out.bin")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.bin"]
+
+
 def test_a_run_goes_out_only_as_what_it_is(run, translator_run, tmp_path):
     name = translator_run.recipe.system
     with pytest.raises(RunError, match=f"is a {name} run, which cannot be exported as word2vec; it can as ctranslate2"):
         export_run(translator_run, "word2vec", tmp_path / "out")
-    possible = "word2vec, word2vec-binary, projector"
+    possible = "word2vec, word2vec-binary, glove, projector"
     with pytest.raises(RunError, match=f"cannot be exported as ctranslate2; it can as {possible}"):
         export_run(run, "ctranslate2", tmp_path / "out")
     if name == "seq2seq":

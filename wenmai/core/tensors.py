@@ -7,6 +7,7 @@ makes. Reading is the library's, after the file's own size claims have been comp
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,13 @@ from wenmai.core.folder import writing
 
 __all__ = ["read_tensor_into", "tensor_shapes", "write_tensors"]
 
-_NAMES = {np.dtype("<f4"): "F32", np.dtype("<f8"): "F64", np.dtype("<i4"): "I32", np.dtype("<i8"): "I64"}
+_NAMES = {
+    np.dtype("<f4"): "F32",
+    np.dtype("<f8"): "F64",
+    np.dtype("<i4"): "I32",
+    np.dtype("<i8"): "I64",
+    np.dtype("u1"): "U8",
+}
 _BLOCK_BYTES = 1 << 22
 
 
@@ -58,8 +65,8 @@ def tensor_shapes(path: str | Path) -> dict[str, tuple[int, ...]]:
         raise FormatError(f"{path}: is not a whole safetensors file ({error})") from None
 
 
-def read_tensor_into(path: str | Path, name: str, target: npt.NDArray[np.float32]) -> None:
-    """Fills ``target``, whose rows may be strided, with a tensor of the same shape, a block of rows at a time.
+def read_tensor_into(path: str | Path, name: str, target: npt.NDArray[Any]) -> None:
+    """Fills ``target``, whose rows may be strided, with a tensor of its shape and type, a block of rows at a time.
 
     Raises:
         FormatError: if the file is damaged, lacks the tensor, or has it in another shape or type.
@@ -73,9 +80,9 @@ def read_tensor_into(path: str | Path, name: str, target: npt.NDArray[np.float32
     try:
         with safe_open(str(path), framework="np") as file:
             stored = file.get_slice(name)
-            if stored.get_dtype() != "F32":
-                raise FormatError(f"{path}: the tensor {name!r} is {stored.get_dtype()}, expected F32")
-            step = max(1, _BLOCK_BYTES // max(1, 4 * target.shape[1]))
+            if stored.get_dtype() != (wanted := _NAMES[target.dtype]):
+                raise FormatError(f"{path}: the tensor {name!r} is {stored.get_dtype()}, expected {wanted}")
+            step = max(1, _BLOCK_BYTES // max(1, target[:1].nbytes))
             for row in range(0, len(target), step):
                 end = min(row + step, len(target))
                 target[row:end] = stored[row:end]

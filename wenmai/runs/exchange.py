@@ -1,7 +1,7 @@
 """Models out into the world, and in from it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,11 @@ from wenmai.core.errors import RunError, SettingError, nearest_name
 from wenmai.core.folder import sealed_folder, writing_json
 from wenmai.core.registry import find_system
 from wenmai.formats.ctranslate2 import write_ctranslate2
+from wenmai.formats.fasttext import read_fasttext, write_fasttext
+from wenmai.formats.onnx import write_onnx
 from wenmai.formats.projector import write_projector
 from wenmai.formats.word2vec import read_word2vec, write_word2vec
+from wenmai.models.fasttext import FastText, FastTextClassifierConfig, FastTextConfig
 from wenmai.models.word2vec import Word2Vec
 from wenmai.runs.environment import describe_environment
 from wenmai.runs.run import ENVIRONMENT, MODEL, RECIPE, SUMMARY, Run, folder_bytes, remove, require_room
@@ -33,11 +36,31 @@ class Export:
         summary: One line for people.
         verb: What a model must be able to do to be written so.
         write: Takes the path and the model.
+        whole: Configurations of the models that are written whole; none if what has the verbs is enough.
     """
 
     summary: str
     verb: str
     write: Callable[[Path, Any], None]
+    whole: tuple[type, ...] = ()
+
+    def fits(self, task: Any) -> bool:  # noqa: ANN401  the task class of a system
+        """Whether runs of a system can be written so."""
+        return self.verb in task.verbs and (not self.whole or task.sections.get("model") in self.whole)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Import:
+    """A format that is read as a run.
+
+    Attributes:
+        summary: One line for people.
+        read: Takes the path; returns the system of the run, the settings that differ from its own, and the model as
+            the recipe's configuration wants it.
+    """
+
+    summary: str
+    read: Callable[[Path], tuple[str, dict[str, Any], Callable[[Recipe], Any]]]
 
 
 def _write_ctranslate2(path: Path, translator: "Translator") -> None:
@@ -53,6 +76,21 @@ EXPORTS = {
         verb="nearest",
         write=lambda path, vectors: write_word2vec(path, vectors, binary=True),
     ),
+    "glove": Export(
+        summary="GloVe text: a word and its numbers a line, no heading",
+        verb="nearest",
+        write=lambda path, vectors: write_word2vec(path, vectors, header=False),
+    ),
+    "glove-words": Export(
+        summary="GloVe text of the word vectors alone, without those of contexts",
+        verb="forms",
+        write=lambda path, vectors: write_word2vec(path, vectors.in_form("words"), header=False),
+    ),
+    "glove-both": Export(
+        summary="GloVe text with word vector and context vector side by side",
+        verb="forms",
+        write=lambda path, vectors: write_word2vec(path, vectors.in_form("both"), header=False),
+    ),
     "projector": Export(
         summary="a folder with vectors.tsv and metadata.tsv for the TensorBoard projector",
         verb="nearest",
@@ -63,8 +101,47 @@ EXPORTS = {
         verb="translate",
         write=_write_ctranslate2,
     ),
+    "onnx": Export(
+        summary="the encoder of a translator as one ONNX file, for ONNX Runtime and other engines",
+        verb="translate",
+        write=lambda path, translator: write_onnx(path, translator.module),
+    ),
+    "fasttext": Export(
+        summary="fastText's model file: .bin, or .ftz if the model is quantised",
+        verb="export",
+        write=write_fasttext,
+        whole=(FastTextConfig, FastTextClassifierConfig),
+    ),
 }
-IMPORTS = {"word2vec": "word2vec or GloVe vectors, text or binary (told apart by content), plain or compressed"}
+
+
+def _read_word2vec(path: Path) -> tuple[str, dict[str, Any], Callable[[Recipe], Word2Vec]]:
+    vectors = read_word2vec(path)
+
+    def model(recipe: Recipe) -> Word2Vec:
+        counts = vectors.counts if vectors.counts is not None else np.zeros(len(vectors), np.int64)
+        made = Word2Vec(recipe.sections["model"], Vocab(vectors.index_to_key, counts))
+        made.input[:, : vectors.vector_size] = vectors.vectors
+        return made
+
+    return "word2vec", {"vector_size": vectors.vector_size}, model
+
+
+def _read_fasttext(path: Path) -> tuple[str, dict[str, Any], Callable[[Recipe], FastText]]:
+    model = read_fasttext(path)
+    settings = {f"model.{name}": value for name, value in asdict(model.config).items()}
+    return ("fasttext-supervised" if model.kind == "supervised" else "fasttext"), settings, lambda recipe: model
+
+
+IMPORTS = {
+    "word2vec": Import(
+        summary="word2vec or GloVe vectors, text or binary (told apart by content), plain or compressed",
+        read=_read_word2vec,
+    ),
+    "fasttext": Import(
+        summary="fastText's model file, .bin or .ftz: word vectors with subwords, or a classifier", read=_read_fasttext
+    ),
+}
 
 
 def export_run(run: str | Path | Run, name: str, path: str | Path) -> Path:
@@ -83,22 +160,22 @@ def export_run(run: str | Path | Run, name: str, path: str | Path) -> Path:
     if name not in EXPORTS:
         raise SettingError(f"cannot export {name!r}{nearest_name(name, EXPORTS)} (formats: {', '.join(EXPORTS)})")
     opened = run if isinstance(run, Run) else Run(run)
-    verbs = opened.task.verbs
-    if EXPORTS[name].verb not in verbs:
-        possible = ", ".join(other for other, export in EXPORTS.items() if export.verb in verbs) or "nothing yet"
+    task, export = opened.task, EXPORTS[name]
+    if not export.fits(task):
+        possible = ", ".join(other for other, one in EXPORTS.items() if one.fits(task)) or "nothing yet"
         raise RunError(
             f"{opened.path}: is a {opened.recipe.system} run, which cannot be exported as {name}; it can as {possible}"
         )
     target = Path(path)
     try:
-        EXPORTS[name].write(target, opened.model)
+        export.write(target, task.load_model(opened.model_folder) if export.whole else opened.model)
     except OSError as error:
         raise RunError(f"{target}: cannot be written ({error.strerror})") from None
     return target
 
 
 def import_run(name: str, path: str | Path, out: str | Path) -> Run:
-    """Makes a run of vectors from elsewhere; it can be evaluated, compared, searched, exported and continued.
+    """Makes a run of a model from elsewhere; it can do what a trained one of its system can.
 
     Args:
         name: One of ``IMPORTS``.
@@ -114,13 +191,10 @@ def import_run(name: str, path: str | Path, out: str | Path) -> Run:
         raise SettingError(f"cannot import {name!r}{nearest_name(name, IMPORTS)} (formats: {', '.join(IMPORTS)})")
     folder = Path(out)
     require_room(folder)
-    vectors = read_word2vec(path)
-    sections = find_system("word2vec").load().sections
-    recipe = Recipe.build("word2vec", sections, {"vector_size": vectors.vector_size})
-    counts = vectors.counts if vectors.counts is not None else np.zeros(len(vectors), np.int64)
-    model = Word2Vec(recipe.sections["model"], Vocab(vectors.index_to_key, counts))
-    model.input[:, : vectors.vector_size] = vectors.vectors
-    summary = {"run": str(folder), "system": "word2vec", "imported": str(Path(path).absolute())}
+    system, settings, made_for = IMPORTS[name].read(Path(path))
+    recipe = Recipe.build(system, find_system(system).load().sections, settings)
+    model = made_for(recipe)
+    summary = {"run": str(folder), "system": system, "imported": str(Path(path).absolute())}
     made = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -128,7 +202,7 @@ def import_run(name: str, path: str | Path, out: str | Path) -> Run:
         with sealed_folder(folder / MODEL) as temporary:
             model.save(temporary)
         size = folder_bytes(folder / MODEL)
-        writing_json(folder / SUMMARY, summary | {"vocabulary": len(vectors), "size_bytes": size})
+        writing_json(folder / SUMMARY, summary | {"vocabulary": len(model.vocab), "size_bytes": size})
         recipe.write(folder / RECIPE)  # last: it makes the folder a run
     except OSError as error:
         for name in (ENVIRONMENT, SUMMARY, RECIPE, MODEL):

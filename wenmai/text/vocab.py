@@ -1,6 +1,7 @@
 """The vocabulary: which token has which id, how often each was seen, and which tokens have a special role."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -18,6 +19,7 @@ from wenmai.core.folder import writing
 __all__ = ["Vocab", "WordTable"]
 
 _BLOCK = 1 << 14  # words that are handled at once
+_ESCAPED_BYTE = re.compile("[\udc80-\udcff]")
 _UTF8 = ("utf-8", "surrogatepass")  # half a surrogate pair is no text, but may be part of a string
 
 
@@ -286,7 +288,11 @@ def _fields(content: Any, path: str | Path) -> tuple[list[str], list[int], dict[
 
 
 def _json(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # words of foreign models may have bytes that are not UTF-8, kept by "surrogateescape"
+        return _ESCAPED_BYTE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
 
 
 def _write_items(file: BinaryIO, blocks: Iterable[list[Any]]) -> None:

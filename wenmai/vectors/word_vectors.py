@@ -145,7 +145,7 @@ class WordVectors:
         """Returns the vector (d,) of a word, or the vectors (n, d) of a list of words."""
         if isinstance(words, str | int):
             return self.get_vector(cast(str, words))  # which refuses a number with a hint
-        return self.vectors[[self.get_index(word) for word in words]]
+        return self.get_vectors(words)
 
     def __getattr__(self, name: str) -> Never:
         advice = f"; use {RENAMED[name]}" if name in RENAMED else ""
@@ -168,6 +168,15 @@ class WordVectors:
         """Returns the vector (d,) of a word, scaled to length 1 if ``norm``."""
         index = self.get_index(word)
         return self.unit_vectors(index) if norm else self.vectors[index]
+
+    def get_vectors(self, words: Sequence[str], norm: bool = False) -> Vector:
+        """Returns the vectors (n, d) of words, scaled to length 1 if ``norm``."""
+        rows = [self.get_index(word) for word in words]
+        return self.unit_vectors(rows) if norm else self.vectors[rows]
+
+    def has_vector(self, word: str) -> bool:
+        """Whether :meth:`get_vector` has something to return."""
+        return word in self.key_to_index
 
     def unit_vectors(self, rows: int | slice | NDArray[np.int64] | Sequence[int]) -> Vector:
         """Returns a copy of the given rows, each scaled to length 1 (zero vectors stay zero)."""
@@ -206,7 +215,7 @@ class WordVectors:
         mean = np.zeros(self.vector_size)
         total = 0.0
         for key, factor in zip(keys, factors.tolist(), strict=True):
-            if isinstance(key, str) and ignore_missing and key not in self:
+            if isinstance(key, str) and ignore_missing and not self.has_vector(key):
                 continue
             mean += factor * (self.get_vector(key, pre_normalize) if isinstance(key, str) else self._vector(key))
             total += abs(factor)
@@ -244,7 +253,7 @@ class WordVectors:
         keys = [key for key, _ in weighted]
         weights = [weight for _, weight in weighted]
         mean = self.get_mean_vector(keys, weights, post_normalize=True, ignore_missing=False)
-        asked = {self.key_to_index[key] for key in keys if isinstance(key, str)}
+        asked = {self.key_to_index[key] for key in keys if isinstance(key, str) and key in self.key_to_index}
         rows = self._restricted(restrict_vocab)
         ids, scores = nearest_rows(self.vectors[:rows], self._inverse_norms[:rows], mean[None], topn + len(asked))
         return self._named(ids[0], scores[0], asked, topn)
@@ -289,8 +298,8 @@ class WordVectors:
         for term in (*added, *taken):
             if isinstance(term, tuple):
                 raise SettingError("a multiplicative query takes words and vectors without weights")
-            if isinstance(term, str):
-                asked.add(self.get_index(term))
+            if isinstance(term, str) and term in self.key_to_index:
+                asked.add(self.key_to_index[term])
             terms.append(self.get_vector(term, norm=True) if isinstance(term, str) else _unit(self._vector(term)))
         matrix = np.stack(terms)
 
@@ -361,14 +370,14 @@ class WordVectors:
         else:
             query = _unit(self._vector(word_or_vector))
         if len(other_words):
-            return 1 - self.unit_vectors([self.get_index(word) for word in other_words]) @ query
+            return 1 - self.get_vectors(other_words, norm=True) @ query
         return 1 - (self.vectors @ query) * self._inverse_norms
 
     def closer_than(self, w1: str, w2: str) -> list[str]:
         """Returns all words that are closer to ``w1`` than ``w2`` is, in row order."""
         distances = self.distances(w1)
         closer = np.flatnonzero(distances < distances[self.get_index(w2)])
-        return [self.index_to_key[row] for row in closer.tolist() if row != self.key_to_index[w1]]
+        return [self.index_to_key[row] for row in closer.tolist() if row != self.key_to_index.get(w1)]
 
     def rank(self, w1: str, w2: str) -> int:
         """Returns the place of ``w2`` among the neighbours of ``w1``: 1 for the nearest."""
@@ -383,7 +392,7 @@ class WordVectors:
         """
         if len(words) == 0:
             raise SettingError("cannot choose from an empty list of words")
-        units = self.unit_vectors([self.get_index(word) for word in words])
+        units = self.get_vectors(words, norm=True)
         return words[int(np.argmin(units @ _unit(units.mean(axis=0))))]
 
     def clusters(self, n: int, *, seed: int = 0) -> NDArray[np.int32]:
@@ -421,12 +430,12 @@ class WordVectors:
             SettingError: for fewer than two words or dimensions.
             UnknownWordError: if a word has no vector.
         """
-        rows = [self.get_index(word) for word in words]
-        if len(rows) < 2 or self.vector_size < 2:
-            raise SettingError(f"a map needs at least 2 words of 2 dimensions, got {len(rows)} of {self.vector_size}")
+        units = self.get_vectors(words, norm=True)
+        if len(units) < 2 or self.vector_size < 2:
+            raise SettingError(f"a map needs at least 2 words of 2 dimensions, got {len(units)} of {self.vector_size}")
         from sklearn.decomposition import PCA
 
-        points = PCA(2, svd_solver="full").fit_transform(self.unit_vectors(rows).astype(np.float64))
+        points = PCA(2, svd_solver="full").fit_transform(units.astype(np.float64))
         return np.asarray(points, dtype=np.float64)
 
     def _vector(self, vector: NDArray[np.floating]) -> NDArray[np.float64]:

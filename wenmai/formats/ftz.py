@@ -1,0 +1,107 @@
+"""Small classifiers: the longest rows of a fastText model alone, as a few bytes each, for ``.ftz`` files.
+
+Joulin et al. 2016, "FastText.zip: Compressing text classification models", arXiv:1612.03651, sec. 3: product
+quantisation with or without norms, and pruning by the norms of rows.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from wenmai.core.errors import SettingError
+from wenmai.models.fasttext import END_OF_LINE, FastText
+from wenmai.models.fasttext.matrices import zero_rows
+from wenmai.text.vocab import Vocab
+
+__all__ = ["prune_fasttext", "quantise_fasttext"]
+
+_OUTPUT_PART = 2
+
+
+def prune_fasttext(model: FastText, cutoff: int) -> FastText:
+    """Returns a classifier with the ``cutoff`` longest input rows alone, ``</s>`` always one of them.
+
+    The output is copied, so that the result can be trained on without changing ``model``.
+
+    Raises:
+        SettingError: if the model is quantised or pruned already, or has fewer rows.
+    """
+    width, size = model.config.vector_size, len(model.vocab)
+    rows = model.dense("input")[:, :width]
+    if model.kept_buckets is not None:
+        raise SettingError("the model is pruned already; use the one it was made of")
+    if not 0 < cutoff <= len(rows):
+        raise SettingError(f"cutoff={cutoff}: expected 1 to {len(rows)}, the rows of the model")
+    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    if (end := model.vocab.get(END_OF_LINE)) is not None:
+        norms[end] = np.inf
+    chosen = np.argsort(-norms, kind="stable")[:cutoff]
+    words, buckets = np.sort(chosen[chosen < size]), chosen[chosen >= size]
+    if not len(words):
+        raise SettingError(f"cutoff={cutoff} keeps no word, only n-grams; keep more rows")
+    kept = zero_rows(cutoff, width)
+    kept[:, :width] = rows[np.concatenate([words, buckets])]
+    return FastText(
+        model.config,
+        Vocab([model.vocab.tokens[word] for word in words.tolist()], model.vocab.counts[words]),
+        model.labels,
+        tokens=model.tokens,
+        input=kept,
+        output=model.dense("output").copy(),
+        kept_buckets=np.stack([buckets - size, np.arange(len(buckets))], axis=1).astype(np.int32),
+        arguments=model.arguments,
+        label_prefix=model.label_prefix,
+    )
+
+
+def quantise_fasttext(
+    model: FastText,
+    *,
+    cutoff: int = 0,
+    norms: bool = False,
+    output: bool = False,
+    part: int = 2,
+    retrain: Callable[[FastText], None] | None = None,
+) -> FastText:
+    """Returns a small classifier, which is written as an ``.ftz`` file.
+
+    Args:
+        model: A classifier that is not quantised; it is not changed.
+        cutoff: Input rows that are kept, the longest; 0 keeps all.
+        norms: Keep the rows' lengths apart, in one byte each (qnorm).
+        output: Quantise the rows of the labels too (qout).
+        part: Numbers in a part of a row, for which one byte stands (dsub).
+        retrain: Trains the pruned model, in place, before it is quantised.
+
+    Raises:
+        SettingError: if this is no classifier, is quantised already, or has fewer than 256 rows to quantise.
+    """
+    from wenmai.kernels.quantise import CENTRES, quantise
+
+    width = model.config.vector_size
+    if model.kind != "supervised":
+        raise SettingError("only classifiers are quantised, and these are fastText word vectors")
+    if cutoff < 0 or not 1 <= part <= width:
+        raise SettingError(f"cutoff={cutoff}, part={part}: expected 0 or more rows, and parts of 1 to {width} numbers")
+    smaller = prune_fasttext(model, cutoff) if 0 < cutoff < len(model.dense("input")) else model
+    matrices = {"input": smaller.dense("input")[:, :width]}
+    if output:
+        matrices["output"] = smaller.dense("output")[:, :width]
+    for name, matrix in matrices.items():
+        if len(matrix) < CENTRES:
+            raise SettingError(f"quantising takes at least {CENTRES} rows, and the {name} has {len(matrix)}")
+    if smaller is not model and retrain is not None:
+        retrain(smaller)
+    parts = {"input": part, "output": min(_OUTPUT_PART, width)}
+    small = {name: quantise(matrix, parts[name], with_norms=norms) for name, matrix in matrices.items()}
+    return FastText(
+        model.config,
+        smaller.vocab,
+        smaller.labels,
+        tokens=smaller.tokens,
+        input=small["input"],
+        output=small.get("output", smaller.output),
+        kept_buckets=smaller.kept_buckets,
+        arguments=smaller.arguments,
+        label_prefix=smaller.label_prefix,
+    )

@@ -1,0 +1,59 @@
+"""Word vectors that also have a vector for words nobody has seen, made of their parts."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wenmai.vectors.word_vectors import UnknownWordError, Vector, WordVectors
+
+__all__ = ["SubwordVectors"]
+
+Compose = Callable[[str], NDArray[np.float32] | None]
+
+
+class SubwordVectors(WordVectors):
+    """Word vectors in which a word outside the vocabulary has a vector too.
+
+    Every method that takes words takes unseen ones; those that return words search the vocabulary. ``word in vectors``
+    tells whether a word is in the vocabulary (in gensim, whether it has a vector).
+
+    Args:
+        keys: V different words.
+        vectors: (V, d) numbers.
+        counts: (V,) whole numbers, if known.
+        compose: Gives the vector (d,) of a word outside the vocabulary, or None if it has no known part.
+    """
+
+    def __init__(
+        self, keys: Iterable[str], vectors: ArrayLike, counts: ArrayLike | None = None, *, compose: Compose
+    ) -> None:
+        super().__init__(keys, vectors, counts)
+        self._compose = compose
+
+    def get_vector(self, word: str, norm: bool = False) -> Vector:
+        """Returns the vector (d,) of any word, scaled to length 1 if ``norm``.
+
+        Raises:
+            UnknownWordError: if it is not in the vocabulary and has no part that the model knows.
+        """
+        if word in self.key_to_index or not isinstance(word, str):
+            return super().get_vector(word, norm)
+        vector = self._compose(word)
+        if vector is None:
+            raise UnknownWordError(word, self.key_to_index)
+        return self._scaled(vector) if norm else vector
+
+    def get_vectors(self, words: Sequence[str], norm: bool = False) -> Vector:
+        """Returns the vectors (n, d) of any words, scaled to length 1 if ``norm``."""
+        found = [self.get_vector(word, norm) for word in words]
+        return np.stack(found) if found else np.empty((0, self.vector_size), np.float32)
+
+    def has_vector(self, word: str) -> bool:
+        """Whether the word is in the vocabulary or has a part that the model knows."""
+        return word in self.key_to_index or self._compose(word) is not None
+
+    @staticmethod
+    def _scaled(vector: Vector) -> Vector:
+        length = np.linalg.norm(vector.astype(np.float64))
+        return (vector / length).astype(np.float32) if length else vector
