@@ -23,10 +23,13 @@ THEMES = {
     "memory": "memory",
     "scaling": "scaling",
     "quality": "quality",
+    "fasttext": "fasttext",
+    "glove": "glove",
     "decoding": "decoding",
     "training": "training",
     "layers": "layers",
     "translation": "translation",
+    "classification": "classification",
 }
 QUALITY = tuple(VARIANTS)
 

@@ -47,6 +47,8 @@ SYSTEMS = {  # name of the benchmark: name of our system
     "sghs": "word2vec-sghs",
     "cbow-ns": "word2vec-cbow-ns",
     "cbow-hs": "word2vec-cbow-hs",
+    "fasttext-skipgram": "fasttext-skipgram",
+    "fasttext-cbow": "fasttext-cbow",
 }
 SETTINGS: dict[str, Any] = {"vector_size": 100, "window": 5, "sample": 1e-3, "min_count": 5, "epochs": 3, "threads": 2}
 NEGATIVE = 5

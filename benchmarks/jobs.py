@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from benchmarks import neural, pairs
+from benchmarks import labelled, neural, pairs, subwords
 
 __all__ = ["JOBS"]
 
@@ -209,7 +209,7 @@ JOBS: dict[str, Callable[..., dict[str, Any]]] = {
     "search": search,
     "vectors": vectors,
     "zipf": zipf,
-    **{name: getattr(module, name) for module in (neural, pairs) for name in module.__all__},
+    **{name: getattr(module, name) for module in (labelled, neural, pairs, subwords) for name in module.__all__},
 }
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.harness import SETTINGS, Bench, require, settings_of
 from wenmai.data.catalogue import get
 
-__all__ = ["ANALOGIES", "LARGEST_SHORTFALL", "SIDES", "SIMILARITY", "VARIANTS", "run"]
+__all__ = ["ANALOGIES", "LARGEST_SHORTFALL", "SIDES", "SIMILARITY", "VARIANTS", "run", "score_vectors"]
 
 VARIANTS = {  # name: (system, settings of ours alone)
     "sgns": ("sgns", {}),
@@ -50,7 +50,13 @@ def run(bench: Bench) -> None:
                 else:
                     found = _train_peer(bench, system, settings, model, linear=side == "gensim-linear")
                 results.add(
-                    {"system": variant, "side": side, "seed": seed, "scores": _scores(bench, model, sets), **found}
+                    {
+                        "system": variant,
+                        "side": side,
+                        "seed": seed,
+                        "scores": score_vectors(bench, model, sets),
+                        **found,
+                    }
                 )
 
 
@@ -63,7 +69,7 @@ def _train_peer(bench: Bench, system: str, settings: dict[str, Any], run: Path, 
     return found
 
 
-def _scores(bench: Bench, run: Path, sets: dict[str, Path]) -> dict[str, float | None]:
+def score_vectors(bench: Bench, run: Path, sets: dict[str, Path]) -> dict[str, float | None]:
     """Spearman's correlation of each similarity set, accuracy of each analogy set, 0 to 1."""
     asked: list[str | Path] = []
     for name, path in sets.items():

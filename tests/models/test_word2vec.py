@@ -14,7 +14,7 @@ from wenmai.data.corpus import Corpus
 from wenmai.data.numbered import number_corpus
 from wenmai.models import word2vec as word2vec_module
 from wenmai.models.word2vec import Word2Vec, Word2VecConfig, keep_probabilities
-from wenmai.tasks.vectors import block_bounds, row_of_type
+from wenmai.tasks.sweeping import block_bounds, row_of_type
 from wenmai.text.settings import TextConfig
 from wenmai.text.vocab import Vocab
 

@@ -1,0 +1,69 @@
+"""fastText word vectors beside the official package and gensim: speed in turns, and what the vectors are worth.
+
+All three learn from the same words with the same settings: n-grams of 3 to 6 characters in 2,000,000 buckets, 5 noise
+words drawn by the square root of their counts. Results are kept, and what is
+there already is skipped, as with ``quality``.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import Bench, require
+from benchmarks.quality import ANALOGIES, RESTRICT_VOCAB, SIMILARITY, score_vectors
+from wenmai.data.catalogue import get
+
+__all__ = ["LARGEST_SHORTFALL", "SETTINGS", "SIDES", "SYSTEMS", "TARGETS", "run"]
+
+SETTINGS: dict[str, Any] = {
+    "vector_size": 100,
+    "window": 5,
+    "negative": 5,
+    "sample": 1e-4,
+    "min_count": 5,
+    "min_ngram": 3,
+    "max_ngram": 6,
+    "buckets": 2_000_000,
+    "noise_exponent": 0.5,
+    "learning_rate": 0.05,
+    "epochs": 3,
+    "threads": 2,
+}
+SYSTEMS = {"fasttext-skipgram": "skipgram", "fasttext-cbow": "cbow"}
+SIDES = {"ours": None, "official": "fasttext", "gensim-fasttext": "gensim"}
+TARGETS = {"fasttext-skipgram": 4.0}  # at least this many times the official words/s
+LARGEST_SHORTFALL = 0.01  # of each similarity score, below the official
+
+
+def run(bench: Bench) -> None:
+    """Trains each system on each side in turns and scores the vectors; who begins changes with every round."""
+    for package in filter(None, SIDES.values()):
+        require(package)
+    sets = {name: get(entry) for name, entry in (SIMILARITY | ANALOGIES).items()}
+    peers = ("fasttext-wheel", "gensim", "scipy")
+    results = bench.results(
+        "fasttext", SETTINGS | {"restrict_vocab": RESTRICT_VOCAB}, keep=not bench.quick, peers=peers
+    )
+    there = {(row["system"], row["side"], row["repeat"]) for row in results.rows}
+    for repeat in range(bench.repeats(3)):
+        for system in SYSTEMS:
+            settings = SETTINGS | {"seed": repeat + 1}
+            for side in SIDES if repeat % 2 == 0 else reversed(SIDES):
+                if (system, side, repeat) in there:
+                    continue
+                model = bench.work / "run"
+                if side == "ours":
+                    found = bench.train(bench.corpus, system, settings, run=model)
+                else:
+                    found = _train_peer(bench, side, system, settings, model)
+                scores = score_vectors(bench, model, sets)
+                results.add({"system": system, "side": side, "repeat": repeat, "scores": scores, **found})
+
+
+def _train_peer(bench: Bench, side: str, system: str, settings: dict[str, Any], run: Path) -> dict[str, Any]:
+    """Trains with a peer and brings its vectors over in word2vec's binary format, which keeps every bit."""
+    target = bench.work / "peer.bin"
+    name = side.replace("-", "_") + "_vectors"
+    found = bench.job(name, lines=bench.broken_corpus, algorithm=SYSTEMS[system], settings=settings, target=target)
+    bench.clear(run)
+    bench.wenmai("import", "word2vec", target, "--out", run)
+    return {"words_per_second": bench.corpus.words * settings["epochs"] / found["seconds"], **found}

@@ -1,0 +1,100 @@
+"""Jobs of the theme ``fasttext``: trainings with the official package and with gensim, each in a process of its own."""
+
+import time
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+__all__ = ["gensim_fasttext_vectors", "official_vectors"]
+
+
+def official_vectors(lines: str, algorithm: str, settings: Mapping[str, Any], target: str) -> dict[str, Any]:
+    """Trains with the official package, whose one call reads the text, allocates and trains.
+
+    ``seconds`` are those of training: of the call, less those of the same call with no epochs.
+    """
+    from wenmai.runs.environment import peak_memory_bytes
+
+    fasttext: Any = import_module("fasttext")
+
+    def train(epochs: int) -> tuple[Any, float]:
+        begin = time.perf_counter()
+        model = fasttext.train_unsupervised(
+            lines,
+            model=algorithm,
+            lr=settings["learning_rate"],
+            dim=settings["vector_size"],
+            ws=settings["window"],
+            epoch=epochs,
+            minCount=settings["min_count"],
+            minn=settings["min_ngram"],
+            maxn=settings["max_ngram"],
+            neg=settings["negative"],
+            bucket=settings["buckets"],
+            thread=settings["threads"],
+            t=settings["sample"],
+            verbose=0,
+        )
+        return model, time.perf_counter() - begin
+
+    model, whole = train(settings["epochs"])
+    peak = peak_memory_bytes()
+    words = [word for word in model.get_words() if word != "</s>"]
+    _write(target, words, [model.get_word_vector(word) for word in words])
+    rest = train(0)[1]  # afterwards: it leaves most rows as it finds the memory, and a second training would meet them
+    return {
+        "seconds": whole - rest,
+        "scan_seconds": rest,
+        "peak_memory_bytes": peak,
+        "vocabulary": len(words),
+    }
+
+
+def gensim_fasttext_vectors(lines: str, algorithm: str, settings: Mapping[str, Any], target: str) -> dict[str, Any]:
+    """Trains with gensim's ``corpus_file`` path; ``seconds`` are those of ``train()`` alone."""
+    from wenmai.runs.environment import peak_memory_bytes
+
+    module: Any = import_module("gensim.models.fasttext")
+    model = module.FastText(
+        sg=int(algorithm == "skipgram"),
+        negative=settings["negative"],
+        ns_exponent=settings["noise_exponent"],
+        vector_size=settings["vector_size"],
+        window=settings["window"],
+        sample=settings["sample"],
+        min_count=settings["min_count"],
+        min_n=settings["min_ngram"],
+        max_n=settings["max_ngram"],
+        bucket=settings["buckets"],
+        workers=settings["threads"],
+        seed=settings["seed"],
+        alpha=settings["learning_rate"],
+        min_alpha=1e-4 * settings["learning_rate"],  # where ours ends
+    )
+    begin = time.perf_counter()
+    model.build_vocab(corpus_file=lines)
+    scanned = time.perf_counter()
+    model.train(
+        corpus_file=lines,
+        total_examples=model.corpus_count,
+        total_words=model.corpus_total_words,
+        epochs=settings["epochs"],
+    )
+    end = time.perf_counter()
+    peak = peak_memory_bytes()
+    _write(target, model.wv.index_to_key, model.wv.vectors)
+    return {
+        "seconds": end - scanned,
+        "scan_seconds": scanned - begin,
+        "peak_memory_bytes": peak,
+        "vocabulary": len(model.wv),
+    }
+
+
+def _write(target: str, words: list[str], vectors: Any) -> None:
+    import numpy as np
+
+    from wenmai.formats.word2vec import write_word2vec
+    from wenmai.vectors.word_vectors import WordVectors
+
+    write_word2vec(target, WordVectors(words, np.array(vectors, np.float32)), binary=True)
