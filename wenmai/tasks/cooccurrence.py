@@ -1,0 +1,344 @@
+"""Word vectors from co-occurrence counts: GloVe, which sweeps over the counts, and PPMI + SVD, which is one step."""
+
+import math
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+from annotated_types import Ge
+from typing_extensions import Doc
+
+from wenmai.config.recipe import Recipe
+from wenmai.core.errors import SettingError
+from wenmai.core.folder import cache_folder, check_sealed
+from wenmai.data.cooccurrence import Cooccurrences, CountsConfig
+from wenmai.data.corpus import Corpus
+from wenmai.data.numbered import number_corpus
+from wenmai.data.sources import open_texts
+from wenmai.models.glove import GloVe, GloVeConfig, GloVeVectors
+from wenmai.models.ppmi import PpmiConfig, PpmiSvd
+from wenmai.tasks.factorising import CountsSweep, FactoriseConfig, diverged
+from wenmai.tasks.protocol import ReadProgress
+from wenmai.text.settings import TextConfig, VocabConfig
+from wenmai.training.checkpoint import Checkpoints
+from wenmai.training.distributed import Ranks
+from wenmai.training.records import EpochRecord, Record, StepRecord
+from wenmai.training.sweep import SweepConfig, Totals, available_cores, sweep
+from wenmai.vectors.word_vectors import WordVectors
+
+__all__ = ["GloveTask", "PpmiTask", "SolveConfig"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SolveConfig:
+    """How the vectors are computed."""
+
+    threads: Annotated[int | None, Ge(1), Doc("threads that count; none: one for each processor core")] = None
+    seed: Annotated[int, Ge(0), Doc("decides every random draw")] = 1
+
+    @property
+    def worker_count(self) -> int:
+        """Threads that are really used."""
+        return self.threads or available_cores()
+
+
+class _CountsTask:
+    """What both systems have in common: the counts they are made from."""
+
+    inherited: ClassVar[tuple[str, ...]] = ("text", "counts", "model")
+    distributed: ClassVar[bool] = False
+    verbs: ClassVar[tuple[str, ...]] = ("nearest", "analogy", "export")
+
+    def __init__(self, recipe: Recipe, counts: Cooccurrences) -> None:
+        self.config: Any = recipe.sections["model"]
+        self.train_config: Any = recipe.sections["train"]
+        self._counts = counts
+
+    @classmethod
+    def open(cls, corpus: Any) -> tuple[Corpus, dict[str, Any], tuple[str, ...]]:  # noqa: ANN401
+        """Opens a text; see :class:`wenmai.tasks.protocol.Task`."""
+        return open_texts(corpus)
+
+    @classmethod
+    def with_absolute_paths(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        """No setting is a path."""
+        return settings
+
+    @classmethod
+    def load_model(cls, folder: Path) -> Any:  # noqa: ANN401
+        """Refuses, as new text cannot be added to counts that are factorised already.
+
+        Raises:
+            SettingError: always.
+        """
+        raise SettingError(
+            f"{folder.parent}: vectors made from co-occurrence counts cannot be continued with new text, as the counts "
+            "of both texts belong together; train anew on both, or continue a word2vec run"
+        )
+
+    @classmethod
+    def read(cls, recipe: Recipe, source: Corpus, progress: ReadProgress, base: None) -> Cooccurrences:
+        """Numbers a text and counts which words stand near each other."""
+        from wenmai.tasks.counting import count_cooccurrences
+
+        corpus = number_corpus(source, recipe.sections["text"], progress=progress)
+        train: FactoriseConfig | SolveConfig = recipe.sections["train"]
+        return count_cooccurrences(
+            corpus,
+            recipe.sections["vocab"],
+            recipe.sections["counts"],
+            threads=train.worker_count,
+            seed=train.seed,
+            progress=progress,
+        )
+
+    @classmethod
+    def reopen(cls, fingerprint: str) -> Cooccurrences | None:
+        """Opens counts that were made before."""
+        folder = cache_folder() / "cooccurrences" / fingerprint
+        if folder.is_dir() and not check_sealed(folder):
+            return Cooccurrences.open(folder)
+        shutil.rmtree(folder, ignore_errors=True)  # damaged, perhaps where only a checksum shows it
+        return None
+
+    def notes(self) -> dict[str, Any]:
+        """Nothing: the counts say all."""
+        return {}
+
+    def facts(self) -> dict[str, Any]:
+        """The sizes of corpus, vocabulary and counts."""
+        stats, size = self._counts.facts["stats"], len(self._counts.vocab)
+        sizes = f"{stats['tokens']:,} tokens, {stats['types']:,} types, vocabulary {size:,}"
+        return {
+            "sizes": f"{sizes}, {self._counts.non_zeros:,} counts",
+            "tokens": stats["tokens"],
+            "vocabulary": size,
+            "threads": self.train_config.worker_count,
+            "stats": stats,
+        }
+
+    def changes(self, base: None) -> tuple[dict[str, Any], list[str]]:
+        """Nothing to add."""
+        return {}, []
+
+    def _summary(self, loss: float, seconds: float, words: int) -> dict[str, Any]:
+        return {
+            "words_per_second": words / seconds if seconds else 0.0,
+            "loss": None if math.isnan(loss) else loss,
+            "objective": self.config.objective,
+            "seconds": seconds,
+            "counting_seconds": self._counts.facts["counting"]["seconds"],
+            "non_zeros": self._counts.non_zeros,
+            "vocabulary": len(self._counts.vocab),
+            "words": words,
+            "threads": self.train_config.worker_count,
+        }
+
+    @property
+    def _words(self) -> int:
+        """Words of the text that were counted."""
+        return int(self._counts.facts["counting"]["words"])
+
+
+class GloveTask(_CountsTask):
+    """GloVe on co-occurrence counts.
+
+    Attributes:
+        sections: The settings, by section.
+        model: The parameters, changed in place by training.
+        totals: Where the training is.
+    """
+
+    sections: ClassVar[dict[str, type]] = {
+        "text": TextConfig,
+        "vocab": VocabConfig,
+        "counts": CountsConfig,
+        "model": GloVeConfig,
+        "train": FactoriseConfig,
+    }
+    verbs: ClassVar[tuple[str, ...]] = ("nearest", "analogy", "export", "forms")
+
+    def __init__(self, recipe: Recipe, counts: Cooccurrences, model: GloVe) -> None:
+        super().__init__(recipe, counts)
+        self.model = model
+        self.totals = Totals()
+
+    @classmethod
+    def begin(cls, recipe: Recipe, counts: Cooccurrences, base: None = None) -> Self:
+        """Starts a training."""
+        _warm_up()
+        model = GloVe(recipe.sections["model"], counts.vocab)
+        model.initialise(recipe.sections["train"].seed)
+        return cls(recipe, counts, model)
+
+    @classmethod
+    def restore(cls, recipe: Recipe, counts: Cooccurrences, checkpoint: Path, noted: Mapping[str, Any]) -> Self:
+        """Takes a training up again from the model and the AdaGrad sums that a checkpoint holds."""
+        _warm_up()
+        return cls(recipe, counts, GloVe.load(checkpoint, sums=True))
+
+    @classmethod
+    def load(cls, folder: Path) -> GloVeVectors:
+        """Reads the vectors of a finished model folder."""
+        return GloVe.load_vectors(folder)
+
+    def facts(self) -> dict[str, Any]:
+        """The sizes of corpus, vocabulary and counts, and the effort."""
+        return {**super().facts(), "epochs": self.train_config.epochs}
+
+    def train(
+        self,
+        checkpoints: Checkpoints,
+        report: Callable[[Record], None],
+        *,
+        resumed: tuple[Path, dict[str, Any]] | None,
+        ranks: Ranks,
+    ) -> None:
+        """Sweeps over the counts."""
+        if resumed is not None:
+            state = resumed[1]
+            state["last_epoch_loss"] = math.nan if state["last_epoch_loss"] is None else state["last_epoch_loss"]
+            self.totals = Totals(**state)
+        config: FactoriseConfig = self.train_config
+
+        def report_rate(record: Record) -> None:
+            if isinstance(record, StepRecord):
+                record = replace(record, learning_rate=config.learning_rate)  # which does not fall
+            report(record)
+
+        sweep(
+            CountsSweep(self.model, self._counts, config, self._words),
+            SweepConfig(
+                epochs=config.epochs,
+                threads=config.threads,
+                seed=config.seed,
+                checkpoint_seconds=config.checkpoint_seconds,
+            ),
+            learning_rate=config.learning_rate,
+            totals=self.totals,
+            checkpoints=checkpoints,
+            report=report_rate,
+        )
+        if not all(np.isfinite(rows).all() for rows in (self.model.words, self.model.contexts)):
+            raise diverged(config)
+
+    def summary(self) -> dict[str, Any]:
+        """Speed, loss and sizes."""
+        totals = self.totals
+        visited = self._counts.non_zeros * self.train_config.epochs
+        return {
+            **self._summary(totals.last_epoch_loss, totals.seconds, totals.words),
+            "non_zeros_per_second": visited / totals.seconds if totals.seconds else 0.0,
+            "epochs": self.train_config.epochs,
+        }
+
+    def save(self, folder: Path) -> None:
+        """Writes the model."""
+        self.model.save(folder)
+
+
+class PpmiTask(_CountsTask):
+    """PPMI + SVD on co-occurrence counts: one step, so there are no checkpoints, and a resumed one starts over.
+
+    Attributes:
+        sections: The settings, by section.
+        model: The factors, once :meth:`train` is done.
+    """
+
+    sections: ClassVar[dict[str, type]] = {
+        "text": TextConfig,
+        "vocab": VocabConfig,
+        "counts": CountsConfig,
+        "model": PpmiConfig,
+        "train": SolveConfig,
+    }
+    model: PpmiSvd
+
+    @classmethod
+    def begin(cls, recipe: Recipe, counts: Cooccurrences, base: None = None) -> Self:
+        """Starts a training."""
+        size = recipe.sections["model"].vector_size
+        if len(counts.vocab) <= size:
+            raise SettingError(
+                f"vector_size={size} needs a vocabulary of more than {size} words, but it has {len(counts.vocab)}; "
+                "lower vector_size or min_count"
+            )
+        return cls(recipe, counts)
+
+    @classmethod
+    def restore(cls, recipe: Recipe, counts: Cooccurrences, checkpoint: Path, noted: Mapping[str, Any]) -> Self:
+        """Starts over."""
+        return cls.begin(recipe, counts)
+
+    @classmethod
+    def load(cls, folder: Path) -> WordVectors:
+        """Reads the vectors of a finished model folder."""
+        return PpmiSvd.load(folder).vectors()
+
+    def facts(self) -> dict[str, Any]:
+        """The sizes of corpus, vocabulary and counts."""
+        return {**super().facts(), "epochs": 1}
+
+    def train(
+        self,
+        checkpoints: Checkpoints,
+        report: Callable[[Record], None],
+        *,
+        resumed: tuple[Path, dict[str, Any]] | None,
+        ranks: Ranks,
+    ) -> None:
+        """Computes associations and factorises them."""
+        began = time.monotonic()
+        matrix = _csr(self._counts)
+        self.model = PpmiSvd.fit(self.config, self._counts.vocab, matrix, self.train_config.seed)
+        self._seconds = time.monotonic() - began
+        loss = self.model.left_out
+        report(
+            StepRecord(
+                progress=1.0,
+                position=1,
+                epoch=1,
+                loss=loss,
+                learning_rate=0.0,
+                words_per_second=self._words / max(1e-9, self._seconds),
+                seconds=self._seconds,
+                seconds_left=0.0,
+            )
+        )
+        report(EpochRecord(position=1, epoch=1, loss=loss, seconds=self._seconds, words=self._words))
+
+    def summary(self) -> dict[str, Any]:
+        """Speed, loss and sizes."""
+        return {**self._summary(self.model.left_out, self._seconds, self._words), "epochs": 1}
+
+    def save(self, folder: Path) -> None:
+        """Writes the model."""
+        self.model.save(folder)
+
+
+def _csr(counts: Cooccurrences) -> Any:  # noqa: ANN401  a scipy.sparse.csr_array
+    """The whole matrix, both triangles."""
+    from scipy import sparse
+
+    size, stored = len(counts.vocab), counts.places.size
+    rows, columns = (np.empty(stored, np.int32) for _ in range(2))
+    done = 0
+    for row, column, _ in counts.entries():
+        rows[done : done + row.size], columns[done : done + row.size] = row, column
+        done += row.size
+    matrix = sparse.csr_array((np.asarray(counts.weights), (rows, columns)), shape=(size, size))
+    if not counts.symmetric:
+        return matrix
+    diagonal = sparse.diags_array(matrix.diagonal(), dtype=np.float32)
+    return (matrix + matrix.T - diagonal).tocsr()
+
+
+def _warm_up() -> None:
+    """Compiles what the training will run, so that the clock measures training, and memory peaks once."""
+    from wenmai.kernels import factorise
+
+    factorise.warm_up()
