@@ -1,0 +1,211 @@
+"""Classifiers are trained, resumed, continued and begun from vectors, through the doors of a run."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+
+import wenmai
+from wenmai.core.errors import CorpusError, SettingError, TrainingError, VocabError
+from wenmai.formats.ftz import quantise_fasttext
+from wenmai.models.fasttext import FastText
+from wenmai.runs.classification import autotune, evaluate_classification, retrainer_of
+from wenmai.runs.train import Watcher, resume
+
+SMALL = {"vector_size": 8, "epochs": 3, "learning_rate": 0.5, "threads": 1}
+
+
+def lines(number, topics=("colour", "number"), *, seed=1):
+    draw = random.Random(seed)
+    for _ in range(number):
+        topic = draw.choice(topics)
+        yield f"__label__{topic} " + " ".join(f"{topic}{draw.randrange(20)}" for _ in range(6)) + "\n"
+
+
+@pytest.fixture
+def texts(tmp_path):
+    for name, number, seed in (("train", 300, 1), ("valid", 60, 2)):
+        (tmp_path / f"{name}.txt").write_text("".join(lines(number, seed=seed)))
+    return tmp_path
+
+
+def input_rows(run):
+    return FastText.load(run.model_folder).dense("input").copy()
+
+
+class Notes(Watcher):
+    """Remembers what is told."""
+
+    def __init__(self):
+        self.notes = []
+
+    def note(self, message):
+        self.notes.append(message)
+
+
+def test_learns_measures_and_classifies(texts):
+    run = wenmai.train(
+        "fasttext-supervised", texts / "train.txt", out=texts / "run", valid=texts / "valid.txt", **SMALL
+    )
+    assert run.summary["validation"]["accuracy"] == 1.0
+    assert [r["figures"]["accuracy"] for r in run.records if r["kind"] == "evaluation"][-1] == 1.0
+    model = wenmai.load(texts / "run")
+    assert sorted(model.labels) == ["colour", "number"]
+    ((best, second), nothing) = model.predict(["colour1 colour2", "number3"], k=2, threshold=0.0)
+    assert best[0] == "colour"
+    assert best[1] > 0.9
+    assert best[1] + second[1] == pytest.approx(1)
+    assert nothing[0][0] == "number"
+    found = evaluate_classification(run, texts / "valid.txt", k=1, curves=True)
+    assert found.result.accuracy == 1.0
+    assert all(curve.average_precision == pytest.approx(1) for curve in found.curves)
+    json.dumps(found.as_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize("loss", ["hs", "ns", "ova"])
+def test_other_losses_learn_too(texts, loss):
+    run = wenmai.train(
+        "fasttext-supervised", texts / "train.txt", out=texts / "run", loss=loss, word_ngrams=2, buckets=100, **SMALL
+    )
+    assert evaluate_classification(run, texts / "valid.txt").result.accuracy > 0.95
+
+
+def test_one_thread_gives_the_same_bytes_and_so_does_deterministic_mode(texts):
+    def rows(name, **settings):
+        return input_rows(
+            wenmai.train("fasttext-supervised", texts / "train.txt", out=texts / name, **SMALL | settings)
+        )
+
+    first = rows("a")
+    assert np.array_equal(first, rows("b"))
+    assert np.array_equal(first, rows("c", threads=2, deterministic=True))
+    assert not np.array_equal(first, rows("d", seed=2))
+    assert not np.array_equal(first, rows("e", shuffle=False))
+
+
+def test_an_interrupted_training_ends_with_the_same_bytes(texts):
+    whole = wenmai.train("fasttext-supervised", texts / "train.txt", out=texts / "whole", **SMALL)
+
+    class Interrupting(Watcher):
+        def record(self, record):
+            if record.kind == "epoch" and record.epoch == 2:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        wenmai.train(
+            "fasttext-supervised", texts / "train.txt", out=texts / "cut", watcher=Interrupting(),
+            checkpoint_seconds=0, **SMALL,
+        )  # fmt: skip
+    assert np.array_equal(input_rows(resume(texts / "cut")), input_rows(whole))
+
+
+def test_a_run_is_continued_with_new_words_and_labels(texts):
+    first = wenmai.train("fasttext-supervised", texts / "train.txt", out=texts / "a", **SMALL)
+    (texts / "more.txt").write_text("".join(lines(200, ("colour", "place"), seed=3)))
+    notes = Notes()
+    second = wenmai.train(
+        "fasttext-supervised", texts / "more.txt", out=texts / "b", start=first.path, watcher=notes, **SMALL
+    )
+    assert any("20 words and 1 labels are new" in note for note in notes.notes)
+    model = wenmai.load(second.path)
+    assert sorted(model.labels) == ["colour", "number", "place"]
+    assert [found[0][0] for found in model.predict(["colour1 colour2", "place1 place2"])] == ["colour", "place"]
+    frozen = wenmai.train(
+        "fasttext-supervised", texts / "more.txt", out=texts / "c", start=first.path, old_rate=0.0, **SMALL
+    )
+    old = len(FastText.load(first.model_folder).vocab)
+    assert np.array_equal(input_rows(frozen)[:old], input_rows(first)[:old])
+
+
+def test_vectors_from_elsewhere_are_the_beginning(texts):
+    file = texts / "vectors.vec"
+    file.write_text("2 8\ncolour1 1 1 1 1 1 1 1 1\nunseen 2 2 2 2 2 2 2 2\n")
+    settings = SMALL | {"learning_rate": 1e-9}
+    run = wenmai.train("fasttext-supervised", texts / "train.txt", out=texts / "a", pretrained=str(file), **settings)
+    model = FastText.load(run.model_folder)
+    assert model.vector("colour1") == pytest.approx(np.ones(8))
+    assert model.vector("unseen") == pytest.approx(2 * np.ones(8))
+    with pytest.raises(SettingError, match="vector_size=8"):
+        wenmai.train("fasttext-supervised", texts / "train.txt", out=texts / "b", pretrained=str(file), vector_size=9)
+
+
+def test_words_are_made_as_in_training(tmp_path):
+    items = [("上海 很大", "place"), ("红色 很好", "colour")] * 20
+    run = wenmai.train(
+        "fasttext-supervised", items, out=tmp_path / "run", segment="characters", nfkc=True, **SMALL | {"epochs": 20}
+    )
+    model = wenmai.load(run.path)
+    assert "上" in model.model.vocab
+    assert [found[0][0] for found in model.predict(["海上", "色红"])] == ["place", "colour"]
+    assert model.embed(["海上"]).shape == (1, 8)
+
+
+def test_a_new_label_in_the_test_set_is_counted_not_lost(texts):
+    run = wenmai.train("fasttext-supervised", texts / "train.txt", out=texts / "run", **SMALL)
+    found = evaluate_classification(run, [("colour1", "colour"), ("x", "new")]).result
+    assert found.unknown_labels == {"new": 1}
+    assert (found.accuracy, found.precision_at_k) == (0.5, 1.0)
+
+
+def test_rare_labels_are_left_out_and_told(texts):
+    with open(texts / "train.txt", "a") as file:
+        file.write("__label__rare colour1\n")
+    notes = Notes()
+    run = wenmai.train(
+        "fasttext-supervised", texts / "train.txt", out=texts / "run", min_label_count=2, watcher=notes, **SMALL
+    )
+    assert len(wenmai.load(run.path).labels) == 2
+    assert any("1 labels that are too rare" in note for note in notes.notes)
+
+
+@pytest.mark.parametrize(
+    ("items", "settings", "error", "message"),
+    [
+        ([("a", "x"), ("b", "x")], {}, CorpusError, "at least two labels"),
+        ([("a", "x"), ("b", "y")], {"min_count": 9}, VocabError, "min_count"),
+        ([("a", "x"), ("b", None)], {}, CorpusError, "item 1 has no label"),
+        ([("a b", "x"), ("b a", "y")] * 50, {"learning_rate": 1e30}, TrainingError, "no longer a number"),
+        ([("a", "x"), ("b", "y")], {"valid": "nothing.txt"}, CorpusError, "no such file"),
+        ([("a", "x"), ("b", "y")], {"pretrained": "nothing.vec"}, Exception, "nothing.vec"),
+    ],
+)
+def test_mistakes_are_explained(tmp_path, items, settings, error, message):
+    with pytest.raises(error, match=message):
+        wenmai.train("fasttext-supervised", items, out=tmp_path / "run", **SMALL | settings)
+
+
+def test_autotune_finds_settings_that_are_no_worse(texts):
+    trials = []
+    run = autotune(
+        texts / "train.txt", valid=texts / "valid.txt", out=texts / "run", seconds=1.5, told=trials.append,
+        size_bytes=400_000, threads=1, word_ngrams=1, epochs=1,
+    )  # fmt: skip
+    noted = json.loads((run.path / "autotune.json").read_text())
+    assert noted["best"] == max(trials, key=lambda trial: trial.score or 0).number
+    assert noted["failed"] == sum(trial.score is None for trial in trials)
+    assert all(trial.settings["epochs"] == 1 and trial.settings["word_ngrams"] == 1 for trial in trials)
+    assert run.summary["size_bytes"] < 500_000
+    assert run.recipe.sections["model"].vector_size == noted["trials"][noted["best"] - 1]["settings"]["vector_size"]
+    assert run.summary["validation"]["accuracy"] >= (trials[0].score or 0)
+
+
+def test_autotune_explains_mistakes(texts):
+    with pytest.raises(SettingError, match="expected f1"):
+        autotune(texts / "train.txt", valid=texts / "valid.txt", out=texts / "run", metric="accuracy")
+    with pytest.raises(SettingError, match="no text has this label"):
+        autotune(texts / "train.txt", valid=texts / "valid.txt", out=texts / "run", metric="f1:no")
+    with pytest.raises(SettingError, match="bytes"):
+        autotune(texts / "train.txt", valid=texts / "valid.txt", out=texts / "run", size_bytes=10)
+    with pytest.raises(TrainingError, match="none of"):
+        autotune(texts / "train.txt", valid=texts / "valid.txt", out=texts / "run", seconds=0, learning_rate=1e30)
+
+
+def test_a_pruned_model_is_trained_again(texts):
+    settings = SMALL | {"word_ngrams": 2, "buckets": 500}
+    run = wenmai.train("fasttext-supervised", texts / "train.txt", out=texts / "run", **settings)
+    model = FastText.load(run.model_folder)
+    small = quantise_fasttext(model, cutoff=300, retrain=retrainer_of(run))
+    found = small.predict(["colour1 colour2", "number3"])
+    assert [best[0][0] for best in found] == ["colour", "number"]
+    assert len(small.input) == 300

@@ -1,0 +1,158 @@
+"""``wenmai classify`` and ``wenmai autotune``, and what ``wenmai evaluate`` does with classifiers."""
+
+import json
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wenmai.cli.translation import _lines as lines_of
+from wenmai.core.errors import SettingError
+
+__all__ = ["autotune", "classify", "evaluate_on", "is_classifier"]
+
+_TEXTS_AT_ONCE = 1024
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+Threshold = Annotated[float, typer.Option("--threshold", min=0, max=1, help="Leave out labels less probable.")]
+
+
+def classify(
+    run: RunFolder,
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="One text a line; - or none is stdin.")] = None,
+    k: Annotated[int, typer.Option("--k", help="Labels of a text, at most; -1 for all.")] = 1,
+    threshold: Threshold = 0.0,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Print the probability behind each label.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a text.")] = False,
+) -> None:
+    """Classify texts, one line for each line.
+
+    Lines come out in order, while the input is still being read; several labels of a text are separated by tabs. A text
+    that is empty, or none of whose labels is probable enough, gives an empty line.
+
+    Example: wenmai classify runs/topics news.txt --k 3 --probabilities
+
+    Example: cat news.txt | wenmai classify runs/topics > topics.txt
+    """
+    from wenmai.runs.classification import classifier_of
+
+    if k < 1 and k != -1:
+        raise SettingError(f"--k {k}: expected at least 1 label, or -1 for all")
+    classifier = classifier_of(run)
+    waiting = (file is None or str(file) == "-") and sys.stdin.isatty()
+    for texts in _portions(lines_of(file), 1 if waiting else _TEXTS_AT_ONCE):
+        written = []
+        for text, found in zip(texts, classifier.predict(texts, k, threshold), strict=True):
+            labels = found if text.strip() else []
+            if as_json:
+                named = [{"label": label, "probability": probability} for label, probability in labels]
+                written.append(json.dumps({"text": text, "labels": named}, ensure_ascii=False))
+            elif probabilities:
+                written.append("\t".join(f"{label}\t{probability:.6g}" for label, probability in labels))
+            else:
+                written.append("\t".join(label for label, _ in labels))
+        print("\n".join(written), flush=waiting)
+
+
+def _portions(lines: Iterator[str], size: int) -> Iterator[list[str]]:
+    while portion := list(islice(lines, size)):
+        yield portion
+
+
+def is_classifier(run: Path, *, k: int, against: Path | None, tokenize: str | None) -> bool:
+    """Whether a run classifies texts.
+
+    Raises:
+        SettingError: if an option of ``evaluate --on`` is given that is not for this kind of run.
+    """
+    from wenmai.runs.run import Run
+
+    classifies = "classify" in Run(run).task.verbs
+    if classifies and (against is not None or tokenize is not None):
+        raise SettingError("--against and --tokenize are for translations, and this run classifies")
+    if not classifies and k != 1:
+        raise SettingError("--k is for classifiers, and this run is none")
+    return classifies
+
+
+def evaluate_on(run: Path, on: str, k: int, as_json: bool) -> None:
+    """Measures a classifier on labelled text and prints the figures."""
+    from wenmai.cli.printing import show_columns
+    from wenmai.runs.classification import evaluate_classification
+
+    found = evaluate_classification(run, on, k=k)
+    if as_json:
+        print(json.dumps(found.as_dict(), ensure_ascii=False, allow_nan=False))
+        return
+    result = found.result
+    print(result)
+    rows = [["label", "texts", "precision", "recall", "F1"]]
+    for label in result.labels:
+        figures = [f"{value:.4f}" for value in (label.precision, label.recall, label.f1)]
+        rows.append([label.label, str(label.support), *figures])
+    show_columns(rows)
+    if result.unknown_labels:
+        listed = ", ".join(f"{label} ({count})" for label, count in list(result.unknown_labels.items())[:5])
+        print(
+            f"note: {sum(result.unknown_labels.values())} labels of the test set are none of the classifier's and "
+            f"count as missed: {listed}",
+            file=sys.stderr,
+        )
+    left_out = found.stats.blank_lines + found.stats.unlabelled + found.stats.skipped_lines
+    if left_out:
+        print(f"note: {left_out} lines without text, label or good characters were left out", file=sys.stderr)
+
+
+def autotune(
+    corpus: Annotated[list[str], typer.Argument(metavar="CORPUS", help="Labelled text to train on.")],
+    valid: Annotated[str, typer.Option("--valid", metavar="FILE", help="Labelled text to measure on.")],
+    out: Annotated[Path, typer.Option("--out", metavar="RUN", help="The run folder to make.")],
+    seconds: Annotated[float, typer.Option("--seconds", min=0, help="Time for the trials.")] = 300.0,
+    metric: Annotated[str, typer.Option("--metric", help="f1, or f1:LABEL.")] = "f1",
+    size: Annotated[
+        int | None, typer.Option("--size", min=1, metavar="BYTES", help="The most bytes the parameters may take.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting that is not to be searched. Repeatable."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")] = False,
+) -> None:
+    """Find settings of fasttext-supervised that suit a text, and train with them.
+
+    Example: wenmai autotune train.txt --valid dev.txt --seconds 300 --out runs/tuned
+    """
+    from wenmai.cli.printing import show_run
+    from wenmai.cli.progress import Progress
+    from wenmai.config.recipe import parse_assignments
+    from wenmai.data.sources import named_texts
+    from wenmai.runs.classification import Trial
+    from wenmai.runs.classification import autotune as search
+
+    chosen = parse_assignments(settings or [])
+
+    def told(trial: Trial) -> None:
+        if quiet:
+            return
+        score = f"{metric} {trial.score:.4f}" if trial.score is not None else f"failed ({trial.failure})"
+        values = ", ".join(f"{name}={value:.4g}" for name, value in trial.settings.items())
+        print(f"trial {trial.number}: {score} in {trial.seconds:.1f} s; {values}", file=sys.stderr, flush=True)
+
+    with Progress(quiet=quiet) as watcher:
+        run = search(
+            named_texts(corpus),
+            valid=valid,
+            out=out,
+            seconds=seconds,
+            metric=metric,
+            size_bytes=size,
+            watcher=watcher,
+            told=told,
+            **chosen,
+        )
+    show_run(run, as_json)

@@ -1,0 +1,444 @@
+"""Labelled text: texts and the classes they belong to, streamed from files, the catalogue or Python.
+
+Files are UTF-8 (or ``encoding``), plain or compressed (gzip, bzip2, xz, zstandard; told by content):
+
+- lines as the fastText command reads them: words, and labels such as ``__label__sports`` anywhere among them;
+- tables: ``.csv`` with quotes as RFC 4180 has them, other files with tabs between columns, and no quotes;
+- JSON lines (``.jsonl``, ``.ndjson``).
+
+Of tables and JSON lines ``text_column`` and ``label_column`` say where text and label are. What makes no sense is a
+:class:`~wenmai.core.errors.CorpusError` that names file and line; what is left out is counted.
+"""
+
+import csv
+import hashlib
+import io
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, cast
+
+from annotated_types import MinLen
+from typing_extensions import Doc
+
+from wenmai.core.compressed import reading
+from wenmai.core.errors import CorpusError, SettingError, nearest_name
+from wenmai.core.folder import file_sha256
+from wenmai.data.corpus import FileHash, Progress
+from wenmai.text.settings import TextConfig
+
+__all__ = ["Example", "Labelled", "LabelledConfig", "LabelledStats", "read_labelled", "require_plain_text"]
+
+_MAX_LINE = 1 << 24  # bytes: more than any text has, less than a file that is no text
+_JSON_ENDINGS = (".jsonl", ".jsonlines", ".json-lines", ".ndjson")
+_COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
+_SPACE = " \\t\\n\\v\\f\\r\\0"  # what separates words for fastText
+
+
+class Example(NamedTuple):
+    """A text and its labels."""
+
+    text: str
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LabelledConfig:
+    """Where text and labels are, and what a classifier is measured on."""
+
+    valid: Annotated[str | None, Doc("labelled text to measure on while training; none: nothing is measured")] = None
+    text_column: Annotated[
+        str | None,
+        Doc("tables: name of the column with the text, or its number from 1 (no line of names); a,b joins columns"),
+    ] = None
+    label_column: Annotated[str | None, Doc("tables: name of the column with the label, or its number from 1")] = None
+    label_separator: Annotated[
+        str | None, MinLen(1), Doc("tables: what stands between several labels of a text; none: there is one label")
+    ] = None
+    label_prefix: Annotated[str, MinLen(1), Doc("lines without columns: how a word begins that is a label")] = (
+        "__label__"
+    )
+    unlabelled: Annotated[
+        Literal["error", "skip"], Doc("what to do with a text that has no label: error, or skip and count it")
+    ] = "error"
+
+    def __post_init__(self) -> None:
+        if (self.text_column is None) != (self.label_column is None):
+            missing = "label_column" if self.label_column is None else "text_column"
+            raise SettingError(f"text_column and label_column go together; {missing} is missing")
+        if self.label_separator is not None and self.label_column is None:
+            raise SettingError("label_separator has no effect without text_column and label_column")
+
+    def reading_identity(self) -> dict[str, Any]:
+        """The settings that decide what is read from a file."""
+        found = asdict(self)
+        del found["valid"]
+        return found
+
+
+@dataclass(slots=True, kw_only=True)
+class LabelledStats:
+    """What was found in labelled text, and what was left out.
+
+    Attributes:
+        files: Files read.
+        lines: Lines, or items from Python.
+        examples: Texts with at least one label.
+        blank_lines: Lines with nothing in them, left out.
+        skipped_lines: Lines left out because of ``bad_lines=skip``.
+        unlabelled: Texts left out because they have no label (``unlabelled=skip``).
+        without_text: Examples that have a label but no text; they are kept.
+    """
+
+    files: int = 0
+    lines: int = 0
+    examples: int = 0
+    blank_lines: int = 0
+    skipped_lines: int = 0
+    unlabelled: int = 0
+    without_text: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """Labelled text that can be read again and again. Make it with :func:`read_labelled`.
+
+    Attributes:
+        sources: What the files were called: absolute paths, and names of the catalogue as they are; empty for text
+            from Python.
+        config: Where text and labels are.
+        text: Encoding, and what is done with bad lines.
+    """
+
+    sources: tuple[str, ...]
+    config: LabelledConfig
+    text: TextConfig
+    paths: tuple[Path, ...] = ()
+    items: Iterable[Any] = field(default=(), repr=False)
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the names alone are enough to read the same text again."""
+        return bool(self.paths)
+
+    def __iter__(self) -> Iterator[Example]:
+        return self.read(LabelledStats())
+
+    def read(self, stats: LabelledStats, progress: Progress | None = None) -> Iterator[Example]:
+        """Reads the examples once more, from the first to the last.
+
+        Args:
+            stats: Counters to be increased.
+            progress: Called with the bytes of the files that have been read, and of all.
+
+        Raises:
+            CorpusError: if the text cannot be read, or has no example.
+        """
+        before = stats.examples
+        if not self.paths:
+            yield from self._kept(_items(self.items), "text from Python: item", stats)
+        total, done = sum(path.stat().st_size for path in self.paths), 0
+        for path in self.paths:
+            yield from self._kept(self._examples(path, stats), f"{path}: line", stats)
+            stats.files += 1
+            done += path.stat().st_size
+            if progress is not None:
+                progress(done, total)
+        if stats.examples == before:
+            raise CorpusError(f"{self.describe()}: no examples in {stats.lines} lines; expected {self._expected}")
+
+    @property
+    def spec(self) -> Any:  # noqa: ANN401  names, or whatever holds the text
+        """What to open to read the same text in another way."""
+        return list(self.sources) if self.paths else self.items
+
+    def describe(self) -> str:
+        """Returns what the text is called, for people."""
+        return ", ".join(self.sources) or "text from Python"
+
+    def hashes(self) -> list[FileHash]:
+        """Returns what identifies the content of each file; nothing for text from Python.
+
+        Raises:
+            CorpusError: if a file cannot be read.
+        """
+        try:
+            return [FileHash(str(path), path.stat().st_size, file_sha256(path)) for path in self.paths]
+        except OSError as error:
+            raise CorpusError(f"{error.filename}: cannot be read ({error.strerror})") from None
+
+    def fingerprint(self) -> str:
+        """Returns a hash of the content and of how it is read.
+
+        Raises:
+            CorpusError: if the text cannot be read.
+        """
+        identity = [self.config.reading_identity(), self.text.identity()]
+        digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode())
+        digest.update("".join(file.sha256 for file in self.hashes()).encode())
+        if not self.paths:
+            for example in self:
+                digest.update(json.dumps(example).encode())
+        return digest.hexdigest()
+
+    @property
+    def _expected(self) -> str:
+        if self.config.label_column is None:
+            return f"words and {self.config.label_prefix}LABEL in a line"
+        return "a text and its label in a row"
+
+    def _kept(
+        self, found: Iterable[tuple[int, str, tuple[str, ...]]], where: str, stats: LabelledStats
+    ) -> Iterator[Example]:
+        """Leaves out what is no example, and counts."""
+        for number, text, labels in found:
+            if not self.paths:
+                stats.lines += 1
+            empty = not text or text.isspace()
+            if not labels:
+                if empty:
+                    stats.blank_lines += 1
+                    continue
+                if self.config.unlabelled == "error":
+                    raise CorpusError(
+                        f"{where} {number} has no label ({text.strip()[:40]!r}); expected {self._expected}. "
+                        "unlabelled=skip leaves out such texts and counts them"
+                    )
+                stats.unlabelled += 1
+                continue
+            stats.examples += 1
+            stats.without_text += empty
+            yield Example(text, labels)
+
+    def _examples(self, path: Path, stats: LabelledStats) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+        """Yields line number, text and labels."""
+        lines = _lines(path, self.text, stats)
+        name = path.name.lower()
+        for ending in _COMPRESSED_ENDINGS:
+            name = name.removesuffix(ending)
+        if name.endswith(_JSON_ENDINGS):
+            return _records(path, lines, self.config)
+        if self.config.label_column is None:
+            if name.endswith((".csv", ".tsv")):
+                head = next(lines, (1, ""))[1].strip()[:80]
+                raise CorpusError(
+                    f"{path}: is a table; say which columns have text and label: text_column=NAME label_column=NAME, "
+                    f"or their numbers if there is no line of names (line 1: {head!r})"
+                )
+            return _marked(lines, self.config.label_prefix)
+        return _rows(path, lines, self.config, comma=name.endswith(".csv"))
+
+
+def read_labelled(
+    spec: Any,  # noqa: ANN401  whatever names or holds labelled text
+    config: LabelledConfig | None = None,
+    text: TextConfig | None = None,
+) -> Labelled:
+    """Makes labelled text of whatever names or holds it; nothing is read yet.
+
+    Args:
+        spec: A file, a name of the catalogue (``data:NAME``), a list of these, or pairs of a text and its label (or
+            labels) from Python; an iterator that cannot start again is kept in memory.
+        config: Where text and labels are.
+        text: Encoding, and what to do with bad lines.
+
+    Raises:
+        CorpusError: if nothing is there.
+        SettingError: if the catalogue has no such name, or a setting of ``text`` has no effect.
+    """
+    config, text = config or LabelledConfig(), text or TextConfig()
+    require_plain_text(text)
+    if isinstance(spec, Labelled):
+        spec = spec.spec
+    if isinstance(spec, str | Path):
+        spec = [spec]
+    if isinstance(spec, list | tuple) and spec and all(isinstance(item, str | Path) for item in spec):
+        named = [_located(str(item)) for item in spec]
+        return Labelled(tuple(name for name, _ in named), config, text, paths=tuple(path for _, path in named))
+    if not isinstance(spec, Iterable):
+        raise CorpusError(f"labelled text from Python is (text, label) pairs, not {type(spec).__name__}")
+    return Labelled((), config, text, items=list(spec) if isinstance(spec, Iterator) else spec)
+
+
+def require_plain_text(text: TextConfig) -> None:
+    """Makes sure that no setting is asked for that labelled text has no use for.
+
+    Raises:
+        SettingError: if there is one.
+    """
+    if text.phrases:
+        raise SettingError("phrases has no effect on labelled text; n-grams of words (word_ngrams) do what it does")
+    if text.format == "wikiextractor":
+        raise SettingError("format=wikiextractor has no labels; leave format as it is")
+
+
+def _located(name: str) -> tuple[str, Path]:
+    """Returns what a recipe calls a file, and where it is."""
+    from wenmai.data.catalogue import resolve
+
+    if name == "-":
+        raise CorpusError("labelled text is read from files, not from standard input; save it first")
+    if found := resolve(name):
+        return name, found
+    path = Path(os.path.abspath(os.path.expanduser(name)))
+    if not path.is_file():
+        raise CorpusError(
+            f"{path}: {'is a folder' if path.is_dir() else 'no such file'}; expected a file with a text and its "
+            "labels in a line"
+        )
+    return str(path), path
+
+
+def _lines(path: Path, text: TextConfig, stats: LabelledStats) -> Iterator[tuple[int, str]]:
+    """Yields number and content of the good lines of a file, without their ends."""
+    number = 0
+    plain = "\n".encode(text.encoding) == b"\n"
+    with reading(path, error=CorpusError) as raw:
+        if plain:
+            file: Any = io.BufferedReader(cast(io.RawIOBase, raw), 1 << 20)  # decompressors are slow with lines
+        else:  # such as UTF-16, whose line ends are more than a byte
+            file = _recoded(raw, path, text.encoding)
+        encoding = text.encoding if plain else "utf-8"
+        while line := file.readline(_MAX_LINE):
+            number += 1
+            stats.lines += 1
+            if len(line) == _MAX_LINE and not line.endswith(b"\n"):
+                raise CorpusError(f"{path}: line {number} is longer than {_MAX_LINE >> 20} MB; expected a text a line")
+            try:
+                content = line.decode(encoding)
+                if "\0" in content:
+                    raise ValueError("it has a NUL, which no text has")
+            except ValueError as error:
+                fault = error
+                if isinstance(error, UnicodeDecodeError):
+                    fault = ValueError(
+                        f"0x{line[error.start]:02x} is not {encoding} ({error.reason}); if the file has another "
+                        "encoding, name it (encoding=gb18030, latin-1, ...)"
+                    )
+                if text.bad_lines == "error":
+                    raise CorpusError(
+                        f"{path}: line {number}: {fault}. bad_lines=skip leaves out such lines and counts them"
+                    ) from None
+                stats.skipped_lines += 1
+                continue
+            yield number, (content.removeprefix("\ufeff") if number == 1 else content).rstrip("\r\n")
+    if number == 0:
+        raise CorpusError(f"{path}: is empty; expected labelled text")
+
+
+def _recoded(file: Any, path: Path, encoding: str) -> io.BytesIO:  # noqa: ANN401  any binary file
+    try:
+        return io.BytesIO(file.read().decode(encoding).encode())
+    except UnicodeError as error:
+        raise CorpusError(f"{path}: is not {encoding} ({error})") from None
+
+
+def _marked(lines: Iterable[tuple[int, str]], prefix: str) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+    """Takes the labels out of lines of words."""
+    label = re.compile(f"(?:^|(?<=[{_SPACE}])){re.escape(prefix)}([^{_SPACE}]+)(?:[{_SPACE}]|$)")
+    for number, line in lines:
+        if prefix in line:
+            yield number, label.sub("", line), tuple(dict.fromkeys(label.findall(line)))
+        else:
+            yield number, line, ()
+
+
+def _rows(
+    path: Path, lines: Iterable[tuple[int, str]], config: LabelledConfig, *, comma: bool
+) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+    """Takes text and labels out of the columns of a table."""
+    at = 0
+
+    def content() -> Iterator[str]:
+        nonlocal at
+        for number, line in lines:
+            at = number
+            yield line + "\n"
+
+    csv.field_size_limit(_MAX_LINE)
+    rows = csv.reader(content(), delimiter="," if comma else "\t", strict=comma,
+                      quoting=csv.QUOTE_MINIMAL if comma else csv.QUOTE_NONE)  # fmt: skip
+    wanted = [name.strip() for name in cast(str, config.text_column).split(",")]
+    label_name = cast(str, config.label_column)
+    width = 0
+    numbered = all(name.isdecimal() for name in (*wanted, label_name))
+    begin = 1
+    try:
+        for row in rows:
+            if not row:
+                yield begin, "", ()
+            elif not width:
+                width = len(row)
+                header = [str(place) for place in range(1, width + 1)] if numbered else [name.strip() for name in row]
+                texts, label = [_column(name, header, path) for name in wanted], _column(label_name, header, path)
+                if numbered:
+                    yield begin, *_cells(row, texts, label, config)
+            elif len(row) != width:
+                names = "the first row" if numbered else "the line of names"
+                raise CorpusError(
+                    f"{path}: line {begin} has {len(row)} columns ({row[0][:40]!r}...), but {names} has {width}"
+                )
+            else:
+                yield begin, *_cells(row, texts, label, config)
+            begin = at + 1
+    except csv.Error as error:
+        raise CorpusError(f"{path}: line {begin}: is not CSV ({error}); check the quotes") from None
+
+
+def _column(name: str, header: Sequence[str], path: Path) -> int:
+    if name not in header:
+        raise CorpusError(
+            f"{path}: no column is called {name!r}{nearest_name(name, header)} (columns: {', '.join(header)[:200]})"
+        )
+    return header.index(name)
+
+
+def _cells(row: Sequence[str], texts: Sequence[int], label: int, config: LabelledConfig) -> tuple[str, tuple[str, ...]]:
+    text = " ".join(row[place] for place in texts)
+    return text.replace("\n", " ").replace("\r", " "), _labels_of(row[label], config)
+
+
+def _labels_of(cell: str, config: LabelledConfig) -> tuple[str, ...]:
+    """The labels in a cell; white space inside a label becomes ``_``, as a label is one word in fastText's files."""
+    parts = cell.split(config.label_separator) if config.label_separator else [cell]
+    return tuple(dict.fromkeys("_".join(part.split()) for part in parts if part.strip()))
+
+
+def _records(
+    path: Path, lines: Iterable[tuple[int, str]], config: LabelledConfig
+) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+    """Takes text and labels out of JSON objects."""
+    texts = (config.text_column or "text").split(",")
+    label = config.label_column or "label"
+    for number, line in lines:
+        if not line.strip():
+            yield number, "", ()
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise CorpusError(f"{path}: line {number} is not JSON ({error})") from None
+        if not isinstance(record, dict) or not {*texts, label} <= set(record):
+            found = ", ".join(map(str, record)) if isinstance(record, dict) else type(record).__name__
+            raise CorpusError(
+                f"{path}: line {number} has {found[:200] or 'nothing'}; expected an object with {', '.join(texts)} and "
+                f"{label} (text_column and label_column name others)"
+            )
+        given = record[label] if isinstance(record[label], list) else [record[label]]
+        labels = [name for item in given if item is not None for name in _labels_of(str(item), config)]
+        text = " ".join(str(record[name]) for name in texts)
+        yield number, text.replace("\n", " ").replace("\r", " "), tuple(dict.fromkeys(labels))
+
+
+def _items(items: Iterable[Any]) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+    for number, item in enumerate(items):
+        if not isinstance(item, tuple | list) or len(item) != 2 or not isinstance(item[0], str):
+            raise CorpusError(f"text from Python: item {number} is {item!r:.60}; expected (text, label)")
+        given = item[1] if isinstance(item[1], list | tuple) else [item[1]]
+        if "\0" in item[0]:
+            raise CorpusError(f"text from Python: item {number} has a NUL, which no text has")
+        labels = ("_".join(str(label).split()) for label in given if label is not None)
+        yield number, item[0].replace("\n", " ").replace("\r", " "), tuple(dict.fromkeys(filter(None, labels)))

@@ -1,0 +1,263 @@
+"""How well texts are classified: accuracy, precision, recall and F1, with intervals; precision-recall curves.
+
+A text may have several labels, and a classifier may name several. With ``true`` the pairs of a text and a label that
+was named rightly, ``named`` all that were named, ``given`` all that the texts have:
+
+    precision = true / named        recall = true / given        F1 = 2 true / (named + given)
+
+*Micro* figures count pairs over all labels, *macro* figures are means over the labels. Where nothing was named or
+given, a figure is 0. Precision at k and recall at k are micro figures of the k best labels over the texts that have a
+label which the classifier knows, as ``fasttext test`` prints them (Joulin et al. 2017, arXiv:1607.01759).
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wenmai.core.errors import CorpusError
+from wenmai.measures.bootstrap import percentile_interval
+
+__all__ = ["ClassificationResult", "Curve", "LabelResult", "measure_classification", "precision_recall_curves"]
+
+Prediction = Sequence[tuple[str, float]]
+_MOST_LABELS = 2_000  # of which an interval of the macro F1 is drawn; more would take long
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelResult:
+    """What was measured on one label.
+
+    Attributes:
+        label: Its name.
+        precision: Share of the texts that were given this label which have it.
+        recall: Share of the texts with this label that were given it.
+        f1: Harmonic mean of the two.
+        support: Texts that have it.
+    """
+
+    label: str
+    precision: float
+    recall: float
+    f1: float
+    support: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassificationResult:
+    """What was measured on a test set.
+
+    Attributes:
+        examples: Texts.
+        unseen: Texts of which the classifier knows no label: they count as wrong, but not in ``precision_at_k`` and
+            ``recall_at_k``.
+        k: Labels that were named for each text, at most.
+        accuracy: Share of the texts whose best label is one of theirs.
+        accuracy_low: 95 % bootstrap interval, from ...
+        accuracy_high: ... to.
+        precision_at_k: As ``fasttext test``.
+        recall_at_k: As ``fasttext test``.
+        micro_f1: Over all pairs of a text and a label.
+        macro_f1: Mean over the labels that the texts have.
+        macro_f1_low: 95 % bootstrap interval, from (None: there are too many labels) ...
+        macro_f1_high: ... to.
+        labels: Each label that the texts have or that was named, the most frequent first.
+        unknown_labels: Labels of the texts that the classifier does not know, with how often they occur.
+    """
+
+    examples: int
+    unseen: int
+    k: int
+    accuracy: float
+    accuracy_low: float
+    accuracy_high: float
+    precision_at_k: float
+    recall_at_k: float
+    micro_f1: float
+    macro_f1: float
+    macro_f1_low: float | None
+    macro_f1_high: float | None
+    labels: tuple[LabelResult, ...]
+    unknown_labels: dict[str, int]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns plain JSON values."""
+        return asdict(self)
+
+    def f1_of(self, label: str) -> float:
+        """The F1 of a label, 0 if no text has it."""
+        return next((found.f1 for found in self.labels if found.label == label), 0.0)
+
+    def __str__(self) -> str:
+        return (
+            f"accuracy {self.accuracy:.2%} [{self.accuracy_low:.2%}, {self.accuracy_high:.2%}]  "
+            f"micro F1 {self.micro_f1:.4f}  macro F1 {self.macro_f1:.4f}  P@{self.k} {self.precision_at_k:.4f}  "
+            f"R@{self.k} {self.recall_at_k:.4f}  ({self.examples:,} texts)"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """Precision and recall of a label at every threshold, from the lowest threshold on.
+
+    Attributes:
+        label: Its name.
+        thresholds: (n) probabilities from which on the label is named.
+        precision: (n + 1), the last is 1.
+        recall: (n + 1), the last is 0.
+        average_precision: Area under the curve, as a sum over its steps.
+    """
+
+    label: str
+    thresholds: tuple[float, ...]
+    precision: tuple[float, ...]
+    recall: tuple[float, ...]
+    average_precision: float
+
+    def precision_at_recall(self, recall: float) -> float:
+        """The best precision among the thresholds with at least this recall."""
+        return max(p for p, r in zip(self.precision, self.recall, strict=True) if r >= recall)
+
+    def recall_at_precision(self, precision: float) -> float:
+        """The best recall among the thresholds with at least this precision."""
+        return max(r for p, r in zip(self.precision, self.recall, strict=True) if p >= precision)
+
+
+def measure_classification(
+    gold: Sequence[Sequence[str]],
+    predicted: Sequence[Prediction],
+    known: Sequence[str],
+    *,
+    k: int = 1,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> ClassificationResult:
+    """Compares what texts have been classified as with what they are.
+
+    Args:
+        gold: The labels of each text.
+        predicted: What the classifier named for each text, the best first; at most the first ``k`` count.
+        known: The labels of the classifier.
+        k: Labels that count.
+        resamples: Draws of the bootstrap.
+        seed: Decides the draws.
+
+    Raises:
+        CorpusError: if there are no texts, or not as many predictions.
+    """
+    from scipy.sparse import csr_array
+
+    if not gold or len(gold) != len(predicted):
+        raise CorpusError(f"{len(gold)} texts have {len(predicted)} predictions; expected one for each of at least one")
+    named = [[label for label, _ in found[:k]] for found in predicted]
+    numbers: dict[str, int] = {}
+    for labels in (*gold, *named):
+        for label in labels:
+            numbers.setdefault(label, len(numbers))
+    shape = (len(gold), max(1, len(numbers)))
+
+    def table(rows: Sequence[Sequence[str]]) -> Any:  # noqa: ANN401  a sparse array
+        columns = [numbers[label] for labels in rows for label in dict.fromkeys(labels)]
+        lines = np.repeat(np.arange(len(rows)), [len(dict.fromkeys(labels)) for labels in rows])
+        return csr_array((np.ones(len(columns)), (lines, np.array(columns, np.int64))), shape=shape)
+
+    given_table, named_table = table(gold), table(named)
+    true_table = given_table.multiply(named_table).tocsr()
+    true, of_named, of_given = (np.asarray(found.sum(axis=0)) for found in (true_table, named_table, given_table))
+    present = np.flatnonzero(of_given)
+    f1 = _share(2 * true, of_named + of_given)
+    correct = np.array([bool(labels) and labels[0] in truth for labels, truth in zip(named, gold, strict=True)], float)
+    low, high = percentile_interval(
+        lambda weights: weights @ correct / len(correct), len(correct), resamples=resamples, seed=seed
+    )
+
+    def macro(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        sums = [
+            np.asarray(weights @ found[:, present], np.float64) for found in (true_table, named_table + given_table)
+        ]
+        shares: npt.NDArray[np.float64] = _share(2 * sums[0], sums[1]).mean(axis=1)
+        return shares
+
+    macro_low, macro_high = None, None
+    if len(present) <= _MOST_LABELS:
+        macro_low, macro_high = percentile_interval(macro, len(gold), resamples=resamples, seed=seed)
+    knows = set(known)
+    seen = np.array([any(label in knows for label in labels) for labels in gold])
+    known_given = sum(label in knows for labels in gold for label in dict.fromkeys(labels))
+    true_seen = float(true.sum())
+    unknown: dict[str, int] = {}
+    for labels in gold:
+        for label in labels:
+            if label not in knows:
+                unknown[label] = unknown.get(label, 0) + 1
+    order = sorted(range(len(numbers)), key=lambda place: -of_given[place])
+    names = list(numbers)
+    precision, recall = _share(true, of_named), _share(true, of_given)
+    return ClassificationResult(
+        examples=len(gold),
+        unseen=int((~seen).sum()),
+        k=k,
+        accuracy=float(correct.mean()),
+        accuracy_low=0.0 if low is None else low,
+        accuracy_high=1.0 if high is None else high,
+        precision_at_k=true_seen / max(1.0, float(named_table.sum(axis=1)[seen].sum())),
+        recall_at_k=true_seen / max(1, known_given),
+        micro_f1=2 * true_seen / max(1.0, float(of_named.sum() + of_given.sum())),
+        macro_f1=float(f1[present].mean()) if len(present) else 0.0,
+        macro_f1_low=macro_low,
+        macro_f1_high=macro_high,
+        labels=tuple(
+            LabelResult(
+                label=names[place],
+                precision=float(precision[place]),
+                recall=float(recall[place]),
+                f1=float(f1[place]),
+                support=int(of_given[place]),
+            )
+            for place in order
+        ),
+        unknown_labels=unknown,
+    )
+
+
+def precision_recall_curves(
+    gold: Sequence[Sequence[str]], predicted: Sequence[Prediction], labels: Sequence[str]
+) -> tuple[Curve, ...]:
+    """Returns the precision-recall curve of each label that a text has.
+
+    Args:
+        gold: The labels of each text.
+        predicted: The probabilities of each text's labels; of one that is not there the probability is taken as 0.
+        labels: Which labels.
+
+    Raises:
+        CorpusError: if there are not as many predictions as texts.
+    """
+    from sklearn.metrics import average_precision_score, precision_recall_curve
+
+    if len(gold) != len(predicted):
+        raise CorpusError(f"{len(gold)} texts have {len(predicted)} predictions; expected one for each")
+    scores = [dict(found) for found in predicted]
+    curves = []
+    for label in labels:
+        truth = np.array([label in given for given in gold])
+        if not truth.any():
+            continue
+        score = np.array([found.get(label, 0.0) for found in scores])
+        precision, recall, thresholds = precision_recall_curve(truth, score)
+        curves.append(
+            Curve(
+                label=label,
+                thresholds=tuple(thresholds.tolist()),
+                precision=tuple(precision.tolist()),
+                recall=tuple(recall.tolist()),
+                average_precision=float(average_precision_score(truth, score)),
+            )
+        )
+    return tuple(curves)
+
+
+def _share(part: npt.NDArray[np.float64], whole: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    return np.divide(part, whole, out=np.zeros(np.shape(whole)), where=np.asarray(whole) > 0)

@@ -1,0 +1,420 @@
+"""Classify with a run, measure it on labelled text, and find settings that suit a text."""
+
+import math
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from wenmai.config.recipe import Recipe
+from wenmai.core.errors import RunError, SettingError, TrainingError, VocabError
+from wenmai.core.folder import writing_json
+from wenmai.core.registry import find_system
+from wenmai.data.datasets import open_labelled
+from wenmai.data.labelled import Example, LabelledConfig, LabelledStats
+from wenmai.measures.classification import (
+    ClassificationResult,
+    Curve,
+    measure_classification,
+    precision_recall_curves,
+)
+from wenmai.runs.run import Run, require_room
+from wenmai.runs.train import Watcher, _read_again, train
+from wenmai.text.settings import TextConfig
+from wenmai.training.checkpoint import Checkpoints
+from wenmai.training.distributed import Ranks
+from wenmai.training.records import Record
+
+if TYPE_CHECKING:
+    from wenmai.models.fasttext import FastText
+
+__all__ = [
+    "AUTOTUNE",
+    "ClassificationEvaluation",
+    "Classifier",
+    "Trial",
+    "autotune",
+    "classifier_of",
+    "evaluate_classification",
+    "labelled_settings",
+    "retrainer_of",
+]
+
+AUTOTUNE = "autotune.json"
+_SYSTEM = "fasttext-supervised"
+_MOST_BYTES = 4 << 30  # of a model that autotune tries
+_FEWEST_BUCKETS = 10_000
+_CHANCE = 0.5  # that a setting is changed in a trial: what is good already is not thrown away at once
+_USUAL = {"learning_rate": 0.5, "epochs": 25, "word_ngrams": 2, "vector_size": 50, "buckets": 200_000}
+
+
+class Classifier(Protocol):
+    """What every model offers that classifies."""
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels that it knows."""
+
+    def predict(self, texts: Iterable[str], k: int = 1, threshold: float = 0.0) -> list[list[tuple[str, float]]]:
+        """The ``k`` most probable labels of each text with their probabilities, best first; -1 for all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassificationEvaluation:
+    """What was measured on a test set.
+
+    Attributes:
+        run: The run.
+        on: The test set.
+        result: Its figures.
+        stats: What was left out of the test set.
+        curves: Precision-recall curves by label, if asked for.
+    """
+
+    run: str
+    on: str
+    result: ClassificationResult
+    stats: LabelledStats
+    curves: tuple[Curve, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns plain JSON values; the figures of the run are at the top."""
+        found = {"run": self.run, "on": self.on, **self.result.as_dict(), "stats": asdict(self.stats)}
+        return found | ({"curves": [asdict(curve) for curve in self.curves]} if self.curves else {})
+
+
+def classifier_of(run: str | Path | Run) -> Classifier:
+    """Loads the model of a finished run that classifies.
+
+    Raises:
+        RunError: if the run is not finished, or is of a system that does not classify.
+    """
+    opened = run if isinstance(run, Run) else Run(run)
+    opened.require("classify")
+    classifier: Classifier = opened.model
+    return classifier
+
+
+def labelled_settings(run: Run) -> tuple[LabelledConfig, TextConfig]:
+    """Returns how the run read its labelled text."""
+    found = list(run.recipe.sections.values())
+    data = next((section for section in found if isinstance(section, LabelledConfig)), LabelledConfig())
+    return data, next((section for section in found if isinstance(section, TextConfig)), TextConfig())
+
+
+def evaluate_classification(
+    run: str | Path | Run,
+    on: Any,  # noqa: ANN401  whatever names or holds labelled text
+    *,
+    k: int = 1,
+    threshold: float = 0.0,
+    curves: bool = False,
+    columns: Mapping[str, Any] | None = None,
+) -> ClassificationEvaluation:
+    """Classifies a test set and measures the result.
+
+    Args:
+        run: A finished run that classifies.
+        on: Labelled text, as for training.
+        k: Labels that are named for each text, at most.
+        threshold: Labels less probable are not named.
+        curves: Also find the precision-recall curve of every label.
+        columns: Settings of the test set that differ from those of the training text, such as ``text_column``.
+
+    Raises:
+        RunError: if the run is not finished or does not classify.
+        CorpusError: if the test set cannot be read.
+    """
+    opened = run if isinstance(run, Run) else Run(run)
+    classifier = classifier_of(opened)
+    config, text = labelled_settings(opened)
+    stats = LabelledStats()
+    examples = list(open_labelled(on, replace(config, **(columns or {})), text, split="dev").read(stats))
+    texts, gold = [example.text for example in examples], [example.labels for example in examples]
+    every = classifier.predict(texts, -1) if curves else None
+    predicted = classifier.predict(texts, k, threshold)
+    return ClassificationEvaluation(
+        run=str(opened.path),
+        on=str(on) if isinstance(on, str | Path) else "text from Python",
+        result=measure_classification(gold, predicted, classifier.labels, k=k),
+        stats=stats,
+        curves=() if every is None else precision_recall_curves(gold, every, classifier.labels),
+    )
+
+
+def retrainer_of(run: str | Path | Run) -> Callable[["FastText"], None]:
+    """Returns what trains a model on the text of a run, in place, as ``quantise_fasttext`` asks for after pruning.
+
+    Args:
+        run: A finished run of ``fasttext-supervised``.
+
+    Raises:
+        RunError: if the run is of another system.
+    """
+    opened = run if isinstance(run, Run) else Run(run)
+    task = opened.task
+    if task is not find_system(_SYSTEM).load():
+        raise RunError(f"{opened.path}: is a {opened.recipe.system} run; only {_SYSTEM} is trained again")
+
+    def retrain(model: "FastText") -> None:
+        data = _read_again(opened, Watcher())
+        sections = dict(opened.recipe.sections)
+        sections["data"] = replace(sections["data"], valid=None)
+        job = task(replace(opened.recipe, sections=sections), data, model)
+        job.train(_Nowhere(), lambda record: None, resumed=None, ranks=Ranks())
+
+    return retrain
+
+
+# --- autotune ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """A training that autotune tried.
+
+    Attributes:
+        number: From 1.
+        settings: What was set.
+        score: The metric on the validation set; None if the trial failed.
+        seconds: It took.
+        failure: Why it failed, or None.
+    """
+
+    number: int
+    settings: dict[str, Any]
+    score: float | None
+    seconds: float
+    failure: str | None = None
+
+
+class _TimeOver(Exception):
+    """The time for trials is over."""
+
+
+class _Nowhere(Checkpoints):
+    """A trial is not resumed."""
+
+    def __init__(self) -> None:
+        super().__init__(Path())
+
+    def save(self, step: int, state: Mapping[str, Any], write: Callable[[Path], None]) -> Path:
+        """Saves nothing."""
+        return self.folder
+
+
+@dataclass(frozen=True, slots=True)
+class _Factor:
+    """A setting that is multiplied by 2^N(0, σ)."""
+
+    low: float
+    high: float
+    first: float  # σ in the first quarter of the time
+    last: float  # σ in the last quarter
+    whole: bool = True
+
+    def draw(self, best: Any, sigma: float, generator: random.Random) -> Any:  # noqa: ANN401
+        """Perturbs the best value."""
+        value = min(self.high, max(self.low, float(best) * 2.0 ** generator.gauss(0, sigma)))
+        return round(value) if self.whole else value
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A setting that is one of several values, in order; N(0, σ) is added to the place."""
+
+    values: tuple[Any, ...]
+    first: float
+    last: float
+
+    def draw(self, best: Any, sigma: float, generator: random.Random) -> Any:  # noqa: ANN401
+        """Perturbs the best value."""
+        place = self.values.index(best) if best in self.values else 0
+        return self.values[min(len(self.values) - 1, max(0, round(place + generator.gauss(0, sigma))))]
+
+
+# The space and its widths are those of the reference implementation's autotune.
+_SPACE: dict[str, _Factor | _Place] = {
+    "epochs": _Factor(1, 100, 2.8, 2.5),
+    "learning_rate": _Factor(0.01, 5.0, 1.9, 1.0, whole=False),
+    "vector_size": _Factor(1, 1000, 1.4, 0.3),
+    "buckets": _Factor(_FEWEST_BUCKETS, 10_000_000, 2.0, 1.5),
+    "word_ngrams": _Place((1, 2, 3, 4, 5), 4.3, 2.4),
+    "min_ngram": _Place((0, 2, 3), 4.0, 1.4),
+}
+
+
+def autotune(
+    corpus: Any,  # noqa: ANN401  whatever names or holds labelled text
+    *,
+    valid: str | Path,
+    out: str | Path,
+    seconds: float = 300.0,
+    metric: str = "f1",
+    size_bytes: int | None = None,
+    watcher: Watcher | None = None,
+    told: Callable[[Trial], None] = lambda trial: None,
+    **settings: Any,  # noqa: ANN401  checked against the system's settings
+) -> Run:
+    """Trains fastText's classifier with the settings that do best on a validation set.
+
+    The first trial has the settings given, the second some that often do well, each further one a random change of the
+    best so far; changes become smaller as time goes by. Settings given by hand stay as they are. Then the best settings
+    are trained once more, as a run; its ``autotune.json`` lists the trials.
+
+    Args:
+        corpus: Labelled text to train on.
+        valid: Labelled text to measure on.
+        out: The run folder to make.
+        seconds: Time for the trials; the last one is broken off.
+        metric: ``f1`` (micro) or ``f1:LABEL``.
+        size_bytes: The most bytes that the parameters may take.
+        watcher: Follows the training of the run.
+        told: Called with every trial.
+        **settings: Settings of ``fasttext-supervised`` that are not to be searched.
+
+    Raises:
+        SettingError: for an unknown metric or setting.
+        TrainingError: if no trial succeeded.
+    """
+    if metric != "f1" and not metric.startswith("f1:"):
+        raise SettingError(f"metric={metric!r}: expected f1 or f1:LABEL")
+    require_room(Path(out))
+    task = find_system(_SYSTEM).load()
+    source, hints, _ = task.open(corpus)
+    frozen = {name.rpartition(".")[2] for name in settings}
+    hints = {name: value for name, value in hints.items() if name.rpartition(".")[2] not in frozen}
+    given = task.with_absolute_paths({**hints, **settings, "data.valid": str(valid)})
+    first = Recipe.build(_SYSTEM, task.sections, given)
+    begun = time.monotonic()
+    data = task.read(first, source, lambda done, total: None, None)
+    measured = open_labelled(first.sections["data"].valid, first.sections["data"], first.sections["text"], split="dev")
+    examples = list(measured.read(LabelledStats()))
+    label = metric.partition(":")[2]
+    if label and label not in set(data.label_names):
+        raise SettingError(f"metric={metric!r}: no text has this label")
+    generator = random.Random(first.sections["train"].seed)
+    current = _searched(first)
+    trials: list[Trial] = []
+    best: Trial | None = None
+    while (elapsed := time.monotonic() - begun) < seconds or not trials:
+        if len(trials) == 1:
+            tried = current | {name: value for name, value in _USUAL.items() if name not in frozen}
+        elif trials:
+            tried = _changed(best.settings if best else current, frozen, elapsed / seconds, generator)
+        else:
+            tried = current
+        tried = _fitting(tried, frozen, len(data.counts), size_bytes or _MOST_BYTES)
+        chosen = _renamed(given, tried) | _named(tried)
+        trial = _try(len(trials) + 1, chosen, tried, data, examples, label, begun + seconds if trials else math.inf)
+        trials.append(trial)
+        told(trial)
+        if trial.score is not None and (best is None or best.score is None or trial.score > best.score):
+            best = trial
+    if best is None:
+        raise TrainingError(f"none of {len(trials)} trials succeeded; the first: {trials[0].failure}")
+    run = train(_SYSTEM, corpus, out=out, watcher=watcher, **(_renamed(given, best.settings) | _named(best.settings)))
+    writing_json(
+        run.path / AUTOTUNE,
+        {
+            "metric": metric,
+            "seconds": seconds,
+            "size_bytes": size_bytes,
+            "frozen": sorted(frozen),
+            "best": best.number,
+            "failed": sum(trial.score is None for trial in trials),
+            "trials": [asdict(trial) for trial in trials],
+        },
+    )
+    return run
+
+
+def _searched(recipe: Recipe) -> dict[str, Any]:
+    """The values that the search changes."""
+    flat = {name.rpartition(".")[2]: value for name, value in recipe.flat_settings().items()}
+    found = {name: flat[name] for name in (*_SPACE, "max_ngram")}
+    found["learning_rate"] = found["learning_rate"] or 0.1
+    return found
+
+
+def _changed(best: Mapping[str, Any], frozen: set[str], share: float, generator: random.Random) -> dict[str, Any]:
+    """Draws settings near the best ones, of which about half stay; ``share`` of the time has gone."""
+    late = min(1.0, max(0.0, (share - 0.25) / 0.5))
+    tried = dict(best)
+    for name, setting in _SPACE.items():
+        kept = name in frozen or (name == "min_ngram" and "max_ngram" in frozen)
+        if not kept and generator.random() < _CHANCE:
+            sigma = setting.first + (setting.last - setting.first) * late
+            tried[name] = setting.draw(best[name], sigma, generator)
+    if not {"min_ngram", "max_ngram"} & frozen:
+        tried["max_ngram"] = tried["min_ngram"] + 3 if tried["min_ngram"] else 0
+    return tried
+
+
+def _fitting(tried: Mapping[str, Any], frozen: set[str], words: int, most: int) -> dict[str, Any]:
+    """Returns settings whose parameters take no more than ``most`` bytes: fewer buckets, then smaller vectors.
+
+    Raises:
+        SettingError: if there are none.
+    """
+    fitting = dict(tried)
+    while True:
+        hashed = fitting["word_ngrams"] > 1 or fitting["max_ngram"]
+        needed = 4 * (words + (fitting["buckets"] if hashed else 0)) * fitting["vector_size"]
+        if needed <= most:
+            return fitting
+        if hashed and "buckets" not in frozen and fitting["buckets"] > _FEWEST_BUCKETS:
+            fitting["buckets"] = max(_FEWEST_BUCKETS, int(0.9 * fitting["buckets"] * most / needed))
+        elif "vector_size" not in frozen and fitting["vector_size"] > 1:
+            fitting["vector_size"] //= 2
+        else:
+            raise SettingError(f"the parameters take {needed:,} bytes and may take {most:,}; allow more, or set less")
+
+
+def _named(tried: Mapping[str, Any]) -> dict[str, Any]:
+    sections = {"epochs": "train", "learning_rate": "train"}
+    return {f"{sections.get(name, 'model')}.{name}": value for name, value in tried.items()}
+
+
+def _renamed(given: Mapping[str, Any], tried: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings given without those that are tried."""
+    return {name: value for name, value in given.items() if name.rpartition(".")[2] not in tried}
+
+
+def _try(
+    number: int,
+    chosen: Mapping[str, Any],
+    settings: dict[str, Any],
+    data: Any,  # noqa: ANN401  what the task read
+    examples: list[Example],
+    label: str,
+    end: float,
+) -> Trial:
+    """Trains and measures once; what goes wrong is noted."""
+    begun = time.monotonic()
+
+    def report(record: Record) -> None:
+        if time.monotonic() > end:
+            raise _TimeOver
+
+    score, failure = None, None
+    try:
+        task = find_system(_SYSTEM).load()
+        recipe = Recipe.build(_SYSTEM, task.sections, chosen)
+        sections = dict(recipe.sections) | {"data": replace(recipe.sections["data"], valid=None)}
+        job = task.begin(replace(recipe, sections=sections), data, None)
+        job.train(_Nowhere(), report, resumed=None, ranks=Ranks())
+        classifier: Classifier = job.classifier()
+        predicted = classifier.predict([example.text for example in examples])
+        gold = [example.labels for example in examples]
+        found = measure_classification(gold, predicted, classifier.labels, resamples=1)
+        score = found.f1_of(label) if label else found.micro_f1
+    except _TimeOver:
+        failure = "the time was over"
+    except (SettingError, TrainingError, VocabError, MemoryError) as error:
+        failure = str(error) or "not enough memory"
+    except RunError as error:  # the disk
+        raise TrainingError(str(error)) from None
+    return Trial(number=number, settings=settings, score=score, seconds=time.monotonic() - begun, failure=failure)

@@ -1,0 +1,444 @@
+"""Classifiers of texts: fastText's, trained by sweeping over labelled text (Joulin et al. 2017, arXiv:1607.01759).
+
+Differs from the reference implementation: every epoch has a new order of the texts (``shuffle=false``: the file's), the
+learning rate falls from block to block and ends at a ten-thousandth, sigmoids are exact.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from annotated_types import Ge
+from typing_extensions import Doc
+
+from wenmai.config.recipe import Recipe
+from wenmai.core.errors import CorpusError, SettingError
+from wenmai.core.seeding import mixed_seed
+from wenmai.data.datasets import named_dataset, open_labelled
+from wenmai.data.labelled import Example, Labelled, LabelledConfig, LabelledStats
+from wenmai.data.numbered_labelled import NumberedLabelled, number_labelled
+from wenmai.measures.classification import measure_classification
+from wenmai.models.fasttext import FastText, FastTextClassifierConfig
+from wenmai.tasks.pretrained import insert_vectors, numbers_of, pretrained_vectors
+from wenmai.tasks.protocol import ReadProgress
+from wenmai.tasks.text_classifier import TextClassifier
+from wenmai.text.settings import TextConfig
+from wenmai.text.vocab import Vocab
+from wenmai.training.checkpoint import Checkpoints
+from wenmai.training.distributed import Ranks
+from wenmai.training.records import EpochRecord, EvaluationRecord, Record
+from wenmai.training.sweep import SweepConfig, Tally, Totals, sweep
+
+__all__ = ["ClassifierSweepConfig", "FastTextClassifierTask", "LabelVocabConfig"]
+
+_RATE = 0.1  # the reference implementation's
+_BLOCK_TOKENS = 10_000
+_FEWEST_BLOCKS = 100  # of few examples, so that threads share them evenly
+_NEVER = 1 << 62
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LabelVocabConfig:
+    """Which words and labels of labelled text are used, and what their vectors begin as."""
+
+    min_count: Annotated[int, Ge(1), Doc("words that occur fewer times than this are left out")] = 1
+    min_label_count: Annotated[int, Ge(1), Doc("labels of fewer texts than this are left out")] = 1
+    pretrained: Annotated[
+        str | None,
+        Doc("word vectors to begin with: a file (word2vec, GloVe or .vec), or a run with vectors; its words are added"),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClassifierSweepConfig(SweepConfig):
+    """How labelled text is swept."""
+
+    shuffle: Annotated[
+        bool, Doc("a new order of the texts in every epoch; off: that of the file, which must not be sorted by label")
+    ] = True
+
+
+class FastTextClassifierTask:
+    """fastText's classifier on labelled text; ``model`` has the parameters, changed in place by training."""
+
+    sections: ClassVar[dict[str, type]] = {
+        "text": TextConfig,
+        "data": LabelledConfig,
+        "vocab": LabelVocabConfig,
+        "model": FastTextClassifierConfig,
+        "train": ClassifierSweepConfig,
+    }
+    inherited: ClassVar[tuple[str, ...]] = ("text", "model")
+    distributed: ClassVar[bool] = False
+    verbs: ClassVar[tuple[str, ...]] = ("classify", "export")
+
+    def __init__(self, recipe: Recipe, data: NumberedLabelled, model: FastText, *, old_words: int = 0) -> None:
+        self.config: FastTextClassifierConfig = recipe.sections["model"]
+        self.train_config: ClassifierSweepConfig = recipe.sections["train"]
+        self.model = model
+        self.old_words = old_words
+        self.totals = Totals()
+        self.measured: dict[str, float] = {}
+        self._text: TextConfig = recipe.sections["text"]
+        self._labelled: LabelledConfig = recipe.sections["data"]
+        self._data = data
+        self._order: tuple[int, npt.NDArray[np.int64]] = (-1, np.empty(0, np.int64))
+        mean_tokens = len(data.tokens) / len(data)
+        self._block = max(1, int(min(_BLOCK_TOKENS / mean_tokens, len(data) / _FEWEST_BLOCKS)))
+
+    @classmethod
+    def open(cls, corpus: Any) -> tuple[Labelled, dict[str, Any], tuple[str, ...]]:  # noqa: ANN401
+        """Opens labelled text; see :class:`wenmai.tasks.protocol.Task`."""
+        source, named = open_labelled(corpus, LabelledConfig(), TextConfig()), named_dataset(corpus)
+        hints = {} if named is None else {f"text.{name}": value for name, value in named[0].text_settings.items()}
+        return source, hints, source.sources
+
+    @classmethod
+    def with_absolute_paths(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        """``valid`` and ``pretrained`` are paths, unless the catalogue has them."""
+
+        def absolute(name: str, value: Any) -> Any:  # noqa: ANN401
+            is_path = name.rpartition(".")[2] in ("valid", "pretrained") and isinstance(value, str | Path)
+            if not is_path or str(value).startswith("data:") or str(value).lower() in ("none", "null"):
+                return value
+            return str(Path(value).expanduser().absolute())
+
+        return {name: absolute(name, value) for name, value in settings.items()}
+
+    @classmethod
+    def load(cls, folder: Path) -> TextClassifier:
+        """Reads a finished model as the object that classifies."""
+        return TextClassifier.load(folder)
+
+    @classmethod
+    def load_model(cls, folder: Path) -> FastText:
+        """Reads the whole model of a finished run, to continue it."""
+        return FastText.load(folder)
+
+    @classmethod
+    def read(cls, recipe: Recipe, source: Labelled, progress: ReadProgress, base: Any) -> NumberedLabelled:  # noqa: ANN401
+        """Numbers labelled text, and looks whether the validation set can be read."""
+        config, text = recipe.sections["data"], recipe.sections["text"]
+        if config.valid is not None:
+            next(iter(open_labelled(config.valid, config, text, split="dev")))
+        return number_labelled(open_labelled(source.spec, config, text), progress=progress)
+
+    @classmethod
+    def reopen(cls, fingerprint: str) -> NumberedLabelled | None:
+        """Opens labelled text that was numbered before."""
+        return NumberedLabelled.reopen(fingerprint)
+
+    @classmethod
+    def begin(cls, recipe: Recipe, data: NumberedLabelled, base: FastText | None = None) -> Self:
+        """Starts a training: a new model, or one that continues ``base`` with new words and labels.
+
+        Raises:
+            WenmaiError: if there are not two labels, no word reaches ``min_count``, or ``base`` does not fit.
+        """
+        config: FastTextClassifierConfig = recipe.sections["model"]
+        wanted: LabelVocabConfig = recipe.sections["vocab"]
+        if base is not None and base.labels is None:
+            raise SettingError("the run that is continued has word vectors and no labels; give it as pretrained=RUN")
+        seed = recipe.sections["train"].seed
+        counted = (data.label_names, data.label_counts.tolist())
+        vectors = None if wanted.pretrained is None else pretrained_vectors(wanted.pretrained, config.vector_size)
+        if base is None:
+            vocab = Vocab.from_counts(data.words, data.counts, min_count=wanted.min_count)
+            labels = Vocab.from_counts(*counted, min_count=wanted.min_label_count)
+        else:
+            vocab = base.vocab.grow(data.words, data.counts, min_count=wanted.min_count)
+            labels = base.labels.grow(*counted, min_count=wanted.min_label_count)  # type: ignore[union-attr]
+        if len(labels) < 2:
+            raise CorpusError(
+                f"every text has the label {labels.tokens[0]!r}; a classifier needs at least two labels"
+                + (f" with min_label_count={wanted.min_label_count}" if wanted.min_label_count > 1 else "")
+            )
+        if vectors is not None:
+            vocab = vocab.grow(vectors.index_to_key, [1] * len(vectors))
+        _warm_up()
+        tokens, prefix = len(data.tokens) + len(data.labels), recipe.sections["data"].label_prefix
+        if base is None:
+            model = FastText(config, vocab, labels, tokens=tokens, label_prefix=prefix)
+            model.initialise(seed)
+        else:
+            model = base.grown(vocab, config, seed, labels)
+            model.tokens = base.tokens + tokens
+        if vectors is not None:
+            insert_vectors(model, vectors, first=0 if base is None else len(base.vocab))
+        return cls(recipe, data, model, old_words=0 if base is None else len(base.vocab))
+
+    @classmethod
+    def restore(cls, recipe: Recipe, data: NumberedLabelled, checkpoint: Path, noted: Mapping[str, Any]) -> Self:
+        """Takes a training up again from the model that a checkpoint holds."""
+        _warm_up()
+        return cls(recipe, data, FastText.load(checkpoint), old_words=noted["words"])
+
+    @property
+    def learning_rate(self) -> float:
+        """α at the start."""
+        return self.train_config.learning_rate or _RATE
+
+    # --- what the sweep asks for --------------------------------------------------------------------------------
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of examples."""
+        return -(-len(self._data) // self._block)
+
+    def share_before(self, block: int) -> float:
+        """The share of the examples before a block."""
+        return min(1.0, block * self._block / len(self._data))
+
+    def worker(self) -> Any:  # noqa: ANN401  a named tuple of the kernel
+        """Working memory for one thread."""
+        from wenmai.kernels.classify import Scratch, most_features
+
+        rows, tables = self._rows, self._tables
+        return Scratch.allocate(
+            self._choices,
+            features=most_features(
+                self._examples.tokens, self._examples.starts, tables.start, self._choices.word_ngrams
+            ),
+            padded=max(rows.input.shape[1], rows.output.shape[1]),
+            longest_path=int(np.diff(tables.path_start).max(initial=0)),
+        )
+
+    def train_block(self, worker: Any, epoch: int, block: int, rate: float) -> Tally:  # noqa: ANN401
+        """Trains on a block of examples."""
+        from wenmai.kernels.classify import train_block
+
+        order = self._ordered(epoch)[block * self._block : (block + 1) * self._block]
+        seed = np.uint64(mixed_seed(self.train_config.seed, epoch, block))
+        tally = np.zeros(3)
+        rows, tables, choices = self._rows, self._tables, self._choices
+        train_block(self._examples, order, rows, tables, choices, worker, np.float32(rate), seed, tally)
+        return Tally(float(tally[0]), int(tally[1]), int(tally[2]))
+
+    def lanes(self) -> int:
+        """Deterministic mode: one block after the other."""
+        return 1
+
+    def train_in_step(self, epoch: int, first: int, rates: Sequence[float], threads: int) -> list[Tally]:
+        """Trains blocks one after the other, whatever the number of threads."""
+        return [self.train_block(self._only_worker, epoch, first + place, rate) for place, rate in enumerate(rates)]
+
+    # --- what a run asks for ------------------------------------------------------------------------------------
+
+    def notes(self) -> dict[str, Any]:
+        """How many words the model had that is continued."""
+        return {"words": self.old_words}
+
+    def facts(self) -> dict[str, Any]:
+        """The sizes of text, vocabulary and labels, and the effort."""
+        size, new = len(self.model.vocab), len(self.model.vocab) - self.old_words
+        grown = f", {new:,} of them new" if self.old_words else ""
+        texts = f"{len(self._data):,} texts, {len(self._data.tokens):,} tokens"
+        sizes = f"{texts}, vocabulary {size:,}{grown}, {self._labels:,} labels"
+        return {
+            "sizes": sizes,
+            "tokens": len(self._data.tokens),
+            "vocabulary": size,
+            "labels": self._labels,
+            "epochs": self.train_config.epochs,
+            "threads": self.train_config.worker_count,
+            "stats": asdict(self._data.stats),
+        }
+
+    def train(
+        self,
+        checkpoints: Checkpoints,
+        report: Callable[[Record], None],
+        *,
+        resumed: tuple[Path, dict[str, Any]] | None,
+        ranks: Ranks,
+    ) -> None:
+        """Sweeps over the examples; measures on the validation set, if there is one, after every epoch."""
+        if resumed is not None:
+            state = resumed[1]
+            state["last_epoch_loss"] = math.nan if state["last_epoch_loss"] is None else state["last_epoch_loss"]
+            self.totals = Totals(**state)
+
+        def measuring(record: Record) -> None:
+            report(record)
+            if isinstance(record, EpochRecord) and self._labelled.valid is not None:
+                self.measured = self._measure()
+                rate = self.learning_rate * (1 - record.epoch / self.train_config.epochs)
+                place: dict[str, Any] = {"position": record.position, "epoch": record.epoch, "seconds": record.seconds}
+                report(EvaluationRecord(**place, learning_rate=rate, figures=self.measured))
+
+        sweep(
+            self,
+            self.train_config,
+            learning_rate=self.learning_rate,
+            totals=self.totals,
+            checkpoints=checkpoints,
+            report=measuring,
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Speed, loss, sizes, and what was measured on the validation set."""
+        totals = self.totals
+        return {
+            "words_per_second": totals.words / totals.seconds if totals.seconds else 0.0,
+            "loss": None if math.isnan(totals.last_epoch_loss) else totals.last_epoch_loss,
+            "objective": f"{self.config.loss} over labels",
+            "seconds": totals.seconds,
+            "vocabulary": len(self.model.vocab),
+            "labels": self._labels,
+            "words": totals.words,
+            "epochs": self.train_config.epochs,
+            "threads": self.train_config.worker_count,
+        } | ({"validation": self.measured} if self.measured else {})
+
+    def changes(self, base: FastText | None) -> tuple[dict[str, Any], list[str]]:
+        """What was left out of the text, and what a continued training added."""
+        stats, notes = self._data.stats, []
+        if stats.unlabelled:
+            notes.append(f"{stats.unlabelled:,} texts without a label were left out")
+        if stats.blank_lines:
+            notes.append(f"{stats.blank_lines:,} empty lines were left out")
+        if stats.without_text:
+            notes.append(f"{stats.without_text:,} texts are empty but for their label; they were kept")
+        if lost := int((self._examples.labels < 0).sum()):
+            notes.append(f"{lost:,} labels that are too rare (min_label_count) were left out")
+        if base is not None and base.labels is not None:
+            added = self._labels - len(base.labels)
+            notes.append(f"{len(self.model.vocab) - len(base.vocab):,} words and {added:,} labels are new")
+        return {}, notes
+
+    def save(self, folder: Path) -> None:
+        """Writes the model."""
+        self.classifier().save(folder)
+
+    def classifier(self) -> TextClassifier:
+        """The model as it is now, as the object that classifies."""
+        return TextClassifier(self.model, self._text)
+
+    def _measure(self) -> dict[str, float]:
+        classifier = self.classifier()
+        predicted = classifier.predict([example.text for example in self._valid])
+        gold = [example.labels for example in self._valid]
+        found = measure_classification(gold, predicted, classifier.labels, resamples=1)
+        return {"accuracy": found.accuracy, "macro_f1": found.macro_f1}
+
+    @cached_property
+    def _valid(self) -> list[Example]:
+        named = open_labelled(self._labelled.valid, self._labelled, self._text, split="dev")
+        return list(named.read(LabelledStats()))
+
+    # --- what the kernel asks for -------------------------------------------------------------------------------
+
+    @property
+    def _labels(self) -> int:
+        return len(self.model.labels or ())
+
+    def _ordered(self, epoch: int) -> npt.NDArray[np.int64]:
+        """The examples in the order of an epoch."""
+        known, order = self._order
+        if known != epoch:
+            order = np.arange(len(self._data), dtype=np.int64)
+            if self.train_config.shuffle:
+                np.random.default_rng([self.train_config.seed, epoch]).shuffle(order)
+            self._order = (epoch, order)
+        return order
+
+    @cached_property
+    def _only_worker(self) -> Any:  # noqa: ANN401  a named tuple of the kernel
+        return self.worker()
+
+    @cached_property
+    def _choices(self) -> Any:  # noqa: ANN401  a named tuple of the kernel
+        from wenmai.kernels.classify import HIERARCHICAL, NEGATIVE, ONE_VERSUS_ALL, SOFTMAX, Choices
+
+        kinds = {"softmax": SOFTMAX, "hs": HIERARCHICAL, "ns": NEGATIVE, "ova": ONE_VERSUS_ALL}
+        features = self.model.features
+        return Choices(
+            loss=kinds[self.config.loss],
+            negative=self.config.negative,
+            labels=self._labels,
+            word_ngrams=features.word_ngrams,
+            words=len(self.model.vocab),
+            buckets=features.buckets,
+        )
+
+    @cached_property
+    def _rows(self) -> Any:  # noqa: ANN401  a named tuple of the kernel
+        from wenmai.kernels.classify import Rows
+
+        return Rows(
+            input=self.model.dense("input"),
+            output=self.model.dense("output"),
+            old_words=self.old_words,
+            old_bucket=len(self.model.vocab) if self.old_words else _NEVER,
+            old_rate=np.float32(self.train_config.old_rate),
+        )
+
+    @cached_property
+    def _examples(self) -> Any:  # noqa: ANN401  a named tuple of the kernel
+        from wenmai.kernels.classify import Examples
+
+        data = self._data
+        labels = numbers_of(data.label_names, self.model.labels or ())[data.labels]
+        labels.flags.writeable = False
+        tokens, starts, label_starts = (np.asarray(mapped) for mapped in (data.tokens, data.starts, data.label_starts))
+        return Examples(tokens=tokens, starts=starts, labels=labels, label_starts=label_starts)
+
+    @cached_property
+    def _tables(self) -> Any:  # noqa: ANN401  a named tuple of the kernel
+        from wenmai.kernels.classify import Tables, noise_table, word_hashes
+        from wenmai.kernels.huffman import huffman_paths
+        from wenmai.kernels.subwords import encode
+
+        counts = self.model.labels.counts if self.model.labels is not None else np.zeros(0, np.int64)
+        threshold, alias = noise_table(np.sqrt(np.maximum(counts, 1.0)))
+        if self.config.loss == "hs":
+            path_start, node, sign = huffman_paths(counts)
+        else:
+            path_start, node, sign = np.zeros(2, np.int64), np.zeros(1, np.int32), np.zeros(1, np.float32)
+        start, rows = self._features_of_types()
+        return Tables(
+            start=start,
+            rows=rows,
+            hashes=word_hashes(*encode(self._data.words)),
+            noise_threshold=threshold,
+            noise_alias=alias,
+            path_start=path_start,
+            path_node=node,
+            path_sign=-sign,  # bit 1 is the side of σ(node · h) here
+            kept=self.model.features.kept,
+        )
+
+    def _features_of_types(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+        """The rows of each word of the text: ``start`` int64 [types + 1] and ``rows`` int32.
+
+        A word outside the vocabulary has those of its character n-grams alone.
+        """
+        from wenmai.kernels.subwords import word_subwords
+
+        start, rows = self.model.subword_table
+        words, features = self._data.words, self.model.features
+        numbers = numbers_of(words, self.model.vocab).astype(np.int64)
+        unknown = np.flatnonzero(numbers < 0) if features.max_ngram else np.empty(0, np.int64)
+        composed = [
+            word_subwords(words[place].encode("utf-8", "surrogatepass"), features)[0] for place in unknown.tolist()
+        ]
+        sources = np.concatenate([rows, *composed])
+        lengths = np.where(numbers >= 0, np.diff(start, append=start[-1:])[numbers], 0)
+        begins = np.where(numbers >= 0, start[numbers], 0)
+        lengths[unknown] = [len(found) for found in composed]
+        begins[unknown] = len(rows) + np.concatenate([[0], np.cumsum(lengths[unknown])[:-1]]) if len(unknown) else 0
+        bounds = np.concatenate([[0], np.cumsum(lengths)])
+        places = np.arange(bounds[-1]) + np.repeat(begins - bounds[:-1], lengths)
+        return bounds, sources[places]
+
+
+def _warm_up() -> None:
+    """Compiles what the training will run, so that the clock measures training, and memory peaks once."""
+    from wenmai.kernels import classify
+
+    classify.warm_up()

@@ -1,0 +1,90 @@
+"""Classifiers as they are used: texts in, labels and probabilities out."""
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from wenmai.core.errors import FormatError, SettingError
+from wenmai.core.folder import writing_json
+from wenmai.data.numbered_labelled import words_of
+from wenmai.models.fasttext import FastText
+from wenmai.text.settings import TextConfig
+from wenmai.vectors.word_vectors import WordVectors
+
+__all__ = ["TextClassifier"]
+
+
+class TextClassifier:
+    """A trained classifier, which makes words of a text as its training did.
+
+    Attributes:
+        model: The parameters.
+        text: How a text becomes words; the default for models from elsewhere.
+    """
+
+    def __init__(self, model: FastText, text: TextConfig | None = None) -> None:
+        if model.labels is None:
+            raise SettingError("these are fastText word vectors, which have no labels")
+        self.model = model
+        self.text = text or TextConfig()
+        self.labels: list[str] = list(model.labels.tokens)
+        self._plain = text is None or _plain(self.text)
+        self._words = words_of(self.text)
+
+    def predict(self, texts: Iterable[str], k: int = 1, threshold: float = 0.0) -> list[list[tuple[str, float]]]:
+        """The most probable labels of each text with their probabilities, best first.
+
+        Args:
+            texts: Any number of them.
+            k: Labels of a text, at most; -1 for all.
+            threshold: Labels less probable are left out.
+        """
+        if isinstance(texts, str):
+            raise SettingError("predict takes a list of texts; put a single one in brackets")
+        if not self._plain:
+            texts = [b" ".join(words).decode("utf-8", "surrogatepass") for words in self._words(list(texts))]
+        return self.model.predict(texts, k, threshold)
+
+    def embed(self, texts: Iterable[str]) -> npt.NDArray[np.float32]:
+        """The hidden vectors of texts, (B, d)."""
+        prepared = [b" ".join(words).decode("utf-8", "surrogatepass") for words in self._words(list(texts))]
+        vectors = [self.model.sentence_vector(text) for text in prepared]
+        return np.stack(vectors) if vectors else np.empty((0, self.model.config.vector_size), np.float32)
+
+    def vectors(self) -> WordVectors:
+        """The vectors of the words."""
+        return self.model.vectors()
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "TextClassifier":
+        """Reads a finished model folder.
+
+        Raises:
+            FormatError: if a file is missing, damaged, or does not fit the others.
+        """
+        from pydantic import TypeAdapter, ValidationError
+
+        path = Path(folder) / "text.json"
+        if not path.exists():  # a model from elsewhere
+            return cls(FastText.load(folder))
+        try:
+            text = TypeAdapter(TextConfig).validate_json(path.read_bytes())
+        except OSError as error:
+            raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
+        except (ValidationError, SettingError, ValueError) as error:
+            raise FormatError(f"{path}: does not say how a text becomes words: {error}") from None
+        return cls(FastText.load(folder), text)
+
+    def save(self, folder: Path) -> None:
+        """Writes the model and ``text.json``."""
+        self.model.save(folder)
+        writing_json(folder / "text.json", asdict(self.text))
+
+
+def _plain(text: TextConfig) -> bool:
+    """Whether a text is cut at white space, unchanged, as the model itself does."""
+    changes = text.nfkc or text.fold_width or text.lowercase or text.script != "keep"
+    return text.segment == "whitespace" and not changes
