@@ -116,6 +116,28 @@ def test_every_setting_of_translation_is_explained_with_its_default() -> None:
         assert {row[0]: row[column] for row in rows if row[column] != "–"} == defaults
 
 
+@pytest.mark.parametrize(
+    ("page", "place", "system"),
+    [
+        ("static.md", 0, "fasttext"),
+        ("static.md", 1, "glove"),
+        ("static.md", 2, "ppmi-svd"),
+        ("classification.md", 0, "fasttext-supervised"),
+        ("classification.md", 1, "classifier"),
+    ],
+)
+def test_every_setting_of_a_static_system_is_explained_with_its_default(page: str, place: int, system: str) -> None:
+    text = read(ROOT / "docs" / page)
+    table = [part for part in text.split("\n\n") if part.startswith("| setting |")][place]
+    implied = systems()[system].settings
+    defaults = {
+        setting.name: shown(implied.get(setting.name, setting.default))
+        for setting in SETTINGS[system]
+        if setting.section not in (("text", "vocab") if page == "static.md" else ("text",))
+    }
+    assert {row[0]: row[1] for row in tables(table, "| setting |")} == defaults
+
+
 def is_fixed(system: str, name: str) -> bool:
     """Whether there is nothing to choose: the kind of a model, unlike the kind of a tokenizer."""
     return name == "kind" and all(setting.section == "model" for setting in SETTINGS[system] if setting.name == name)
@@ -131,7 +153,9 @@ def test_sizes_of_larger_models_are_those_of_the_page(name: str) -> None:
 
 
 def test_every_system_is_explained() -> None:
-    pages = read(ROOT / "docs/word2vec.md") + read(ROOT / "docs/translation.md")
+    pages = "".join(
+        read(ROOT / "docs" / page) for page in ("word2vec.md", "translation.md", "static.md", "classification.md")
+    )
     assert not [name for name in systems() if f"| `{name}` |" not in pages]
 
 

@@ -19,7 +19,8 @@ FILES = sorted(Path(wenmai.kernels.__path__[0]).glob("*.py"))
 def test_a_kernel_is_compiled_again_when_a_file_that_it_uses_changes(path):
     tree = ast.parse(path.read_bytes())
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    used = [file for file in FILES if f"wenmai.kernels.{file.stem}" in imported]
+    compiles = "numba" in imported
+    used = [file for file in FILES if compiles and f"wenmai.kernels.{file.stem}" in imported]
     made_of = ", ".join(f"{file.name} {hashlib.sha256(file.read_bytes()).hexdigest()[:12]}" for file in used)
     assert not used or f'\n_MADE_OF = "{made_of}"' in path.read_text(), f'{path} needs the line _MADE_OF = "{made_of}"'
 

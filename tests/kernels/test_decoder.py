@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from wenmai.decode.search import beam_search, greedy
-from wenmai.kernels.stack import Stack
 from wenmai.models import transformer
 from wenmai.models.transformer import Transformer, TransformerConfig
 from wenmai.nn.attention import watch_attention
+from wenmai.nn.stack import Stack
 
 SOURCES, TARGETS = 19, 23
 KINDS = {

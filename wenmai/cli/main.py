@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wenmai.cli import data
+from wenmai.cli import classification, data
 from wenmai.cli.printing import setting_value, show_comparison, show_rows, show_run
 from wenmai.cli.translation import Beam, evaluate_on, translate
 from wenmai.core.errors import SettingError, WenmaiError
@@ -31,6 +31,8 @@ app = typer.Typer(
 )
 app.add_typer(data.app, name="data")
 app.command()(translate)
+app.command()(classification.classify)
+app.command()(classification.autotune)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")]
@@ -163,6 +165,10 @@ def train(
             "--from", metavar="RUN", help="Continue this run on new data; the vocabulary of word vectors grows."
         ),
     ] = None,
+    features: Annotated[
+        str | None,
+        typer.Option("--features", metavar="RUN", help="classifier: see texts as averages of this run's word vectors."),
+    ] = None,
     settings: Sets = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -187,6 +193,8 @@ def train(
     texts = [*(corpus or []), *([pairs] if pairs is not None else [])]
     if valid is not None:
         chosen["data.valid"] = valid
+    if features is not None:
+        chosen["features.features"] = features
     from_recipe = system.endswith((".yaml", ".yml"))
     if from_recipe and (texts or start):
         raise SettingError("a recipe names its own corpus and start; give it alone, with --set to overrule settings")
@@ -225,9 +233,17 @@ def evaluate(
     similarity: Similarity = None,
     analogy: Analogy = None,
     restrict_vocab: Restrict = 30_000,
-    on: Annotated[
-        str | None, typer.Option("--on", metavar="PAIRS", help="Translate these pairs; gives BLEU and chrF.")
+    probe: Annotated[
+        list[str] | None,
+        typer.Option("--probe", metavar="DATASET", help="A linear probe of vectors: sst2, conll2003 ... Repeatable."),
     ] = None,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on", metavar="FILE", help="Translate these pairs, or classify these texts; see the docs for the figures."
+        ),
+    ] = None,
+    k: Annotated[int, typer.Option("--k", min=1, help="With --on: labels that a classifier names for a text.")] = 1,
     against: Annotated[
         Path | None, typer.Option("--against", metavar="RUN", help="With --on: is the difference more than chance?")
     ] = None,
@@ -241,25 +257,43 @@ def evaluate(
 
     Example: wenmai evaluate runs/first --similarity data:ws353-all --analogy data:google-analogies
 
+    Example: wenmai evaluate runs/first --probe sst2 --probe conll2003
+
     Example: wenmai evaluate runs/de-en --on test.de,test.en --json
     """
     from wenmai.runs.evaluate import evaluate as measure
+    from wenmai.runs.probes import probe as probe_run
 
     if on is not None:
-        if similarity or analogy:
-            raise SettingError("--on measures translations, --similarity and --analogy vectors; give one or the others")
+        if similarity or analogy or probe:
+            raise SettingError(
+                "--on measures translations and classes, --similarity, --analogy and --probe vectors; give one or the "
+                "others"
+            )
+        if classification.is_classifier(run, k=k, against=against, tokenize=tokenize):
+            classification.evaluate_on(run, on, k, as_json)
+            return
         evaluate_on(run, on, against, beam, tokenize, as_json)
         return
 
-    if not (similarity or analogy):
+    if not (similarity or analogy or probe):
         raise SettingError(
-            "name at least one test set: --similarity FILE or --analogy FILE (`wenmai data list`), or --on PAIRS"
+            "name at least one test set: --similarity FILE or --analogy FILE (`wenmai data list`), --probe DATASET, or "
+            "--on PAIRS"
         )
-    found = measure(run, similarity=similarity or [], analogy=analogy or [], restrict_vocab=restrict_vocab or None)
+    sets = (similarity or [], analogy or [])
+    found = (
+        measure(run, similarity=sets[0], analogy=sets[1], restrict_vocab=restrict_vocab or None) if any(sets) else None
+    )
+    probes = [result for dataset in probe or [] for result in probe_run(run, dataset)]
     if as_json:
-        print(json.dumps(found.as_dict(), ensure_ascii=False, allow_nan=False))
+        nothing: dict[str, Any] = {"run": str(run), "similarity": [], "analogy": []}
+        figures = nothing if found is None else found.as_dict()
+        if probe:
+            figures["probes"] = [result.as_dict() for result in probes]
+        print(json.dumps(figures, ensure_ascii=False, allow_nan=False))
         return
-    for result in (*found.similarity, *found.analogy):
+    for result in (*(() if found is None else (*found.similarity, *found.analogy)), *probes):
         print(result)
 
 
@@ -357,7 +391,7 @@ def export_command(
     run: RunFolder,
     name: Annotated[
         str,
-        typer.Argument(metavar="FORMAT", help="word2vec, word2vec-binary or projector of vectors; ctranslate2."),
+        typer.Argument(metavar="FORMAT", help="word2vec, word2vec-binary or projector of vectors; ctranslate2, onnx."),
     ],
     path: Annotated[
         Path, typer.Argument(metavar="PATH", help="The file, or for projector and ctranslate2 the folder, to write.")
@@ -366,7 +400,8 @@ def export_command(
 ) -> None:
     """Write the model of a run for other programs.
 
-    Word vectors go out as word2vec, word2vec-binary or projector, Transformers as ctranslate2.
+    Word vectors go out as word2vec, word2vec-binary or projector, Transformers as ctranslate2, the
+    encoders of translators as onnx.
 
     Example: wenmai export runs/first word2vec-binary vectors.bin
 

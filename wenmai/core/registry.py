@@ -45,6 +45,7 @@ class System:
 
 _NEURAL = ("torch", "tokenizers", "sacrebleu")  # what the extra `neural` brings
 _WORD2VEC = "wenmai.tasks.vectors:Word2VecTask"
+_FASTTEXT = "wenmai.tasks.fasttext:FastTextTask"
 _TRANSFORMER = "wenmai.tasks.translation:TransformerTask"
 _RECURRENT = {
     "schedule": "constant",
@@ -85,6 +86,44 @@ _BUILT_IN = (
         target=_WORD2VEC,
         summary="word2vec: continuous bag of words, hierarchical softmax",
         settings={"algorithm": "cbow", "negative": 0, "hierarchical": True},
+    ),
+    System(
+        name="glove",
+        target="wenmai.tasks.cooccurrence:GloveTask",
+        summary="word vectors from co-occurrence counts: GloVe (Pennington et al. 2014)",
+    ),
+    System(
+        name="ppmi-svd",
+        target="wenmai.tasks.cooccurrence:PpmiTask",
+        summary="word vectors from co-occurrence counts: PPMI and truncated SVD (Levy et al. 2015)",
+        settings={"window": 5, "weighting": "linear"},
+    ),
+    System(
+        name="fasttext",
+        target=_FASTTEXT,
+        summary="word vectors with n-grams of characters; by default skip-gram (fastText; Bojanowski et al. 2017)",
+    ),
+    System(
+        name="fasttext-skipgram",
+        target=_FASTTEXT,
+        summary="fastText word vectors: skip-gram",
+        settings={"algorithm": "skipgram"},
+    ),
+    System(
+        name="fasttext-cbow",
+        target=_FASTTEXT,
+        summary="fastText word vectors: continuous bag of words",
+        settings={"algorithm": "cbow"},
+    ),
+    System(
+        name="fasttext-supervised",
+        target="wenmai.tasks.classification:FastTextClassifierTask",
+        summary="classifier of texts: the mean of words and n-grams (fastText; Joulin et al. 2017)",
+    ),
+    System(
+        name="classifier",
+        target="wenmai.tasks.linear:ClassifierTask",
+        summary="text classification: softmax or logistic regression, perceptron or least squares",
     ),
     System(
         name="seq2seq",

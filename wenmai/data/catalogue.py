@@ -96,7 +96,8 @@ class Entry:
         title: What it is.
         purpose: What it is good for, and its size in words, pairs or questions.
         kind: ``corpus``; ``pairs`` (parallel text); ``dump`` (text still to be extracted); ``similarity`` or
-            ``analogy`` (test sets).
+            ``analogy`` (test sets); ``classification``, ``tagging`` or ``sentence-pairs`` (labelled; those that
+            :mod:`wenmai.data.datasets` reads).
         language: Its code, such as ``en`` or ``zh``; of pairs both, as in ``en-zh``.
         licence: Under which terms it may be used, as far as they are stated.
         text: Text settings that fit it.
@@ -107,7 +108,7 @@ class Entry:
     name: str
     title: str
     purpose: str
-    kind: Literal["corpus", "pairs", "dump", "similarity", "analogy"]
+    kind: Literal["corpus", "pairs", "dump", "similarity", "analogy", "classification", "tagging", "sentence-pairs"]
     language: str
     licence: str
     text: Mapping[str, Any] = field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 A step of a small model for one sentence is a hundred tiny products; called one by one, the calls cost more than the
 arithmetic. Here the whole stack is one call. A table of int64 says everything: sizes, flags, and the addresses of
-parameters, caches and working memory (:mod:`wenmai.kernels.stack` fills it in), so that the kernel serves every model
+parameters, caches and working memory (:mod:`wenmai.nn.stack` fills it in), so that the kernel serves every model
 whose blocks are
 
     x ← x + attention(x), over the cached positions      x ← x + attention(x, memory), left out without a memory

@@ -251,7 +251,7 @@ class Transformer(nn.Module):
             return None
         if size % (16 * config.num_heads) or config.ffn_size % 16 or self.embedding.shape[0] < 4:  # as a Stack wants it
             return None
-        from wenmai.kernels.stack import Block, BlockCache, Part, Stack  # numba takes time to import
+        from wenmai.nn.stack import Block, BlockCache, Part, Stack  # numba takes time to import
 
         layers = [layer for layer in self.decoder.layers if isinstance(layer, DecoderLayer)]
         final = self.decoder.norm

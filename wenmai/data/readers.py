@@ -1,0 +1,299 @@
+"""Readers of the files of evaluation data: typed examples, one after another, as the files have them.
+
+A malformed row is a :class:`~wenmai.core.errors.CorpusError` that names file and line.
+"""
+
+import csv
+import io
+import json
+import re
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Literal, NamedTuple, cast
+
+from wenmai.core.compressed import reading
+from wenmai.core.errors import CorpusError
+
+__all__ = [
+    "ENTAILMENT",
+    "EQUIVALENCE",
+    "INFERENCE",
+    "QUESTIONS",
+    "LabelledExample",
+    "PairExample",
+    "TaggedSentence",
+    "TextExample",
+    "bio_tags",
+    "columns",
+    "entailed",
+    "inferences",
+    "label_and_text",
+    "matches",
+    "paraphrases",
+    "questions",
+    "related",
+    "reviews",
+    "spans",
+    "text_and_label",
+    "title_and_text",
+    "triples",
+]
+
+QUESTIONS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")  # codespell:ignore enty
+ENTAILMENT = ("entailment", "not_entailment")
+INFERENCE = ("entailment", "neutral", "contradiction")
+EQUIVALENCE = {"0": "not_equivalent", "1": "equivalent"}
+_JUDGEMENTS = {name.upper(): name for name in INFERENCE}
+_POLES = {"neg": "negative", "pos": "positive"}
+_MAX_LINE = 1 << 20
+
+
+class TextExample(NamedTuple):
+    """A text and its class."""
+
+    text: str
+    label: str
+
+
+class TaggedSentence(NamedTuple):
+    """Tokens (words, or characters of Chinese) and as many tags; entities are tagged O, B-TYPE and I-TYPE (IOB2)."""
+
+    tokens: tuple[str, ...]
+    tags: tuple[str, ...]
+
+
+class PairExample(NamedTuple):
+    """Two sentences, what holds between them, and of sets that have one a score."""
+
+    first: str
+    second: str
+    label: str
+    score: float | None = None
+
+
+LabelledExample = TextExample | TaggedSentence | PairExample
+
+
+def bio_tags(tags: Sequence[str], scheme: Literal["iob1", "iob2", "bmes"]) -> tuple[str, ...]:
+    """Writes tags of another scheme as IOB2: B-TYPE begins an entity, I-TYPE goes on with it, O is outside.
+
+    Args:
+        tags: ``iob1``: I-TYPE, and B-TYPE only between neighbours of one type; ``bmes``: B, M, E and S for entities
+            of one token (also with I for M). What goes on with nothing begins an entity.
+        scheme: Which it is.
+
+    Raises:
+        ValueError: for a tag that the scheme does not have.
+    """
+    found = []
+    open_type = ""  # of the entity that may go on
+    for tag in tags:
+        if tag == "O":
+            found.append("O")
+            open_type = ""
+            continue
+        mark, dash, kind = tag.partition("-")
+        if not (dash and kind) or mark not in ("BMESI" if scheme == "bmes" else "BI"):
+            raise ValueError(f"the tag {tag!r} is none of {scheme}")
+        begins = mark in "BS" or open_type != kind
+        found.append(f"{'B' if begins else 'I'}-{kind}")
+        open_type = "" if mark in "ES" else kind
+    return tuple(found)
+
+
+def _lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+    """Yields number and content of the lines of a file, without their ends."""
+    number = 0
+    with reading(path, error=CorpusError) as raw:
+        file = io.BufferedReader(cast(io.RawIOBase, raw), 1 << 20)
+        while line := file.readline(_MAX_LINE):
+            number += 1
+            if len(line) == _MAX_LINE and not line.endswith(b"\n"):
+                raise CorpusError(f"{path}: line {number} is longer than a megabyte; this is not the file it should be")
+            try:
+                text = line.decode(encoding)
+            except UnicodeDecodeError as error:
+                raise CorpusError(f"{path}: line {number} is not {encoding} ({error.reason})") from None
+            yield number, (text.removeprefix("\ufeff") if number == 1 else text).rstrip("\r\n")
+    if number == 0:
+        raise CorpusError(f"{path}: is empty")
+
+
+def _error(path: Path, number: int, found: object, expected: str) -> CorpusError:
+    return CorpusError(f"{path}: line {number} is {str(found)[:60]!r}; expected {expected}")
+
+
+def _label(names: Mapping[str, str], value: str, path: Path, number: int) -> str:
+    try:
+        return names[value]
+    except KeyError:
+        raise _error(path, number, value, f"one of the labels {', '.join(names)}") from None
+
+
+def _tabbed(path: Path, columns: int, *, header: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """Yields number and cells of lines with so many columns."""
+    for number, line in islice(_lines(path), int(header), None):
+        cells = line.split("\t")
+        if len(cells) != columns:
+            raise _error(path, number, line, f"{columns} columns with tabs between them, not {len(cells)}")
+        yield number, cells
+
+
+def text_and_label(path: Path, names: Mapping[str, str]) -> Iterator[TextExample]:
+    """Reads lines of a text, a tab and a label."""
+    for number, (text, label) in _tabbed(path, 2):
+        yield TextExample(text, _label(names, label, path, number))
+
+
+def _comma_rows(path: Path, columns: int, *, header: bool) -> Iterator[tuple[int, list[str]]]:
+    rows = csv.reader((line + "\n" for _, line in _lines(path)), strict=True)
+    begin = 1
+    try:
+        for place, row in enumerate(rows):
+            if len(row) != columns:
+                raise _error(path, begin, row, f"{columns} columns with commas between them, not {len(row)}")
+            if place or not header:
+                yield begin, [cell.replace("\n", " ") for cell in row]
+            begin = rows.line_num + 1
+    except csv.Error as error:
+        raise CorpusError(f"{path}: line {begin}: is not CSV ({error})") from None
+
+
+def label_and_text(path: Path, names: Mapping[str, str]) -> Iterator[TextExample]:
+    """Reads CSV with a heading and the columns label and text."""
+    for number, (label, text) in _comma_rows(path, 2, header=True):
+        yield TextExample(text, _label(names, label, path, number))
+
+
+def title_and_text(path: Path, names: Mapping[str, str]) -> Iterator[TextExample]:
+    """Reads CSV without a heading and with the columns label, title and text."""
+    for number, (label, title, text) in _comma_rows(path, 3, header=False):
+        yield TextExample(f"{title} {text}", _label(names, label, path, number))
+
+
+def questions(path: Path, *, fine: bool) -> Iterator[TextExample]:
+    """Reads TREC: COARSE:fine and the question, in Latin-1."""
+    for number, line in _lines(path, "latin-1"):
+        label, _, text = line.partition(" ")
+        coarse, colon, _ = label.partition(":")
+        if not colon or coarse not in QUESTIONS or not text:
+            raise _error(path, number, line, "COARSE:fine and a question")
+        yield TextExample(text, label if fine else coarse)
+
+
+def reviews(path: Path) -> Iterator[TextExample]:
+    """Reads a tar archive of the original layout: SPLIT/{pos,neg}/ID_RATING.txt."""
+    try:
+        with reading(path, error=CorpusError) as raw, tarfile.open(fileobj=raw, mode="r|") as archive:
+            for member in archive:
+                place = re.search(r"/(pos|neg)/\d+_\d+\.txt$", member.name)
+                if not place or not member.isfile():
+                    continue
+                content = archive.extractfile(member) if member.size <= _MAX_LINE else None
+                if content is None:
+                    raise CorpusError(f"{path}: {member.name} has {member.size} bytes, more than any review")
+                text = content.read().decode()
+                yield TextExample(re.sub(r"(?:\s*<br\s*/?>)+\s*|\s*\n\s*", " ", text), _POLES[place[1]])
+    except (tarfile.TarError, UnicodeDecodeError) as error:
+        raise CorpusError(f"{path}: is not a whole tar archive of reviews ({error})") from None
+
+
+def columns(path: Path, width: int, column: int, scheme: Literal["iob1", "bmes"] | None) -> Iterator[TaggedSentence]:
+    """Reads a token and its tags a line, blank lines between sentences."""
+    tokens: list[str] = []
+    tags: list[str] = []
+    begin = 1
+
+    def sentence() -> TaggedSentence:
+        try:
+            return TaggedSentence(tuple(tokens), bio_tags(tags, scheme) if scheme else tuple(tags))
+        except ValueError as error:
+            raise CorpusError(f"{path}: in the sentence of line {begin}: {error}") from None
+
+    for number, line in _lines(path):
+        if not line.strip() or line.startswith("-DOCSTART-"):
+            if tokens:
+                yield sentence()
+            tokens, tags, begin = [], [], number + 1
+            continue
+        cells = line.split(" ")
+        if len(cells) != width or not all(cells):
+            raise _error(path, number, line, f"{width} columns with spaces between them")
+        tokens.append(cells[0])
+        tags.append(cells[column])
+    if tokens:
+        yield sentence()
+
+
+def spans(path: Path) -> Iterator[TaggedSentence]:
+    """Reads CLUENER's JSON lines; of overlapping entities the first stays, of those with one start the longest."""
+    expected = '{"text": ..., "label": {TYPE: {SURFACE: [[first, last], ...]}}}'
+    for number, line in _lines(path):
+        try:
+            record = json.loads(line)
+            text = record["text"]
+            spans = [
+                (int(first), -int(last), str(kind), str(surface))
+                for kind, surfaces in record["label"].items()
+                for surface, places in surfaces.items()
+                for first, last in places
+            ]
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise _error(path, number, line, expected) from None
+        tags = ["O"] * len(text)
+        end = 0
+        for first, minus_last, kind, surface in sorted(spans):
+            last = -minus_last
+            if first < 0 or text[first : last + 1] != surface:
+                raise _error(path, number, surface, f"the characters {first} to {last} of the text")
+            if first >= end:
+                tags[first : last + 1] = [f"B-{kind}"] + [f"I-{kind}"] * (last - first)
+                end = last + 1
+        yield TaggedSentence(tuple(text), tuple(tags))
+
+
+def paraphrases(path: Path) -> Iterator[PairExample]:
+    """Reads MRPC."""
+    for number, (label, _, _, first, second) in _tabbed(path, 5, header=True):
+        yield PairExample(first, second, _label(EQUIVALENCE, label, path, number))
+
+
+def related(path: Path) -> Iterator[PairExample]:
+    """Reads SICK."""
+    for number, (_, first, second, score, label) in _tabbed(path, 5, header=True):
+        if not re.fullmatch(r"[1-5](\.\d+)?", score):
+            raise _error(path, number, score, "a score from 1 to 5")
+        yield PairExample(first, second, _label(_JUDGEMENTS, label, path, number), float(score))
+
+
+def entailed(path: Path) -> Iterator[PairExample]:
+    """Reads RTE as GLUE has it."""
+    for number, (_, first, second, label) in _tabbed(path, 4, header=True):
+        yield PairExample(first, second, _label({name: name for name in ENTAILMENT}, label, path, number))
+
+
+def inferences(path: Path) -> Iterator[PairExample]:
+    """Reads OCNLI; pairs that its annotators did not agree on (label ``-``) are left out."""
+    for number, line in _lines(path):
+        try:
+            record = json.loads(line)
+            first, second, label = str(record["sentence1"]), str(record["sentence2"]), str(record["label"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise _error(path, number, line, "a JSON object with sentence1, sentence2 and label") from None
+        if label != "-":
+            yield PairExample(first, second, _label({name: name for name in INFERENCE}, label, path, number))
+
+
+def matches(path: Path) -> Iterator[PairExample]:
+    """Reads lines of two sentences and 0 or 1."""
+    for number, (first, second, label) in _tabbed(path, 3):
+        yield PairExample(first, second, _label({"0": "0", "1": "1"}, label, path, number))
+
+
+def triples(path: Path) -> Iterator[PairExample]:
+    """Reads lines of a sentence, one that fits and one that does not: two pairs each."""
+    for _, (query, positive, negative) in _tabbed(path, 3):
+        yield PairExample(query, positive, "1")
+        yield PairExample(query, negative, "0")

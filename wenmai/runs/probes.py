@@ -1,0 +1,167 @@
+"""Linear probes on the vectors of a run: text classification and tagging, with vectors that stay as they are."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from wenmai.core.errors import SettingError
+from wenmai.data.datasets import Dataset, find_dataset
+from wenmai.data.features import FeaturesConfig, VectorFeatures, segmented
+from wenmai.measures.probes import TaggingProbe, TextProbe, accuracy_interval, measure_tags
+from wenmai.runs.run import Run
+from wenmai.text.normalise import normaliser
+from wenmai.text.settings import TextConfig
+from wenmai.vectors.pooling import TokenVectors, Windows, token_encoder
+
+__all__ = ["WEIGHTINGS", "probe", "probe_encoder"]
+
+WEIGHTINGS: tuple[Literal["mean", "tfidf", "sif"], ...] = ("mean", "tfidf", "sif")
+
+_WINDOW = 1
+_BATCH, _EPOCHS, _RATE = 64, 10, 0.05  # of the probe of tags
+_SAMPLE = 2000  # sentences that show whether the vectors are of lower-cased text
+
+
+def probe(run: str | Path | Run, dataset: str, *, split: str = "dev", seed: int = 1) -> list[TextProbe | TaggingProbe]:
+    """Trains linear probes on the vectors of a finished run, and measures them.
+
+    Args:
+        run: A run or its folder; its model has vectors of words.
+        dataset: A classification or tagging set, such as ``data:sst2`` or ``conll2003``.
+        split: What to measure on.
+        seed: Decides the order of examples and the draws of the intervals.
+
+    Returns:
+        Of texts a result for each weighting of the average, of tags one.
+
+    Raises:
+        RunError: if the run is not finished or has no vectors.
+        SettingError: if there is no such data set or split, or it is one of sentence pairs.
+    """
+    opened = run if isinstance(run, Run) else Run(run)
+    found = find_dataset(dataset)
+    text = opened.recipe.sections.get("text", TextConfig())
+    return probe_encoder(token_encoder(opened.model), found, split=split, seed=seed, text=text)
+
+
+def probe_encoder(
+    encoder: TokenVectors, dataset: Dataset, *, split: str = "dev", seed: int = 1, text: TextConfig | None = None
+) -> list[TextProbe | TaggingProbe]:
+    """Trains linear probes on whatever gives tokens vectors; see :func:`probe`.
+
+    Texts are averages of their words' vectors (mean, tf-idf and SIF weights), classified by logistic regression with
+    scikit-learn's penalty C = 1. Tags are those of softmax regression on a token's vector between its neighbours'.
+    Every dimension is scaled to mean 0 and deviation 1 on the training part.
+
+    Args:
+        encoder: Gives tokens their vectors.
+        dataset: A classification or tagging set.
+        split: What to measure on.
+        seed: Decides the order of examples and the draws of the intervals.
+        text: How the text of the vectors was made. Words are cut as it says, or as the data set needs if it cuts at
+            white space only, and lower-cased if more of them have vectors then.
+
+    Raises:
+        SettingError: if the set is one of sentence pairs.
+    """
+    text = text or TextConfig()
+    if dataset.task == "classification":
+        return _probe_texts(encoder, dataset, split, seed, text)
+    if dataset.task == "tagging":
+        return [_probe_tags(encoder, dataset, split, seed, text)]
+    raise SettingError(f"data:{dataset.name} is of sentence pairs; a probe needs texts with classes, or tags")
+
+
+def _probe_texts(encoder: TokenVectors, dataset: Dataset, split: str, seed: int, text: TextConfig) -> list[Any]:
+    from sklearn.linear_model import LogisticRegression
+
+    segment = dataset.segment if text.segment == "whitespace" else text.segment
+    plain = replace(text, segment=segment, phrases=0, format="auto", encoding="utf-8")
+    train, measured = list(dataset.read("train")), list(dataset.read(split))
+    sample = segmented([example.text for example in train[:_SAMPLE]], plain)
+    plain = replace(plain, lowercase=plain.lowercase or _lowercase_covers_more(encoder, sample))
+    tokens = segmented([example.text for example in train], plain)
+    measured_tokens = segmented([example.text for example in measured], plain)
+    labels, gold = [example.label for example in train], [example.label for example in measured]
+    majority = Counter(labels).most_common(1)[0][0]
+    shared: dict[str, Any] = {
+        "dataset": dataset.name,
+        "split": split,
+        "majority": gold.count(majority) / len(gold),
+        "examples": len(gold),
+        "covered": _covered(encoder, measured_tokens),
+    }
+    found = []
+    for weighting in WEIGHTINGS:
+        features = VectorFeatures(FeaturesConfig(features="vectors", weighting=weighting), encoder)
+        model = LogisticRegression(max_iter=1000).fit(features.fit_transform(tokens), labels)
+        named = model.predict(features.transform(measured_tokens)).tolist()
+        accuracy, low, high = accuracy_interval(gold, named, seed=seed)
+        found.append(TextProbe(weighting=weighting, accuracy=accuracy, low=low, high=high, **shared))
+    return found
+
+
+def _probe_tags(encoder: TokenVectors, dataset: Dataset, split: str, seed: int, text: TextConfig) -> TaggingProbe:
+    from wenmai.kernels.descent import Descent, coded_targets
+
+    train, measured = list(dataset.read("train")), list(dataset.read(split))
+    lowercase = text.lowercase or _lowercase_covers_more(encoder, [sentence.tokens for sentence in train[:_SAMPLE]])
+    normalise = normaliser(replace(text, lowercase=lowercase))
+
+    def tokens(sentences: Sequence[Any]) -> list[list[str]]:
+        return [[normalise(token) for token in sentence.tokens] for sentence in sentences]
+
+    features = Windows(encoder, tokens(train), _WINDOW)
+    given = list(chain.from_iterable(sentence.tags for sentence in train))
+    tags = sorted(set(given))
+    number = {tag: place for place, tag in enumerate(tags)}
+    targets = coded_targets("softmax", np.array([number[tag] for tag in given]), len(tags))
+    descent = Descent("softmax", features, targets, batch_size=_BATCH, seed=seed)
+    for epoch in range(_EPOCHS):
+        parts = np.linspace(0, len(given) // _BATCH, 11).astype(np.int64) * _BATCH
+        parts[-1] = len(given)
+        for part, (first, last) in enumerate(zip(parts[:-1].tolist(), parts[1:].tolist(), strict=True)):
+            if first < last:
+                descent.train(epoch, first, last, _RATE * (1 - (epoch + part / 10) / _EPOCHS))
+    weights, bias = descent.settle()
+    seen = Windows(encoder, tokens(measured), _WINDOW, features.scaling)
+    best = np.concatenate(
+        [(seen[np.arange(start, min(start + 8192, len(seen)))] @ weights + bias).argmax(axis=1)
+         for start in range(0, len(seen), 8192)]
+    )  # fmt: skip
+    named = [tags[place] for place in best]
+    gold = [sentence.tags for sentence in measured]
+    ends = np.cumsum([0, *map(len, gold)]).tolist()
+    figures = measure_tags(gold, [named[a:b] for a, b in pairwise(ends)], seed=seed)
+    majority = Counter(given).most_common(1)[0][0]
+    return TaggingProbe(
+        dataset=dataset.name,
+        split=split,
+        window=_WINDOW,
+        accuracy=figures.accuracy,
+        majority=sum(tag == majority for sentence in gold for tag in sentence) / len(named),
+        precision=figures.precision,
+        recall=figures.recall,
+        f1=figures.f1,
+        low=figures.low,
+        high=figures.high,
+        sentences=len(gold),
+        tokens=len(named),
+        covered=seen.covered,
+    )
+
+
+def _covered(encoder: TokenVectors, sentences: Sequence[Sequence[str]]) -> float:
+    """The share of tokens that have a vector."""
+    found = sum(int(vectors.any(axis=1).sum()) for vectors in encoder.token_vectors(sentences))
+    return found / max(1, sum(map(len, sentences)))
+
+
+def _lowercase_covers_more(encoder: TokenVectors, sentences: Sequence[Sequence[str]]) -> bool:
+    lower = [[token.lower() for token in sentence] for sentence in sentences]
+    return _covered(encoder, lower) > _covered(encoder, sentences)

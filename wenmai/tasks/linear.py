@@ -1,0 +1,419 @@
+"""Text classification by the classic linear models, on bags of n-grams or averages of word vectors."""
+
+import math
+import shutil
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+from annotated_types import Ge, Gt
+from typing_extensions import Doc
+
+from wenmai.config.recipe import Recipe
+from wenmai.core.errors import CorpusError, FormatError, SettingError
+from wenmai.core.tensors import write_tensors
+from wenmai.data.datasets import named_dataset, open_labelled
+from wenmai.data.features import NGRAMS, FeaturesConfig, make_features, segmented
+from wenmai.data.labelled import Labelled, LabelledConfig, LabelledStats
+from wenmai.tasks.linear_classifier import (
+    ENCODER,
+    MODEL,
+    RECIPE,
+    TENSORS,
+    LinearClassifierConfig,
+    LinearTextClassifier,
+    load_encoder,
+    read_tensors,
+)
+from wenmai.tasks.protocol import ReadProgress
+from wenmai.text.settings import TextConfig
+from wenmai.training.checkpoint import Checkpoints
+from wenmai.training.distributed import Ranks
+from wenmai.training.records import EpochRecord, EvaluationRecord, Record, StepRecord
+from wenmai.training.sweep import SweepConfig, Tally, Totals, sweep
+
+__all__ = ["ClassifierTask", "DescentConfig"]
+
+_BLOCKS = 20  # of an epoch, at most: records inside it
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DescentConfig:
+    """How a linear model is trained."""
+
+    solver: Annotated[
+        Literal["gradient", "closed"], Doc("gradient: gradient descent; closed: the normal equations of least squares")
+    ] = "gradient"
+    batch_size: Annotated[
+        int, Ge(0), Doc("examples in a step: 1 is stochastic gradient descent, 0 takes all of them (batch)")
+    ] = 32
+    epochs: Annotated[int, Ge(1), Doc("times the examples are seen")] = 20
+    learning_rate: Annotated[
+        float | None, Gt(0), Doc("at the start; falls linearly to a ten-thousandth; none: the method's own")
+    ] = None
+    seed: Annotated[int, Ge(0), Doc("decides the order of the examples")] = 1
+    checkpoint_seconds: Annotated[float, Ge(0), Doc("seconds between checkpoints, at least")] = 600.0
+
+
+@dataclass(frozen=True)
+class _Named:
+    """What the user named, to be read once the settings are known."""
+
+    spec: Any
+    repeatable: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Texts:
+    """Labelled texts in memory, cut into tokens."""
+
+    fingerprint: str
+    tokens: list[list[str]]
+    labels: list[str]
+    stats: LabelledStats
+    sources: tuple[dict[str, Any], ...]
+    valid: tuple[list[list[str]], list[str]] | None
+
+    def describe(self) -> dict[str, Any]:
+        """What a run notes of it, as JSON values."""
+        counts = dict(Counter(self.labels).most_common())
+        return {"sources": list(self.sources), "stats": asdict(self.stats), "labels": counts}
+
+
+class ClassifierTask:
+    """A linear classifier of labelled texts.
+
+    Attributes:
+        sections: The settings, by section.
+        classifier: The model, once the training has ended.
+    """
+
+    sections: ClassVar[dict[str, type]] = {
+        "text": TextConfig,
+        "data": LabelledConfig,
+        "features": FeaturesConfig,
+        "model": LinearClassifierConfig,
+        "train": DescentConfig,
+    }
+    inherited: ClassVar[tuple[str, ...]] = ()
+    distributed: ClassVar[bool] = False
+    verbs: ClassVar[tuple[str, ...]] = ("classify",)
+
+    def __init__(self, recipe: Recipe, texts: _Texts) -> None:
+        from wenmai.kernels.descent import Descent, Objective, coded_targets
+
+        self.config: LinearClassifierConfig = recipe.sections["model"]
+        self.train_config: DescentConfig = recipe.sections["train"]
+        self.totals = Totals()
+        self._recipe, self._texts = recipe, texts
+        method = self.config.method
+        if self.train_config.solver == "closed" and method != "least-squares":
+            raise SettingError(f"solver=closed is of method=least-squares; {method} is trained by gradient descent")
+        self.labels = sorted(set(texts.labels))
+        if len(self.labels) < 2:
+            raise CorpusError(f"all {len(texts.labels)} texts have the label {self.labels[0]!r}; at least 2 are needed")
+        wanted: FeaturesConfig = recipe.sections["features"]
+        self.encoder_folder = None if wanted.features == NGRAMS else Path(wanted.features)
+        encoder = None if self.encoder_folder is None else load_encoder(self.encoder_folder)
+        self.features = make_features(wanted, encoder)
+        matrix = self.features.fit_transform(texts.tokens)
+        number = {label: place for place, label in enumerate(self.labels)}
+        objective: Objective = "squared" if method == "least-squares" else method
+        targets = coded_targets(objective, np.array([number[label] for label in texts.labels]), len(self.labels))
+        self.descent = Descent(
+            objective,
+            matrix,
+            targets,
+            batch_size=self.train_config.batch_size or None,
+            l2=self.l2,
+            averaged=method == "perceptron",
+            seed=self.train_config.seed,
+        )
+        self._words = np.array([len(tokens) for tokens in texts.tokens])
+        steps = -(-len(targets) // self.descent.batch_size)
+        self._block_rows = -(-steps // _BLOCKS) * self.descent.batch_size
+        self.valid_figures: dict[str, float] = {}
+
+    @classmethod
+    def open(cls, corpus: Any) -> tuple[_Named, dict[str, Any], tuple[str, ...]]:  # noqa: ANN401
+        """Opens labelled texts; see :class:`wenmai.tasks.protocol.Task`."""
+        source = open_labelled(corpus, LabelledConfig(), TextConfig())
+        named = named_dataset(corpus)
+        hints = {} if named is None else {f"text.{name}": value for name, value in named[0].text_settings.items()}
+        return _Named(corpus, source.repeatable), hints, source.sources
+
+    @classmethod
+    def with_absolute_paths(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        """Makes the files and the run that settings name absolute."""
+        for name, value in settings.items():
+            plain = name.rpartition(".")[2]
+            file = (
+                plain == "valid" and isinstance(value, str | Path) and not str(value).startswith(("data:", "builtin:"))
+            )
+            run = plain == "features" and isinstance(value, str | Path) and str(value) != NGRAMS
+            if (file or run) and str(value).lower() not in ("none", "null"):
+                settings = settings | {name: str(Path(value).expanduser().absolute())}
+        return settings
+
+    @classmethod
+    def read(cls, recipe: Recipe, source: _Named, progress: ReadProgress, base: Any) -> _Texts:  # noqa: ANN401
+        """Reads labelled texts and cuts them into tokens.
+
+        Raises:
+            SettingError: if a training is to be continued.
+            CorpusError: if a text has no label, or several.
+        """
+        if recipe.start is not None:
+            raise SettingError("a classifier cannot be continued: its features are those of its texts; train a new one")
+        text, data = recipe.sections["text"], recipe.sections["data"]
+        named = open_labelled(source.spec, data, text)
+        stats = LabelledStats()
+        texts, labels = _single_labels(named, stats, progress)
+        valid = None
+        fingerprint = named.fingerprint()
+        if data.valid is not None:
+            measured = open_labelled(data.valid, data, text, split="dev")
+            valid_texts, valid_labels = _single_labels(measured, LabelledStats())
+            valid = segmented(valid_texts, text), valid_labels
+            fingerprint += measured.fingerprint()
+        sources = tuple({"path": file.path, "bytes": file.size_bytes, "sha256": file.sha256} for file in named.hashes())
+        return _Texts(fingerprint, segmented(texts, text), labels, stats, sources, valid)
+
+    @classmethod
+    def reopen(cls, fingerprint: str) -> _Texts | None:
+        """Nothing is kept beside the files: they are read again."""
+        return None
+
+    @classmethod
+    def begin(cls, recipe: Recipe, data: _Texts, base: Any) -> Self:  # noqa: ANN401
+        """Starts a training."""
+        return cls(recipe, data)
+
+    @classmethod
+    def restore(cls, recipe: Recipe, data: _Texts, checkpoint: Path, noted: Mapping[str, Any]) -> Self:
+        """Takes a training up again from the parameters of a checkpoint."""
+        task = cls(recipe, data)
+        tensors = read_tensors(checkpoint / TENSORS)
+        for name in ("weights", "bias", "state", "drag"):
+            target = getattr(task.descent, name)
+            if name in tensors and tensors[name].shape == target.shape:
+                target[...] = tensors[name]
+            elif target.size:
+                raise FormatError(f"{checkpoint / TENSORS}: the tensor {name!r} does not have the shape {target.shape}")
+        return task
+
+    @classmethod
+    def load_model(cls, folder: Path) -> LinearTextClassifier:
+        """Reads a finished model."""
+        return LinearTextClassifier.load(folder)
+
+    @classmethod
+    def load(cls, folder: Path) -> LinearTextClassifier:
+        """Reads a finished model."""
+        return LinearTextClassifier.load(folder)
+
+    @property
+    def l2(self) -> float:
+        """The penalty that is used."""
+        if self.config.l2 is not None and self.config.method == "perceptron" and self.config.l2 > 0:
+            raise SettingError("l2 has no effect on the averaged perceptron; leave it out")
+        if self.config.l2 is not None:
+            return self.config.l2
+        return {"perceptron": 0.0, "least-squares": 1e-4}.get(self.config.method, 1e-6)
+
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate at the start."""
+        if self.train_config.learning_rate is not None:
+            return self.train_config.learning_rate
+        if self.encoder_folder is not None:  # features of variance 1, so the squared length of a row is their number
+            return {"perceptron": 1.0, "least-squares": 0.5 / self.features.size}.get(self.config.method, 0.05)
+        # rows have length 1; the mean gradient of more examples has less noise and bears longer steps
+        own = min(20.0, 1.75 * math.sqrt(self.descent.batch_size))
+        return {"perceptron": 1.0, "least-squares": 0.3}.get(self.config.method, own)
+
+    # --- what the sweep asks for --------------------------------------------------------------------------------
+
+    @property
+    def blocks(self) -> int:
+        """Parts of an epoch."""
+        return -(-len(self._words) // self._block_rows)
+
+    def share_before(self, block: int) -> float:
+        """The share of the examples before a block."""
+        return block * self._block_rows / len(self._words)
+
+    def worker(self) -> None:
+        """Nothing: the parameters are all there is."""
+
+    def lanes(self) -> int:
+        """One thread trains."""
+        return 1
+
+    def train_block(self, worker: None, epoch: int, block: int, rate: float) -> Tally:
+        """Trains on some mini-batches."""
+        first = block * self._block_rows
+        last = min(first + self._block_rows, len(self._words))
+        sums = self.descent.train(epoch, first, last, rate)
+        return Tally(float(sums.sum()), last - first, int(self._words.mean() * (last - first)))
+
+    def train_in_step(self, epoch: int, first: int, rates: Sequence[float], threads: int) -> list[Tally]:
+        """Trains on a few blocks; they are always trained one after another."""
+        return [self.train_block(None, epoch, first + place, rate) for place, rate in enumerate(rates)]
+
+    # --- what a run asks for ------------------------------------------------------------------------------------
+
+    def notes(self) -> dict[str, Any]:
+        """Nothing has to be remembered."""
+        return {}
+
+    def facts(self) -> dict[str, Any]:
+        """The sizes of data and model."""
+        count, size = len(self._words), self.features.size
+        return {
+            "sizes": f"{count:,} texts, {len(self.labels)} labels, {size:,} features",
+            "tokens": int(self._words.sum()),
+            "vocabulary": size,
+            "epochs": self.train_config.epochs,
+            "threads": 1,
+            "stats": asdict(self._texts.stats),
+        }
+
+    def train(
+        self,
+        checkpoints: Checkpoints,
+        report: Callable[[Record], None],
+        *,
+        resumed: tuple[Path, dict[str, Any]] | None,
+        ranks: Ranks,
+    ) -> None:
+        """Trains to the end; the loss of every part of an epoch is reported, and the figures of ``valid`` after it."""
+        if self.train_config.solver == "closed":
+            self._solve(report)
+            return
+        if resumed is not None:
+            state = resumed[1]
+            state["last_epoch_loss"] = math.nan if state["last_epoch_loss"] is None else state["last_epoch_loss"]
+            self.totals = Totals(**state)
+
+        def told(record: Record) -> None:
+            report(record)
+            if isinstance(record, EpochRecord) and self._texts.valid is not None:
+                rate = self.learning_rate * (1 - record.epoch / self.train_config.epochs)
+                report(self._measured(record, max(rate, 0.0)))
+
+        config = SweepConfig(
+            epochs=self.train_config.epochs, threads=1, checkpoint_seconds=self.train_config.checkpoint_seconds
+        )
+        sweep(
+            _Job(self),
+            config,
+            learning_rate=self.learning_rate,
+            totals=self.totals,
+            checkpoints=checkpoints,
+            report=told,
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Speed, loss, sizes, and the last figures of ``valid``."""
+        totals = self.totals
+        return {
+            "words_per_second": totals.words / totals.seconds if totals.seconds else 0.0,
+            "loss": None if math.isnan(totals.last_epoch_loss) else totals.last_epoch_loss,
+            "objective": f"{self.config.method}, {len(self.labels)} labels",
+            "seconds": totals.seconds,
+            "labels": len(self.labels),
+            "features": self.features.size,
+            "texts": len(self._words),
+            **{f"valid_{name}": value for name, value in self.valid_figures.items()},
+        }
+
+    def changes(self, base: Any) -> tuple[dict[str, Any], list[str]]:  # noqa: ANN401
+        """Texts without any word are worth telling."""
+        empty = int((self._words == 0).sum())
+        if not empty:
+            return {}, []
+        return {}, [f"{empty:,} of {len(self._words):,} texts have no word; the bias alone classifies such"]
+
+    def save(self, folder: Path) -> None:
+        """Writes the model, and a copy of the model that its features come from."""
+        if self.encoder_folder is not None:
+            copy = folder / ENCODER
+            copy.mkdir()
+            shutil.copyfile(self.encoder_folder / RECIPE, copy / RECIPE)
+            shutil.copytree(self.encoder_folder / MODEL, copy / MODEL)
+        self.classifier().save(folder)
+
+    def classifier(self) -> LinearTextClassifier:
+        """Returns the model as it is now."""
+        text: TextConfig = self._recipe.sections["text"]
+        return LinearTextClassifier(self.labels, self.config, text, self.features, *self.descent.settle())
+
+    def save_state(self, folder: Path) -> None:
+        """Writes what a checkpoint has to hold."""
+        kept = {name: getattr(self.descent, name) for name in ("weights", "bias", "state", "drag")}
+        write_tensors(folder / TENSORS, {name: value for name, value in kept.items() if value.size})
+
+    def _measured(self, record: EpochRecord, rate: float) -> EvaluationRecord:
+        tokens, labels = self._texts.valid or ([], [])
+        numbers = self.classifier().numbers(tokens)
+        best = [self.labels[place] for place in numbers.argmax(axis=1)]
+        right = sum(found == label for found, label in zip(best, labels, strict=True))
+        self.valid_figures = {"accuracy": right / len(labels)}
+        return EvaluationRecord(
+            position=record.position,
+            epoch=record.epoch,
+            seconds=record.seconds,
+            learning_rate=rate,
+            figures=self.valid_figures,
+        )
+
+    def _solve(self, report: Callable[[Record], None]) -> None:
+        """Solves the normal equations: one step."""
+        import time
+
+        from wenmai.kernels.descent import solve_least_squares
+
+        started = time.monotonic()
+        descent, count = self.descent, len(self._words)
+        weights, bias = solve_least_squares(descent.features, descent.targets, l2=descent.l2, fit_intercept=True)
+        descent.weights[...], descent.bias[...] = weights, bias
+        loss = float(((descent.features @ weights + bias - descent.targets) ** 2).sum() / count)
+        seconds = time.monotonic() - started
+        words = int(self._words.sum())
+        self.totals = Totals(position=1, seconds=seconds, words=words, last_epoch_loss=loss)
+        speed = words / max(seconds, 1e-9)
+        shared: dict[str, Any] = {"position": 1, "epoch": 1, "loss": loss, "seconds": seconds}
+        report(StepRecord(progress=1.0, learning_rate=0.0, words_per_second=speed, seconds_left=0.0, **shared))
+        ended = EpochRecord(words=words, **shared)
+        report(ended)
+        if self._texts.valid is not None:
+            report(self._measured(ended, 0.0))
+
+
+class _Job:
+    """A task as the sweep sees it: what it saves is a checkpoint, not the model."""
+
+    def __init__(self, task: ClassifierTask) -> None:
+        self.blocks, self.share_before, self.worker = task.blocks, task.share_before, task.worker
+        self.lanes, self.train_block, self.train_in_step = task.lanes, task.train_block, task.train_in_step
+        self.save = task.save_state
+
+
+def _single_labels(
+    source: Labelled, stats: LabelledStats, progress: ReadProgress | None = None
+) -> tuple[list[str], list[str]]:
+    """Reads texts with one label each."""
+    texts, labels = [], []
+    for number, example in enumerate(source.read(stats, progress), start=1):
+        if len(example.labels) != 1:
+            raise CorpusError(
+                f"{source.describe()}: text {number} has the labels {', '.join(example.labels)}; classifier takes one "
+                "label a text, fasttext-supervised with loss=ova takes several"
+            )
+        texts.append(example.text)
+        labels.append(example.labels[0])
+    return texts, labels

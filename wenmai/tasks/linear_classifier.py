@@ -1,0 +1,204 @@
+"""A trained linear classifier of texts: what it names, and its files."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from annotated_types import Ge
+from typing_extensions import Doc
+
+from wenmai.config.recipe import read_recipe
+from wenmai.core.errors import FormatError, RunError, SettingError
+from wenmai.core.folder import writing_json
+from wenmai.core.registry import find_system
+from wenmai.core.tensors import write_tensors
+from wenmai.data.features import NGRAMS, FeaturesConfig, NgramFeatures, VectorFeatures, segmented
+from wenmai.text.settings import TextConfig
+from wenmai.vectors.pooling import TokenVectors, token_encoder
+
+__all__ = ["LinearClassifierConfig", "LinearTextClassifier", "load_encoder", "read_tensors"]
+
+Method = Literal["softmax", "logistic", "perceptron", "least-squares"]
+
+CONFIG, TENSORS, ENCODER = "config.json", "model.safetensors", "encoder"
+RECIPE, MODEL = "recipe.yaml", "model"  # of a run folder, whose own class is of a higher layer
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LinearClassifierConfig:
+    """Which linear model."""
+
+    kind: Literal["linear"] = "linear"
+    method: Annotated[
+        Method,
+        Doc(
+            "softmax: softmax regression; logistic: logistic regression, one class against the rest; perceptron: the "
+            "averaged perceptron; least-squares: least squares on the numbers -1 and +1"
+        ),
+    ] = "softmax"
+    l2: Annotated[
+        float | None, Ge(0), Doc("times the squared length of the weights is added to the loss; none: the method's own")
+    ] = None
+
+
+class LinearTextClassifier:
+    """A trained classifier of texts.
+
+    Attributes:
+        labels: The classes.
+        probabilistic: Whether the numbers of :meth:`predict` are probabilities. A perceptron and least squares have
+            scores only; their numbers are (1 + s / (1 + abs(s))) / 2 of the score s, between 0 and 1 and in the order
+            of the scores; no threshold makes sense for them.
+        config: The linear model.
+        text: How texts become tokens.
+    """
+
+    def __init__(
+        self,
+        labels: Sequence[str],
+        config: LinearClassifierConfig,
+        text: TextConfig,
+        features: NgramFeatures | VectorFeatures,
+        weights: npt.NDArray[Any],
+        bias: npt.NDArray[Any],
+    ) -> None:
+        """Puts a model together.
+
+        Args:
+            labels: The classes.
+            config: The linear model.
+            text: How texts become tokens.
+            features: What it sees of tokens.
+            weights: [D, K], with K = 1 for two classes unless the method is softmax.
+            bias: [K].
+        """
+        self.labels = list(labels)
+        self.config = config
+        self.text = text
+        self.features = features
+        self.weights = weights
+        self.bias = bias
+
+    def __repr__(self) -> str:
+        return f"LinearTextClassifier({self.config.method}, {len(self.labels)} labels)"
+
+    @property
+    def probabilistic(self) -> bool:
+        """Whether the numbers of :meth:`predict` are probabilities."""
+        return self.config.method in ("softmax", "logistic")
+
+    def predict(self, texts: Iterable[str], k: int = 1, threshold: float = 0.0) -> list[list[tuple[str, float]]]:
+        """Names the likeliest labels of each text, the best first.
+
+        Args:
+            texts: Texts, segmented here as the training texts were.
+            k: Labels of a text, at most; -1 for all.
+            threshold: Labels that are less probable are left out.
+
+        Raises:
+            SettingError: for a threshold if the model has no probabilities.
+        """
+        if isinstance(texts, str):
+            raise SettingError("predict takes a list of texts; put a single one in brackets")
+        if threshold > 0 and not self.probabilistic:
+            raise SettingError(f"{self.config.method} has scores but no probabilities, so no threshold can be set")
+        tokens = segmented(list(texts), self.text)
+        if not tokens:
+            return []
+        numbers = self.numbers(tokens)
+        best = np.argsort(-numbers, axis=1, kind="stable")[:, : len(self.labels) if k < 0 else k]
+        return [
+            [(self.labels[place], float(row[place])) for place in places if row[place] >= threshold]
+            for row, places in zip(numbers, best, strict=True)
+        ]
+
+    def numbers(self, tokens: Sequence[Sequence[str]]) -> npt.NDArray[np.float64]:
+        """Returns what :meth:`predict` says of each label, float64 [N, labels], for texts cut into tokens."""
+        from wenmai.kernels.descent import probabilities
+
+        scores = self.features.transform(tokens) @ self.weights + self.bias
+        if self.config.method == "softmax":
+            return probabilities("softmax", scores)
+        if self.probabilistic:
+            return probabilities("logistic", scores)
+        if scores.shape[1] == 1:
+            scores = np.hstack([-scores, scores])
+        squashed: npt.NDArray[np.float64] = (1 + scores / (1 + np.abs(scores))) / 2
+        return squashed
+
+    def save(self, folder: Path) -> None:
+        """Writes ``config.json``, ``model.safetensors`` and the vocabulary, if there is one."""
+        config = {
+            "version": 1,
+            "labels": self.labels,
+            "model": asdict(self.config),
+            "text": asdict(self.text),
+            "features": asdict(self.features.config),
+        }
+        writing_json(folder / CONFIG, config)
+        kept = self.features.save(folder) | {"weights": self.weights, "bias": self.bias}
+        write_tensors(folder / TENSORS, {name: value.astype(np.float32) for name, value in kept.items()})
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Reads what :meth:`save` wrote.
+
+        Raises:
+            FormatError: if it is damaged.
+        """
+        from pydantic import TypeAdapter, ValidationError
+
+        try:
+            content = json.loads((folder / CONFIG).read_bytes())
+            if content["version"] != 1:
+                raise ValueError(f"version {content['version']!r}, expected 1")
+            labels = TypeAdapter(list[str]).validate_python(content["labels"])
+            config = TypeAdapter(LinearClassifierConfig).validate_python(content["model"])
+            text = TypeAdapter(TextConfig).validate_python(content["text"])
+            wanted = TypeAdapter(FeaturesConfig).validate_python(content["features"])
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, ValidationError, SettingError) as error:
+            raise FormatError(f"{folder / CONFIG}: is not the configuration of a classifier ({error})") from None
+        tensors = read_tensors(folder / TENSORS)
+        features: NgramFeatures | VectorFeatures
+        if wanted.features == NGRAMS:
+            features = NgramFeatures.load(wanted, folder, tensors)
+        else:
+            features = VectorFeatures.load(wanted, load_encoder(folder / ENCODER), folder, tensors)
+        width = 1 if len(labels) == 2 and config.method != "softmax" else len(labels)
+        for name, shape in (("weights", (features.size, width)), ("bias", (width,))):
+            if name not in tensors or tensors[name].shape != shape:
+                raise FormatError(f"{folder / TENSORS}: the tensor {name!r} does not have the shape {shape}")
+        return cls(labels, config, text, features, tensors["weights"].astype(np.float64), tensors["bias"])
+
+
+def load_encoder(folder: Path) -> TokenVectors:
+    """Reads the model of a finished run as something that gives tokens vectors.
+
+    Raises:
+        RunError: if there is no finished run, or its model has no vectors.
+    """
+    if not (folder / RECIPE).is_file():
+        raise RunError(f"{folder}: is not a run folder; features=RUN names a finished run of word vectors, or ngrams")
+    if not (folder / MODEL).is_dir():
+        raise RunError(f"{folder}: the training has not finished; `wenmai resume {folder}` goes on with it")
+    task = find_system(read_recipe(folder / RECIPE)["system"]).load()
+    return token_encoder(task.load(folder / MODEL))
+
+
+def read_tensors(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """Reads all tensors of a safetensors file.
+
+    Raises:
+        FormatError: if it is missing or damaged.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise FormatError(f"{path}: is not a whole safetensors file ({error})") from None
