@@ -8,6 +8,7 @@ import pytest
 
 import wenmai
 from wenmai.core.errors import RunError, SettingError, VocabError
+from wenmai.data.datasets import Dataset, TextExample
 from wenmai.runs.compare import compare_systems
 from wenmai.runs.comparison import Comparison
 
@@ -120,6 +121,33 @@ def test_mistakes_are_found_before_the_first_training(systems, settings, error, 
     with pytest.raises(error, match=message):
         compare_systems(systems, [topics], out=tmp_path / "out", settings=settings)
     assert not (tmp_path / "out").exists()
+
+
+def test_systems_that_count_share_the_text_and_get_the_settings_that_they_have(topics, sets, tmp_path):
+    systems = ["word2vec-sgns", "glove", "ppmi-svd"]
+    settings = SMALL | {"x_max": 5, "train.seed": 2}
+    found = compare_systems(systems, [topics], out=tmp_path / "out", settings=settings, similarity=[sets / "alike.txt"])
+    assert found.corpus.tokens == 30_000
+    chosen = {system.name: system.settings for system in found.systems}
+    assert [(chosen[name].get("epochs"), chosen[name].get("x_max")) for name in systems] == [
+        (2, None),
+        (2, 5),
+        (None, None),
+    ]
+    assert all(chosen[name]["seed"] == 2 for name in systems)
+    assert all(system.measures[0].value > 0.5 for system in found.systems)
+
+
+def test_probes_are_columns(runs, tmp_path, monkeypatch):
+    texts = [TextExample(f"{topic}{n % 9} {topic}{n % 7}", topic) for n in range(60) for topic in ("colour", "number")]
+    monkeypatch.setattr(Dataset, "read", lambda self, split: iter(texts))
+    found = wenmai.compare(runs, out=tmp_path / "out", probe=["trec"])
+    for system in found.systems:
+        (measure,) = system.measures
+        assert (measure.kind, measure.name) == ("probe", "trec")
+        assert 0.5 < measure.low <= measure.value <= measure.high <= 1
+        assert [part.name for part in measure.parts] == ["mean", "tfidf", "sif"]
+    assert "Linear probes" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
 
 
 def test_standard_input_cannot_be_read_twice(tmp_path):

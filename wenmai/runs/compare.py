@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,12 @@ from wenmai.core.errors import RunError, SettingError
 from wenmai.core.folder import writing_json
 from wenmai.core.registry import find_system
 from wenmai.data.sources import in_catalogue, named_texts
+from wenmai.measures.probes import TaggingProbe, TextProbe
 from wenmai.measures.words import AnalogyResult, SimilarityResult
 from wenmai.runs.comparison import Comparison, Corpus, CurvePoint, Facts, MapWord, Measure, System
 from wenmai.runs.environment import describe_environment
 from wenmai.runs.evaluate import measure_vectors
+from wenmai.runs.probes import probe as run_probe
 from wenmai.runs.report import write_report
 from wenmai.runs.run import MODEL, RECIPE, Run
 from wenmai.runs.train import plan
@@ -38,6 +41,7 @@ def compare(
     out: str | Path,
     similarity: Sequence[str | Path] = (),
     analogy: Sequence[str | Path] = (),
+    probe: Sequence[str] = (),
     restrict_vocab: int | None = 30_000,
     words: Sequence[str] = (),
     command: str = "",
@@ -49,6 +53,7 @@ def compare(
         out: The folder; made if need be.
         similarity: Similarity sets to measure on, files or names of the catalogue.
         analogy: Analogy sets.
+        probe: Data sets for linear probes, see :func:`wenmai.runs.probes.probe`.
         restrict_vocab: See :func:`wenmai.runs.evaluate.evaluate`.
         words: Words whose neighbours the report shows; by default some that all runs know.
         command: What the user typed, for the report.
@@ -70,9 +75,12 @@ def compare(
     names = _distinct_names(opened)
     systems = []
     for name, run in zip(names, opened, strict=True):
-        results = measure_vectors(run.vectors, similarity, analogy, restrict_vocab=restrict_vocab)
-        systems.append(_describe(name, run, results, queries, common[:_MAP_WORDS]))
-        del run.__dict__["vectors"]  # several large models need not be in memory together
+        pairs, questions = measure_vectors(run.vectors, similarity, analogy, restrict_vocab=restrict_vocab)
+        measures = [_similarity(result) for result in pairs] + [_analogy(result) for result in questions]
+        measures += [_probe(dataset, run_probe(run, dataset)) for dataset in probe]
+        systems.append(_describe(name, run, measures, queries, common[:_MAP_WORDS]))
+        run.__dict__.pop("vectors")  # several large models need not be in memory together
+        run.__dict__.pop("model", None)
     comparison = Comparison(
         systems=systems,
         corpus=_describe_corpus(opened),
@@ -99,6 +107,7 @@ def compare_systems(
     settings: Mapping[str, Any] | None = None,
     similarity: Sequence[str | Path] = (),
     analogy: Sequence[str | Path] = (),
+    probe: Sequence[str] = (),
     restrict_vocab: int | None = 30_000,
     words: Sequence[str] = (),
     command: str = "",
@@ -115,6 +124,7 @@ def compare_systems(
         settings: For each of the systems that has them.
         similarity: See :func:`compare`.
         analogy: See :func:`compare`.
+        probe: See :func:`compare`.
         restrict_vocab: See :func:`compare`.
         words: See :func:`compare`.
         command: See :func:`compare`.
@@ -144,6 +154,7 @@ def compare_systems(
         out=folder,
         similarity=similarity,
         analogy=analogy,
+        probe=probe,
         restrict_vocab=restrict_vocab,
         words=words,
         command=command,
@@ -201,7 +212,7 @@ def _train(system: str, sources: list[str], run: Path, settings: Mapping[str, st
 def _describe(
     name: str,
     run: Run,
-    results: tuple[Sequence[SimilarityResult], Sequence[AnalogyResult]],
+    measures: list[Measure],
     queries: Sequence[str],
     map_words: Sequence[str],
 ) -> System:
@@ -214,7 +225,7 @@ def _describe(
         settings=_facts(changed_settings(run.recipe)),
         loss_kind=str(summary.get("objective", "")),
         curve=_curve(run.records),
-        measures=[_similarity(result) for result in results[0]] + [_analogy(result) for result in results[1]],
+        measures=measures,
         words_per_second=summary.get("words_per_second"),
         seconds=summary.get("seconds"),
         peak_memory_bytes=summary.get("peak_memory_bytes"),
@@ -259,6 +270,21 @@ def _analogy(result: AnalogyResult) -> Measure:
         total=result.total,
         parts=parts,
     )
+
+
+def _probe(dataset: str, results: Sequence[TextProbe | TaggingProbe]) -> Measure:
+    """A probe of texts shows the plain average of the vectors; the other weights are its parts."""
+    found = [
+        Measure(
+            name=result.weighting if isinstance(result, TextProbe) else "words",
+            kind="probe",
+            value=result.f1 if isinstance(result, TaggingProbe) and result.f1 is not None else result.accuracy,
+            low=result.low,
+            high=result.high,
+        )
+        for result in results
+    ]
+    return replace(found[0], name=dataset.removeprefix("data:"), parts=found if len(found) > 1 else [])
 
 
 def _curve(records: Sequence[Mapping[str, Any]]) -> list[CurvePoint]:
@@ -316,7 +342,9 @@ def _distinct_names(runs: Sequence[Run]) -> list[str]:
 def _describe_corpus(runs: Sequence[Run]) -> Corpus:
     found = next((run.corpus for run in runs if run.corpus), {})
     stats = found.get("stats", {})
-    fingerprints = {run.corpus["fingerprint"] for run in runs if run.corpus.get("fingerprint")}
+    fingerprints = {  # counts have one of their own, and note that of the text
+        run.corpus.get("numbered", run.corpus["fingerprint"]) for run in runs if run.corpus.get("fingerprint")
+    }
     sources = [name if in_catalogue(name) else Path(name).name for name in runs[0].recipe.corpus]
     name = ", ".join(sources[:3]) + (f" and {len(sources) - 3} more" if len(sources) > 3 else "")
     skipped = {k: v for k, v in stats.items() if (k.startswith(("skipped", "pruned")) or k == "documents") and v}

@@ -51,6 +51,13 @@ KINDS = {
         "nearest to b − a + c, the three given words excluded.",
         percent=True,
     ),
+    "probe": _Kind(
+        title="Linear probes, % right",
+        about="is what a linear classifier reads off the vectors, which stay as they are: of texts, by the average of "
+        "their words, the share that is classified rightly; of words among their neighbours, the share of tags, or the "
+        "F1 of the entities.",
+        percent=True,
+    ),
 }
 NOTES = {
     "Coverage": "counts the items whose words are all known to the system; its score leaves out the others.",

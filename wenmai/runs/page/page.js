@@ -119,7 +119,7 @@
     const kinds = new Map();
     systems.forEach((system, index) => {
       const points = system.curve.filter((point) => known(point.loss) && known(point.progress));
-      if (points.length) kinds.set(system.loss_kind, [...(kinds.get(system.loss_kind) || []), { index, points }]);
+      if (points.length > 1) kinds.set(system.loss_kind, [...(kinds.get(system.loss_kind) || []), { index, points }]);
     });
     if (!kinds.size) return;
     byId("curves").hidden = false;
