@@ -11,8 +11,8 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 export PIP_CONSTRAINT := constraints.txt
 export PIP_BUILD_CONSTRAINT := constraints.txt
 
-DEMO := wenmai compare --systems word2vec-sgns,word2vec-cbow-ns,word2vec-sghs builtin:pydocs \
-  --analogy builtin:pydocs-analogies --set epochs=20 --out runs/demo
+DEMO := wenmai compare --systems word2vec-sgns,fasttext,glove,ppmi-svd builtin:pydocs \
+  --analogy builtin:pydocs-analogies --set epochs=20 --set buckets=100000 --out runs/demo
 REPORT := runs/demo/report.html
 
 CORE := $(VENV)/.installed
@@ -26,7 +26,7 @@ BENCH := $(VENV)/.installed-bench
 help: ## List the targets
 	@awk -F ' ## ' '/^[a-z]+:.* ## / { sub(/:.*/, "", $$1); printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
-demo: $(CORE) ## Train three systems on the English that ships with Python, and compare them in one report
+demo: $(CORE) ## Train four systems on the English that ships with Python, and compare them in one report
 	@rm -rf runs/demo
 	$(BIN)/$(DEMO)
 	@echo "The report is $(CURDIR)/$(REPORT)"
