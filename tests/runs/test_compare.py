@@ -150,6 +150,33 @@ def test_probes_are_columns(runs, tmp_path, monkeypatch):
     assert "Linear probes" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
 
 
+def test_classifiers_are_compared_on_labelled_text(tmp_path):
+    lines = [f"__label__{topic} {topic}{n % 9} {topic}{n % 7}\n" for n in range(60) for topic in ("colour", "number")]
+    (tmp_path / "train.txt").write_text("".join(lines))
+    (tmp_path / "test.txt").write_text("".join(lines[:20]))
+    settings = {"epochs": 4, "buckets": 1000, "valid": str(tmp_path / "test.txt")}
+    for name, batch_size in (("batch", 0), ("stochastic", 1)):
+        wenmai.train("classifier", tmp_path / "train.txt", out=tmp_path / name, batch_size=batch_size, **settings)
+    wenmai.train("fasttext-supervised", tmp_path / "train.txt", out=tmp_path / "mean", vector_size=8, **settings)
+    runs = [tmp_path / name for name in ("batch", "stochastic", "mean")]
+    found = wenmai.compare(runs, out=tmp_path / "out", on=[str(tmp_path / "test.txt")])
+    assert [system.name for system in found.systems] == ["batch", "stochastic", "mean"]
+    assert found.corpus.name == "train.txt"
+    for system in found.systems:
+        (measure,) = system.measures
+        assert (measure.kind, measure.name) == ("classification", "test.txt")
+        assert measure.low <= measure.value <= measure.high
+        assert {part.name for part in measure.parts} == {"colour", "number"}
+        assert len(system.curve) >= 4
+    with pytest.raises(SettingError, match="classifiers have --on"):
+        wenmai.compare(runs, out=tmp_path / "again", probe=["trec"])
+
+
+def test_classifiers_and_vectors_are_not_compared(runs, tmp_path):
+    with pytest.raises(SettingError, match="--on is for classifiers"):
+        wenmai.compare(runs, out=tmp_path / "out", on=["test.txt"])
+
+
 def test_standard_input_cannot_be_read_twice(tmp_path):
     with pytest.raises(SettingError, match="give it files rather than stdin"):
         compare_systems(["word2vec-sgns"], ["-"], out=tmp_path)

@@ -78,8 +78,7 @@ class Cooccurrences:
         places: uint32, memory-mapped: ``row << 16 | column`` within the tile.
         weights: float32, memory-mapped: the counts, above zero.
         diagonal: How many of the entries are on the diagonal.
-        facts: What the corpus was (``sources``, ``text``, ``stats``), the fingerprint of its numbers (``numbered``), and
-            what counting took (``counting``).
+        facts: What the corpus was (``sources``, ``text``, ``stats``) and what counting took (``counting``).
     """
 
     folder: Path

@@ -16,6 +16,7 @@ from wenmai.core.registry import find_system
 from wenmai.data.sources import in_catalogue, named_texts
 from wenmai.measures.probes import TaggingProbe, TextProbe
 from wenmai.measures.words import AnalogyResult, SimilarityResult
+from wenmai.runs.classification import evaluate_classification
 from wenmai.runs.comparison import Comparison, Corpus, CurvePoint, Facts, MapWord, Measure, System
 from wenmai.runs.environment import describe_environment
 from wenmai.runs.evaluate import measure_vectors
@@ -44,6 +45,7 @@ def compare(
     probe: Sequence[str] = (),
     restrict_vocab: int | None = 30_000,
     words: Sequence[str] = (),
+    on: Sequence[str] = (),
     command: str = "",
 ) -> Comparison:
     """Compares finished runs: writes ``comparison.json`` and ``report.html`` into a folder.
@@ -56,6 +58,7 @@ def compare(
         probe: Data sets for linear probes, see :func:`wenmai.runs.probes.probe`.
         restrict_vocab: See :func:`wenmai.runs.evaluate.evaluate`.
         words: Words whose neighbours the report shows; by default some that all runs know.
+        on: Labelled texts to measure classifiers on.
         command: What the user typed, for the report.
 
     Raises:
@@ -64,23 +67,29 @@ def compare(
     opened = [run if isinstance(run, Run) else Run(run) for run in runs]
     if not opened:
         raise RunError("there is nothing to compare; name at least one run")
-    for run in opened:
-        if "nearest" not in run.task.verbs:
-            raise RunError(
-                f"{run.path}: is a {run.recipe.system} run; comparisons are of word vectors. Translators are compared "
-                "by `wenmai evaluate RUN --on PAIRS --against RUN`"
-            )
-    common = _common_words([run.vectors for run in opened])
-    queries = _queries(words, opened, common)
-    names = _distinct_names(opened)
-    systems = []
-    for name, run in zip(names, opened, strict=True):
-        pairs, questions = measure_vectors(run.vectors, similarity, analogy, restrict_vocab=restrict_vocab)
-        measures = [_similarity(result) for result in pairs] + [_analogy(result) for result in questions]
-        measures += [_probe(dataset, run_probe(run, dataset)) for dataset in probe]
-        systems.append(_describe(name, run, measures, queries, common[:_MAP_WORDS]))
-        run.__dict__.pop("vectors")  # several large models need not be in memory together
-        run.__dict__.pop("model", None)
+    names, queries = _distinct_names(opened), []
+    if all("nearest" in run.task.verbs for run in opened):
+        if on:
+            raise SettingError("--on is for classifiers; word vectors have --similarity, --analogy and --probe")
+        common = _common_words([run.vectors for run in opened])
+        queries = _queries(words, opened, common)
+        systems = []
+        for name, run in zip(names, opened, strict=True):
+            pairs, questions = measure_vectors(run.vectors, similarity, analogy, restrict_vocab=restrict_vocab)
+            measures = [_similarity(result) for result in pairs] + [_analogy(result) for result in questions]
+            measures += [_probe(dataset, run_probe(run, dataset)) for dataset in probe]
+            systems.append(_describe_vectors(name, run, measures, queries, common[:_MAP_WORDS]))
+            run.__dict__.pop("vectors")  # several large models need not be in memory together
+            run.__dict__.pop("model", None)
+    elif all("classify" in run.task.verbs for run in opened):
+        if similarity or analogy or probe:
+            raise SettingError("--similarity, --analogy and --probe are for word vectors; classifiers have --on")
+        systems = [_describe(name, run, _classes(run, on)) for name, run in zip(names, opened, strict=True)]
+    else:
+        raise RunError(
+            f"{', '.join(dict.fromkeys(run.recipe.system for run in opened))}: comparisons are of word vectors, or of "
+            "classifiers. Translators are compared by `wenmai evaluate RUN --on PAIRS --against RUN`"
+        )
     comparison = Comparison(
         systems=systems,
         corpus=_describe_corpus(opened),
@@ -209,15 +218,8 @@ def _train(system: str, sources: list[str], run: Path, settings: Mapping[str, st
         raise RunError(f"training {system} failed (exit code {finished.returncode}); its message is above")
 
 
-def _describe(
-    name: str,
-    run: Run,
-    measures: list[Measure],
-    queries: Sequence[str],
-    map_words: Sequence[str],
-) -> System:
+def _describe(name: str, run: Run, measures: list[Measure]) -> System:
     summary = run.summary
-    vectors = run.vectors
     return System(
         name=name,
         label=find_system(run.recipe.system).summary,
@@ -230,11 +232,39 @@ def _describe(
         seconds=summary.get("seconds"),
         peak_memory_bytes=summary.get("peak_memory_bytes"),
         size_bytes=run.model_bytes,
-        vocabulary=len(vectors),
+        vocabulary=summary.get("vocabulary"),
         parameters=summary.get("parameters"),
+    )
+
+
+def _describe_vectors(
+    name: str, run: Run, measures: list[Measure], queries: Sequence[str], map_words: Sequence[str]
+) -> System:
+    vectors = run.vectors
+    return replace(
+        _describe(name, run, measures),
+        vocabulary=len(vectors),
         neighbours={word: [*vectors.most_similar(word, topn=_NEIGHBOURS)] for word in queries if word in vectors},
         map=_map(vectors, map_words),
     )
+
+
+def _classes(run: Run, on: Sequence[str]) -> list[Measure]:
+    """The accuracy on each test set; its parts are the F1 of the labels."""
+    measures = []
+    for test in on:
+        result = evaluate_classification(run, test).result
+        parts = [Measure(name=label.label, kind="f1", value=label.f1) for label in result.labels]
+        accuracy = Measure(
+            name=test.removeprefix("data:") if in_catalogue(test) else Path(test).name,
+            kind="classification",
+            value=result.accuracy,
+            low=result.accuracy_low,
+            high=result.accuracy_high,
+            parts=parts,
+        )
+        measures.append(accuracy)
+    return measures
 
 
 def _similarity(result: SimilarityResult) -> Measure:
@@ -342,14 +372,12 @@ def _distinct_names(runs: Sequence[Run]) -> list[str]:
 def _describe_corpus(runs: Sequence[Run]) -> Corpus:
     found = next((run.corpus for run in runs if run.corpus), {})
     stats = found.get("stats", {})
-    fingerprints = {  # counts have one of their own, and note that of the text
-        run.corpus.get("numbered", run.corpus["fingerprint"]) for run in runs if run.corpus.get("fingerprint")
-    }
+    texts = {_text(run.corpus) for run in runs if run.corpus.get("fingerprint")}
     sources = [name if in_catalogue(name) else Path(name).name for name in runs[0].recipe.corpus]
     name = ", ".join(sources[:3]) + (f" and {len(sources) - 3} more" if len(sources) > 3 else "")
     skipped = {k: v for k, v in stats.items() if (k.startswith(("skipped", "pruned")) or k == "documents") and v}
-    if len(fingerprints) > 1:
-        name, skipped = f"{len(fingerprints)} different corpora", {}
+    if len(texts) > 1:
+        name, skipped = f"{len(texts)} different corpora", {}
         return Corpus(name=name, facts={"note": "the runs were not trained on the same text"})
     return Corpus(
         name=name or "text from memory",
@@ -357,9 +385,15 @@ def _describe_corpus(runs: Sequence[Run]) -> Corpus:
         sentences=stats.get("sentences"),
         types=stats.get("types"),
         segment=str(found.get("text", {}).get("segment", "")),
-        fingerprint=next(iter(fingerprints), ""),
+        fingerprint=str(found.get("fingerprint", "")),
         facts=_facts(skipped),
     )
+
+
+def _text(corpus: Mapping[str, Any]) -> str:
+    """What tells a text from others: fingerprints also tell what systems made of it, such as counts."""
+    files = [source["sha256"] for source in corpus.get("sources", ()) if "sha256" in source]
+    return json.dumps([files, corpus.get("text")]) if files else str(corpus["fingerprint"])
 
 
 def _facts(values: Mapping[str, Any]) -> Facts:

@@ -51,6 +51,12 @@ KINDS = {
         "nearest to b − a + c, the three given words excluded.",
         percent=True,
     ),
+    "classification": _Kind(
+        title="Texts, % classified rightly",
+        about="is the share of texts whose most probable label is one of theirs.",
+        percent=True,
+    ),
+    "f1": _Kind(title="F1 of a label, %", percent=True),
     "probe": _Kind(
         title="Linear probes, % right",
         about="is what a linear classifier reads off the vectors, which stay as they are: of texts, by the average of "

@@ -111,7 +111,7 @@ def count_cooccurrences(
                 "symmetric": config.sides == "both",
                 "tile": tiles.width,
                 "diagonal": tiles.diagonal,
-                "facts": {**corpus.describe(), "numbered": corpus.fingerprint, "counting": counting},
+                "facts": {**corpus.describe(), "counting": counting},
             }
             writing_json(entry / "counts.json", content)
     except OSError as error:
