@@ -30,6 +30,7 @@ THEMES = {
     "layers": "layers",
     "translation": "translation",
     "classification": "classification",
+    "autotune": "autotune",
 }
 QUALITY = tuple(VARIANTS)
 
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--page", type=Path, help="the page to write [docs/benchmarks.md; with --quick the cache]")
     parser.add_argument("--systems", type=_names(QUALITY), default=QUALITY, help=f"for quality [{','.join(QUALITY)}]")
     parser.add_argument("--sides", type=_names(SIDES), default=SIDES, help=f"for quality [{','.join(SIDES)}]")
-    parser.add_argument("--seeds", type=_numbers, default=(1, 2, 3), help="for quality [1,2,3]")
+    parser.add_argument("--seeds", type=_numbers, help="for quality, fasttext, glove, classification [each its own]")
     parser.add_argument("--runs", type=Path, nargs="+", default=(), help="for translation: finished runs")
     parser.add_argument("--pairs", default=DEFAULT_PAIRS, help=f"for translation: the test set [{DEFAULT_PAIRS}]")
     chosen = parser.parse_args(arguments)

@@ -8,13 +8,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import compilation, decoding, memory, numbering, quality, search, startup, training, word2vec
+from benchmarks import (
+    autotune,
+    classification,
+    compilation,
+    decoding,
+    fasttext,
+    glove,
+    memory,
+    numbering,
+    quality,
+    search,
+    startup,
+    training,
+    word2vec,
+)
 
 __all__ = [
     "SYSTEM_NAMES",
     "Claim",
     "Content",
     "Results",
+    "accuracy_means",
     "claims",
     "exponent",
     "extra_memory",
@@ -24,6 +39,8 @@ __all__ = [
     "read_results",
     "round_ratios",
     "speed_ratios",
+    "subword_means",
+    "total_ratios",
     "words_per_core",
 ]
 
@@ -36,6 +53,8 @@ SYSTEM_NAMES = {
     "sghs": ("skip-gram, hierarchical softmax", "skip-gram，层次 softmax"),
     "cbow-ns": ("CBOW, negative sampling", "CBOW，负采样"),
     "cbow-hs": ("CBOW, hierarchical softmax", "CBOW，层次 softmax"),
+    "fasttext-skipgram": ("skip-gram with subwords", "含子词的 skip-gram"),
+    "fasttext-cbow": ("CBOW with subwords", "含子词的 CBOW"),
 }
 
 
@@ -82,11 +101,11 @@ def speed_ratios(content: Content) -> dict[tuple[str, int], list[float]]:
     return found
 
 
-def round_ratios(content: Content, *keys: str, peer: str) -> dict[tuple[Any, ...], list[float]]:
-    """Our tokens/s over a peer's, for each combination of the keys that both were measured with, round by round."""
-    speed = {
-        (row["side"], row["repeat"], *(row[key] for key in keys)): row["tokens_per_second"] for row in content["rows"]
-    }
+def round_ratios(
+    content: Content, *keys: str, peer: str, value: str = "tokens_per_second", turn: str = "repeat"
+) -> dict[tuple[Any, ...], list[float]]:
+    """Our speed over a peer's, for each combination of the keys that both were measured with, round by round."""
+    speed = {(row["side"], row[turn], *(row[key] for key in keys)): row[value] for row in content["rows"]}
     found: dict[tuple[Any, ...], list[float]] = {}
     for side, *rest in speed:
         if side == "ours" and (peer, *rest) in speed:
@@ -129,6 +148,53 @@ def quality_means(content: Content, peer: str = "gensim") -> dict[tuple[str, str
             theirs = [scores[system, peer, seed][test] for seed in seeds]
             if None not in (*ours, *theirs):
                 found[variant, test] = (statistics.mean(ours), statistics.mean(theirs), len(seeds))
+    return found
+
+
+def subword_means(content: Content, peer: str) -> dict[tuple[str, str], tuple[float, float, int]]:
+    """For each system with subwords and test set: our mean score, the peer's, and over how many seeds of both."""
+    scores = {(row["system"], row["side"], row["seed"]): row["scores"] for row in content["rows"]}
+    found = {}
+    for system in fasttext.SYSTEMS:
+        seeds = [s for name, side, s in scores if (name, side) == (system, "ours") and (system, peer, s) in scores]
+        for test in quality.SIMILARITY | quality.ANALOGIES if seeds else ():
+            sides = [[scores[system, side, seed][test] for seed in seeds] for side in ("ours", peer)]
+            if None not in (*sides[0], *sides[1]):
+                found[system, test] = (statistics.mean(sides[0]), statistics.mean(sides[1]), len(seeds))
+    return found
+
+
+def accuracy_means(content: Content) -> dict[tuple[str, str], tuple[float, float, int]]:
+    """For each set and configuration: our mean accuracy, the reference's, and over how many seeds of both."""
+    found = {}
+    for key, seeds in _both_sides(content).items():
+        ours, theirs = ([row["accuracy"] for row in rows] for rows in zip(*seeds.values(), strict=True))
+        found[key] = (statistics.mean(ours), statistics.mean(theirs), len(seeds))
+    return found
+
+
+def total_ratios(content: Content, seconds: str) -> dict[str, list[float]]:
+    """The reference's seconds over ours, summed over the sets that both sides have, by configuration; seed by seed."""
+    totals: dict[tuple[str, int], list[float]] = {}
+    for (_, configuration), seeds in _both_sides(content).items():
+        for seed, rows in seeds.items():
+            sums = totals.setdefault((configuration, seed), [0.0, 0.0])
+            for side, row in enumerate(rows):
+                sums[side] += row[seconds]
+    found: dict[str, list[float]] = {}
+    for (configuration, _), (ours, theirs) in totals.items():
+        found.setdefault(configuration, []).append(theirs / ours)
+    return found
+
+
+def _both_sides(content: Content) -> dict[tuple[str, str], dict[int, tuple[Any, Any]]]:
+    """Rows of the theme ``classification``: (set, configuration) to seed to ours and the reference's."""
+    rows = {(row["set"], row["configuration"], row["seed"], row["side"]): row for row in content["rows"]}
+    found: dict[tuple[str, str], dict[int, tuple[Any, Any]]] = {}
+    for *key, seed, side in rows:
+        if side == "ours" and (*key, seed, "reference") in rows:
+            pair = rows[(*key, seed, "ours")], rows[(*key, seed, "reference")]
+            found.setdefault((key[0], key[1]), {})[seed] = pair
     return found
 
 
@@ -240,6 +306,87 @@ def _training(content: Content) -> Iterator[Claim]:
         yield Claim(name=name, target=target, value=f"{ratio:.2f} ×", met=ratio >= training.TARGET)
 
 
+def _fasttext(content: Content) -> Iterator[Claim]:
+    means = subword_means(content, "official")
+    ratios = round_ratios(content, "system", peer="official", value="words_per_second", turn="seed")
+    for system, target in fasttext.TARGETS.items():
+        english, chinese = SYSTEM_NAMES[system]
+        if (system,) in ratios:
+            ratio = statistics.median(ratios[system,])
+            name = (f"{english}: words/s over official fastText's", f"{chinese}：速度与官方 fastText 之比")
+            yield Claim(name=name, target=f"≥ {target:g} ×", value=f"{ratio:.2f} ×", met=ratio >= target)
+        for test in quality.SIMILARITY:
+            if (system, test) in means:
+                ours, theirs, _ = means[system, test]
+                yield Claim(
+                    name=(f"{english}, {test}: score minus official fastText's", f"{chinese}，{test}：得分减官方得分"),
+                    target=f"≥ -{fasttext.LARGEST_SHORTFALL}",
+                    value=f"{ours - theirs:+.4f}",
+                    met=ours - theirs >= -fasttext.LARGEST_SHORTFALL,
+                )
+
+
+def _glove(content: Content) -> Iterator[Claim]:
+    if not any(row["system"] == "glove" for row in content["rows"]):
+        return
+    for name, value, target in (
+        (("GloVe, counting: words/s", "GloVe，计数：每秒词数"), "counted_per_second", glove.COUNTING_TARGET),
+        (("GloVe, training: counts/s", "GloVe，训练：每秒非零项"), "non_zeros_per_second", glove.TRAINING_TARGET),
+    ):
+        speed = median(content, value, system="glove")
+        yield Claim(name=name, target=f"≥ {target / 1e6:g} M", value=f"{speed / 1e6:.2f} M", met=speed >= target)
+
+
+def _classification(content: Content) -> Iterator[Claim]:
+    for name, seconds, target in (
+        (("training a classifier", "训练分类器"), "seconds", classification.TRAINING_TARGET),
+        (("classifying many texts", "批量分类"), "predict_seconds", classification.PREDICTION_TARGET),
+    ):
+        if ratios := total_ratios(content, seconds):
+            ratio = min(map(statistics.median, ratios.values()))
+            english = f"{name[0]}: speed over official fastText's (the lesser of two configurations)"
+            chinese = f"{name[1]}：速度与官方 fastText 之比（两种配置中较小者）"
+            yield Claim(name=(english, chinese), target=f"≥ {target:g} ×", value=f"{ratio:.2f} ×", met=ratio >= target)
+    if means := accuracy_means(content):
+        differences: dict[str, list[float]] = {}
+        for (name, _), (ours, theirs, _) in means.items():
+            differences.setdefault(name, []).append(ours - theirs)
+        least = min(map(statistics.mean, differences.values()))
+        yield Claim(
+            name=(
+                "accuracy minus official fastText's, the least of the five sets",
+                "准确率减官方 fastText 准确率，五个数据集中最小者",
+            ),
+            target=f"≥ -{100 * classification.LARGEST_SHORTFALL:g} points",
+            value=f"{100 * least:+.2f} points",
+            met=least >= -classification.LARGEST_SHORTFALL,
+        )
+    if small := [row for row in content["rows"] if "ftz_bytes" in row]:
+        share = max(row["ftz_bytes"] / row["bin_bytes"] for row in small)
+        lost = max(row["bin_accuracy"] - row["ftz_accuracy"] for row in small)
+        share_name = (
+            "quantised classifier: `.ftz` over `.bin`, the largest",
+            "量化分类器：`.ftz` 与 `.bin` 大小之比，最大者",
+        )
+        yield _at_most(share_name, 100 * classification.QUANTISED_SHARE, 100 * share, "%")
+        lost_name = ("quantised classifier: accuracy lost, the most", "量化分类器：准确率损失，最大者")
+        yield _at_most(lost_name, 100 * classification.ACCURACY_LOST_BY_QUANTISING, 100 * lost, "points")
+
+
+def _autotune(content: Content) -> Iterator[Claim]:
+    sets = list(dict.fromkeys(row["set"] for row in content["rows"]))
+    better = sum(median(content, "tuned", set=name) > median(content, "default", set=name) for name in sets)
+    yield Claim(
+        name=(
+            "`wenmai autotune`: sets with better accuracy than the defaults",
+            "`wenmai autotune`：优于默认设置的数据集数",
+        ),
+        target=f"≥ {autotune.LEAST_BETTER} of {len(classification.SETS)}",
+        value=f"{better} of {len(sets)}",
+        met=better >= autotune.LEAST_BETTER,
+    )
+
+
 def _chinese(case: str) -> str:
     """``6+6 layers of 512`` in Chinese."""
     layers, size = case.split(" layers of ")
@@ -258,6 +405,10 @@ CLAIMS: dict[str, Callable[[Content], Iterator[Claim]]] = {
     "compile": _compilation,
     "startup": _startup,
     "search": _search,
+    "fasttext": _fasttext,
+    "glove": _glove,
+    "classification": _classification,
+    "autotune": _autotune,
     "decoding": _decoding,
     "training": _training,
 }

@@ -67,7 +67,7 @@ class Options:
         results: Folder of the result files.
         systems: Which of the systems the theme ``quality`` trains.
         sides: Some of ``ours``, ``gensim`` and ``gensim-linear``, for the theme ``quality``.
-        seeds: Seeds of the theme ``quality``.
+        seeds: For themes that train with several seeds; None for what the theme finds enough.
         runs: Finished runs that the theme ``translation`` measures.
         pairs: The test set of the theme ``translation``.
         command: The command line, without folders.
@@ -79,7 +79,7 @@ class Options:
     results: Path
     systems: tuple[str, ...]
     sides: tuple[str, ...]
-    seeds: tuple[int, ...]
+    seeds: tuple[int, ...] | None
     runs: tuple[Path, ...]
     pairs: str
     command: str
@@ -157,6 +157,11 @@ class Bench:
     def repeats(self, usual: int) -> int:
         """How often to measure."""
         return self.options.repeats or (1 if self.quick else usual)
+
+    def seeds(self, *usual: int) -> tuple[int, ...]:
+        """Which seeds to train with; of several with ``--quick`` the first."""
+        seeds = self.options.seeds or usual
+        return seeds[:1] if self.quick else seeds
 
     def results(
         self,

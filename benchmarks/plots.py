@@ -4,9 +4,10 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from benchmarks import layers, quality
-from benchmarks.figures import Content, Results, exponent, latest, median, speed_ratios
+from benchmarks import classification, fasttext, layers, quality
+from benchmarks.figures import Content, Results, exponent, latest, median, round_ratios, speed_ratios
 from benchmarks.harness import require
+from benchmarks.static_page import TITLES
 
 __all__ = ["draw"]
 
@@ -122,6 +123,84 @@ def _scaling(content: Content) -> Any:
     return figure
 
 
+def _fasttext(content: Content) -> Any:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 2.2))
+    axes = figure.subplots()
+    ratios = round_ratios(content, "system", peer="official", value="words_per_second", turn="seed")
+    colours = dict(zip(fasttext.SIDES, (OURS, PEER, LINEAR), strict=True))
+    there = {(row["system"], row["side"]) for row in content["rows"]}
+    for place, system in enumerate(fasttext.SYSTEMS):
+        for shift, (side, colour) in zip((-0.27, 0, 0.27), colours.items(), strict=True):
+            if (system, side) not in there:
+                continue
+            speed = median(content, "words_per_second", system=system, side=side) / 1e6
+            axes.barh(place + shift, speed, 0.25, color=colour, label=side if place == 0 else None)
+            times = statistics.median(ratios[system,]) if side == "ours" and (system,) in ratios else None
+            axes.text(speed, place + shift, f" {speed:.2f}" + (f"  ({times:.1f} ×)" if times else ""), va="center")
+    axes.set_yticks(range(len(fasttext.SYSTEMS)), list(fasttext.SYSTEMS))
+    axes.invert_yaxis()
+    axes.margins(x=0.18)
+    axes.grid(visible=False, axis="y")
+    axes.set_xlabel(f"million words/s, {content['settings']['threads']} threads")
+    figure.legend(frameon=False, loc="outside upper right", ncols=3)
+    return figure
+
+
+def _glove(content: Content) -> Any:
+    from matplotlib.figure import Figure
+
+    tests = quality.SIMILARITY | quality.ANALOGIES
+    figure = Figure(figsize=(9, 2.2))
+    panels = figure.subplots(1, len(tests), sharey=True)
+    for axes, test in zip(panels, tests, strict=True):
+        for place, (system, colour) in enumerate(zip(TITLES, (GREEN, CBOW, OURS), strict=True)):
+            scores = [row["scores"][test] for row in content["rows"] if row["system"] == system]
+            found = [score for score in scores if score is not None]
+            if found:
+                axes.barh(place, statistics.mean(found), 0.6, color=colour)
+        axes.set_title(test, fontsize=9)
+        axes.grid(visible=False, axis="y")
+    panels[0].set_yticks(range(len(TITLES)), list(TITLES.values()))
+    panels[0].invert_yaxis()
+    figure.supxlabel("score, mean over the seeds", fontsize=9)
+    return figure
+
+
+def _classification(content: Content) -> Any:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 2.8))
+    panels = figure.subplots(1, 2, sharey=True)
+    shown = (
+        ("training", "seconds", classification.TRAINING_TARGET),
+        ("classifying", "predict_seconds", classification.PREDICTION_TARGET),
+    )
+    sets = list(dict.fromkeys(row["set"] for row in content["rows"]))
+    there = {(row["set"], row["configuration"], row["side"]) for row in content["rows"]}
+    for axes, (title, seconds, target) in zip(panels, shown, strict=True):
+        for configuration, colour, shift in zip(
+            classification.CONFIGURATIONS, (OURS, GREEN), (-0.19, 0.19), strict=True
+        ):
+            for place, name in enumerate(sets):
+                chosen = {"set": name, "configuration": configuration}
+                times = 0.0
+                if all((name, configuration, side) in there for side in ("ours", "reference")):
+                    ours, peer = (median(content, seconds, **chosen, side=side) for side in ("ours", "reference"))
+                    times = peer / ours
+                label = configuration if place == 0 and axes is panels[0] else None
+                axes.barh(place + shift, times, 0.36, color=colour, label=label)
+        axes.axvline(target, color=FAINT, ls=":")
+        axes.set_title(title, fontsize=9)
+        axes.grid(visible=False, axis="y")
+    panels[0].set_yticks(range(len(sets)), [classification.SETS[name] for name in sets])
+    panels[0].invert_yaxis()
+    figure.supxlabel("times as fast as the official package; dotted: the target for all sets together", fontsize=9)
+    figure.legend(frameon=False, loc="outside upper right", ncols=2)
+    return figure
+
+
 def _layers(content: Content) -> Any:
     from matplotlib.figure import Figure
 
@@ -175,6 +254,9 @@ PLOTS = {
     "word2vec": _word2vec,
     "quality": _quality,
     "scaling": _scaling,
+    "fasttext": _fasttext,
+    "glove": _glove,
+    "classification": _classification,
     "layers": _layers,
     "translation": _translation,
 }

@@ -36,8 +36,7 @@ def run(bench: Bench) -> None:
     sets = {name: get(entry) for name, entry in (SIMILARITY | ANALOGIES).items()}
     results = bench.results("quality", SETTINGS | {"restrict_vocab": RESTRICT_VOCAB}, keep=not bench.quick)
     there = {(row["system"], row["side"], row["seed"]) for row in results.rows}
-    seeds = options.seeds[:1] if bench.quick else options.seeds
-    for seed in seeds:
+    for seed in bench.seeds(1, 2, 3):
         for variant in options.systems:
             system, ours_alone = VARIANTS[variant]
             settings = settings_of(system, {"seed": seed})

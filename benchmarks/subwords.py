@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-__all__ = ["gensim_fasttext_vectors", "official_vectors"]
+__all__ = ["gensim_subwords", "official_subwords"]
 
 
-def official_vectors(lines: str, algorithm: str, settings: Mapping[str, Any], target: str) -> dict[str, Any]:
+def official_subwords(lines: str, algorithm: str, settings: Mapping[str, Any], target: str) -> dict[str, Any]:
     """Trains with the official package, whose one call reads the text, allocates and trains.
 
-    ``seconds`` are those of training: of the call, less those of the same call with no epochs.
+    ``seconds`` are those of training: of the call, less those of the same call with no epochs. The call takes no seed;
+    its threads see to it that no two trainings are equal.
     """
     from wenmai.runs.environment import peak_memory_bytes
 
@@ -50,11 +51,12 @@ def official_vectors(lines: str, algorithm: str, settings: Mapping[str, Any], ta
     }
 
 
-def gensim_fasttext_vectors(lines: str, algorithm: str, settings: Mapping[str, Any], target: str) -> dict[str, Any]:
+def gensim_subwords(lines: str, algorithm: str, settings: Mapping[str, Any], target: str) -> dict[str, Any]:
     """Trains with gensim's ``corpus_file`` path; ``seconds`` are those of ``train()`` alone."""
     from wenmai.runs.environment import peak_memory_bytes
 
     module: Any = import_module("gensim.models.fasttext")
+    import_module("gensim.models.fasttext_corpusfile")  # fails without the compiled loops, which are what is compared
     model = module.FastText(
         sg=int(algorithm == "skipgram"),
         negative=settings["negative"],
@@ -74,7 +76,7 @@ def gensim_fasttext_vectors(lines: str, algorithm: str, settings: Mapping[str, A
     begin = time.perf_counter()
     model.build_vocab(corpus_file=lines)
     scanned = time.perf_counter()
-    model.train(
+    _, words_read = model.train(
         corpus_file=lines,
         total_examples=model.corpus_count,
         total_words=model.corpus_total_words,
@@ -88,6 +90,7 @@ def gensim_fasttext_vectors(lines: str, algorithm: str, settings: Mapping[str, A
         "scan_seconds": scanned - begin,
         "peak_memory_bytes": peak,
         "vocabulary": len(model.wv),
+        "words_read": words_read,
     }
 
 
