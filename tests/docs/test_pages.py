@@ -12,6 +12,7 @@ import typer
 from wenmai.cli.main import app
 from wenmai.config.recipe import parse_assignments, settings_of
 from wenmai.core.registry import systems
+from wenmai.runs.exchange import EXPORTS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "README.zh.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -67,7 +68,13 @@ def test_commands_can_be_parsed(page: Path) -> None:
         if words and not {"--help", "--version"} & set(words):
             context = command.make_context(command.name, words)  # fails for unknown options and missing arguments
             chosen = parse_assignments(context.params.get("settings") or [])
-            known = SETTINGS.get(context.params.get("system"), list(chain.from_iterable(SETTINGS.values())))
+            export = EXPORTS.get(context.params.get("name")) if command.name == "export" else None
+            every = (
+                settings_of({"export": export.settings})
+                if export and export.settings
+                else chain.from_iterable(SETTINGS.values())
+            )
+            known = SETTINGS.get(context.params.get("system"), list(every))
             assert not chosen.keys() - {"name"} - {setting.name for setting in known}, line
 
 

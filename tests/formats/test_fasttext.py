@@ -264,6 +264,21 @@ BAD = {
     "loss": (replaced("skipgram", 1, settings()[:24] + b"\5" + settings()[25:]), "the setting loss is 5"),
     "nan": (replaced("skipgram", 1, settings(t=float("nan"))), "sample is nan"),
     "n-grams without end": (replaced("skipgram", 1, settings(maxn=1 << 30)), "max_ngram"),
+    "n-grams of long words": (
+        b"".join(
+            [
+                HEAD,
+                settings(maxn=1000),
+                dictionary([b"%d" % place * 65_000 for place in range(9)]),
+                b"\0",
+                dense(29),
+                b"\0",
+                dense(9),
+            ]
+        ),
+        "n-grams of 3 to 1000 characters of 9 words, the longest of 65000 bytes, are up to 579,352,473, and models may "
+        "have 536,870,912",
+    ),
     "too few words": (replaced("skipgram", 2, dictionary(WORDS[:4])), "24 by 5 are expected"),
     "too many words": (replaced("skipgram", 2, dictionary([*WORDS, b"x"])), "26 by 5 are expected"),
     "no words": (replaced("skipgram", 2, dictionary([])), "0 entries"),
@@ -328,6 +343,14 @@ def test_damaged_files(name, tmp_path):
     content, message = BAD[name]
     with pytest.raises(FormatError, match=message):
         read_fasttext(written(tmp_path / "model", content))
+
+
+def test_long_words_and_long_ngrams_alone_are_no_damage(tmp_path):
+    sections = [HEAD, settings(minn=3, maxn=6), dictionary([b"x" * 65_000, b"y"]), b"\0", dense(22), b"\0", dense(2)]
+    assert len(read_fasttext(written(tmp_path / "model", b"".join(sections))).subword_table[1]) == 259_994 + 1 + 2
+    sections[1:3] = [settings(minn=2, maxn=1000), dictionary([b"abc", b"d"])]
+    model = read_fasttext(written(tmp_path / "model", b"".join(sections)))
+    assert np.diff(model.subword_table[0]).tolist() == [1 + 4 + 3 + 2 + 1, 1 + 2 + 1]
 
 
 def test_no_file(tmp_path):

@@ -152,6 +152,112 @@ def test_fasttext_files_come_in_and_go_out_byte_for_byte(fasttext_file, shell, t
         assert imported.model.predict(texts, k=2) == read_fasttext(fasttext_file).predict(texts, k=2)
 
 
+@pytest.fixture(scope="module")
+def classifier_run(tmp_path_factory):
+    """Two topics in 400 words, which are enough to be quantised, and a file with as many more texts."""
+    folder = tmp_path_factory.mktemp("classifier")
+    lines = [
+        f"__label__{'xy'[n % 2]} " + " ".join(f"{'xy'[n % 2]}{(7 * n + m) % 200}" for m in range(5)) for n in range(800)
+    ]
+    (folder / "train.txt").write_text("\n".join(lines) + "\n")
+    settings = {"vector_size": 6, "word_ngrams": 2, "buckets": 900, "epochs": 5, "learning_rate": 0.5, "threads": 1}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WENMAI_CACHE", str(tmp_path_factory.mktemp("cache")))
+        return wenmai.train("fasttext-supervised", folder / "train.txt", out=folder / "run", **settings)
+
+
+TOPICS = [" ".join(f"{topic}{place}" for place in range(start, start + 4)) for topic in "xy" for start in range(60)]
+
+
+def accuracy(model):
+    return np.mean([found[0][0] == text[0] for found, text in zip(model.predict(TOPICS), TOPICS, strict=True)])
+
+
+def test_classifiers_go_out_quantised_by_the_name_of_the_file(classifier_run, tmp_path):
+    plain = export_run(classifier_run, "fasttext", tmp_path / "model.bin")
+    small = export_run(classifier_run, "fasttext", tmp_path / "model.ftz")
+    assert read_fasttext(plain).input.dtype == np.float32
+    model = read_fasttext(small)
+    assert model.input.norm_codes is not None
+    assert model.input.part == 2
+    assert isinstance(model.output, np.ndarray)  # of two labels
+    assert accuracy(model) > 0.95
+    assert small.stat().st_size < 0.6 * plain.stat().st_size
+    imported = import_run("fasttext", small, tmp_path / "imported")
+    again = export_run(imported, "fasttext", tmp_path / "again.ftz")
+    assert again.read_bytes() == small.read_bytes()
+    with pytest.raises(SettingError, match="imported: this model is quantised already; use the one it was made of"):
+        export_run(imported, "fasttext", tmp_path / "other.ftz", cutoff=300)
+
+
+def test_rows_that_are_kept_are_trained_again(classifier_run, shell, tmp_path):
+    choices = ["--set", "cutoff=300", "--set", "qnorm=false", "--set", "dsub=3"]
+    shell("export", classifier_run.path, "fasttext", "pruned.ftz", *choices)
+    shell("export", classifier_run.path, "fasttext", "trained.ftz", *choices, "--set", "retrain=true")
+    pruned, trained = read_fasttext(tmp_path / "pruned.ftz"), read_fasttext(tmp_path / "trained.ftz")
+    for model in (pruned, trained):
+        assert len(model.input) == 300
+        assert (model.input.part, model.input.norm_codes) == (3, None)
+    assert trained.vocab.tokens[:] == pruned.vocab.tokens[:]
+    assert not np.array_equal(trained.output, pruned.output)
+    assert accuracy(trained) >= accuracy(pruned)
+    assert accuracy(trained) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "choices", "message"),
+    [
+        (
+            "fasttext",
+            "out.ftz",
+            {"cutof": 300},
+            r"no setting 'cutof'; did you mean 'cutoff'\? \(its settings: cutoff, ret",
+        ),
+        ("fasttext", "out.bin", {"cutoff": 300}, r"cutoff is for quantised models; .* ends in \.ftz"),
+        ("fasttext", "out.ftz", {"cutoff": "-1"}, "cutoff='-1': expected greater"),
+        ("fasttext", "out.ftz", {"qnorm": "perhaps"}, "qnorm='perhaps': expected a valid boolean"),
+        ("fasttext", "out.ftz", {"retrain": True}, "set cutoff too, for example cutoff=100000"),
+        (
+            "fasttext",
+            "out.ftz",
+            {"cutoff": 255},
+            "at least 256 rows, and the input has 255; keep at least 256 with cutoff",
+        ),
+        ("fasttext", "out.ftz", {"qout": True}, "the output has 2; quantise the input alone"),
+        ("fasttext", "out.ftz", {"dsub": 7}, "dsub=7: expected 1 to 6"),
+    ],
+)
+def test_mistakes_in_quantising(name, file, choices, message, classifier_run, tmp_path):
+    with pytest.raises(SettingError, match=message):
+        export_run(classifier_run, name, tmp_path / file, **choices)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_be_quantised_or_trained_again(run, classifier_run, cache_folder, shell, tmp_path):
+    finished = shell("export", run.path, "word2vec", "out.txt", "--set", "cutoff=300", code=2)
+    assert finished.err == "wenmai: word2vec has no setting 'cutoff' (it has none)\n"
+    finished = shell("export", classifier_run.path, "fasttext", "out.ftz", "--set", "name=3", code=2)
+    assert "fasttext has no setting 'name'" in finished.err
+    model = FastText(FastTextConfig(vector_size=2, buckets=300), Vocab(["a"], [1]))
+    write_fasttext(tmp_path / "vectors.bin", model)
+    vectors = import_run("fasttext", tmp_path / "vectors.bin", tmp_path / "vectors")
+    with pytest.raises(SettingError, match=r"these are fastText word vectors; write them .* ends in \.bin"):
+        export_run(vectors, "fasttext", tmp_path / "out.ftz")
+    model = FastText(FastTextClassifierConfig(vector_size=2, buckets=0), Vocab(["a"], [1]), Vocab(["x"], [1]))
+    write_fasttext(tmp_path / "few.bin", model)
+    few = import_run("fasttext", tmp_path / "few.bin", tmp_path / "few")
+    with pytest.raises(SettingError, match=r"few: quantising takes at least 256 rows, and the input has 1; so small"):
+        export_run(few, "fasttext", tmp_path / "out.ftz")
+    with pytest.raises(RunError, match="few: was imported without the text it learnt from"):
+        export_run(few, "fasttext", tmp_path / "out.ftz", cutoff=300, retrain=True)
+    copy = shutil.copytree(classifier_run.path, tmp_path / "copy")
+    recipe = (copy / "recipe.yaml").read_text()
+    (copy / "recipe.yaml").write_text(recipe.replace("train.txt", "gone.txt"))
+    with pytest.raises(RunError, match=r"copy: its corpus cannot be read any more: .*gone\.txt"):
+        export_run(copy, "fasttext", tmp_path / "out.ftz", cutoff=300, retrain=True)
+    assert not (tmp_path / "out.ftz").exists()
+
+
 def test_damaged_fasttext_files_leave_nothing_behind(run, tmp_path):
     (tmp_path / "model.bin").write_bytes(b"no model")
     with pytest.raises(FormatError, match=r"model\.bin"):

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wenmai.cli import classification, data
+from wenmai.cli import classification, data, exchange
 from wenmai.cli.printing import setting_value, show_comparison, show_rows, show_run
 from wenmai.cli.translation import Beam, evaluate_on, translate
 from wenmai.core.errors import SettingError, WenmaiError
@@ -33,6 +33,8 @@ app.add_typer(data.app, name="data")
 app.command()(translate)
 app.command()(classification.classify)
 app.command()(classification.autotune)
+app.command("export")(exchange.export_command)
+app.command("import")(exchange.import_command)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")]
@@ -46,6 +48,10 @@ Similarity = Annotated[
 ]
 Analogy = Annotated[
     list[str] | None, typer.Option("--analogy", metavar="FILE", help="Analogy questions, or data:NAME. Repeatable.")
+]
+Probe = Annotated[
+    list[str] | None,
+    typer.Option("--probe", metavar="DATASET", help="A linear probe of vectors: sst2, conll2003 ... Repeatable."),
 ]
 Restrict = Annotated[
     int, typer.Option("--restrict-vocab", min=0, help="Vectors: analogies among this many frequent words; 0 for all.")
@@ -233,10 +239,7 @@ def evaluate(
     similarity: Similarity = None,
     analogy: Analogy = None,
     restrict_vocab: Restrict = 30_000,
-    probe: Annotated[
-        list[str] | None,
-        typer.Option("--probe", metavar="DATASET", help="A linear probe of vectors: sst2, conll2003 ... Repeatable."),
-    ] = None,
+    probe: Probe = None,
     on: Annotated[
         str | None,
         typer.Option(
@@ -309,9 +312,13 @@ def compare(
     settings: Sets = None,
     similarity: Similarity = None,
     analogy: Analogy = None,
+    probe: Probe = None,
     restrict_vocab: Restrict = 30_000,
     words: Annotated[
         str | None, typer.Option("--words", metavar="A,B,...", help="Show the neighbours of these words.")
+    ] = None,
+    on: Annotated[
+        list[str] | None, typer.Option("--on", metavar="FILE", help="Classifiers: labelled texts. Repeatable.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -329,18 +336,21 @@ def compare(
         "out": out,
         "similarity": similarity or [],
         "analogy": analogy or [],
+        "probe": probe or [],
         "restrict_vocab": restrict_vocab or None,
         "words": [word for word in (words or "").split(",") if word],
         "command": shlex.join(["wenmai", *sys.argv[1:]]),
     }
     chosen = parse_assignments(settings or [])
     if systems is not None:
+        if on:
+            raise SettingError("--on goes with finished runs of classifiers")
         names = [name.strip() for name in systems.split(",") if name.strip()]
         found = compare_systems(names, what, settings=chosen, **shared)
     else:
         if chosen:
             raise SettingError("--set goes with --systems; finished runs cannot be changed")
-        found = compare_runs(what, **shared)
+        found = compare_runs(what, on=on or [], **shared)
     report = out / "report.html"
     if as_json:
         print(json.dumps(found.to_json() | {"report": str(report)}, ensure_ascii=False, allow_nan=False))
@@ -384,50 +394,6 @@ def analogy(
 
     found = Run(run).vectors.analogy(a, b, c, topn=topn, method="mul" if multiply else "add")
     show_rows(found, as_json, lambda pair: (f"{pair[1]:.4f}", pair[0]))
-
-
-@app.command("export")
-def export_command(
-    run: RunFolder,
-    name: Annotated[
-        str,
-        typer.Argument(metavar="FORMAT", help="word2vec, word2vec-binary or projector of vectors; ctranslate2, onnx."),
-    ],
-    path: Annotated[
-        Path, typer.Argument(metavar="PATH", help="The file, or for projector and ctranslate2 the folder, to write.")
-    ],
-    as_json: Json = False,
-) -> None:
-    """Write the model of a run for other programs.
-
-    Word vectors go out as word2vec, word2vec-binary or projector, Transformers as ctranslate2, the
-    encoders of translators as onnx.
-
-    Example: wenmai export runs/first word2vec-binary vectors.bin
-
-    Example: wenmai export runs/de-en ctranslate2 de-en-engine
-    """
-    from wenmai.runs.exchange import export_run
-
-    written = export_run(run, name, path)
-    print(json.dumps({"path": str(written), "format": name}) if as_json else written)
-
-
-@app.command("import")
-def import_command(
-    name: Annotated[str, typer.Argument(metavar="FORMAT", help="word2vec (text or binary; GloVe text too).")],
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="The file to read.")],
-    out: Annotated[Path, typer.Option(metavar="RUN", help="The run folder to make.")],
-    as_json: Json = False,
-) -> None:
-    """Make a run of vectors from elsewhere.
-
-    Example: wenmai import word2vec GoogleNews-vectors-negative300.bin --out runs/google
-    """
-    from wenmai.runs.exchange import import_run
-
-    run = import_run(name, path, out)
-    print(json.dumps(run.summary, ensure_ascii=False) if as_json else run.path)
 
 
 @app.command()

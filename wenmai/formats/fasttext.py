@@ -26,6 +26,7 @@ from wenmai.models.fasttext import (
     Matrix,
     is_hierarchical,
     padded_size,
+    used_buckets,
 )
 from wenmai.text.vocab import Vocab, WordTable
 
@@ -47,6 +48,7 @@ _MODELS = {1: "cbow", 2: "skipgram", 3: "supervised"}
 _SHORTEST_ENTRY = 11  # bytes: a word of one, the zero byte, count and type
 _LONGEST_WORD = 1 << 16
 _MOST_DIMENSIONS, _LONGEST_NGRAM = 10_000, 1_000
+_MOST_SUBWORDS = 1 << 29  # of all words together, which take 2 GiB; the largest models published have 1 << 27
 _NOT_PRUNED = -1
 _BLOCK_BYTES = 1 << 22
 _BLOCK_WORDS = 1 << 14
@@ -246,6 +248,7 @@ def _read_dictionary(reader: _Reader, config: Config, buckets: int) -> _Dictiona
         expected = "word" if wrong[0] < num_words else "label"
         raise reader.error(f"entry {wrong[0] + 1} of {size} of the dictionary is no {expected}")
     vocab = Vocab(_words(content, begins[:num_words], ends[:num_words]), counts[:num_words])
+    _check_subwords(reader, config, ends[:num_words] - begins[:num_words])
     labels, prefix = None, LABEL_PREFIX
     if num_labels:
         texts = list(_words(content, begins[num_words:], ends[num_words:]))
@@ -257,6 +260,22 @@ def _read_dictionary(reader: _Reader, config: Config, buckets: int) -> _Dictiona
         if supervised and is_hierarchical(config) and np.any(np.diff(labels.counts) > 0):
             raise reader.error("the labels of a hierarchical softmax are not in the order of their counts")
     return _Dictionary(vocab, labels, prefix, tokens, _read_kept(reader, pruned, buckets))
+
+
+def _check_subwords(reader: _Reader, config: Config, lengths: npt.NDArray[np.int64]) -> None:
+    """Makes sure that the list of all n-grams of words of so many bytes, made when it is needed, is no trap."""
+    if not used_buckets(config):
+        return
+    bracketed, shortest = lengths + 2, max(config.min_ngram, 1)
+    longest = np.maximum(np.minimum(bracketed, config.max_ngram), shortest - 1)  # none where words are too short
+    lost = (
+        longest * (longest + 1) - shortest * (shortest - 1)
+    ) // 2  # Σ n: an n-gram of n begins at length - n + 1 places
+    if (most := int(((longest - shortest + 1) * (bracketed + 1) - lost).sum())) > _MOST_SUBWORDS:
+        raise reader.error(
+            f"n-grams of {config.min_ngram} to {config.max_ngram} characters of {len(lengths)} words, the longest of "
+            f"{lengths.max()} bytes, are up to {most:,}, and models may have {_MOST_SUBWORDS:,}"
+        )
 
 
 def _words(content: npt.NDArray[np.uint8], begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> WordTable:

@@ -5,17 +5,38 @@ quantisation with or without norms, and pruning by the norms of rows.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from annotated_types import Ge
+from typing_extensions import Doc
 
 from wenmai.core.errors import SettingError
 from wenmai.models.fasttext import END_OF_LINE, FastText
 from wenmai.models.fasttext.matrices import zero_rows
 from wenmai.text.vocab import Vocab
 
-__all__ = ["prune_fasttext", "quantise_fasttext"]
+__all__ = ["QuantisationConfig", "prune_fasttext", "quantise_fasttext", "quantised_by"]
 
 _OUTPUT_PART = 2
+_REMEDIES = {
+    "input": "so small a model is written as it is, under a name that ends in .bin",
+    "cutoff": "keep at least {} with cutoff",
+    "output": "quantise the input alone (qout=false)",
+}
+_MANY_LABELS = 256  # from which on their rows are quantised too unless the settings say otherwise
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QuantisationConfig:
+    """How a classifier becomes small; the names are those of the fastText program."""
+
+    cutoff: Annotated[int, Ge(0), Doc("rows of words and n-grams that are kept, the longest; 0 keeps all")] = 0
+    retrain: Annotated[bool, Doc("train the rows that cutoff keeps once more, on the text of the run")] = False
+    qnorm: Annotated[bool, Doc("keep the lengths of rows apart, in a byte each")] = True
+    qout: Annotated[bool | None, Doc("quantise the rows of labels too; none: if there are 256 or more")] = None
+    dsub: Annotated[int, Ge(1), Doc("numbers of a row for which one byte stands")] = 2
 
 
 def prune_fasttext(model: FastText, cutoff: int) -> FastText:
@@ -80,7 +101,10 @@ def quantise_fasttext(
 
     width = model.config.vector_size
     if model.kind != "supervised":
-        raise SettingError("only classifiers are quantised, and these are fastText word vectors")
+        raise SettingError(
+            "only classifiers are quantised, and these are fastText word vectors; write them as they are, under a name "
+            "that ends in .bin"
+        )
     if cutoff < 0 or not 1 <= part <= width:
         raise SettingError(f"cutoff={cutoff}, part={part}: expected 0 or more rows, and parts of 1 to {width} numbers")
     smaller = prune_fasttext(model, cutoff) if 0 < cutoff < len(model.dense("input")) else model
@@ -89,7 +113,9 @@ def quantise_fasttext(
         matrices["output"] = smaller.dense("output")[:, :width]
     for name, matrix in matrices.items():
         if len(matrix) < CENTRES:
-            raise SettingError(f"quantising takes at least {CENTRES} rows, and the {name} has {len(matrix)}")
+            what = "output" if name == "output" else "cutoff" if smaller is not model else "input"
+            remedy = _REMEDIES[what].format(CENTRES)
+            raise SettingError(f"quantising takes at least {CENTRES} rows, and the {name} has {len(matrix)}; {remedy}")
     if smaller is not model and retrain is not None:
         retrain(smaller)
     parts = {"input": part, "output": min(_OUTPUT_PART, width)}
@@ -104,4 +130,31 @@ def quantise_fasttext(
         kept_buckets=smaller.kept_buckets,
         arguments=smaller.arguments,
         label_prefix=smaller.label_prefix,
+    )
+
+
+def quantised_by(
+    config: QuantisationConfig, model: FastText, retrain: Callable[[FastText], None] | None = None
+) -> FastText:
+    """Returns a small classifier as the settings ask for it.
+
+    Args:
+        config: The settings.
+        model: As for :func:`quantise_fasttext`.
+        retrain: What trains a pruned model, for ``retrain=true``.
+
+    Raises:
+        SettingError: as :func:`quantise_fasttext`; or if there is nothing to train again.
+    """
+    if config.retrain and not config.cutoff:
+        raise SettingError("retrain=true trains the rows that cutoff keeps; set cutoff too, for example cutoff=100000")
+    if config.dsub > (width := model.config.vector_size):
+        raise SettingError(f"dsub={config.dsub}: expected 1 to {width}, the numbers in a row")
+    return quantise_fasttext(
+        model,
+        cutoff=config.cutoff,
+        norms=config.qnorm,
+        output=len(model.classes) >= _MANY_LABELS if config.qout is None else config.qout,
+        part=config.dsub,
+        retrain=retrain if config.retrain else None,
     )

@@ -64,10 +64,16 @@ def encode(words: Iterable[str]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.
 
     What ``surrogateescape`` stands for becomes the byte it was; other half pairs of surrogates stay what they are.
     """
-    encoded = [_encoded(word) for word in words]
-    bounds = np.zeros(len(encoded) + 1, np.int64)
-    np.cumsum([len(word) for word in encoded], out=bounds[1:])
-    return np.frombuffer(b"".join(encoded), np.uint8), bounds
+    words = list(words)
+    joined = "".join(words)
+    if joined.isascii():
+        lengths, content = [len(word) for word in words], joined.encode("ascii")
+    else:
+        encoded = [_encoded(word) for word in words]
+        lengths, content = [len(word) for word in encoded], b"".join(encoded)
+    bounds = np.zeros(len(words) + 1, np.int64)
+    np.cumsum(lengths, out=bounds[1:])
+    return np.frombuffer(content, np.uint8), bounds
 
 
 def _encoded(word: str) -> bytes:
@@ -344,7 +350,8 @@ def _texts(text, bounds, features, ending):
     hashes = np.empty(longest // 2 + 2, np.int64)
     bracketed = np.empty(longest + 2, np.uint8)
     spans = np.empty((0, 2), np.int64)
-    rows = np.empty(text.shape[0] // 3 + 64, np.int32)
+    # Ample, as memory that is not written to costs nothing, and growing costs twice what is written.
+    rows = np.empty(text.shape[0] * (3 if features.max_ngram > 0 else 1) + 64, np.int32)
     room = rows.shape[0]
     start = np.zeros(bounds.shape[0], np.int64)
     word_start, word_rows, num_words = features.start, features.rows, features.num_words
@@ -404,7 +411,7 @@ def _texts(text, bounds, features, ending):
                 room = rows.shape[0]
             at = _word_ngrams(hashes, words, features, rows, at)
         start[number + 1] = at
-    return start, rows[:at].copy()
+    return start, rows[:at]
 
 
 @njit(**COMPILE)

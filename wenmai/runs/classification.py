@@ -151,12 +151,14 @@ def retrainer_of(run: str | Path | Run) -> Callable[["FastText"], None]:
         run: A finished run of ``fasttext-supervised``.
 
     Raises:
-        RunError: if the run is of another system.
+        RunError: if the run is of another system, or came from a file; what is returned raises it if the text is gone.
     """
     opened = run if isinstance(run, Run) else Run(run)
     task = opened.task
     if task is not find_system(_SYSTEM).load():
         raise RunError(f"{opened.path}: is a {opened.recipe.system} run; only {_SYSTEM} is trained again")
+    if "imported" in opened.summary:
+        raise RunError(f"{opened.path}: was imported without the text it learnt from, and cannot be trained again")
 
     def retrain(model: "FastText") -> None:
         data = _read_again(opened, Watcher())

@@ -1,23 +1,25 @@
 """Models out into the world, and in from it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wenmai.config.recipe import Recipe
+from wenmai.config.recipe import Recipe, settings_of
 from wenmai.core.errors import RunError, SettingError, nearest_name
 from wenmai.core.folder import sealed_folder, writing_json
 from wenmai.core.registry import find_system
 from wenmai.formats.ctranslate2 import write_ctranslate2
 from wenmai.formats.fasttext import read_fasttext, write_fasttext
+from wenmai.formats.ftz import QuantisationConfig, quantised_by
 from wenmai.formats.onnx import write_onnx
 from wenmai.formats.projector import write_projector
 from wenmai.formats.word2vec import read_word2vec, write_word2vec
 from wenmai.models.fasttext import FastText, FastTextClassifierConfig, FastTextConfig
 from wenmai.models.word2vec import Word2Vec
+from wenmai.runs.classification import retrainer_of
 from wenmai.runs.environment import describe_environment
 from wenmai.runs.run import ENVIRONMENT, MODEL, RECIPE, SUMMARY, Run, folder_bytes, remove, require_room
 from wenmai.text.vocab import Vocab
@@ -35,14 +37,18 @@ class Export:
     Attributes:
         summary: One line for people.
         verb: What a model must be able to do to be written so.
-        write: Takes the path and the model.
+        write: Takes the path and what is written.
         whole: Configurations of the models that are written whole; none if what has the verbs is enough.
+        settings: The dataclass of what can be chosen, or None.
+        model: Takes the run, the path and the settings that were given, and returns what is written.
     """
 
     summary: str
     verb: str
     write: Callable[[Path, Any], None]
     whole: tuple[type, ...] = ()
+    settings: type | None = None
+    model: Callable[[Run, Path, Mapping[str, Any]], Any] = lambda run, path, settings: run.model
 
     def fits(self, task: Any) -> bool:  # noqa: ANN401  the task class of a system
         """Whether runs of a system can be written so."""
@@ -65,6 +71,24 @@ class Import:
 
 def _write_ctranslate2(path: Path, translator: "Translator") -> None:
     write_ctranslate2(path, translator.module, source=translator.source, target=translator.target)
+
+
+def _fasttext_model(run: Run, path: Path, settings: Mapping[str, Any]) -> FastText:
+    """The model, quantised if the name of the file says so and it is not yet."""
+    model: FastText = run.task.load_model(run.model_folder)
+    if path.suffix.lower() != ".ftz":
+        if settings:
+            raise SettingError(
+                f"{path}: {next(iter(settings))} is for quantised models; give the file a name that ends in .ftz"
+            )
+        return model
+    if not isinstance(model.input, np.ndarray) and not settings:
+        return model
+    config = Recipe.build("fasttext", {"export": QuantisationConfig}, settings).sections["export"]
+    try:
+        return quantised_by(config, model, retrainer_of(run) if config.retrain else None)
+    except SettingError as error:
+        raise SettingError(f"{run.path}: {error}") from None
 
 
 EXPORTS = {
@@ -107,10 +131,12 @@ EXPORTS = {
         write=lambda path, translator: write_onnx(path, translator.module),
     ),
     "fasttext": Export(
-        summary="fastText's model file: .bin, or .ftz if the model is quantised",
+        summary="fastText's model file: .bin as it is, .ftz quantised, which classifiers can be",
         verb="export",
         write=write_fasttext,
         whole=(FastTextConfig, FastTextClassifierConfig),
+        settings=QuantisationConfig,
+        model=_fasttext_model,
     ),
 }
 
@@ -144,16 +170,26 @@ IMPORTS = {
 }
 
 
-def export_run(run: str | Path | Run, name: str, path: str | Path) -> Path:
+def export_run(
+    run: str | Path | Run,
+    name: str,
+    path: str | Path,
+    /,
+    **settings: Any,  # noqa: ANN401  checked against the format's settings
+) -> Path:
     """Writes the model of a finished run in a format that other programs read.
 
     Args:
         run: A run or its folder.
         name: One of ``EXPORTS``.
         path: The file to write; a folder for ``projector``, and for ``ctranslate2`` one that is new or empty.
+            For ``fasttext`` a name that ends in ``.ftz`` asks for a quantised model.
+        **settings: What the format lets one choose: of ``fasttext``, with a name that ends in ``.ftz``, the fields of
+            ``QuantisationConfig`` in ``wenmai.formats.ftz``.
 
     Raises:
-        SettingError: for an unknown format, or one that has no such model or needs a package that is missing.
+        SettingError: for an unknown format or setting, or a format that has no such model or needs a package that is
+            missing; or if the model cannot be quantised.
         RunError: if the run is not finished, is of a system that has nothing for this format, or the path cannot be
             written.
     """
@@ -166,9 +202,14 @@ def export_run(run: str | Path | Run, name: str, path: str | Path) -> Path:
         raise RunError(
             f"{opened.path}: is a {opened.recipe.system} run, which cannot be exported as {name}; it can as {possible}"
         )
+    known = [setting.name for setting in settings_of({"export": export.settings})] if export.settings else []
+    for setting in settings:
+        if setting not in known:
+            listed = f"its settings: {', '.join(known)}" if known else "it has none"
+            raise SettingError(f"{name} has no setting {setting!r}{nearest_name(setting, known)} ({listed})")
     target = Path(path)
     try:
-        export.write(target, task.load_model(opened.model_folder) if export.whole else opened.model)
+        export.write(target, export.model(opened, target, settings))
     except OSError as error:
         raise RunError(f"{target}: cannot be written ({error.strerror})") from None
     return target
