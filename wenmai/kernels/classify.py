@@ -62,7 +62,7 @@ __all__ = [
     "word_hashes",
 ]
 
-_MADE_OF = "simd.py 582967fce863, subwords.py 595e57b4c2bf, window.py 0e7a6a17a01c"  # see window.py
+_MADE_OF = "simd.py 582967fce863, subwords.py a6b22bc48ebc, window.py 0e7a6a17a01c"  # see window.py
 SOFTMAX, HIERARCHICAL, NEGATIVE, ONE_VERSUS_ALL = 0, 1, 2, 3
 _SMALL_BYTES = 4 * ROW_FLOATS
 _FOUR = 4 * LANE_BYTES

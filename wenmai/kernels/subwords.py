@@ -1,10 +1,8 @@
 """fastText's features: words, the character n-grams of words and the n-grams of words, as rows of one matrix.
 
-A word is hashed by FNV-1a with 32 bits, each byte sign-extended as the reference implementation does, so that the
-hashes of text outside ASCII differ from the textbook's (Bojanowski et al. 2017, sec. 3.2; Joulin et al. 2017, sec.
-2.2).
-Character n-grams are those of ``<word>`` over UTF-8 characters; bytes that are not UTF-8 count as the reference
-implementation counts them: what begins with the bits 10 continues a character, anything else begins one.
+A word is hashed by FNV-1a with 32 bits, bytes sign-extended as in the reference implementation (Bojanowski et al. 2017,
+sec. 3.2; Joulin et al. 2017, sec. 2.2). Character n-grams are those of ``<word>`` over UTF-8 characters, where a byte
+that begins with the bits 10 continues a character, and any other begins one.
 """
 
 from collections.abc import Iterable
