@@ -2,6 +2,7 @@
 
 import os
 import random
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import wenmai
 
 settings.register_profile("fixed", derandomize=True)  # the same examples for everybody; see CONTRIBUTING for others
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells start what runs in the background without it
 
 
 @pytest.fixture(scope="session")

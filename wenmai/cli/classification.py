@@ -123,7 +123,9 @@ def autotune(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")] = False,
 ) -> None:
-    """Find settings of fasttext-supervised that suit a text, and train with them.
+    """Find the settings of a classifier that suit a text.
+
+    Trains fasttext-supervised again and again, and once more with the best settings.
 
     Example: wenmai autotune train.txt --valid dev.txt --seconds 300 --out runs/tuned
     """

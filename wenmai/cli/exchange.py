@@ -56,7 +56,7 @@ def import_command(
     out: Annotated[Path, typer.Option(metavar="RUN", help="The run folder to make.")],
     as_json: Json = False,
 ) -> None:
-    """Make a run of a model from elsewhere: word vectors, or a fastText .bin or .ftz file.
+    """Make a run of vectors or a model from elsewhere.
 
     Example: wenmai import word2vec GoogleNews-vectors-negative300.bin --out runs/google
 

@@ -30,11 +30,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 app.add_typer(data.app, name="data")
-app.command()(translate)
-app.command()(classification.classify)
-app.command()(classification.autotune)
-app.command("export")(exchange.export_command)
-app.command("import")(exchange.import_command)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")]
@@ -413,3 +408,10 @@ def verify(run: RunFolder, as_json: Json = False) -> None:
             print(line)
     if problems:
         raise RunError("; ".join(problems))
+
+
+app.command()(translate)
+app.command()(classification.classify)
+app.command()(classification.autotune)
+app.command("export")(exchange.export_command)
+app.command("import")(exchange.import_command)

@@ -32,7 +32,7 @@ RECIPE, MODEL = "recipe.yaml", "model"  # of a run folder, whose own class is of
 class LinearClassifierConfig:
     """Which linear model."""
 
-    kind: Literal["linear"] = "linear"
+    kind: Annotated[Literal["linear"], Doc("the architecture")] = "linear"
     method: Annotated[
         Method,
         Doc(
