@@ -39,7 +39,9 @@ def three(tmp_path_factory):
 def accuracy(model, path):
     lines = [line.split(" ", 1) for line in path.read_text(encoding="utf-8").splitlines()]
     named = model.predict([text for _, text in lines])
-    return np.mean([found[0][0] == label.removeprefix("__label__") for found, (label, _) in zip(named, lines)])  # noqa: B905
+    return np.mean(
+        [found[0][0] == label.removeprefix("__label__") for found, (label, _) in zip(named, lines, strict=True)]
+    )
 
 
 @pytest.mark.parametrize("method", METHODS)
