@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from wenmai.decode.search import beam_search, greedy
-from wenmai.models import transformer
+from wenmai.models.gpt import Gpt, GptConfig
 from wenmai.models.transformer import Transformer, TransformerConfig
+from wenmai.nn import plain
 from wenmai.nn.attention import watch_attention
 from wenmai.nn.stack import Stack
 
@@ -54,7 +55,7 @@ def counted(monkeypatch):
         steps.append(len(arguments[0]))
         return step(self, *arguments, **named)
 
-    monkeypatch.setattr(transformer, "_WORTH", 0)
+    monkeypatch.setattr(plain, "WORTH", 0)
     monkeypatch.setattr(Stack, "step", noting)
     return steps
 
@@ -90,7 +91,7 @@ def test_a_compiled_step_says_what_the_modules_say(kind, padded, source, counted
     model, source = make(**KINDS[kind]), (ids, valid | (not padded))
     found = steps_of(model, source)
     assert counted == [4, 12, 12, 6, 3, 3]
-    monkeypatch.setattr(transformer, "_FEW", 0)
+    monkeypatch.setattr(plain, "FEW", 0)
     for one, other in zip(found, steps_of(model, source), strict=True):
         close(one, other)
     assert len(counted) == 6
@@ -111,7 +112,7 @@ def test_a_source_of_nothing_but_padding_is_attended_to_with_zeros(source, count
     valid = source[1].clone()
     valid[2] = False
     found = steps_of(model, (source[0], valid))
-    monkeypatch.setattr(transformer, "_FEW", 0)
+    monkeypatch.setattr(plain, "FEW", 0)
     for one, other in zip(found, steps_of(model, (source[0], valid)), strict=True):
         close(one, other)
 
@@ -127,7 +128,7 @@ def test_searches_find_the_same(source, counted, monkeypatch):
 
     compiled = search()
     assert {4, 12} <= set(counted)
-    monkeypatch.setattr(transformer, "_FEW", 0)
+    monkeypatch.setattr(plain, "FEW", 0)
     for one, other in zip(compiled, search(), strict=True):
         assert one.tokens == other.tokens
         assert one.log_prob == pytest.approx(other.log_prob, abs=1e-4)
@@ -135,7 +136,7 @@ def test_searches_find_the_same(source, counted, monkeypatch):
 
 def test_a_model_in_earnest_use_is_compiled(source, counted, monkeypatch):
     model = make()
-    monkeypatch.setattr(transformer, "_WORTH", 13)
+    monkeypatch.setattr(plain, "WORTH", 13)
     for taken in (0, 0, 0, 6):
         steps_of(model, source)
         assert len(counted) == taken
@@ -186,3 +187,41 @@ def test_mistakes_are_told(source, counted):
     model.step(torch.zeros(4, dtype=torch.int64), state)
     with pytest.raises(ValueError, match="room for 1 positions"):
         model.step(torch.zeros(4, dtype=torch.int64), state)
+
+
+@pytest.mark.parametrize("settings", [{}, {"norm": "post"}], ids=["GPT-2", "GPT-1"])
+def test_a_compiled_step_of_gpt_says_what_the_modules_say(settings, counted, monkeypatch, threads):
+    torch.manual_seed(1)
+    config = GptConfig(hidden_size=32, num_layers=2, num_heads=2, ffn_size=48, max_length=30, **settings)
+    model = Gpt(config, vocab_size=TARGETS, bos_id=0).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.3)
+
+    @torch.no_grad()
+    def steps():
+        torch.manual_seed(3)
+        state = model.start(4)
+        found = [model(torch.randint(0, TARGETS, (4, 7)), state)]  # a prompt goes through the modules
+        for rows in CHOICES:
+            found.append(model.step(torch.randint(0, TARGETS, (state.batch_size,)), state).logits)
+            if rows is not None:
+                state.select(rows)
+        return found + list(state.tensors().values())
+
+    for number in (1, 2):
+        threads(number)
+        found, before = steps(), len(counted)
+        assert before == 6 * number
+    monkeypatch.setattr(plain, "FEW", 0)
+    for one, other in zip(found, steps(), strict=True):
+        close(one, other)
+    assert len(counted) == before
+
+
+def test_a_gpt_with_a_window_is_not_compiled(counted):
+    config = GptConfig(hidden_size=32, num_layers=2, num_heads=2, ffn_size=48, max_length=30, window=2)
+    model = Gpt(config, vocab_size=TARGETS, bos_id=0).eval()
+    with torch.no_grad():
+        model.step(torch.zeros(1, dtype=torch.int64), model.start(1))
+    assert not counted

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from wenmai.nn.cache import DecoderCache, DecoderState, KeyValue
+from wenmai.nn.cache import DecoderCache, DecoderState, KeyValue, RollingKeyValue
 
 
 def test_a_cache_returns_all_that_was_appended():
@@ -25,6 +25,35 @@ def test_cropped_positions_are_written_again():
     assert key[0, 0].tolist() == [[0, 0], [1, 1]]
     with pytest.raises(ValueError, match="holds 2 positions and cannot be cut to 3"):
         cache.crop(3)
+
+
+def test_a_cache_becomes_what_it_is_given():
+    written = torch.randn(2, 5, 2, 3, 4)
+    cache = KeyValue.empty(3, 2, 6, 4)
+    cache.load(written)
+    assert (cache.length, cache.batch_size) == (3, 5)
+    more = torch.randn(2, 5, 2, 2, 4)
+    torch.testing.assert_close(torch.stack(cache.append(more)), torch.cat((written, more), dim=3))
+    with pytest.raises(ValueError, match="room for 6 positions, not for 7"):
+        cache.load(torch.zeros(2, 3, 2, 7, 4))
+    with pytest.raises(ValueError, match="none of this layer"):
+        cache.load(torch.zeros(2, 3, 1, 2, 4))
+
+
+def test_a_rolling_cache_keeps_the_last_positions_within_bounds():
+    written = torch.randn(2, 1, 2, 900, 4)
+    cache, seen = RollingKeyValue(written[:, :, :, :0], reach=7), 0
+    for number in range(300):
+        length = 1 + number % 5
+        end = min(seen + length, 900)
+        found = torch.stack(cache.append(written[:, :, :, seen:end]))
+        assert torch.equal(found, written[:, :, :, max(0, seen - 7) : end])
+        seen = end
+        assert torch.equal(torch.stack(cache.filled()), written[:, :, :, max(0, seen - 7) : seen])
+        assert cache.capacity < 90
+    other = RollingKeyValue(written[:, :, :, :0], reach=7)
+    other.load(torch.stack(cache.filled()))
+    assert torch.equal(torch.stack(other.append(written[..., :1, :])), torch.stack(cache.append(written[..., :1, :])))
 
 
 @pytest.mark.parametrize("rows", [[2, 0, 0], [1], [0, 0, 1, 1, 2, 2], []])

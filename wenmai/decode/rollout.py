@@ -9,9 +9,12 @@ from torch import Tensor
 from wenmai.decode.constraints import Constraints
 from wenmai.decode.protocol import Decodable, Hypothesis, State
 
-__all__ = ["refuse_training_mode", "roll_out"]
+__all__ = ["Watch", "refuse_training_mode", "roll_out"]
 
 _StateT = TypeVar("_StateT", bound=State)
+
+Watch = Callable[[Tensor, Tensor], Tensor | None]
+"""Is told after each step which sequences (N,) got which tokens (N,); returns which of them end here, (N,) bool."""
 
 _CROWDED = 0.75  # rows leave when fewer than this share still grow: dropping them copies the model's caches
 
@@ -24,7 +27,11 @@ def refuse_training_mode(model: object) -> None:
 
 @torch.no_grad()
 def roll_out(
-    model: Decodable[_StateT], state: _StateT, choose: Callable[[Tensor], Tensor], constraints: Constraints
+    model: Decodable[_StateT],
+    state: _StateT,
+    choose: Callable[[Tensor], Tensor],
+    constraints: Constraints,
+    watch: Watch | None = None,
 ) -> list[Hypothesis]:
     """Grows one sequence for each row of the state; one model step for each token, finished rows leave the batch.
 
@@ -34,6 +41,7 @@ def roll_out(
         choose: From (N, V) log-probabilities, ``-inf`` where a token is not allowed, to (N,) tokens. A row without
             any allowed token ends unfinished, whatever is chosen.
         constraints: The rules.
+        watch: Follows the growth, and may end sequences, which are then not finished.
 
     Returns:
         One hypothesis for each row, its score its log-probability.
@@ -59,7 +67,8 @@ def roll_out(
         gained = log_probs.gather(1, tokens[:, None])[:, 0].double()
         if seen is not None:
             attention.append((sentences, seen))
-        if undisturbed and position + 1 < shortest:
+        stopped = None if watch is None else watch(sentences, tokens)
+        if undisturbed and stopped is None and position + 1 < shortest:
             goes_on = (tokens != constraints.eos_id) & (gained > -torch.inf)
             if bool(goes_on.all()):
                 made[:, position] = tokens
@@ -75,6 +84,8 @@ def roll_out(
         log_prob[sentences] += gained.where(growing, 0)
 
         growing &= ~ends & (constraints.limits[sentences] > position + 1)
+        if stopped is not None:
+            growing &= ~stopped
         left = int(growing.sum())
         if not left:
             break

@@ -1,14 +1,13 @@
 """Drawing sequences at random: temperature, the k most likely tokens, the nucleus; applied in this order."""
 
-from collections.abc import Collection, Sequence
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 import torch
 from torch import Tensor
 
-from wenmai.decode.constraints import Constraints
+from wenmai.decode.constraints import Constraints, Rules
 from wenmai.decode.protocol import Decodable, Hypothesis, State
-from wenmai.decode.rollout import roll_out
+from wenmai.decode.rollout import Watch, roll_out
 
 __all__ = ["draw", "nucleus_filter", "sample", "top_k_filter"]
 
@@ -21,19 +20,12 @@ def sample(
     model: Decodable[_StateT],
     state: _StateT,
     *,
-    bos_id: int | Tensor,
-    eos_id: int | None,
-    max_lengths: int | Sequence[int] | Tensor,
     generator: torch.Generator,
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
-    min_length: int = 0,
-    prefix: Sequence[Sequence[int]] | None = None,
-    banned: Collection[int] = (),
-    no_repeat_ngram: int = 0,
-    repetition_penalty: float = 1.0,
-    device: torch.device | str = "cpu",
+    watch: Watch | None = None,
+    **rules: Unpack[Rules],
 ) -> list[Hypothesis]:
     """Draws one sequence for each row of the state.
 
@@ -42,19 +34,12 @@ def sample(
     Args:
         model: Any decodable model, not in training mode.
         state: Fresh from the model; used up.
-        bos_id: The token consumed first, one for all or (B,).
-        eos_id: The token that ends a sequence, or none.
-        max_lengths: The most tokens of a sequence, the end token counted, one for all or (B,).
         generator: Source of the random draws, on ``device``.
         temperature: Divides the logits; 0 takes the most likely token.
         top_k: Only the k most likely tokens are drawn.
         top_p: Only the smallest set of tokens with at least this mass is drawn.
-        min_length: The fewest tokens before the end token.
-        prefix: For each sentence the tokens that its sequence begins with.
-        banned: Tokens that are never produced.
-        no_repeat_ngram: No n-gram of this length occurs twice; 0 lets them.
-        repetition_penalty: Above 1 makes the tokens of the sequence less likely to come again.
-        device: Where the model works.
+        watch: Follows the growth, and may end sequences.
+        rules: What sequences may be, and where the model works: see :class:`~wenmai.decode.constraints.Constraints`.
 
     Returns:
         One hypothesis for each row. Its log-probability is the model's own, at temperature 1 and unfiltered.
@@ -84,19 +69,8 @@ def sample(
             logits = nucleus_filter(logits, top_p)
         return draw(logits, generator)
 
-    constraints = Constraints(
-        state.batch_size,
-        bos_id=bos_id,
-        eos_id=eos_id,
-        max_lengths=max_lengths,
-        min_length=min_length,
-        prefix=prefix,
-        banned=banned,
-        no_repeat_ngram=no_repeat_ngram,
-        repetition_penalty=repetition_penalty,
-        device=device,
-    )
-    return roll_out(model, state, choose, constraints)
+    constraints = Constraints(state.batch_size, **rules)
+    return roll_out(model, state, choose, constraints, watch)
 
 
 def draw(logits: Tensor, generator: torch.Generator) -> Tensor:

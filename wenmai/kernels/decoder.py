@@ -53,7 +53,7 @@ _LANES = 16 if get_host_cpu_features().get("avx512f") else 8  # of a register: e
     ROWS, HIDDEN, HEADS, FFN, BLOCKS, VOCAB,  # N, M, H, F, how many, V
     POSITION, CAPACITY, WINDOW,  # t of the new tokens; positions that there is room for; that are looked back
     SOURCES, SOURCE_LENGTH,  # rows of the memory, a divisor of N, and S
-    PRE_NORM, GELU,  # flags
+    PRE_NORM, ACTIVATION,  # a flag; one of the three below
     TEAM, THREAD_NUMBER, BARRIER,  # functions: how many they are, 0 for one; one's own number; waiting for each other
     TOKENS, EMBEDDING, SCALE, POSITIONS,  # int64 [N]; [V, M]; a float32 for all of it; [M] or 0
     MASK, EPSILON,  # bytes [sources, S] or 0; float32
@@ -64,6 +64,8 @@ _LANES = 16 if get_host_cpu_features().get("avx512f") else 8  # of a register: e
     HEAD,  # how many these are
 ) = range(35)
 # fmt: on
+
+RELU, GELU, GELU_TANH = range(3)
 
 PART_PLACES, CACHE_PLACES = 6, 2  # of three parts of a block, then of its caches
 BLOCK_PLACES = 3 * PART_PLACES + CACHE_PLACES
@@ -347,7 +349,8 @@ def _run(table):
     team, barrier = _number(table, TEAM), _number(table, BARRIER)
     threads = _call_number(team) if team else 1
     thread = _call_number(_number(table, THREAD_NUMBER)) if team else 0
-    pre_norm, gelu, epsilon = _number(table, PRE_NORM), _number(table, GELU), load_float(table + 8 * EPSILON)
+    pre_norm, activation = _number(table, PRE_NORM), _number(table, ACTIVATION)
+    epsilon = load_float(table + 8 * EPSILON)
     position, capacity = _number(table, POSITION), _number(table, CAPACITY)
     sources, source_length, mask = _number(table, SOURCES), _number(table, SOURCE_LENGTH), _number(table, MASK)
     queries, context = _number(table, QUERIES), _number(table, CONTEXT)
@@ -416,13 +419,18 @@ def _run(table):
         part += _PART
         x = _inputs(part, hidden, normed, rows, size, pre_norm, epsilon)
         _product(x, size, rows, load_int(part), load_int(part + 8), inner, 4 * ffn,
-                 begin_inner, end_inner, ffn, 1 - gelu)  # fmt: skip
-        if gelu:
+                 begin_inner, end_inner, ffn, 1 - min(activation, 1))  # fmt: skip
+        if activation != RELU:
             for n in range(rows):
                 for where in range(inner + 4 * (n * ffn + begin_inner), inner + 4 * (n * ffn + end_inner), 4):
                     value = load_float(where)
                     half = np.float32(0.5) * value
-                    store_float(where, half + half * np.float32(math.erf(value * np.float32(math.sqrt(0.5)))))
+                    if activation == GELU:
+                        share = np.float32(math.erf(value * np.float32(math.sqrt(0.5))))
+                    else:
+                        cubed = value * value * value * np.float32(0.044715)
+                        share = np.float32(math.tanh(np.float32(math.sqrt(2 / math.pi)) * (value + cubed)))
+                    store_float(where, half + half * share)
         if barrier:
             _call(barrier)
         _product(inner, 4 * ffn, rows, load_int(part + 16), load_int(part + 24), outer, size,

@@ -30,33 +30,20 @@ from typing_extensions import Doc
 
 from wenmai.core.errors import SettingError
 from wenmai.decode.protocol import Step
-from wenmai.nn.attention import watch_attention, watching
+from wenmai.nn import plain
+from wenmai.nn.attention import watch_attention
 from wenmai.nn.cache import DecoderCache, DecoderState, KeyValue
 from wenmai.nn.dropout import dropout
-from wenmai.nn.linear import Linear, linear
+from wenmai.nn.linear import linear
 from wenmai.nn.masks import causal
 from wenmai.nn.multihead import MultiHead
 from wenmai.nn.positions import make_positions
 from wenmai.nn.relative import ShawRelative
-from wenmai.nn.transformer import Decoder, DecoderLayer, Encoder, EncoderLayer, FeedForward, PostNorm, PreNorm
+from wenmai.nn.transformer import Decoder, DecoderLayer, Encoder, EncoderLayer, FeedForward
 
 __all__ = ["Memory", "Transformer", "TransformerConfig"]
 
 _CAUSAL = causal()
-_FEW = 32  # hypotheses: up to here a compiled step was measured to be faster
-_WORTH = 1000  # steps with few hypotheses, after which a model is in earnest use: reading compiled code takes as long
-_PLAIN = {
-    Decoder,
-    DecoderLayer,
-    FeedForward,
-    Linear,
-    MultiHead,
-    PostNorm,
-    PreNorm,
-    nn.Identity,
-    nn.LayerNorm,
-    nn.ModuleList,
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -221,7 +208,7 @@ class Transformer(nn.Module):
             caches,
             memory_mask=_padding(source_valid),
             need_attention=need_attention,
-            compiled=self._compiled() if batch <= _FEW and not need_attention else None,
+            compiled=self._compiled() if batch <= plain.FEW and not need_attention else None,
         )
 
     def step(self, tokens: Tensor, state: DecoderState) -> Step:
@@ -241,15 +228,10 @@ class Transformer(nn.Module):
     def _compiled(self) -> Callable[[Tensor, DecoderState], Tensor] | None:
         """The decoder as one compiled function, or none where it cannot be one, or that would not pay yet."""
         config = self.config
-        if self._small_steps < _WORTH or self.training or not _is_plain(self.decoder):
-            return None
-        size, parameters = config.hidden_size, (self.embedding, *self.decoder.parameters())
-        if any(
-            tensor.dtype is not torch.float32 or tensor.device.type != "cpu" or not tensor.is_contiguous()
-            for tensor in parameters
+        heads = config.num_heads
+        if self._small_steps < plain.WORTH or not plain.can_be_compiled(
+            self.decoder, self.embedding, num_heads=heads, ffn_size=config.ffn_size
         ):
-            return None
-        if size % (16 * config.num_heads) or config.ffn_size % 16 or self.embedding.shape[0] < 4:  # as a Stack wants it
             return None
         from wenmai.nn.stack import Block, BlockCache, Part, Stack  # numba takes time to import
 
@@ -257,13 +239,13 @@ class Transformer(nn.Module):
         final = self.decoder.norm
         stack = Stack(
             [Block(*(Part(*tensors) for tensors in layer.parts())) for layer in layers],
-            num_heads=config.num_heads,
+            num_heads=heads,
             embedding=self.embedding,
-            scale=math.sqrt(size),
+            scale=math.sqrt(config.hidden_size),
             output=self.embedding,
             final_norm=(final.weight, final.bias) if isinstance(final, nn.LayerNorm) else None,
             pre_norm=config.norm == "pre",
-            gelu=config.activation == "gelu",
+            activation=config.activation,
             epsilon=layers[0].ffn_residual.norm.eps,
             window=config.window,
         )
@@ -283,14 +265,9 @@ class Transformer(nn.Module):
         return step
 
     def _step(self, tokens: Tensor, state: DecoderState) -> Tensor:
-        if tokens.shape[0] <= _FEW:
+        if tokens.shape[0] <= plain.FEW:
             self._small_steps += 1
-            if state.compiled is not None and not (
-                torch.is_grad_enabled()
-                or torch.is_autocast_enabled("cpu")
-                or torch.compiler.is_compiling()
-                or watching()
-            ):
+            if state.compiled is not None and plain.undisturbed():
                 return state.compiled(tokens, state)
         hidden = self._embed(tokens[:, None], self.embedding, self.target_positions(state.length, 1))
         hidden = self.decoder(hidden, memory_mask=state.memory_mask, caches=state.caches)
@@ -301,13 +278,6 @@ class Transformer(nn.Module):
         scale = math.sqrt(self.config.hidden_size)
         hidden = hidden * scale if positions is None else torch.add(positions, hidden, alpha=scale)
         return dropout(hidden, self.config.dropout) if self.training else hidden
-
-
-def _is_plain(module: nn.Module) -> bool:
-    """Whether the modules are such as the compiled step knows, and without hooks, so that it leaves nothing out."""
-    return all(
-        type(part) in _PLAIN and not part._forward_hooks and not part._forward_pre_hooks for part in module.modules()
-    )
 
 
 def _padding(valid: Tensor) -> Tensor | None:

@@ -128,6 +128,7 @@ def _fused(
     kind = query.dtype
     if query.device.type == "cpu" and kind is not torch.float64:  # its kernel is several times slower in bfloat16
         query, key, value = query.float(), key.float(), value.float()
+        allowed = allowed if allowed is None or allowed.dtype is torch.bool else allowed.float()
         with torch.autocast("cpu", enabled=False):
             return F.scaled_dot_product_attention(
                 query, key, value, attn_mask=allowed, dropout_p=dropout, is_causal=is_causal, scale=scale

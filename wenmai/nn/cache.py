@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["DecoderCache", "DecoderState", "KeyValue"]
+__all__ = ["DecoderCache", "DecoderState", "KeyValue", "RollingKeyValue"]
 
 
 class KeyValue:
@@ -84,6 +84,22 @@ class KeyValue:
         torch.index_select(self.buffer[filled], 1, rows, out=other[filled])
         self.buffer, self._spare = other, self.buffer if self.buffer.shape == shape else None
 
+    def load(self, keys_values: Tensor) -> None:
+        """Holds these positions (2, B, H, T, D) and no others, in as many rows.
+
+        Raises:
+            ValueError: if they have another shape, or there is no room for them.
+        """
+        heads, length, size = keys_values.shape[2:] if keys_values.dim() == 5 else (0, 0, 0)
+        if (heads, size) != (self.buffer.shape[2], self.buffer.shape[4]) or keys_values.shape[0] != 2:
+            raise ValueError(f"keys and values of the shape {tuple(keys_values.shape)} are none of this layer")
+        if length > self.capacity:
+            raise ValueError(f"the cache has room for {self.capacity} positions, not for {length}")
+        if keys_values.shape[1] != self.batch_size:
+            self.buffer = self.buffer.new_empty((2, keys_values.shape[1], *self.buffer.shape[2:]))
+        self.buffer[:, :, :, :length] = keys_values
+        self.length = length
+
     def crop(self, length: int) -> None:
         """Forgets every position from ``length`` on.
 
@@ -93,6 +109,58 @@ class KeyValue:
         if not 0 <= length <= self.length:
             raise ValueError(f"the cache holds {self.length} positions and cannot be cut to {length}")
         self.length = length
+
+
+class RollingKeyValue(KeyValue):
+    """Keys and values of the last positions; earlier ones make room, and the buffer grows to what is needed.
+
+    Args:
+        buffer: As of :class:`KeyValue`.
+        reach: Positions before the new ones that are still attended to.
+        length: Positions that are filled.
+    """
+
+    def __init__(self, buffer: Tensor, *, reach: int, length: int = 0) -> None:
+        super().__init__(buffer, length=length)
+        self.reach = reach
+
+    def filled(self) -> tuple[Tensor, Tensor]:
+        """Returns views of keys and values of the last ``reach`` positions, or of as many as there are."""
+        return self._last(min(self.length, self.reach))
+
+    def append(self, keys_values: Tensor) -> tuple[Tensor, Tensor]:
+        """Writes new positions and returns them behind the last ``reach`` before them.
+
+        Args:
+            keys_values: (2, B, H, T, D): keys, then values.
+
+        Returns:
+            Views of keys and values, (B, H, up to reach + T, D) each.
+        """
+        kept = min(self.length, self.reach)
+        needed = kept + keys_values.shape[3]
+        if self.length + keys_values.shape[3] > self.capacity:
+            buffer = self.buffer.new_empty(
+                (*self.buffer.shape[:3], needed + max(64, needed // 4), self.buffer.shape[4])
+            )
+            buffer[:, :, :, :kept] = self.buffer[:, :, :, self.length - kept : self.length]
+            self.buffer, self.length = buffer, kept
+        super().append(keys_values)
+        return self._last(needed)
+
+    def load(self, keys_values: Tensor) -> None:
+        """Holds these positions (2, B, H, T, D) and no others, in as many rows.
+
+        Raises:
+            ValueError: if they have another shape.
+        """
+        if keys_values.dim() == 5 and keys_values.shape[3] > self.capacity:
+            self.buffer = self.buffer.new_empty((*self.buffer.shape[:3], keys_values.shape[3], self.buffer.shape[4]))
+        super().load(keys_values)
+
+    def _last(self, count: int) -> tuple[Tensor, Tensor]:
+        key, value = self.buffer[:, :, :, self.length - count : self.length].unbind(0)
+        return key, value
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 __all__ = ["Learned", "PositionName", "Positions", "Sinusoidal", "make_positions", "sinusoid"]
@@ -72,6 +73,10 @@ class Learned(Positions):
                 "max_length"
             )
         return weight[first : first + length]
+
+    def at(self, positions: Tensor) -> Tensor:
+        """Returns (..., M) of positions (...) int64, each below ``max_length``."""
+        return F.embedding(positions, self.weight)
 
 
 def make_positions(name: PositionName, hidden_size: int, max_length: int) -> Positions:

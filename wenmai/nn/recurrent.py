@@ -118,8 +118,9 @@ class Recurrent(nn.Module):
         lengths = None if valid is None else _lengths(valid)
         if lengths is not None and int(lengths.min()) == inputs.shape[1]:
             lengths = None
-        # PyTorch's own kernels are best on other devices, and where they use oneDNN: LSTMs without padding.
-        dense_lstm = self.kind == "lstm" and lengths is None
+        # PyTorch's own kernels are best on other devices, and where they use oneDNN: LSTMs without padding. In bfloat16
+        # oneDNN knows them on some processors only.
+        dense_lstm = self.kind == "lstm" and lengths is None and not torch.is_autocast_enabled("cpu")
         if inputs.device.type == "cpu" and inputs.dtype is torch.float32 and not dense_lstm:
             return self._stepped(inputs, lengths, state)
         begin = None if state is None else self._unpacked(state)

@@ -15,8 +15,11 @@ import torch
 from torch import Tensor
 
 from wenmai.kernels import decoder
+from wenmai.nn.transformer import ActivationName
 
 __all__ = ["Block", "BlockCache", "Part", "Stack"]
+
+_ACTIVATIONS: dict[ActivationName, int] = {"relu": decoder.RELU, "gelu": decoder.GELU, "gelu_tanh": decoder.GELU_TANH}
 
 
 class Part(NamedTuple):
@@ -84,7 +87,7 @@ class Stack:
         output_bias: (V,) or none.
         final_norm: Weight and bias (M,) of a layer norm before the output; none: there is no such.
         pre_norm: Whether layer norms stand before a part of a block rather than after its sum.
-        gelu: Whether the feed-forward networks have gelu rather than relu.
+        activation: Of the feed-forward networks.
         epsilon: Of the layer norms.
         window: Positions that self-attention looks back; none: all.
 
@@ -104,7 +107,7 @@ class Stack:
         output_bias: Tensor | None = None,
         final_norm: tuple[Tensor, Tensor] | None = None,
         pre_norm: bool,
-        gelu: bool,
+        activation: ActivationName,
         epsilon: float,
         window: int | None = None,
     ) -> None:
@@ -133,7 +136,7 @@ class Stack:
         table[decoder.HIDDEN], table[decoder.HEADS], table[decoder.FFN] = self.hidden_size, num_heads, self.ffn_size
         table[decoder.BLOCKS], table[decoder.VOCAB] = len(blocks), self.vocab_size
         table[decoder.WINDOW] = np.iinfo(np.int64).max if window is None else window
-        table[decoder.PRE_NORM], table[decoder.GELU] = pre_norm, gelu
+        table[decoder.PRE_NORM], table[decoder.ACTIVATION] = pre_norm, _ACTIVATIONS[activation]
         table[decoder.EMBEDDING], table[decoder.OUTPUT] = embedding.data_ptr(), output.data_ptr()
         table[decoder.OUTPUT_BIAS] = _address(output_bias)
         table[decoder.FINAL_NORM_WEIGHT], table[decoder.FINAL_NORM_BIAS] = map(_address, norm)

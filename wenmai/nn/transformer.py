@@ -1,12 +1,13 @@
 """Encoder and decoder layers of the Transformer and their stacks (Vaswani et al. 2017, figure 1)."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Literal
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from wenmai.nn.cache import DecoderCache
+from wenmai.nn.cache import DecoderCache, KeyValue
 from wenmai.nn.dropout import dropout
 from wenmai.nn.linear import Linear
 from wenmai.nn.masks import Mask
@@ -25,10 +26,14 @@ __all__ = [
 ]
 
 NormName = Literal["post", "pre"]
-ActivationName = Literal["relu", "gelu"]
+ActivationName = Literal["relu", "gelu", "gelu_tanh"]
 
 _EPSILON = 1e-6
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+}
 
 
 class FeedForward(nn.Module):
@@ -37,7 +42,7 @@ class FeedForward(nn.Module):
     Args:
         hidden_size: M.
         ffn_size: F.
-        activation: f.
+        activation: f; ``gelu_tanh`` is GPT's form of gelu, x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³))).
         dropout: Of what f returns, while training.
     """
 
@@ -65,9 +70,9 @@ class FeedForward(nn.Module):
 class PostNorm(nn.Module):
     """LN(x + dropout(f(x))): the paper's order. Diverges without warm-up."""
 
-    def __init__(self, hidden_size: int, *, dropout: float = 0.0) -> None:
+    def __init__(self, hidden_size: int, *, dropout: float = 0.0, epsilon: float = _EPSILON) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(hidden_size, eps=_EPSILON)
+        self.norm = nn.LayerNorm(hidden_size, eps=epsilon)
         self.dropout = dropout
 
     def forward(self, hidden: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
@@ -94,28 +99,38 @@ _RESIDUALS: dict[NormName, type[PostNorm]] = {"post": PostNorm, "pre": PreNorm}
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then feed-forward.
+    """Self-attention, then feed-forward; with a causal mask, the layer of a decoder that has no memory.
 
     Args:
         attention: Over the sequence itself.
         ffn: The feed-forward network.
         norm: Where the layer norm stands.
         dropout: Of what a sub-layer returns, while training.
+        epsilon: Of the layer norms.
     """
 
-    def __init__(self, attention: MultiHead, ffn: FeedForward, *, norm: NormName, dropout: float) -> None:
+    def __init__(
+        self, attention: MultiHead, ffn: FeedForward, *, norm: NormName, dropout: float, epsilon: float = _EPSILON
+    ) -> None:
         super().__init__()
         residual = _RESIDUALS[norm]
         self.attention = attention
-        self.attention_residual = residual(attention.hidden_size, dropout=dropout)
+        self.attention_residual = residual(attention.hidden_size, dropout=dropout, epsilon=epsilon)
         self.ffn = ffn
-        self.ffn_residual = residual(attention.hidden_size, dropout=dropout)
+        self.ffn_residual = residual(attention.hidden_size, dropout=dropout, epsilon=epsilon)
 
-    def forward(self, hidden: Tensor, *, mask: Mask | Tensor | None = None) -> Tensor:
-        """Returns (B, T, M) of (B, T, M)."""
-        hidden = self.attention_residual(hidden, lambda x: self.attention(x, mask=mask))
+    def forward(self, hidden: Tensor, *, mask: Mask | Tensor | None = None, cache: KeyValue | None = None) -> Tensor:
+        """Returns (B, T, M) of (B, T, M), which a cache of earlier positions is continued with."""
+        hidden = self.attention_residual(hidden, lambda x: self.attention(x, mask=mask, cache=cache))
         output: Tensor = self.ffn_residual(hidden, self.ffn)
         return output
+
+    def parts(self) -> list[tuple[Tensor, Tensor | None, Tensor, Tensor | None, Tensor, Tensor]]:
+        """Returns the parameters of self-attention and of the feed-forward network, as :class:`DecoderLayer` does."""
+        return [
+            _chain(self.attention.qkv, self.attention.output, self.attention_residual),
+            _chain(self.ffn.inner, self.ffn.outer, self.ffn_residual),
+        ]
 
 
 class DecoderLayer(nn.Module):
@@ -162,34 +177,44 @@ class DecoderLayer(nn.Module):
 
         Each is: weight and bias of the first product, of the last, and of the layer norm.
         """
-        chains = (
-            (self.attention.qkv, self.attention.output, self.attention_residual.norm),
-            (self.memory_attention.query, self.memory_attention.output, self.memory_residual.norm),
-            (self.ffn.inner, self.ffn.outer, self.ffn_residual.norm),
-        )
         return [
-            (first.weight, first.bias, last.weight, last.bias, norm.weight, norm.bias) for first, last, norm in chains
+            _chain(self.attention.qkv, self.attention.output, self.attention_residual),
+            _chain(self.memory_attention.query, self.memory_attention.output, self.memory_residual),
+            _chain(self.ffn.inner, self.ffn.outer, self.ffn_residual),
         ]
 
 
-def _final_norm(layers: nn.ModuleList, hidden_size: int) -> nn.Module:
+def _chain(
+    first: Linear, last: Linear, residual: PostNorm
+) -> tuple[Tensor, Tensor | None, Tensor, Tensor | None, Tensor, Tensor]:
+    norm = residual.norm
+    return first.weight, first.bias, last.weight, last.bias, norm.weight, norm.bias
+
+
+def _final_norm(layers: nn.ModuleList, hidden_size: int, epsilon: float = _EPSILON) -> nn.Module:
     """The layer norm that ends a stack of pre-norm layers; a post-norm layer ends with its own."""
     pre = any(isinstance(module, PreNorm) for module in layers.modules())
-    return nn.LayerNorm(hidden_size, eps=_EPSILON) if pre else nn.Identity()
+    return nn.LayerNorm(hidden_size, eps=epsilon) if pre else nn.Identity()
 
 
 class Encoder(nn.Module):
     """A stack of encoder layers."""
 
-    def __init__(self, layers: Iterable[EncoderLayer], *, hidden_size: int) -> None:
+    def __init__(self, layers: Iterable[EncoderLayer], *, hidden_size: int, epsilon: float = _EPSILON) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
-        self.norm = _final_norm(self.layers, hidden_size)
+        self.norm = _final_norm(self.layers, hidden_size, epsilon)
 
-    def forward(self, hidden: Tensor, *, mask: Mask | Tensor | None = None) -> Tensor:
-        """Returns (B, S, M) of (B, S, M)."""
-        for layer in self.layers:
-            hidden = layer(hidden, mask=mask)
+    def forward(
+        self,
+        hidden: Tensor,
+        *,
+        mask: Mask | Tensor | None = None,
+        caches: Sequence[KeyValue] | None = None,
+    ) -> Tensor:
+        """Returns (B, S, M) of (B, S, M); ``caches``, one for each layer, are appended to."""
+        for index, layer in enumerate(self.layers):
+            hidden = layer(hidden, mask=mask, cache=None if caches is None else caches[index])
         output: Tensor = self.norm(hidden)
         return output
 

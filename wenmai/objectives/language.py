@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from wenmai.nn.linear import linear
+from wenmai.nn.softmax import AdaptiveSoftmax, Softmax
 
-__all__ = ["Loss", "cross_entropy"]
+__all__ = ["Loss", "cross_entropy", "next_token_loss"]
 
 _CHUNK_NUMBERS = 1 << 21  # logits alive at once: 8 MB
 
@@ -47,6 +48,22 @@ def cross_entropy(
     gives the true token no share of ε and subtracts a constant; the gradients agree up to a factor V/(V-1).
     """
     total, nll = _LinearCrossEntropy.apply(hidden, weight, bias, targets, label_smoothing)  # type: ignore[no-untyped-call]
+    return Loss(total, nll, targets.shape[0])
+
+
+def next_token_loss(output: Softmax | AdaptiveSoftmax, hidden: Tensor, targets: Tensor) -> Loss:
+    """Returns -Σ_n log P(target_n | h_n): of a softmax one cross-entropy, of an adaptive one those of its clusters.
+
+    Args:
+        output: The output layer.
+        hidden: (N, M) states of the positions that have a target.
+        targets: (N,) int64.
+    """
+    losses = [cross_entropy(*part) for part in output.parts(hidden, targets)]
+    first, *others = losses
+    total, nll = first.total, first.nll
+    for loss in others:
+        total, nll = total + loss.total, nll + loss.nll
     return Loss(total, nll, targets.shape[0])
 
 

@@ -1,0 +1,334 @@
+"""One contract for every neural language model: a table of tiny configs, and what must hold for each of them.
+
+A public language model in ``wenmai.models`` that is not in the table fails the suite.
+"""
+
+import inspect
+import math
+import pkgutil
+from importlib import import_module
+from itertools import pairwise
+
+import pytest
+import torch
+
+import wenmai.models
+from wenmai.core.errors import SettingError
+from wenmai.decode.search import beam_search, greedy
+from wenmai.models.gpt import Gpt, GptConfig
+from wenmai.models.nnlm import Nnlm, NnlmConfig
+from wenmai.models.rnnlm import Rnnlm, RnnlmConfig
+from wenmai.models.transformer_xl import TransformerXL, TransformerXLConfig
+from wenmai.nn.language import NextToken
+from wenmai.objectives.language import next_token_loss
+from wenmai.training.tensors import load_model, save_model
+
+V, BOS, B, T = 23, 2, 3, 12
+TABLE = {
+    Nnlm: {
+        "plain": {},
+        "direct": {"direct": True, "order": 3},
+        "only direct": {"direct": True, "hidden_size": 0},
+        "bigrams": {"order": 2},
+    },
+    Rnnlm: {
+        "lstm": {},
+        "gru, tied": {"cell": "gru", "tied": True, "num_layers": 1},
+        "rnn": {"cell": "rnn", "embedding_size": 7, "init_range": 0.2},
+    },
+    Gpt: {
+        "gpt-1": {"norm": "post", "attention_dropout": 0.1},
+        "gpt-2": {},
+        "gpt-3": {"window": 2, "ffn_size": 20, "num_layers": 3},
+    },
+    TransformerXL: {
+        "plain": {},
+        "pre-norm": {"norm": "pre", "shared_biases": False, "attention_dropout": 0.1},
+        "adaptive": {"cutoffs": (7, 15), "div_value": 2},
+        "adaptive of one table": {"cutoffs": (7, 15), "embedding_size": 6, "tied_projections": False},
+    },
+}
+CONFIGS = {Nnlm: NnlmConfig, Rnnlm: RnnlmConfig, Gpt: GptConfig, TransformerXL: TransformerXLConfig}
+LAYERS = {"hidden_size": 16, "num_layers": 2, "num_heads": 2}
+SIZES = {
+    Nnlm: {"order": 5, "embedding_size": 6, "hidden_size": 10},
+    Rnnlm: {"hidden_size": 12, "num_layers": 2},
+    Gpt: LAYERS | {"max_length": T},
+    TransformerXL: LAYERS | {"ffn_size": 20, "memory_length": T},
+}
+ENTRIES = [(architecture, name) for architecture, configs in TABLE.items() for name in configs]
+WRONG = {
+    "no input": (NnlmConfig, {"hidden_size": 0}, "add direct=true"),
+    "tied sizes": (RnnlmConfig, {"tied": True, "embedding_size": 3}, "must be equal"),
+    "gpt heads": (GptConfig, {"hidden_size": 10, "num_heads": 4}, "not a multiple"),
+    "gpt window": (GptConfig, {"num_layers": 1, "window": 4}, "no effect"),
+    "xl heads": (TransformerXLConfig, {"hidden_size": 10, "num_heads": 4}, "not a multiple"),
+    "xl odd": (TransformerXLConfig, {"hidden_size": 9, "num_heads": 3}, "odd"),
+    "cutoffs": (TransformerXLConfig, {"cutoffs": (5, 3)}, "rising"),
+    "no cutoffs": (TransformerXLConfig, {"div_value": 2}, "are for cutoffs"),
+    "no column": (TransformerXLConfig, {"cutoffs": (5, 9), "div_value": 100}, "no column"),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """For models this small, threads that wait for each other are slower."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(params=ENTRIES, ids=[f"{architecture.__name__}-{name}" for architecture, name in ENTRIES])
+def entry(request):
+    return request.param
+
+
+@pytest.fixture
+def model(entry):
+    return make(entry).eval()
+
+
+@pytest.fixture
+def tokens():
+    return torch.randint(0, V, (B, T), generator=torch.Generator().manual_seed(5))
+
+
+def make(entry, seed=1, **changes):
+    architecture, name = entry
+    settings = SIZES[architecture] | TABLE[architecture][name] | changes
+    torch.manual_seed(seed)
+    return architecture(CONFIGS[architecture](**settings), vocab_size=V, bos_id=BOS)
+
+
+def without_dropout(entry):
+    fields = CONFIGS[entry[0]].__dataclass_fields__
+    return {name: 0.0 for name in fields if name.endswith("dropout")}
+
+
+def close(one, other):
+    torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+
+
+def log_probs(model, hidden):
+    return model.output.log_probs(hidden.flatten(0, 1)).view(*hidden.shape[:2], V)
+
+
+def test_no_language_model_is_missing_from_the_table():
+    public = set()
+    for info in pkgutil.iter_modules(wenmai.models.__path__, "wenmai.models."):
+        module = import_module(info.name)
+        own = [kind for _, kind in inspect.getmembers(module, inspect.isclass) if kind.__module__ == info.name]
+        public |= {kind for kind in own if issubclass(kind, NextToken)}
+    assert public == set(TABLE) == set(CONFIGS)
+
+
+def test_shapes(model, tokens):
+    hidden = model(tokens)
+    assert hidden.shape[:2] == (B, T)
+    probabilities = log_probs(model, hidden)
+    assert probabilities.dtype == torch.float32
+    close(probabilities.exp().sum(-1), torch.ones(B, T))
+    assert model.output.vocab_size == model.vocab_size == V
+    state = model.start(B)
+    assert state.batch_size == B
+    assert model.step(tokens[:, 0], state).logits.shape == (B, V)
+
+
+def test_a_later_token_changes_no_earlier_state(model, tokens):
+    changed = tokens.clone()
+    changed[:, 7:] = (tokens[:, 7:] + 1) % V
+    hidden, other = model(tokens), model(changed)
+    assert torch.equal(hidden[:, :7], other[:, :7])
+    assert not torch.isclose(hidden[:, 7:], other[:, 7:]).all(-1).any()
+
+
+def test_steps_say_what_one_pass_says(model, tokens):
+    with torch.no_grad():
+        expected = log_probs(model, model(tokens))
+        state = model.start(B, capacity=T)
+        for place in range(T):
+            close(model.step(tokens[:, place], state).logits, expected[:, place])
+
+
+@pytest.mark.parametrize("cuts", [(5, 7), (1, 4, 4, 3), (11, 1)])
+def test_pieces_say_what_one_pass_says(model, tokens, cuts):
+    with torch.no_grad():
+        state = model.start(B)
+        found = [model(piece, state) for piece in tokens.split(cuts, 1)]
+        close(torch.cat(found, 1), model(tokens))
+
+
+def test_segments_in_training_say_what_one_pass_says_where_the_state_is_carried(entry, tokens):
+    model = make(entry, **without_dropout(entry)).train()
+    if not model.carries:
+        pytest.skip("trains on segments that stand alone")
+    state = model.start(B)
+    found = [model(piece, state) for piece in tokens.split(4, 1)]
+    close(torch.cat(found, 1), model(tokens))
+
+
+def test_no_gradient_flows_into_what_came_before_a_segment(entry, tokens):
+    model = make(entry, **without_dropout(entry)).train()
+    if not model.carries:
+        pytest.skip("trains on segments that stand alone")
+    state = model.start(B)
+    model(tokens[:, :6], state)
+    for tensor in state.tensors().values():
+        assert not tensor.requires_grad or isinstance(model, Rnnlm)
+    second = model(tokens[:, 6:], state)
+    next_token_loss(model.output, second.flatten(0, 1), tokens[:, 6:].flatten()).total.backward()  # nothing freed
+
+
+def test_a_state_can_branch(model, tokens):
+    """Rows repeated, reordered and left out go on as their own."""
+    with torch.no_grad():
+        state = model.start(B)
+        model(tokens[:, :5], state)
+        rows = torch.tensor([2, 0, 0, 1, 2])
+        state.select(rows)
+        assert state.batch_size == 5
+        history = torch.cat((tokens[rows, :5], torch.arange(10).view(5, 2)), 1)
+        for place in (5, 6):
+            found = model.step(history[:, place], state).logits
+            close(found, log_probs(model, model(history[:, : place + 1]))[:, -1])
+        state.select(torch.tensor([4]))
+        found = model.step(tokens[:1, 0], state).logits
+        close(found, log_probs(model, model(torch.cat((history[4:], tokens[:1, :1]), 1)))[:, -1])
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_state_that_was_kept_goes_on_as_if_it_had_not_been(entry, tokens, training):
+    model = make(entry, **without_dropout(entry)).train(training)
+    with torch.set_grad_enabled(training and model.carries):
+        state = model.start(B)
+        model(tokens[:, :5], state)
+        kept = {name: tensor.detach().clone() for name, tensor in state.tensors().items()}
+        again = model.start(B + 1)
+        again.load(kept)
+        assert again.batch_size == B
+        assert torch.equal(model(tokens[:, 5:], again), model(tokens[:, 5:], state))
+        after, other = again.tensors(), state.tensors()
+        assert after.keys() == other.keys()
+        assert all(torch.equal(after[name], other[name]) for name in after)
+
+
+def test_a_foreign_state_is_refused(model):
+    state = model.start(B)
+    for tensors in ({}, {"other": torch.zeros(1)}):
+        with pytest.raises(ValueError, match="was expected"):
+            state.load(tensors)
+
+
+def test_documents_are_kept_apart_or_refused(model, tokens):
+    documents = torch.tensor([[1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2], [3] * 12, [4] + [5] * 10 + [6]])
+    if not model.isolates:
+        with pytest.raises(ValueError, match="cannot keep the documents"):
+            model(tokens, documents=documents)
+        return
+    found = model(tokens, documents=documents)
+    for row in range(B):
+        for number in documents[row].unique():
+            own = documents[row] == number
+            close(found[row, own], model(tokens[row, own][None])[0])
+
+
+def test_evaluation_is_deterministic_and_a_seed_decides_training(entry, tokens):
+    model = make(entry).eval()
+    assert torch.equal(model(tokens), model(tokens))
+
+    def run(seed):
+        module = make(entry, seed=seed).train()
+        return module.state_dict(), module(tokens)
+
+    (first, states), (second, again), (other, _) = run(1), run(1), run(2)
+    assert all(torch.equal(tensor, second[name]) for name, tensor in first.items())
+    assert torch.equal(states, again)
+    assert any(not torch.equal(tensor, other[name]) for name, tensor in first.items())
+
+
+def test_every_parameter_gets_a_gradient(entry, tokens):
+    model = make(entry).train()
+    loss = next_token_loss(model.output, model(tokens).flatten(0, 1), tokens.flatten())
+    loss.total.backward()
+    assert loss.targets == B * T
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+        assert parameter.grad.any(), name
+
+
+def test_the_loss_is_that_of_the_probabilities(model, tokens):
+    hidden, targets = model(tokens)[:, :-1].flatten(0, 1), tokens[:, 1:].flatten()
+    expected = model.output.log_probs(hidden).gather(1, targets[:, None])[:, 0]
+    loss = next_token_loss(model.output, hidden, targets)
+    close(loss.total.detach().float(), -expected.sum())
+    close(loss.nll.float(), -expected.sum())
+    close(model.output.target_log_probs(hidden, targets), expected)
+    assert not loss.nll.requires_grad
+
+
+def test_it_begins_without_an_opinion(model, tokens):
+    """-log P of any token is near ln V, or what a softmax of softmaxes gives."""
+    found = -log_probs(model, model(tokens)).mean((0, 1))
+    expected = torch.full((V,), math.log(V))
+    if cutoffs := getattr(model.config, "cutoffs", ()):
+        edges = [0, *cutoffs, V]
+        expected[:] = math.log(edges[1] + len(cutoffs))
+        for low, high in pairwise(edges[1:]):
+            expected[low:high] += math.log(high - low)
+    torch.testing.assert_close(found.mean(), expected.mean(), atol=0.05, rtol=0)
+
+
+def test_a_text_is_learned_by_heart(entry, tokens):
+    model = make(entry, **without_dropout(entry)).train()
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
+    inputs = torch.cat((torch.full((B, 1), BOS), tokens[:, :-1]), 1)
+    inputs[:, 0] = torch.arange(B)  # so that the first token can be known
+    for _ in range(200):
+        optimiser.zero_grad(set_to_none=True)
+        loss = next_token_loss(model.output, model(inputs).flatten(0, 1), tokens.flatten())
+        loss.total.backward()
+        optimiser.step()
+        if loss.nll < 0.3 * loss.targets:
+            return
+    assert entry[1] == "bigrams"  # which see too little for that
+    assert loss.nll < 1.5 * loss.targets
+
+
+def test_a_saved_model_is_the_same_model(entry, tokens, tmp_path):
+    before, after = make(entry).eval(), make(entry, seed=2).eval()
+    save_model(before, tmp_path)
+    load_model(after, tmp_path)
+    assert torch.equal(before(tokens), after(tokens))
+    assert len(before.state_dict()) == len(list(before.named_parameters()))
+
+
+def test_a_beam_of_one_is_greedy(model):
+    options = {"bos_id": BOS, "eos_id": 0, "max_lengths": 8}
+    with torch.no_grad():
+        first = greedy(model, model.start(2, capacity=T), **options)
+        second = beam_search(model, model.start(2, capacity=T), beam_size=1, **options)
+    assert [one.tokens for one in first] == [one.tokens for (one,) in second]
+    assert [one.log_prob for one in first] == pytest.approx([one.log_prob for (one,) in second])
+
+
+def test_half_precision_is_close(model, tokens):
+    expected = log_probs(model, model(tokens))
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+        state = model.start(B)
+        found = torch.cat([log_probs(model, model(piece, state)) for piece in tokens.split((7, 1, 4), 1)], 1)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, expected, atol=0.1, rtol=0.05)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_settings_that_do_not_fit_are_refused(name):
+    config, settings, message = WRONG[name]
+    with pytest.raises(SettingError, match=message):
+        config(**settings)
+
+
+def test_a_begin_token_outside_of_the_vocabulary_is_refused():
+    with pytest.raises(ValueError, match="bos_id=9 is none of 5 tokens"):
+        Nnlm(NnlmConfig(), vocab_size=5, bos_id=9)

@@ -1,0 +1,221 @@
+"""GPT: a Transformer that reads one way, in its three generations.
+
+| generation | what | source |
+|---|---|---|
+| GPT-1, ``norm=post`` | LN(x + f(x)); no final norm | Radford et al. 2018, "Improving Language Understanding by Generative Pre-Training" |
+| GPT-2, ``norm=pre`` | x + f(LN(x)), a final LN, residual projections begin smaller | Radford et al. 2019, "Language Models are Unsupervised Multitask Learners" |
+| GPT-3, ``window`` | every second layer attends to a local band only | Brown et al. 2020, https://arxiv.org/abs/2005.14165; Child et al. 2019, https://arxiv.org/abs/1904.10509 |
+
+| equation | where |
+|---|---|
+| h_0 = W_e[x] + W_p (GPT-1, eq. 2) | ``Gpt._embedded`` |
+| h_l = block(h_{l-1}) | ``wenmai.nn.transformer.EncoderLayer`` with a causal mask |
+| P = softmax(h_L W_eᵀ) | ``Gpt.output`` |
+
+Which layers of GPT-3 are banded, and how wide, was not published: here those with odd numbers (the second, the fourth,
+...), ``window`` positions back. Weights are (out, in), not transposed as in OpenAI's code.
+
+Documents that are kept apart each begin at position 0, so that a document says the same as it would alone.
+
+Shapes: B rows, T tokens, M hidden size, V vocabulary.
+"""  # noqa: E501  a table
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from annotated_types import Ge, Lt
+from torch import Tensor, nn
+from typing_extensions import Doc
+
+from wenmai.core.errors import SettingError
+from wenmai.decode.protocol import Step
+from wenmai.nn import plain
+from wenmai.nn.cache import KeyValue
+from wenmai.nn.dropout import dropout
+from wenmai.nn.language import CachedState, LanguageState, NextToken
+from wenmai.nn.masks import Mask, causal
+from wenmai.nn.multihead import MultiHead
+from wenmai.nn.positions import Learned
+from wenmai.nn.softmax import Softmax
+from wenmai.nn.transformer import Encoder, EncoderLayer, FeedForward
+
+__all__ = ["Gpt", "GptConfig"]
+
+_CAUSAL = causal()
+_EPSILON = 1e-5  # of layer norms
+_STD = 0.02  # of every weight; of GPT-2's positions half of it
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GptConfig:
+    """The sizes and choices of a GPT.
+
+    Raises:
+        SettingError: if sizes do not fit together, or a setting would have no effect.
+    """
+
+    hidden_size: Annotated[int, Ge(1), Doc("size of a position's vector; a multiple of num_heads")] = 256
+    num_layers: Annotated[int, Ge(1), Doc("layers")] = 4
+    num_heads: Annotated[int, Ge(1), Doc("attention heads of a layer")] = 4
+    ffn_size: Annotated[
+        int | None, Ge(1), Doc("inner size of the feed-forward networks; none: four times hidden_size")
+    ] = None
+    max_length: Annotated[int, Ge(1), Doc("longest text in tokens: positions are learned up to here")] = 256
+    dropout: Annotated[float, Ge(0), Lt(1), Doc("of embeddings and of what a sub-layer returns")] = 0.1
+    attention_dropout: Annotated[float, Ge(0), Lt(1), Doc("of attention weights")] = 0.0
+    norm: Annotated[Literal["post", "pre"], Doc("layer norm after a sub-layer (GPT-1), or before it (GPT-2, 3)")] = (
+        "pre"
+    )
+    window: Annotated[
+        int | None, Ge(1), Doc("every second layer reaches only this many tokens back (GPT-3); none: all reach all")
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.hidden_size % self.num_heads:
+            raise SettingError(
+                f"hidden_size={self.hidden_size} is not a multiple of num_heads={self.num_heads}; each head gets an "
+                "equal share"
+            )
+        if self.window is not None and self.num_layers == 1:
+            raise SettingError("window is for every second layer; with num_layers=1 it has no effect")
+
+
+class Gpt(NextToken):
+    """The generative pre-trained Transformer.
+
+    Args:
+        config: Sizes and choices.
+        vocab_size: V.
+        bos_id: Stands before every text.
+    """
+
+    carries: ClassVar[bool] = False
+    isolates: ClassVar[bool] = True
+
+    def __init__(self, config: GptConfig, *, vocab_size: int, bos_id: int) -> None:
+        super().__init__(vocab_size=vocab_size, bos_id=bos_id)
+        self.config = config
+        self.max_length = config.max_length
+        self.embedding = nn.Embedding(vocab_size, config.hidden_size)
+        self.positions = Learned(config.hidden_size, config.max_length)
+        layers = (_layer(config, number) for number in range(config.num_layers))
+        self.decoder = Encoder(layers, hidden_size=config.hidden_size, epsilon=_EPSILON)
+        self.output = Softmax(vocab_size, config.hidden_size, tied_to=self.embedding)
+        self._small_steps = 0  # taken with few rows
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """N(0, 0.02²) and zero biases; from GPT-2 on less for positions, and 1/√(2L) of it where residuals add up."""
+        pre = self.config.norm == "pre"
+        residual_std = _STD / math.sqrt(2 * self.config.num_layers) if pre else _STD
+        for name, parameter in self.named_parameters():
+            if parameter.dim() > 1:
+                residual = name.endswith(("attention.output.weight", "ffn.outer.weight"))
+                nn.init.normal_(parameter, std=residual_std if residual else _STD)
+        if pre:
+            nn.init.normal_(self.positions.weight, std=_STD / 2)
+
+    def start(self, batch_size: int, *, capacity: int | None = None) -> CachedState:
+        """Returns empty caches with room for ``capacity`` tokens, or for ``max_length``."""
+        config = self.config
+        if capacity is not None and capacity > config.max_length:
+            raise ValueError(f"{capacity} tokens were asked for; positions are learned up to {config.max_length}")
+        room = (batch_size, config.num_heads, capacity or config.max_length, config.hidden_size // config.num_heads)
+        weight = self.embedding.weight
+        caches = [KeyValue.empty(*room, like=weight.detach()) for _ in range(config.num_layers)]
+        return CachedState(caches, compiled=self._compiled() if batch_size <= plain.FEW else None)
+
+    def forward(self, tokens: Tensor, state: LanguageState | None = None, *, documents: Tensor | None = None) -> Tensor:
+        """Returns the states (B, T, M) of the last layer.
+
+        Raises:
+            ValueError: if positions do not reach that far, or a state shall be continued with several documents.
+        """
+        mask: Mask | Tensor | None = _CAUSAL
+        if documents is not None:
+            if state is not None:
+                raise ValueError("the documents of a segment are kept apart in whole segments; leave out the state")
+            begins, mask = _apart(documents)
+            places = torch.arange(tokens.shape[1], device=tokens.device) - begins
+            return self._decoded(self._embedded(tokens, self.positions.at(places)), mask)
+        if state is None:
+            return self._decoded(self._embedded(tokens, self.positions(0, tokens.shape[1])), mask)
+        assert isinstance(state, CachedState)
+        state.detach()
+        hidden = self._embedded(tokens, self.positions(state.length, tokens.shape[1]))
+        return self._decoded(hidden, mask if tokens.shape[1] > 1 else None, state.caches)
+
+    def step(self, tokens: Tensor, state: LanguageState) -> Step:
+        """Reads one token for each row, and returns the log-probabilities (N, V) of the next; advances the state."""
+        assert isinstance(state, CachedState)
+        if tokens.shape[0] <= plain.FEW:
+            self._small_steps += 1
+            if state.compiled is not None and plain.undisturbed():
+                return Step(state.compiled(tokens, state).log_softmax(-1))
+        return super().step(tokens, state)
+
+    def _compiled(self) -> Callable[[Tensor, CachedState], Tensor] | None:
+        """The layers as one compiled function, or none where they cannot be one, or that would not pay yet."""
+        config, embedding = self.config, self.embedding.weight
+        ffn_size = config.ffn_size or 4 * config.hidden_size
+        if self._small_steps < plain.WORTH or config.window is not None:
+            return None
+        if not plain.can_be_compiled(self.decoder, embedding, num_heads=config.num_heads, ffn_size=ffn_size):
+            return None
+        from wenmai.nn.stack import Block, BlockCache, Part, Stack  # numba takes time to import
+
+        parts = [layer.parts() for layer in self.decoder.layers if isinstance(layer, EncoderLayer)]
+        final = self.decoder.norm
+        stack = Stack(
+            [Block(Part(*attention), None, Part(*ffn)) for attention, ffn in parts],
+            num_heads=config.num_heads,
+            embedding=embedding,
+            scale=1.0,
+            output=embedding,
+            final_norm=(final.weight, final.bias) if isinstance(final, nn.LayerNorm) else None,
+            pre_norm=config.norm == "pre",
+            activation="gelu_tanh",
+            epsilon=_EPSILON,
+        )
+
+        def step(tokens: Tensor, state: CachedState) -> Tensor:
+            length = state.length
+            position = self.positions(length, 1)
+            for cache in state.caches:
+                cache.extend(1)
+            caches = [BlockCache(cache.buffer, None) for cache in state.caches]
+            return stack.step(tokens, caches, length=length, position=position)
+
+        return step
+
+    def _embedded(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        hidden = F.embedding(tokens, self.embedding.weight) + positions  # (B, T, M)
+        return dropout(hidden, self.config.dropout) if self.training else hidden
+
+    def _decoded(self, hidden: Tensor, mask: Mask | Tensor | None, caches: list[KeyValue] | None = None) -> Tensor:
+        decoded: Tensor = self.decoder(hidden, mask=mask, caches=caches)
+        return decoded
+
+
+def _apart(documents: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns where each token's document begins, (B, T), and which earlier tokens are of it, (B, 1, T, T)."""
+    length = documents.shape[1]
+    places = torch.arange(length, device=documents.device)
+    first = F.pad(documents[:, 1:] != documents[:, :-1], (1, 0), value=True)
+    begins = torch.where(first, places, 0).cummax(1).values
+    return begins, ((places >= begins[..., None]) & (places <= places[:, None]))[:, None]
+
+
+def _layer(config: GptConfig, number: int) -> EncoderLayer:
+    attention = MultiHead(
+        config.hidden_size,
+        config.num_heads,
+        dropout=config.attention_dropout,
+        window=config.window if number % 2 else None,
+    )
+    ffn = FeedForward(config.hidden_size, config.ffn_size or 4 * config.hidden_size, activation="gelu_tanh")
+    return EncoderLayer(attention, ffn, norm=config.norm, dropout=config.dropout, epsilon=_EPSILON)

@@ -1,0 +1,336 @@
+"""Transformer-XL: a Transformer language model that remembers the segments before, and tells order by distance.
+
+Dai, Yang, Yang, Carbonell, Le, Salakhutdinov, "Transformer-XL: Attentive Language Models Beyond a Fixed-Length
+Context", ACL 2019, https://aclanthology.org/P19-1285.
+
+| equation (section 3) | where |
+|---|---|
+| h̃ = [SG(m); h]: keys and values also of the memory, without gradient | ``wenmai.nn.relative_xl.RelativeAttention`` |
+| A = (a) + (b) + (c) + (d), with u and v | the same |
+| m = the last ``memory_length`` inputs of each layer | ``TransformerXLState.remember`` |
+| LN(h + attention(h)), LN(h + ffn(h)) | ``_Layer`` |
+| adaptive softmax and input | ``wenmai.nn.softmax`` |
+
+Without gradients the memory holds keys and values in place of hidden states: the same numbers, projected once. So the
+cost of reading a text is that of its tokens, whatever the context.
+
+As in the authors' code: embeddings times √M, dropout of the sinusoids and of the last layer's output, evaluation with
+``same_length`` and ``clamp_length``. Differs from it: pre-norm layers normalise once more at their end; the symbol of
+cluster i is in column i-1 behind the shortlist.
+
+Shapes: B rows, T tokens of a segment, S keys, M hidden size, V vocabulary.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+import torch
+from annotated_types import Ge, Lt
+from pydantic import BeforeValidator
+from torch import Tensor, nn
+from typing_extensions import Doc
+
+from wenmai.core.errors import SettingError
+from wenmai.nn.cache import RollingKeyValue
+from wenmai.nn.dropout import Dropout
+from wenmai.nn.language import LanguageState, NextToken, refuse_documents
+from wenmai.nn.masks import Mask, causal, window
+from wenmai.nn.relative_xl import RelativeAttention, RelativeBiases, distance_sinusoids
+from wenmai.nn.softmax import AdaptiveEmbedding, AdaptiveSoftmax, Softmax
+from wenmai.nn.transformer import FeedForward, PostNorm, PreNorm
+
+__all__ = ["TransformerXL", "TransformerXLConfig", "TransformerXLState"]
+
+_CAUSAL = causal()
+_EPSILON = 1e-5  # of layer norms
+_STD = 0.02  # of every weight
+
+
+def _numbers(value: Any) -> Any:  # noqa: ANN401  what a user wrote, and pydantic checks
+    """Reads ``2000,10000`` as a list."""
+    return [part for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TransformerXLConfig:
+    """The sizes and choices of a Transformer-XL.
+
+    Raises:
+        SettingError: if sizes do not fit together, or a setting would have no effect.
+    """
+
+    hidden_size: Annotated[int, Ge(2), Doc("size of a position's vector; even, and a multiple of num_heads")] = 256
+    num_layers: Annotated[int, Ge(1), Doc("layers")] = 4
+    num_heads: Annotated[int, Ge(1), Doc("attention heads of a layer")] = 4
+    ffn_size: Annotated[int, Ge(1), Doc("inner size of the feed-forward networks")] = 1024
+    memory_length: Annotated[int, Ge(0), Doc("tokens before a segment that are remembered; 0: none")] = 150
+    dropout: Annotated[
+        float, Ge(0), Lt(1), Doc("of embeddings, inside the feed-forward networks, and of what a sub-layer returns")
+    ] = 0.1
+    attention_dropout: Annotated[float, Ge(0), Lt(1), Doc("of attention weights")] = 0.0
+    norm: Annotated[Literal["post", "pre"], Doc("layer norm after a sub-layer as in the paper, or before it")] = "post"
+    shared_biases: Annotated[bool, Doc("u and v are the same in all layers")] = True
+    cutoffs: Annotated[
+        tuple[int, ...],
+        BeforeValidator(_numbers),
+        Doc("adaptive softmax: first id of each cluster of rarer tokens, such as 2000,10000; empty: a whole softmax"),
+    ] = ()
+    div_value: Annotated[int, Ge(1), Doc("cutoffs: vectors of each cluster are so many times narrower")] = 1
+    embedding_size: Annotated[
+        int | None, Ge(1), Doc("cutoffs: numbers in the vector of a frequent token; none: hidden_size")
+    ] = None
+    tied_projections: Annotated[bool, Doc("cutoffs: clusters share the projections of input and output")] = True
+
+    def __post_init__(self) -> None:
+        if self.hidden_size % self.num_heads:
+            raise SettingError(
+                f"hidden_size={self.hidden_size} is not a multiple of num_heads={self.num_heads}; each head gets an "
+                "equal share"
+            )
+        if self.hidden_size % 2:
+            raise SettingError(f"hidden_size={self.hidden_size} is odd; sinusoids come in pairs")
+        if list(self.cutoffs) != sorted({cutoff for cutoff in self.cutoffs if cutoff > 0}):
+            raise SettingError(f"cutoffs={','.join(map(str, self.cutoffs))}: expected rising numbers above 0")
+        if not self.cutoffs and (self.div_value != 1 or self.embedding_size is not None or not self.tied_projections):
+            raise SettingError("div_value, embedding_size and tied_projections are for cutoffs; leave them out")
+        if (self.embedding_size or self.hidden_size) < self.div_value ** len(self.cutoffs):
+            raise SettingError(f"div_value={self.div_value} leaves the last of {len(self.cutoffs)} clusters no column")
+
+
+class TransformerXLState:
+    """What is remembered of the tokens before a segment.
+
+    Args:
+        memories: (B, up to memory_length, M) of each layer: its inputs. They serve training.
+        caches: Or keys and values of each layer, which serve reading without gradients.
+    """
+
+    def __init__(self, memories: list[Tensor], caches: list[RollingKeyValue] | None = None) -> None:
+        self.memories = memories
+        self.caches = caches
+        self.relative: list[Tensor] = []  # r of each layer, (H, any S, D), while nothing is trained
+        self.clamp_length: int | None = None  # that these are for
+
+    @property
+    def batch_size(self) -> int:
+        """Rows."""
+        return self.memories[0].shape[0] if self.caches is None else self.caches[0].batch_size
+
+    @property
+    def length(self) -> int:
+        """Positions it holds."""
+        return self.memories[0].shape[1] if self.caches is None else self.caches[0].length
+
+    def known(self, layer: int, length: int) -> tuple[Tensor | None, RollingKeyValue | None]:
+        """Returns the memory, or else the cache, of a layer: its last ``length`` positions."""
+        if self.caches is None:
+            return _last(self.memories[layer], length), None
+        self.caches[layer].reach = length
+        return None, self.caches[layer]
+
+    def select(self, rows: Tensor) -> None:
+        """Replaces the rows by ``rows`` (K,) int64 of them."""
+        self.memories = [memory[rows] for memory in self.memories]
+        for cache in self.caches or ():
+            cache.select(rows)
+
+    def detach(self) -> None:
+        """Does nothing: memories never have a gradient."""
+
+    def remember(self, inputs: Sequence[Tensor], length: int) -> None:
+        """Adds the inputs (B, T, M) of each layer and keeps the last ``length`` positions."""
+        memories = zip(self.memories, inputs, strict=True)
+        self.memories = [_last(torch.cat((memory, new.detach()), 1), length) for memory, new in memories]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Returns the memories, or the keys and values, of each layer."""
+        if self.caches is None:
+            return {f"memory.{number}": memory for number, memory in enumerate(self.memories)}
+        return {f"cache.{number}": torch.stack(cache.filled()) for number, cache in enumerate(self.caches)}
+
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        """Becomes the state whose :meth:`tensors` these are.
+
+        Raises:
+            ValueError: if they are of another model.
+        """
+        layers = len(self.memories) or len(self.caches or ())
+        size = self.memories[0].shape[2] if self.memories else None
+        if tensors.keys() == {f"memory.{number}" for number in range(layers)}:
+            memories = [tensors[f"memory.{number}"] for number in range(layers)]
+            if any(memory.dim() != 3 or memory.shape[2] != (size or memory.shape[2]) for memory in memories):
+                raise ValueError(f"a memory of {size} numbers a token was expected, not {memories[0].shape[-1]}")
+            self.memories, self.caches = memories, None
+        elif tensors.keys() == {f"cache.{number}" for number in range(layers)}:
+            found = [tensors[f"cache.{number}"] for number in range(layers)]
+            self.caches = [RollingKeyValue(held, reach=0, length=held.shape[3]) for held in found]
+            self.memories = []
+        else:
+            raise ValueError(f"a state of {layers} layers was expected, not one of {', '.join(sorted(tensors))}")
+
+
+def _last(memory: Tensor, length: int) -> Tensor:
+    """The last positions of (B, S, M)."""
+    return memory[:, max(0, memory.shape[1] - length) :]
+
+
+class _Layer(nn.Module):
+    """Attention to the memory and the segment, then feed-forward."""
+
+    def __init__(self, config: TransformerXLConfig) -> None:
+        super().__init__()
+        size, rate = config.hidden_size, config.dropout
+        residual = PreNorm if config.norm == "pre" else PostNorm
+        self.attention = RelativeAttention(size, config.num_heads, dropout=config.attention_dropout)
+        self.attention_residual = residual(size, dropout=rate, epsilon=_EPSILON)
+        self.ffn = FeedForward(size, config.ffn_size, activation="relu", dropout=rate)
+        self.ffn_residual = residual(size, dropout=rate, epsilon=_EPSILON)
+
+    def forward(
+        self,
+        hidden: Tensor,
+        relative: Tensor,
+        biases: RelativeBiases,
+        *,
+        mask: Mask,
+        memory: Tensor | None,
+        cache: RollingKeyValue | None,
+    ) -> Tensor:
+        """Returns (B, T, M) of (B, T, M)."""
+        known = None if memory is None else self.normed(memory)
+        hidden = self.attention_residual(
+            hidden, lambda x: self.attention(x, relative, biases, mask=mask, memory=known, cache=cache)
+        )
+        output: Tensor = self.ffn_residual(hidden, self.ffn)
+        return output
+
+    def normed(self, memory: Tensor) -> Tensor:
+        """Memories as attention reads them: a pre-norm layer norms them like its input."""
+        residual = self.attention_residual
+        normed: Tensor = residual.norm(memory) if isinstance(residual, PreNorm) else memory
+        return normed
+
+
+class TransformerXL(NextToken):
+    """Transformer-XL.
+
+    Args:
+        config: Sizes and choices.
+        vocab_size: V.
+        bos_id: Stands before every text.
+
+    Attributes:
+        memory_length: Tokens remembered; may be set to more for evaluation than was trained with.
+        same_length: Whether every token sees equally many, the last ``memory_length``, itself counted; for evaluation.
+        clamp_length: Farther distances count as this one; none: no limit.
+
+    Raises:
+        SettingError: if the cutoffs do not lie within the vocabulary.
+    """
+
+    carries: ClassVar[bool] = True
+    isolates: ClassVar[bool] = False
+
+    def __init__(self, config: TransformerXLConfig, *, vocab_size: int, bos_id: int) -> None:
+        super().__init__(vocab_size=vocab_size, bos_id=bos_id)
+        self.config = config
+        self.memory_length = config.memory_length
+        self.same_length = False
+        self.clamp_length: int | None = None
+        size = config.hidden_size
+        if config.cutoffs:
+            if config.cutoffs[-1] >= vocab_size:
+                raise SettingError(f"cutoffs reach {config.cutoffs[-1]}; the vocabulary has {vocab_size} tokens")
+            self.embedding: nn.Embedding | AdaptiveEmbedding = AdaptiveEmbedding(
+                vocab_size,
+                size,
+                embedding_size=config.embedding_size or size,
+                cutoffs=config.cutoffs,
+                div_value=config.div_value,
+            )
+            self.output = AdaptiveSoftmax(self.embedding, tied_projections=config.tied_projections)
+        else:
+            self.embedding = nn.Embedding(vocab_size, size)
+            self.output = Softmax(vocab_size, size, bias=True, tied_to=self.embedding)
+        self.biases = nn.ModuleList(
+            RelativeBiases(config.num_heads, size // config.num_heads)
+            for _ in range(1 if config.shared_biases else config.num_layers)
+        )
+        self.layers = nn.ModuleList(_Layer(config) for _ in range(config.num_layers))
+        self.norm = nn.LayerNorm(size, eps=_EPSILON) if config.norm == "pre" else nn.Identity()
+        self.dropout = Dropout(config.dropout)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """N(0, 0.02²), gains of layer norms around 1, projections of embeddings half as wide, zero biases."""
+        for name, parameter in self.named_parameters():
+            if "norm.weight" in name:
+                nn.init.normal_(parameter, mean=1.0, std=_STD)
+            elif parameter.dim() > 1:
+                nn.init.normal_(parameter, std=_STD / 2 if "projections" in name else _STD)
+
+    def start(self, batch_size: int, *, capacity: int | None = None) -> TransformerXLState:
+        """Returns the state of having read nothing: memories of no position."""
+        like = self.layers[0].get_parameter("attention.output.weight")
+        empty = like.new_zeros(batch_size, 0, self.config.hidden_size)
+        return TransformerXLState([empty] * self.config.num_layers)
+
+    def forward(self, tokens: Tensor, state: LanguageState | None = None, *, documents: Tensor | None = None) -> Tensor:
+        """Returns the states (B, T, M) of the last layer.
+
+        Raises:
+            ValueError: if documents shall be kept apart, a state of reading shall be trained on, or ``same_length`` is
+                set without a memory.
+        """
+        refuse_documents(self, documents)
+        if self.same_length and not self.memory_length:
+            raise ValueError("same_length lets every token see the last memory_length tokens; that is 0")
+        mask = _CAUSAL & window(self.memory_length - 1, 0) if self.same_length else _CAUSAL
+        state = self.start(tokens.shape[0]) if state is None else state
+        assert isinstance(state, TransformerXLState)
+        if not torch.is_grad_enabled():
+            self._project_memories(state)
+        elif state.caches is not None:
+            raise ValueError("a state that was read into without gradients cannot be trained on; start another")
+        relative = self._distances(state, min(state.length, self.memory_length) + tokens.shape[1])
+        hidden = self.dropout(self.embedding(tokens) * math.sqrt(self.config.hidden_size))
+        inputs = []
+        for number, layer in enumerate(self.layers):
+            inputs.append(hidden)
+            biases = self.biases[0 if self.config.shared_biases else number]
+            memory, cache = state.known(number, self.memory_length)
+            hidden = layer(hidden, relative[number], biases, mask=mask, memory=memory, cache=cache)
+        if state.caches is None:
+            state.remember(inputs, self.memory_length)
+        output: Tensor = self.dropout(self.norm(hidden))
+        return output
+
+    def _project_memories(self, state: TransformerXLState) -> None:
+        """Makes keys and values of what a state remembers, if it does not have them yet."""
+        if state.caches is None:
+            projected = [
+                layer.attention.project_memory(layer.normed(_last(memory, self.memory_length)))
+                for layer, memory in zip(self._layers(), state.memories, strict=True)
+            ]
+            state.caches = [RollingKeyValue(held, reach=0, length=held.shape[3]) for held in projected]
+            state.memories = []
+
+    def _distances(self, state: TransformerXLState, keys: int) -> list[Tensor]:
+        """Returns r of each layer, (H, ``keys`` or more, D); kept in the state while nothing is trained."""
+        like, size = self.biases[0].get_parameter("distance"), self.config.hidden_size
+        if torch.is_grad_enabled():
+            waves = self.dropout(distance_sinusoids(keys, size, clamp=self.clamp_length, like=like))
+            return [layer.attention.project_distances(waves) for layer in self._layers()]
+        if not state.relative or state.relative[0].shape[1] < keys or state.clamp_length != self.clamp_length:
+            room = keys + max(64, keys // 4)
+            waves = self.dropout(distance_sinusoids(room, size, clamp=self.clamp_length, like=like))
+            state.relative = [layer.attention.project_distances(waves) for layer in self._layers()]
+            state.clamp_length = self.clamp_length
+        return state.relative
+
+    def _layers(self) -> Iterator[_Layer]:
+        for layer in self.layers:
+            assert isinstance(layer, _Layer)
+            yield layer
