@@ -9,8 +9,9 @@ import pytest
 import wenmai
 from wenmai.core.errors import RunError, SettingError, VocabError
 from wenmai.data.datasets import Dataset, TextExample
-from wenmai.runs.compare import compare_systems
+from wenmai.runs.compare import compare, compare_systems
 from wenmai.runs.comparison import Comparison
+from wenmai.runs.language import measure_language
 
 SMALL = {"vector_size": 16, "epochs": 2, "threads": 1}
 
@@ -214,3 +215,30 @@ def test_what_cannot_be_compared(runs, tmp_path):
         wenmai.compare(runs, out=tmp_path / "file")
     with pytest.raises((VocabError, SettingError), match="no run has a vector for 'colour'"):
         wenmai.compare(runs, out=tmp_path, words=["colour"])
+
+
+def test_language_models_are_compared_by_what_a_character_costs(tmp_path):
+    text, test = tmp_path / "text.txt", tmp_path / "test.txt"
+    text.write_text("the cat sat on the mat with the dog and the hat\n" * 60)
+    test.write_text("the cat sat on the hat with the dog and a zebra\n" * 12)
+    common = {"min_count": 1, "threads": 1}
+    small = {"epochs": 1, "hidden_size": 8, "num_layers": 1, "batch_tokens": 64, "segment_length": 8}
+    wenmai.train("ngram", text, out=tmp_path / "ngram", order=3, **common)
+    wenmai.train("rnnlm", text, out=tmp_path / "rnnlm", **common | small)
+    found = compare([tmp_path / "ngram", tmp_path / "rnnlm"], out=tmp_path / "both", on=[str(test)])
+    for system in found.systems:
+        bits, perplexity = system.measures
+        assert (bits.kind, perplexity.kind, bits.lower_is_better) == ("bits", "perplexity", True)
+        assert bits.low <= bits.value <= bits.high
+        assert bits.covered == bits.total - 24  # "a" and "zebra"
+        total = measure_language(tmp_path / system.name, str(test))
+        assert bits.value == pytest.approx(total.spelled_bits_per_character)
+        assert total.oov_bytes == 12 * (len("a") + len("zebra") + 2)
+        assert perplexity.value == pytest.approx(total.word_perplexity)
+        assert system.positions[0][1] > 0
+        assert set(system.samples) == {"the cat sat on"}
+    page = (tmp_path / "both" / "report.html").read_text()
+    assert "Bits per character" in page
+    assert "Written on" in page
+    with pytest.raises(SettingError, match="--on FILE"):
+        compare([tmp_path / "ngram"], out=tmp_path / "none")

@@ -7,6 +7,8 @@ from typing import Any
 
 __all__ = ["plain", "setting_value", "show_columns", "show_comparison", "show_rows", "show_run"]
 
+_UNITS = {"bits": "bits per character", "perplexity": "perplexity by word"}
+
 
 def show_run(run: Any, as_json: bool) -> None:  # noqa: ANN401  a Run, not imported for speed
     """Prints what a training ended with."""
@@ -18,29 +20,32 @@ def show_run(run: Any, as_json: bool) -> None:  # noqa: ANN401  a Run, not impor
         print(f"{run.path}: imported from {summary['imported']}")
         return
     loss = "-" if summary["loss"] is None else f"{summary['loss']:.4f}"
-    if "words_per_second" in summary:
-        speed = f"{summary['words_per_second'] / 1e6:.2f} M words/s"
-    else:
+    if "tokens_per_second" in summary:
         speed = f"{summary['tokens_per_second']:,.0f} tokens/s"
+    else:
+        speed = f"{summary['words_per_second'] / 1e6:.2f} M words/s"
     print(f"{run.path}: loss {loss}, {speed}, {summary['seconds']:.1f} s")
 
 
 def show_comparison(comparison: Any) -> None:  # noqa: ANN401  a Comparison
     """Prints the table of a comparison."""
-    names = list(dict.fromkeys(measure.name for system in comparison.systems for measure in system.measures))
-    header = ["system", *names, "M words/s", "seconds", "peak MB", "size MB"]
+    columns = list(
+        dict.fromkeys((measure.name, measure.kind) for one in comparison.systems for measure in one.measures)
+    )
+    names = [name for name, _ in columns]
+    titles = [f"{name} ({_UNITS.get(kind, kind)})" if names.count(name) > 1 else name for name, kind in columns]
     rows = []
     for system in comparison.systems:
-        found = {measure.name: measure for measure in system.measures}
+        found = {(measure.name, measure.kind): measure for measure in system.measures}
         cells = [system.name]
-        cells += [_interval(found[name]) if name in found else "-" for name in names]
+        cells += [_interval(found[column]) if column in found else "-" for column in columns]
         speed = system.words_per_second
-        cells += ["-" if speed is None else f"{speed / 1e6:.2f}"]
+        cells += ["-" if speed is None else f"{speed / 1e6:.2f} M" if speed >= 1e5 else f"{speed:,.0f}"]
         cells += ["-" if system.seconds is None else f"{system.seconds:.1f}"]
         for size in (system.peak_memory_bytes, system.size_bytes):
             cells.append("-" if size is None else f"{size / 1e6:.0f}")
         rows.append(cells)
-    show_columns([header, *rows])
+    show_columns([["system", *titles, "words/s", "seconds", "peak MB", "size MB"], *rows])
 
 
 def _interval(measure: Any) -> str:  # noqa: ANN401  a Measure

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data import documents
 from wenmai.data.documents import CorpusStats, DocumentReader, plain
-from wenmai.text.segment import LINE_END
+from wenmai.text.segment import LINE_END, LINES, Segmenter
 from wenmai.text.settings import TextConfig
 
 __all__ = ["Corpus", "CorpusStats", "FileHash", "Progress"]
@@ -166,6 +166,7 @@ class Corpus:
         stats: CorpusStats,
         hashes: list[FileHash] | None = None,
         progress: Progress | None = None,
+        cutter: Segmenter | None = None,
     ) -> Iterator[list[str]]:
         r"""Reads the corpus once, as lists of about a megabyte of tokens.
 
@@ -175,6 +176,7 @@ class Corpus:
                 the tokens: sentences, blank lines, tokens, types.
             hashes: What :meth:`hashes` returned; a file that has changed since is an error.
             progress: Called after each block.
+            cutter: What cuts strings into tokens, if not what ``text.segment`` names.
 
         Yields:
             Tokens in order, with :data:`~wenmai.text.segment.LINE_END` at the end of each line; a line may go
@@ -185,7 +187,7 @@ class Corpus:
         """
         stats.skipped_files += self._skipped_files
         if self._texts is not None:
-            yield from self._batches_of_texts(text, stats, progress)
+            yield from self._batches_of_texts(text, stats, progress, cutter)
             return
         done, total = 0, self.size_bytes
 
@@ -197,7 +199,7 @@ class Corpus:
 
         for place, file in enumerate(self._files):
             digest = hashlib.sha256()
-            reader = DocumentReader(str(file.path), text, stats)
+            reader = DocumentReader(str(file.path), text, stats, cutter=cutter)
             yield from reader.batches(plain(_observed(_read(file.path), digest, advance), str(file.path)))
             stats.files += 1
             if reader.empty:
@@ -207,7 +209,43 @@ class Corpus:
             if hashes is not None and hashes[place].sha256 != digest.hexdigest():
                 raise CorpusError(f"{file.path}: changed while it was read; run again when nothing writes to it")
 
-    def _batches_of_texts(self, text: TextConfig, stats: CorpusStats, progress: Progress | None) -> Iterator[list[str]]:
+    def lines(
+        self,
+        text: TextConfig,
+        *,
+        stats: CorpusStats,
+        hashes: list[FileHash] | None = None,
+        progress: Progress | None = None,
+    ) -> Iterator[tuple[str, bool]]:
+        """Reads the corpus once, line by line as it is written, for tokenizers that cut it up themselves.
+
+        Args:
+            text: How bytes become text; its segmentation has no say.
+            stats: As of :meth:`batches`.
+            hashes: Likewise.
+            progress: Likewise.
+
+        Yields:
+            A line and True; of a line longer than a megabyte each part, with True at the last. The tokens of a list
+            from Python are joined by spaces.
+
+        Raises:
+            CorpusError: if the text cannot be read.
+        """
+        for batch in self.batches(text, stats=stats, hashes=hashes, progress=progress, cutter=LINES):
+            parts: list[str] = []
+            for part in batch:
+                if part == LINE_END:
+                    yield " ".join(parts), True
+                    parts = []
+                else:
+                    parts.append(part)
+            if parts:
+                yield " ".join(parts), False
+
+    def _batches_of_texts(
+        self, text: TextConfig, stats: CorpusStats, progress: Progress | None, cutter: Segmenter | None
+    ) -> Iterator[list[str]]:
         items = iter(self._texts or ())
         first = next(items, None)
         if first is None:
@@ -241,7 +279,7 @@ class Corpus:
                 if progress is not None:
                     progress(done, None)
 
-        yield from DocumentReader("text from Python", text, stats).batches(encoded())
+        yield from DocumentReader("text from Python", text, stats, cutter=cutter).batches(encoded())
 
 
 def _token_lists(items: Iterable[Any], stats: CorpusStats, progress: Progress | None) -> Iterator[list[str]]:

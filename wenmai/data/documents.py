@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from wenmai.core.compressed import DamagedStream, decompressed
 from wenmai.core.errors import CorpusError
 from wenmai.text.normalise import normaliser
-from wenmai.text.segment import segmenter
+from wenmai.text.segment import Segmenter, segmenter
 from wenmai.text.settings import TextConfig
 
 __all__ = ["BLOCK_BYTES", "CorpusStats", "DocumentReader", "plain"]
@@ -133,19 +133,20 @@ class DocumentReader:
         name: What to call the source.
         text: How text becomes tokens.
         stats: Counters of documents and lines to be increased.
+        cutter: What cuts text into tokens, if not what ``text.segment`` names.
 
     Attributes:
         empty: Whether nothing has come so far.
     """
 
-    def __init__(self, name: str, text: TextConfig, stats: CorpusStats) -> None:
+    def __init__(self, name: str, text: TextConfig, stats: CorpusStats, *, cutter: Segmenter | None = None) -> None:
         self.empty = True
         self._name = name
         self._stats = stats
         self._bad_lines = text.bad_lines
         self._format: str = text.format
         self._encoding = codecs.lookup(text.encoding).name.removesuffix("-sig")
-        self._segmenter = segmenter(text.segment)
+        self._segmenter = cutter or segmenter(text.segment)
         self._normalise = normaliser(text)
         self._lines = 0  # lines before the next byte
         self._offset = 0  # of the next byte

@@ -25,7 +25,7 @@ from wenmai.data.corpus import Progress
 from wenmai.data.pairs import Pairs, PairsStats
 from wenmai.text.tokenizer import Tokenizer
 
-__all__ = ["EncodedPairs", "EncodedStats", "encode_pairs"]
+__all__ = ["EncodedPairs", "EncodedStats", "disk_trouble", "encode_pairs"]
 
 VERSION = 1
 _BATCH = 4096
@@ -170,12 +170,17 @@ def encode_pairs(
             writing_json(entry / "pairs.json", head | {"stats": asdict(stats)})
         return installed(made, folder / fingerprint, EncodedPairs.open)
     except OSError as error:
-        if error.errno not in _DISK_ERRORS:
-            raise
-        raise RunError(
-            f"{folder}: the encoded pairs cannot be written ({error.strerror}); set WENMAI_CACHE to a folder with room,"
-            " 4 bytes a token"
-        ) from None
+        raise disk_trouble(error, folder, "encoded pairs") from None
+
+
+def disk_trouble(error: OSError, folder: Path, what: str) -> Exception:
+    """Returns what to raise when ``what`` could not be written: a RunError if it is for want of room or rights."""
+    if error.errno not in _DISK_ERRORS:
+        return error
+    return RunError(
+        f"{folder}: the {what} cannot be written ({error.strerror}); set WENMAI_CACHE to a folder with room, 4 bytes a "
+        "token"
+    )
 
 
 class _Side:

@@ -20,6 +20,8 @@ from wenmai.runs.classification import evaluate_classification
 from wenmai.runs.comparison import Comparison, Corpus, CurvePoint, Facts, MapWord, Measure, System
 from wenmai.runs.environment import describe_environment
 from wenmai.runs.evaluate import measure_vectors
+from wenmai.runs.language import language_model_of
+from wenmai.runs.language_comparison import describe_positions, foretelling, samples
 from wenmai.runs.probes import probe as run_probe
 from wenmai.runs.report import write_report
 from wenmai.runs.run import MODEL, RECIPE, Run
@@ -58,7 +60,7 @@ def compare(
         probe: Data sets for linear probes, see :func:`wenmai.runs.probes.probe`.
         restrict_vocab: See :func:`wenmai.runs.evaluate.evaluate`.
         words: Words whose neighbours the report shows; by default some that all runs know.
-        on: Labelled texts to measure classifiers on.
+        on: Labelled texts to measure classifiers on, or texts that language models foretell.
         command: What the user typed, for the report.
 
     Raises:
@@ -85,10 +87,17 @@ def compare(
         if similarity or analogy or probe:
             raise SettingError("--similarity, --analogy and --probe are for word vectors; classifiers have --on")
         systems = [_describe(name, run, _classes(run, on)) for name, run in zip(names, opened, strict=True)]
+    elif all("score" in run.task.verbs for run in opened):
+        if similarity or analogy or probe:
+            raise SettingError("--similarity, --analogy and --probe are for word vectors; give language models --on")
+        if not on:
+            raise SettingError("name a text that the language models shall foretell: --on FILE")
+        systems = [_describe_language(name, run, on) for name, run in zip(names, opened, strict=True)]
     else:
         raise RunError(
-            f"{', '.join(dict.fromkeys(run.recipe.system for run in opened))}: comparisons are of word vectors, or of "
-            "classifiers. Translators are compared by `wenmai evaluate RUN --on PAIRS --against RUN`"
+            f"{', '.join(dict.fromkeys(run.recipe.system for run in opened))}: comparisons are of word vectors, of "
+            "classifiers, or of language models. Translators are compared by `wenmai evaluate RUN --on PAIRS --against "
+            "RUN`"
         )
     comparison = Comparison(
         systems=systems,
@@ -119,6 +128,7 @@ def compare_systems(
     probe: Sequence[str] = (),
     restrict_vocab: int | None = 30_000,
     words: Sequence[str] = (),
+    on: Sequence[str] = (),
     command: str = "",
 ) -> Comparison:
     """Trains systems one after the other on the same numbered corpus and compares them.
@@ -136,6 +146,7 @@ def compare_systems(
         probe: See :func:`compare`.
         restrict_vocab: See :func:`compare`.
         words: See :func:`compare`.
+        on: See :func:`compare`.
         command: See :func:`compare`.
 
     Raises:
@@ -166,6 +177,7 @@ def compare_systems(
         probe=probe,
         restrict_vocab=restrict_vocab,
         words=words,
+        on=on,
         command=command,
     )
 
@@ -235,6 +247,17 @@ def _describe(name: str, run: Run, measures: list[Measure]) -> System:
         vocabulary=summary.get("vocabulary"),
         parameters=summary.get("parameters"),
     )
+
+
+def _describe_language(name: str, run: Run, on: Sequence[str]) -> System:
+    model = language_model_of(run)
+    found = replace(
+        _describe(name, run, foretelling(model, on)),
+        positions=describe_positions(model, on[0]),
+        samples=samples(model, on[0]),
+    )
+    run.__dict__.pop("model", None)
+    return found
 
 
 def _describe_vectors(
@@ -320,8 +343,8 @@ def _probe(dataset: str, results: Sequence[TextProbe | TaggingProbe]) -> Measure
 def _curve(records: Sequence[Mapping[str, Any]]) -> list[CurvePoint]:
     steps = [record for record in records if record.get("kind") == "step"]
     thinned = steps[:: max(1, -(-len(steps) // _CURVE_POINTS))]
-    names = ("progress", "loss", "epoch", "seconds", "learning_rate", "words_per_second")
-    return [CurvePoint(**{name: record[name] for name in names}) for record in thinned]
+    names = ("loss", "epoch", "seconds", "learning_rate", "words_per_second")
+    return [CurvePoint(progress=record["progress"], **{name: record.get(name) for name in names}) for record in thinned]
 
 
 def _map(vectors: WordVectors, words: Sequence[str]) -> list[MapWord]:

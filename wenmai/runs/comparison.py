@@ -105,6 +105,8 @@ class System:
         parameters: Number of trained numbers in the model.
         neighbours: For each query word, its nearest words and their cosines, nearest first.
         map: Places of frequent words in two dimensions.
+        samples: For each prompt, how the model writes on.
+        positions: Of a language model: characters read before, and bits per character from there on.
     """
 
     name: str
@@ -122,6 +124,8 @@ class System:
     parameters: int | None = None
     neighbours: dict[str, list[tuple[str, float | None]]] = field(default_factory=dict)
     map: list[MapWord] = field(default_factory=list)
+    samples: dict[str, str] = field(default_factory=dict)
+    positions: list[tuple[float, float | None]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)

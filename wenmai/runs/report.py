@@ -35,6 +35,7 @@ class _Kind:
     items: str = "items"
     about: str = ""
     percent: bool = False
+    short: bool = False  # three digits, however large
 
 
 KINDS = {
@@ -56,6 +57,18 @@ KINDS = {
         about="is the share of texts whose most probable label is one of theirs.",
         percent=True,
     ),
+    "bits": _Kind(
+        title="Bits per character",
+        items="words",
+        about="is what it takes to write down a character of a text, ends of lines included, when the model foretells "
+        "it: less is better, whatever the model’s tokens are. An unknown word costs 8 bits more for each of its bytes.",
+    ),
+    "perplexity": _Kind(
+        title="Perplexity by word",
+        about="is the number of equally likely words that would be as hard to foretell; an unknown word counts as one "
+        "word, whichever it is, which favours models that know few words.",
+        short=True,
+    ),
     "f1": _Kind(title="F1 of a label, %", percent=True),
     "probe": _Kind(
         title="Linear probes, % right",
@@ -66,7 +79,7 @@ KINDS = {
     ),
 }
 NOTES = {
-    "Coverage": "counts the items whose words are all known to the system; its score leaves out the others.",
+    "Coverage": "counts the items whose words are all known to the system; scores of word sets leave out the others.",
     "Interval": "comes from drawing the test items again at random, many times: $confidence of the draws "
     "score inside it. It holds the luck of the test items, not the luck of the training seed.",
     "Speed": "is the number of corpus words read per second of training, averaged over all epochs.",
@@ -137,6 +150,7 @@ def report_html(comparison: Comparison) -> str:
         abstract=escape(_abstract(comparison, quality)),
         table=_table(comparison, quality, cost),
         sections=_sections(comparison.systems),
+        samples=_samples(comparison.systems),
         notes=_notes(comparison, quality, cost),
         confidence=_confidence(comparison),
         map_method=escape(f"Laid out by {comparison.map_method}." if comparison.map_method else ""),
@@ -164,7 +178,7 @@ def _quality_column(kind: str, name: str, measures: list[list[Measure]]) -> _Col
         group=about.title,
         note=_coverage_note(cells, about.items),
         cells=cells,
-        text=_percent if about.percent else _decimal,
+        text=_percent if about.percent else _short if about.short else _decimal,
         lower_is_better=any(cell.lower_is_better for cell in cells if cell is not None),
     )
 
@@ -401,6 +415,28 @@ def _sections(systems: list[System]) -> str:
         table = _scroll(title, f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>")
         tables.append(f'<details class="parts"><summary>{escape(title)}</summary>{table}</details>')
     return "".join(tables)
+
+
+def _samples(systems: list[System]) -> str:
+    """Returns how each system writes on, prompt by prompt."""
+    prompts = list(dict.fromkeys(prompt for system in systems for prompt in system.samples))
+    if not prompts:
+        return ""
+    tables = []
+    for prompt in prompts:
+        rows = "".join(
+            f'<tr><th scope="row">{_swatch(index)}{escape(system.name)}</th><td class="sample"><b>{escape(prompt)}</b>'
+            f"{escape(system.samples[prompt])}</td></tr>"
+            for index, system in enumerate(systems)
+            if prompt in system.samples
+        )
+        tables.append(_scroll(f"Samples after {prompt!r}", f'<table class="samples"><tbody>{rows}</tbody></table>'))
+    return (
+        '<section id="samples" aria-labelledby="samples-title"><h2 id="samples-title">Written on</h2>'
+        + "".join(tables)
+        + '<p class="caption">Each model goes on from the words in bold: one draw from the nine tenths of the '
+        "probability that are most likely, with the same seed. Nothing was chosen by hand.</p></section>"
+    )
 
 
 def _notes(comparison: Comparison, quality: list[_Column], cost: list[_Column]) -> str:

@@ -16,7 +16,8 @@ from wenmai.core.folder import cache_folder, check_sealed, sealed_folder, writin
 from wenmai.data.corpus import Progress
 from wenmai.data.encoded import EncodedPairs, encode_pairs
 from wenmai.data.pairs import PairsConfig, PairsStats, read_pairs
-from wenmai.text.tokenizer import Tokenizer, TokenizerConfig
+from wenmai.text.pieces import JointTokenizerConfig
+from wenmai.text.tokenizer import Tokenizer
 
 __all__ = ["TranslationData", "read_translation_data"]
 
@@ -110,7 +111,7 @@ class TranslationData:
 def read_translation_data(
     spec: str | Path | Iterable[tuple[str, str]],
     config: PairsConfig,
-    tokenizer: TokenizerConfig,
+    tokenizer: JointTokenizerConfig,
     *,
     longest: int,
     inherited: tuple[Tokenizer, Tokenizer] | None,

@@ -1,7 +1,7 @@
 """Translation: a model that turns one sequence into another, trained on pairs."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -12,7 +12,7 @@ from annotated_types import Ge, Le, Lt
 from torch import Tensor, nn
 from typing_extensions import Doc
 
-from wenmai.config.recipe import Recipe, read_recipe
+from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError
 from wenmai.data.batches import pad, plan_batches
 from wenmai.data.encoded import EncodedPairs
@@ -20,15 +20,13 @@ from wenmai.data.pairs import PairsConfig, read_pairs
 from wenmai.models.seq2seq import Seq2SeqConfig
 from wenmai.models.transformer import TransformerConfig
 from wenmai.objectives.language import Loss, cross_entropy
+from wenmai.tasks.neural import NeuralTask, refuse_other_tokenizer, take_over
 from wenmai.tasks.parallel import TranslationData, read_translation_data
 from wenmai.tasks.protocol import ReadProgress
 from wenmai.tasks.translator import Translator, build
-from wenmai.text.tokenizer import TokenizerConfig
-from wenmai.training.checkpoint import Checkpoints
+from wenmai.text.pieces import JointTokenizerConfig
 from wenmai.training.distributed import Ranks
-from wenmai.training.loop import LoopState, choose_device, train_loop
-from wenmai.training.records import Record
-from wenmai.training.schedule import LONGEST_WARMUP, noam_peak
+from wenmai.training.loop import choose_device
 from wenmai.training.settings import LoopConfig
 from wenmai.training.tensorboard import require_tensorboard
 
@@ -93,20 +91,18 @@ class TranslationConfig:
         return max(self.sampling_floor, share)
 
 
-class _TranslationTask:
+class _TranslationTask(NeuralTask):
     """Training a translator; the two classes below say of which architecture."""
 
     kind: ClassVar[str]
     sections: ClassVar[dict[str, type]]
-    inherited: ClassVar[tuple[str, ...]] = ("tokenizer", "model")
-    distributed: ClassVar[bool] = True
     verbs: ClassVar[tuple[str, ...]] = ("translate", "export")
+    objective_name = "cross-entropy of target tokens"
 
     def __init__(self, recipe: Recipe, data: TranslationData, translator: Translator) -> None:
+        super().__init__(recipe, translator)
         self.objective: TranslationConfig = recipe.sections["objective"]
-        self.config: LoopConfig = recipe.sections["train"]
         self.translator = translator
-        self.state = LoopState()
         self._data = data
         self._numbers = data.train_numbers
         self._lengths = data.train.lengths[self._numbers] + 1  # the end, or the begin token
@@ -143,7 +139,7 @@ class _TranslationTask:
     ) -> TranslationData:
         """Trains the tokenizers, unless a model that is continued has them, and numbers the pairs."""
         if base is not None:
-            _refuse_other_tokenizer(recipe)
+            refuse_other_tokenizer(recipe)
         longest = recipe.sections["model"].max_length - 1  # the end token
         return read_translation_data(
             source.spec,
@@ -179,7 +175,7 @@ class _TranslationTask:
         settings = recipe.sections["model"]
         module = build(cls.kind, settings, source=data.source, target=data.target)
         if base is not None:
-            _take_over(module, base)
+            take_over(module, base.module)
         module.to(choose_device(config, Ranks()))
         if config.tensorboard:
             require_tensorboard()
@@ -192,16 +188,7 @@ class _TranslationTask:
         translator.module.to(choose_device(recipe.sections["train"], Ranks()))
         return cls(recipe, data, translator)
 
-    def save(self, folder: Path) -> None:
-        """Writes the model."""
-        self.translator.save(folder)
-
     # --- what the loop asks for ---------------------------------------------------------------------------------
-
-    @property
-    def module(self) -> nn.Module:
-        """The model."""
-        return self.translator.module
 
     def plan(self, epoch: int) -> Sequence[Any]:
         """The batches of an epoch."""
@@ -253,72 +240,22 @@ class _TranslationTask:
 
     # --- what a run asks for ------------------------------------------------------------------------------------
 
-    @property
-    def learning_rate(self) -> float:
-        """The highest rate."""
-        if self.config.learning_rate is not None:
-            return self.config.learning_rate
-        if self.config.schedule != "noam":
-            return 1e-3
-        warmup = LONGEST_WARMUP if self.config.warmup is None else self.config.warmup
-        return noam_peak(self.translator.config.hidden_size, warmup)
-
-    def notes(self) -> dict[str, Any]:
-        """Nothing."""
-        return {}
-
     def facts(self) -> dict[str, Any]:
         """The sizes of data, vocabulary and model, and the effort."""
         sizes = (
             f"{len(self._numbers):,} pairs, {len(self._data.validated[1]):,} to validate on, vocabulary "
-            f"{self._data.target.vocab_size:,}, {self._parameters:,} parameters on {self.translator.device}"
+            f"{self._data.target.vocab_size:,}, {self.parameters:,} parameters on {self.translator.device}"
         )
         return {
             "sizes": sizes,
             "epochs": self.config.epochs,
-            "threads": self.config.threads or torch.get_num_threads(),
+            "threads": self.threads,
             "stats": asdict(self._data.train.stats),
         }
 
-    def train(
-        self,
-        checkpoints: Checkpoints,
-        report: Callable[[Record], None],
-        *,
-        resumed: tuple[Path, dict[str, Any]] | None,
-        ranks: Ranks,
-    ) -> None:
-        """Runs the loop."""
-        if resumed is not None:
-            self.state = LoopState(**resumed[1])
-        train_loop(
-            self,
-            self.config,
-            peak_rate=self.learning_rate,
-            state=self.state,
-            checkpoint=None if resumed is None else resumed[0],
-            checkpoints=checkpoints,
-            report=report,
-            ranks=ranks,
-        )
-
     def summary(self) -> dict[str, Any]:
         """Speed, loss and sizes."""
-        state = self.state
-        return {
-            "tokens_per_second": state.tokens / state.seconds if state.seconds else 0.0,
-            "loss": state.last_loss,
-            "objective": "cross-entropy of target tokens",
-            "validation": state.figures,
-            "best_validation_loss": state.best,
-            "seconds": state.seconds,
-            "steps": state.step,
-            "epochs": state.epoch,
-            "tokens": state.tokens,
-            "vocabulary": self._data.target.vocab_size,
-            "parameters": self._parameters,
-            "threads": self.config.threads or torch.get_num_threads(),
-        }
+        return {**super().summary(), "vocabulary": self._data.target.vocab_size}
 
     def changes(self, base: Translator | None) -> tuple[dict[str, Any], list[str]]:
         """What stands out."""
@@ -327,10 +264,6 @@ class _TranslationTask:
         notes = [f"{unknown:,} tokens of the training pairs are unknown to the tokenizer"] if unknown else []
         return {}, notes
 
-    @property
-    def _parameters(self) -> int:
-        return sum(parameter.numel() for parameter in self.module.parameters())
-
 
 class TransformerTask(_TranslationTask):
     """Translation with the Transformer."""
@@ -338,7 +271,7 @@ class TransformerTask(_TranslationTask):
     kind = "transformer"
     sections: ClassVar[dict[str, type]] = {
         "data": PairsConfig,
-        "tokenizer": TokenizerConfig,
+        "tokenizer": JointTokenizerConfig,
         "model": TransformerConfig,
         "objective": TranslationConfig,
         "train": LoopConfig,
@@ -357,37 +290,6 @@ class Seq2SeqTask(_TranslationTask):
 
     kind = "seq2seq"
     sections: ClassVar[dict[str, type]] = {**TransformerTask.sections, "model": Seq2SeqConfig}
-
-
-def _refuse_other_tokenizer(recipe: Recipe) -> None:
-    """Makes sure that the tokenizer's settings are those of the run that is continued.
-
-    Raises:
-        SettingError: if one differs; it would have no effect, as the tokenizers are taken over as they are.
-    """
-    inherited = read_recipe(f"{recipe.start}/recipe.yaml")["settings"]
-    for name, value in asdict(recipe.sections["tokenizer"]).items():
-        if (old := inherited.get(f"tokenizer.{name}", value)) != value:
-            raise SettingError(
-                f"{name}={value} has no effect on a run that continues another: {recipe.start} has {name}={old}, and "
-                "its tokenizers stay as they are; leave it out, or train a new model"
-            )
-
-
-def _take_over(module: nn.Module, base: Translator) -> None:
-    """Gives a model the parameters of another.
-
-    Raises:
-        SettingError: if they are of other sizes.
-    """
-    old, new = ({name: tuple(part.shape) for name, part in one.state_dict().items()} for one in (base.module, module))
-    if old != new:
-        name = next(name for name in (*old, *new) if old.get(name) != new.get(name))
-        raise SettingError(
-            f"the model that is continued has {name} of shape {old.get(name, 'none')}, the settings ask for "
-            f"{new.get(name, 'none')}; leave out the settings of the model"
-        )
-    module.load_state_dict(base.module.state_dict())
 
 
 class _Source:

@@ -18,9 +18,9 @@ from wenmai.core.errors import SettingError, nearest_name
 if TYPE_CHECKING:
     import tokenizers
 
-__all__ = ["CHOICES", "SPECIALS", "TokenizerConfig", "guard", "trained"]
+__all__ = ["CHOICES", "SPECIALS", "JointTokenizerConfig", "TokenizerConfig", "guard", "trained"]
 
-TokenizerKind = Literal["bpe", "byte-bpe", "wordpiece", "unigram", "words", "characters"]
+TokenizerKind = Literal["bpe", "byte-bpe", "wordpiece", "unigram", "words", "whitespace", "characters"]
 Normalisation = Literal["nfc", "nfkc", "none"]
 Case = Literal["keep", "lower"]
 
@@ -48,7 +48,8 @@ class TokenizerConfig:
         TokenizerKind,
         Doc(
             "bpe, unigram: pieces of words, as in SentencePiece; byte-bpe: pieces of bytes, any text survives; "
-            "wordpiece: pieces of words and punctuation; words: words and punctuation; characters: single characters"
+            "wordpiece: pieces of words and punctuation; words: words and punctuation; whitespace: what white space "
+            "separates; characters: single characters"
         ),
     ] = "bpe"
     vocab_size: Annotated[int, Ge(5), Doc("pieces at most, the four special ones included")] = 8000
@@ -59,7 +60,6 @@ class TokenizerConfig:
     ] = None
     normalise: Annotated[Normalisation, Doc("Unicode normalisation form")] = "nfc"
     case: Annotated[Case, Doc("lower: letters become lower case")] = "keep"
-    joint: Annotated[bool, Doc("one vocabulary for source and target")] = True
 
     def __post_init__(self) -> None:
         for name, choices in CHOICES.items():
@@ -79,6 +79,13 @@ class TokenizerConfig:
         return 2 if self.min_count is None else self.min_count
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JointTokenizerConfig(TokenizerConfig):
+    """The same for pairs of texts."""
+
+    joint: Annotated[bool, Doc("one vocabulary for source and target")] = True
+
+
 def trained(texts: Iterable[str], config: TokenizerConfig) -> "tokenizers.Tokenizer":
     """Returns a tokenizer with the vocabulary of some texts; special tokens have the first ids.
 
@@ -92,7 +99,7 @@ def trained(texts: Iterable[str], config: TokenizerConfig) -> "tokenizers.Tokeni
         backend.normalizer = normalizer
     if config.kind != "characters":
         backend.pre_tokenizer = _pre_tokenizer(config)
-        guard(backend, SPECIALS)
+        guard(backend, set(SPECIALS) - ({_UNKNOWN} if config.kind == "whitespace" else set()))
     common: dict[str, Any] = {
         "vocab_size": config.vocab_size,
         "special_tokens": list(SPECIALS),
@@ -104,8 +111,10 @@ def trained(texts: Iterable[str], config: TokenizerConfig) -> "tokenizers.Tokeni
     if config.kind == "characters":
         backend.model = _characters(texts, config, normalizer)
         backend.decoder = decoders.Fuse()
-    elif config.kind == "words":
+    elif config.kind in ("words", "whitespace"):
         backend.model = models.WordLevel(unk_token=_UNKNOWN)
+        if config.kind == "whitespace":  # there <unk> in a text is the unknown word, not one more
+            texts = (" ".join(word for word in text.split() if word != _UNKNOWN) for text in texts)
         backend.train_from_iterator(texts, trainers.WordLevelTrainer(**counted))
     elif config.kind == "byte-bpe":
         every_byte = pre_tokenizers.ByteLevel.alphabet()
@@ -152,6 +161,8 @@ def _pre_tokenizer(config: TokenizerConfig) -> Any:  # noqa: ANN401  a pre-token
 
     if config.kind == "words":
         return Split(Regex(_WORDS), "removed", invert=True)
+    if config.kind == "whitespace":
+        return pre_tokenizers.WhitespaceSplit()
     if config.kind == "byte-bpe":
         return pre_tokenizers.ByteLevel(add_prefix_space=False)
     if config.kind == "wordpiece":

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,14 +21,15 @@ from wenmai.text.pieces import SPECIALS, TokenizerConfig, guard, trained
 if TYPE_CHECKING:
     import tokenizers
 
-__all__ = ["Encoding", "Tokenizer", "TokenizerConfig"]
+__all__ = ["USUAL_SPECIALS", "Encoding", "Tokenizer", "TokenizerConfig"]
 
-_USUAL = {
+USUAL_SPECIALS = {
     "pad": ("<pad>", "[PAD]", "<|pad|>", "<|padding|>", "<blank>"),
     "unk": ("<unk>", "[UNK]", "<|unk|>", "<|unknown|>"),
     "bos": ("<s>", "[CLS]", "<bos>", "[BOS]", "<|startoftext|>", "<|begin_of_text|>"),
-    "eos": ("</s>", "[SEP]", "<eos>", "[EOS]", "<|endoftext|>", "<|end_of_text|>"),
+    "eos": ("</s>", "[SEP]", "<eos>", "[EOS]", "<|endoftext|>", "<|end_of_text|>", "\n</w>"),
 }
+"""Role to the names that its token may have, the likeliest first; GPT-1 has no other end than that of a line."""
 
 _OPENING = frozenset("([{‘“«¿¡$£€#")
 _CLOSING = frozenset(".,;:!?%)]}’”»…")
@@ -58,6 +60,7 @@ class Tokenizer:
 
     - ``bpe``, ``unigram``: the normalised text, in which white space is one space between words and none around;
     - ``byte-bpe``, ``characters``: the normalised text with all its white space;
+    - ``whitespace``: the words with one space between them;
     - ``words``, ``wordpiece``: the words, with spaces where ordinary writing has them: none before closing and after
       opening punctuation, around hyphens and apostrophes, and next to Chinese and Japanese characters.
 
@@ -66,6 +69,7 @@ class Tokenizer:
         unk_id: The id of what is not in the vocabulary.
         bos_id: The id before a sequence.
         eos_id: The id behind a sequence.
+        takes_unknown: Whether the spelling of the unknown token in a text, such as ``<unk>``, is that token.
     """
 
     def __init__(self, backend: "tokenizers.Tokenizer", roles: dict[str, int]) -> None:
@@ -76,12 +80,16 @@ class Tokenizer:
         special = {number for number, token in added.items() if token.special} | set(roles.values())
         self._silent = special - {self.unk_id} | {self.pad_id, self.bos_id, self.eos_id}  # one token may be all four
         self._size = 1 + max(backend.get_vocab(with_added_tokens=True).values())
-        guard(backend, [token for number in special if (token := backend.id_to_token(number))])
+        model = type(backend.model).__name__
+        self.takes_unknown = by_space = model == "WordLevel" and '"WhitespaceSplit"' in str(
+            backend.pre_tokenizer.__getstate__()
+        )
+        kept = special - {self.unk_id} if by_space else special  # there <unk> in a text says what it means
+        guard(backend, [token for number in kept if (token := backend.id_to_token(number))])
         backend.encode_special_tokens = True  # the text "</s>" is text
         backend.no_padding()
         backend.no_truncation()
-        model = type(backend.model).__name__
-        self._spaced = model == "WordPiece" or (model == "WordLevel" and backend.decoder is None)
+        self._spaced = model == "WordPiece" or (model == "WordLevel" and backend.decoder is None and not by_space)
 
     @classmethod
     def train(cls, texts: Iterable[str], config: TokenizerConfig) -> "Tokenizer":
@@ -113,13 +121,21 @@ class Tokenizer:
         Raises:
             FormatError: if the file is missing or damaged, is no tokenizer, or lacks special tokens.
         """
+        try:
+            text = Path(path).read_bytes().decode()
+        except OSError as error:
+            raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
+        except UnicodeDecodeError as error:
+            raise FormatError(f"{path}: is not a tokenizer in JSON: {error}") from None
+        return cls.of_json(text, path)
+
+    @classmethod
+    def of_json(cls, text: str, path: str | Path) -> "Tokenizer":
+        """Makes a tokenizer of the content of a ``tokenizer.json``, which errors call ``path``; see :meth:`load`."""
         import tokenizers
 
         try:
-            text = Path(path).read_bytes().decode()
             content = json.loads(text)
-        except OSError as error:
-            raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
         except (ValueError, RecursionError) as error:
             raise FormatError(f"{path}: is not a tokenizer in JSON: {error}") from None
         if not isinstance(content, dict) or not isinstance(content.get("model"), dict):
@@ -136,6 +152,10 @@ class Tokenizer:
         """Writes ``path`` (usually ``tokenizer.json``), whole or not at all."""
         with writing(path) as file:
             file.write(self._backend.to_str(pretty=True).encode())
+
+    def to_json(self) -> str:
+        """Returns the content of ``tokenizer.json``."""
+        return str(self._backend.to_str())
 
     @property
     def fingerprint(self) -> str:
@@ -174,6 +194,20 @@ class Tokenizer:
         """Returns the text as the pieces spell it: what :meth:`decode` gives back where nothing is unknown."""
         normalizer = self._backend.normalizer
         return text if normalizer is None else str(normalizer.normalize_str(text))
+
+    def words(self, text: str) -> list[str]:
+        """Returns the words of a text, as they are before they are cut into pieces."""
+        normal = self.normalise(text)
+        before = self._backend.pre_tokenizer
+        return [normal] if before is None else [word for word, _ in before.pre_tokenize_str(normal)]
+
+    def pieces_of_words(self, texts: list[str]) -> list[tuple[int, ...]]:
+        """Returns the ids of the pieces of each word of some texts."""
+        found: list[tuple[int, ...]] = []
+        for encoding in self._backend.encode_batch(texts, add_special_tokens=False):
+            ends = [place for place, (one, other) in enumerate(pairwise(encoding.word_ids), 1) if one != other]
+            found += [tuple(encoding.ids[low:high]) for low, high in pairwise([0, *ends, len(encoding.ids)])]
+        return found
 
     def encode(self, text: str) -> Encoding:
         """Cuts a text into pieces, without special tokens.
@@ -219,18 +253,18 @@ class Tokenizer:
 def _roles(backend: "tokenizers.Tokenizer", model: dict[str, Any], path: str | Path) -> dict[str, int]:
     """Finds the ids of the four roles among the tokens of a file."""
     vocab = backend.get_vocab(with_added_tokens=True)
-    known = {role: [vocab[name] for name in names if name in vocab] for role, names in _USUAL.items()}
+    known = {role: [vocab[name] for name in names if name in vocab] for role, names in USUAL_SPECIALS.items()}
     found: dict[str, int] = {role: numbers[0] for role, numbers in known.items() if numbers}
     if isinstance(model.get("unk_id"), int):
         found["unk"] = model["unk_id"]
     elif model.get("unk_token") in vocab:
         found["unk"] = vocab[model["unk_token"]]
     if "eos" not in found:
-        raise FormatError(f"{path}: has no token for the end of a sequence; expected one of {', '.join(_USUAL['eos'])}")
+        raise FormatError(f"{path}: has no token for the end of a sequence; expected one of {', '.join(USUAL_SPECIALS['eos'])}")
     knows_bytes = model.get("byte_fallback") is True or '"ByteLevel"' in backend.to_str()
     if "unk" not in found and not knows_bytes:
-        raise FormatError(f"{path}: has no token for what is unknown; expected one of {', '.join(_USUAL['unk'])}")
-    return dict.fromkeys(_USUAL, found["eos"]) | found
+        raise FormatError(f"{path}: has no token for what is unknown; expected one of {', '.join(USUAL_SPECIALS['unk'])}")
+    return dict.fromkeys(USUAL_SPECIALS, found["eos"]) | found
 
 
 def _encodable(texts: Iterable[str]) -> Iterator[str]:

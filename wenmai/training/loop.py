@@ -1,9 +1,10 @@
 """The training loop of torch models: batches, gradients, updates, looks at the validation data, checkpoints.
 
 Nothing random outlives a batch: its composition is a function of (seed, epoch) and its dropout of (seed, epoch,
-place). So the state of a training is parameters, optimiser and a few numbers, a resumed run equals an uninterrupted
-one to the bit, and resuming takes no longer late in an epoch than early. Gradients are summed over the targets of all
-batches and processes of an update and divided once, so the loss is exact by token however it was split up.
+place). So the state of a training is parameters, optimiser, what a recurrent model carries from one batch to the next,
+and a few numbers; a resumed run equals an uninterrupted one to the bit, and resuming takes no longer late in an epoch
+than early. Gradients are summed over the targets of all batches and processes of an update and divided once, so the
+loss is exact by token however it was split up.
 """
 
 import math
@@ -30,7 +31,7 @@ from wenmai.training.records import EvaluationRecord, Record, UpdateRecord
 from wenmai.training.schedule import LONGEST_WARMUP, rate_schedule
 from wenmai.training.settings import LoopConfig
 from wenmai.training.tensorboard import reporting_curves
-from wenmai.training.tensors import load_optimiser, mean_of_models, save_optimiser
+from wenmai.training.tensors import load_carried, load_optimiser, mean_of_models, save_carried, save_optimiser
 from wenmai.training.utilisation import flops_share
 
 __all__ = ["LoopState", "Trainable", "choose_device", "train_loop"]
@@ -62,6 +63,12 @@ class Trainable(Protocol):
 
     def save(self, folder: Path) -> None:
         """Writes the model into a folder, its parameters as ``model.safetensors``."""
+
+    def carried(self) -> Mapping[str, Tensor]:
+        """What the next batch needs of the ones before, such as a memory; saved with every checkpoint."""
+
+    def carry(self, tensors: Mapping[str, Tensor]) -> None:
+        """Takes up what :meth:`carried` gave when the checkpoint was written."""
 
 
 @dataclass
@@ -152,6 +159,7 @@ def train_loop(
     optimiser = _optimiser(config, module, peak_rate)
     if checkpoint is not None:
         load_optimiser(optimiser, checkpoint)
+        job.carry(load_carried(checkpoint))
     ranks.wait()  # until all have read what they need: checkpoints come and go from here on
     group_size = config.accumulation * ranks.size
     an_epoch = math.ceil(len(job.plan(0)) / group_size)  # other epochs may have a batch more or less
@@ -318,6 +326,7 @@ def _progress(state: LoopState, steps: int, config: LoopConfig) -> float:
 def _save(job: Trainable, optimiser: torch.optim.Optimizer, folder: Path) -> None:
     job.save(folder)
     save_optimiser(optimiser, folder)
+    save_carried(job.carried(), folder)
 
 
 def _take_snapshot(

@@ -1,6 +1,6 @@
 """Parameters and optimiser states in safetensors files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -8,9 +8,17 @@ from torch import Tensor
 
 from wenmai.core.errors import FormatError
 
-__all__ = ["load_model", "load_optimiser", "mean_of_models", "save_model", "save_optimiser"]
+__all__ = [
+    "load_carried",
+    "load_model",
+    "load_optimiser",
+    "mean_of_models",
+    "save_carried",
+    "save_model",
+    "save_optimiser",
+]
 
-MODEL, OPTIMISER = "model.safetensors", "optimiser.safetensors"
+MODEL, OPTIMISER, CARRIED = "model.safetensors", "optimiser.safetensors", "carried.safetensors"
 
 
 def save_model(module: torch.nn.Module, folder: Path) -> None:
@@ -95,3 +103,20 @@ def load_optimiser(optimiser: torch.optim.Optimizer, folder: Path) -> None:
     described = optimiser.state_dict()
     described["state"] = state
     optimiser.load_state_dict(described)
+
+
+def save_carried(tensors: Mapping[str, Tensor], folder: Path) -> None:
+    """Writes what a model carries from one batch to the next, if it carries anything."""
+    from safetensors.torch import save_file
+
+    if tensors:
+        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, folder / CARRIED)
+
+
+def load_carried(folder: Path) -> dict[str, Tensor]:
+    """Reads what :func:`save_carried` wrote; nothing if it wrote nothing.
+
+    Raises:
+        FormatError: if the file is damaged.
+    """
+    return read_tensors(folder / CARRIED) if (folder / CARRIED).exists() else {}

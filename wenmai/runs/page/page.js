@@ -128,12 +128,22 @@
     document.querySelector("#curves fieldset").hidden = !timed;
     for (const [kind, lines] of kinds) {
       const box = byId("curve-panels").appendChild(html("div", { class: "panel" }));
-      const redraw = drawn(box, (width) => curvePanel(box, width, kind, lines, axis()));
+      const redraw = drawn(box, (width) => curvePanel(box, width, `Loss${kind && `, ${kind}`}`, lines, axis()));
       document.querySelectorAll("input[name=axis]").forEach((input) => input.addEventListener("change", redraw));
     }
   };
 
-  const curvePanel = (box, width, kind, all, axis) => {
+  // What a language model gains by context
+  const positions = () => {
+    const lines = systems.map((system, index) => ({ index, points: (system.positions || [])
+      .map(([position, loss]) => ({ position, loss })).filter((point) => known(point.loss)) })).filter((line) => line.points.length > 1);
+    if (!lines.length) return;
+    byId("positions").hidden = false;
+    const box = byId("position-panel");
+    drawn(box, (width) => curvePanel(box, width, "Bits per character", lines, "position"));
+  };
+
+  const curvePanel = (box, width, title, all, axis) => {
     const lines = all.map(({ index, points }) => ({ index, points: points.filter((p) => known(p[axis])) }))
       .filter((line) => line.points.length);
     const wide = width > 560, height = wide ? 340 : 260, labelled = wide && (axis === "progress" || lines.length <= COLOURS);
@@ -141,15 +151,15 @@
     const edge = { left: 44, right: labelled ? 48 + 6.4 * Math.max(...labels.map((label) => label.length), 4) : 8, top: 30, bottom: 42 };
     const inner = { width: width - edge.left - edge.right, height: height - edge.top - edge.bottom };
     const [low, high] = padded(lines.flatMap((line) => line.points.map((p) => p.loss)), 0.04);
-    const end = axis === "progress" ? 1 : Math.max(...lines.map((line) => line.points.at(-1).seconds)) || 1;
-    const unit = axis === "progress" ? [0.01, "Training done, %"] : end > 7200 ? [3600, "Wall time, hours"]
+    const end = axis === "progress" ? 1 : Math.max(...lines.map((line) => line.points.at(-1)[axis])) || 1;
+    const unit = axis === "progress" ? [0.01, "Training done, %"] : axis === "position" ? [1, "Characters read before"] : end > 7200 ? [3600, "Wall time, hours"]
       : end > 180 ? [60, "Wall time, minutes"] : [1, "Wall time, seconds"];
     const x = (value) => edge.left + inner.width * value / end;
     const y = (value) => edge.top + inner.height * (1 - (value - low) / (high - low));
     const root = svg("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: "img",
-      "aria-label": `Loss${kind && ` (${kind})`} of ${lines.map((line) => systems[line.index].name).join(", ")}: ` + lines.map(
+      "aria-label": `${title} of ${lines.map((line) => systems[line.index].name).join(", ")}: ` + lines.map(
         (line) => `${shortNames[line.index]} from ${significant(line.points[0].loss, 4)} to ${significant(line.points.at(-1).loss, 4)}`).join("; ") });
-    root.append(svg("text", { class: "title", x: 0, y: 10 }, `Loss${kind && `, ${kind}`}`));
+    root.append(svg("text", { class: "title", x: 0, y: 10 }, title));
     const yTicks = linearTicks(low, high, 5), yText = tickText(yTicks);
     for (const tick of yTicks) {
       root.append(svg("line", { class: "grid", x1: edge.left, x2: edge.left + inner.width, y1: y(tick), y2: y(tick) }));
@@ -193,7 +203,7 @@
           html("span", { class: "quiet" }, speed)] });
       }
       rows.sort((a, b) => b.loss - a.loss);
-      const head = axis === "progress" ? `${(cursor * 100).toFixed(0)} % done` : duration(at);
+      const head = axis === "progress" ? `${(cursor * 100).toFixed(0)} % done` : axis === "position" ? `${at.toFixed(0)} characters before` : duration(at);
       showTip(clientX, clientY, html("div", { class: "quiet" }, head),
         html("div", { class: "rows" }, ...rows.flatMap((row) => row.cells)));
     };
@@ -493,6 +503,7 @@
 
   if (systems.length > 1) sortable(document.querySelector("table.main"));
   curves();
+  positions();
   costs();
   neighbours();
   maps();

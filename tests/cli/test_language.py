@@ -1,0 +1,58 @@
+"""Language models by the shell."""
+
+import json
+
+import pytest
+
+TEXT = "the cat sat on the mat\nthe dog sat on the log\n" * 60
+SIZES = {
+    "rnnlm": ["hidden_size=16", "num_layers=1"],
+    "gpt": ["hidden_size=16", "num_layers=1", "num_heads=2", "max_length=16", "tokenizer.kind=words"],
+}
+
+
+@pytest.fixture
+def run(shell, request):
+    (shell.folder / "text.txt").write_text(TEXT)
+    system = getattr(request, "param", "rnnlm")
+    settings = ["min_count=1", "epochs=8", "threads=1", "batch_tokens=64", "segment_length=8", "learning_rate=0.02"]
+    options = [part for setting in (*settings, *SIZES[system]) for part in ("--set", setting)]
+    shell("train", system, "text.txt", "--out", "run", *options)
+    return "run"
+
+
+@pytest.mark.parametrize("run", SIZES, indirect=True)
+def test_a_model_is_trained_asked_and_writes_on(shell, run):
+    (shell.folder / "test.txt").write_text("the cat sat\n\nthe zebra sat\n")
+    *lines, total = (json.loads(line) for line in shell("score", run, "test.txt", "--json").out.splitlines())
+    assert [line["tokens"] for line in lines] == [4, 0, 4]
+    assert [line["oov"] for line in lines] == [0, 0, 1]
+    assert total["log10"] == pytest.approx(sum(line["log10"] for line in lines))
+    assert total["perplexity"] == pytest.approx(10 ** (-total["log10"] / 8))
+    assert total["bits_per_character"] > 0
+    assert "bits per character" in shell("score", run, "-", stdin="the cat sat\n").out
+    evaluated = json.loads(shell("evaluate", run, "--on", "test.txt", "--json").out)
+    assert evaluated["perplexity"] == pytest.approx(total["perplexity"])
+
+    ranked = shell("score", run, "--text", "mat the on", "--text", "the cat sat on the mat").out.splitlines()
+    assert ranked[0].endswith("\tmat the on") or ranked[0].endswith("\tthe cat sat on the mat")
+    found = json.loads(shell("next", run, "the cat sat", "--topn", "3", "--json").out)
+    assert found[0]["token"].strip() == "on"
+    written = shell("generate", run, "the cat sat", "--greedy", "--max-tokens", "8").out
+    assert written.startswith("the cat sat on the")
+    row = json.loads(shell("generate", run, "the", "--count", "2", "--json", "--stop", "sat").out.splitlines()[1])
+    assert row["prompt"] == "the"
+    assert "sat" not in row["text"]
+
+
+def test_mistakes_are_told_in_a_line(shell, run):
+    assert "not both" in shell("score", run, "text.txt", "--text", "a", code=2).err
+    (shell.folder / "empty.txt").write_text("")
+    assert "is empty" in shell("score", run, "empty.txt", code=3).err
+    (shell.folder / "blank.txt").write_text("\n\n")
+    assert "no token to predict" in shell("score", run, "blank.txt", code=3).err
+    assert "no such file" in shell("score", run, "missing.txt", code=3).err
+    assert "has no memory" in shell("score", run, "--text", "a", "--memory", "3", code=2).err
+    assert "leave out --temperature" in shell("generate", run, "--greedy", "--temperature", "0.5", code=2).err
+    assert "which cannot 'nearest'; it can score, next, generate" in shell("nearest", run, "a", code=6).err
+    assert "expected fresh or carried" in shell("score", run, "--text", "a", "--context", "x", code=2).err

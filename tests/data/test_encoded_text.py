@@ -1,0 +1,104 @@
+"""Running text as numbers."""
+
+import io
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from wenmai.core.errors import CorpusError, RunError
+from wenmai.data.corpus import Corpus
+from wenmai.data.encoded_text import EncodedText, LinesConfig, encode_text, readable_twice
+from wenmai.text.pieces import TokenizerConfig
+from wenmai.text.tokenizer import Tokenizer
+
+
+def tokenizer(texts=("a b c",), **settings):
+    return Tokenizer.train(
+        [text for text in texts for _ in range(2)], TokenizerConfig(**{"kind": "whitespace"} | settings)
+    )
+
+
+def written(tmp_path, text, name="text.txt"):
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def encoded(path, cutter=None, **settings):
+    return encode_text(Corpus.of_paths([path]), cutter or tokenizer(), LinesConfig(**settings))
+
+
+def test_every_line_is_closed_by_the_end_token_and_blank_lines_are_left_out(tmp_path):
+    cutter = tokenizer()
+    text = encoded(written(tmp_path, "a b\n\n  \nc zzz\na"), cutter)
+    a, b, c = (cutter.id(word) for word in "abc")
+    assert text.tokens.tolist() == [a, b, cutter.eos_id, c, cutter.unk_id, cutter.eos_id, a, cutter.eos_id]
+    stats = text.stats
+    assert (stats.lines, stats.blank_lines, stats.tokens, stats.unknown) == (3, 2, 8, 1)
+    assert (stats.words, stats.characters) == (8, len("a b\nc zzz\na\n"))
+
+
+def test_a_line_of_several_megabytes_is_one_line(tmp_path):
+    cutter = tokenizer()
+    text = encoded(written(tmp_path, "a b " * 700_000), cutter)
+    assert len(text) == 1_400_001
+    assert np.array_equal(text.tokens[:-1].reshape(-1, 2), np.tile([cutter.id("a"), cutter.id("b")], (700_000, 1)))
+    assert text.stats.lines == 1
+    assert text.stats.words == 1_400_001
+
+
+def test_pieces_of_bytes_are_the_same_in_parts_of_a_long_line(tmp_path):
+    line = "the cat  sat, on the mat " * 60_000
+    cutter = tokenizer([line[:500]], kind="byte-bpe", vocab_size=300)
+    text = encoded(written(tmp_path, line + "\n"), cutter)
+    assert cutter.decode(text.tokens[:-1]) == line
+
+
+def test_the_text_is_encoded_once(tmp_path, monkeypatch):
+    path = written(tmp_path, "a b\n")
+    cutter = tokenizer()
+    first = encoded(path, cutter)
+    monkeypatch.setattr(Tokenizer, "encode_batch", None)
+    assert encoded(path, cutter).folder == first.folder
+    assert first.verify() == []
+
+
+@pytest.mark.parametrize("damage", ["cut", "json", "version", "missing"])
+def test_a_damaged_text_is_refused(tmp_path, damage):
+    folder = encoded(written(tmp_path, "a b c\n")).folder
+    if damage == "cut":
+        (folder / "tokens.bin").write_bytes((folder / "tokens.bin").read_bytes()[:-1])
+    elif damage == "json":
+        (folder / "text.json").write_text("[]")
+    elif damage == "version":
+        head = json.loads((folder / "text.json").read_text())
+        (folder / "text.json").write_text(json.dumps(head | {"version": 9}))
+    else:
+        (folder / "tokens.bin").unlink()
+    with pytest.raises(RunError, match="encoded text"):
+        EncodedText.open(folder)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [(b"", "is empty"), (b"\n \n", "has no text"), (b"a \xff b\n", "line 1, byte 2"), (b"a\0b\n", "line 1, byte 1")],
+)
+def test_what_is_no_text_is_told_with_its_place(tmp_path, text, message):
+    with pytest.raises(CorpusError, match=message):
+        encoded(written(tmp_path, text))
+
+
+def test_bad_lines_can_be_left_out_and_are_counted(tmp_path):
+    text = encoded(written(tmp_path, b"a\n\xff\nb\n"), bad_lines="skip")
+    assert (text.stats.lines, text.stats.skipped_lines) == (2, 1)
+
+
+def test_what_can_be_read_once_only_is_copied_while_it_is_needed(monkeypatch, cache_folder):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a b\nc\n")))
+    for corpus in (Corpus.of(iter(["a b", "c"])), Corpus.of([["a", "b"], ["c"]]), Corpus.of("-")):
+        with readable_twice(corpus, LinesConfig()) as text:
+            assert len(encode_text(text, tokenizer(), LinesConfig())) == 5
+            assert encode_text(text, tokenizer(), LinesConfig()).stats.lines == 2
+    assert not list((cache_folder / "texts").glob(".copy-*"))

@@ -1,0 +1,51 @@
+"""Perplexity and bits per character from the scores of lines."""
+
+import math
+
+import pytest
+
+from wenmai.measures.language import SentenceScore, add_up
+
+
+def line(text, *probabilities, oov=()):
+    logs = [math.log(p) for p in probabilities]
+    return SentenceScore(
+        text=text,
+        log_prob=sum(logs),
+        tokens=len(logs),
+        oov=len(oov),
+        oov_log_prob=sum(logs[place] for place in oov),
+        token_log_probs=tuple(logs),
+    )
+
+
+def test_the_figures_of_a_text_are_those_of_all_its_predictions():
+    total = add_up([line("ab c", 0.5, 0.25, 0.5), line("é", 0.125, 0.5)])
+    assert (total.sentences, total.tokens, total.words, total.characters, total.bytes) == (2, 5, 5, 7, 8)
+    bits = 1 + 2 + 1 + 3 + 1
+    assert total.perplexity == pytest.approx(2 ** (bits / 5))
+    assert total.word_perplexity == pytest.approx(2 ** (bits / 5))
+    assert total.bits_per_character == pytest.approx(bits / 7)
+    assert total.bits_per_byte == pytest.approx(bits / 8)
+    assert total.log10 == pytest.approx(-bits * math.log10(2))
+
+
+def test_the_worked_example_with_an_unknown_word():
+    logs = [-0.818_287, -1.077_255, -0.866_106, -0.411_588]  # of the specification's sentence, made to its total
+    probabilities = [10**value for value in logs]
+    total = add_up([line("d zzz a", *probabilities, oov=[1])])
+    assert total.perplexity == pytest.approx(6.213, abs=2e-3)
+    assert total.perplexity_without_oov == pytest.approx(4.996, abs=3e-3)
+    assert total.oov == 1
+
+
+def test_bits_per_character_do_not_depend_on_how_the_text_was_cut():
+    whole, pieces = line("abcd", 0.01, 0.5), line("abcd", 0.1, 0.1, 0.5)
+    assert add_up([whole]).bits_per_character == pytest.approx(add_up([pieces]).bits_per_character)
+    assert add_up([whole]).perplexity != pytest.approx(add_up([pieces]).perplexity)
+
+
+def test_what_cannot_happen_has_no_finite_perplexity():
+    impossible = SentenceScore(text="a", log_prob=-math.inf, tokens=2)
+    assert add_up([impossible]).perplexity == math.inf
+    assert math.isnan(add_up([]).perplexity)

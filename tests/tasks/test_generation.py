@@ -1,0 +1,161 @@
+"""Writing on, with a model whose next token is known."""
+
+import pytest
+import torch
+
+from wenmai.core.errors import SettingError
+from wenmai.decode.protocol import Step
+from wenmai.tasks.generation import GenerationConfig, generate, stream
+
+LETTERS = "$abcdefgh?"  # $ ends a line, ? is never written
+
+
+class Row:
+    """Remembers the last token of each row."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    @property
+    def batch_size(self):
+        return len(self.rows)
+
+    def select(self, rows):
+        self.rows = self.rows[rows]
+
+
+class Alphabet:
+    """Writes the next letter with probability ``sure``, and ends behind the last one."""
+
+    def __init__(self, sure=0.9, max_length=None):
+        self.sure, self.max_length, self.capacity, self.seen = sure, max_length, None, []
+
+    def read(self, tokens, *, rows, capacity):
+        self.capacity, self.seen = capacity, list(tokens)
+        return Row(torch.zeros(rows, dtype=torch.int64))
+
+    def step(self, tokens, state):
+        state.rows = tokens
+        rest = (1 - self.sure) / (len(LETTERS) - 1)
+        probabilities = torch.full((len(tokens), len(LETTERS)), rest)
+        probabilities[torch.arange(len(tokens)), (tokens + 1) % (len(LETTERS) - 1)] = self.sure
+        return Step(probabilities.log())
+
+
+class Letters:
+    eos_id = 0
+    silent = frozenset({len(LETTERS) - 1})
+
+    def encode(self, text):
+        return [LETTERS.index(letter) for letter in text]
+
+    def decode(self, tokens):
+        return "".join(LETTERS[token] for token in tokens)
+
+
+def written(prompt="", writer=None, **options):
+    return generate(writer or Alphabet(), Letters(), prompt, GenerationConfig(**options))
+
+
+def test_the_most_likely_text_is_written_to_its_end():
+    (found,) = written("ab", temperature=0)
+    assert (found.text, found.reason, found.cut) == ("cdefgh", "end", 0)
+    assert found.log_prob == pytest.approx(7 * torch.tensor(0.9).log().item(), rel=1e-5)
+
+
+def test_no_more_tokens_are_written_than_asked_for():
+    (found,) = written("a", temperature=0, max_tokens=3)
+    assert (found.text, found.reason) == ("bcd", "length")
+    assert len(found.tokens) == 3
+
+
+def test_a_stop_string_ends_the_text_before_it():
+    (found,) = written("", temperature=0, stop=("ef", "zz"))
+    assert (found.text, found.reason) == ("abcd", "stop")
+
+
+def test_the_end_of_a_line_may_be_written_over():
+    (found,) = written("gh", temperature=0, max_tokens=4, past_end=True)
+    assert found.text == "$abc"
+
+
+def test_draws_follow_the_seed_and_never_write_what_is_not_text():
+    first, second = (written("a", count=20, seed=seed, writer=Alphabet(0.3)) for seed in (1, 2))
+    assert [one.text for one in first] == [one.text for one in written("a", count=20, seed=1, writer=Alphabet(0.3))]
+    assert [one.text for one in first] != [one.text for one in second]
+    assert not any("?" in one.text for one in first)
+    assert len({one.text for one in first}) > 10
+
+
+def test_the_most_likely_k_or_mass_can_be_asked_for():
+    for options in ({"top_k": 1}, {"top_p": 0.5}, {"temperature": 1e-3}):
+        assert written("a", **options)[0].text == "bcdefgh"
+
+
+def test_a_beam_gives_the_best_texts_in_order():
+    found = written("a", beam=3, count=3)
+    assert found[0].text == "bcdefgh"
+    assert [one.log_prob for one in found] == sorted((one.log_prob for one in found), reverse=True)
+
+
+def test_what_was_written_comes_again_less():
+    class Stubborn(Alphabet):
+        def step(self, tokens, state):
+            state.rows = tokens
+            probabilities = torch.full((len(tokens), len(LETTERS)), 0.1 / 7)
+            probabilities[:, 1:4] = torch.tensor([0.5, 0.25, 0.15])
+            return Step(probabilities.log())
+
+    (found,) = written("", writer=Stubborn(), temperature=0, max_tokens=4)
+    assert found.text == "aaaa"
+    (found,) = written("", writer=Stubborn(), temperature=0, max_tokens=4, repetition_penalty=3.0)
+    assert found.text[:3] == "abc"
+
+
+def test_a_text_is_shown_as_it_is_written_and_never_what_may_become_a_stop_string():
+    pieces = list(stream(Alphabet(), Letters(), "", GenerationConfig(temperature=0, stop=("efx", "gh"))))
+    assert pieces == ["a", "b", "c", "d", "ef"]
+    assert "".join(stream(Alphabet(), Letters(), "ab", GenerationConfig(temperature=0))) == "cdefgh"
+
+
+def test_an_error_while_writing_reaches_who_reads():
+    class Broken(Alphabet):
+        def step(self, tokens, state):
+            raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        list(stream(Broken(), Letters(), "", GenerationConfig(temperature=0)))
+
+
+def test_of_a_long_prompt_the_end_is_read():
+    writer = Alphabet(max_length=6)
+    (found,) = written("abcdef", writer=writer, temperature=0, max_tokens=2)
+    assert (found.text, found.cut) == ("gh", 3)
+    assert writer.seen == Letters().encode("cde")
+    with pytest.raises(SettingError, match="at most 5 can be written"):
+        written("a", writer=Alphabet(max_length=6), max_tokens=6)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_tokens": 0},
+        {"count": 0},
+        {"temperature": -1},
+        {"temperature": float("nan")},
+        {"top_p": 0},
+        {"top_p": 1.5},
+        {"top_k": 0},
+        {"repetition_penalty": 0},
+        {"beam": 2, "temperature": 0.5},
+        {"beam": 2, "count": 3},
+        {"temperature": 0, "top_k": 2},
+        {"temperature": 0, "count": 2},
+        {"stop": ("",)},
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options):
+    with pytest.raises(SettingError):
+        GenerationConfig(**options)
+    with pytest.raises(SettingError, match="one text"):
+        next(stream(Alphabet(), Letters(), "", GenerationConfig(count=2)))

@@ -1,0 +1,126 @@
+"""What a trained language model says of texts, whatever its architecture."""
+
+import math
+
+import pytest
+import torch
+
+from wenmai.core.errors import SettingError
+from wenmai.measures.language import add_up
+from wenmai.tasks.language_model import ARCHITECTURES, LanguageModel, build
+from wenmai.text.pieces import TokenizerConfig
+from wenmai.text.tokenizer import Tokenizer
+
+SIZES = {
+    "nnlm": {"embedding_size": 4, "hidden_size": 8, "order": 3},
+    "rnnlm": {"hidden_size": 8, "num_layers": 1},
+    "gpt": {"hidden_size": 8, "num_layers": 2, "num_heads": 2, "max_length": 12},
+    "transformer-xl": {"hidden_size": 8, "num_layers": 2, "num_heads": 2, "ffn_size": 8, "memory_length": 400},
+}
+TEXTS = ["a b c", "", "d", "zzz a", "e d c b a " * 6]
+
+
+def make(kind, **changes):
+    cutter = Tokenizer.train(["a b c d e"] * 2, TokenizerConfig(kind="whitespace"))
+    config = ARCHITECTURES[kind][0](**SIZES[kind] | changes)
+    torch.manual_seed(1)
+    module = build(kind, config, cutter)
+    for parameter in module.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.5)
+    return LanguageModel(kind, config, module.eval(), cutter)
+
+
+@pytest.fixture(params=SIZES)
+def model(request):
+    return make(request.param)
+
+
+def log_probs(model, ids, before=()):
+    """The log-probability of each token, one forward pass for each."""
+    fed = [model.tokenizer.eos_id, *before]
+    found = []
+    for token in ids:
+        read = fed if model.module.max_length is None else fed[-model.module.max_length :]
+        with torch.no_grad():
+            found.append(float(model.module.output.log_probs(model.module(torch.tensor([read]))[0, -1:])[0, token]))
+        fed.append(token)
+    return found
+
+
+def test_a_line_for_itself_has_the_probability_of_its_tokens_and_its_end(model):
+    scores = list(model.score(TEXTS[:4], context="fresh"))
+    for text, score in zip(TEXTS[:4], scores, strict=True):
+        ids = [*model.tokenizer.encode(text).ids, model.tokenizer.eos_id] if text else []
+        assert score.tokens == len(ids)
+        assert score.token_log_probs == pytest.approx(log_probs(model, ids), abs=1e-5)
+    assert [score.oov for score in scores] == [0, 0, 0, 1]
+    assert scores[3].oov_log_prob == pytest.approx(scores[3].token_log_probs[0])
+
+
+def test_with_context_a_line_knows_those_before_it(model):
+    carried = list(model.score(["a b", "c d"], context="carried"))
+    end = model.tokenizer.eos_id
+    a, b, c, d = (model.tokenizer.id(word) for word in "abcd")
+    assert carried[1].token_log_probs == pytest.approx(log_probs(model, [c, d, end], [a, b, end]), abs=1e-5)
+    fresh = list(model.score(["a b", "c d"], context="fresh"))
+    assert carried[0].log_prob == pytest.approx(fresh[0].log_prob, abs=1e-5)
+    assert carried[1].log_prob != pytest.approx(fresh[1].log_prob, abs=1e-4)
+
+
+def test_a_line_longer_than_the_model_reads_at_once_is_scored_whole(model):
+    (score,) = model.score([TEXTS[4]], context="fresh")
+    assert score.tokens == 31
+    assert math.isfinite(score.log_prob)
+    if model.module.max_length is None:
+        ids = [*model.tokenizer.encode(TEXTS[4]).ids, model.tokenizer.eos_id]
+        assert score.token_log_probs == pytest.approx(log_probs(model, ids), abs=1e-4)
+
+
+def test_however_a_stream_comes_its_score_is_the_same(model):
+    texts = ["a b c", "d e"] * 40
+    one = add_up(model.score(texts, context="carried"))
+    other = add_up(model.score(iter(texts), context="carried"))
+    assert one == other
+    assert one.sentences == 80
+
+
+def test_the_next_token_has_the_probability_that_scoring_gives(model):
+    following = dict(model.next("a b", topn=20))
+    (score,) = model.score(["a b"], context="fresh")
+    assert following["\n"] == pytest.approx(math.exp(score.token_log_probs[-1]), rel=1e-4)
+    assert sum(following.values()) < 1 + 1e-6
+    assert list(following.values()) == sorted(following.values(), reverse=True)
+    assert len(model.next("", topn=2)) == 2
+
+
+def test_the_likelier_of_two_texts_is_told(model):
+    one, other = model.likelier("a b c", "c b a")
+    assert (one.text, other.text) == ("a b c", "c b a")
+    assert one.log_prob != other.log_prob
+
+
+def test_what_is_written_has_the_probability_that_scoring_gives(model):
+    (found,) = model.generate("a b", max_tokens=6, temperature=0)
+    (whole,) = model.score([("a b" + found.text)], context="fresh")
+    made = whole.token_log_probs[2 : 2 + len(found.tokens) + (found.reason == "end")]
+    assert found.log_prob == pytest.approx(sum(made), abs=1e-4)
+    assert "".join(model.stream("a b", max_tokens=6, temperature=0)) == found.text
+
+
+def test_saved_and_loaded_it_says_the_same(model, tmp_path):
+    model.save(tmp_path)
+    loaded = LanguageModel.load(tmp_path)
+    assert list(loaded.score(TEXTS)) == list(model.score(TEXTS))
+    assert loaded.config == model.config
+
+
+def test_a_memory_is_chosen_where_there_is_one():
+    model = make("transformer-xl")
+    near = add_up(model.with_memory(1).score(["a b c d e"] * 60))
+    far = add_up(model.with_memory(100).score(["a b c d e"] * 60))
+    assert near.log_prob != far.log_prob
+    with pytest.raises(SettingError, match="has no memory"):
+        make("gpt").with_memory(3)
+    with pytest.raises(SettingError, match="expected fresh or carried"):
+        list(model.score(["a"], context="other"))

@@ -1,0 +1,79 @@
+"""Vocabularies that grow with a new text."""
+
+from itertools import pairwise
+
+import pytest
+
+from wenmai.core.errors import SettingError
+from wenmai.text.growth import grow
+from wenmai.text.pieces import TokenizerConfig
+from wenmai.text.tokenizer import Tokenizer
+
+OLD = ["the cat sat on the mat, the cat sat on the hat"] * 4
+NEW = ["neural networks learn language", "neural language models learn"] * 5
+
+
+def made(kind, **settings):
+    size = {"byte-bpe": 280, "bpe": 40}.get(kind, 100)
+    return Tokenizer.train(OLD, TokenizerConfig(**{"kind": kind, "vocab_size": size, "min_count": 1} | settings))
+
+
+@pytest.mark.parametrize("kind", ["bpe", "byte-bpe", "words", "whitespace", "characters"])
+def test_old_texts_keep_their_tokens_and_new_ones_get_fewer_or_known_ones(kind):
+    old = made(kind)
+    grown, parts = grow(old, iter(NEW), 20)
+    assert grown.vocab_size == old.vocab_size + len(parts) <= old.vocab_size + 20
+    assert len(parts) > 0
+    assert [grown.encode(text).ids for text in OLD] == [old.encode(text).ids for text in OLD]
+    before, after = (one.encode_batch(NEW) for one in (old, grown))
+    unknown = [sum(row.count(one.unk_id) for row in rows) for one, rows in ((old, before), (grown, after))]
+    assert unknown[1] <= unknown[0]
+    assert sum(map(len, after)) < sum(map(len, before)) or unknown[1] < unknown[0]
+    for number, token_parts in enumerate(parts):
+        assert all(0 <= part < old.vocab_size + number for part in token_parts)
+
+
+def test_a_merge_is_spelled_by_the_pieces_that_it_joins():
+    old = made("byte-bpe")
+    grown, parts = grow(old, NEW, 50)
+    for number, (first, second) in enumerate(parts, start=old.vocab_size):
+        assert grown.token(number) == grown.token(first) + grown.token(second)
+    assert grown.encode("neural networks").tokens == ["neural", "Ġnetworks"]
+    assert grown.decode(grown.encode(NEW[0]).ids) == NEW[0]
+
+
+def test_merges_are_those_of_a_naive_search():
+    old = made("byte-bpe")
+    grown, parts = grow(old, NEW, 6)
+    words = [list(word) for word in old.pieces_of_words(NEW)]
+    for number, expected in enumerate(parts, start=old.vocab_size):
+        counts = {}
+        for word in words:
+            for pair in pairwise(word):
+                counts[pair] = counts.get(pair, 0) + 1
+        best = min(counts, key=lambda pair: (-counts[pair], pair))
+        assert list(best) == expected
+        for word in words:
+            while (
+                place := next((i for i in range(len(word) - 1) if tuple(word[i : i + 2]) == best), None)
+            ) is not None:
+                word[place : place + 2] = [number]
+    assert grown.vocab_size == old.vocab_size + 6
+
+
+def test_grown_tokenizers_are_saved_and_loaded(tmp_path):
+    grown, _ = grow(made("bpe"), NEW, 10)
+    grown.save(tmp_path / "tokenizer.json")
+    assert Tokenizer.load(tmp_path / "tokenizer.json").fingerprint == grown.fingerprint
+
+
+def test_what_occurs_once_is_not_added():
+    assert grow(made("whitespace"), ["zebra"], 5)[1] == []
+    assert grow(made("byte-bpe"), ["zq"], 5)[1] == []
+
+
+@pytest.mark.parametrize("kind", ["unigram", "wordpiece"])
+def test_vocabularies_that_follow_from_a_whole_text_are_refused(kind):
+    settings = {"min_count": None} if kind == "unigram" else {}
+    with pytest.raises(SettingError, match="can grow"):
+        grow(made(kind, **settings), NEW, 5)

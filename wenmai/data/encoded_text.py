@@ -1,0 +1,232 @@
+"""Running text as numbers, for models that predict the next token: encoded once, memory-mapped by every training.
+
+``<cache>/texts/<fingerprint>/`` holds ``tokens.bin`` (int32 ids, little endian; the end token closes every line) and
+``text.json``.
+"""
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import numpy.typing as npt
+from annotated_types import Ge
+from typing_extensions import Doc
+
+from wenmai.core.errors import CorpusError, RunError
+from wenmai.core.folder import cache_folder, check_sealed, sealed_folder, writing_json
+from wenmai.data.cached import installed, mapped, new_folder, opened, sweep
+from wenmai.data.corpus import Corpus, CorpusStats, Progress
+from wenmai.data.encoded import disk_trouble
+from wenmai.text.settings import BadLines, TextConfig, TextFormat
+from wenmai.text.tokenizer import Tokenizer
+
+__all__ = ["EncodedText", "EncodedTextStats", "LinesConfig", "encode_text", "readable_twice"]
+
+VERSION = 1
+_BATCH_CHARACTERS = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LinesConfig:
+    """How running text is read, and what is validated on."""
+
+    valid: Annotated[
+        str | None, Doc("text to validate on: files, or a name of the catalogue; none: the end of the text, 5 %")
+    ] = None
+    format: Annotated[
+        TextFormat, Doc("as of the text of word vectors: a sentence or document a line, or wikiextractor's")
+    ] = "auto"
+    encoding: Annotated[str, Doc("how the bytes of files spell characters")] = "utf-8"
+    bad_lines: Annotated[BadLines, Doc("what to do with a line that cannot be decoded: error, or skip")] = "error"
+    grow: Annotated[int, Ge(0), Doc("continuing a run: tokens that its vocabulary gets for the new text, at most")] = 0
+
+    @property
+    def text(self) -> TextConfig:
+        """The same as settings of a text."""
+        return TextConfig(format=self.format, encoding=self.encoding, bad_lines=self.bad_lines)
+
+
+@dataclass(slots=True, kw_only=True)
+class EncodedTextStats:
+    """What was encoded, and what was left out.
+
+    Attributes:
+        lines: Lines that are here.
+        blank_lines: Lines without any token, left out.
+        skipped_lines: Lines left out because of ``bad_lines=skip``.
+        tokens: Their tokens, the end of each line among them.
+        unknown: Tokens that the vocabulary lacks.
+        words: What white space separates, and the ends of lines.
+        characters: Unicode characters, and the ends of lines.
+    """
+
+    lines: int = 0
+    blank_lines: int = 0
+    skipped_lines: int = 0
+    tokens: int = 0
+    unknown: int = 0
+    words: int = 0
+    characters: int = 0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EncodedText:
+    """An encoded text on disk.
+
+    Attributes:
+        folder: Where it is.
+        fingerprint: Of the text, the tokenizer and the settings.
+        stats: What was encoded and what was left out.
+        tokens: (tokens) int32 ids, memory-mapped, each line with its end.
+        sources: What the text is called.
+    """
+
+    folder: Path
+    fingerprint: str
+    stats: EncodedTextStats
+    tokens: npt.NDArray[np.int32]
+    sources: tuple[str, ...]
+
+    @classmethod
+    def open(cls, folder: str | Path) -> "EncodedText":
+        """Opens an encoded text; checks the sizes of the files but not every byte (see :meth:`verify`).
+
+        Raises:
+            RunError: if the folder is missing, unfinished or damaged.
+        """
+        folder = Path(folder)
+        try:
+            found = json.loads((folder / "text.json").read_bytes())
+            if found["version"] != VERSION:
+                raise ValueError(f"its version is {found['version']}, expected {VERSION}")
+            stats = EncodedTextStats(**found["stats"])
+            return cls(
+                folder=folder,
+                fingerprint=str(found["fingerprint"]),
+                stats=stats,
+                tokens=mapped(folder / "tokens.bin", "<i4", stats.tokens),
+                sources=tuple(found["sources"]),
+            )
+        except OSError as error:
+            raise RunError(f"{folder}: is no folder of an encoded text ({error.filename}: {error.strerror})") from None
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise RunError(f"{folder}: the encoded text is damaged: {error}") from None
+
+    def __len__(self) -> int:
+        return self.stats.tokens
+
+    def verify(self) -> list[str]:
+        """Reads every byte and returns what is damaged, one sentence each; nothing if all is well."""
+        return check_sealed(self.folder)
+
+
+def encode_text(
+    corpus: Corpus,
+    tokenizer: Tokenizer,
+    config: LinesConfig,
+    *,
+    cache: Path | None = None,
+    progress: Progress | None = None,
+) -> EncodedText:
+    """Returns a text as numbers, reading it once, or not at all if that was done before.
+
+    Memory does not grow with the text.
+
+    Args:
+        corpus: The text; files, so that it can be found again (see :func:`readable_twice`).
+        tokenizer: What cuts it into pieces.
+        config: How it is read.
+        cache: Folder for encoded texts; by default the cache of wenmai (``WENMAI_CACHE``).
+        progress: Called with the bytes read so far.
+
+    Raises:
+        CorpusError: if the text cannot be read, changes meanwhile, or has no token.
+        RunError: if the result cannot be written.
+    """
+    hashes = corpus.hashes()
+    if hashes is None:
+        raise ValueError("a text that can be read once only is not encoded; see readable_twice")
+    key = [VERSION, [file.sha256 for file in hashes], tokenizer.fingerprint, config.text.identity()]
+    fingerprint = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
+    folder = (cache or cache_folder()) / "texts"
+    if found := opened(folder / fingerprint, EncodedText.open):
+        return found
+    sweep(folder)
+    stats, read = EncodedTextStats(), CorpusStats()
+    try:
+        with sealed_folder(made := new_folder(folder)) as entry:
+            lines = corpus.lines(config.text, stats=read, hashes=hashes, progress=progress)
+            with (entry / "tokens.bin").open("wb") as file:
+                for ids in _encoded(lines, tokenizer, stats):
+                    file.write(ids.data)
+            stats.skipped_lines = read.skipped_lines
+            if stats.lines == 0:
+                raise CorpusError(f"{corpus.describe()}: has no text: all {read.lines:,} lines are blank or left out")
+            head = {"version": VERSION, "fingerprint": fingerprint, "sources": corpus.sources}
+            writing_json(entry / "text.json", head | {"stats": asdict(stats)})
+        return installed(made, folder / fingerprint, EncodedText.open)
+    except OSError as error:
+        raise disk_trouble(error, folder, "encoded text") from None
+
+
+@contextmanager
+def readable_twice(corpus: Corpus, config: LinesConfig) -> Iterator[Corpus]:
+    """Gives a corpus that can be read again and again: the same, or a copy of it in a file while the context lasts."""
+    if corpus.repeatable:
+        yield corpus
+        return
+    folder = cache_folder() / "texts"
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".copy-") as place:
+        path = Path(place) / "text.txt"
+        with path.open("w", encoding="utf-8", newline="\n") as file:
+            for text, ends in corpus.lines(config.text, stats=CorpusStats()):
+                file.write(text + "\n" if ends else text)
+        if path.stat().st_size == 0:
+            raise CorpusError(f"{corpus.describe()}: is empty; expected text")
+        yield Corpus.of_paths([path])
+
+
+def _batches(lines: Iterator[tuple[str, bool]]) -> Iterator[list[tuple[str, bool]]]:
+    """Gathers lines and parts of lines of about a megabyte, which are encoded together."""
+    batch: list[tuple[str, bool]] = []
+    size = 0
+    for line in lines:
+        batch.append(line)
+        size += len(line[0]) + 1
+        if size >= _BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _encoded(
+    lines: Iterator[tuple[str, bool]], tokenizer: Tokenizer, stats: EncodedTextStats
+) -> Iterator[npt.NDArray[np.int32]]:
+    """Yields the tokens of lines, an end token behind each that has any, and counts what it meets."""
+    inside = False  # a line that has tokens
+    named = tokenizer.token(tokenizer.unk_id)
+    for batch in _batches(lines):
+        ids: list[int] = []
+        for row, (text, ends) in zip(tokenizer.encode_batch([text for text, _ in batch]), batch, strict=True):
+            inside = inside or bool(row)
+            ids += row
+            stats.unknown += row.count(tokenizer.unk_id) - (text.split().count(named) if tokenizer.takes_unknown else 0)
+            if inside:
+                stats.words += len(text.split()) + ends
+                stats.characters += len(text) + ends
+            if ends:
+                if inside:
+                    ids.append(tokenizer.eos_id)
+                stats.lines += inside
+                stats.blank_lines += not inside
+                inside = False
+        stats.tokens += len(ids)
+        yield np.array(ids, "<i4")

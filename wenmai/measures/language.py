@@ -1,0 +1,181 @@
+"""How well a language model foretells a text: perplexity, and figures that do not depend on how it cuts text up.
+
+Perplexity by token compares models with one vocabulary only. The probability of the *characters* of a text is the same
+question to every model, whatever its tokens: bits per character and per byte compare n-grams, words and pieces.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+__all__ = ["SentenceScore", "TextScore", "add_up"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SentenceScore:
+    """What a model says of one line of text.
+
+    Attributes:
+        text: The line, without its end.
+        log_prob: Natural logarithm of the probability of all its tokens and of its end.
+        tokens: Predictions that were made: the tokens, and the end.
+        oov: Tokens that the vocabulary lacks.
+        oov_log_prob: The share of ``log_prob`` that stands for them.
+        oov_bytes: Bytes that spell them in UTF-8, and one for the end of each.
+        token_log_probs: Natural log-probability of each token, the end last.
+    """
+
+    text: str
+    log_prob: float
+    tokens: int
+    oov: int = 0
+    oov_log_prob: float = 0.0
+    oov_bytes: int = 0
+    token_log_probs: tuple[float, ...] = ()
+
+    @property
+    def log10(self) -> float:
+        """The same to base 10, as ARPA files and KenLM have it."""
+        return self.log_prob / math.log(10)
+
+    @property
+    def words(self) -> int:
+        """What white space separates, and the end of the line."""
+        return len(self.text.split()) + 1
+
+    @property
+    def characters(self) -> int:
+        """Unicode characters, and the end of the line."""
+        return len(self.text) + 1
+
+    @property
+    def bytes(self) -> int:
+        """Bytes in UTF-8, and the end of the line."""
+        return len(self.text.encode("utf-8", "surrogatepass")) + 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextScore:
+    """What a model says of a whole text; every line counts with its end.
+
+    Attributes:
+        sentences: Lines with at least one token.
+        tokens: Predictions that were made.
+        oov: Tokens that the vocabulary lacks.
+        words: What white space separates, and the ends of lines.
+        characters: Unicode characters, and the ends of lines.
+        bytes: Bytes in UTF-8, and the ends of lines.
+        log_prob: Natural logarithm of the probability of the text.
+        oov_log_prob: The share of it that stands for unknown tokens.
+        oov_bytes: Bytes that spell unknown tokens, and one for the end of each.
+    """
+
+    sentences: int
+    tokens: int
+    oov: int
+    words: int
+    characters: int
+    bytes: int
+    log_prob: float
+    oov_log_prob: float
+    oov_bytes: int = 0
+
+    @property
+    def log10(self) -> float:
+        """Logarithm of the probability to base 10."""
+        return self.log_prob / math.log(10)
+
+    @property
+    def perplexity(self) -> float:
+        """By token, unknown ones and ends of lines counted: exp(-log p / tokens)."""
+        return _perplexity(self.log_prob, self.tokens)
+
+    @property
+    def perplexity_without_oov(self) -> float:
+        """By token, unknown ones left out of the sum and of the count."""
+        return _perplexity(self.log_prob - self.oov_log_prob, self.tokens - self.oov)
+
+    @property
+    def word_perplexity(self) -> float:
+        """By word and end of line, whatever the tokens are."""
+        return _perplexity(self.log_prob, self.words)
+
+    @property
+    def bits_per_character(self) -> float:
+        """-log2 p / characters."""
+        return -self.log_prob / math.log(2) / self.characters
+
+    @property
+    def spelled_bits_per_character(self) -> float:
+        """The same, with 8 bits more for each byte of an unknown token: what it takes to write the text down.
+
+        A model that says "an unknown word" has not said which; this is what makes it comparable to one that spells.
+        """
+        return (-self.log_prob / math.log(2) + 8 * self.oov_bytes) / self.characters
+
+    @property
+    def bits_per_byte(self) -> float:
+        """-log2 p / bytes."""
+        return -self.log_prob / math.log(2) / self.bytes
+
+    def as_dict(self) -> dict[str, float | int]:
+        """Everything, for JSON; figures that are not finite become null there."""
+        return {
+            "sentences": self.sentences,
+            "tokens": self.tokens,
+            "oov": self.oov,
+            "words": self.words,
+            "characters": self.characters,
+            "bytes": self.bytes,
+            "log10": self.log10,
+            "ln": self.log_prob,
+            "perplexity": self.perplexity,
+            "perplexity_without_oov": self.perplexity_without_oov,
+            "word_perplexity": self.word_perplexity,
+            "bits_per_character": self.bits_per_character,
+            "spelled_bits_per_character": self.spelled_bits_per_character,
+            "bits_per_byte": self.bits_per_byte,
+        }
+
+    def __str__(self) -> str:
+        spelled = f", {self.spelled_bits_per_character:.4f} with them spelled out"
+        unknown = f", {self.oov:,} unknown tokens{spelled}" if self.oov else ""
+        return (
+            f"{self.bits_per_character:.4f} bits per character, perplexity {self.perplexity:.2f} by token and "
+            f"{self.word_perplexity:.2f} by word ({self.sentences:,} lines, {self.tokens:,} tokens{unknown})"
+        )
+
+
+def add_up(scores: Iterable[SentenceScore]) -> TextScore:
+    """Returns the figures of a text from those of its lines, read once."""
+    sentences = tokens = oov = words = characters = size = 0
+    oov_bytes = 0
+    log_prob = oov_log_prob = 0.0
+    for score in scores:
+        sentences += 1
+        tokens += score.tokens
+        oov += score.oov
+        words += score.words
+        characters += score.characters
+        size += score.bytes
+        log_prob += score.log_prob
+        oov_log_prob += score.oov_log_prob
+        oov_bytes += score.oov_bytes
+    return TextScore(
+        sentences=sentences,
+        tokens=tokens,
+        oov=oov,
+        words=words,
+        characters=characters,
+        bytes=size,
+        log_prob=log_prob,
+        oov_log_prob=oov_log_prob,
+        oov_bytes=oov_bytes,
+    )
+
+
+def _perplexity(log_prob: float, count: int) -> float:
+    if count == 0:
+        return math.nan
+    exponent = -log_prob / count
+    return math.exp(exponent) if exponent < 700 else math.inf

@@ -1,0 +1,319 @@
+"""Writing on: one way for every language model, from n-grams to GPT."""
+
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from wenmai.core.errors import SettingError
+from wenmai.decode.protocol import Hypothesis, Step
+from wenmai.decode.sampling import sample
+from wenmai.decode.search import beam_search
+
+__all__ = ["Generated", "GenerationConfig", "Vocabulary", "Writer", "generate", "stream"]
+
+_MAX_TOKENS = 50
+_CONTEXT = 16  # tokens of the prompt that decide how the first token that is written joins on
+_HALF_CHARACTER = "\ufffd"  # what a decoder gives for bytes that are not yet a whole character
+
+
+class Vocabulary(Protocol):
+    """From text to tokens and back."""
+
+    @property
+    def eos_id(self) -> int:
+        """The token that ends a line, and stands before a text."""
+
+    @property
+    def silent(self) -> Collection[int]:
+        """Tokens that are never written: padding, begin, unknown."""
+
+    def encode(self, text: str) -> list[int]:
+        """Returns the tokens of a text."""
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Returns the text of some tokens."""
+
+
+class Writer(Protocol):
+    """A model that can be asked for the next token; see :class:`wenmai.decode.protocol.Decodable`."""
+
+    @property
+    def max_length(self) -> int | None:
+        """Most tokens of a text; none: any number."""
+
+    def read(self, tokens: Sequence[int], *, rows: int, capacity: int) -> Any:  # noqa: ANN401  the model's own state
+        """Returns the state of having read tokens, ``rows`` times; in the end ``capacity`` will have been read."""
+
+    def step(self, tokens: Tensor, state: Any) -> Step:  # noqa: ANN401
+        """Reads one token for each row, and returns the log-probabilities (N, V) of the next."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GenerationConfig:
+    """How to write on.
+
+    Attributes:
+        max_tokens: Most tokens that are written, the end of a line among them; none: 50, or as many as the model can.
+        count: Texts that are written.
+        beam: Hypotheses of a beam search; none: tokens are drawn.
+        temperature: Of draws; 0 takes the most likely token.
+        top_k: Only so many of the most likely tokens are drawn.
+        top_p: Only the most likely tokens with this mass are drawn.
+        repetition_penalty: Above 1 makes tokens that were written less likely to come again.
+        stop: Strings at which a text ends; they are left out.
+        seed: Of the draws.
+        past_end: Whether lines are written on behind the end of a line.
+
+    Raises:
+        SettingError: if a value makes no sense or would have no effect.
+    """
+
+    max_tokens: int | None = None
+    count: int = 1
+    beam: int | None = None
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    repetition_penalty: float = 1.0
+    stop: tuple[str, ...] = ()
+    seed: int = 1
+    past_end: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("max_tokens", "count", "beam", "top_k"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise SettingError(f"{name}={value}: expected 1 or more")
+        if not 0 <= self.temperature < math.inf:
+            raise SettingError(f"temperature={self.temperature}: expected 0 (the most likely token) or more")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise SettingError(f"top_p={self.top_p}: expected more than 0, and 1 at most")
+        if not 0 < self.repetition_penalty < math.inf:
+            raise SettingError(f"repetition_penalty={self.repetition_penalty}: expected more than 0")
+        drawn = (self.temperature, self.top_k, self.top_p) != (1.0, None, None)
+        if self.beam is not None and drawn:
+            raise SettingError("temperature, top_k and top_p are of draws and have no effect on a beam search")
+        if self.temperature == 0 and (self.top_k is not None or self.top_p is not None):
+            raise SettingError("top_k and top_p have no effect at temperature 0, which takes the most likely token")
+        if self.temperature == 0 and self.count > 1:
+            raise SettingError(f"count={self.count}: at temperature 0 there is one text only; draw, or use a beam")
+        if self.beam is not None and self.count > self.beam:
+            raise SettingError(f"count={self.count}: a beam of {self.beam} has no more than {self.beam} texts")
+        if any(not text for text in self.stop):
+            raise SettingError("stop: expected strings that are not empty")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Generated:
+    """One text that was written on.
+
+    Attributes:
+        prompt: What it begins with.
+        text: What was written, without the prompt.
+        tokens: Its tokens.
+        log_prob: Natural log-probability of the tokens, by the model itself.
+        reason: Why it ends: ``end`` of the line or text, ``stop`` string, or ``length``.
+        cut: Tokens of the prompt's beginning that the model could not read, as it was too long.
+    """
+
+    prompt: str
+    text: str
+    tokens: tuple[int, ...]
+    log_prob: float
+    reason: str
+    cut: int = 0
+
+
+def generate(writer: Writer, vocabulary: Vocabulary, prompt: str, config: GenerationConfig) -> list[Generated]:
+    """Writes texts on.
+
+    Args:
+        writer: The model.
+        vocabulary: Its tokens.
+        prompt: What the texts begin with; empty: they begin anew.
+        config: How to write.
+
+    Returns:
+        ``config.count`` texts, of a beam search the best first; fewer if the search found fewer.
+
+    Raises:
+        SettingError: if the model cannot write so many tokens.
+    """
+    return _generate(writer, vocabulary, prompt, config, None)
+
+
+def stream(writer: Writer, vocabulary: Vocabulary, prompt: str, config: GenerationConfig) -> Iterator[str]:
+    """Yields one text in pieces, as it is written; nothing that may still become a stop string or half a character.
+
+    Raises:
+        SettingError: as of :func:`generate`, and if there is more than one text, or a beam, which has none to show
+            before its end.
+    """
+    if config.count != 1 or config.beam is not None:
+        raise SettingError("one text that is drawn can be shown as it is written; leave out count and beam")
+    pieces: SimpleQueue[str | BaseException | None] = SimpleQueue()
+
+    def work() -> None:
+        try:
+            _generate(writer, vocabulary, prompt, config, pieces.put)
+            pieces.put(None)
+        except BaseException as error:  # raised again where the pieces are read
+            pieces.put(error)
+
+    Thread(target=work, daemon=True).start()
+    while (piece := pieces.get()) is not None:
+        if isinstance(piece, BaseException):
+            raise piece
+        yield piece
+
+
+@torch.inference_mode()
+def _generate(
+    writer: Writer,
+    vocabulary: Vocabulary,
+    prompt: str,
+    config: GenerationConfig,
+    show: Callable[[str], None] | None,
+) -> list[Generated]:
+    longest = _longest(writer, config)
+    read, cut = _prompt_tokens(writer, vocabulary, prompt, longest)
+    end = None if config.past_end else vocabulary.eos_id
+    rows = 1 if config.beam is not None else config.count
+    state = writer.read(read[:-1], rows=rows, capacity=len(read) + longest)
+    common: dict[str, Any] = {
+        "bos_id": read[-1],
+        "eos_id": end,
+        "max_lengths": longest,
+        "banned": tuple(vocabulary.silent),
+        "repetition_penalty": config.repetition_penalty,
+    }
+    texts = [_Text(vocabulary, read[1:], config.stop, show) for _ in range(rows)]
+    found: Sequence[Hypothesis]
+    if config.beam is not None:
+        found = beam_search(writer, state, beam_size=config.beam, n_best=config.count, stop="bound", **common)[0]
+        texts = [_Text(vocabulary, read[1:], config.stop, show) for _ in found]
+        for text, hypothesis in zip(texts, found, strict=True):
+            text.add_all(hypothesis.tokens)
+    else:
+        found = sample(
+            writer,
+            state,
+            generator=torch.Generator().manual_seed(config.seed),
+            temperature=config.temperature,
+            top_k=config.top_k,
+            top_p=config.top_p,
+            watch=_watching(texts, end) if config.stop or show is not None else None,
+            **common,
+        )
+    results = []
+    for text, hypothesis in zip(texts, found, strict=True):
+        written = text.finish(hypothesis.tokens)
+        reason = "stop" if text.stopped else "end" if hypothesis.finished else "length"
+        results.append(
+            Generated(
+                prompt=prompt,
+                text=written,
+                tokens=tuple(hypothesis.tokens),
+                log_prob=hypothesis.log_prob,
+                reason=reason,
+                cut=cut,
+            )
+        )
+    return results
+
+
+def _longest(writer: Writer, config: GenerationConfig) -> int:
+    """Returns how many tokens are written at most."""
+    room = math.inf if writer.max_length is None else writer.max_length - 1
+    if config.max_tokens is None:
+        return int(min(_MAX_TOKENS, room))
+    if config.max_tokens > room:
+        raise SettingError(
+            f"max_tokens={config.max_tokens}: the model reads texts of {writer.max_length} tokens, so at most {room} "
+            "can be written"
+        )
+    return config.max_tokens
+
+
+def _prompt_tokens(writer: Writer, vocabulary: Vocabulary, prompt: str, longest: int) -> tuple[list[int], int]:
+    """Returns the tokens that are read before the first is written, and how many were left out at the beginning."""
+    tokens = [vocabulary.eos_id, *vocabulary.encode(prompt)]
+    if writer.max_length is None:
+        return tokens, 0
+    room = writer.max_length - longest
+    return tokens[-room:], max(0, len(tokens) - room)
+
+
+def _watching(texts: Sequence["_Text"], end: int | None) -> Callable[[Tensor, Tensor], Tensor | None]:
+    def watch(sentences: Tensor, tokens: Tensor) -> Tensor | None:
+        stops = [
+            token != end and texts[number].add(token)
+            for number, token in zip(sentences.tolist(), tokens.tolist(), strict=True)
+        ]
+        return torch.tensor(stops) if any(stops) else None
+
+    return watch
+
+
+class _Text:
+    """A text as it grows: found stop strings end it, and whole characters are shown as they come."""
+
+    def __init__(
+        self, vocabulary: Vocabulary, prompt: Sequence[int], stop: tuple[str, ...], show: Callable[[str], None] | None
+    ) -> None:
+        self.stopped = False
+        self._vocabulary = vocabulary
+        self._before = list(prompt[-_CONTEXT:])  # whether there is a space between depends on both sides
+        self._skip = len(vocabulary.decode(self._before))
+        self._stop = stop
+        self._show = show
+        self._tokens: list[int] = []
+        self._text = ""
+        self._shown = 0
+
+    def add(self, token: int) -> bool:
+        """Takes one more token; returns whether the text ends here."""
+        if self.stopped:
+            return True
+        self._tokens.append(token)
+        self._text = self._decoded(self._tokens)
+        places = [place for text in self._stop if (place := self._text.find(text)) >= 0]
+        if places:
+            self._text, self.stopped = self._text[: min(places)], True
+        if self._show is not None:
+            self._tell(self._text if self.stopped else self._text[: self._sure()])
+        return self.stopped
+
+    def add_all(self, tokens: Sequence[int]) -> None:
+        """Takes tokens until the text ends."""
+        any(self.add(token) for token in tokens)
+
+    def finish(self, tokens: Sequence[int]) -> str:
+        """Returns the whole text, which ``tokens`` are unless a stop string ended it."""
+        if not self.stopped:
+            self._text = self._decoded(tokens)
+        if self._show is not None:
+            self._tell(self._text)
+        return self._text
+
+    def _decoded(self, tokens: Sequence[int]) -> str:
+        return self._vocabulary.decode([*self._before, *tokens])[self._skip :]
+
+    def _sure(self) -> int:
+        """Characters that no later token can change."""
+        end = len(self._text.rstrip(_HALF_CHARACTER))
+        for text in self._stop:
+            held = next((size for size in range(len(text) - 1, 0, -1) if self._text[:end].endswith(text[:size])), 0)
+            end = min(end, len(self._text[:end]) - held)
+        return end
+
+    def _tell(self, text: str) -> None:
+        if self._show is not None and len(text) > self._shown:
+            self._show(text[self._shown :])
+            self._shown = len(text)

@@ -1,0 +1,305 @@
+"""Language models: networks that predict the next token, trained on running text."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from annotated_types import Ge
+from torch import Tensor, nn
+from typing_extensions import Doc
+
+from wenmai.config.recipe import Recipe
+from wenmai.core.errors import SettingError
+from wenmai.core.seeding import mixed_seed
+from wenmai.data.corpus import Corpus
+from wenmai.data.encoded_text import LinesConfig
+from wenmai.data.sources import in_catalogue, open_texts
+from wenmai.models.gpt import GptConfig
+from wenmai.models.nnlm import NnlmConfig
+from wenmai.models.rnnlm import RnnlmConfig
+from wenmai.models.transformer_xl import TransformerXLConfig
+from wenmai.nn.language import LanguageState
+from wenmai.objectives.language import Loss, next_token_loss
+from wenmai.tasks.language_model import LanguageModel, build
+from wenmai.tasks.neural import NeuralTask, refuse_other_tokenizer, take_over
+from wenmai.tasks.protocol import ReadProgress
+from wenmai.tasks.running_text import LanguageData, Stream, read_language_data
+from wenmai.text.pieces import TokenizerConfig
+from wenmai.training.distributed import Ranks
+from wenmai.training.loop import choose_device
+from wenmai.training.settings import LoopConfig
+from wenmai.training.tensorboard import require_tensorboard
+
+__all__ = ["GptTask", "LanguageConfig", "NnlmTask", "RnnlmTask", "TransformerXLTask"]
+
+_SEGMENT = 128  # targets, for a model that can read on for ever
+_VALIDATION_ROWS = 8
+
+# What the catalogue knows of a text, as settings of a tokenizer.
+_HINTS: dict[tuple[str, Any], tuple[str, Any]] = {
+    ("text.segment", "words"): ("tokenizer.kind", "words"),
+    ("text.segment", "characters"): ("tokenizer.kind", "characters"),
+    ("text.segment", "whitespace"): ("tokenizer.kind", "whitespace"),
+    ("text.lowercase", True): ("tokenizer.case", "lower"),
+    ("text.nfkc", True): ("tokenizer.normalise", "nfkc"),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LanguageConfig:
+    """How a text becomes segments."""
+
+    segment_length: Annotated[
+        int | None,
+        Ge(1),
+        Doc("tokens predicted in a row; gradients reach no farther back. None: max_length where there is one, or 128"),
+    ] = None
+    boundaries: Annotated[
+        Literal["joined", "masked"],
+        Doc("joined: lines follow each other as one text; masked: no position looks at another line (nnlm, gpt)"),
+    ] = "joined"
+
+
+class _Segment(NamedTuple):
+    """Targets of a batch: ``length`` tokens from each of ``starts``."""
+
+    starts: npt.NDArray[np.int64]
+    length: int
+
+
+class LanguageTask(NeuralTask):
+    """Training a language model; the classes below say of which architecture.
+
+    A model that carries a state reads the text in rows side by side, segment after segment; any other reads segments
+    in random order, cut at other places in each epoch.
+    """
+
+    kind: ClassVar[str]
+    sections: ClassVar[dict[str, type]]
+    verbs: ClassVar[tuple[str, ...]] = ("score", "next", "generate", "export")
+    objective_name = "cross-entropy of the next token"
+
+    def __init__(self, recipe: Recipe, data: LanguageData, model: LanguageModel) -> None:
+        super().__init__(recipe, model)
+        self.objective: LanguageConfig = recipe.sections["objective"]
+        self.language_model = model
+        self._data = data
+        self._state: LanguageState | None = None
+        self._carries = model.module.carries and self.objective.boundaries == "joined"
+        if self.objective.boundaries == "masked" and not model.module.isolates:
+            raise SettingError(f"{self.kind} reads one stream and cannot keep lines apart; use boundaries=joined")
+        longest, asked = model.module.max_length, self.objective.segment_length
+        if longest is not None and (asked or 0) > longest:
+            raise SettingError(
+                f"segment_length={asked} is more than max_length={longest}, the longest text of {self.kind}"
+            )
+        self._length = min(asked or longest or _SEGMENT, len(data.train_stream))
+        self._rows = max(1, min(self.config.batch_tokens // self._length, len(data.train_stream) // self._length))
+
+    # --- data ---------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def open(cls, corpus: Any) -> tuple[Corpus, dict[str, Any], tuple[str, ...]]:  # noqa: ANN401
+        """Opens text: paths, folders, globs, standard input, names of the catalogue, or strings in memory."""
+        opened, hints, names = open_texts(corpus)
+        known = {f"{section}.{field.name}" for section, kind in cls.sections.items() for field in fields(kind)}
+        fitting = {name: value for name, value in hints.items() if name in known}
+        return opened, fitting | dict(_HINTS[hint] for hint in hints.items() if hint in _HINTS), names
+
+    @classmethod
+    def with_absolute_paths(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        """The validation text is found from anywhere."""
+        return {
+            name: str(Path(value).expanduser().absolute())
+            if name in ("valid", "data.valid") and value is not None and not in_catalogue(value)
+            else value
+            for name, value in settings.items()
+        }
+
+    @classmethod
+    def read(cls, recipe: Recipe, source: Corpus, progress: ReadProgress, base: LanguageModel | None) -> LanguageData:
+        """Trains the tokenizer, unless a model that is continued has one, and numbers the text."""
+        if base is not None:
+            refuse_other_tokenizer(recipe)
+        return read_language_data(
+            source,
+            recipe.sections["data"],
+            recipe.sections["tokenizer"],
+            inherited=None if base is None else base.tokenizer,
+            progress=progress,
+        )
+
+    @classmethod
+    def reopen(cls, fingerprint: str) -> LanguageData | None:
+        """Opens a text that was read before; None if the cache has it no more, or damaged."""
+        return LanguageData.reopen(fingerprint)
+
+    # --- models -------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def load(cls, folder: Path) -> LanguageModel:
+        """Reads a finished model."""
+        return LanguageModel.load(folder)
+
+    @classmethod
+    def load_model(cls, folder: Path) -> LanguageModel:
+        """Reads a finished model, to continue it."""
+        return LanguageModel.load(folder)
+
+    @classmethod
+    def begin(cls, recipe: Recipe, data: LanguageData, base: LanguageModel | None = None) -> Self:
+        """Starts a training, of a new model or of ``base``."""
+        config: LoopConfig = recipe.sections["train"]
+        torch.manual_seed(config.seed)
+        module = build(cls.kind, recipe.sections["model"], data.tokenizer)
+        if base is not None:
+            take_over(module, base.module, data.grown)
+        module.to(choose_device(config, Ranks()))
+        if config.tensorboard:
+            require_tensorboard()
+        return cls(recipe, data, LanguageModel(cls.kind, recipe.sections["model"], module, data.tokenizer))
+
+    @classmethod
+    def restore(cls, recipe: Recipe, data: LanguageData, checkpoint: Path, noted: Mapping[str, Any]) -> Self:
+        """Takes a training up again from the model that a checkpoint holds."""
+        model = LanguageModel.load(checkpoint)
+        model.module.to(choose_device(recipe.sections["train"], Ranks()))
+        return cls(recipe, data, model)
+
+    # --- what the loop asks for ---------------------------------------------------------------------------------
+
+    def plan(self, epoch: int) -> Sequence[_Segment]:
+        """The segments of an epoch."""
+        size, length = len(self._data.train_stream), self._length
+        if self._carries:
+            row = size // self._rows  # targets of a row; a few at the end of the text are left out
+            firsts = np.arange(self._rows) * row
+            return [_Segment(firsts + place, min(length, row - place)) for place in range(0, row, length)]
+        random = np.random.default_rng(mixed_seed(self.config.seed, epoch))
+        starts = np.arange(random.integers(0, min(length, size - length + 1)), size - length + 1, length)
+        random.shuffle(starts)
+        return [_Segment(starts[place : place + self._rows], length) for place in range(0, len(starts), self._rows)]
+
+    def loss(self, module: nn.Module, batch: _Segment, step: int) -> Loss:
+        """Cross-entropy of the targets of a batch."""
+        state = None
+        if self._carries:
+            if batch.starts[0] == 0 or self._state is None:
+                self._state = self.language_model.module.start(len(batch.starts))
+            state = self._state
+        return self._next_token_loss(module, self._data.train_stream, batch, state)
+
+    def evaluate(self) -> dict[str, float]:
+        """Loss, perplexity by token and bits per character on the validation text."""
+        stream = self._data.valid_stream
+        total, count = 0.0, 0
+        state = None
+        for batch in self._validation_plan(stream):
+            if self._carries and (state is None or state.batch_size != len(batch.starts)):
+                state = self.language_model.module.start(len(batch.starts))
+            loss = self._next_token_loss(self.module, stream, batch, state)
+            total, count = total + float(loss.nll), count + loss.targets
+        figures = {"loss": total / count, "perplexity": math.exp(min(700.0, total / count))}
+        if stream.characters is not None:
+            figures["bits_per_character"] = total / math.log(2) / stream.characters
+        return figures
+
+    def _validation_plan(self, stream: Stream) -> Iterator[_Segment]:
+        """Every token once: rows side by side, and what is left over as a row of its own."""
+        size, length = len(stream), self._length
+        rows = max(1, min(_VALIDATION_ROWS, size // length))
+        row = size // rows if self._carries else size // (rows * length) * length
+        firsts = np.arange(rows) * row
+        for place in range(0, row, length):
+            yield _Segment(firsts + place, min(length, row - place))
+        for place in range(rows * row, size, length):
+            yield _Segment(np.array([place]), min(length, size - place))
+
+    def _next_token_loss(self, module: nn.Module, stream: Stream, batch: _Segment, state: LanguageState | None) -> Loss:
+        device = self.language_model.device
+        rows = np.stack([stream.read(int(start), batch.length) for start in batch.starts])
+        tokens = torch.from_numpy(rows).to(device).long()  # (B, 1 + T)
+        fed, wanted = tokens[:, :-1], tokens[:, 1:].flatten()
+        documents = None
+        if self.objective.boundaries == "masked":
+            documents = (fed == stream.end).cumsum(1)  # the end of a line is where the next one begins
+        hidden: Tensor = module(fed, state, documents=documents)
+        return next_token_loss(self.language_model.module.output, hidden.flatten(0, 1), wanted)
+
+    def carried(self) -> dict[str, Tensor]:
+        """The state of the rows."""
+        return {} if self._state is None else self._state.tensors()
+
+    def carry(self, tensors: Mapping[str, Tensor]) -> None:
+        """Takes the state of the rows up again."""
+        if tensors:
+            device = self.language_model.device
+            self._state = self.language_model.module.start(self._rows)
+            self._state.load({name: tensor.to(device) for name, tensor in tensors.items()})
+
+    # --- what a run asks for ------------------------------------------------------------------------------------
+
+    def facts(self) -> dict[str, Any]:
+        """The sizes of data, vocabulary and model, and the effort."""
+        sizes = (
+            f"{len(self._data.train_stream):,} tokens, {len(self._data.valid_stream):,} to validate on, vocabulary "
+            f"{self._data.tokenizer.vocab_size:,}, {self.parameters:,} parameters on {self.language_model.device}"
+        )
+        stats = asdict(self._data.text.stats)
+        return {"sizes": sizes, "epochs": self.config.epochs, "threads": self.threads, "stats": stats}
+
+    def summary(self) -> dict[str, Any]:
+        """Speed, loss and sizes."""
+        found, stats = super().summary(), self._data.text.stats
+        words = found["tokens_per_second"] * stats.words / stats.tokens
+        return {**found, "words_per_second": words, "vocabulary": self._data.tokenizer.vocab_size}
+
+    def changes(self, base: LanguageModel | None) -> tuple[dict[str, Any], list[str]]:
+        """What stands out."""
+        unknown = self._data.text.stats.unknown
+        share = unknown / max(1, len(self._data.text))
+        return {}, [f"{unknown:,} tokens of the text ({share:.1%}) are unknown to the tokenizer"] if unknown else []
+
+
+_SECTIONS: dict[str, type] = {
+    "data": LinesConfig,
+    "tokenizer": TokenizerConfig,
+    "model": NnlmConfig,
+    "objective": LanguageConfig,
+    "train": LoopConfig,
+}
+
+
+class NnlmTask(LanguageTask):
+    """The neural probabilistic language model."""
+
+    kind = "nnlm"
+    sections: ClassVar[dict[str, type]] = _SECTIONS
+
+
+class RnnlmTask(LanguageTask):
+    """Recurrent language models; trained by one process, whose rows carry a state each."""
+
+    kind = "rnnlm"
+    distributed = False
+    sections: ClassVar[dict[str, type]] = {**_SECTIONS, "model": RnnlmConfig}
+
+
+class GptTask(LanguageTask):
+    """Transformer language models of fixed length."""
+
+    kind = "gpt"
+    sections: ClassVar[dict[str, type]] = {**_SECTIONS, "model": GptConfig}
+
+
+class TransformerXLTask(LanguageTask):
+    """Transformer-XL; trained by one process, whose rows carry a memory each."""
+
+    kind = "transformer-xl"
+    distributed = False
+    sections: ClassVar[dict[str, type]] = {**_SECTIONS, "model": TransformerXLConfig}

@@ -1,0 +1,346 @@
+"""A trained neural language model: the network, its tokenizer, and what users do with them."""
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from wenmai.config.recipe import Recipe
+from wenmai.core.errors import FormatError, SettingError
+from wenmai.core.folder import writing_json
+from wenmai.data.batches import pad, plan_batches
+from wenmai.decode.protocol import Step
+from wenmai.measures.language import SentenceScore
+from wenmai.models.gpt import Gpt, GptConfig
+from wenmai.models.nnlm import Nnlm, NnlmConfig
+from wenmai.models.rnnlm import Rnnlm, RnnlmConfig
+from wenmai.models.transformer_xl import TransformerXL, TransformerXLConfig
+from wenmai.nn.language import LanguageState, NextToken
+from wenmai.tasks.generation import Generated, GenerationConfig, generate, stream
+from wenmai.text.tokenizer import Tokenizer
+from wenmai.training.tensors import load_model, save_model
+
+__all__ = ["ARCHITECTURES", "Context", "LanguageModel", "build"]
+
+ARCHITECTURES: dict[str, tuple[type, type[NextToken]]] = {
+    "nnlm": (NnlmConfig, Nnlm),
+    "rnnlm": (RnnlmConfig, Rnnlm),
+    "gpt": (GptConfig, Gpt),
+    "transformer-xl": (TransformerXLConfig, TransformerXL),
+}
+
+Context = Literal["fresh", "carried"]
+
+_VERSION = 1
+_CHUNK = 512  # lines that are sorted by length and scored together
+_BATCH_TOKENS = 4096
+_READ = 128  # tokens of a stream that are read at once
+
+Ids = npt.NDArray[np.int32]
+Scores = npt.NDArray[np.float64]
+
+
+def build(kind: str, config: Any, tokenizer: Tokenizer) -> NextToken:  # noqa: ANN401  each architecture has its own
+    """Makes a model with fresh parameters for a tokenizer; the end of a line stands before every text."""
+    architecture: Any = ARCHITECTURES[kind][1]
+    module: NextToken = architecture(config, vocab_size=tokenizer.vocab_size, bos_id=tokenizer.eos_id)
+    return module
+
+
+class LanguageModel:
+    """Says how likely a text is, what comes next, and writes on.
+
+    Args:
+        kind: Name of the architecture.
+        config: Its settings.
+        module: The network.
+        tokenizer: What cuts text into tokens.
+        context: What it takes for granted before a line: nothing, or the lines before.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        config: Any,  # noqa: ANN401  each architecture has its own
+        module: NextToken,
+        tokenizer: Tokenizer,
+        *,
+        context: Context = "carried",
+    ) -> None:
+        self.kind = kind
+        self.config = config
+        self.module = module
+        self.tokenizer = tokenizer
+        self.context: Context = context
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.module.parameters()).device
+
+    # --- files --------------------------------------------------------------------------------------------------
+
+    def save(self, folder: Path) -> None:
+        """Writes ``config.json``, ``model.safetensors`` and ``tokenizer.json``."""
+        head = {
+            "version": _VERSION,
+            "kind": self.kind,
+            "vocab_size": self.tokenizer.vocab_size,
+            "context": self.context,
+            "model": asdict(self.config),
+        }
+        writing_json(folder / "config.json", head)
+        save_model(self.module, folder)
+        self.tokenizer.save(folder / "tokenizer.json")
+
+    @classmethod
+    def load(cls, folder: Path) -> "LanguageModel":
+        """Reads what :meth:`save` wrote.
+
+        Raises:
+            FormatError: if a file is missing, damaged, or does not fit the others.
+        """
+        path = folder / "config.json"
+        try:
+            head = json.loads(path.read_bytes())
+            if head["version"] != _VERSION:
+                raise ValueError(f"its version is {head['version']}, expected {_VERSION}")
+            kind, settings, context = head["kind"], head["model"], head["context"]
+            if kind not in ARCHITECTURES or context not in ("fresh", "carried"):
+                raise ValueError(f"{kind!r} is no architecture of a language model, or {context!r} no context")
+            config = Recipe.build(kind, {"model": ARCHITECTURES[kind][0]}, settings, corpus=(), start=None).sections[
+                "model"
+            ]
+            tokenizer = Tokenizer.load(folder / "tokenizer.json")
+            if head["vocab_size"] != tokenizer.vocab_size:
+                raise ValueError(f"tokenizer.json has {tokenizer.vocab_size} tokens, the model {head['vocab_size']}")
+        except OSError as error:
+            raise FormatError(f"{error.filename}: cannot be read ({error.strerror})") from None
+        except (ValueError, KeyError, TypeError, AttributeError, SettingError, RecursionError) as error:
+            raise FormatError(f"{path}: is damaged: {error}") from None
+        module = build(kind, config, tokenizer)
+        load_model(module, folder)
+        return cls(kind, config, module.eval(), tokenizer, context=context)
+
+    # --- how likely is this text --------------------------------------------------------------------------------
+
+    def score(self, texts: Iterable[str], *, context: Context | None = None) -> Iterator[SentenceScore]:
+        """Says how likely lines are, in order.
+
+        Args:
+            texts: Lines, read as they are needed.
+            context: ``fresh``: each line stands for itself; ``carried``: the lines before it are known, as far as the
+                model remembers. None: as it was trained.
+
+        Yields:
+            For each line its score; for a line without any token one of no predictions.
+        """
+        if context not in (None, "fresh", "carried"):
+            raise SettingError(f"context={context!r}: expected fresh or carried")
+        lines = iter(texts)
+        read = _Stream(self.module) if (context or self.context) == "carried" else None
+        self.module.eval()
+        while chunk := list(islice(lines, _CHUNK)):
+            encoded = self.tokenizer.encode_batch(chunk)
+            rows = [np.array([*ids, self.tokenizer.eos_id] if ids else [], np.int32) for ids in encoded]
+            with torch.inference_mode():
+                found = self._fresh(rows) if read is None else read.lines(rows)
+            for text, ids, log_probs in zip(chunk, rows, found, strict=True):
+                yield self._scored(text, ids, log_probs)
+
+    def likelier(self, first: str, second: str) -> tuple[SentenceScore, SentenceScore]:
+        """Returns the scores of two texts, each for itself; the likelier has the higher ``log_prob``."""
+        one, other = self.score([first, second], context="fresh")
+        return one, other
+
+    def _scored(self, text: str, ids: Ids, log_probs: Scores) -> SentenceScore:
+        cutter = self.tokenizer
+        places = np.flatnonzero(ids == cutter.unk_id) if cutter.unk_id != cutter.eos_id else np.zeros(0, np.int64)
+        spelled: list[str] = []
+        if len(places):
+            normal, offsets = cutter.normalise(text), cutter.encode(text).offsets
+            named = cutter.token(cutter.unk_id) if cutter.takes_unknown else None
+            found = [(place, normal[slice(*offsets[place])]) for place in places]
+            places = np.array([place for place, word in found if word != named], np.int64)
+            spelled = [word for _, word in found if word != named]
+        return SentenceScore(
+            text=text,
+            log_prob=float(log_probs.sum()),
+            tokens=len(ids),
+            oov=len(places),
+            oov_log_prob=float(log_probs[places].sum()),
+            oov_bytes=sum(len(word.encode()) + 1 for word in spelled),
+            token_log_probs=tuple(log_probs.tolist()),
+        )
+
+    def _fresh(self, rows: Sequence[Ids]) -> list[Scores]:
+        """Scores lines side by side; longer ones than the model reads at once as streams of their own."""
+        longest = self.module.max_length or _READ
+        found = [np.zeros(0)] * len(rows)
+        short = [place for place, row in enumerate(rows) if 0 < len(row) <= longest]
+        lengths = np.array([len(rows[place]) for place in short], np.int64)
+        for batch in plan_batches(lengths, max_tokens=_BATCH_TOKENS, seed=0, epoch=0) if short else []:
+            places = [short[index] for index in batch]
+            wanted, real = pad([rows[place] for place in places], self.tokenizer.pad_id)
+            begin = np.full((len(places), 1), self.tokenizer.eos_id, wanted.dtype)
+            fed = torch.from_numpy(np.concatenate([begin, wanted[:, :-1]], 1)).to(self.device).long()
+            mask = torch.from_numpy(real).to(self.device)
+            targets = torch.from_numpy(wanted).to(self.device).long()[mask]
+            log_probs = self.module.output.target_log_probs(self.module(fed)[mask], targets).cpu().double().numpy()
+            pieces = np.split(log_probs, np.cumsum(real.sum(1))[:-1])
+            for place, piece in zip(places, pieces, strict=True):
+                found[place] = piece
+        for place, row in enumerate(rows):
+            if len(row) > longest:
+                (found[place],) = _Stream(self.module).lines([row])
+        return found
+
+    # --- what comes next, and writing on ------------------------------------------------------------------------
+
+    def next(self, text: str, topn: int = 10) -> list[tuple[str, float]]:
+        r"""Returns the most likely continuations of a text by one token, with their probabilities.
+
+        Args:
+            text: The text; empty: the beginning of a line. The end of a line is ``\n``.
+            topn: How many.
+        """
+        writer = _Writer(self.module)
+        tokens = [self.tokenizer.eos_id, *self.tokenizer.encode(text).ids]
+        if self.module.max_length is not None:
+            tokens = tokens[-self.module.max_length :]
+        with torch.inference_mode():
+            state = writer.read(tokens[:-1], rows=1, capacity=len(tokens))
+            step = writer.step(torch.tensor(tokens[-1:], device=self.device), state)
+        probabilities = step.logits[0].double().softmax(0)
+        never = [token for token in self.vocabulary.silent if token != self.tokenizer.unk_id]
+        probabilities[never] = 0.0
+        top = probabilities.topk(min(topn, len(probabilities) - len(never)))
+        shown = zip(top.values.tolist(), top.indices.tolist(), strict=True)
+        return [(self._shown(token), probability) for probability, token in shown]
+
+    def _shown(self, token: int) -> str:
+        if token == self.tokenizer.eos_id:
+            return "\n"
+        return self.tokenizer.decode([token]) or self.tokenizer.token(token)
+
+    def generate(self, prompt: str = "", **options: Any) -> list[Generated]:  # noqa: ANN401
+        """Writes texts on; ``options`` as of :class:`~wenmai.tasks.generation.GenerationConfig`."""
+        return generate(_Writer(self.module), self.vocabulary, prompt, GenerationConfig(**options))
+
+    def stream(self, prompt: str = "", **options: Any) -> Iterator[str]:  # noqa: ANN401
+        """Yields one text in pieces as it is written; ``options`` as of :meth:`generate`."""
+        return stream(_Writer(self.module), self.vocabulary, prompt, GenerationConfig(**options))
+
+    @property
+    def vocabulary(self) -> "_Pieces":
+        """The tokens, as generation needs them."""
+        return _Pieces(self.tokenizer)
+
+    def with_memory(self, length: int) -> "LanguageModel":
+        """Returns the same model with another memory, for evaluation.
+
+        Raises:
+            SettingError: if the model has no memory whose length can be chosen.
+        """
+        if not isinstance(self.module, TransformerXL):
+            raise SettingError(f"a model of kind {self.kind} has no memory whose length can be chosen; leave it out")
+        self.module.memory_length = length
+        return self
+
+
+class _Stream:
+    """Reads lines one after the other, each with all before it as context, as far as the model reaches.
+
+    A model with a state reads on. One of fixed length reads windows that overlap by half, so that every token but the
+    first ones has at least half of the length as context.
+    """
+
+    def __init__(self, module: NextToken) -> None:
+        self._module = module
+        self._fed = module.bos_id  # the token that is read next
+        self._state: LanguageState | None = None
+        self._window: list[int] = []
+
+    def lines(self, rows: Sequence[Ids]) -> list[Scores]:
+        """Returns the log-probabilities of the tokens of each line."""
+        joined = np.concatenate(rows) if rows else np.zeros(0, np.int32)
+        if self._module.max_length is None:
+            found = [self._read_on(joined[place : place + _READ]) for place in range(0, len(joined), _READ)]
+        else:
+            size = max(1, self._module.max_length // 2)
+            found = [self._read_window(joined[place : place + size]) for place in range(0, len(joined), size)]
+        scores = np.concatenate(found) if found else np.zeros(0)
+        return np.split(scores, np.cumsum([len(row) for row in rows])[:-1])
+
+    def _read_on(self, tokens: Ids) -> Scores:
+        if self._state is None:
+            self._state = self._module.start(1)
+        fed = [self._fed, *tokens[:-1].tolist()]
+        self._fed = int(tokens[-1])
+        return self._log_probs(fed, tokens, self._state)
+
+    def _read_window(self, tokens: Ids) -> Scores:
+        assert self._module.max_length is not None
+        self._window = [*(self._window or [self._module.bos_id]), *tokens.tolist()][-self._module.max_length - 1 :]
+        return self._log_probs(self._window[:-1], tokens, None)
+
+    def _log_probs(self, fed: list[int], wanted: Ids, state: LanguageState | None) -> Scores:
+        device = self._module.get_parameter(next(name for name, _ in self._module.named_parameters())).device
+        hidden = self._module(torch.tensor([fed], device=device), state)[0, -len(wanted) :]
+        targets = torch.from_numpy(wanted).to(device).long()
+        scores: Scores = self._module.output.target_log_probs(hidden, targets).cpu().double().numpy()
+        return scores
+
+
+class _Writer:
+    """A network as generation asks for it."""
+
+    def __init__(self, module: NextToken) -> None:
+        self._module = module.eval()
+
+    @property
+    def max_length(self) -> int | None:
+        return self._module.max_length
+
+    def read(self, tokens: Sequence[int], *, rows: int, capacity: int) -> LanguageState:
+        """Reads tokens once, and repeats the state."""
+        state = self._module.start(1, capacity=capacity)
+        device = next(self._module.parameters()).device
+        if tokens:
+            self._module(torch.tensor([list(tokens)], device=device), state)
+        if rows > 1:
+            state.select(torch.zeros(rows, dtype=torch.int64, device=device))
+        return state
+
+    def step(self, tokens: Tensor, state: LanguageState) -> Step:
+        """Reads one token for each row."""
+        return self._module.step(tokens, state)
+
+
+class _Pieces:
+    """A tokenizer as generation asks for it."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+
+    @property
+    def eos_id(self) -> int:
+        return self._tokenizer.eos_id
+
+    @property
+    def silent(self) -> Collection[int]:
+        one = self._tokenizer
+        return {one.pad_id, one.unk_id, one.bos_id} - {one.eos_id}
+
+    def encode(self, text: str) -> list[int]:
+        return self._tokenizer.encode(text).ids
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return self._tokenizer.decode(tokens)

@@ -1,0 +1,196 @@
+"""What every torch model in training has in common: the loop, the rate, continuing another model, the summary."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from wenmai.config.recipe import Recipe, read_recipe
+from wenmai.core.errors import SettingError
+from wenmai.objectives.language import Loss
+from wenmai.training.checkpoint import Checkpoints
+from wenmai.training.distributed import Ranks
+from wenmai.training.loop import LoopState, train_loop
+from wenmai.training.records import Record
+from wenmai.training.schedule import LONGEST_WARMUP, noam_peak
+from wenmai.training.settings import LoopConfig
+
+__all__ = ["NeuralModel", "NeuralTask", "refuse_other_tokenizer", "take_over"]
+
+
+class NeuralModel(Protocol):
+    """A model with what its users need beside it: a translator, a language model."""
+
+    @property
+    def config(self) -> Any:  # noqa: ANN401  each architecture has its own
+        """Its settings."""
+
+    @property
+    def module(self) -> nn.Module:
+        """The network."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+
+    def save(self, folder: Path) -> None:
+        """Writes the model into a folder, its parameters as ``model.safetensors``."""
+
+
+class NeuralTask:
+    """Training a torch model; a subclass says on which data, and what is minimised.
+
+    Args:
+        recipe: Everything that was set.
+        model: The model, on its device.
+    """
+
+    inherited: ClassVar[tuple[str, ...]] = ("tokenizer", "model")
+    distributed: ClassVar[bool] = True
+    objective_name: ClassVar[str]  # what the loss is, for people
+
+    def __init__(self, recipe: Recipe, model: NeuralModel) -> None:
+        self.config: LoopConfig = recipe.sections["train"]
+        self.model = model
+        self.state = LoopState()
+
+    @property
+    def module(self) -> nn.Module:
+        """The model."""
+        return self.model.module
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers are learned."""
+        return sum(parameter.numel() for parameter in self.module.parameters())
+
+    @property
+    def learning_rate(self) -> float:
+        """The highest rate."""
+        if self.config.learning_rate is not None:
+            return self.config.learning_rate
+        if self.config.schedule != "noam":
+            return 1e-3
+        warmup = LONGEST_WARMUP if self.config.warmup is None else self.config.warmup
+        return noam_peak(self.model.config.hidden_size, warmup)
+
+    def plan(self, epoch: int) -> Sequence[Any]:
+        """The batches of an epoch."""
+        raise NotImplementedError
+
+    def loss(self, module: nn.Module, batch: Any, step: int) -> Loss:  # noqa: ANN401  one of the plan
+        """The loss of a batch."""
+        raise NotImplementedError
+
+    def evaluate(self) -> Mapping[str, float]:
+        """Figures on the validation data."""
+        raise NotImplementedError
+
+    def save(self, folder: Path) -> None:
+        """Writes the model."""
+        self.model.save(folder)
+
+    def carried(self) -> Mapping[str, Tensor]:
+        """Nothing: each batch stands for itself."""
+        return {}
+
+    def carry(self, tensors: Mapping[str, Tensor]) -> None:
+        """Nothing is carried."""
+
+    def notes(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def train(
+        self,
+        checkpoints: Checkpoints,
+        report: Callable[[Record], None],
+        *,
+        resumed: tuple[Path, dict[str, Any]] | None,
+        ranks: Ranks,
+    ) -> None:
+        """Runs the loop."""
+        if resumed is not None:
+            self.state = LoopState(**resumed[1])
+        train_loop(
+            self,
+            self.config,
+            peak_rate=self.learning_rate,
+            state=self.state,
+            checkpoint=None if resumed is None else resumed[0],
+            checkpoints=checkpoints,
+            report=report,
+            ranks=ranks,
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Speed, loss and sizes."""
+        state = self.state
+        return {
+            "tokens_per_second": state.tokens / state.seconds if state.seconds else 0.0,
+            "loss": state.last_loss,
+            "objective": self.objective_name,
+            "validation": state.figures,
+            "best_validation_loss": state.best,
+            "seconds": state.seconds,
+            "steps": state.step,
+            "epochs": state.epoch,
+            "tokens": state.tokens,
+            "parameters": self.parameters,
+            "threads": self.threads,
+        }
+
+    @property
+    def threads(self) -> int:
+        """Threads on the CPU."""
+        return self.config.threads or torch.get_num_threads()
+
+
+def refuse_other_tokenizer(recipe: Recipe) -> None:
+    """Makes sure that the tokenizer's settings are those of the run that is continued.
+
+    Raises:
+        SettingError: if one differs; it would have no effect, as the tokenizers are taken over as they are.
+    """
+    inherited = read_recipe(f"{recipe.start}/recipe.yaml")["settings"]
+    for name, value in asdict(recipe.sections["tokenizer"]).items():
+        if (old := inherited.get(f"tokenizer.{name}", value)) != value:
+            raise SettingError(
+                f"{name}={value} has no effect on a run that continues another: {recipe.start} has {name}={old}, and "
+                "its tokenizers stay as they are; leave it out, or train a new model"
+            )
+
+
+def take_over(module: nn.Module, base: nn.Module, grown: Sequence[Sequence[int]] = ()) -> None:
+    """Gives a model the parameters of another.
+
+    Args:
+        module: The new model.
+        base: The other, of the same sizes, but for the vocabulary.
+        grown: Of each token that the new one has more, the tokens that it is made of: its rows begin as the mean of
+            theirs, or of all rows where it is made of none that are there.
+
+    Raises:
+        SettingError: if they are of other sizes.
+    """
+    vocab_size = int(getattr(base, "vocab_size", 0))
+    old, new = base.state_dict(), module.state_dict()
+    for name in (*old, *new):
+        have, want = (tuple(one[name].shape) if name in one else None for one in (old, new))
+        if have == want or (have and want and (have[0] + len(grown), *have[1:]) == want):
+            continue
+        raise SettingError(
+            f"the model that is continued has {name} of shape {have or 'none'}, the settings ask for {want or 'none'}; "
+            "leave out the settings of the model"
+        )
+    for name, parameter in new.items():
+        rows = old[name]
+        if rows.shape != parameter.shape:
+            first = vocab_size - len(rows)  # of a cluster of rare tokens, its first id
+            for parts in grown:
+                inside = [part - first for part in parts if 0 <= part - first < len(rows)]
+                rows = torch.cat((rows, rows[inside or slice(None)].mean(0, keepdim=True)))
+        parameter.copy_(rows)

@@ -1,0 +1,204 @@
+"""Running text as a language model is trained on it: encoded, split, and found again by a training that is resumed."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wenmai.core.errors import CorpusError, SettingError, WenmaiError
+from wenmai.core.folder import cache_folder, check_sealed, sealed_folder, writing_json
+from wenmai.data.corpus import Corpus, CorpusStats, Progress
+from wenmai.data.encoded_text import EncodedText, LinesConfig, encode_text, readable_twice
+from wenmai.data.sources import open_texts
+from wenmai.text.growth import grow
+from wenmai.text.pieces import TokenizerConfig
+from wenmai.text.tokenizer import Tokenizer
+
+__all__ = ["LanguageData", "Stream", "read_language_data"]
+
+_ASIDE, _MOST_ASIDE = 0.05, 250_000  # share of the tokens to validate on where no text is given, and how many at most
+_FEWEST = 40  # tokens of a text, so that there is something to validate on
+_VERSION = 1
+
+Ids = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stream:
+    """Tokens in a row, each line closed by the end token.
+
+    Attributes:
+        tokens: (N,) int32.
+        end: The end token.
+        characters: Characters that they stand for, ends of lines counted; none if that is not known.
+    """
+
+    tokens: Ids
+    end: int
+    characters: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def read(self, start: int, length: int, *, before: int = 1) -> Ids:
+        """Returns ``length`` targets from ``start`` on, behind ``before`` tokens of context.
+
+        Args:
+            start: The first target.
+            length: How many targets.
+            before: Tokens of context before the first target; the end token stands for those before the stream.
+
+        Returns:
+            (before + length) int32.
+        """
+        first = start - before
+        missing = max(0, -first)
+        found = np.asarray(self.tokens[max(0, first) : start + length])
+        return np.concatenate([np.full(missing, self.end, np.int32), found]) if missing else found
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageData:
+    """A text as numbers, and the tokenizer that made them so.
+
+    Attributes:
+        text: What is trained on, and what is set aside.
+        valid: What is validated on; None: the end of ``text`` is.
+        tokenizer: The tokenizer.
+        grown: Of each token that it has more than the run that is continued, the tokens that it is made of.
+    """
+
+    text: EncodedText
+    valid: EncodedText | None
+    tokenizer: Tokenizer
+    grown: tuple[tuple[int, ...], ...] = ()
+
+    @cached_property
+    def train_stream(self) -> Stream:
+        """The tokens that are trained on."""
+        return Stream(tokens=self.text.tokens[: self._split], end=self.tokenizer.eos_id)
+
+    @cached_property
+    def valid_stream(self) -> Stream:
+        """The tokens that are validated on."""
+        if self.valid is None:
+            return Stream(tokens=self.text.tokens[self._split :], end=self.tokenizer.eos_id)
+        return Stream(tokens=self.valid.tokens, end=self.tokenizer.eos_id, characters=self.valid.stats.characters)
+
+    @cached_property
+    def _split(self) -> int:
+        """Where what is set aside begins: behind the end of a line, if there is one in reach."""
+        size = len(self.text)
+        if self.valid is not None:
+            return size
+        aside = min(_MOST_ASIDE, max(_FEWEST // 4, int(size * _ASIDE)))
+        tail = np.asarray(self.text.tokens[size - 2 * aside : size - aside // 2])
+        ends = np.flatnonzero(tail == self.tokenizer.eos_id) + size - 2 * aside + 1
+        return size - aside if ends.size == 0 else int(ends[np.abs(ends - (size - aside)).argmin()])
+
+    @property
+    def fingerprint(self) -> str:
+        """Of both texts and the tokenizer."""
+        valid = None if self.valid is None else self.valid.fingerprint
+        return hashlib.sha256(f"{self.text.fingerprint} {valid}".encode()).hexdigest()
+
+    def describe(self) -> dict[str, Any]:
+        """Sources and statistics."""
+        return {
+            "sources": [{"path": name} for name in self.text.sources],
+            "text": {},
+            "stats": asdict(self.text.stats),
+            "valid": None if self.valid is None else asdict(self.valid.stats),
+        }
+
+    def keep(self) -> None:
+        """Notes in the cache what :meth:`reopen` needs."""
+        folder = _kept(self.fingerprint)
+        if folder.is_dir() and not check_sealed(folder):
+            return
+        with sealed_folder(folder) as entry:
+            head: dict[str, Any] = {"version": _VERSION, "text": self.text.fingerprint}
+            head["valid"] = None if self.valid is None else self.valid.fingerprint
+            head["grown"] = self.grown
+            writing_json(entry / "data.json", head)
+            self.tokenizer.save(entry / "tokenizer.json")
+
+    @classmethod
+    def reopen(cls, fingerprint: str) -> "LanguageData | None":
+        """Opens what was read before, from the cache alone; None if it is there no more, or damaged."""
+        folder = _kept(fingerprint)
+        if not folder.is_dir() or check_sealed(folder):
+            return None
+        try:
+            head = json.loads((folder / "data.json").read_bytes())
+            if head["version"] != _VERSION:
+                return None
+            texts = cache_folder() / "texts"
+            return cls(
+                text=EncodedText.open(texts / head["text"]),
+                valid=None if head["valid"] is None else EncodedText.open(texts / head["valid"]),
+                tokenizer=Tokenizer.load(folder / "tokenizer.json"),
+                grown=tuple(tuple(parts) for parts in head["grown"]),
+            )
+        except (WenmaiError, OSError, ValueError, KeyError, TypeError):
+            return None
+
+
+def read_language_data(
+    corpus: Corpus,
+    config: LinesConfig,
+    tokenizer: TokenizerConfig,
+    *,
+    inherited: Tokenizer | None,
+    progress: Progress | None = None,
+) -> LanguageData:
+    """Reads, cuts and numbers a text.
+
+    Args:
+        corpus: The text.
+        config: How to read it, and what to validate on.
+        tokenizer: How to make the tokenizer.
+        inherited: A tokenizer that is there already.
+        progress: Called with the bytes read so far; training a tokenizer, encoding and the validation text begin at
+            zero each.
+
+    Raises:
+        CorpusError: if the text cannot be read, or is too short.
+        SettingError: if a vocabulary shall grow that is new, or cannot.
+    """
+    grown: list[list[int]] = []
+    with readable_twice(corpus, config) as text:
+        if inherited is None:
+            if config.grow:
+                raise SettingError(f"grow={config.grow} is for a run that continues another (--from); leave it out")
+            inherited = Tokenizer.train(_lines(text, config, progress), tokenizer)
+        elif config.grow:
+            inherited, grown = grow(inherited, _lines(text, config, progress), config.grow)
+        train = encode_text(text, inherited, config, progress=progress)
+    valid = None
+    if config.valid is not None:
+        given, _, _ = open_texts(config.valid)
+        valid = encode_text(given, inherited, config, progress=progress)
+    elif len(train) < _FEWEST:
+        raise CorpusError(
+            f"{corpus.describe()}: {len(train)} tokens are too few to set some aside for validation; name a text to "
+            f"validate on (--valid), or give at least {_FEWEST} tokens"
+        )
+    data = LanguageData(text=train, valid=valid, tokenizer=inherited, grown=tuple(map(tuple, grown)))
+    data.keep()
+    return data
+
+
+def _lines(corpus: Corpus, config: LinesConfig, progress: Progress | None) -> Iterator[str]:
+    for line, _ in corpus.lines(config.text, stats=CorpusStats(), progress=progress):
+        yield line
+
+
+def _kept(fingerprint: str) -> Path:
+    return cache_folder() / "languages" / fingerprint
