@@ -61,14 +61,17 @@ def classify_ours(folder: str, settings: Mapping[str, Any], run: str) -> dict[st
     """Trains ours as a user does, tests it, and classifies many texts in one call.
 
     ``seconds`` are those of training, ``whole_seconds`` also those of reading, numbering and of writing the
-    run. Kernels are compiled before.
+    run. Modules are imported and kernels compiled before, as the other side's are.
     """
+    from wenmai.core.registry import find_system
     from wenmai.runs.classification import classifier_of, evaluate_classification
     from wenmai.runs.environment import peak_memory_bytes
     from wenmai.runs.train import train
 
     compiled = import_module("wenmai.kernels.classify")
     compiled.warm_up()
+    find_system("fasttext-supervised").load()
+    import_module("pydantic.type_adapter")
     begin = time.perf_counter()
     finished = train("fasttext-supervised", Path(folder) / "train.txt", out=run, **settings)
     whole = time.perf_counter() - begin

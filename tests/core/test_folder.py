@@ -118,6 +118,23 @@ def test_a_sealed_folder_holds_what_was_written_and_replaces_the_old_one(tmp_pat
     assert os.listdir(folder.parent) == ["sealed"]
 
 
+def test_every_file_is_on_the_disk_before_its_folder_is_there(tmp_path, monkeypatch):
+    synced, path = [], tmp_path / "sealed"
+
+    def note(handle):
+        assert not path.exists() or os.path.samestat(os.fstat(handle), os.stat(tmp_path))
+        synced.append(os.fstat(handle).st_ino)
+
+    monkeypatch.setattr("os.fsync", note)
+    with sealed_folder(path) as folder:
+        writing_json(folder / "one.json", 1)
+        writing_json(folder / "inner" / "two.json", 2)
+        assert not synced  # once is enough
+    for name in ("one.json", "inner", "inner/two.json", "manifest.json"):
+        assert synced.count((path / name).stat().st_ino) == 1
+    assert {path.stat().st_ino, tmp_path.stat().st_ino} < set(synced)
+
+
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_an_error_leaves_the_folder_that_was_there(tmp_path, error):
     old = seal(tmp_path / "old", {"a": b"1"})

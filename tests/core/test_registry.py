@@ -40,8 +40,8 @@ def test_the_four_forms_of_word2vec_differ():
 def test_an_unknown_system_names_the_nearest():
     with pytest.raises(SettingError, match=r"no system is called 'word2vec-sgn'; did you mean 'word2vec-sg"):
         find_system("word2vec-sgn")
-    with pytest.raises(SettingError, match=r"no system is called 'gpt' .*wenmai systems"):
-        find_system("gpt")
+    with pytest.raises(SettingError, match=r"no system is called 'bert' .*wenmai systems"):
+        find_system("bert")
 
 
 def test_other_packages_add_systems_but_do_not_replace_ours(monkeypatch):

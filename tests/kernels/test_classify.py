@@ -21,8 +21,9 @@ from wenmai.kernels.classify import (
     word_hashes,
 )
 from wenmai.kernels.huffman import huffman_paths
-from wenmai.kernels.subwords import encode, kept_table
+from wenmai.kernels.subwords import kept_table
 from wenmai.kernels.window import aligned_rows
+from wenmai.text.utf8 import encode
 
 WORDS, BUCKETS, LABELS, RATE = 6, 11, 5, 0.3
 TEXTS = [[0, 1, 2, 2], [3], [4, 5, 0], [1, 1], [2, 5, 3, 0, 4]]

@@ -7,7 +7,6 @@ import pytest
 
 from wenmai.kernels.subwords import (
     Features,
-    encode,
     fnv1a,
     kept_table,
     subword_table,
@@ -15,6 +14,7 @@ from wenmai.kernels.subwords import (
     word_index,
     word_subwords,
 )
+from wenmai.text.utf8 import encode
 
 BUCKETS = 2_000_000
 

@@ -174,6 +174,21 @@ def test_a_grown_model_keeps_words_and_buckets():
         model.grown(vocab, FastTextConfig(vector_size=10, buckets=60, min_ngram=2), seed=5)
 
 
+@pytest.mark.parametrize(("before", "after"), [("hs", "softmax"), ("softmax", "hs"), ("hs", "ns"), ("ns", "softmax")])
+def test_outputs_of_the_tree_are_not_those_of_labels(before, after):
+    model = classifier(before)
+    wanted = classifier(after).config
+    kept = model.grown(model.vocab, wanted, 5, model.labels).output
+    assert np.array_equal(kept, model.output if "hs" not in (before, after) else np.zeros_like(kept))
+
+
+def test_outputs_of_the_tree_are_not_those_of_words():
+    for before, after in ((True, False), (False, True)):
+        model = vectors_model(hierarchical=before)
+        model.output[:, :10] = 1
+        assert not model.grown(model.vocab, vectors_model(hierarchical=after).config, 5).output.any()
+
+
 @pytest.mark.parametrize("model", [vectors_model(), classifier("hs")], ids=["vectors", "classifier"])
 def test_folders(model, tmp_path):
     model.save(tmp_path)

@@ -30,6 +30,7 @@ SMALL = {"vector_size": 20, "buckets": 200, "min_count": 2, "epochs": 2, "sample
 @pytest.fixture(autouse=True)
 def fewer_and_faster_checkpoints(monkeypatch):
     monkeypatch.setattr("wenmai.training.sweep._ROUNDS", 20)
+    monkeypatch.setattr("wenmai.training.sweep._SHORTEST_ROUND_SECONDS", 0)
     monkeypatch.setattr("os.fsync", lambda handle: None)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from wenmai.cli.translation import _lines as lines_of
+from wenmai.cli.lines import lines_of
 from wenmai.core.errors import SettingError
 
 __all__ = ["autotune", "classify", "evaluate_on", "is_classifier"]

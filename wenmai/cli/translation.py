@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from wenmai.core.errors import CorpusError, SettingError
+from wenmai.cli.lines import lines_of
+from wenmai.core.errors import SettingError
 
 __all__ = ["evaluate_on", "translate"]
 
@@ -76,7 +77,7 @@ def translate(
     drawn: list[str] = []
 
     def read() -> Iterator[str]:
-        for text in texts or _lines(file):
+        for text in texts or lines_of(file):
             waiting.append(text)
             yield text
 
@@ -101,23 +102,6 @@ def translate(
             print(f"{score}{translation.text}", flush=chunk == 1)
     if attention is not None:
         print(f"attention: {write_attention(run, drawn, attention)}", file=sys.stderr)
-
-
-def _lines(file: Path | None) -> Iterator[str]:
-    """Yields the lines of a file or of standard input."""
-    from wenmai.core.compressed import reading
-
-    standard = file is None or str(file) == "-"
-    try:
-        with reading(file, error=CorpusError) if file is not None and not standard else sys.stdin.buffer as stream:
-            for number, line in enumerate(stream, start=1):
-                try:
-                    yield line.decode("utf-8").rstrip("\r\n")
-                except UnicodeDecodeError:
-                    name = "standard input" if standard else file
-                    raise CorpusError(f"{name}, line {number}: is not UTF-8; convert the text first") from None
-    except OSError as error:
-        raise CorpusError(f"{file}: cannot be read ({error.strerror})") from None
 
 
 def evaluate_on(run: Path, on: str, against: Path | None, beam: int, tokenize: str | None, as_json: bool) -> None:

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -207,7 +208,7 @@ def _place(given: str, sections: Sections, system: str) -> tuple[str, str]:
 
 
 def _validate(kind: type, values: Mapping[str, Any]) -> Any:  # noqa: ANN401  an instance of `kind`
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     hints = get_type_hints(kind)
     cleaned = {name: None if _is_none(value) and _may_be_none(hints[name]) else value for name, value in values.items()}
@@ -215,7 +216,7 @@ def _validate(kind: type, values: Mapping[str, Any]) -> Any:  # noqa: ANN401  an
         if isinstance(value, bool) and {int, float} & {hints[name], *get_args(hints[name])}:
             raise SettingError(f"{name}={value}: expected a number")
     try:
-        built: Any = TypeAdapter(kind).validate_python(cleaned)
+        built: Any = _adapter(kind).validate_python(cleaned)
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0]) if first["loc"] else "?"
@@ -225,6 +226,13 @@ def _validate(kind: type, values: Mapping[str, Any]) -> Any:  # noqa: ANN401  an
         if isinstance(value, float) and not math.isfinite(value):
             raise SettingError(f"{name}={values[name]!r}: expected a finite number")
     return built
+
+
+@cache
+def _adapter(kind: type) -> Any:  # noqa: ANN401  pydantic's TypeAdapter
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
 
 
 def _is_none(value: Any) -> bool:  # noqa: ANN401

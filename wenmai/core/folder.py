@@ -21,6 +21,7 @@ __all__ = ["cache_folder", "check_sealed", "file_sha256", "sealed_folder", "writ
 
 MANIFEST = "manifest.json"
 VERSION = 1
+_unsealed: set[Path] = set()  # folders whose files are synced when they are sealed, and need not be one by one
 
 
 def cache_folder() -> Path:
@@ -39,9 +40,11 @@ def writing(path: str | Path) -> Iterator[BinaryIO]:
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if synced := _unsealed.isdisjoint(path.parents):
+                os.fsync(file.fileno())
         os.replace(temporary, path)
-        _sync_folder(path.parent)
+        if synced:
+            _sync_folder(path.parent)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
@@ -61,17 +64,20 @@ def sealed_folder(path: str | Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
     os.chmod(temporary, 0o777 & ~_umask())
+    _unsealed.add(temporary)
     try:
         yield temporary
         files = {}
         for file in sorted(temporary.rglob("*")):
-            if file.is_file():
+            if file.is_dir():
+                _sync_folder(file)
+            elif file.is_file():
                 with open(file, "rb+") as opened:
                     os.fsync(opened.fileno())
                 entry = {"bytes": file.stat().st_size, "sha256": file_sha256(file)}
                 files[file.relative_to(temporary).as_posix()] = entry
+        _unsealed.discard(temporary)
         writing_json(temporary / MANIFEST, {"version": VERSION, "files": files})
-        _sync_folder(temporary)
         if path.exists():
             shutil.rmtree(path)
         os.rename(temporary, path)
@@ -79,6 +85,8 @@ def sealed_folder(path: str | Path) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+    finally:
+        _unsealed.discard(temporary)
 
 
 def check_sealed(path: str | Path) -> list[str]:

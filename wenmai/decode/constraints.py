@@ -5,15 +5,29 @@ All rules work on whole batches.
 """
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, Required, TypedDict
 
 import torch
 from torch import Tensor
 
-__all__ = ["Constraints", "penalise_repetition", "repeating_ngrams"]
+__all__ = ["Constraints", "Rules", "penalise_repetition", "repeating_ngrams"]
 
 _FREE = -1  # in the table of forced tokens
 _NO_TOKEN = -2  # compares unequal with every token
+
+
+class Rules(TypedDict, total=False):
+    """The rules of a decoding as all ways of decoding take them, by name: :class:`Constraints` says what they mean."""
+
+    bos_id: Required[int | Tensor]
+    eos_id: Required[int | None]
+    max_lengths: Required[int | Sequence[int] | Tensor]
+    min_length: int
+    prefix: Sequence[Sequence[int]] | None
+    banned: Collection[int]
+    no_repeat_ngram: int
+    repetition_penalty: float
+    device: torch.device | str
 
 
 class Constraints:
@@ -44,12 +58,12 @@ class Constraints:
         bos_id: int | Tensor,
         eos_id: int | None,
         max_lengths: int | Sequence[int] | Tensor,
-        min_length: int,
-        prefix: Sequence[Sequence[int]] | None,
-        banned: Collection[int],
-        no_repeat_ngram: int,
-        repetition_penalty: float,
-        device: torch.device | str,
+        min_length: int = 0,
+        prefix: Sequence[Sequence[int]] | None = None,
+        banned: Collection[int] = (),
+        no_repeat_ngram: int = 0,
+        repetition_penalty: float = 1.0,
+        device: torch.device | str = "cpu",
     ) -> None:
         if batch_size < 1:
             raise ValueError("the state has no rows")

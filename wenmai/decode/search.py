@@ -4,13 +4,12 @@ The rules on tokens and lengths are described in full at :class:`~wenmai.decode.
 at :class:`~wenmai.decode.scoring.Scoring`.
 """
 
-from collections.abc import Collection, Sequence
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, Unpack
 
 import torch
 from torch import Tensor
 
-from wenmai.decode.constraints import Constraints
+from wenmai.decode.constraints import Constraints, Rules
 from wenmai.decode.hypotheses import NOTHING, Found, Trail
 from wenmai.decode.largest import largest
 from wenmai.decode.protocol import Decodable, Hypothesis, State
@@ -29,31 +28,14 @@ _MOST_ROWS = 1 << 20  # of an exhaustive search
 def greedy(
     model: Decodable[_StateT],
     state: _StateT,
-    *,
-    bos_id: int | Tensor,
-    eos_id: int | None,
-    max_lengths: int | Sequence[int] | Tensor,
-    min_length: int = 0,
-    prefix: Sequence[Sequence[int]] | None = None,
-    banned: Collection[int] = (),
-    no_repeat_ngram: int = 0,
-    repetition_penalty: float = 1.0,
-    device: torch.device | str = "cpu",
+    **rules: Unpack[Rules],
 ) -> list[Hypothesis]:
     """Takes the most likely token at every step; of equally likely ones the lowest.
 
     Args:
         model: Any decodable model, not in training mode.
         state: Fresh from the model; used up.
-        bos_id: The token consumed first, one for all or (B,).
-        eos_id: The token that ends a sequence, or none.
-        max_lengths: The most tokens of a sequence, the end token counted, one for all or (B,).
-        min_length: The fewest tokens before the end token.
-        prefix: For each sentence the tokens that its sequence begins with.
-        banned: Tokens that are never produced.
-        no_repeat_ngram: No n-gram of this length occurs twice; 0 lets them.
-        repetition_penalty: Above 1 makes the tokens of the sequence less likely to come again.
-        device: Where the model works.
+        rules: What sequences may be, and where the model works: see :class:`~wenmai.decode.constraints.Constraints`.
 
     Returns:
         One hypothesis for each row of the state.
@@ -61,18 +43,7 @@ def greedy(
     Raises:
         ValueError: if a setting makes no sense.
     """
-    constraints = Constraints(
-        state.batch_size,
-        bos_id=bos_id,
-        eos_id=eos_id,
-        max_lengths=max_lengths,
-        min_length=min_length,
-        prefix=prefix,
-        banned=banned,
-        no_repeat_ngram=no_repeat_ngram,
-        repetition_penalty=repetition_penalty,
-        device=device,
-    )
+    constraints = Constraints(state.batch_size, **rules)
     return roll_out(model, state, lambda log_probs: log_probs.argmax(1), constraints)
 
 
@@ -81,9 +52,6 @@ def beam_search(
     model: Decodable[_StateT],
     state: _StateT,
     *,
-    bos_id: int | Tensor,
-    eos_id: int | None,
-    max_lengths: int | Sequence[int] | Tensor,
     beam_size: int,
     n_best: int = 1,
     length_penalty: LengthPenalty = "none",
@@ -91,12 +59,7 @@ def beam_search(
     coverage_beta: float = 0.0,
     source_valid: Tensor | None = None,
     stop: StopRule = "finished",
-    min_length: int = 0,
-    prefix: Sequence[Sequence[int]] | None = None,
-    banned: Collection[int] = (),
-    no_repeat_ngram: int = 0,
-    repetition_penalty: float = 1.0,
-    device: torch.device | str = "cpu",
+    **rules: Unpack[Rules],
 ) -> list[list[Hypothesis]]:
     """Keeps the K most likely unfinished sequences of each sentence and collects those that finish.
 
@@ -114,9 +77,6 @@ def beam_search(
     Args:
         model: Any decodable model, not in training mode.
         state: Fresh from the model, one row for each sentence; used up.
-        bos_id: The token consumed first, one for all or (B,).
-        eos_id: The token that ends a sequence, or none.
-        max_lengths: The most tokens of a sequence, the end token counted, one for all or (B,).
         beam_size: K.
         n_best: How many hypotheses of each sentence are wanted, K at most.
         length_penalty: How finished sequences are ranked; the beam itself is ranked by log-probability.
@@ -124,12 +84,7 @@ def beam_search(
         coverage_beta: Factor of the penalty on source positions with less than 1 of attention in total.
         source_valid: (B, S) bool, True for a real source token: padding need not be covered. None: all are real.
         stop: When a sentence is done.
-        min_length: The fewest tokens before the end token.
-        prefix: For each sentence the tokens that its sequence begins with.
-        banned: Tokens that are never produced.
-        no_repeat_ngram: No n-gram of this length occurs twice; 0 lets them.
-        repetition_penalty: Above 1 makes the tokens of the sequence less likely to come again.
-        device: Where the model works.
+        rules: What sequences may be, and where the model works: see :class:`~wenmai.decode.constraints.Constraints`.
 
     Returns:
         For each sentence its hypotheses, best first: finished ones only, fewer than ``n_best`` if fewer were found;
@@ -150,18 +105,7 @@ def beam_search(
         raise ValueError(f"stop must be finished, bound, best or limit, found {stop!r}")
     if stop == "best" and not scoring.is_raw:
         raise ValueError("stop='best' is valid for raw log-probabilities only; use 'bound' with penalties")
-    constraints = Constraints(
-        state.batch_size,
-        bos_id=bos_id,
-        eos_id=eos_id,
-        max_lengths=max_lengths,
-        min_length=min_length,
-        prefix=prefix,
-        banned=banned,
-        no_repeat_ngram=no_repeat_ngram,
-        repetition_penalty=repetition_penalty,
-        device=device,
-    )
+    constraints = Constraints(state.batch_size, **rules)
     found = Found(state.batch_size, n_best, constraints.first_tokens.device)
     trail = Trail()
     _search(model, state, constraints, scoring, beam_size, stop, source_valid, found=found, trail=trail)
@@ -285,20 +229,12 @@ def exhaustive(
     model: Decodable[_StateT],
     state: _StateT,
     *,
-    bos_id: int | Tensor,
-    eos_id: int | None,
-    max_lengths: int | Sequence[int] | Tensor,
     n_best: int = 1,
     length_penalty: LengthPenalty = "none",
     alpha: float = 1.0,
     coverage_beta: float = 0.0,
     source_valid: Tensor | None = None,
-    min_length: int = 0,
-    prefix: Sequence[Sequence[int]] | None = None,
-    banned: Collection[int] = (),
-    no_repeat_ngram: int = 0,
-    repetition_penalty: float = 1.0,
-    device: torch.device | str = "cpu",
+    **rules: Unpack[Rules],
 ) -> list[list[Hypothesis]]:
     """Scores every sequence there is: the truth that beam search approximates, for toy vocabularies.
 
@@ -309,18 +245,7 @@ def exhaustive(
     """
     refuse_training_mode(model)
     scoring = Scoring(length_penalty=length_penalty, alpha=alpha, coverage_beta=coverage_beta)
-    constraints = Constraints(
-        state.batch_size,
-        bos_id=bos_id,
-        eos_id=eos_id,
-        max_lengths=max_lengths,
-        min_length=min_length,
-        prefix=prefix,
-        banned=banned,
-        no_repeat_ngram=no_repeat_ngram,
-        repetition_penalty=repetition_penalty,
-        device=device,
-    )
+    constraints = Constraints(state.batch_size, **rules)
     results: list[list[Hypothesis]] = [[] for _ in range(state.batch_size)]
     tokens = constraints.first_tokens
     sentences = torch.arange(len(tokens), device=tokens.device)  # (N,)

@@ -40,9 +40,7 @@ from wenmai.kernels.simd import (
     store_int,
     zeros,
 )
-from wenmai.kernels.subwords import KeptBuckets, kept_table
-from wenmai.kernels.subwords import _bucket_row as bucket_row
-from wenmai.kernels.subwords import _hash as hash_word
+from wenmai.kernels.subwords import KeptBuckets, bucket_row, hash_word, kept_table
 from wenmai.kernels.window import COMPILE, ROW_FLOATS, advance, aligned_rows, below, noise_table, step, whole_vectors
 
 __all__ = [
@@ -62,7 +60,7 @@ __all__ = [
     "word_hashes",
 ]
 
-_MADE_OF = "simd.py 582967fce863, subwords.py a6b22bc48ebc, window.py 0e7a6a17a01c"  # see window.py
+_MADE_OF = "simd.py 582967fce863, subwords.py 772853ffc0b7, window.py 0e7a6a17a01c"  # see window.py
 SOFTMAX, HIERARCHICAL, NEGATIVE, ONE_VERSUS_ALL = 0, 1, 2, 3
 _SMALL_BYTES = 4 * ROW_FLOATS
 _FOUR = 4 * LANE_BYTES

@@ -5,7 +5,6 @@ sec. 3.2; Joulin et al. 2017, sec. 2.2). Character n-grams are those of ``<word>
 that begins with the bits 10 continues a character, and any other begins one.
 """
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -15,8 +14,9 @@ from numba import njit
 __all__ = [
     "Features",
     "KeptBuckets",
-    "encode",
+    "bucket_row",
     "fnv1a",
+    "hash_word",
     "kept_table",
     "subword_table",
     "text_features",
@@ -26,7 +26,6 @@ __all__ = [
 
 COMPILE = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
 _OFFSET, _PRIME, _LOW = np.int64(2166136261), np.int64(16777619), np.int64(0xFFFFFFFF)
-_SIGN = np.int64(0xFFFFFF00)
 _WORD_FACTOR = np.uint64(116049371)
 _BEGIN, _END = np.uint8(ord("<")), np.uint8(ord(">"))
 _NO_PRUNING, _NO_NGRAMS = -1, 0
@@ -57,49 +56,24 @@ class Features(NamedTuple):
     label_prefix: np.ndarray  # uint8: unknown words that begin so are labels, which are no features
 
 
-def encode(words: Iterable[str]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """Returns strings as bytes, one behind the other, and where each begins, and the end.
-
-    What ``surrogateescape`` stands for becomes the byte it was; other half pairs of surrogates stay what they are.
-    """
-    words = list(words)
-    joined = "".join(words)
-    if joined.isascii():
-        lengths, content = [len(word) for word in words], joined.encode("ascii")
-    else:
-        encoded = [_encoded(word) for word in words]
-        lengths, content = [len(word) for word in encoded], b"".join(encoded)
-    bounds = np.zeros(len(words) + 1, np.int64)
-    np.cumsum(lengths, out=bounds[1:])
-    return np.frombuffer(content, np.uint8), bounds
-
-
-def _encoded(word: str) -> bytes:
-    try:
-        return word.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return word.encode("utf-8", "surrogatepass")
-
-
 def fnv1a(text: bytes) -> int:
     """Returns the hash of a word, 0 to 2**32 - 1."""
-    return int(_hash(np.frombuffer(text, np.uint8), 0, len(text)))
+    return int(hash_word(np.frombuffer(text, np.uint8), 0, len(text)))
 
 
 @njit(**COMPILE)
 def _mixed(state, byte):
-    value = np.int64(byte)
-    if value >= 128:
-        value |= _SIGN
-    return ((state ^ value) * _PRIME) & _LOW
+    """Takes a byte into a hash, of which the lower 32 bits count: those above never reach them."""
+    return (state ^ np.int64(np.int8(byte))) * _PRIME
 
 
 @njit(**COMPILE)
-def _hash(text, begin, end):
+def hash_word(text, begin, end):
+    """The hash of the word ``text[begin:end]``, int64 from 0 to 2**32 - 1."""
     state = _OFFSET
     for place in range(begin, end):
         state = _mixed(state, text[place])
-    return state
+    return state & _LOW
 
 
 # --- which buckets are kept -----------------------------------------------------------------------------------------
@@ -136,7 +110,7 @@ def _kept_place(bucket, mask):
 
 
 @njit(**COMPILE)
-def _bucket_row(bucket, num_words, kept):
+def bucket_row(bucket, num_words, kept):
     """The row of a bucket, or -1 if it was pruned."""
     if kept.size == _NO_PRUNING:
         return num_words + bucket
@@ -184,7 +158,7 @@ def _ngrams(word, length, min_ngram, max_ngram, num_words, buckets, kept, rows, 
             characters += 1
             if characters < min_ngram or (characters == 1 and (begin == 0 or end == length)):
                 continue
-            row = _bucket_row(state % buckets, num_words, kept)
+            row = bucket_row((state & _LOW) % buckets, num_words, kept)
             if row < 0:
                 continue
             if rows.shape[0] > 0:
@@ -208,7 +182,7 @@ def subword_table(
     """Lists the rows of every word of a vocabulary: its own, then those of its character n-grams.
 
     Args:
-        text: The words, one behind the other (:func:`encode`).
+        text: The words, one behind the other (:func:`wenmai.text.utf8.encode`).
         bounds: int64 [V + 1], where each begins, and the end.
         min_ngram: Characters of the shortest n-gram.
         max_ngram: Characters of the longest; 0 has none.
@@ -290,7 +264,7 @@ def word_index(text: npt.NDArray[np.uint8], bounds: npt.NDArray[np.int64]) -> np
 def _fill_index(text, bounds, slots):
     mask = slots.shape[0] - 1
     for number in range(bounds.shape[0] - 1):
-        place = _slot(_hash(text, bounds[number], bounds[number + 1]), mask)
+        place = _slot(hash_word(text, bounds[number], bounds[number + 1]), mask)
         while slots[place] >= 0:
             place = (place + 1) & mask
         slots[place] = number
@@ -327,7 +301,7 @@ def text_features(
     outside the vocabulary counts by its n-grams.
 
     Args:
-        text: The texts, one behind the other (:func:`encode`).
+        text: The texts, one behind the other (:func:`wenmai.text.utf8.encode`).
         bounds: int64 [B + 1], where each begins, and the end.
         features: The vocabulary and the choices.
 
@@ -349,11 +323,12 @@ def _texts(text, bounds, features, ending):
     bracketed = np.empty(longest + 2, np.uint8)
     spans = np.empty((0, 2), np.int64)
     # Ample, as memory that is not written to costs nothing, and growing costs twice what is written.
-    rows = np.empty(text.shape[0] * (3 if features.max_ngram > 0 else 1) + 64, np.int32)
-    room = rows.shape[0]
+    rows = np.empty(text.shape[0] * (3 if features.max_ngram > 0 else 1) + bounds.shape[0] + 64, np.int32)
+    room = rows.shape[0]  # enough for the words themselves: each takes a byte or two, and </s> is counted here
+    plain = features.max_ngram == 0
     start = np.zeros(bounds.shape[0], np.int64)
     word_start, word_rows, num_words = features.start, features.rows, features.num_words
-    end_hash = _hash(ending, 0, ending.shape[0])
+    end_hash = hash_word(ending, 0, ending.shape[0])
     end_number = _find(ending, 0, ending.shape[0], end_hash, features)
     at = np.int64(0)
     for number in range(bounds.shape[0] - 1):
@@ -366,6 +341,7 @@ def _texts(text, bounds, features, ending):
             while place < stop and not _separates(text[place]):
                 state = _mixed(state, text[place])
                 place += 1
+            state &= _LOW
             if begin == place:
                 known, state, ended = end_number, end_hash, True
             else:
@@ -373,7 +349,10 @@ def _texts(text, bounds, features, ending):
                 ended = state == end_hash and _same(text, begin, place, ending, 0, ending.shape[0])
             if known >= num_words:
                 continue
-            if known >= 0:
+            if known >= 0 and plain:
+                rows[at] = known
+                at += 1
+            elif known >= 0:
                 first, last = word_start[known], word_start[known + 1]
                 if at + last - first > room:
                     rows = _larger(rows, at + last - first)
@@ -414,7 +393,7 @@ def _texts(text, bounds, features, ending):
 
 @njit(**COMPILE)
 def _separates(byte):
-    return byte == 0x20 or (byte <= 0x0D and byte >= 0x09) or byte == 0
+    return byte <= 0x20 and (byte == 0x20 or (byte <= 0x0D and byte >= 0x09) or byte == 0)  # the rest by one comparison
 
 
 @njit(**COMPILE)
@@ -431,7 +410,7 @@ def _word_ngrams(hashes, words, features, rows, at):
         state = np.uint64(_signed(hashes[first]))
         for place in range(first + 1, min(words, first + features.word_ngrams)):
             state = state * _WORD_FACTOR + np.uint64(_signed(hashes[place]))
-            row = _bucket_row(np.int64(state % np.uint64(features.buckets)), features.num_words, features.kept)
+            row = bucket_row(np.int64(state % np.uint64(features.buckets)), features.num_words, features.kept)
             if row >= 0:
                 rows[at] = row
                 at += 1

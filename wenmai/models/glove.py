@@ -21,26 +21,24 @@ With one side of context, a row is the word and a column its neighbour: the prog
 round, so its ``-symmetric 0`` is ``sides=right``.
 """
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge, Gt, Le
 from typing_extensions import Doc
 
-from wenmai.core.errors import FormatError, SettingError
-from wenmai.core.folder import writing_json
+from wenmai.core.errors import FormatError
 from wenmai.core.tensors import read_tensor_into, tensor_shapes, write_tensors
+from wenmai.models.folder import read_config, read_vocab, write_config
 from wenmai.text.vocab import Vocab
 from wenmai.vectors.word_vectors import WordVectors
 
 __all__ = ["GloVe", "GloVeConfig", "GloVeVectors", "Output"]
 
-VERSION = 1
 Output = Literal["sum", "words", "contexts", "both"]
 Rows = npt.NDArray[np.float32]
 _MODEL, _SUMS = "model.safetensors", "adagrad.safetensors"
@@ -126,7 +124,7 @@ class GloVe:
 
     def save(self, folder: Path) -> None:
         """Writes ``config.json``, ``vocab.json`` and ``model.safetensors`` into an existing folder."""
-        writing_json(folder / "config.json", {"version": VERSION, **asdict(self.config), "vocab_size": len(self.vocab)})
+        write_config(folder, self.config, vocab_size=len(self.vocab))
         self.vocab.save(folder / "vocab.json")
         write_tensors(folder / _MODEL, self.tensors())
 
@@ -196,34 +194,12 @@ def _published(tensors: Mapping[str, Rows], output: Output) -> Rows:
 
 def _read_head(folder: Path) -> tuple[GloVeConfig, Vocab]:
     """Reads config and vocabulary and checks that the tensors have the shapes these ask for, before allocating."""
-    path = folder / "config.json"
-    try:
-        fields: Any = json.loads(path.read_bytes())
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: is not JSON: {error}") from None
-    if not isinstance(fields, dict) or fields.pop("version", None) != VERSION:
-        raise FormatError(f"{path}: is not a model configuration of version {VERSION}")
-    size = fields.pop("vocab_size", None)
-    config = _checked_config(fields, path)
-    vocab = Vocab.load(folder / "vocab.json")
-    if len(vocab) != size:
-        raise FormatError(f"{folder / 'vocab.json'}: has {len(vocab)} tokens, but config.json says {size}")
+    config, facts = read_config(folder, GloVeConfig, "GloVe", {"vocab_size": int})
+    size = facts["vocab_size"]
+    vocab = read_vocab(folder / "vocab.json", size)
     shapes = tensor_shapes(folder / _MODEL)
     width = config.vector_size
     wanted = {"words": width, "contexts": width, "word_biases": 1, "context_biases": 1}
     if shapes != (expected := {name: (size, columns) for name, columns in wanted.items()}):
         raise FormatError(f"{folder / _MODEL}: has the tensors {shapes}, expected {expected}")
     return config, vocab
-
-
-def _checked_config(fields: Mapping[str, Any], path: Path) -> GloVeConfig:
-    from pydantic import TypeAdapter, ValidationError
-
-    if unknown := sorted(set(fields) - set(asdict(GloVeConfig()))):
-        raise FormatError(f"{path}: the setting {unknown[0]!r} is none of GloVe's")
-    try:
-        return TypeAdapter(GloVeConfig).validate_json(json.dumps(dict(fields)), strict=True)
-    except (ValidationError, SettingError) as error:
-        raise FormatError(f"{path}: is not a GloVe configuration: {error}") from None

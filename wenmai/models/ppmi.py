@@ -15,11 +15,9 @@ Differs from the papers: rows are of unit length only where ``normalise`` asks f
 with p other than 1/2, context vectors are weighted as word vectors are.
 """
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +25,8 @@ from annotated_types import Ge, Gt, Le
 from typing_extensions import Doc
 
 from wenmai.core.errors import FormatError, SettingError, TrainingError
-from wenmai.core.folder import writing_json
 from wenmai.core.tensors import read_tensor_into, tensor_shapes, write_tensors
+from wenmai.models.folder import read_config, read_vocab, write_config
 from wenmai.text.vocab import Vocab
 from wenmai.vectors.word_vectors import WordVectors
 
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PpmiConfig", "PpmiSvd", "positive_information"]
 
-VERSION = 1
 _MODEL = "model.safetensors"
 Floats = npt.NDArray[np.float32]
 
@@ -137,7 +134,7 @@ class PpmiSvd:
 
     def save(self, folder: Path) -> None:
         """Writes ``config.json``, ``vocab.json`` and ``model.safetensors`` into an existing folder."""
-        writing_json(folder / "config.json", {"version": VERSION, **asdict(self.config), "vocab_size": len(self.vocab)})
+        write_config(folder, self.config, vocab_size=len(self.vocab))
         self.vocab.save(folder / "vocab.json")
         values = self.singular_values[None, :]
         write_tensors(folder / _MODEL, {"words": self.words, "contexts": self.contexts, "singular_values": values})
@@ -193,33 +190,11 @@ def positive_information(
 
 def _read_head(folder: Path) -> tuple[PpmiConfig, Vocab]:
     """Reads config and vocabulary and checks that the tensors have the shapes these ask for, before allocating."""
-    path = folder / "config.json"
-    try:
-        fields: Any = json.loads(path.read_bytes())
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: is not JSON: {error}") from None
-    if not isinstance(fields, dict) or fields.pop("version", None) != VERSION:
-        raise FormatError(f"{path}: is not a model configuration of version {VERSION}")
-    size = fields.pop("vocab_size", None)
-    config = _checked_config(fields, path)
-    vocab = Vocab.load(folder / "vocab.json")
-    if len(vocab) != size:
-        raise FormatError(f"{folder / 'vocab.json'}: has {len(vocab)} tokens, but config.json says {size}")
+    config, facts = read_config(folder, PpmiConfig, "PPMI-SVD", {"vocab_size": int})
+    size = facts["vocab_size"]
+    vocab = read_vocab(folder / "vocab.json", size)
     shapes, width = tensor_shapes(folder / _MODEL), config.vector_size
     expected = {"words": (size, width), "contexts": (size, width), "singular_values": (1, width)}
     if shapes != expected:
         raise FormatError(f"{folder / _MODEL}: has the tensors {shapes}, expected {expected}")
     return config, vocab
-
-
-def _checked_config(fields: Mapping[str, Any], path: Path) -> PpmiConfig:
-    from pydantic import TypeAdapter, ValidationError
-
-    if unknown := sorted(set(fields) - set(asdict(PpmiConfig()))):
-        raise FormatError(f"{path}: the setting {unknown[0]!r} is none of PPMI-SVD's")
-    try:
-        return TypeAdapter(PpmiConfig).validate_json(json.dumps(dict(fields)), strict=True)
-    except (ValidationError, SettingError) as error:
-        raise FormatError(f"{path}: is not a PPMI-SVD configuration: {error}") from None

@@ -20,11 +20,9 @@ update); the exact sigmoid instead of a table cut at ±6; draws from a better ge
 ordered by first appearance; the noise distribution is an alias table, exact at any size.
 """
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -32,14 +30,13 @@ from annotated_types import Ge, Le
 from typing_extensions import Doc
 
 from wenmai.core.errors import FormatError, SettingError
-from wenmai.core.folder import writing_json
 from wenmai.core.tensors import read_tensor_into, tensor_shapes, write_tensors
+from wenmai.models.folder import read_config, read_vocab, write_config
 from wenmai.text.vocab import Vocab
 from wenmai.vectors.word_vectors import WordVectors
 
 __all__ = ["Word2Vec", "Word2VecConfig", "keep_probabilities"]
 
-VERSION = 1
 _VECTOR_FLOATS, _ROW_FLOATS = 16, 4  # rows are padded to multiples of one or the other, see kernels/window.py
 _PADDING_BYTES = 1 << 23  # of a matrix, at most, for the sake of speed
 _BLOCK = 1 << 14  # words of which temporary arrays are made at once
@@ -172,7 +169,7 @@ class Word2Vec:
             tensors["negative"] = self.negative[:, :width]
         if self.config.hierarchical:
             tensors["hierarchical"] = self.hierarchical[:, :width]
-        writing_json(folder / "config.json", {"version": VERSION, **asdict(self.config), "vocab_size": len(self.vocab)})
+        write_config(folder, self.config, vocab_size=len(self.vocab))
         self.vocab.save(folder / "vocab.json")
         write_tensors(folder / "model.safetensors", tensors)
 
@@ -240,20 +237,9 @@ def _padded_size(rows: int, vector_size: int) -> int:
 
 def _read_head(folder: Path) -> tuple[Word2VecConfig, Vocab]:
     """Reads config and vocabulary and checks that the tensors have the shapes these ask for, before allocating."""
-    path = folder / "config.json"
-    try:
-        fields: Any = json.loads(path.read_bytes())
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: is not JSON: {error}") from None
-    if not isinstance(fields, dict) or fields.pop("version", None) != VERSION:
-        raise FormatError(f"{path}: is not a model configuration of version {VERSION}")
-    size = fields.pop("vocab_size", None)
-    config = _checked_config(fields, path)
-    vocab = Vocab.load(folder / "vocab.json")
-    if len(vocab) != size:
-        raise FormatError(f"{folder / 'vocab.json'}: has {len(vocab)} tokens, but config.json says {size}")
+    config, facts = read_config(folder, Word2VecConfig, "word2vec", {"vocab_size": int})
+    size = facts["vocab_size"]
+    vocab = read_vocab(folder / "vocab.json", size)
     shapes = tensor_shapes(folder / "model.safetensors")
     if shapes.get("input") != (size, config.vector_size):
         raise FormatError(
@@ -263,14 +249,3 @@ def _read_head(folder: Path) -> tuple[Word2VecConfig, Vocab]:
     if unknown := sorted(set(shapes) - _TENSORS):
         raise FormatError(f"{folder / 'model.safetensors'}: the tensor {unknown[0]!r} is none of word2vec's")
     return config, vocab
-
-
-def _checked_config(fields: Mapping[str, Any], path: Path) -> Word2VecConfig:
-    from pydantic import TypeAdapter, ValidationError
-
-    if unknown := sorted(set(fields) - set(asdict(Word2VecConfig()))):
-        raise FormatError(f"{path}: the setting {unknown[0]!r} is none of word2vec's")
-    try:
-        return TypeAdapter(Word2VecConfig).validate_json(json.dumps(dict(fields)), strict=True)
-    except (ValidationError, SettingError) as error:
-        raise FormatError(f"{path}: is not a word2vec configuration: {error}") from None

@@ -4,7 +4,6 @@ Differs from the reference implementation: every epoch has a new order of the te
 learning rate falls from block to block and ends at a ten-thousandth, sigmoids are exact.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -23,11 +22,12 @@ from wenmai.data.datasets import named_dataset, open_labelled
 from wenmai.data.labelled import Example, Labelled, LabelledConfig, LabelledStats
 from wenmai.data.numbered_labelled import NumberedLabelled, number_labelled
 from wenmai.measures.classification import measure_classification
-from wenmai.models.fasttext import FastText, FastTextClassifierConfig
+from wenmai.models.fasttext import FastText, FastTextClassifierConfig, used_buckets
 from wenmai.tasks.pretrained import insert_vectors, numbers_of, pretrained_vectors
 from wenmai.tasks.protocol import ReadProgress
 from wenmai.tasks.text_classifier import TextClassifier
 from wenmai.text.settings import TextConfig
+from wenmai.text.utf8 import encode
 from wenmai.text.vocab import Vocab
 from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.distributed import Ranks
@@ -38,7 +38,7 @@ __all__ = ["ClassifierSweepConfig", "FastTextClassifierTask", "LabelVocabConfig"
 
 _RATE = 0.1  # the reference implementation's
 _BLOCK_TOKENS = 10_000
-_FEWEST_BLOCKS = 100  # of few examples, so that threads share them evenly
+_FEWEST_BLOCKS = 40  # of few examples, so that threads share them evenly
 _NEVER = 1 << 62
 
 
@@ -196,14 +196,12 @@ class FastTextClassifierTask:
 
     def worker(self) -> Any:  # noqa: ANN401  a named tuple of the kernel
         """Working memory for one thread."""
-        from wenmai.kernels.classify import Scratch, most_features
+        from wenmai.kernels.classify import Scratch
 
         rows, tables = self._rows, self._tables
         return Scratch.allocate(
             self._choices,
-            features=most_features(
-                self._examples.tokens, self._examples.starts, tables.start, self._choices.word_ngrams
-            ),
+            features=self._most_features,
             padded=max(rows.input.shape[1], rows.output.shape[1]),
             longest_path=int(np.diff(tables.path_start).max(initial=0)),
         )
@@ -259,9 +257,7 @@ class FastTextClassifierTask:
     ) -> None:
         """Sweeps over the examples; measures on the validation set, if there is one, after every epoch."""
         if resumed is not None:
-            state = resumed[1]
-            state["last_epoch_loss"] = math.nan if state["last_epoch_loss"] is None else state["last_epoch_loss"]
-            self.totals = Totals(**state)
+            self.totals = Totals.of_state(resumed[1])
 
         def measuring(record: Record) -> None:
             report(record)
@@ -282,15 +278,12 @@ class FastTextClassifierTask:
 
     def summary(self) -> dict[str, Any]:
         """Speed, loss, sizes, and what was measured on the validation set."""
-        totals = self.totals
         return {
-            "words_per_second": totals.words / totals.seconds if totals.seconds else 0.0,
-            "loss": None if math.isnan(totals.last_epoch_loss) else totals.last_epoch_loss,
+            **self.totals.figures(),
             "objective": f"{self.config.loss} over labels",
-            "seconds": totals.seconds,
             "vocabulary": len(self.model.vocab),
             "labels": self._labels,
-            "words": totals.words,
+            "words": self.totals.words,
             "epochs": self.train_config.epochs,
             "threads": self.train_config.worker_count,
         } | ({"validation": self.measured} if self.measured else {})
@@ -352,18 +345,28 @@ class FastTextClassifierTask:
         return self.worker()
 
     @cached_property
+    def _most_features(self) -> int:
+        """The most features that a text may have."""
+        from wenmai.kernels.classify import most_features
+
+        examples, start, ngrams = self._examples, self._tables.start, int(self._choices.word_ngrams)
+        if np.diff(start).max(initial=0) <= 1:  # no need to look at every token
+            return int(np.diff(examples.starts).max()) * ngrams
+        return int(most_features(examples.tokens, examples.starts, start, ngrams))
+
+    @cached_property
     def _choices(self) -> Any:  # noqa: ANN401  a named tuple of the kernel
         from wenmai.kernels.classify import HIERARCHICAL, NEGATIVE, ONE_VERSUS_ALL, SOFTMAX, Choices
 
         kinds = {"softmax": SOFTMAX, "hs": HIERARCHICAL, "ns": NEGATIVE, "ova": ONE_VERSUS_ALL}
-        features = self.model.features
+        buckets = used_buckets(self.config)
         return Choices(
             loss=kinds[self.config.loss],
             negative=self.config.negative,
             labels=self._labels,
-            word_ngrams=features.word_ngrams,
+            word_ngrams=self.config.word_ngrams if buckets else 1,
             words=len(self.model.vocab),
-            buckets=features.buckets,
+            buckets=max(buckets, 1),
         )
 
     @cached_property
@@ -392,25 +395,26 @@ class FastTextClassifierTask:
     def _tables(self) -> Any:  # noqa: ANN401  a named tuple of the kernel
         from wenmai.kernels.classify import Tables, noise_table, word_hashes
         from wenmai.kernels.huffman import huffman_paths
-        from wenmai.kernels.subwords import encode
 
         counts = self.model.labels.counts if self.model.labels is not None else np.zeros(0, np.int64)
-        threshold, alias = noise_table(np.sqrt(np.maximum(counts, 1.0)))
-        if self.config.loss == "hs":
+        threshold, alias = np.ones(1, np.float32), np.zeros(1, np.int32)
+        path_start, node, sign = np.zeros(2, np.int64), np.zeros(1, np.int32), np.zeros(1, np.float32)
+        if self.config.loss == "ns":
+            threshold, alias = noise_table(np.sqrt(np.maximum(counts, 1.0)))
+        elif self.config.loss == "hs":
             path_start, node, sign = huffman_paths(counts)
-        else:
-            path_start, node, sign = np.zeros(2, np.int64), np.zeros(1, np.int32), np.zeros(1, np.float32)
         start, rows = self._features_of_types()
+        ngrams = self._choices.word_ngrams > 1
         return Tables(
             start=start,
             rows=rows,
-            hashes=word_hashes(*encode(self._data.words)),
+            hashes=word_hashes(*encode(self._data.words)) if ngrams else np.zeros(1, np.int64),
             noise_threshold=threshold,
             noise_alias=alias,
             path_start=path_start,
             path_node=node,
             path_sign=-sign,  # bit 1 is the side of σ(node · h) here
-            kept=self.model.features.kept,
+            kept=self.model.kept_table,
         )
 
     def _features_of_types(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
@@ -421,11 +425,12 @@ class FastTextClassifierTask:
         from wenmai.kernels.subwords import word_subwords
 
         start, rows = self.model.subword_table
-        words, features = self._data.words, self.model.features
+        words = self._data.words
         numbers = numbers_of(words, self.model.vocab).astype(np.int64)
-        unknown = np.flatnonzero(numbers < 0) if features.max_ngram else np.empty(0, np.int64)
+        unknown = np.flatnonzero(numbers < 0) if self.config.max_ngram else np.empty(0, np.int64)
         composed = [
-            word_subwords(words[place].encode("utf-8", "surrogatepass"), features)[0] for place in unknown.tolist()
+            word_subwords(words[place].encode("utf-8", "surrogatepass"), self.model.features)[0]
+            for place in unknown.tolist()
         ]
         sources = np.concatenate([rows, *composed])
         lengths = np.where(numbers >= 0, np.diff(start, append=start[-1:])[numbers], 0)

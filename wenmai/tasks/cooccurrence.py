@@ -200,9 +200,7 @@ class GloveTask(_CountsTask):
     ) -> None:
         """Sweeps over the counts."""
         if resumed is not None:
-            state = resumed[1]
-            state["last_epoch_loss"] = math.nan if state["last_epoch_loss"] is None else state["last_epoch_loss"]
-            self.totals = Totals(**state)
+            self.totals = Totals.of_state(resumed[1])
         config: FactoriseConfig = self.train_config
 
         def report_rate(record: Record) -> None:

@@ -295,9 +295,7 @@ class ClassifierTask:
             self._solve(report)
             return
         if resumed is not None:
-            state = resumed[1]
-            state["last_epoch_loss"] = math.nan if state["last_epoch_loss"] is None else state["last_epoch_loss"]
-            self.totals = Totals(**state)
+            self.totals = Totals.of_state(resumed[1])
 
         def told(record: Record) -> None:
             report(record)
@@ -319,12 +317,9 @@ class ClassifierTask:
 
     def summary(self) -> dict[str, Any]:
         """Speed, loss, sizes, and the last figures of ``valid``."""
-        totals = self.totals
         return {
-            "words_per_second": totals.words / totals.seconds if totals.seconds else 0.0,
-            "loss": None if math.isnan(totals.last_epoch_loss) else totals.last_epoch_loss,
+            **self.totals.figures(),
             "objective": f"{self.config.method}, {len(self.labels)} labels",
-            "seconds": totals.seconds,
             "labels": len(self.labels),
             "features": self.features.size,
             "texts": len(self._words),

@@ -160,9 +160,7 @@ class SweepTask:
     ) -> None:
         """Sweeps over the corpus."""
         if resumed is not None:
-            state = resumed[1]
-            state["last_epoch_loss"] = math.nan if state["last_epoch_loss"] is None else state["last_epoch_loss"]
-            self.totals = Totals(**state)
+            self.totals = Totals.of_state(resumed[1])
         sweep(
             self,
             self.train_config,
@@ -174,14 +172,11 @@ class SweepTask:
 
     def summary(self) -> dict[str, Any]:
         """Speed, loss and sizes."""
-        totals = self.totals
         return {
-            "words_per_second": totals.words / totals.seconds if totals.seconds else 0.0,
-            "loss": None if math.isnan(totals.last_epoch_loss) else totals.last_epoch_loss,
+            **self.totals.figures(),
             "objective": self.objective,
-            "seconds": totals.seconds,
             "vocabulary": len(self.model.vocab),
-            "words": totals.words,
+            "words": self.totals.words,
             "epochs": self.train_config.epochs,
             "threads": self.train_config.worker_count,
         }

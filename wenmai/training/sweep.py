@@ -9,11 +9,11 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol, Self
 
 from annotated_types import Ge, Gt
 from typing_extensions import Doc
@@ -27,6 +27,7 @@ __all__ = ["SweepConfig", "Sweepable", "Tally", "Totals", "sweep"]
 
 _ROUNDS = 200  # records of a training, about
 _ROUND_SECONDS = 2.0  # but no longer than this between them
+_SHORTEST_ROUND_SECONDS = 0.005  # nor shorter, as threads wait for one another after a round
 _RATE_FLOOR = 1e-4  # the learning rate ends at this share of its start, as in word2vec.c
 
 
@@ -106,6 +107,26 @@ class Totals:
     epoch_examples: int = 0
     last_epoch_loss: float = math.nan
 
+    @classmethod
+    def of_state(cls, state: Mapping[str, Any]) -> Self:
+        """Takes what :meth:`state` gave."""
+        loss = state["last_epoch_loss"]
+        return cls(**{**state, "last_epoch_loss": math.nan if loss is None else loss})
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps, as JSON values."""
+        return {**vars(self), "last_epoch_loss": self.loss}
+
+    @property
+    def loss(self) -> float | None:
+        """The mean loss of the last epoch; None if there was none."""
+        return None if math.isnan(self.last_epoch_loss) else self.last_epoch_loss
+
+    def figures(self) -> dict[str, Any]:
+        """Speed, loss and time, as every summary of a sweep has them."""
+        speed = self.words / self.seconds if self.seconds else 0.0
+        return {"words_per_second": speed, "loss": self.loss, "seconds": self.seconds}
+
 
 def sweep(
     job: Sweepable,
@@ -134,7 +155,6 @@ def sweep(
     threads = config.worker_count
     lanes = job.lanes() if config.deterministic else 1
     stop = threading.Event()
-    saved_at = started = time.monotonic()
     seconds_before = totals.seconds
     words_before = totals.words
     shortest = max(4 * threads, math.ceil(end / _ROUNDS))  # blocks, so that threads end a round together
@@ -146,12 +166,11 @@ def sweep(
         return learning_rate * max(_RATE_FLOOR, 1.0 - done)
 
     def save() -> None:
-        state = dict(vars(totals))
-        state["last_epoch_loss"] = None if math.isnan(totals.last_epoch_loss) else totals.last_epoch_loss
-        checkpoints.save(totals.position, state, job.save)
+        checkpoints.save(totals.position, totals.state(), job.save)
 
     with interrupts_set(stop), ThreadPoolExecutor(threads) as pool:
         workers = [] if config.deterministic else [job.worker() for _ in range(threads)]
+        saved_at = started = time.monotonic()
         while totals.position < end:
             epoch, block = divmod(totals.position, job.blocks)
             size = min(-(-round_blocks // lanes) * lanes, job.blocks - block)
@@ -210,8 +229,9 @@ def sweep(
             if now - saved_at >= config.checkpoint_seconds and totals.position < end:
                 save()
                 saved_at = time.monotonic()
-            fastest = max(1, int(len(tallies) * _ROUND_SECONDS / max(1e-9, now - round_started)))
-            round_blocks = min(shortest, fastest)
+            blocks_per_second = len(tallies) / max(1e-9, now - round_started)
+            round_blocks = max(shortest, math.ceil(blocks_per_second * _SHORTEST_ROUND_SECONDS))
+            round_blocks = max(1, min(round_blocks, int(blocks_per_second * _ROUND_SECONDS)))
 
 
 def _threaded(

@@ -1,27 +1,23 @@
 """A fastText model as a folder: ``config.json``, ``vocab.json``, ``labels.json`` and ``model.safetensors``."""
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from wenmai.core.errors import FormatError, SettingError
-from wenmai.core.folder import writing_json
+from wenmai.core.errors import FormatError
 from wenmai.core.tensors import read_tensor_into, tensor_shapes, write_tensors
 from wenmai.models.fasttext.config import Config, FastTextClassifierConfig, FastTextConfig, used_buckets
 from wenmai.models.fasttext.matrices import Matrix, zero_rows
-from wenmai.text.vocab import Vocab
+from wenmai.models.folder import read_config, read_fields, read_vocab, write_config
 
 if TYPE_CHECKING:
     from wenmai.models.fasttext.model import FastText
 
 __all__ = ["read_parts", "write_model"]
 
-VERSION = 1
 _HEAD: dict[str, Any] = {  # what config.json says beside the configuration
     "vocab_size": int,
     "label_count": int | None,
@@ -43,7 +39,7 @@ def write_model(model: "FastText", folder: Path) -> None:
         tensors["kept_buckets"] = model.kept_buckets
     if model.labels is not None:
         model.labels.save(folder / "labels.json")
-    head = {
+    facts = {
         "vocab_size": len(model.vocab),
         "label_count": None if model.labels is None else len(model.labels),
         "label_prefix": model.label_prefix,
@@ -52,8 +48,7 @@ def write_model(model: "FastText", folder: Path) -> None:
         "output_part": None if isinstance(model.output, np.ndarray) else model.output.part,
         "arguments": None if model.arguments is None else dict(model.arguments),
     }
-    head = {"version": VERSION, **asdict(model.config), **head}
-    writing_json(folder / "config.json", head)
+    write_config(folder, model.config, **facts)
     model.vocab.save(folder / "vocab.json")
     write_tensors(folder / "model.safetensors", tensors)
 
@@ -65,11 +60,13 @@ def read_parts(folder: Path) -> dict[str, Any]:
         FormatError: if a file is missing, damaged, or does not fit the others.
     """
     path = folder / "model.safetensors"
-    head, config = _read_head(folder / "config.json")
-    vocab = _read_vocab(folder / "vocab.json", head["vocab_size"])
+    kind = FastTextClassifierConfig if read_fields(folder).get("kind") == "fasttext-supervised" else FastTextConfig
+    config: Config
+    config, head = read_config(folder, kind, "fastText", _HEAD)
+    vocab = read_vocab(folder / "vocab.json", head["vocab_size"])
     labels = None
     if head["label_count"] is not None or isinstance(config, FastTextClassifierConfig):
-        labels = _read_vocab(folder / "labels.json", head["label_count"])
+        labels = read_vocab(folder / "labels.json", head["label_count"])
     shapes = tensor_shapes(path)
     kept = None
     if "kept_buckets" in shapes:
@@ -88,39 +85,6 @@ def read_parts(folder: Path) -> dict[str, Any]:
         "arguments": head["arguments"],
         "label_prefix": head["label_prefix"],
     }
-
-
-def _read_head(path: Path) -> tuple[dict[str, Any], Config]:
-    """Returns what ``config.json`` says beside the configuration, and that."""
-    from pydantic import TypeAdapter, ValidationError
-
-    try:
-        fields: Any = json.loads(path.read_bytes())
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: is not JSON: {error}") from None
-    if not isinstance(fields, dict) or fields.pop("version", None) != VERSION:
-        raise FormatError(f"{path}: is not a model configuration of version {VERSION}")
-    head = {name: fields.pop(name, None) for name in _HEAD}
-    for name, kinds in _HEAD.items():
-        if not isinstance(head[name], kinds) or isinstance(head[name], bool):
-            raise FormatError(f"{path}: {name!r} is {head[name]!r}, which is not what a fastText model has there")
-    kind: Any = FastTextClassifierConfig if fields.get("kind") == "fasttext-supervised" else FastTextConfig
-    if unknown := sorted(set(fields) - set(asdict(kind()))):
-        raise FormatError(f"{path}: the setting {unknown[0]!r} is none of fastText's")
-    try:
-        config: Config = TypeAdapter(kind).validate_json(json.dumps(fields), strict=True)
-    except (ValidationError, SettingError) as error:
-        raise FormatError(f"{path}: is not a fastText configuration: {error}") from None
-    return head, config
-
-
-def _read_vocab(path: Path, size: int | None) -> Vocab:
-    vocab = Vocab.load(path)
-    if len(vocab) != size:
-        raise FormatError(f"{path}: has {len(vocab)} tokens, but config.json says {size}")
-    return vocab
 
 
 def _read_matrix(

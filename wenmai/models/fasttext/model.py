@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from wenmai.core.collector import uncollected
 from wenmai.core.errors import SettingError
 from wenmai.models.fasttext.config import (
     END_OF_LINE,
@@ -19,12 +20,13 @@ from wenmai.models.fasttext.config import (
 )
 from wenmai.models.fasttext.folder import read_parts, write_model
 from wenmai.models.fasttext.matrices import Matrix, zero_rows
+from wenmai.text.utf8 import encode, encode_lines
 from wenmai.text.vocab import Vocab
 from wenmai.vectors.subword_vectors import SubwordVectors
 
 if TYPE_CHECKING:
     from wenmai.kernels.classes import Tree
-    from wenmai.kernels.subwords import Features
+    from wenmai.kernels.subwords import Features, KeptBuckets
 
 __all__ = ["FastText"]
 
@@ -92,7 +94,11 @@ class FastText:
         generator = np.random.default_rng([seed, first])
         for start in range(first, len(rows), 4096):
             block = rows[start : start + 4096, :width]
-            block[:] = (generator.random(block.shape, np.float32) * np.float32(2) - np.float32(1)) / np.float32(width)
+            drawn = generator.random(block.shape, np.float32)
+            drawn *= np.float32(2)
+            drawn -= np.float32(1)
+            drawn /= np.float32(width)
+            block[:] = drawn
 
     # --- features -----------------------------------------------------------------------------------------------
 
@@ -102,26 +108,35 @@ class FastText:
 
         Word w is the mean of the input rows ``rows[start[w]:start[w + 1]]``: its own first, then its n-grams'.
         """
-        return self.features.start, self.features.rows
+        size, buckets = len(self.vocab), used_buckets(self.config)
+        if not self.config.max_ngram or not buckets:
+            return np.arange(size + 1), np.arange(size, dtype=np.int32)
+        from wenmai.kernels.subwords import subword_table
+
+        return subword_table(
+            *encode(self.vocab.tokens),
+            min_ngram=self.config.min_ngram,
+            max_ngram=self.config.max_ngram,
+            buckets=buckets,
+            end_of_line=END_OF_LINE.encode(),
+            kept=self.kept_table,
+        )
+
+    @cached_property
+    def kept_table(self) -> "KeptBuckets":
+        """Where the rows of buckets are, for the kernels."""
+        from wenmai.kernels.subwords import kept_table
+
+        return kept_table(self.kept_buckets)
 
     @cached_property
     def features(self) -> "Features":
         """What the kernels that turn text into rows ask for."""
-        from wenmai.kernels.subwords import Features, encode, kept_table, subword_table, word_index
+        from wenmai.kernels.subwords import Features, word_index
 
-        config, size = self.config, len(self.vocab)
+        config, size, buckets = self.config, len(self.vocab), used_buckets(self.config)
         text, bounds = encode(self.vocab.tokens)
-        buckets, kept = used_buckets(config), kept_table(self.kept_buckets)
-        longest = config.max_ngram if buckets else 0
-        start, rows = subword_table(
-            text,
-            bounds,
-            min_ngram=config.min_ngram,
-            max_ngram=longest,
-            buckets=buckets,
-            end_of_line=END_OF_LINE.encode(),
-            kept=kept,
-        )
+        start, rows = self.subword_table
         if self.labels is not None:
             names, ends = encode(self.label_prefix + label for label in self.labels.tokens)
             text, bounds = np.concatenate([text, names]), np.concatenate([bounds, ends[1:] + bounds[-1]])
@@ -133,23 +148,23 @@ class FastText:
             start=start,
             rows=rows,
             min_ngram=config.min_ngram,
-            max_ngram=longest,
+            max_ngram=config.max_ngram if buckets else 0,
             word_ngrams=config.word_ngrams if buckets else 1,
             buckets=max(buckets, 1),
-            kept=kept,
+            kept=self.kept_table,
             label_prefix=np.frombuffer(LABEL_PREFIX.encode() if self.kind == "supervised" else b"", np.uint8),
         )
 
     def feature_rows(self, text: str) -> npt.NDArray[np.int32]:
         """The input rows of a text for a classifier: words, each with its n-grams, ``</s>``, then n-grams of words."""
-        from wenmai.kernels.subwords import encode, text_features
+        from wenmai.kernels.subwords import text_features
 
         rows: npt.NDArray[np.int32] = text_features(*encode([text]), self.features)[1]
         return rows
 
     def subwords(self, word: str) -> tuple[list[str], npt.NDArray[np.int32]]:
         """The word itself if it is known, then its n-grams, and the input row of each."""
-        from wenmai.kernels.subwords import encode, word_subwords
+        from wenmai.kernels.subwords import word_subwords
 
         known = self.vocab.get(word)
         names, rows = ([], []) if known is None else ([word], [known])
@@ -223,7 +238,7 @@ class FastText:
             SettingError: if this is no classifier, ``k`` is not in range, or ``texts`` is a single text.
         """
         from wenmai.kernels.classes import best_classes
-        from wenmai.kernels.subwords import encode, text_features
+        from wenmai.kernels.subwords import text_features
 
         config = self.config
         if not isinstance(config, FastTextClassifierConfig):
@@ -235,18 +250,19 @@ class FastText:
             raise SettingError(f"k={k}: expected at least 1 label, or -1 for all")
         k = len(names) if k == -1 else min(k, len(names))
         answers: list[list[tuple[str, float]]] = []
-        for block in _blocks(texts):
-            start, rows = text_features(*encode(block), self.features)
-            ids, chances = best_classes(self.means(start, rows), self._dense_output, config.loss, k, self._tree)
-            counts = (chances >= threshold).sum(axis=1) * (start[1:] > start[:-1])
-            if k == 1:
-                triples = zip(ids[:, 0].tolist(), chances[:, 0].tolist(), counts.tolist(), strict=True)
-                answers += [[(names[label], value)] if count else [] for label, value, count in triples]
-                continue
-            for labels, values, count in zip(ids.tolist(), chances.tolist(), counts.tolist(), strict=True):
-                answers.append(
-                    [(names[label], value) for label, value in zip(labels[:count], values[:count], strict=True)]
-                )
+        with uncollected():
+            for block in _blocks(texts):
+                start, rows = text_features(*encode_lines(block), self.features)
+                ids, chances = best_classes(self.means(start, rows), self._dense_output, config.loss, k, self._tree)
+                counts = (chances >= threshold).sum(axis=1) * (start[1:] > start[:-1])
+                if k == 1:
+                    pairs = zip(map(names.__getitem__, ids[:, 0].tolist()), chances[:, 0].tolist(), strict=True)
+                    answers += [[pair] if count else [] for pair, count in zip(pairs, counts.tolist(), strict=True)]
+                    continue
+                for labels, values, count in zip(ids.tolist(), chances.tolist(), counts.tolist(), strict=True):
+                    answers.append(
+                        [(names[label], value) for label, value in zip(labels[:count], values[:count], strict=True)]
+                    )
         return answers
 
     @property
@@ -271,7 +287,8 @@ class FastText:
     def grown(self, vocab: Vocab, config: Config, seed: int, labels: Vocab | None = None) -> "FastText":
         """Returns a model of a vocabulary that continues this one's: known rows and buckets kept, new rows drawn.
 
-        The inner nodes of hierarchical softmax start anew if any count changed, because the tree does.
+        The inner nodes of hierarchical softmax start anew if any count changed, because the tree does; so do all
+        outputs where inner nodes become words or labels, or the other way round.
 
         Raises:
             SettingError: if vectors or subwords would have another size, or this model is quantised.
@@ -288,7 +305,9 @@ class FastText:
         rows[new:, :width] = ours[old : old + len(rows) - new, :width]
         grown.initialise(seed, first=old, stop=new)
         before, after = self.classes, grown.classes
-        if not is_hierarchical(config) or np.array_equal(before.counts, after.counts):
+        tree = is_hierarchical(config)
+        same_tree = not tree or np.array_equal(before.counts, after.counts)
+        if tree == is_hierarchical(self.config) and same_tree:
             grown.dense("output")[: len(before), :width] = self.dense("output")[:, :width]
         return grown
 

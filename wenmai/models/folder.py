@@ -1,0 +1,85 @@
+"""What the folders of all static models begin with: ``config.json``, and vocabularies of the sizes that it says."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from types import UnionType
+from typing import Any, TypeVar
+
+from wenmai.core.errors import FormatError, SettingError
+from wenmai.core.folder import writing_json
+from wenmai.text.vocab import Vocab
+
+__all__ = ["read_config", "read_fields", "read_vocab", "write_config"]
+
+VERSION = 1
+CONFIG = "config.json"
+Config = TypeVar("Config")
+
+
+def write_config(folder: Path, config: Any, **facts: Any) -> None:  # noqa: ANN401  a dataclass; JSON values
+    """Writes ``config.json``: the settings of a model, and what else its reader has to know before the other files."""
+    writing_json(folder / CONFIG, {"version": VERSION, **asdict(config), **facts})
+
+
+def read_config(
+    folder: Path, kind: type[Config], name: str, facts: Mapping[str, type | UnionType]
+) -> tuple[Config, dict[str, Any]]:
+    """Reads what :func:`write_config` wrote.
+
+    Args:
+        folder: The folder of the model.
+        kind: The dataclass of the settings.
+        name: What people call the model.
+        facts: What is there beside the settings, and of which type.
+
+    Returns:
+        The settings, and the facts.
+
+    Raises:
+        FormatError: if the file is missing, damaged, or is one of another model.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    path, found = folder / CONFIG, read_fields(folder)
+    given = {fact: found.pop(fact, None) for fact in facts}
+    for fact, kinds in facts.items():
+        if not isinstance(given[fact], kinds) or isinstance(given[fact], bool):
+            raise FormatError(f"{path}: {fact!r} is {given[fact]!r}, which is not what a {name} model has there")
+    if unknown := sorted(set(found) - {field.name for field in fields(kind)}):  # type: ignore[arg-type]
+        raise FormatError(f"{path}: the setting {unknown[0]!r} is none of {name}'s")
+    try:
+        return TypeAdapter(kind).validate_json(json.dumps(found), strict=True), given
+    except (ValidationError, SettingError) as error:
+        raise FormatError(f"{path}: is not a {name} configuration: {error}") from None
+
+
+def read_fields(folder: Path) -> dict[str, Any]:
+    """Returns the fields of ``config.json`` unchecked, but for its version.
+
+    Raises:
+        FormatError: if the file is missing or damaged.
+    """
+    path = folder / CONFIG
+    try:
+        found: Any = json.loads(path.read_bytes())
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: is not JSON: {error}") from None
+    if not isinstance(found, dict) or found.pop("version", None) != VERSION:
+        raise FormatError(f"{path}: is not a model configuration of version {VERSION}")
+    return found
+
+
+def read_vocab(path: Path, size: int | None) -> Vocab:
+    """Reads a vocabulary.
+
+    Raises:
+        FormatError: if it is damaged, or has not as many tokens as ``config.json`` says.
+    """
+    vocab = Vocab.load(path)
+    if len(vocab) != size:
+        raise FormatError(f"{path}: has {len(vocab)} tokens, but {CONFIG} says {size}")
+    return vocab
