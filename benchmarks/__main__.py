@@ -25,12 +25,16 @@ THEMES = {
     "quality": "quality",
     "fasttext": "fasttext",
     "glove": "glove",
+    "ngram": "ngram",
     "decoding": "decoding",
     "training": "training",
     "layers": "layers",
     "translation": "translation",
     "classification": "classification",
     "autotune": "autotune",
+    "gpt": "gpt",
+    "context": "context",
+    "language": "language",
 }
 QUALITY = tuple(VARIANTS)
 
@@ -49,8 +53,9 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--systems", type=_names(QUALITY), default=QUALITY, help=f"for quality [{','.join(QUALITY)}]")
     parser.add_argument("--sides", type=_names(SIDES), default=SIDES, help=f"for quality [{','.join(SIDES)}]")
     parser.add_argument("--seeds", type=_numbers, help="for quality, fasttext, glove, classification [each its own]")
-    parser.add_argument("--runs", type=Path, nargs="+", default=(), help="for translation: finished runs")
+    parser.add_argument("--runs", type=Path, nargs="+", default=(), help="for translation, language: finished runs")
     parser.add_argument("--pairs", default=DEFAULT_PAIRS, help=f"for translation: the test set [{DEFAULT_PAIRS}]")
+    parser.add_argument("--on", help="for language: the text")
     chosen = parser.parse_args(arguments)
     themes = [*THEMES, "page"] if chosen.themes == ["all"] else chosen.themes
     if unknown := sorted(set(themes) - {*THEMES, "page"}):
@@ -67,6 +72,7 @@ def main(arguments: Sequence[str]) -> None:
         seeds=chosen.seeds,
         runs=tuple(chosen.runs),
         pairs=chosen.pairs,
+        on=chosen.on,
         command=show_command(arguments),
     )
     for theme in themes:

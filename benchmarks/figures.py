@@ -12,9 +12,11 @@ from benchmarks import (
     autotune,
     classification,
     compilation,
+    context,
     decoding,
     fasttext,
     glove,
+    gpt,
     memory,
     numbering,
     quality,
@@ -306,6 +308,24 @@ def _training(content: Content) -> Iterator[Claim]:
         yield Claim(name=name, target=target, value=f"{ratio:.2f} ×", met=ratio >= training.TARGET)
 
 
+def _gpt(content: Content) -> Iterator[Claim]:
+    chinese = {"training": "训练", "generation, batch 1": "生成，批 1", "generation, batch 16": "生成，批 16"}
+    for (case,), ratios in round_ratios(content, "case", peer="transformers").items():
+        target, ratio = gpt.TARGETS[case], statistics.median(ratios)
+        name = (f"GPT, {case}: tokens/s over transformers'", f"GPT {chinese[case]}：速度与 transformers 之比")
+        yield Claim(name=name, target=f"≥ {target:g} ×", value=f"{ratio:.2f} ×", met=ratio >= target)
+
+
+def _context(content: Content) -> Iterator[Claim]:
+    for (length,), ratios in round_ratios(content, "context", peer="vanilla").items():
+        ratio = statistics.median(ratios)
+        name = (
+            f"Transformer-XL reading with a context of {length}: tokens/s over a Transformer that reads it again",
+            f"Transformer-XL 以 {length} 词的上下文求值：与逐词重读之比",
+        )
+        yield Claim(name=name, target=f"≥ {context.TARGET:g} ×", value=f"{ratio:.0f} ×", met=ratio >= context.TARGET)
+
+
 def _fasttext(content: Content) -> Iterator[Claim]:
     means = subword_means(content, "official")
     ratios = round_ratios(content, "system", peer="official", value="words_per_second", turn="seed")
@@ -411,4 +431,6 @@ CLAIMS: dict[str, Callable[[Content], Iterator[Claim]]] = {
     "autotune": _autotune,
     "decoding": _decoding,
     "training": _training,
+    "gpt": _gpt,
+    "context": _context,
 }

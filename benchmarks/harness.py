@@ -68,8 +68,9 @@ class Options:
         systems: Which of the systems the theme ``quality`` trains.
         sides: Some of ``ours``, ``gensim`` and ``gensim-linear``, for the theme ``quality``.
         seeds: For themes that train with several seeds; None for what the theme finds enough.
-        runs: Finished runs that the theme ``translation`` measures.
+        runs: Finished runs that the themes ``translation`` and ``language`` measure.
         pairs: The test set of the theme ``translation``.
+        on: The text of the theme ``language``.
         command: The command line, without folders.
     """
 
@@ -82,6 +83,7 @@ class Options:
     seeds: tuple[int, ...] | None
     runs: tuple[Path, ...]
     pairs: str
+    on: str | None
     command: str
 
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from benchmarks import labelled, neural, pairs, subwords
+from benchmarks import labelled, language_jobs, neural, ngrams, pairs, subwords
 
 __all__ = ["JOBS"]
 
@@ -200,6 +200,8 @@ def compile_kernel(deterministic: bool) -> dict[str, Any]:
     return {"seconds": time.perf_counter() - begin, "numba": numba.__version__}
 
 
+_MODULES = (labelled, language_jobs, neural, ngrams, pairs, subwords)
+
 JOBS: dict[str, Callable[..., dict[str, Any]]] = {
     "break_lines": break_lines,
     "compile_kernel": compile_kernel,
@@ -209,7 +211,7 @@ JOBS: dict[str, Callable[..., dict[str, Any]]] = {
     "search": search,
     "vectors": vectors,
     "zipf": zipf,
-    **{name: getattr(module, name) for module in (labelled, neural, pairs, subwords) for name in module.__all__},
+    **{name: getattr(module, name) for module in _MODULES for name in module.__all__},
 }
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from benchmarks.figures import Content, exponent, latest, median, round_ratios
 from benchmarks.layers import KINDS
 from benchmarks.tables import megabytes, table
 
-__all__ = ["SECTIONS", "train_command"]
+__all__ = ["SECTIONS", "ratio_cell", "train_command"]
 
 MODE_NAMES = {"float32": "float32", "bfloat16": "bfloat16 (autocast)", "default": "as users have it"}
 _HIDDEN = ("threads", "seed")  # of a run: they are in its command, but do not make it another model
@@ -28,7 +28,7 @@ def _decoding(content: Content) -> str:
         cells = []
         for peer in ratios:
             found = ratios[peer].get((case, batch))
-            cells += [_ratio(found), f"≥ {decoding.TARGETS[case, batch][peer]:g}"]
+            cells += [ratio_cell(found), f"≥ {decoding.TARGETS[case, batch][peer]:g}"]
         rows.append((case, batch, *speeds, *cells))
     heading = (
         "model", "batch", "ours, tokens/s", "generate", "CTranslate2", "over generate (each round)", "target",
@@ -62,7 +62,7 @@ def _training(content: Content) -> str:
                 MODE_NAMES[mode],
                 f"{ours['tokens_per_second']:,.0f}",
                 f"{peer['tokens_per_second']:,.0f}",
-                _ratio(ratios),
+                ratio_cell(ratios),
                 f"≥ {training.TARGET:g}",
                 f"{ours['seconds'] / updates:.2f} / {peer['seconds'] / updates:.2f}",
                 f"{megabytes(ours['peak_memory_bytes'])} / {megabytes(peer['peak_memory_bytes'])}",
@@ -171,7 +171,8 @@ def train_command(row: Mapping[str, Any]) -> str:
     valid = [] if row["valid"] is None else ["--valid", row["valid"]]
     chosen = [part for name, value in row["changed"].items() for part in ("--set", f"{name}={_setting(value)}")]
     out = ["--out", f"runs/{row['run']}"]
-    return shlex.join(["wenmai", "train", row["system"], "--data", row["corpus"], *valid, *out, *chosen])
+    corpus = [row["corpus"]] if "on" in row else ["--data", row["corpus"]]
+    return shlex.join(["wenmai", "train", row["system"], *corpus, *valid, *out, *chosen])
 
 
 def _setting(value: Any) -> str:
@@ -180,7 +181,8 @@ def _setting(value: Any) -> str:
     return str(value)
 
 
-def _ratio(ratios: Sequence[float] | None) -> str:
+def ratio_cell(ratios: Sequence[float] | None) -> str:
+    """The median of some ratios, and each of them."""
     if not ratios:
         return "-"
     return f"**{statistics.median(ratios):.2f}** ({', '.join(f'{ratio:.2f}' for ratio in ratios)})"

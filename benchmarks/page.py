@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from benchmarks import neural_page, numbering, quality, static_page, word2vec
+from benchmarks import language_page, neural_page, numbering, quality, static_page, word2vec
 from benchmarks.figures import (
     SYSTEM_NAMES,
     Content,
@@ -305,6 +305,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Content], str]]] = {
     "search": ("Neighbours", _search),
     **static_page.SECTIONS,
     **neural_page.SECTIONS,
+    **language_page.SECTIONS,
 }
 
 

@@ -35,12 +35,27 @@ def run_facts(run: str) -> dict[str, Any]:
         "changed": changed,
         "attention": getattr(model, "context", "attention") == "attention",
         "training_seconds": summary["seconds"],
-        "training_tokens_per_second": summary["tokens_per_second"],
-        "parameters": summary["parameters"],
-        "steps": summary["steps"],
-        "threads": summary["threads"],
-        "model_sha256": hashlib.sha256((opened.model_folder / "model.safetensors").read_bytes()).hexdigest(),
+        "training_tokens_per_second": summary.get("tokens_per_second"),
+        "training_tokens": summary.get("tokens"),
+        "parameters": summary.get("parameters"),
+        "steps": summary.get("steps"),
+        "threads": summary.get("threads"),
+        "size_bytes": opened.model_bytes,
+        "peak_memory_bytes": summary.get("peak_memory_bytes"),
+        "model_sha256": _fingerprint(opened.model_folder),
     }
+
+
+def _fingerprint(folder: Path) -> str:
+    """The SHA-256 of a model: of its parameters, or of all its files."""
+    files = [folder / "model.safetensors"]
+    if not files[0].exists():
+        files = sorted(path for path in folder.iterdir() if path.is_file())
+    content = hashlib.sha256()
+    for path in files:
+        with path.open("rb") as file:
+            content.update(hashlib.file_digest(file, "sha256").digest())
+    return content.hexdigest()
 
 
 def beginning_of_pairs(pairs: str, count: int, target: str) -> dict[str, Any]:

@@ -1,14 +1,19 @@
-"""Pages share one cache, because making builtin:pydocs takes seconds."""
+"""Pages share one cache, in which builtin:pydocs is already."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 
 @pytest.fixture(scope="session")
-def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shared_cache(tmp_path_factory: pytest.TempPathFactory, pydocs_text: Path) -> Path:
     """A cache for all tests of this folder."""
-    return tmp_path_factory.mktemp("cache")
+    cache = tmp_path_factory.mktemp("cache")
+    folder = cache / "data" / "builtin-pydocs"
+    folder.mkdir(parents=True)
+    shutil.copy(pydocs_text, folder)
+    return cache
 
 
 @pytest.fixture(autouse=True)

@@ -45,7 +45,7 @@ def commands(page: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in OURS if page.name not in ("tutorial.md", "attention.md")], ids=lambda page: page.name
+    "page", [page for page in OURS if page.name not in ("tutorial.md", "attention.md", "lineage.md")], ids=lambda page: page.name
 )
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -111,6 +111,23 @@ def test_every_setting_of_word2vec_is_explained_with_its_default() -> None:
     defaults = {setting.name: shown(setting.default) for setting in SETTINGS["word2vec"]}
     assert sorted(row[0] for row in rows) == sorted(defaults)
     assert {row[0]: row[1] for row in rows} == defaults
+
+
+LANGUAGE = {"ngram": None, "nnlm": "model", "rnnlm": "model", "gpt": "model", "transformer-xl": "model"}
+
+
+@pytest.mark.parametrize("system", LANGUAGE)
+def test_every_setting_of_a_language_model_is_explained_with_its_default(system: str) -> None:
+    page = read(ROOT / "docs" / "language.md")
+    section = re.split(r"^## ", page, flags=re.MULTILINE)
+    (found,) = (part for part in section if part.startswith(f"{system}\n"))
+    implied, wanted = systems()[system].settings, LANGUAGE[system]
+    defaults = {
+        setting.name: shown(implied.get(setting.name, setting.default))
+        for setting in SETTINGS[system]
+        if wanted in (None, setting.section)
+    }
+    assert {row[0]: row[1] for row in tables(found, "| setting |")} == defaults
 
 
 def test_every_setting_of_translation_is_explained_with_its_default() -> None:

@@ -17,11 +17,15 @@ def export_command(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="FORMAT", help="word2vec, word2vec-binary or projector of vectors; fasttext; ctranslate2, onnx."
+            metavar="FORMAT",
+            help="word2vec, word2vec-binary or projector of vectors; fasttext; ctranslate2, onnx; arpa; huggingface.",
         ),
     ],
     path: Annotated[
-        Path, typer.Argument(metavar="PATH", help="The file, or for projector and ctranslate2 the folder, to write.")
+        Path,
+        typer.Argument(
+            metavar="PATH", help="The file, or for projector, ctranslate2 and huggingface the folder, to write."
+        ),
     ],
     settings: Annotated[
         list[str] | None,
@@ -33,13 +37,17 @@ def export_command(
 
     Word vectors go out as word2vec, word2vec-binary or projector, Transformers as ctranslate2, the
     encoders of translators as onnx, fastText models as fasttext: .bin as they are, classifiers
-    also as .ftz, quantised.
+    also as .ftz, quantised; n-gram models as arpa; GPTs as huggingface or ctranslate2.
 
     Example: wenmai export runs/first word2vec-binary vectors.bin
 
     Example: wenmai export runs/topics fasttext topics.ftz --set cutoff=100000 --set retrain=true
 
     Example: wenmai export runs/de-en ctranslate2 de-en-engine
+
+    Example: wenmai export runs/news arpa news.arpa
+
+    Example: wenmai export runs/gpt huggingface gpt2-folder
     """
     from wenmai.config.recipe import parse_assignments
     from wenmai.runs.exchange import export_run
@@ -50,9 +58,12 @@ def export_command(
 
 def import_command(
     name: Annotated[
-        str, typer.Argument(metavar="FORMAT", help="word2vec (text or binary; GloVe text too), or fasttext.")
+        str,
+        typer.Argument(
+            metavar="FORMAT", help="word2vec (text or binary; GloVe text too), fasttext, arpa or huggingface."
+        ),
     ],
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="The file to read.")],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="The file to read; for huggingface the folder.")],
     out: Annotated[Path, typer.Option(metavar="RUN", help="The run folder to make.")],
     as_json: Json = False,
 ) -> None:
@@ -61,6 +72,10 @@ def import_command(
     Example: wenmai import word2vec GoogleNews-vectors-negative300.bin --out runs/google
 
     Example: wenmai import fasttext cc.en.300.bin --out runs/english
+
+    Example: wenmai import arpa news.arpa.gz --out runs/news
+
+    Example: wenmai import huggingface gpt2-folder --out runs/gpt2
     """
     from wenmai.runs.exchange import import_run
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wenmai.cli import classification, data, exchange
+from wenmai.cli import classification, data, exchange, language
 from wenmai.cli.printing import setting_value, show_comparison, show_rows, show_run
 from wenmai.cli.translation import Beam, evaluate_on, translate
 from wenmai.core.errors import SettingError, WenmaiError
@@ -157,7 +157,7 @@ def train(
     ] = None,
     valid: Annotated[
         str | None,
-        typer.Option("--valid", metavar="PAIRS", help="Pairs to validate on; by default some are set aside."),
+        typer.Option("--valid", metavar="PAIRS", help="Pairs or text to validate on; by default some are set aside."),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="RUN", help="The run folder to make [runs/SYSTEM-DATE].")] = None,
     start: Annotated[
@@ -238,9 +238,12 @@ def evaluate(
     on: Annotated[
         str | None,
         typer.Option(
-            "--on", metavar="FILE", help="Translate these pairs, or classify these texts; see the docs for the figures."
+            "--on", metavar="FILE", help="Translate these pairs, classify or predict these texts; the docs say more."
         ),
     ] = None,
+    few_shot: language.FewShot = None,
+    seed: language.Seed = None,
+    limit: language.Limit = None,
     k: Annotated[int, typer.Option("--k", min=1, help="With --on: labels that a classifier names for a text.")] = 1,
     against: Annotated[
         Path | None, typer.Option("--against", metavar="RUN", help="With --on: is the difference more than chance?")
@@ -258,10 +261,20 @@ def evaluate(
     Example: wenmai evaluate runs/first --probe sst2 --probe conll2003
 
     Example: wenmai evaluate runs/de-en --on test.de,test.en --json
+
+    Example: wenmai evaluate runs/gpt --few-shot 8 --on data:sst2
     """
     from wenmai.runs.evaluate import evaluate as measure
     from wenmai.runs.probes import probe as probe_run
 
+    if few_shot is None and (seed is not None or limit is not None):
+        raise SettingError("--seed and --limit go with --few-shot K")
+    if few_shot is not None:
+        others = (similarity, analogy, probe, against, tokenize)
+        if on is None or any(other is not None for other in others):
+            raise SettingError("--few-shot K goes with --on DATASET, such as --on data:sst2, and with no other measure")
+        language.evaluate_few_shot(run, on, few_shot, 1 if seed is None else seed, limit, as_json)
+        return
     if on is not None:
         if similarity or analogy or probe:
             raise SettingError(
@@ -270,6 +283,9 @@ def evaluate(
             )
         if classification.is_classifier(run, k=k, against=against, tokenize=tokenize):
             classification.evaluate_on(run, on, k, as_json)
+            return
+        if language.is_language_model(run):
+            language.evaluate_on(run, on, as_json)
             return
         evaluate_on(run, on, against, beam, tokenize, as_json)
         return
@@ -313,7 +329,8 @@ def compare(
         str | None, typer.Option("--words", metavar="A,B,...", help="Show the neighbours of these words.")
     ] = None,
     on: Annotated[
-        list[str] | None, typer.Option("--on", metavar="FILE", help="Classifiers: labelled texts. Repeatable.")
+        list[str] | None,
+        typer.Option("--on", metavar="FILE", help="Classifiers: labelled texts; language models: texts. Repeatable."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -322,6 +339,8 @@ def compare(
     The result is one table and one HTML report that needs no network.
 
     Example: wenmai compare --systems word2vec-sgns,word2vec-cbow-ns corpus.txt --similarity data:ws353-all
+
+    Example: wenmai compare --systems ngram,rnnlm,gpt corpus.txt --on test.txt
     """
     from wenmai.config.recipe import parse_assignments
     from wenmai.runs.compare import compare as compare_runs
@@ -338,10 +357,8 @@ def compare(
     }
     chosen = parse_assignments(settings or [])
     if systems is not None:
-        if on:
-            raise SettingError("--on goes with finished runs of classifiers")
         names = [name.strip() for name in systems.split(",") if name.strip()]
-        found = compare_systems(names, what, settings=chosen, **shared)
+        found = compare_systems(names, what, settings=chosen, on=on or [], **shared)
     else:
         if chosen:
             raise SettingError("--set goes with --systems; finished runs cannot be changed")
@@ -410,6 +427,9 @@ def verify(run: RunFolder, as_json: Json = False) -> None:
         raise RunError("; ".join(problems))
 
 
+app.command()(language.score)
+app.command("next")(language.next_token)
+app.command()(language.generate)
 app.command()(translate)
 app.command()(classification.classify)
 app.command()(classification.autotune)

@@ -55,6 +55,27 @@ _RECURRENT = {
     "clip": 1.0,
     "label_smoothing": 0.0,
 }
+_GPT_FORM: dict[str, dict[str, Any]] = {
+    "gpt-1": {"norm": "post", "max_length": 512, "attention_dropout": 0.1, "learning_rate": 2.5e-4},
+    "gpt-2": {"max_length": 1024, "attention_dropout": 0.1, "learning_rate": 6e-4},
+    "gpt-3": {"max_length": 2048, "window": 256, "dropout": 0.0, "learning_rate": 6e-4},
+}
+_GPT_SIZES = (  # layers, hidden size, heads; of GPT-3 those that the paper states without contradiction, or its nearest
+    ("gpt-1", 12, 768, 12),
+    ("gpt-2", 12, 768, 12),
+    ("gpt-2-medium", 24, 1024, 16),
+    ("gpt-2-large", 36, 1280, 20),
+    ("gpt-2-xl", 48, 1600, 25),
+    ("gpt-3-125m", 12, 768, 12),
+    ("gpt-3-350m", 24, 1024, 16),
+    ("gpt-3-760m", 24, 1536, 16),
+    ("gpt-3-1.3b", 24, 2048, 16),
+    ("gpt-3-2.7b", 32, 2560, 32),
+    ("gpt-3-6.7b", 32, 4096, 32),
+    ("gpt-3-13b", 40, 5120, 40),
+    ("gpt-3-175b", 96, 12288, 96),
+)
+_LANGUAGE = {"epochs": 10, "schedule": "cosine", "learning_rate": 1e-3, "clip": 1.0}
 _PAPER = {"warmup": 4000, "batch_tokens": 25_000}
 
 _BUILT_IN = (
@@ -126,6 +147,56 @@ _BUILT_IN = (
         summary="text classification: softmax or logistic regression, perceptron or least squares",
     ),
     System(
+        name="ngram",
+        target="wenmai.tasks.ngram:NgramTask",
+        summary="language model: n-gram counts, by default 5-grams, modified Kneser-Ney (Chen, Goodman 1999)",
+        settings={"min_count": 1},
+    ),
+    System(
+        name="nnlm",
+        target="wenmai.tasks.language:NnlmTask",
+        summary="language model: a feed-forward network over the last words (Bengio et al. 2003)",
+        settings={"kind": "whitespace", "vocab_size": 10_000, "batch_tokens": 2048, **_LANGUAGE},
+    ),
+    System(
+        name="rnnlm",
+        target="wenmai.tasks.language:RnnlmTask",
+        summary="language model: recurrent layers, by default an LSTM (Mikolov et al. 2010; Zaremba et al. 2014)",
+        settings={"kind": "whitespace", "vocab_size": 10_000, "segment_length": 35, "batch_tokens": 700, **_LANGUAGE},
+    ),
+    System(
+        name="gpt",
+        target="wenmai.tasks.language:GptTask",
+        summary="language model: the decoder-only Transformer (GPT-2; Radford et al. 2019), 4 layers of 256",
+        settings={"kind": "byte-bpe", "vocab_size": 8192, **_LANGUAGE},
+    ),
+    *(
+        System(
+            name=name,
+            target="wenmai.tasks.language:GptTask",
+            summary=f"language model: the sizes of {name.upper()}, {layers} layers of {width}",
+            settings={
+                "kind": "byte-bpe",
+                "vocab_size": 40_478 if name == "gpt-1" else 50_257,
+                **_LANGUAGE,
+                "optimiser": "adamw",
+                "beta2": 0.95,
+                "weight_decay": 0.01 if name == "gpt-1" else 0.1,
+                "num_layers": layers,
+                "hidden_size": width,
+                "num_heads": heads,
+                **_GPT_FORM[name[:5]],
+            },
+        )
+        for name, layers, width, heads in _GPT_SIZES
+    ),
+    System(
+        name="transformer-xl",
+        target="wenmai.tasks.language:TransformerXLTask",
+        summary="language model: Transformer-XL, with a memory of earlier segments (Dai et al. 2019), 4 layers of 256",
+        settings={"kind": "whitespace", "vocab_size": 10_000, **_LANGUAGE, "clip": 0.25},
+    ),
+    System(
         name="seq2seq",
         target="wenmai.tasks.translation:Seq2SeqTask",
         summary="translation: recurrent encoder and decoder with attention (Bahdanau et al. 2015)",
@@ -174,6 +245,9 @@ def find_system(name: str) -> System:
     Raises:
         SettingError: if there is none; the message names the nearest.
     """
+    for system in _BUILT_IN:  # those of other packages take time to find
+        if system.name == name:
+            return system
     known = systems()
     if name not in known:
         raise SettingError(f"no system is called {name!r}{nearest_name(name, known)} (`wenmai systems` lists them)")

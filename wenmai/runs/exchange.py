@@ -11,13 +11,16 @@ from wenmai.config.recipe import Recipe, settings_of
 from wenmai.core.errors import RunError, SettingError, nearest_name
 from wenmai.core.folder import sealed_folder, writing_json
 from wenmai.core.registry import find_system
-from wenmai.formats.ctranslate2 import write_ctranslate2
+from wenmai.formats.arpa import read_arpa, write_arpa
+from wenmai.formats.ctranslate2 import write_ctranslate2, write_generator
 from wenmai.formats.fasttext import read_fasttext, write_fasttext
 from wenmai.formats.ftz import QuantisationConfig, quantised_by
+from wenmai.formats.huggingface import read_huggingface, write_huggingface
 from wenmai.formats.onnx import write_onnx
 from wenmai.formats.projector import write_projector
 from wenmai.formats.word2vec import read_word2vec, write_word2vec
 from wenmai.models.fasttext import FastText, FastTextClassifierConfig, FastTextConfig
+from wenmai.models.ngram import Ngram, NgramConfig
 from wenmai.models.word2vec import Word2Vec
 from wenmai.runs.classification import retrainer_of
 from wenmai.runs.environment import describe_environment
@@ -25,6 +28,7 @@ from wenmai.runs.run import ENVIRONMENT, MODEL, RECIPE, SUMMARY, Run, folder_byt
 from wenmai.text.vocab import Vocab
 
 if TYPE_CHECKING:
+    from wenmai.tasks.language_model import LanguageModel
     from wenmai.tasks.translator import Translator
 
 __all__ = ["EXPORTS", "IMPORTS", "export_run", "import_run"]
@@ -36,22 +40,26 @@ class Export:
 
     Attributes:
         summary: One line for people.
-        verb: What a model must be able to do to be written so.
+        verb: What a model must be able to do to be written so; None: only those of ``kinds`` are.
         write: Takes the path and what is written.
         whole: Configurations of the models that are written whole; none if what has the verbs is enough.
+        kinds: Kinds of neural language models that are written too.
         settings: The dataclass of what can be chosen, or None.
         model: Takes the run, the path and the settings that were given, and returns what is written.
     """
 
     summary: str
-    verb: str
+    verb: str | None
     write: Callable[[Path, Any], None]
     whole: tuple[type, ...] = ()
+    kinds: tuple[str, ...] = ()
     settings: type | None = None
     model: Callable[[Run, Path, Mapping[str, Any]], Any] = lambda run, path, settings: run.model
 
     def fits(self, task: Any) -> bool:  # noqa: ANN401  the task class of a system
         """Whether runs of a system can be written so."""
+        if getattr(task, "kind", None) in self.kinds:
+            return True
         return self.verb in task.verbs and (not self.whole or task.sections.get("model") in self.whole)
 
 
@@ -63,14 +71,21 @@ class Import:
         summary: One line for people.
         read: Takes the path; returns the system of the run, the settings that differ from its own, and the model as
             the recipe's configuration wants it.
+        tokens: How many tokens the vocabulary of a model has.
     """
 
     summary: str
     read: Callable[[Path], tuple[str, dict[str, Any], Callable[[Recipe], Any]]]
+    tokens: Callable[[Any], int] = lambda model: len(model.vocab)
 
 
-def _write_ctranslate2(path: Path, translator: "Translator") -> None:
-    write_ctranslate2(path, translator.module, source=translator.source, target=translator.target)
+def _write_ctranslate2(path: Path, model: "Translator | LanguageModel") -> None:
+    from wenmai.tasks.language_model import LanguageModel  # torch takes time to import
+
+    if isinstance(model, LanguageModel):
+        write_generator(path, model.module, model.tokenizer)
+    else:
+        write_ctranslate2(path, model.module, source=model.source, target=model.target)
 
 
 def _fasttext_model(run: Run, path: Path, settings: Mapping[str, Any]) -> FastText:
@@ -121,14 +136,27 @@ EXPORTS = {
         write=write_projector,
     ),
     "ctranslate2": Export(
-        summary="a folder for CTranslate2, which translates with Transformers fast, in int8 too",
+        summary="a folder for CTranslate2, which translates with Transformers, or writes with GPTs, fast, in int8 too",
         verb="translate",
+        kinds=("gpt",),
         write=_write_ctranslate2,
+    ),
+    "huggingface": Export(
+        summary="a folder for Hugging Face transformers: a gpt as GPT-2, or GPT-1, with its tokenizer",
+        verb=None,
+        kinds=("gpt",),
+        write=lambda path, model: write_huggingface(path, model.module, model.tokenizer),
     ),
     "onnx": Export(
         summary="the encoder of a translator as one ONNX file, for ONNX Runtime and other engines",
         verb="translate",
         write=lambda path, translator: write_onnx(path, translator.module),
+    ),
+    "arpa": Export(
+        summary="ARPA text of an n-gram model, for KenLM, SRILM and speech recognisers",
+        verb="score",
+        write=lambda path, model: write_arpa(path, model.model),
+        whole=(NgramConfig,),
     ),
     "fasttext": Export(
         summary="fastText's model file: .bin as it is, .ftz quantised, which classifiers can be",
@@ -159,11 +187,42 @@ def _read_fasttext(path: Path) -> tuple[str, dict[str, Any], Callable[[Recipe], 
     return ("fasttext-supervised" if model.kind == "supervised" else "fasttext"), settings, lambda recipe: model
 
 
+def _read_arpa(path: Path) -> tuple[str, dict[str, Any], Callable[[Recipe], Ngram]]:
+    model = read_arpa(path)
+    return "ngram", {"order": model.config.order, "min_count": 1}, lambda recipe: model
+
+
+def _read_huggingface(path: Path) -> tuple[str, dict[str, Any], Callable[[Recipe], "LanguageModel"]]:
+    found = read_huggingface(path)
+    settings = {f"model.{name}": value for name, value in asdict(found.module.config).items()}
+
+    def model(recipe: Recipe) -> "LanguageModel":
+        from wenmai.tasks.language_model import LanguageModel  # torch takes time to import
+
+        # GPT-2's end is that of a document, of which the next one knows nothing; others' ends are those of lines
+        documents = found.tokenizer.token(found.tokenizer.eos_id) == "<|endoftext|>"
+        return LanguageModel(
+            "gpt",
+            recipe.sections["model"],
+            found.module,
+            found.tokenizer,
+            context="fresh" if documents else "carried",
+        )
+
+    return "gpt", settings | {"tokenizer.file": str(path.absolute())}, model
+
+
 IMPORTS = {
     "word2vec": Import(
         summary="word2vec or GloVe vectors, text or binary (told apart by content), plain or compressed",
         read=_read_word2vec,
     ),
+    "huggingface": Import(
+        summary="a folder of Hugging Face transformers with a GPT-2 or GPT-1 and its tokenizer",
+        read=_read_huggingface,
+        tokens=lambda model: int(model.tokenizer.vocab_size),
+    ),
+    "arpa": Import(summary="an n-gram model as ARPA text, plain or compressed", read=_read_arpa),
     "fasttext": Import(
         summary="fastText's model file, .bin or .ftz: word vectors with subwords, or a classifier", read=_read_fasttext
     ),
@@ -182,7 +241,8 @@ def export_run(
     Args:
         run: A run or its folder.
         name: One of ``EXPORTS``.
-        path: The file to write; a folder for ``projector``, and for ``ctranslate2`` one that is new or empty.
+        path: The file to write; a folder for ``projector``, and for ``ctranslate2`` and ``huggingface`` one that is
+            new or empty.
             For ``fasttext`` a name that ends in ``.ftz`` asks for a quantised model.
         **settings: What the format lets one choose: of ``fasttext``, with a name that ends in ``.ftz``, the fields of
             ``QuantisationConfig`` in ``wenmai.formats.ftz``.
@@ -220,7 +280,7 @@ def import_run(name: str, path: str | Path, out: str | Path) -> Run:
 
     Args:
         name: One of ``IMPORTS``.
-        path: The file.
+        path: The file, of ``huggingface`` the folder.
         out: The run folder to make.
 
     Raises:
@@ -243,7 +303,7 @@ def import_run(name: str, path: str | Path, out: str | Path) -> Run:
         with sealed_folder(folder / MODEL) as temporary:
             model.save(temporary)
         size = folder_bytes(folder / MODEL)
-        writing_json(folder / SUMMARY, summary | {"vocabulary": len(model.vocab), "size_bytes": size})
+        writing_json(folder / SUMMARY, summary | {"vocabulary": IMPORTS[name].tokens(model), "size_bytes": size})
         recipe.write(folder / RECIPE)  # last: it makes the folder a run
     except OSError as error:
         for name in (ENVIRONMENT, SUMMARY, RECIPE, MODEL):

@@ -1,0 +1,95 @@
+"""The sections of ``docs/benchmarks.md`` on the language models."""
+
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks import context, gpt
+from benchmarks.figures import Content, median, round_ratios
+from benchmarks.neural_page import ratio_cell, train_command
+from benchmarks.tables import megabytes, table
+
+__all__ = ["SECTIONS"]
+
+
+def _gpt(content: Content) -> str:
+    rows = []
+    found = round_ratios(content, "case", peer="transformers")
+    for case in dict.fromkeys(row["case"] for row in content["rows"]):
+        speeds = (f"{median(content, 'tokens_per_second', case=case, side=side):,.0f}" for side in gpt.SIDES)
+        rows.append((case, *speeds, ratio_cell(found.get((case,))), f"≥ {gpt.TARGETS[case]:g}"))
+    settings = content["settings"]
+    text = (
+        f"Equal GPT-2 models of {settings['num_layers']} layers of {settings['hidden_size']}, vocabulary "
+        f"{settings['vocab_size']:,}, in float32, {settings['threads']} threads. Training: updates with AdamW on "
+        f"{gpt.CASES['training']} rows of {settings['max_length']} random tokens, dropout 0.1, the median of "
+        f"{settings['steps']}. Generation: {settings['made']} greedy tokens after prompts of {settings['prompt']}, "
+        "with caches; nothing ends before. `transformers` is `GPT2LMHeadModel`.\n"
+    )
+    return text + "\n" + table(("what", "ours, tokens/s", "transformers", "ratio (each round)", "target"), rows)
+
+
+def _context(content: Content) -> str:
+    rows = []
+    found = round_ratios(content, "context", peer="vanilla")
+    for length in dict.fromkeys(row["context"] for row in content["rows"]):
+        speeds = (
+            f"{median(content, 'tokens_per_second', context=length, side=side):,.1f}" for side in ("ours", "vanilla")
+        )
+        rows.append((length, *speeds, ratio_cell(found.get((length,))), f"≥ {context.TARGET:g}"))
+    settings = content["settings"]
+    text = (
+        f"Random models of {settings['num_layers']} layers of {settings['hidden_size']}, vocabulary "
+        f"{settings['vocab_size']:,}, {settings['threads']} threads; one text, of which every token is predicted from "
+        f"so many tokens before it. Transformer-XL reads {settings['segment']} tokens at a time with its memory; a "
+        "Transformer with absolute positions has to read the whole context again for each token (four tokens at "
+        "once).\n"
+    )
+    return (
+        text
+        + "\n"
+        + table(("context", "Transformer-XL, tokens/s", "reading again", "ratio (each round)", "target"), rows)
+    )
+
+
+def _language(content: Content) -> str:
+    parts = []
+    for on in dict.fromkeys(row["on"] for row in content["rows"]):
+        rows = sorted((row for row in content["rows"] if row["on"] == on), key=lambda row: row["bits_per_character"])
+        parts.append(f"`{on}`:\n\n" + table(_HEADING, [_run(row) for row in rows]))
+    commands = [f"wenmai score runs/{row['run']} {shlex.quote(row['on'])}" for row in content["rows"][:1]]
+    made = "\n".join(dict.fromkeys(train_command(row) for row in content["rows"]))
+    text = (
+        "Perplexities by token compare models with one vocabulary; bits per character compare all, *spelled* with 8 "
+        "bits more for each byte of an unknown word. Seconds are of the training, on the machine of the results.\n"
+    )
+    return f"{text}\n" + "\n\n".join(parts) + f"\n\n```\n{made}\n{commands[0]}\n```\n"
+
+
+_HEADING = (
+    "run", "system", "parameters", "perplexity by token", "by word", "bits per character", "spelled", "unknown tokens",
+    "training, s", "size, MB",
+)  # fmt: skip
+
+
+def _run(row: dict[str, Any]) -> tuple[object, ...]:
+    memory = "" if row.get("memory") is None else f", memory {row['memory']}"
+    return (
+        f"{row['run']}{memory}",
+        row["system"],
+        "-" if row["parameters"] is None else f"{row['parameters']:,}",
+        f"{row['perplexity']:.2f}",
+        f"{row['word_perplexity']:.2f}",
+        f"{row['bits_per_character']:.4f}",
+        f"{row['spelled_bits_per_character']:.4f}",
+        f"{row['oov']:,}",
+        f"{row['training_seconds']:,.0f}",
+        megabytes(row["size_bytes"]),
+    )
+
+
+SECTIONS: dict[str, tuple[str, Callable[[Content], str]]] = {
+    "gpt": ("GPT", _gpt),
+    "context": ("Reading with a long context", _context),
+    "language": ("Language models", _language),
+}

@@ -1,0 +1,54 @@
+"""N-gram models: building and scoring speed, size and agreement, beside KenLM.
+
+Building is compared with KenLM's ``lmplz``, which no package brings: it is used if it is on the path. Without it,
+KenLM's Python package reads the ARPA file of our model, and scoring alone is compared.
+"""
+
+import shutil
+from typing import Any
+
+from benchmarks.harness import Bench, require
+
+__all__ = ["ORDER", "run"]
+
+ORDER = 5
+_LINES, _LINE_WORDS = 10_000, 20  # of the text that is scored: from the training text, and as many shuffled
+_COPIES = 10  # of it, so that the clock has something to measure
+_FACTS = ("seconds", "loss", "peak_memory_bytes", "size_bytes", "vocabulary", "ngrams", "discounts")
+
+
+def run(bench: Bench) -> None:
+    """Builds in turns, then scores in turns."""
+    require("kenlm")
+    lmplz = shutil.which("lmplz")
+    settings = {"order": ORDER, "smoothing": "modified-kneser-ney", "lmplz": lmplz is not None, "threads": 2}
+    results = bench.results("ngram", settings, peers=("kenlm",))
+    model, arpa, plain = bench.work / "run", bench.work / "model.arpa", bench.work / "plain.txt"
+    bench.job("ngram_text", source=bench.corpus.path, target=plain)
+    for repeat in range(bench.repeats(3)):
+        bench.clear(model)
+        bench.clear(bench.work / "cache" / "corpora")
+        flags = [f"--set={name}={value}" for name, value in bench.corpus.settings.items()]
+        chosen = ("--quiet", "--out", model, f"--set=order={ORDER}", *flags)
+        summary, wall = bench.wenmai("train", "ngram", bench.corpus.path, *chosen)
+        found = {name: summary[name] for name in _FACTS}
+        results.add({"measure": "build", "side": "ours", "repeat": repeat, "wall_seconds": wall, **found})
+        if lmplz:
+            theirs = bench.job("lmplz", program=lmplz, order=ORDER, text=plain, target=arpa, work=bench.work)
+            results.add({"measure": "build", "side": "kenlm", "repeat": repeat, **theirs})
+    if not lmplz:
+        bench.wenmai("export", model, "arpa", arpa)
+    binary = shutil.which("build_binary")
+    peer = arpa
+    if binary:
+        peer = bench.work / "model.binary"
+        made = bench.job("ngram_binary", program=binary, arpa=arpa, target=peer)
+        results.add({"measure": "size", "side": "kenlm", **made})
+    lines = bench.work / "lines.txt"
+    bench.job("ngram_lines", source=plain, target=lines, lines=_LINES, words=_LINE_WORDS)
+    agreement: dict[str, Any] = bench.job("ngram_agreement", run=model, peer=peer, lines=lines)
+    results.add({"measure": "agreement", **agreement})
+    for repeat in range(bench.repeats(3)):
+        for side, path in (("ours", model), ("kenlm", peer)):
+            scored = bench.job("ngram_scoring", side=side, model=path, lines=lines, copies=_COPIES)
+            results.add({"measure": "score", "side": side, "repeat": repeat, **scored})

@@ -1,0 +1,253 @@
+"""ARPA files: both ways, what they leave out, and what is wrong with them."""
+
+import gzip
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import wenmai
+from wenmai.core.errors import FormatError, SettingError
+from wenmai.formats.arpa import read_arpa, write_arpa
+from wenmai.models.ngram import NgramConfig
+from wenmai.runs.exchange import export_run, import_run
+from wenmai.tasks.ngram_model import NgramModel
+
+EXAMPLE = ["d b", "d", "c a", "d b", "a d c d", "c"]
+SMALL = """\\data\\
+ngram 1=5
+ngram 2=3
+ngram 3=1
+
+\\1-grams:
+-1.5\t<unk>
+-99\t<s>\t-0.25
+-0.75\t</s>
+-0.5\ta\t-0.125
+-1\tb\t0.25
+
+\\2-grams:
+-0.25\t<s> a\t-0.5
+-0.5\ta b
+-0.125\tb </s>
+
+\\3-grams:
+-0.0625\t<s> a b
+
+\\end\\
+"""
+
+
+def lines(seed, count=300):
+    draw = np.random.default_rng(seed)
+    return [" ".join(f"w{n}" for n in draw.zipf(1.5, draw.integers(1, 9)) if n < 1000) or "w1" for _ in range(count)]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("arpa")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WENMAI_CACHE", str(folder / "cache"))
+        return wenmai.train("ngram", lines(1), out=folder / "run", order=4, prune="0,0,0,1")
+
+
+def written(tmp_path, text, name="small.arpa"):
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def log10s(model, text):
+    (score,) = NgramModel(model).score([text])
+    return [value / math.log(10) for value in score.token_log_probs]
+
+
+# --- out and in ----------------------------------------------------------------------------------------------------
+
+
+def test_a_model_written_and_read_scores_the_same(run, tmp_path):
+    write_arpa(tmp_path / "model.arpa", run.model.model)
+    again = NgramModel(read_arpa(tmp_path / "model.arpa"))
+    assert again.model.ngrams == run.model.model.ngrams
+    ours, theirs = (list(model.score(lines(2))) for model in (run.model, again))
+    for one, other in zip(ours, theirs, strict=True):
+        assert np.allclose(one.token_log_probs, other.token_log_probs, rtol=0, atol=2e-6)
+        assert one.oov == other.oov
+
+
+def test_runs_go_out_and_come_in(run, tmp_path):
+    path = export_run(run, "arpa", tmp_path / "model.arpa")
+    imported = import_run("arpa", path, tmp_path / "imported")
+    assert imported.recipe.sections["model"].order == 4
+    one, other = (next(iter(model.score(["w1 w2 w3"]))) for model in (run.model, wenmai.load(tmp_path / "imported")))
+    assert one.log_prob == pytest.approx(other.log_prob, abs=1e-5)
+    assert wenmai.load(tmp_path / "imported").generate("w1", max_tokens=3)
+
+
+def test_the_file_is_the_one_that_lmplz_writes(tmp_path):
+    made = wenmai.train("ngram", EXAMPLE, out=tmp_path / "run", order=2)
+    write_arpa(tmp_path / "example.arpa", made.model.model)
+    text = (tmp_path / "example.arpa").read_text()
+    assert text.startswith("\\data\\\nngram 1=7\nngram 2=12\n\n\\1-grams:\n")
+    assert text.endswith("\n\n\\end\\\n")
+    found = dict(line.split("\t")[1::-1] for line in text.splitlines() if "\t" in line)
+    for words, probability in (("<unk>", 0.111111), ("</s>", 0.261111), ("d b", 0.203926), ("<s> a", 0.204961)):
+        assert float(found[words]) == pytest.approx(math.log10(probability), abs=2e-6)
+    assert float(found["<s>"]) == 0  # never predicted
+    backoffs = {line.split("\t")[1]: line.split("\t")[2] for line in text.splitlines() if line.count("\t") == 2}
+    assert float(backoffs["d"]) == pytest.approx(-0.123013, abs=1e-6)
+
+
+def test_zero_probabilities_are_written_as_minus_99(tmp_path):
+    made = wenmai.train("ngram", EXAMPLE, out=tmp_path / "run", order=2, smoothing="mle")
+    write_arpa(tmp_path / "mle.arpa", made.model.model)
+    assert "\n-99\t<unk>\t0\n" in (tmp_path / "mle.arpa").read_text()
+
+
+def test_add_k_cannot_be_written(tmp_path):
+    made = wenmai.train("ngram", EXAMPLE, out=tmp_path / "run", order=2, smoothing="add-k")
+    with pytest.raises(SettingError, match="add-k gives all unseen words the same probability"):
+        export_run(made, "arpa", tmp_path / "model.arpa")
+    assert not (tmp_path / "model.arpa").exists()
+
+
+# --- what files may look like ---------------------------------------------------------------------------------------
+
+
+def test_reading(tmp_path):
+    model = read_arpa(written(tmp_path, SMALL))
+    assert model.config == NgramConfig(order=3)
+    assert model.ngrams == (5, 3, 1)
+    assert log10s(model, "a b") == pytest.approx([-0.25, -0.0625, -0.125], abs=1e-6)
+    assert log10s(model, "b a") == pytest.approx([-0.25 - 1, 0.25 - 0.5, -0.125 - 0.75], abs=1e-6)
+    assert log10s(model, "x a") == pytest.approx([-0.25 - 1.5, -0.5, -0.125 - 0.75], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: "\n# a remark\n\n" + text,
+        lambda text: text.replace("\t", " "),
+        lambda text: text.replace("-0.125", "-1.25e-1").replace("-99", "-inf"),
+        lambda text: text.replace("<unk>", "<UNK>"),
+        lambda text: text.replace("\n\n", "\n\n\n"),
+    ],
+)
+def test_spellings_of_the_same(change, tmp_path):
+    text = change(SMALL).replace("\n\n\n\\1", "\n\n\\1")
+    assert log10s(read_arpa(written(tmp_path, text)), "a b") == pytest.approx([-0.25, -0.0625, -0.125], abs=1e-6)
+
+
+def test_compressed(tmp_path):
+    assert read_arpa(written(tmp_path, gzip.compress(SMALL.encode()), "small.arpa.gz")).ngrams == (5, 3, 1)
+
+
+def test_only_spaces_tabs_and_line_ends_separate_words(tmp_path):
+    model = read_arpa(
+        written(tmp_path, SMALL.replace("a b", "a b\v").replace("\tb\t", "\tb\v\t").replace("b </s>", "b\v </s>"))
+    )
+    assert model.vocab.get("b\v") is not None
+
+
+def test_contexts_and_suffixes_that_are_left_out_are_put_in(tmp_path):
+    text = SMALL.replace("-0.25\t<s> a\t-0.5\n-0.5\ta b\n", "").replace("ngram 2=3", "ngram 2=1")
+    model = read_arpa(written(tmp_path, text))
+    assert model.ngrams == (5, 3, 1)
+    assert log10s(model, "a b") == pytest.approx([-0.25 - 0.5, -0.0625, -0.125], abs=1e-6)  # as if they were not there
+    assert log10s(model, "a a") == pytest.approx([-0.75, -0.125 - 0.5, -0.125 - 0.75], abs=1e-6)
+
+
+def test_without_unknown_words_they_are_as_good_as_impossible(tmp_path):
+    text = SMALL.replace("-1.5\t<unk>\n", "").replace("ngram 1=5", "ngram 1=4")
+    assert log10s(read_arpa(written(tmp_path, text)), "x")[0] == pytest.approx(-100.25, abs=1e-4)
+
+
+# --- what is wrong --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("\\data\\", "data", "line 1 does not begin an ARPA file"),
+        ("ngram 2=3", "ngram 3=3", "line 3 should be `ngram 2=COUNT`"),
+        ("ngram 2=3", "ngram 2=x", "line 3 should be `ngram 2=COUNT`"),
+        ("ngram 1=5", "ngram 1=6", "has 5 1-grams up to line .*, but announces 6"),
+        ("ngram 2=3", "ngram 2=4", "there are 3, not the 4 2-grams"),
+        ("ngram 2=3", "ngram 2=2", "there are more than the 2 2-grams"),
+        ("ngram 2=3", "ngram 2=4000000000", "there are 3, not the 4,000,000,000 2-grams"),
+        ("ngram 2=3", "ngram 2=99999999999", "at most 4,294,967,294 can be read"),
+        ("\\2-grams:", "\\4-grams:", r"line 13 should be \\2-grams:"),
+        ("\\3-grams:\n-0.0625\t<s> a b\n", "", r"should be \\3-grams:"),
+        ("-0.5\ta b", "nan\ta b", "line 15 expected a logarithm"),
+        ("-0.5\ta\t", "nan\ta\t", "line 10 expected a logarithm"),
+        ("-0.5\ta b", "-0.5x\ta b", "line 15 expected a logarithm"),
+        ("-0.5\ta b", "0.5\ta b", "line 15 has a positive logarithm"),
+        ("-0.5\ta\t", "0.5\ta\t", "line 10 has a positive logarithm"),
+        ("-0.5\ta b", "-0.5\ta", "line 15 expected a logarithm, 2 words"),
+        ("-0.5\ta b", "-0.5\ta b 0 0", "line 15 expected a logarithm, 2 words"),
+        ("-0.5\ta b", "-0.5\ta c", "line 15 has a word that is not among the 1-grams"),
+        ("-0.125\tb </s>", "-0.125\ta b", "the 2-gram 'a b' twice"),
+        ("-1\tb", "-1\ta", "repeats the word 'a'"),
+        ("<s> a b\n", "<s> a b\t-0.5\n", "the highest order, have back-off weights"),
+        ("-0.75\t</s>", "-0.75\tc", "lacks </s>"),
+    ],
+)
+def test_mistakes_are_named(old, new, message, tmp_path):
+    assert old in SMALL
+    with pytest.raises(FormatError, match=message):
+        read_arpa(written(tmp_path, SMALL.replace(old, new, 1)))
+
+
+def test_text_that_is_not_utf8(tmp_path):
+    with pytest.raises(FormatError, match="line 11 is not UTF-8"):
+        read_arpa(written(tmp_path, SMALL.encode().replace(b"\tb\t", b"\t\xff\t")))
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"\\data\\", b"\x00" * 100, b"x" * (7 << 20)])
+def test_files_that_are_no_arpa_files(content, tmp_path):
+    with pytest.raises(FormatError):
+        read_arpa(written(tmp_path, content))
+
+
+def test_missing_files(tmp_path):
+    with pytest.raises(FormatError, match="no such file"):
+        read_arpa(tmp_path / "none.arpa")
+
+
+def test_a_file_cut_short_anywhere_is_refused(tmp_path):
+    whole = SMALL.encode()
+    for size in range(len(whole.rstrip())):
+        with pytest.raises(FormatError):
+            read_arpa(written(tmp_path, whole[:size]))
+
+
+@given(st.integers(0, len(SMALL) - 1), st.integers(0, 255))
+def test_a_changed_byte_is_refused_or_makes_another_model(tmp_path_factory, place, byte):
+    damaged = bytearray(SMALL.encode())
+    damaged[place] = byte
+    path = written(tmp_path_factory.mktemp("damaged"), bytes(damaged))
+    try:
+        model = read_arpa(path)
+    except FormatError:
+        return
+    assert len(log10s(model, "a b")) == 3
+
+
+# --- KenLM ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("settings", [{}, {"prune": "0,0,1"}, {"smoothing": "absolute"}, {"smoothing": "kneser-ney"}])
+def test_kenlm_reads_our_files_and_scores_the_same(settings, tmp_path):
+    kenlm = pytest.importorskip("kenlm")
+    made = wenmai.train("ngram", lines(1), out=tmp_path / "run", order=4, **settings)
+    write_arpa(tmp_path / "model.arpa", made.model.model)
+    theirs = kenlm.Model(str(tmp_path / "model.arpa"))
+    for score in made.model.score(lines(3)):
+        found = list(theirs.full_scores(score.text))
+        ours = np.array(score.token_log_probs) / math.log(10)
+        assert np.allclose(ours, [log10 for log10, _, _ in found], rtol=0, atol=1e-5)
+        assert score.oov == sum(oov for _, _, oov in found)

@@ -1,0 +1,141 @@
+"""Training n-gram models on texts of any kind, from the shell and from Python."""
+
+import json
+import math
+
+import pytest
+
+import wenmai
+from wenmai.core.errors import CorpusError, SettingError, VocabError
+from wenmai.runs.run import Run, verify
+
+LINES = ["a b c", "a b d", "b c", "a"] * 5
+
+
+def test_the_summary(topics, tmp_path):
+    run = wenmai.train("ngram", topics, out=tmp_path / "run", order=3)
+    summary = run.summary
+    assert summary["ngrams"][0] == summary["vocabulary"] == 83
+    assert summary["words"] == 30_000
+    assert len(summary["ngrams"]) == 3
+    text = topics.read_text().splitlines()
+    scores = list(run.model.score(text))
+    mean = -sum(score.log_prob for score in scores) / sum(score.tokens for score in scores)
+    assert summary["loss"] == pytest.approx(mean, abs=1e-5)
+    assert verify(run.path)[1] == []
+
+
+@pytest.mark.parametrize("settings", [{"prune": "0,0,2"}, {"smoothing": "mle"}, {"smoothing": "add-k"}, {"order": 1}])
+def test_the_loss_is_that_of_the_text(settings, topics, tmp_path):
+    run = wenmai.train("ngram", topics, out=tmp_path / "run", **{"order": 3, **settings})
+    scores = list(run.model.score(topics.read_text().splitlines()))
+    mean = -sum(score.log_prob for score in scores) / sum(score.tokens for score in scores)
+    assert run.summary["loss"] == pytest.approx(mean, abs=1e-5)
+
+
+def test_little_memory_gives_the_same_bytes(topics, tmp_path):
+    whole = wenmai.train("ngram", [topics] * 4, out=tmp_path / "whole", order=4)
+    parts = wenmai.train("ngram", [topics] * 4, out=tmp_path / "parts", order=4, memory=1e-6)
+    assert parts.summary["parts"] > 1
+    assert whole.summary["parts"] == 1
+    for name in ("contexts.bin", "leaves.bin", "words.txt"):
+        assert (whole.path / "model" / name).read_bytes() == (parts.path / "model" / name).read_bytes()
+
+
+def test_rare_words_become_unknown(tmp_path):
+    run = wenmai.train("ngram", [*LINES, "rare", "rarer d"], out=tmp_path / "run", order=2, min_count=2)
+    model = run.model
+    assert "rare" not in list(model.model.vocab)
+    assert dict(model.next("", topn=99))["<unk>"] > dict(model.next("", topn=99))["d"]
+    (score,) = model.score(["rare"])
+    assert score.oov == 1
+
+
+def test_an_unknown_word_of_the_text_is_an_ordinary_word(tmp_path):
+    run = wenmai.train("ngram", ["a <unk> b", "a <unk> c", "<unk> b"] * 3, out=tmp_path / "run", order=2)
+    one, other = run.model.score(["a <unk> b", "a zzz b"])
+    assert one.oov == 0
+    assert other.oov == 1
+    assert one.log_prob == other.log_prob
+    assert run.model.next("a")[0][0] == "<unk>"
+
+
+@pytest.mark.parametrize("mark", ["<s>", "</s>"])
+def test_marks_of_sentences_in_a_text_are_refused(mark, tmp_path):
+    with pytest.raises(CorpusError, match=f"the text has the word '{mark}'"):
+        wenmai.train("ngram", [f"a {mark} b"], out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"order": 0}, "order"),
+        ({"order": 99}, "order"),
+        ({"smoothing": "kneser"}, "expected one of .*kneser-ney"),
+        ({"prune": "1,1"}, "the first is of single words"),
+        ({"prune": "0,2,1"}, "none smaller than the one before"),
+        ({"prune": "0,x"}, "expected whole numbers"),
+        ({"prune": "0,0,0,0,0,0"}, "at most 5 numbers"),
+        ({"prune": "0,1", "smoothing": "add-k"}, "prune has no place in add-k"),
+        ({"phrases": 1}, "phrases have no place"),
+        ({"k": 0}, "k=0"),
+    ],
+)
+def test_settings_that_make_no_sense(settings, message, tmp_path):
+    with pytest.raises(SettingError, match=message):
+        wenmai.train("ngram", LINES, out=tmp_path / "run", **settings)
+
+
+def test_no_word_is_frequent_enough(tmp_path):
+    with pytest.raises(VocabError, match="min_count"):
+        wenmai.train("ngram", LINES, out=tmp_path / "run", min_count=1000)
+
+
+def test_a_training_that_was_killed_starts_over(topics, tmp_path):
+    whole = wenmai.train("ngram", topics, out=tmp_path / "whole", order=3)
+    run = wenmai.train("ngram", topics, out=tmp_path / "run", order=3)
+    files = {path.name: path.read_bytes() for path in (run.path / "model").iterdir()}
+    for path in (run.path / "model").iterdir():
+        path.unlink()
+    (run.path / "model").rmdir()
+    leftover = run.path / "checkpoints" / ".ngrams.tmp"
+    leftover.mkdir(parents=True)
+    (leftover / "contexts.bin").write_bytes(b"half")
+    resumed = wenmai.resume(run.path)
+    assert {path.name: path.read_bytes() for path in (resumed.path / "model").iterdir()} == files
+    assert not leftover.exists()
+    assert whole.summary["loss"] == resumed.summary["loss"]
+
+
+def test_counts_cannot_be_continued(tmp_path):
+    run = wenmai.train("ngram", LINES, out=tmp_path / "run", order=2)
+    with pytest.raises(SettingError, match="train anew on both"):
+        wenmai.train("ngram", LINES, out=tmp_path / "more", start=run.path)
+
+
+def test_the_shell(shell, topics, tmp_path):
+    shell("train", "ngram", topics, "--out", "run", "--quiet", "--set", "order=3")
+    (tmp_path / "test.txt").write_text("number1 number2 number3\n\ncolour1 other\n")
+    lines = [json.loads(line) for line in shell("score", "run", "test.txt", "--json").out.splitlines()]
+    assert [line.get("oov") for line in lines[:3]] == [0, 0, 1]
+    assert lines[-1]["perplexity"] > 1
+    assert lines[-1]["sentences"] == 2
+    shell("export", "run", "arpa", "model.arpa")
+    shell("import", "arpa", "model.arpa", "--out", "imported")
+    again = [json.loads(line) for line in shell("score", "imported", "test.txt", "--json").out.splitlines()]
+    assert again[-1]["ln"] == pytest.approx(lines[-1]["ln"], abs=1e-4)
+    assert len(json.loads(shell("next", "run", "number1", "--json").out)) == 10
+
+
+@pytest.mark.shared_data
+def test_penn_treebank(shared_data, tmp_path):
+    run = wenmai.train("ngram", shared_data / "ptb" / "ptb.train.txt.xz", out=tmp_path / "run")
+    from wenmai.runs.language import measure_language
+
+    found = measure_language(run, shared_data / "ptb" / "ptb.valid.txt.xz")
+    assert found.tokens == 73_760
+    assert found.oov == 0
+    assert found.perplexity == pytest.approx(148.008, abs=0.005)  # lmplz, with <unk> as another word: 148.007
+    assert Run(run.path).summary["ngrams"] == [10001, 264990, 586558, 717733, 737952]
+    assert math.exp(run.summary["loss"]) == pytest.approx(7.849, abs=0.001)

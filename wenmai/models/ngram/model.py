@@ -1,0 +1,260 @@
+"""An n-gram model: its files, and how likely words are after others."""
+
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from wenmai.core.errors import FormatError, SettingError
+from wenmai.core.folder import writing_json
+from wenmai.kernels.ngram_lookup import (
+    BEGIN,
+    CONTEXT,
+    LEAF,
+    ROOT,
+    advance_state,
+    fill_log_probs,
+    score_text,
+)
+from wenmai.models.ngram.config import NgramConfig
+from wenmai.models.ngram.estimate import CONTEXTS, LEAVES
+from wenmai.models.ngram.words import Words, mapped_file
+from wenmai.text.settings import TextConfig
+
+__all__ = ["Ngram"]
+
+VERSION = 1
+_SHARE = 1 << 14  # words that make a thread worth its while
+Integers = npt.NDArray[np.integer]
+
+
+class Ngram:
+    """An n-gram model.
+
+    Attributes:
+        config: What was counted, and how counts became probabilities.
+        text: How text becomes words.
+        vocab: The words; those that can be predicted are all but ``<s>``.
+        contexts: (n-grams below the highest order, + 1) records of :data:`wenmai.kernels.ngram_lookup.CONTEXT`.
+        leaves: (n-grams of the highest order) records of :data:`wenmai.kernels.ngram_lookup.LEAF`.
+        ngrams: How many n-grams each order has.
+        unknown_is_word: Whether ``<unk>`` was a word of the text, so that it is not counted as unknown.
+        facts: What the estimate tells of itself, as JSON values.
+    """
+
+    def __init__(
+        self,
+        config: NgramConfig,
+        text: TextConfig,
+        vocab: Words,
+        contexts: npt.NDArray[np.void],
+        leaves: npt.NDArray[np.void],
+        ngrams: Sequence[int],
+        *,
+        unknown_is_word: bool = False,
+        facts: Mapping[str, Any] | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        self.config, self.text, self.vocab = config, text, vocab
+        self.contexts, self.leaves, self.ngrams = contexts, leaves, tuple(ngrams)
+        self.unknown_is_word = unknown_is_word
+        self.facts = dict(facts or {})
+        self._folder = folder  # that has the records already
+
+    @property
+    def predictable(self) -> int:
+        """V: words that can be predicted, ``</s>`` and ``<unk>`` among them."""
+        return len(self.vocab) - 1
+
+    def log_probs(self, words: Integers, *, threads: int = 1) -> npt.NDArray[np.float32]:
+        """Scores a text.
+
+        Args:
+            words: (N) numbers of words; ``</s>`` ends each sentence, and the next begins after ``<s>``.
+            threads: How many may work.
+
+        Returns:
+            (N) natural log-probabilities.
+
+        Raises:
+            FormatError: if the model is damaged.
+        """
+        text = np.ascontiguousarray(words, np.int32)
+        found = np.empty(text.size, np.float32)
+        shares = max(1, min(threads, text.size // _SHARE))
+        bounds = [text.size * number // shares for number in range(shares + 1)]
+
+        def score(begin: int, end: int) -> None:
+            arguments = (text, begin, end, self.config.order, self.predictable, self._uniform, found)
+            if not score_text(self.contexts, self.leaves, *arguments):
+                raise self._damaged()
+
+        if shares == 1:
+            score(0, text.size)
+        else:
+            with ThreadPoolExecutor(shares) as pool:
+                list(pool.map(score, bounds[:-1], bounds[1:]))
+        return found
+
+    def begin(self) -> npt.NDArray[np.int64]:
+        """The state at the beginning of a sentence: id of the context, its length, words before (at most N - 1)."""
+        return np.array([BEGIN, 1, 1] if self.config.order > 1 else [ROOT, 0, 0], np.int64)
+
+    def advance(self, state: npt.NDArray[np.int64], words: Integers) -> None:
+        """Brings a state over words, in place.
+
+        Raises:
+            FormatError: if the model is damaged.
+        """
+        text = np.ascontiguousarray(words, np.int32)
+        if not advance_state(self.contexts, self.leaves, text, self.config.order, state):
+            raise self._damaged()
+
+    def distribution(
+        self, state: npt.NDArray[np.int64], out: npt.NDArray[np.float32] | None = None
+    ) -> npt.NDArray[np.float32]:
+        """The natural log-probability of every word after a state: (vocabulary), ``-inf`` for ``<s>``.
+
+        Raises:
+            FormatError: if the model is damaged.
+        """
+        found = np.empty(len(self.vocab), np.float32) if out is None else out
+        arguments = (state, self.config.order, self.predictable, self._uniform, found)
+        if not fill_log_probs(self.contexts, self.leaves, *arguments):
+            raise self._damaged()
+        return found
+
+    def save(self, folder: Path) -> None:
+        """Writes ``config.json``, the words and the records into an existing folder."""
+        content = {
+            "version": VERSION,
+            **asdict(self.config),
+            "text": asdict(self.text),
+            "vocab_size": len(self.vocab),
+            "ngrams": list(self.ngrams),
+            "unknown_is_word": self.unknown_is_word,
+            "facts": self.facts,
+        }
+        writing_json(folder / "config.json", content)
+        self.vocab.save(folder)
+        for name, records in ((CONTEXTS, self.contexts), (LEAVES, self.leaves)):
+            if self._folder is None:
+                records.tofile(folder / name)
+            else:
+                _link(self._folder / name, folder / name)
+
+    def forget_files(self) -> None:
+        """Removes the folder that the records were made in, once they have been saved elsewhere."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    @classmethod
+    def of_files(
+        cls,
+        folder: Path,
+        config: NgramConfig,
+        text: TextConfig,
+        vocab: Words,
+        ngrams: Sequence[int],
+        *,
+        unknown_is_word: bool = False,
+        facts: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Maps the records of a folder; see the class.
+
+        Raises:
+            FormatError: if a file is missing or has another size.
+        """
+        inner = sum(ngrams[: max(1, config.order - 1)])
+        return cls(
+            config,
+            text,
+            vocab,
+            mapped_file(folder / CONTEXTS, CONTEXT, inner + 1),
+            mapped_file(folder / LEAVES, LEAF, ngrams[-1] if config.order > 1 else 0),
+            ngrams,
+            unknown_is_word=unknown_is_word,
+            facts=facts,
+            folder=folder,
+        )
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Maps what :meth:`save` wrote; nothing of size is read.
+
+        Raises:
+            FormatError: if a file is missing, damaged, or does not fit the others.
+        """
+        folder = Path(folder)
+        path = folder / "config.json"
+        try:
+            content: Any = json.loads(path.read_bytes())
+        except OSError as error:
+            raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
+        except (ValueError, RecursionError) as error:
+            raise FormatError(f"{path}: is not JSON: {error}") from None
+        config, text, rest = _checked(content, path)
+        return cls.of_files(
+            folder,
+            config,
+            text,
+            Words.load(folder, rest["vocab_size"]),
+            rest["ngrams"],
+            unknown_is_word=rest["unknown_is_word"],
+            facts=rest["facts"],
+        )
+
+    @property
+    def _uniform(self) -> bool:
+        return self.config.smoothing == "add-k"
+
+    def _damaged(self) -> FormatError:
+        where = "the model" if self._folder is None else str(self._folder)
+        return FormatError(f"{where}: the n-grams are damaged; train or import the model again")
+
+
+def _checked(content: Any, path: Path) -> tuple[NgramConfig, TextConfig, dict[str, Any]]:  # noqa: ANN401  JSON
+    """Returns settings and sizes after checking their types."""
+    from pydantic import TypeAdapter, ValidationError
+
+    if not isinstance(content, dict) or content.pop("version", None) != VERSION:
+        raise FormatError(f"{path}: is not the configuration of an n-gram model of version {VERSION}")
+    names = ("text", "vocab_size", "ngrams", "unknown_is_word", "facts")
+    rest = {name: content.pop(name, None) for name in names}
+    try:
+        for kind, fields in ((NgramConfig, content), (TextConfig, rest["text"])):
+            known = set(asdict(kind()))
+            if not isinstance(fields, dict) or set(fields) - known:
+                raise ValueError(f"expected settings of {', '.join(sorted(known))}, found {fields!r:.200}")
+        config = TypeAdapter(NgramConfig).validate_json(json.dumps(content), strict=True)
+        text = TypeAdapter(TextConfig).validate_json(json.dumps(rest["text"]), strict=True)
+    except (ValidationError, SettingError, ValueError) as error:
+        raise FormatError(f"{path}: is not an n-gram configuration: {error}") from None
+    ngrams = rest["ngrams"]
+    if (
+        type(rest["vocab_size"]) is not int
+        or not isinstance(ngrams, list)
+        or len(ngrams) != config.order
+        or not all(type(count) is int and 0 <= count < ROOT for count in ngrams)
+        or ngrams[0] != rest["vocab_size"]
+        or type(rest["unknown_is_word"]) is not bool
+        or not isinstance(rest["facts"], dict)
+    ):
+        raise FormatError(f"{path}: its sizes are not those of an n-gram model")
+    return config, text, rest
+
+
+def _link(source: Path, target: Path) -> None:
+    """Gives a file a second name, or copies it where that cannot be; nobody writes to it again."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)

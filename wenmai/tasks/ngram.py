@@ -1,0 +1,266 @@
+"""An n-gram language model, from one count of a numbered corpus."""
+
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from wenmai.config.recipe import Recipe
+from wenmai.core.errors import CorpusError, SettingError
+from wenmai.data.corpus import Corpus
+from wenmai.data.numbered import NumberedCorpus, number_corpus
+from wenmai.data.sources import open_texts
+from wenmai.models.ngram import (
+    SPECIALS,
+    CountingConfig,
+    Estimated,
+    Ngram,
+    NgramConfig,
+    Rows,
+    Words,
+    count_rows,
+    estimate,
+)
+from wenmai.tasks.ngram_model import NgramModel
+from wenmai.tasks.protocol import ReadProgress
+from wenmai.tasks.sweeping import SweepTask
+from wenmai.text.settings import TextConfig, VocabConfig
+from wenmai.text.vocab import Vocab
+from wenmai.training.checkpoint import Checkpoints
+from wenmai.training.distributed import Ranks
+from wenmai.training.records import EpochRecord, Record, StepRecord
+
+__all__ = ["NgramTask"]
+
+_FILES = ".ngrams.tmp"  # where they are made; a training that is taken up again removes such leftovers
+_COUNTING = 0.5  # share of the time, roughly
+_ROLES = dict(zip(("unknown", "begin", "end"), SPECIALS, strict=True))
+
+
+class NgramTask:
+    """Counts a numbered corpus: one step, so there are no checkpoints, and a resumed one starts over.
+
+    Attributes:
+        sections: The settings, by section.
+        model: The model, once :meth:`train` is done.
+    """
+
+    sections: ClassVar[dict[str, type]] = {
+        "text": TextConfig,
+        "vocab": VocabConfig,
+        "model": NgramConfig,
+        "counting": CountingConfig,
+    }
+    inherited: ClassVar[tuple[str, ...]] = ()
+    distributed: ClassVar[bool] = False
+    verbs: ClassVar[tuple[str, ...]] = ("score", "next", "generate", "export")
+    model: Ngram
+
+    def __init__(self, recipe: Recipe, corpus: NumberedCorpus) -> None:
+        self.config: NgramConfig = recipe.sections["model"]
+        self._text: TextConfig = recipe.sections["text"]
+        self._memory_bytes = int(recipe.sections["counting"].memory * 2**30)
+        self._corpus = corpus
+        self._words, self._word_of_type, self._unknown_is_word = _vocabulary(corpus, recipe.sections["vocab"])
+        self._estimated = Estimated()
+        self._seconds = 0.0
+
+    @classmethod
+    def open(cls, corpus: Any) -> tuple[Corpus, dict[str, Any], tuple[str, ...]]:  # noqa: ANN401
+        """Opens a text; see :class:`wenmai.tasks.protocol.Task`."""
+        return open_texts(corpus)
+
+    @classmethod
+    def with_absolute_paths(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        """No setting is a path."""
+        return settings
+
+    @classmethod
+    def load(cls, folder: Path) -> NgramModel:
+        """Opens a finished model folder."""
+        return NgramModel(Ngram.load(folder))
+
+    @classmethod
+    def load_model(cls, folder: Path) -> Any:  # noqa: ANN401
+        """Refuses, as counts are gone once they have become probabilities.
+
+        Raises:
+            SettingError: always.
+        """
+        raise SettingError(
+            f"{folder.parent}: an n-gram model cannot be continued with new text, as discounts need the counts of both "
+            "texts together; train anew on both"
+        )
+
+    @classmethod
+    def read(cls, recipe: Recipe, source: Corpus, progress: ReadProgress, base: None) -> NumberedCorpus:
+        """Numbers a text.
+
+        Raises:
+            SettingError: for mined phrases, which text that is scored later would not have.
+        """
+        text: TextConfig = recipe.sections["text"]
+        if text.phrases:
+            raise SettingError(
+                "phrases have no place in an n-gram model, which sees words that belong together anyway; leave out"
+                " phrases"
+            )
+        _ = recipe.sections["model"].thresholds  # a mistake shows before the text is read
+        return number_corpus(source, text, progress=progress)
+
+    @classmethod
+    def reopen(cls, fingerprint: str) -> NumberedCorpus | None:
+        """Opens a text that was numbered before."""
+        return SweepTask.reopen(fingerprint)
+
+    @classmethod
+    def begin(cls, recipe: Recipe, corpus: NumberedCorpus, base: None = None) -> Self:
+        """Starts a training.
+
+        Raises:
+            CorpusError: if a word of the text is ``<s>`` or ``</s>``.
+            VocabError: if no word is frequent enough.
+        """
+        return cls(recipe, corpus)
+
+    @classmethod
+    def restore(cls, recipe: Recipe, corpus: NumberedCorpus, checkpoint: Path, noted: Mapping[str, Any]) -> Self:
+        """Starts over."""
+        return cls(recipe, corpus)
+
+    def notes(self) -> dict[str, Any]:
+        """Nothing: the corpus says all."""
+        return {}
+
+    def facts(self) -> dict[str, Any]:
+        """The sizes of corpus and vocabulary."""
+        stats = self._corpus.describe()["stats"]
+        sizes = f"{stats['tokens']:,} tokens, {stats['types']:,} types, vocabulary {len(self._words):,}"
+        return {
+            "sizes": f"{sizes}, order {self.config.order}",
+            "tokens": stats["tokens"],
+            "vocabulary": len(self._words),
+            "threads": 1,
+            "epochs": 1,
+            "stats": stats,
+        }
+
+    def train(
+        self,
+        checkpoints: Checkpoints,
+        report: Callable[[Record], None],
+        *,
+        resumed: tuple[Path, dict[str, Any]] | None,
+        ranks: Ranks,
+    ) -> None:
+        """Counts, and estimates probabilities."""
+        began, total, done = time.monotonic(), len(self._corpus), 0
+        folder = checkpoints.folder / _FILES
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+
+        def advance(tokens: int) -> None:
+            nonlocal done
+            done += tokens
+            report(self._record(_COUNTING * done / total, time.monotonic() - began, None))
+
+        try:
+            self._estimated = estimate(self._rows(folder, advance), len(self._words), self.config, folder)
+            self.model = Ngram.of_files(
+                folder,
+                self.config,
+                self._text,
+                Words.of(self._words),
+                self._estimated.ngrams,
+                unknown_is_word=self._unknown_is_word,
+                facts=self._estimated.as_dict(),
+            )
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        self._seconds = time.monotonic() - began
+        loss = self._estimated.loss
+        report(self._record(1.0, self._seconds, loss))
+        report(EpochRecord(position=1, epoch=1, loss=loss, seconds=self._seconds, words=total))
+
+    def _rows(self, folder: Path, advance: Callable[[int], None]) -> Rows:
+        return count_rows(
+            self._corpus,
+            self._word_of_type,
+            len(self._words),
+            self.config.order,
+            memory_bytes=self._memory_bytes,
+            folder=folder,
+            advance=advance,
+        )
+
+    def _record(self, progress: float, seconds: float, loss: float | None) -> StepRecord:
+        words = len(self._corpus) * progress / _COUNTING if progress < 1 else len(self._corpus)
+        return StepRecord(
+            progress=progress,
+            position=1,
+            epoch=1,
+            loss=loss,
+            learning_rate=0.0,
+            words_per_second=words / max(1e-9, seconds),
+            seconds=seconds,
+            seconds_left=seconds * (1 - progress) / progress,
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Speed, loss and sizes."""
+        found = self._estimated
+        return {
+            "words_per_second": len(self._corpus) / self._seconds if self._seconds else 0.0,
+            "loss": found.loss,
+            "objective": f"mean negative log-probability of the words counted, {self.config.smoothing}",
+            "seconds": self._seconds,
+            "epochs": 1,
+            "vocabulary": len(self._words),
+            "words": len(self._corpus),
+            "threads": 1,
+            "order": self.config.order,
+            "ngrams": found.ngrams,
+            "ngrams_counted": found.counted,
+            "discounts": found.discounts,
+            "parts": found.parts,
+        }
+
+    def changes(self, base: None) -> tuple[dict[str, Any], list[str]]:
+        """Tells where discounts had to be assumed."""
+        if not self._estimated.fallback:
+            return {}, []
+        orders = ", ".join(map(str, self._estimated.fallback))
+        note = (
+            f"too few n-grams occur once, twice or three times to tell the discounts of order {orders}: 0.5, 1 and 1.5 "
+            "stand for them. So it is with little text, and where words are few, such as characters or classes"
+        )
+        if self.config.smoothing != "modified-kneser-ney":
+            note = note.replace("once, twice or three times", "once or twice").replace(
+                "0.5, 1 and 1.5 stand for them", "0.5 stands for them"
+            )
+        return {"discount_fallback": self._estimated.fallback}, [note]
+
+    def save(self, folder: Path) -> None:
+        """Writes the model."""
+        self.model.save(folder)
+        self.model.forget_files()
+
+
+def _vocabulary(corpus: NumberedCorpus, wanted: VocabConfig) -> tuple[list[str], npt.NDArray[np.int32], bool]:
+    """Returns the words, the word of each type of the corpus, and whether the text itself has ``<unk>``."""
+    for mark in SPECIALS[1:]:
+        if mark in corpus.words:
+            raise CorpusError(
+                f"the text has the word {mark!r}, which stands for the beginning or end of a sentence in an n-gram "
+                "model: each line is a sentence already; take it out"
+            )
+    words, counts = list(corpus.words), corpus.counts
+    kept = Vocab.from_counts(words, counts, min_count=wanted.min_count, max_size=wanted.max_size, specials=_ROLES)
+    number = {word: place for place, word in enumerate(kept.tokens)}
+    table = np.array([number.get(word, 0) for word in words], np.int32)
+    return list(kept.tokens), table, SPECIALS[0] in words

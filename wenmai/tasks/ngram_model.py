@@ -1,0 +1,287 @@
+"""A trained n-gram model: how likely text is, what comes next, and writing on."""
+
+import math
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from wenmai.core.errors import SettingError
+from wenmai.kernels.ngram_lookup import BEGIN, END, UNKNOWN
+from wenmai.measures.language import SentenceScore
+from wenmai.models.ngram import Ngram
+from wenmai.text.normalise import normaliser
+from wenmai.text.segment import LINE_END, segmenter
+from wenmai.training.sweep import available_cores
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from wenmai.decode.protocol import Step
+    from wenmai.tasks.generation import Generated
+
+__all__ = ["NgramModel"]
+
+_BATCH_CHARACTERS = 1 << 18  # of lines that are scored together
+_LONG = 1 << 20  # words of lines that several threads score
+
+
+class NgramModel:
+    """Says how likely a text is, what comes next, and writes on.
+
+    Args:
+        model: The n-grams.
+    """
+
+    def __init__(self, model: Ngram) -> None:
+        self.model = model
+        self._normalise = normaliser(model.text)
+
+    # --- how likely is this text --------------------------------------------------------------------------------
+
+    def score(
+        self, texts: Iterable[str], *, context: Literal["fresh", "carried"] | None = None, threads: int | None = None
+    ) -> Iterator[SentenceScore]:
+        """Says how likely lines are, in order.
+
+        Args:
+            texts: Lines, read as they are needed.
+            context: ``fresh`` or None; an n-gram model knows nothing of the lines before.
+            threads: How many may work; None: one for each processor core.
+
+        Yields:
+            For each line its score; for a line without any word one of no predictions.
+
+        Raises:
+            SettingError: if ``context`` is ``carried``.
+            FormatError: if the model is damaged.
+        """
+        if context not in (None, "fresh"):
+            raise SettingError(f"context={context!r}: each line stands for itself in an n-gram model; expected fresh")
+        workers = threads or available_cores()
+        with ThreadPoolExecutor(workers) as pool:
+            waiting: deque[tuple[list[str], Future[_Batch]]] = deque()
+            for lines in _batches(texts):
+                waiting.append((lines, pool.submit(self._log_probs, lines, workers)))
+                if len(waiting) > workers:
+                    yield from self._scores(*_done(waiting))
+            while waiting:
+                yield from self._scores(*_done(waiting))
+
+    def likelier(self, first: str, second: str) -> tuple[SentenceScore, SentenceScore]:
+        """Returns the scores of two texts; the likelier has the higher ``log_prob``."""
+        one, other = self.score([first, second])
+        return one, other
+
+    def continuations(self, prompt: str, options: Sequence[str]) -> list[list[float]]:
+        r"""Says how likely texts are behind a prompt.
+
+        Args:
+            prompt: What stands before, from the beginning of a line on; ``\n`` is the end of a line, and what stands
+                before it is without effect.
+            options: What may come next, each with the space that it begins with.
+
+        Returns:
+            For each option the natural log-probabilities of the words that it adds to those of the prompt.
+
+        Raises:
+            FormatError: if the model is damaged.
+        """
+        last = prompt.rpartition("\n")[2]
+        words, _ = self.number([last, *[last + option for option in options]])
+        ends = np.flatnonzero(words == END)
+        rows = [row[row != END].tolist() for row in np.split(words, ends[:-1])]
+        shared = len(list(takewhile(lambda column: len(set(column)) == 1, zip(*rows, strict=False))))
+        log_probs = np.split(self.model.log_probs(words).astype(np.float64), ends[:-1] + 1)
+        return [found[shared:-1].tolist() for found in log_probs[1:]]
+
+    def overlong(self, prompt: str, options: Sequence[str]) -> int:
+        """Returns how many words of a prompt's beginning are too many to be read: none ever are."""
+        return 0
+
+    def _log_probs(self, lines: list[str], threads: int) -> "_Batch":
+        words, unknown = self.number(lines)
+        return _Batch(words, unknown, self.model.log_probs(words, threads=threads if words.size > _LONG else 1))
+
+    def _scores(self, lines: list[str], batch: "_Batch") -> Iterator[SentenceScore]:
+        words, unknown, log_probs = batch
+        ends = np.flatnonzero(words == END) + 1
+        starts = np.concatenate([[0], ends[:-1]])
+        exact = log_probs.astype(np.float64)
+        sums = np.add.reduceat(exact, starts).tolist()
+        if unknown.any():
+            oov = np.add.reduceat(unknown.astype(np.int64), starts).tolist()
+            oov_sums = np.add.reduceat(np.where(unknown, exact, 0.0), starts).tolist()
+        else:
+            oov, oov_sums = [0] * len(lines), [0.0] * len(lines)
+        values, begin = exact.tolist(), 0
+        for place, end in enumerate(ends.tolist()):
+            if end - begin == 1:
+                yield SentenceScore(text=lines[place], log_prob=0.0, tokens=0)
+            else:
+                yield SentenceScore(
+                    text=lines[place],
+                    log_prob=sums[place],
+                    tokens=end - begin,
+                    oov=oov[place],
+                    oov_log_prob=oov_sums[place],
+                    oov_bytes=self._spelled(lines[place], unknown[begin:end]) if oov[place] else 0,
+                    token_log_probs=tuple(values[begin:end]),
+                )
+            begin = end
+
+    def _spelled(self, line: str, unknown: npt.NDArray[np.bool_]) -> int:
+        """Returns the bytes of the unknown words of a line, and one for the end of each."""
+        words = segmenter(self.model.text.segment).tokens(self._normalise(line.replace("\n", " ")))
+        return sum(len(words[place].encode()) + 1 for place in np.flatnonzero(unknown))
+
+    def number(self, lines: Sequence[str]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
+        """Cuts lines into words and numbers them.
+
+        Returns:
+            Numbers of words, ``</s>`` at the end of each line, and which of them the vocabulary lacks.
+        """
+        joined = "\n".join(lines) + "\n"
+        if joined.count("\n") != len(lines):
+            joined = "\n".join([line.replace("\n", " ") for line in lines]) + "\n"
+        joined = self._normalise(joined)
+        if self.model.text.segment != "whitespace":
+            tokens = segmenter(self.model.text.segment).tokens(joined.replace(LINE_END, " "))
+            joined = " ".join(tokens).replace(LINE_END, "\n")
+        words, unknown = self.model.vocab.number(joined)
+        return words, unknown if self.model.unknown_is_word else unknown | (words == UNKNOWN)
+
+    # --- what comes next, and writing on ------------------------------------------------------------------------
+
+    def next(self, text: str, topn: int = 10) -> list[tuple[str, float]]:
+        r"""Returns the most likely next words of a text, with their probabilities.
+
+        Args:
+            text: The text; empty: the beginning of a line. The end of a line is ``\n``.
+            topn: How many.
+        """
+        state = self.model.begin()
+        self.model.advance(state, self.number([text])[0][:-1])
+        log_probs = self.model.distribution(state)
+        count = min(topn, self.model.predictable)
+        top = np.argpartition(-log_probs, count - 1)[:count]
+        top = top[np.lexsort((top, -log_probs[top]))]
+        return [
+            ("\n" if word == END else self.model.vocab[word], math.exp(log_prob))
+            for word, log_prob in zip(top.tolist(), log_probs[top].tolist(), strict=True)
+        ]
+
+    def generate(self, prompt: str = "", **options: Any) -> "list[Generated]":  # noqa: ANN401
+        """Writes texts on; ``options`` as of :class:`~wenmai.tasks.generation.GenerationConfig`."""
+        from wenmai.tasks.generation import GenerationConfig, generate
+
+        return generate(_Writer(self.model), _Vocabulary(self), prompt, GenerationConfig(**options))
+
+    def stream(self, prompt: str = "", **options: Any) -> Iterator[str]:  # noqa: ANN401
+        """Yields one text in pieces as it is written; ``options`` as of :meth:`generate`."""
+        from wenmai.tasks.generation import GenerationConfig, stream
+
+        return stream(_Writer(self.model), _Vocabulary(self), prompt, GenerationConfig(**options))
+
+
+class _State:
+    """Contexts, one for each row."""
+
+    def __init__(self, contexts: npt.NDArray[np.int64]) -> None:
+        self.contexts = contexts  # (N, 3), see Ngram.begin
+
+    @property
+    def batch_size(self) -> int:
+        return len(self.contexts)
+
+    def select(self, rows: "Tensor") -> None:
+        self.contexts = self.contexts[rows.cpu().numpy()]
+
+
+class _Writer:
+    """N-grams as generation asks for them; ``</s>`` is read before a text begins."""
+
+    max_length: int | None = None
+
+    def __init__(self, model: Ngram) -> None:
+        self._model = model
+
+    def read(self, tokens: Sequence[int], *, rows: int, capacity: int) -> _State:
+        """Returns the contexts behind some words."""
+        state = _State(np.tile(self._model.begin(), (rows, 1)))
+        for token in tokens:
+            self._advance(state, [token] * rows)
+        return state
+
+    def step(self, tokens: "Tensor", state: _State) -> "Step":
+        """Reads one word for each row."""
+        import torch
+
+        from wenmai.decode.protocol import Step
+
+        self._advance(state, tokens.tolist())
+        found = np.empty((state.batch_size, len(self._model.vocab)), np.float32)
+        for row, context in enumerate(state.contexts):
+            self._model.distribution(context, found[row])
+        return Step(torch.from_numpy(found))
+
+    def _advance(self, state: _State, tokens: Sequence[int]) -> None:
+        for row, token in enumerate(tokens):
+            if token == END:
+                state.contexts[row] = self._model.begin()
+            else:
+                self._model.advance(state.contexts[row], np.array([token]))
+
+
+class _Vocabulary:
+    """Words as generation asks for them."""
+
+    def __init__(self, model: NgramModel) -> None:
+        self._model = model
+        self._between = " " if model.model.text.segment in ("whitespace", "words") else ""
+
+    @property
+    def eos_id(self) -> int:
+        return END
+
+    @property
+    def silent(self) -> Collection[int]:
+        return (UNKNOWN, BEGIN)
+
+    def encode(self, text: str) -> list[int]:
+        found: list[int] = self._model.number([text])[0][:-1].tolist()
+        return found
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        words = self._model.model.vocab
+        return self._between.join(["\n" if token == END else words[token] for token in tokens])
+
+
+def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        batch.append(text)
+        size += len(text) + 1
+        if size >= _BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+class _Batch(NamedTuple):
+    """Some lines as words."""
+
+    words: npt.NDArray[np.int32]
+    unknown: npt.NDArray[np.bool_]
+    log_probs: npt.NDArray[np.float32]
+
+
+def _done(waiting: "deque[tuple[list[str], Future[_Batch]]]") -> tuple[list[str], _Batch]:
+    lines, batch = waiting.popleft()
+    return lines, batch.result()
