@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from wenmai.core.errors import RunError, SettingError
 from wenmai.core.folder import check_sealed
 from wenmai.decode.search import beam_search, greedy
-from wenmai.formats.ctranslate2 import write_ctranslate2
+from wenmai.formats.ctranslate2 import write_ctranslate2, write_generator
+from wenmai.models.gpt import Gpt, GptConfig
 from wenmai.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from wenmai.models.transformer import Transformer, TransformerConfig
 from wenmai.text.tokenizer import Tokenizer, TokenizerConfig
@@ -218,3 +219,60 @@ def test_without_the_package_the_message_says_what_to_install(source, target, tm
     with pytest.raises(SettingError, match=r"pip install 'wenmai\[ctranslate2\]'"):
         write_ctranslate2(tmp_path / "model", make(source, target), source=source, target=target)
     assert not list(tmp_path.iterdir())
+
+
+# --- language models ------------------------------------------------------------------------------------------------
+
+
+def make_gpt(tokenizer, *, more=0, **settings):
+    torch.manual_seed(6)
+    sizes = {"hidden_size": 32, "num_layers": 2, "num_heads": 4, "max_length": 40}
+    model = Gpt(GptConfig(**(sizes | settings)), vocab_size=tokenizer.vocab_size + more, bos_id=tokenizer.eos_id)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.3 * torch.randn_like(parameter)
+    return model.eval()
+
+
+def log_probs(model, ids):
+    """The log-probabilities of what follows each token, (T, V)."""
+    with torch.no_grad():
+        return model.output.log_probs(model(torch.tensor([ids]))[0])
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("settings", [{}, {"more": 5, "ffn_size": 48, "num_layers": 1}])
+def test_generators_write_and_score_the_same(settings, target, tmp_path):
+    model = make_gpt(target, **settings)
+    write_generator(tmp_path / "model", model, target)
+    engine = pytest.importorskip("ctranslate2").Generator(str(tmp_path / "model"), compute_type="float32")
+    names = json.loads((tmp_path / "model" / "vocabulary.json").read_text())
+    assert len(names) == len(set(names)) == model.vocab_size
+    written = []
+    for row in sentences(target):
+        ids = [target.eos_id, *row]
+        expected = log_probs(model, ids)[:-1].gather(1, torch.tensor(row)[:, None])[:, 0]
+        (found,) = engine.score_batch([[names[number] for number in ids]])
+        assert found.log_probs == pytest.approx(expected.tolist(), abs=1e-4)
+        options = {"max_length": 12, "include_prompt_in_result": False}
+        (found,) = engine.generate_batch([[names[number] for number in ids]], **options)
+        ours = []
+        while len(ours) < 12 and (token := int(log_probs(model, [*ids, *ours])[-1].argmax())) != target.eos_id:
+            ours.append(token)
+        assert found.sequences_ids[0] == ours
+        written.append(tuple(ours))
+    assert len(set(written)) > 3
+    assert Tokenizer.load(tmp_path / "model" / "tokenizer.json").fingerprint == target.fingerprint
+    assert check_sealed(tmp_path / "model") == []
+
+
+def test_gpts_that_the_engine_does_not_have_are_refused_by_name(target, tmp_path):
+    for settings, message in (({"norm": "post"}, r"no GPT with norm=post \(GPT-1\)"), ({"window": 3}, "window=3")):
+        with pytest.raises(SettingError, match=message):
+            write_generator(tmp_path / "model", make_gpt(target, **settings), target)
+    with pytest.raises(SettingError, match="CTranslate2 has no Transformer models; it takes"):
+        write_generator(tmp_path / "model", make(target, target), target)
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(RunError, match="exists already; choose another folder"):
+        write_generator(tmp_path, make_gpt(target), target)

@@ -219,6 +219,9 @@ def test_every_truncation_is_noticed(tmp_path, kind, compressed):
             assert_same(found)
 
 
+TELLING = b"0123456789+-._,eEx \t\n\v\f\r\0\x1c\x7f\x80\x85\xa0\xc3\xff"  # one of each kind for who reads numbers
+
+
 @pytest.mark.parametrize("kind", [kind for kind in FILES if kind != "glove"])
 @pytest.mark.parametrize("compressed", [False, True])
 @pytest.mark.parametrize("shape", [(5, 2), (5, 1), (1, 2), (11, 2)])
@@ -231,7 +234,7 @@ def test_every_change_of_a_heading_byte_is_noticed_or_harmless(tmp_path, kind, c
         data = text_of(WordVectors(words, rows), True)
         data = data.replace(b"\n", b" \n") if "word2vec.c" in kind else data
     for place in range(data.index(b"\n") + 1):
-        for byte in range(256):
+        for byte in TELLING if compressed else range(256):
             changed = data[:place] + bytes([byte]) + data[place + 1 :]
             try:
                 found = loaded(tmp_path, gzip.compress(changed) if compressed else changed)

@@ -319,9 +319,9 @@ def test_a_full_disk_leaves_nothing_behind(run, shell, tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000))
 
     export_run(run, "word2vec", tmp_path / "vectors.txt")
-    finished = shell("import", "word2vec", "vectors.txt", "--out", "back", code=6, preexec_fn=limit)
+    finished = shell.process("import", "word2vec", "vectors.txt", "--out", "back", code=6, preexec_fn=limit)
     assert finished.err == "wenmai: back: cannot be written (File too large)\n"
-    finished = shell("export", run.path, "word2vec", "again.txt", code=6, preexec_fn=limit)
+    finished = shell.process("export", run.path, "word2vec", "again.txt", code=6, preexec_fn=limit)
     assert finished.err == "wenmai: again.txt: cannot be written (File too large)\n"
     assert [path.name for path in tmp_path.iterdir()] == ["vectors.txt"]
 

@@ -124,3 +124,49 @@ def test_a_memory_is_chosen_where_there_is_one():
         make("gpt").with_memory(3)
     with pytest.raises(SettingError, match="expected fresh or carried"):
         list(model.score(["a"], context="other"))
+
+
+# --- options behind a prompt ----------------------------------------------------------------------------------------
+
+
+def log_probs_behind(model, ids, read):
+    """As :func:`log_probs`, with the tokens that are read given whole."""
+    with torch.no_grad():
+        hidden = model.module(torch.tensor([[*read, *ids][:-1]]))[0, len(read) - 1 :]
+        return model.module.output.log_probs(hidden)[range(len(ids)), ids].tolist()
+
+
+@pytest.mark.parametrize("prompt", ["", "a", "a b\n", "a b\nc d", "e\n\nd c", " ".join("abcde" * 40)])
+def test_options_behind_a_prompt_have_the_probability_of_their_tokens(model, prompt):
+    options = [" b", " c d e", " zzz", " c d"]
+    end = model.tokenizer.eos_id
+    read = [end, *[token for line in prompt.split("\n") for token in (*model.tokenizer.encode(line).ids, end)][:-1]]
+    overlong = 0
+    if model.module.max_length is not None:  # the beginning of the prompt goes, the same for all options
+        overlong = max(0, len(read) + 2 - model.module.max_length)
+    assert model.overlong(prompt, options) == overlong
+    for option, scores in zip(options, model.continuations(prompt, options), strict=True):
+        ids = model.tokenizer.encode(option).ids
+        assert scores == pytest.approx(log_probs_behind(model, ids, read[overlong:]), abs=1e-4)
+
+
+def test_nothing_to_add_has_no_tokens_and_too_much_is_told(model):
+    assert model.continuations("a", []) == []
+    assert model.continuations("a", ["", " "]) == [[], []]
+    assert [len(found) for found in model.continuations("a b", ["", " c"])] == [0, 1]
+    if model.module.max_length is not None:
+        assert len(model.continuations("a b", [" c" * 12])[0]) == 12
+        for ask in (model.continuations, model.overlong):
+            with pytest.raises(SettingError, match="an option has 13 tokens, and the model reads texts of 12"):
+                ask("a b", [" c" * 13])
+
+
+def test_a_piece_over_the_end_of_the_prompt_counts_with_the_option():
+    cutter = Tokenizer.train(["d ab d abc d abd"] * 9, TokenizerConfig(kind="bpe", vocab_size=30))
+    config = ARCHITECTURES["rnnlm"][0](**SIZES["rnnlm"])
+    model = LanguageModel("rnnlm", config, build("rnnlm", config, cutter).eval(), cutter)
+    assert [len(cutter.encode(text).ids) for text in ("d ab", "d abc", "d abd")] == [2, 2, 2]
+    (first,) = cutter.encode("d").ids
+    for option, scores in zip("cd", model.continuations("d ab", ["c", "d"]), strict=True):
+        ids = cutter.encode(f"d ab{option}").ids[1:]
+        assert scores == pytest.approx(log_probs_behind(model, ids, [cutter.eos_id, first]), abs=1e-5)

@@ -1,7 +1,8 @@
-"""Transformers for CTranslate2, an engine that translates without Python and torch, in float32 or int8.
+"""Transformers and GPTs for CTranslate2, an engine that works without Python and torch, in float32 or int8.
 
-What is written is a folder that ``ctranslate2.Translator(folder)`` opens: ``model.bin``, ``config.json``, the
-vocabularies, and beside them the tokenizers, which the engine does not need but its user does.
+What is written is a folder that ``ctranslate2.Translator(folder)``, or of a GPT ``ctranslate2.Generator(folder)``,
+opens: ``model.bin``, ``config.json``, the vocabularies, and beside them the tokenizers, which the engine does not need
+but its user does.
 
 | of ours | what the engine gets |
 |---|---|
@@ -27,13 +28,14 @@ from wenmai.core.folder import sealed_folder
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from wenmai.models.gpt import Gpt
     from wenmai.models.transformer import Transformer
     from wenmai.nn.multihead import MultiHead
     from wenmai.nn.positions import Positions
     from wenmai.nn.transformer import DecoderLayer, EncoderLayer, FeedForward
     from wenmai.text.tokenizer import Tokenizer
 
-__all__ = ["write_ctranslate2"]
+__all__ = ["write_ctranslate2", "write_generator"]
 
 _LONGEST = 1024  # the engine reads that many tokens of a source unless told otherwise: so far positions go at least
 
@@ -53,9 +55,7 @@ def write_ctranslate2(folder: str | Path, model: "nn.Module", *, source: "Tokeni
     """
     transformer = _expressible(model)
     specs = _specifications()
-    folder = Path(folder)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise RunError(f"{folder}: exists already; choose another folder to write")
+    folder = _free(folder)
     spec = _filled(specs, transformer)
     for tokenizer, register in (
         (source, spec.register_source_vocabulary),
@@ -78,18 +78,94 @@ def write_ctranslate2(folder: str | Path, model: "nn.Module", *, source: "Tokeni
             target.save(temporary / "target-tokenizer.json")
 
 
+def write_generator(folder: str | Path, model: "nn.Module", tokenizer: "Tokenizer") -> None:
+    """Writes a GPT as a folder for CTranslate2, whole or not at all.
+
+    Args:
+        folder: Where; it must not exist, or be empty.
+        model: A :class:`wenmai.models.gpt.Gpt` with ``norm=pre`` and without ``window``.
+        tokenizer: What cuts text into its tokens; its end token stands before every text.
+
+    Raises:
+        SettingError: if the engine has no such model, or the package is not installed.
+        RunError: if the folder is taken.
+    """
+    gpt = _expressible_gpt(model)
+    specs = _specifications()
+    folder = _free(folder)
+    spec = _filled_gpt(specs, gpt)
+    tokens = [
+        f"<unused{number}>"
+        if number >= tokenizer.vocab_size or number in tokenizer.nameless
+        else tokenizer.token(number)
+        for number in range(gpt.vocab_size)
+    ]
+    spec.register_vocabulary(tokens)
+    spec.config.bos_token = spec.config.eos_token = tokenizer.token(tokenizer.eos_id)
+    spec.config.unk_token = tokenizer.token(tokenizer.unk_id)
+    spec.config.layer_norm_epsilon = gpt.decoder.norm.eps
+    spec.validate()
+    spec.optimize()
+    with sealed_folder(folder) as temporary:
+        spec.save(str(temporary))
+        tokenizer.save(temporary / "tokenizer.json")
+
+
+def _free(folder: str | Path) -> Path:
+    """Returns the folder if it can be written.
+
+    Raises:
+        RunError: if something is there.
+    """
+    folder = Path(folder)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise RunError(f"{folder}: exists already; choose another folder to write")
+    return folder
+
+
+def _expressible_gpt(model: "nn.Module") -> "Gpt":
+    """Returns the model if the engine has such models."""
+    from wenmai.models.gpt import Gpt
+
+    if not isinstance(model, Gpt):
+        raise SettingError(f"CTranslate2 has no {type(model).__name__} models; it takes Transformers and GPTs")
+    if model.config.norm == "post":
+        raise SettingError("CTranslate2 has no GPT with norm=post (GPT-1); only those with norm=pre can be exported")
+    _refuse_window(model.config.window)
+    return model
+
+
+def _filled_gpt(specs: Any, model: "Gpt") -> Any:  # noqa: ANN401  of a package without types
+    activations = import_module("ctranslate2.specs.common_spec").Activation
+    spec = specs.TransformerDecoderModelSpec.from_config(
+        model.config.num_layers, model.config.num_heads, pre_norm=True, activation=activations.GELUTanh
+    )
+    described = spec.decoder
+    described.scale_embeddings = False
+    described.embeddings.weight = described.projection.weight = _numbers(model.embedding.weight)
+    described.position_encodings.encodings = _numbers(model.positions.weight)
+    _fill_norm(described.layer_norm, model.decoder.norm)
+    for target, layer in zip(described.layer, model.decoder.layers, strict=True):
+        _fill_common(target, layer)  # type: ignore[arg-type]
+    return spec
+
+
 def _expressible(model: "nn.Module") -> "Transformer":
     """Returns the model if the engine has such models."""
     from wenmai.models.transformer import Transformer
 
     if not isinstance(model, Transformer):
         raise SettingError(f"CTranslate2 has no {type(model).__name__} models; it takes Transformers")
-    if model.config.window is not None:
-        raise SettingError(
-            f"CTranslate2 cannot restrict attention as window={model.config.window} does; only models with "
-            "window=none can be exported"
-        )
+    _refuse_window(model.config.window)
     return model
+
+
+def _refuse_window(window: int | None) -> None:
+    if window is not None:
+        raise SettingError(
+            f"CTranslate2 cannot restrict attention as window={window} does; only models with window=none can be "
+            "exported"
+        )
 
 
 def _specifications() -> Any:  # noqa: ANN401  a package without types

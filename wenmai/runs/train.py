@@ -8,7 +8,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from wenmai.config.recipe import Recipe, read_recipe
+from wenmai.config.recipe import Recipe, read_recipe, settings_of
 from wenmai.core.errors import CorpusError, RunError, SettingError
 from wenmai.core.folder import MANIFEST, cache_folder, file_sha256, sealed_folder, writing_json
 from wenmai.core.registry import find_system
@@ -118,13 +118,13 @@ def plan(
     """Returns what :func:`train` would do with the same arguments, and on which text; raises as it does."""
     described = find_system(system)
     task = described.load()
-    chosen = {**described.settings, **settings}
+    chosen = {**_giving_way(described.settings, settings, task), **settings}
     if start is not None:
         start = Path(start).absolute()
         base = Run(start).recipe
         _inherit(base, described.name, task, chosen, settings if base.system == described.name else chosen)
     source, hints, names = task.open(corpus)
-    chosen |= _without(hints, chosen)
+    chosen |= _without(_giving_way(hints, settings, task), chosen)
     chosen = task.with_absolute_paths(chosen)
     recipe = Recipe.build(system, task.sections, chosen, corpus=names, start=None if start is None else str(start))
     return recipe, source
@@ -393,6 +393,17 @@ def _inherit(base: Recipe, system: str, task: type[Task], chosen: dict[str, Any]
         if section in task.inherited and name not in named:
             chosen.pop(name, None)
             chosen[full] = value
+
+
+def _giving_way(implied: Mapping[str, Any], given: Mapping[str, Any], task: type[Task]) -> dict[str, Any]:
+    """Returns implied settings without those of a section whose ``file`` is given: they would have no effect."""
+    found = dict(implied)
+    for section, kind in task.sections.items():
+        names = {setting.name for setting in settings_of({section: kind})}
+        named = [str(given[name]).lower() for name in ("file", f"{section}.file") if given.get(name) is not None]
+        if "file" in names and any(name not in ("none", "null") for name in named):
+            found = {name: value for name, value in found.items() if name.removeprefix(f"{section}.") not in names}
+    return found
 
 
 def _overruled(settings: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:

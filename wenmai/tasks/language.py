@@ -29,7 +29,8 @@ from wenmai.tasks.language_model import LanguageModel, build
 from wenmai.tasks.neural import NeuralTask, refuse_other_tokenizer, take_over
 from wenmai.tasks.protocol import ReadProgress
 from wenmai.tasks.running_text import LanguageData, Stream, read_language_data
-from wenmai.text.pieces import TokenizerConfig
+from wenmai.text.pieces import StreamTokenizerConfig
+from wenmai.text.vocabulary_files import absolute_source
 from wenmai.training.distributed import Ranks
 from wenmai.training.loop import choose_device
 from wenmai.training.settings import LoopConfig
@@ -113,13 +114,16 @@ class LanguageTask(NeuralTask):
 
     @classmethod
     def with_absolute_paths(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        """The validation text is found from anywhere."""
-        return {
-            name: str(Path(value).expanduser().absolute())
-            if name in ("valid", "data.valid") and value is not None and not in_catalogue(value)
-            else value
-            for name, value in settings.items()
-        }
+        """The validation text and the tokenizer are found from anywhere."""
+        found = dict(settings)
+        for name, value in settings.items():
+            if value is None or str(value).lower() == "none":
+                continue
+            if name in ("valid", "data.valid") and not in_catalogue(value):
+                found[name] = str(Path(value).expanduser().absolute())
+            elif name in ("file", "tokenizer.file"):
+                found[name] = absolute_source(str(value))
+        return found
 
     @classmethod
     def read(cls, recipe: Recipe, source: Corpus, progress: ReadProgress, base: LanguageModel | None) -> LanguageData:
@@ -156,7 +160,8 @@ class LanguageTask(NeuralTask):
         """Starts a training, of a new model or of ``base``."""
         config: LoopConfig = recipe.sections["train"]
         torch.manual_seed(config.seed)
-        module = build(cls.kind, recipe.sections["model"], data.tokenizer)
+        size = None if base is None or data.grown else base.module.vocab_size
+        module = build(cls.kind, recipe.sections["model"], data.tokenizer, vocab_size=size)
         if base is not None:
             take_over(module, base.module, data.grown)
         module.to(choose_device(config, Ranks()))
@@ -268,7 +273,7 @@ class LanguageTask(NeuralTask):
 
 _SECTIONS: dict[str, type] = {
     "data": LinesConfig,
-    "tokenizer": TokenizerConfig,
+    "tokenizer": StreamTokenizerConfig,
     "model": NnlmConfig,
     "objective": LanguageConfig,
     "train": LoopConfig,

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +25,7 @@ from wenmai.models.transformer_xl import TransformerXL, TransformerXLConfig
 from wenmai.nn.language import LanguageState, NextToken
 from wenmai.tasks.generation import Generated, GenerationConfig, generate, stream
 from wenmai.text.tokenizer import Tokenizer
-from wenmai.training.tensors import load_model, save_model
+from wenmai.training.tensors import check_model, load_model, save_model
 
 __all__ = ["ARCHITECTURES", "Context", "LanguageModel", "build"]
 
@@ -47,10 +47,24 @@ Ids = npt.NDArray[np.int32]
 Scores = npt.NDArray[np.float64]
 
 
-def build(kind: str, config: Any, tokenizer: Tokenizer) -> NextToken:  # noqa: ANN401  each architecture has its own
-    """Makes a model with fresh parameters for a tokenizer; the end of a line stands before every text."""
+def build(
+    kind: str,
+    config: Any,  # noqa: ANN401  each architecture has its own
+    tokenizer: Tokenizer,
+    *,
+    vocab_size: int | None = None,
+) -> NextToken:
+    """Makes a model with fresh parameters for a tokenizer; the end of a line stands before every text.
+
+    Args:
+        kind: Name of the architecture.
+        config: Its settings.
+        tokenizer: What cuts text into tokens.
+        vocab_size: V, where it is more than the tokens that there are; some models of others have such rows.
+    """
     architecture: Any = ARCHITECTURES[kind][1]
-    module: NextToken = architecture(config, vocab_size=tokenizer.vocab_size, bos_id=tokenizer.eos_id)
+    size = tokenizer.vocab_size if vocab_size is None else vocab_size
+    module: NextToken = architecture(config, vocab_size=size, bos_id=tokenizer.eos_id)
     return module
 
 
@@ -92,7 +106,7 @@ class LanguageModel:
         head = {
             "version": _VERSION,
             "kind": self.kind,
-            "vocab_size": self.tokenizer.vocab_size,
+            "vocab_size": self.module.vocab_size,
             "context": self.context,
             "model": asdict(self.config),
         }
@@ -112,20 +126,26 @@ class LanguageModel:
             head = json.loads(path.read_bytes())
             if head["version"] != _VERSION:
                 raise ValueError(f"its version is {head['version']}, expected {_VERSION}")
-            kind, settings, context = head["kind"], head["model"], head["context"]
+            kind, settings, context, size = head["kind"], head["model"], head["context"], head["vocab_size"]
             if kind not in ARCHITECTURES or context not in ("fresh", "carried"):
                 raise ValueError(f"{kind!r} is no architecture of a language model, or {context!r} no context")
             config = Recipe.build(kind, {"model": ARCHITECTURES[kind][0]}, settings, corpus=(), start=None).sections[
                 "model"
             ]
             tokenizer = Tokenizer.load(folder / "tokenizer.json")
-            if head["vocab_size"] != tokenizer.vocab_size:
-                raise ValueError(f"tokenizer.json has {tokenizer.vocab_size} tokens, the model {head['vocab_size']}")
+            if type(size) is not int or size < tokenizer.vocab_size:
+                raise ValueError(f"tokenizer.json has {tokenizer.vocab_size} tokens, the model {size!r}")
         except OSError as error:
             raise FormatError(f"{error.filename}: cannot be read ({error.strerror})") from None
         except (ValueError, KeyError, TypeError, AttributeError, SettingError, RecursionError) as error:
             raise FormatError(f"{path}: is damaged: {error}") from None
-        module = build(kind, config, tokenizer)
+        try:
+            with torch.device("meta"):  # where nothing takes memory
+                claimed = build(kind, config, tokenizer, vocab_size=size)
+        except (RuntimeError, TypeError, OverflowError):  # sizes beyond what a tensor can have
+            raise FormatError(f"{path}: is damaged: its sizes are too large") from None
+        check_model(claimed, folder)
+        module = build(kind, config, tokenizer, vocab_size=size)
         load_model(module, folder)
         return cls(kind, config, module.eval(), tokenizer, context=context)
 
@@ -159,6 +179,70 @@ class LanguageModel:
         """Returns the scores of two texts, each for itself; the likelier has the higher ``log_prob``."""
         one, other = self.score([first, second], context="fresh")
         return one, other
+
+    def continuations(self, prompt: str, options: Sequence[str]) -> list[list[float]]:
+        r"""Says how likely texts are behind a prompt, which is read once for all of them.
+
+        Args:
+            prompt: What stands before, from the beginning of a line on; ``\n`` is the end of a line. If the model
+                cannot read so much, its beginning is left out, see :meth:`overlong`.
+            options: What may come next, each with the space that it begins with.
+
+        Returns:
+            For each option the natural log-probabilities of the tokens that it adds to those of the prompt.
+
+        Raises:
+            SettingError: if an option is longer than what the model can read.
+        """
+        read, added = self._joined(prompt, options)
+        read = read[self._too_many(read, added) :]
+        if not any(added):
+            return [[] for _ in options]
+        size = self.module.max_length or _READ
+        self.module.eval()
+        with torch.inference_mode():
+            state = self.module.start(1, capacity=len(read) + max(map(len, added)) - 1)
+            for place in range(0, len(read) - 1, size):
+                self.module(torch.tensor([read[place : min(place + size, len(read) - 1)]], device=self.device), state)
+            state.select(torch.zeros(len(added), dtype=torch.int64, device=self.device))
+            wanted, real = pad([np.array(tokens, np.int32) for tokens in added], self.tokenizer.pad_id)
+            fed = np.concatenate([np.full((len(added), 1), read[-1], wanted.dtype), wanted[:, :-1]], 1)
+            mask = torch.from_numpy(real).to(self.device)
+            hidden = self.module(torch.from_numpy(fed).to(self.device).long(), state)[mask]
+            targets = torch.from_numpy(wanted).to(self.device).long()[mask]
+            found = self.module.output.target_log_probs(hidden, targets).cpu().double().numpy()
+        return [piece.tolist() for piece in np.split(found, np.cumsum(real.sum(1))[:-1])]
+
+    def overlong(self, prompt: str, options: Sequence[str]) -> int:
+        """Returns how many tokens of a prompt's beginning :meth:`continuations` has to leave out.
+
+        Raises:
+            SettingError: if an option is longer than what the model can read.
+        """
+        return 0 if self.module.max_length is None else self._too_many(*self._joined(prompt, options))
+
+    def _joined(self, prompt: str, options: Sequence[str]) -> tuple[list[int], list[list[int]]]:
+        """Returns the tokens that the options share, those of the prompt, and what each of them adds."""
+        *lines, last = prompt.split("\n")
+        begin = self.tokenizer.eos_id
+        read = [begin]
+        for ids in self.tokenizer.encode_batch(lines):
+            read += [*ids, begin]
+        rows = self.tokenizer.encode_batch([last, *[last + option for option in options]])
+        columns = takewhile(lambda column: len(set(column)) == 1, zip(*rows, strict=False))
+        shared = [column[0] for column in columns]  # fewer than the prompt's where a piece spans its end
+        return [*read, *shared], [row[len(shared) :] for row in rows[1:]]
+
+    def _too_many(self, read: list[int], added: list[list[int]]) -> int:
+        longest = max(map(len, added), default=0)
+        if self.module.max_length is None or not longest:
+            return 0
+        if longest > self.module.max_length:
+            raise SettingError(
+                f"an option has {longest} tokens, and the model reads texts of {self.module.max_length}; expected "
+                "shorter options, or a model trained with a larger max_length"
+            )
+        return max(0, len(read) + longest - 1 - self.module.max_length)
 
     def _scored(self, text: str, ids: Ids, log_probs: Scores) -> SentenceScore:
         cutter = self.tokenizer
@@ -241,7 +325,7 @@ class LanguageModel:
     @property
     def vocabulary(self) -> "_Pieces":
         """The tokens, as generation needs them."""
-        return _Pieces(self.tokenizer)
+        return _Pieces(self.tokenizer, self.module.vocab_size)
 
     def with_memory(self, length: int) -> "LanguageModel":
         """Returns the same model with another memory, for evaluation.
@@ -327,8 +411,9 @@ class _Writer:
 class _Pieces:
     """A tokenizer as generation asks for it."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, vocab_size: int) -> None:
         self._tokenizer = tokenizer
+        self._nameless = tokenizer.nameless.union(range(tokenizer.vocab_size, vocab_size))
 
     @property
     def eos_id(self) -> int:
@@ -337,7 +422,7 @@ class _Pieces:
     @property
     def silent(self) -> Collection[int]:
         one = self._tokenizer
-        return {one.pad_id, one.unk_id, one.bos_id} - {one.eos_id}
+        return {one.pad_id, one.unk_id, one.bos_id} - {one.eos_id} | self._nameless
 
     def encode(self, text: str) -> list[int]:
         return self._tokenizer.encode(text).ids

@@ -171,16 +171,18 @@ def take_over(module: nn.Module, base: nn.Module, grown: Sequence[Sequence[int]]
         module: The new model.
         base: The other, of the same sizes, but for the vocabulary.
         grown: Of each token that the new one has more, the tokens that it is made of: its rows begin as the mean of
-            theirs, or of all rows where it is made of none that are there.
+            theirs, or of all rows where it is made of none that are there. Rows of the other that no token had are left
+            out.
 
     Raises:
         SettingError: if they are of other sizes.
     """
-    vocab_size = int(getattr(base, "vocab_size", 0))
+    vocab_size = int(getattr(module, "vocab_size", 0)) - len(grown)
+    unused = int(getattr(base, "vocab_size", 0)) - vocab_size if grown else 0
     old, new = base.state_dict(), module.state_dict()
     for name in (*old, *new):
         have, want = (tuple(one[name].shape) if name in one else None for one in (old, new))
-        if have == want or (have and want and (have[0] + len(grown), *have[1:]) == want):
+        if have == want or (have and want and (have[0] - unused + len(grown), *have[1:]) == want):
             continue
         raise SettingError(
             f"the model that is continued has {name} of shape {have or 'none'}, the settings ask for {want or 'none'}; "
@@ -189,6 +191,7 @@ def take_over(module: nn.Module, base: nn.Module, grown: Sequence[Sequence[int]]
     for name, parameter in new.items():
         rows = old[name]
         if rows.shape != parameter.shape:
+            rows = rows[: len(rows) - unused]
             first = vocab_size - len(rows)  # of a cluster of rare tokens, its first id
             for parts in grown:
                 inside = [part - first for part in parts if 0 <= part - first < len(rows)]

@@ -17,8 +17,9 @@ from wenmai.data.corpus import Corpus, CorpusStats, Progress
 from wenmai.data.encoded_text import EncodedText, LinesConfig, encode_text, readable_twice
 from wenmai.data.sources import open_texts
 from wenmai.text.growth import grow
-from wenmai.text.pieces import TokenizerConfig
+from wenmai.text.pieces import StreamTokenizerConfig
 from wenmai.text.tokenizer import Tokenizer
+from wenmai.text.vocabulary_files import read_tokenizer
 
 __all__ = ["LanguageData", "Stream", "read_language_data"]
 
@@ -153,7 +154,7 @@ class LanguageData:
 def read_language_data(
     corpus: Corpus,
     config: LinesConfig,
-    tokenizer: TokenizerConfig,
+    tokenizer: StreamTokenizerConfig,
     *,
     inherited: Tokenizer | None,
     progress: Progress | None = None,
@@ -163,13 +164,14 @@ def read_language_data(
     Args:
         corpus: The text.
         config: How to read it, and what to validate on.
-        tokenizer: How to make the tokenizer.
+        tokenizer: How to make the tokenizer, or where it is.
         inherited: A tokenizer that is there already.
         progress: Called with the bytes read so far; training a tokenizer, encoding and the validation text begin at
             zero each.
 
     Raises:
         CorpusError: if the text cannot be read, or is too short.
+        FormatError: if the file of the tokenizer is missing or damaged.
         SettingError: if a vocabulary shall grow that is new, or cannot.
     """
     grown: list[list[int]] = []
@@ -177,7 +179,10 @@ def read_language_data(
         if inherited is None:
             if config.grow:
                 raise SettingError(f"grow={config.grow} is for a run that continues another (--from); leave it out")
-            inherited = Tokenizer.train(_lines(text, config, progress), tokenizer)
+            if tokenizer.file is not None:
+                inherited = read_tokenizer(tokenizer.file)
+            else:
+                inherited = Tokenizer.train(_lines(text, config, progress), tokenizer)
         elif config.grow:
             inherited, grown = grow(inherited, _lines(text, config, progress), config.grow)
         train = encode_text(text, inherited, config, progress=progress)

@@ -7,7 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from annotated_types import Ge
@@ -18,7 +18,15 @@ from wenmai.core.errors import SettingError, nearest_name
 if TYPE_CHECKING:
     import tokenizers
 
-__all__ = ["CHOICES", "SPECIALS", "JointTokenizerConfig", "TokenizerConfig", "guard", "trained"]
+__all__ = [
+    "CHOICES",
+    "SPECIALS",
+    "JointTokenizerConfig",
+    "StreamTokenizerConfig",
+    "TokenizerConfig",
+    "guard",
+    "trained",
+]
 
 TokenizerKind = Literal["bpe", "byte-bpe", "wordpiece", "unigram", "words", "whitespace", "characters"]
 Normalisation = Literal["nfc", "nfkc", "none"]
@@ -84,6 +92,28 @@ class JointTokenizerConfig(TokenizerConfig):
     """The same for pairs of texts."""
 
     joint: Annotated[bool, Doc("one vocabulary for source and target")] = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StreamTokenizerConfig(TokenizerConfig):
+    """The same for running text, which may have a tokenizer already."""
+
+    file: Annotated[
+        str | None,
+        Doc(
+            "a tokenizer to take as it is: tokenizer.json, VOCABULARY,MERGES of GPT-1 or GPT-2, or a folder with "
+            "either; none: one is made of the text"
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        TokenizerConfig.__post_init__(self)
+        for setting in fields(TokenizerConfig) if self.file is not None else ():
+            if (value := getattr(self, setting.name)) != setting.default:
+                raise SettingError(
+                    f"{setting.name}={value} has no effect with file={self.file}, a tokenizer that is taken as it is; "
+                    "leave out one of them"
+                )
 
 
 def trained(texts: Iterable[str], config: TokenizerConfig) -> "tokenizers.Tokenizer":
@@ -182,8 +212,9 @@ def guard(backend: "tokenizers.Tokenizer", special: Iterable[str]) -> None:
     for token in sorted(token for token in special if len(token) > 1):
         by_first.setdefault(token[0], []).append(re.escape(token[1:]))
     pattern = "|".join(f"{re.escape(first)}(?={'|'.join(rest)})" for first, rest in sorted(by_first.items()))
-    existing = json.loads(backend.to_str())["pre_tokenizer"]
-    steps = [backend.pre_tokenizer] if existing else []
+    before = backend.pre_tokenizer
+    existing = None if before is None else json.loads(before.__getstate__())
+    steps = [] if before is None else [before]
     inner = (existing or {}).get("pretokenizers", [])
     if pattern and not (inner and inner[-1].get("pattern") == {"Regex": pattern}):
         backend.pre_tokenizer = pre_tokenizers.Sequence([*steps, pre_tokenizers.Split(Regex(pattern), "isolated")])

@@ -27,9 +27,12 @@ USUAL_SPECIALS = {
     "pad": ("<pad>", "[PAD]", "<|pad|>", "<|padding|>", "<blank>"),
     "unk": ("<unk>", "[UNK]", "<|unk|>", "<|unknown|>"),
     "bos": ("<s>", "[CLS]", "<bos>", "[BOS]", "<|startoftext|>", "<|begin_of_text|>"),
-    "eos": ("</s>", "[SEP]", "<eos>", "[EOS]", "<|endoftext|>", "<|end_of_text|>", "\n</w>"),
+    "eos": ("</s>", "[SEP]", "<eos>", "[EOS]", "<|endoftext|>", "<|end_of_text|>"),
 }
-"""Role to the names that its token may have, the likeliest first; GPT-1 has no other end than that of a line."""
+"""Role to the names that its token may have, the likeliest first."""
+
+_MOST_HOLES = 1000  # ids without a token, besides as many as there are tokens
+_LINE_END = "\n</w>"  # the only end that GPT-1 knows
 
 _OPENING = frozenset("([{‘“«¿¡$£€#")
 _CLOSING = frozenset(".,;:!?%)]}’”»…")
@@ -79,7 +82,9 @@ class Tokenizer:
         added = backend.get_added_tokens_decoder()
         special = {number for number, token in added.items() if token.special} | set(roles.values())
         self._silent = special - {self.unk_id} | {self.pad_id, self.bos_id, self.eos_id}  # one token may be all four
-        self._size = 1 + max(backend.get_vocab(with_added_tokens=True).values())
+        numbers = set(backend.get_vocab(with_added_tokens=True).values())
+        self._size = 1 + max(numbers)
+        self.nameless = frozenset(range(self._size)) - numbers if len(numbers) < self._size else frozenset()
         model = type(backend.model).__name__
         self.takes_unknown = by_space = model == "WordLevel" and '"WhitespaceSplit"' in str(
             backend.pre_tokenizer.__getstate__()
@@ -146,6 +151,11 @@ class Tokenizer:
             if isinstance(error, Exception) or type(error).__name__ == "PanicException":
                 raise FormatError(f"{path}: is damaged, or of a later version of tokenizers: {error}") from None
             raise
+        vocab = backend.get_vocab(with_added_tokens=True)
+        if (highest := max(vocab.values(), default=0)) > _MOST_HOLES + 2 * len(vocab):
+            raise FormatError(
+                f"{path}: has {len(vocab)} tokens, but ids up to {highest}; models have a row for each id"
+            )
         return cls(backend, _roles(backend, content["model"], path))
 
     def save(self, path: str | Path) -> None:
@@ -255,15 +265,21 @@ def _roles(backend: "tokenizers.Tokenizer", model: dict[str, Any], path: str | P
     vocab = backend.get_vocab(with_added_tokens=True)
     known = {role: [vocab[name] for name in names if name in vocab] for role, names in USUAL_SPECIALS.items()}
     found: dict[str, int] = {role: numbers[0] for role, numbers in known.items() if numbers}
+    if "eos" not in found and _LINE_END in vocab:
+        found["eos"] = vocab[_LINE_END]
     if isinstance(model.get("unk_id"), int):
         found["unk"] = model["unk_id"]
     elif model.get("unk_token") in vocab:
         found["unk"] = vocab[model["unk_token"]]
     if "eos" not in found:
-        raise FormatError(f"{path}: has no token for the end of a sequence; expected one of {', '.join(USUAL_SPECIALS['eos'])}")
+        raise FormatError(
+            f"{path}: has no token for the end of a sequence; expected one of {', '.join(USUAL_SPECIALS['eos'])}"
+        )
     knows_bytes = model.get("byte_fallback") is True or '"ByteLevel"' in backend.to_str()
     if "unk" not in found and not knows_bytes:
-        raise FormatError(f"{path}: has no token for what is unknown; expected one of {', '.join(USUAL_SPECIALS['unk'])}")
+        raise FormatError(
+            f"{path}: has no token for what is unknown; expected one of {', '.join(USUAL_SPECIALS['unk'])}"
+        )
     return dict.fromkeys(USUAL_SPECIALS, found["eos"]) | found
 
 

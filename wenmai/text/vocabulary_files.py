@@ -1,13 +1,13 @@
-"""Tokenizers that are there already: a ``tokenizer.json``, or a vocabulary and its merges, as GPT-1 and GPT-2 have them.
+"""Tokenizers that are there already: a ``tokenizer.json``, or vocabulary and merges, as GPT-1 and GPT-2 have them.
 
 | file | content |
 |---|---|
 | vocabulary (``vocab.json``, ``encoder.json``) | a JSON object: token to id |
-| merges (``merges.txt``, ``vocab.bpe``) | ``#version: 0.2``, then two pieces a line, those that are joined first first |
+| merges (``merges.txt``, ``vocab.bpe``) | ``#version: 0.2``, then two pieces a line, in the order of joining |
 
-Of GPT-2 (Radford et al. 2019) the pieces are made of bytes, each written as a printable character; of GPT-1 (Radford et
-al. 2018) of characters, the last of a word with ``</w>`` behind it. GPT-1's text is lower case, without accents, cut at
-white space and around punctuation: what ``transformers`` does where the authors used ftfy and spaCy.
+The pieces of GPT-2 (Radford et al. 2019) are made of bytes, each written as a printable character; those of GPT-1
+(Radford et al. 2018) of characters, the last of a word with ``</w>`` behind it. GPT-1's text is lower case, without
+accents, cut at white space and around punctuation: what ``transformers`` does where the authors used ftfy and spaCy.
 """
 
 import json

@@ -7,8 +7,10 @@ import torch
 from torch import Tensor
 
 from wenmai.core.errors import FormatError
+from wenmai.core.tensors import tensor_shapes
 
 __all__ = [
+    "check_model",
     "load_carried",
     "load_model",
     "load_optimiser",
@@ -37,17 +39,30 @@ def load_model(module: torch.nn.Module, folder: Path) -> None:
         FormatError: if the file is damaged, or not of this module; all differences are listed.
     """
     stored = read_tensors(folder / MODEL)
+    _compare(module, {name: tuple(tensor.shape) for name, tensor in stored.items()}, folder)
+    module.load_state_dict(stored)
+
+
+def check_model(module: torch.nn.Module, folder: Path) -> None:
+    """Makes sure, from its head alone, that ``model.safetensors`` is of a module, which may be on the meta device.
+
+    Raises:
+        FormatError: if it is damaged, or not of this module; all differences are listed.
+    """
+    _compare(module, tensor_shapes(folder / MODEL), folder)
+
+
+def _compare(module: torch.nn.Module, stored: Mapping[str, tuple[int, ...]], folder: Path) -> None:
     expected = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
     wrong = [f"{name} is missing" for name in expected if name not in stored]
     wrong += [f"{name} is unexpected" for name in stored if name not in expected]
     wrong += [
-        f"{name} has the shape {tuple(stored[name].shape)}, expected {shape}"
+        f"{name} has the shape {stored[name]}, expected {shape}"
         for name, shape in expected.items()
-        if name in stored and tuple(stored[name].shape) != shape
+        if name in stored and stored[name] != shape
     ]
     if wrong:
         raise FormatError(f"{folder / MODEL}: does not fit its config.json: {'; '.join(wrong[:8])}")
-    module.load_state_dict(stored)
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

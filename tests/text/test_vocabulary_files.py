@@ -1,0 +1,181 @@
+"""Tokenizers of others: GPT-1's and GPT-2's pairs of files, and the ways to name a tokenizer."""
+
+import json
+import lzma
+from pathlib import Path
+
+import pytest
+import tokenizers
+
+from wenmai.core.errors import FormatError, SettingError
+from wenmai.text.pieces import StreamTokenizerConfig, TokenizerConfig
+from wenmai.text.tokenizer import Tokenizer
+from wenmai.text.vocabulary_files import absolute_source, read_tokenizer, read_vocabulary
+
+GPT1 = {"<unk>": 0, ".": 1, "l": 2, "o": 3, "w": 4, ".</w>": 5, "w</w>": 6, "lo": 7, "low</w>": 8, "\n</w>": 9}
+GPT1_MERGES = ["l o", "lo w</w>"]
+TEXTS = [
+    "Hello, world! It's 1998... don't — été\tnaïve 汉字 ☃ C++ a_b <unk> \n</w>",
+    "The Quick “brown” fox isn't jumping; over 3.14 lazy-dogs (twice)",
+    "",
+    "  \n ",
+]
+
+
+def byte_vocabulary(*merges: str) -> dict[str, int]:
+    tokens = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    return {token: number for number, token in enumerate([*tokens, *merges, "<|endoftext|>"])}
+
+
+def write_pair(folder: Path, vocab: object, merges: list[str], names=("vocab.json", "merges.txt")) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / names[0]).write_text(json.dumps(vocab), encoding="utf-8")
+    (folder / names[1]).write_text("\n".join(["#version: 0.2", *merges, ""]), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Path:
+    return write_pair(tmp_path / "pair", byte_vocabulary("lo", "low", "Ġlow"), ["l o", "lo w", "Ġ low"])
+
+
+def test_gpt2s_pieces_are_of_bytes_and_any_text_comes_back(pair):
+    tokenizer = read_tokenizer(pair)
+    assert tokenizer.encode("low low l☃").tokens == ["low", "Ġlow", "Ġ", "l", "â", "ĺ", "ĥ"]
+    for text in ["low low\n lo", "汉字 ☃ \x00\x7f", " two  spaces ", "<|endoftext|> is text"]:
+        found = tokenizer.encode(text)
+        assert tokenizer.decode(found.ids) == text
+        assert tokenizer.eos_id not in found.ids
+    assert {tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id} == {259}
+    assert tokenizer.vocab_size == 260
+    assert not tokenizer.nameless
+
+
+def test_bytes_are_written_as_gpt2_does(pair):
+    tokenizer = read_tokenizer(pair)
+    spelt = {0: "Ā", 10: "Ċ", 32: "Ġ", 127: "ġ"}
+    assert {byte: tokenizer.encode(chr(byte)).tokens[0] for byte in spelt} == spelt
+    assert [token for text in ("\xa0", "\xad", "ÿ") for token in tokenizer.encode(text).tokens] == list("ÂłÂŃÃ¿")
+
+
+def test_gpt1s_words_end_in_a_mark_and_lines_in_a_token(tmp_path):
+    tokenizer = read_tokenizer(write_pair(tmp_path / "gpt1", GPT1, GPT1_MERGES))
+    found = tokenizer.encode("LOW low. z lo")
+    assert found.tokens == ["low</w>", "low</w>", ".</w>", "<unk>", "l", "<unk>"]
+    assert tokenizer.decode(found.ids[:3]) == "low low ."
+    assert (tokenizer.unk_id, tokenizer.eos_id, tokenizer.pad_id) == (0, 9, 9)
+    again = tmp_path / "tokenizer.json"
+    tokenizer.save(again)
+    assert Tokenizer.load(again).fingerprint == tokenizer.fingerprint
+
+
+def test_the_vocabulary_of_gpt1(shared_data):
+    tokenizer = read_tokenizer(shared_data / "vocab/gpt1")
+    assert tokenizer.vocab_size == 40_478
+    assert (tokenizer.unk_id, tokenizer.eos_id) == (0, 40_477)
+    text = "The bachelorette, who'd been unknown."
+    assert tokenizer.encode(text).tokens[:3] == ["the</w>", "bachelorette</w>", ",</w>"]
+    assert tokenizer.decode(tokenizer.encode(text).ids) == "the bachelorette , who ' d been unknown ."
+
+
+@pytest.mark.parity
+def test_ids_are_those_of_transformers(pair, shared_data):
+    theirs = pytest.importorskip("transformers")
+    merges = [tuple(line.split(" ")) for line in (pair / "merges.txt").read_text("utf-8").splitlines()[1:]]
+    gpt2 = theirs.GPT2Tokenizer(vocab=json.loads((pair / "vocab.json").read_text("utf-8")), merges=merges)
+    folder = shared_data / "vocab/gpt1"
+    vocab = json.loads(lzma.decompress((folder / "encoder_bpe_40000.json.xz").read_bytes()))
+    lines = lzma.decompress((folder / "vocab_40000.bpe.xz").read_bytes()).decode().split("\n")[1:-1]
+    gpt1 = theirs.OpenAIGPTTokenizer(vocab=vocab, merges=[tuple(line.split(" ")) for line in lines])
+    for ours, other in ((read_tokenizer(pair), gpt2), (read_tokenizer(folder), gpt1)):
+        for text in TEXTS:
+            plain = text.replace("<unk>", "")  # there special tokens in a text are special
+            assert ours.encode(plain).ids == other(plain)["input_ids"]
+
+
+@pytest.mark.parametrize("names", [("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe")])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_tokenizer_can_be_named_in_every_way(names, packed, tmp_path, monkeypatch):
+    folder = write_pair(tmp_path / "pair", byte_vocabulary("lo"), ["l o"], names)
+    if packed:
+        for name in names:
+            (folder / f"{name}.xz").write_bytes(lzma.compress((folder / name).read_bytes()))
+            (folder / name).unlink()
+        names = [f"{name}.xz" for name in names]
+    expected = read_vocabulary(folder / names[0], folder / names[1]).fingerprint
+    read_tokenizer(folder).save(tmp_path / "tokenizer.json")
+    monkeypatch.chdir(tmp_path)
+    for source in (
+        "pair",
+        f"pair/{names[0]},pair/{names[1]}",
+        f"pair/{names[1]}, pair/{names[0]}",
+        "tokenizer.json",
+    ):
+        absolute = absolute_source(source)
+        assert all(Path(part).is_absolute() for part in absolute.split(","))
+        assert read_tokenizer(source).fingerprint == read_tokenizer(absolute).fingerprint == expected
+    assert read_tokenizer(tmp_path).fingerprint == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("vocab.json", None, "has merges.txt, but not the vocab.json that belongs to it"),
+        ("merges.txt", None, "has vocab.json, but not the merges.txt"),
+        ("vocab.json", b"{", "is not a tokenizer in JSON"),
+        ("vocab.json", b"[1]", "expected a JSON object"),
+        ("vocab.json", b"{}", "ids are 0 to 0"),
+        ("vocab.json", b'{"a": 0, "b": "1"}', "ids are 0 to 1"),
+        ("vocab.json", b'{"a": 0, "b": true}', "ids are 0 to 1"),
+        ("vocab.json", b'{"a": 0, "b": 0}', "ids are 0 to 1"),
+        ("vocab.json", b'{"a": 0, "b": 4000000000}', "ids are 0 to 1"),
+        ("vocab.json", b'{"a": 0, "b": 1}', "neither the 256 characters that stand for bytes, nor"),
+        ("vocab.json", b'{"a</w>": 0, "<unk>": 1}', "merges.txt: does not fit .*vocab.json"),
+        ("vocab.json", b"\xff\xfe", "is not UTF-8"),
+        ("vocab.json", b"[" * 100_000, "is not a tokenizer in JSON"),
+        ("merges.txt", b"#version: 0.2\nl o\nl o w\n", "line 3 is no merge"),
+        ("merges.txt", b"l o\n\nlo w\n", "line 2 is no merge"),
+        ("merges.txt", b"l o\nx\n", "line 2 is no merge"),
+        ("merges.txt", b"l o\nq qq\n", "merges.txt: does not fit .*vocab.json"),
+        ("merges.txt", lzma.compress(b"l o\n" * 9)[:-20], "xz data is damaged"),
+    ],
+)
+def test_damaged_pairs(name, content, message, pair):
+    if content is None:
+        (pair / name).unlink()
+    else:
+        (pair / name).write_bytes(content)
+    with pytest.raises(FormatError, match=message):
+        read_tokenizer(pair)
+
+
+def test_what_names_no_tokenizer(pair, tmp_path):
+    for source, message in {
+        tmp_path / "nowhere": "nowhere: no such file",
+        tmp_path: "has no tokenizer; expected tokenizer.json, or vocab.json with merges.txt or encoder.json",
+        pair / "vocab.json": r"is a vocabulary without its merges; name both, as .*vocab.json,MERGES",
+        pair / "merges.txt": "is not a tokenizer in JSON",
+        f"{pair}/vocab.json,{pair}/merges.txt,x": "names 3 files",
+        f"{pair}/vocab.json,{pair}/gone.txt": "no such file",
+    }.items():
+        with pytest.raises(FormatError, match=message):
+            read_tokenizer(source)
+
+
+def test_no_row_is_made_for_ids_without_tokens(tmp_path):
+    content = {"model": {"type": "WordLevel", "vocab": {"<unk>": 0, "</s>": 1, "a": 4}, "unk_token": "<unk>"}}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    tokenizer = read_tokenizer(tmp_path)
+    assert tokenizer.vocab_size == 5
+    assert tokenizer.nameless == {2, 3}
+    content["model"]["vocab"]["a"] = 4_000_000_000
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(FormatError, match="has 3 tokens, but ids up to 4000000000"):
+        read_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize(("setting", "value"), [("kind", "words"), ("vocab_size", 500), ("case", "lower")])
+def test_settings_that_a_file_leaves_without_effect(setting, value):
+    with pytest.raises(SettingError, match=f"{setting}={value} has no effect with file=here"):
+        StreamTokenizerConfig(file="here", **{setting: value})
+    assert StreamTokenizerConfig(file="here").kind == TokenizerConfig().kind
