@@ -46,7 +46,7 @@ format: $(DEV) ## Rewrite the code the way `make check` wants it
 	$(BIN)/ruff format .
 
 test: $(DEV) ## Run all tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 parity: $(DEV) ## Run only the comparisons with reference libraries
 	$(BIN)/python -m pytest -m parity
@@ -72,8 +72,10 @@ $(CORE): pyproject.toml constraints.txt | $(VENV)/.created
 
 $(DEV): pyproject.toml constraints.txt | $(VENV)/.created
 	$(PIP) install --editable '.[dev,neural,parity,ctranslate2,onnx,plot,tensorboard]'
+	@$(PIP) install --editable '.[kenlm]' >/dev/null 2>&1 || \
+	  echo "kenlm comes as source and could not be compiled here: comparisons with it are skipped"
 	@touch $(CORE) $(DEV)
 
 $(BENCH): pyproject.toml constraints.txt | $(VENV)/.created
-	$(PIP) install --editable '.[bench,neural]'
+	$(PIP) install --editable '.[bench,neural,kenlm]'
 	@touch $(CORE) $(BENCH)

@@ -178,7 +178,8 @@ def test_sizes_of_larger_models_are_those_of_the_page(name: str) -> None:
 
 def test_every_system_is_explained() -> None:
     pages = "".join(
-        read(ROOT / "docs" / page) for page in ("word2vec.md", "translation.md", "static.md", "classification.md")
+        read(ROOT / "docs" / page)
+        for page in ("word2vec.md", "translation.md", "static.md", "classification.md", "language.md")
     )
     assert not [name for name in systems() if f"| `{name}` |" not in pages]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 __all__ = ["SentenceScore", "TextScore", "add_up"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)  # not frozen, which would take most of the time that n-grams need to score a line
 class SentenceScore:
     """What a model says of one line of text.
 
