@@ -12,7 +12,15 @@ import pytest
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data import readers
 from wenmai.data.catalogue import find
-from wenmai.data.datasets import PairExample, TaggedSentence, TextExample, datasets, find_dataset, open_labelled
+from wenmai.data.datasets import (
+    ChoiceExample,
+    PairExample,
+    TaggedSentence,
+    TextExample,
+    datasets,
+    find_dataset,
+    open_labelled,
+)
 from wenmai.data.labelled import LabelledConfig, LabelledStats
 from wenmai.data.readers import bio_tags
 from wenmai.text.settings import TextConfig
@@ -36,8 +44,11 @@ SIZES = {  # examples of train and dev
     "ocnli": (9034, 951),
     "ernie-match": (1999, 100),
     "ernie-match-triples": (3998, 100),
+    "dream": (6116, 2040),
+    "c3": (5856, 1825),
 }
-FORMS = {"classification": TextExample, "tagging": TaggedSentence, "pairs": PairExample}
+FORMS = {"classification": TextExample, "tagging": TaggedSentence, "pairs": PairExample, "choice": ChoiceExample}
+KINDS = {"pairs": "sentence-pairs", "choice": "multiple-choice"}
 
 
 @pytest.fixture
@@ -53,7 +64,7 @@ def test_every_set_is_in_the_catalogue():
         assert set(dataset.readers) == set(dataset.files)
         for entry in dataset.files.values():
             assert find(entry).language == dataset.language
-            assert find(entry).kind == {"pairs": "sentence-pairs"}.get(dataset.task, dataset.task)
+            assert find(entry).kind == KINDS.get(dataset.task, dataset.task)
         assert dataset.licence
         TextConfig(**dataset.text_settings)
 
@@ -63,7 +74,7 @@ def test_every_set_is_in_the_catalogue():
 def test_the_splits_have_their_sizes_and_labels(mirror, name):
     dataset = find_dataset(f"data:{name}")
     found = {split: list(dataset.read(split)) for split in ("dev",) if split in dataset.files}
-    if len(found) < 1 or name in ("sst2", "mrpc", "rte", "sick", "ernie-match", "chnsenticorp"):
+    if len(found) < 1 or name in ("sst2", "mrpc", "rte", "sick", "ernie-match", "chnsenticorp", "c3"):
         found = {split: list(dataset.read(split)) for split in ("train", "dev")}
         assert len(found["train"]) == SIZES[name][0]
     assert len(found["dev"]) == SIZES[name][1]
@@ -73,6 +84,10 @@ def test_the_splits_have_their_sizes_and_labels(mirror, name):
         if dataset.task == "tagging":
             assert len(example.tokens) == len(example.tags) > 0
             labels.update(tag[2:] if dataset.labels else tag for tag in example.tags if tag != "O")
+        elif dataset.task == "choice":
+            assert all(example.turns)
+            assert example.question
+            assert 0 <= example.answer < len(example.options) in (3, 4)
         else:
             assert example.label
             labels[example.label] += 1
@@ -189,7 +204,21 @@ def test_reviews_in_a_tar(tmp_path):
         list(readers.reviews(path))
 
 
+def test_questions_with_answers_to_choose_from(tmp_path):
+    path = written(tmp_path / "a.json.gz", json.dumps([DIALOGUE, DIALOGUE]))
+    one, other, *again = readers.choices(path)
+    assert one == ChoiceExample(("M: Tea?", "W: Yes."), "Who drinks?", ("The man.", "The woman."), 1)
+    assert (other.question, other.answer) == ("What?", 0)
+    assert again == [one, other]
+
+
 LABELS = {"0": "no", "1": "yes"}
+QUESTION = {"question": "What?", "choice": ["tea", "milk", "ale"], "answer": "tea"}
+DIALOGUE = [
+    ["M: Tea?", "W: Yes."],
+    [{"question": "Who drinks?", "choice": ["The man.", "The woman."], "answer": "The woman."}, QUESTION],
+    "1-1",
+]
 
 
 @pytest.mark.parametrize(
@@ -215,6 +244,15 @@ LABELS = {"0": "no", "1": "yes"}
         (readers.matches, "a\tb\t2\n", "line 1 is '2'"),
         (readers.triples, "a\tb\n", "3 columns"),
         (readers.reviews, "no archive", "not a whole tar archive"),
+        (readers.choices, "[[", "is not JSON"),
+        (readers.choices, "[" * 100_000, "is not JSON"),
+        (readers.choices, b'[["\xff"]]', "is not JSON"),
+        (readers.choices, '{"data": []}', "no list of texts"),
+        (readers.choices, "[[1, 2]]", "text 1: .* expected .turns"),
+        (readers.choices, json.dumps([DIALOGUE, [["a"], [QUESTION | {"answer": "x"}], "2"]]), "text 2: .*not in list"),
+        (readers.choices, json.dumps([[["a"], [QUESTION | {"choice": ["x"], "answer": "x"}], "1"]]), "fewer than two"),
+        (readers.choices, json.dumps([[["a", ""], [QUESTION], "1"]]), "'' is no text"),
+        (readers.choices, json.dumps([[["a"], [QUESTION | {"choice": "yn", "answer": "y"}], "1"]]), "'yn' is no list"),
     ],
 )
 def test_malformed_rows_are_errors_with_line_numbers(tmp_path, read, text, message):

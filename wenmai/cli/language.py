@@ -11,7 +11,17 @@ import typer
 from wenmai.cli.printing import show_rows
 from wenmai.core.errors import SettingError
 
-__all__ = ["evaluate_on", "generate", "is_language_model", "next_token", "score"]
+__all__ = [
+    "FewShot",
+    "Limit",
+    "Seed",
+    "evaluate_few_shot",
+    "evaluate_on",
+    "generate",
+    "is_language_model",
+    "next_token",
+    "score",
+]
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 Context = Annotated[
@@ -23,6 +33,13 @@ Context = Annotated[
 Memory = Annotated[
     int | None, typer.Option("--memory", min=0, help="transformer-xl: tokens remembered, if not as in training.")
 ]
+
+FewShot = Annotated[
+    int | None,
+    typer.Option("--few-shot", min=0, metavar="K", help="With --on DATASET: choose answers behind K solved examples."),
+]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, help="With --few-shot: of what is drawn [1].")]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="With --few-shot: examples to ask, drawn [all].")]
 
 
 def score(
@@ -173,3 +190,23 @@ def evaluate_on(run: Path, on: str, as_json: bool) -> None:
 
     found = measure_language(run, on)
     print(text_score_json(found) if as_json else found)
+
+
+def evaluate_few_shot(run: Path, on: str, shots: int, seed: int, limit: int | None, as_json: bool) -> None:
+    """Lets a language model choose the answers of a data set and prints how well it does."""
+    from wenmai.runs.fewshot import evaluate_few_shot as measure
+
+    progress = _asked if sys.stderr.isatty() else None
+    found = measure(run, on, shots=shots, seed=seed, limit=limit, progress=progress)
+    for count, what in (
+        (found.shortened, f"prompts are without {found.left_out:,} solved examples, which the model could not read"),
+        (found.cut, "examples were longer than the model can read, and were cut at their beginning"),
+        (found.unknown_options, f"of {found.options:,} different options have words that the vocabulary lacks"),
+    ):
+        if count:
+            print(f"note: {count:,} {what}", file=sys.stderr)
+    print(json.dumps(found.as_dict(), ensure_ascii=False, allow_nan=False) if as_json else found)
+
+
+def _asked(done: int, total: int) -> None:
+    print(f"\r{done:,} of {total:,} examples", end="\n" if done == total else "", file=sys.stderr, flush=True)

@@ -96,8 +96,8 @@ class Entry:
         title: What it is.
         purpose: What it is good for, and its size in words, pairs or questions.
         kind: ``corpus``; ``pairs`` (parallel text); ``dump`` (text still to be extracted); ``similarity`` or
-            ``analogy`` (test sets); ``classification``, ``tagging`` or ``sentence-pairs`` (labelled; those that
-            :mod:`wenmai.data.datasets` reads).
+            ``analogy`` (test sets); ``classification``, ``tagging``, ``sentence-pairs`` or ``multiple-choice``
+            (labelled; those that :mod:`wenmai.data.datasets` reads).
         language: Its code, such as ``en`` or ``zh``; of pairs both, as in ``en-zh``.
         licence: Under which terms it may be used, as far as they are stated.
         text: Text settings that fit it.
@@ -108,7 +108,17 @@ class Entry:
     name: str
     title: str
     purpose: str
-    kind: Literal["corpus", "pairs", "dump", "similarity", "analogy", "classification", "tagging", "sentence-pairs"]
+    kind: Literal[
+        "corpus",
+        "pairs",
+        "dump",
+        "similarity",
+        "analogy",
+        "classification",
+        "tagging",
+        "sentence-pairs",
+        "multiple-choice",
+    ]
     language: str
     licence: str
     text: Mapping[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""One registry of evaluation data: classification, tagging and sentence pairs, read as typed examples.
+"""One registry of evaluation data: classes, tags, sentence pairs and multiple choice, read as typed examples.
 
 The files come through the catalogue (checksums, mirror folder); each data set says which entries its splits are. A set
 without a ``dev`` split of its own sets a tenth aside: the examples of which the text (of pairs the first sentence) has
@@ -18,10 +18,11 @@ from wenmai.core.errors import SettingError, nearest_name
 from wenmai.data import readers
 from wenmai.data.catalogue import find, get
 from wenmai.data.labelled import Labelled, LabelledConfig, LabelledStats, read_labelled
-from wenmai.data.readers import LabelledExample, PairExample, TaggedSentence, TextExample
+from wenmai.data.readers import ChoiceExample, LabelledExample, PairExample, TaggedSentence, TextExample
 from wenmai.text.settings import TextConfig
 
 __all__ = [
+    "ChoiceExample",
     "Dataset",
     "PairExample",
     "Reader",
@@ -33,6 +34,7 @@ __all__ = [
     "open_labelled",
 ]
 
+Task = Literal["classification", "tagging", "pairs", "choice"]
 Reader = Callable[[Path], Iterator[LabelledExample]]
 """Reads the examples of a file."""
 
@@ -43,9 +45,10 @@ class Dataset:
 
     Attributes:
         name: What to type, as in ``data:NAME``.
-        task: ``classification``, ``tagging`` or ``pairs``; decides the type of the examples.
+        task: ``classification``, ``tagging``, ``pairs`` or ``choice``; decides the type of the examples.
         language: ``en`` or ``zh``.
-        labels: The classes in the order of their numbers; of tagging the types of entities (or the tags).
+        labels: The classes in the order of their numbers; of tagging the types of entities (or the tags), of multiple
+            choice none.
         files: Split to the entry of the catalogue.
         readers: Split to the reader of its file.
         segment: The segmentation that fits the texts.
@@ -53,7 +56,7 @@ class Dataset:
     """
 
     name: str
-    task: Literal["classification", "tagging", "pairs"]
+    task: Task
     language: str
     labels: tuple[str, ...]
     files: Mapping[str, str]
@@ -86,8 +89,8 @@ class Dataset:
         return get(self.files[self._stored(split)])
 
     def read(self, split: str) -> Iterator[Any]:
-        """Yields the examples of a split in the order of the file: :class:`TextExample`, :class:`TaggedSentence` or
-        :class:`PairExample`, as the task is.
+        """Yields the examples of a split in the order of the file: :class:`TextExample`, :class:`TaggedSentence`,
+        :class:`PairExample` or :class:`ChoiceExample`, as the task is.
 
         Raises:
             SettingError: if there is no such split.
@@ -191,7 +194,8 @@ def named_dataset(spec: Any) -> tuple[Dataset, str] | None:  # noqa: ANN401
 
 
 def _is_set_aside(example: LabelledExample) -> bool:
-    text = " ".join(example.tokens) if isinstance(example, TaggedSentence) else example[0]
+    first = example[0]
+    text = first if isinstance(first, str) else " ".join(first)
     return zlib.crc32(text.encode()) % 10 == 0
 
 
@@ -220,10 +224,10 @@ def _numbered(names: Sequence[str], first: int = 0) -> dict[str, str]:
 
 def _dataset(
     name: str,
-    task: Literal["classification", "tagging", "pairs"],
+    task: Task,
     language: str,
     labels: Sequence[str],
-    reader: Any,  # noqa: ANN401  a reader of any of the three kinds
+    reader: Any,  # noqa: ANN401  a reader of any of the kinds
     files: Mapping[str, str],
     **options: Any,  # noqa: ANN401  of Dataset
 ) -> Dataset:
@@ -364,4 +368,6 @@ _DATASETS = (
         readers={"dev": readers.matches},
         note="each triple is two pairs, of a question with the right and with the wrong one",
     ),
+    _dataset("dream", "choice", "en", (), readers.choices, _both("dream"), segment="words"),
+    _dataset("c3", "choice", "zh", (), readers.choices, _both("c3"), segment="chinese"),
 )

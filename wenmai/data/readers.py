@@ -21,11 +21,13 @@ __all__ = [
     "EQUIVALENCE",
     "INFERENCE",
     "QUESTIONS",
+    "ChoiceExample",
     "LabelledExample",
     "PairExample",
     "TaggedSentence",
     "TextExample",
     "bio_tags",
+    "choices",
     "columns",
     "entailed",
     "inferences",
@@ -48,6 +50,7 @@ EQUIVALENCE = {"0": "not_equivalent", "1": "equivalent"}
 _JUDGEMENTS = {name.upper(): name for name in INFERENCE}
 _POLES = {"neg": "negative", "pos": "positive"}
 _MAX_LINE = 1 << 20
+_MAX_JSON = 1 << 28  # bytes of a file that is one JSON value
 
 
 class TextExample(NamedTuple):
@@ -73,7 +76,23 @@ class PairExample(NamedTuple):
     score: float | None = None
 
 
-LabelledExample = TextExample | TaggedSentence | PairExample
+class ChoiceExample(NamedTuple):
+    """A question about a text, the answers to choose from, and the place of the right one.
+
+    Attributes:
+        turns: The text: the turns of a dialogue or the paragraphs of a document.
+        question: The question.
+        options: The answers; two may be equal.
+        answer: Place of the right one, from 0.
+    """
+
+    turns: tuple[str, ...]
+    question: str
+    options: tuple[str, ...]
+    answer: int
+
+
+LabelledExample = TextExample | TaggedSentence | PairExample | ChoiceExample
 
 
 def bio_tags(tags: Sequence[str], scheme: Literal["iob1", "iob2", "bmes"]) -> tuple[str, ...]:
@@ -297,3 +316,47 @@ def triples(path: Path) -> Iterator[PairExample]:
     for _, (query, positive, negative) in _tabbed(path, 3):
         yield PairExample(query, positive, "1")
         yield PairExample(query, negative, "0")
+
+
+def choices(path: Path) -> Iterator[ChoiceExample]:
+    """Reads DREAM and C3: JSON ``[[turns, [{"question", "choice": [...], "answer"}, ...], id], ...]``."""
+    with reading(path, error=CorpusError) as raw:
+        content = raw.read(_MAX_JSON + 1)
+    if len(content) > _MAX_JSON:
+        raise CorpusError(f"{path}: is larger than {_MAX_JSON >> 20} MiB; this is not the file it should be")
+    try:
+        records = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise CorpusError(f"{path}: is not JSON ({error})") from None
+    if not isinstance(records, list) or not records:
+        raise CorpusError(f"{path}: has no list of texts with questions")
+    for number, record in enumerate(records, start=1):
+        try:
+            turns, questions, _ = record
+            found = [
+                ChoiceExample(
+                    turns=_texts(turns),
+                    question=_text(question["question"]),
+                    options=_texts(question["choice"]),
+                    answer=question["choice"].index(question["answer"]),
+                )
+                for question in questions
+            ]
+            if any(len(example.options) < 2 for example in found):
+                raise ValueError("a question has fewer than two answers")
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            expected = 'expected [turns, [{"question", "choice", "answer"}, ...], id], the answer one of the choices'
+            raise CorpusError(f"{path}: text {number}: {error}; {expected}") from None
+        yield from found
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{str(value)[:60]!r} is no text")
+    return value
+
+
+def _texts(values: object) -> tuple[str, ...]:
+    if not isinstance(values, list):
+        raise ValueError(f"{str(values)[:60]!r} is no list of texts")
+    return tuple(map(_text, values))

@@ -42,12 +42,12 @@ def _number(raw, begin, end):
         place += 1
     if place < end and seen and raw[place] | 32 == 101:
         place += 1
-        down, exponent, told = False, np.int64(0), False
+        down, exponent, told = False, 0, False
         if place < end and (raw[place] == 45 or raw[place] == 43):
             down = raw[place] == 45
             place += 1
         while place < end and 48 <= raw[place] <= 57:
-            exponent = min(exponent * 10 + np.int64(raw[place] - 48), 9999)
+            exponent = min(exponent * 10 + int(raw[place]) - 48, 9999)
             told = True
             place += 1
         seen = told

@@ -41,7 +41,7 @@ def probe(run: str | Path | Run, dataset: str, *, split: str = "dev", seed: int 
 
     Raises:
         RunError: if the run is not finished or has no vectors.
-        SettingError: if there is no such data set or split, or it is one of sentence pairs.
+        SettingError: if there is no such data set or split, or it is one of sentence pairs or multiple choice.
     """
     opened = run if isinstance(run, Run) else Run(run)
     found = find_dataset(dataset)
@@ -67,14 +67,15 @@ def probe_encoder(
             white space only, and lower-cased if more of them have vectors then.
 
     Raises:
-        SettingError: if the set is one of sentence pairs.
+        SettingError: if the set is one of sentence pairs or multiple choice.
     """
     text = text or TextConfig()
     if dataset.task == "classification":
         return _probe_texts(encoder, dataset, split, seed, text)
     if dataset.task == "tagging":
         return [_probe_tags(encoder, dataset, split, seed, text)]
-    raise SettingError(f"data:{dataset.name} is of sentence pairs; a probe needs texts with classes, or tags")
+    kind = "sentence pairs" if dataset.task == "pairs" else "multiple choice"
+    raise SettingError(f"data:{dataset.name} is of {kind}; a probe needs texts with classes, or tags")
 
 
 def _probe_texts(encoder: TokenVectors, dataset: Dataset, split: str, seed: int, text: TextConfig) -> list[Any]:
