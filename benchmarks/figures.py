@@ -18,6 +18,7 @@ from benchmarks import (
     glove,
     gpt,
     memory,
+    ngram,
     numbering,
     quality,
     search,
@@ -37,6 +38,7 @@ __all__ = [
     "extra_memory",
     "latest",
     "median",
+    "ngram_ratios",
     "quality_means",
     "read_results",
     "round_ratios",
@@ -308,6 +310,39 @@ def _training(content: Content) -> Iterator[Claim]:
         yield Claim(name=name, target=target, value=f"{ratio:.2f} ×", met=ratio >= training.TARGET)
 
 
+def _ngram(content: Content) -> Iterator[Claim]:
+    names = {"build": ("building the 5-gram model", "建立 5 元模型"), "score": ("scoring a file", "给文件打分")}
+    for measure, value in (("build", "seconds"), ("score", "words_per_second")):
+        ratios = ngram_ratios(content, measure, value)
+        if ratios:
+            ratio, target, (english, chinese) = statistics.median(ratios), ngram.TARGETS[measure], names[measure]
+            name = (f"n-grams, {english}: speed over KenLM's", f"n 元模型，{chinese}：速度与 KenLM 之比")
+            yield Claim(name=name, target=f"≥ {target:g} ×", value=f"{ratio:.2f} ×", met=ratio >= target)
+    rows = content["rows"]
+    found = max(row["largest_difference"] for row in rows if row["measure"] == "agreement")
+    yield _at_most(
+        ("n-grams: largest difference of log10 from KenLM's", "n 元模型：log10 与 KenLM 的最大差"),
+        ngram.TARGETS["difference"], found, "",
+    )  # fmt: skip
+    loads = [row["load_seconds"] for row in rows if row["measure"] == "score" and row["side"] == "ours"]
+    yield _at_most(
+        ("n-grams: loading the model of en8, ms", "n 元模型：载入 en8 的模型，毫秒"),
+        1000 * ngram.TARGETS["load_seconds"], 1000 * statistics.median(loads), " ms",
+    )  # fmt: skip
+
+
+def ngram_ratios(content: Content, measure: str, value: str) -> list[float]:
+    """Ours over KenLM's, round by round; of seconds theirs over ours."""
+    rounds: dict[int, dict[str, float]] = {}
+    for row in content["rows"]:
+        if row["measure"] == measure and "side" in row:
+            rounds.setdefault(row["repeat"], {})[row["side"]] = row[value]
+    both = [found for found in rounds.values() if len(found) == 2]
+    if value == "seconds":
+        return [found["kenlm"] / found["ours"] for found in both]
+    return [found["ours"] / found["kenlm"] for found in both]
+
+
 def _gpt(content: Content) -> Iterator[Claim]:
     chinese = {"training": "训练", "generation, batch 1": "生成，批 1", "generation, batch 16": "生成，批 16"}
     for (case,), ratios in round_ratios(content, "case", peer="transformers").items():
@@ -431,6 +466,7 @@ CLAIMS: dict[str, Callable[[Content], Iterator[Claim]]] = {
     "autotune": _autotune,
     "decoding": _decoding,
     "training": _training,
+    "ngram": _ngram,
     "gpt": _gpt,
     "context": _context,
 }

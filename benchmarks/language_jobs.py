@@ -82,8 +82,8 @@ def generate_gpt(
 def read_context(side: str, sizes: Sizes, context: int, threads: int, seconds: float, segment: int) -> dict[str, Any]:
     """Times how fast tokens are predicted of which each sees ``context`` tokens before it.
 
-    ``ours``, a Transformer-XL, reads on with a memory of that length, ``vanilla`` (a GPT of the same sizes, whose positions are
-    absolute) reads the whole context again for each token.
+    ``ours``, a Transformer-XL, reads on with a memory of that length; ``vanilla``, a GPT of the same sizes, whose
+    positions are absolute, reads the whole context again for each token.
     """
     import torch
 

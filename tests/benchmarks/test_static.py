@@ -151,7 +151,15 @@ def test_half_a_theme_can_be_shown(tmp_path: Path):
 
 
 def options(folder: Path, *, quick: bool = False, seeds: tuple[int, ...] | None = None) -> Options:
-    names: dict[str, Any] = {"systems": (), "sides": (), "runs": (), "pairs": "", "command": "", "corpus": ""}
+    names: dict[str, Any] = {
+        "systems": (),
+        "sides": (),
+        "runs": (),
+        "pairs": "",
+        "on": None,
+        "command": "",
+        "corpus": "",
+    }
     return Options(quick=quick, seeds=seeds, results=folder, repeats=None, **names)
 
 
