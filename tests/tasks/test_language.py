@@ -126,6 +126,13 @@ def test_masked_boundaries_make_a_line_the_same_whatever_stands_before_it(system
     assert torch.allclose(*scores, atol=1e-6)
 
 
+@pytest.mark.parametrize(("boundaries", "context"), [("joined", "carried"), ("masked", "fresh")])
+def test_lines_are_scored_with_the_context_that_they_were_trained_with(boundaries, context, tmp_path):
+    task = begin("gpt", boundaries=boundaries)
+    task.save(tmp_path)
+    assert task.load(tmp_path).context == context
+
+
 def test_every_token_of_the_validation_text_counts_once(tmp_path):
     path = tmp_path / "valid.txt"
     path.write_text("\n".join(lines(23, seed=2)) + "\n")

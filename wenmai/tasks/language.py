@@ -25,7 +25,7 @@ from wenmai.models.rnnlm import RnnlmConfig
 from wenmai.models.transformer_xl import TransformerXLConfig
 from wenmai.nn.language import LanguageState
 from wenmai.objectives.language import Loss, next_token_loss
-from wenmai.tasks.language_model import LanguageModel, build
+from wenmai.tasks.language_model import Context, LanguageModel, build
 from wenmai.tasks.neural import NeuralTask, refuse_other_tokenizer, take_over
 from wenmai.tasks.protocol import ReadProgress
 from wenmai.tasks.running_text import LanguageData, Stream, read_language_data
@@ -167,7 +167,9 @@ class LanguageTask(NeuralTask):
         module.to(choose_device(config, Ranks()))
         if config.tensorboard:
             require_tensorboard()
-        return cls(recipe, data, LanguageModel(cls.kind, recipe.sections["model"], module, data.tokenizer))
+        context: Context = "fresh" if recipe.sections["objective"].boundaries == "masked" else "carried"
+        model = LanguageModel(cls.kind, recipe.sections["model"], module, data.tokenizer, context=context)
+        return cls(recipe, data, model)
 
     @classmethod
     def restore(cls, recipe: Recipe, data: LanguageData, checkpoint: Path, noted: Mapping[str, Any]) -> Self:
@@ -281,9 +283,10 @@ _SECTIONS: dict[str, type] = {
 
 
 class NnlmTask(LanguageTask):
-    """The neural probabilistic language model."""
+    """The neural probabilistic language model; trained by one process, whose rows carry their last words."""
 
     kind = "nnlm"
+    distributed = False
     sections: ClassVar[dict[str, type]] = _SECTIONS
 
 
