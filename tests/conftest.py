@@ -1,5 +1,7 @@
 """Fixtures shared by all tests."""
 
+import io
+import logging
 import os
 import random
 import signal
@@ -14,9 +16,12 @@ import pytest
 from hypothesis import settings
 
 import wenmai
+from wenmai.cli.main import main
+from wenmai.data import pydocs
 
 settings.register_profile("fixed", derandomize=True)  # the same examples for everybody; see CONTRIBUTING for others
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # for numpy, and for processes that tests start
 signal.signal(signal.SIGINT, signal.default_int_handler)  # shells start what runs in the background without it
 
 
@@ -38,6 +43,13 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     return folder
 
 
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    """Threads only wait for each other over what tests compute, unless they ask for them; settings outlive a test."""
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(1)
+
+
 @pytest.fixture(scope="session")
 def topics(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A text of 30,000 words in 3,000 lines, each about one of two topics with 40 words of its own."""
@@ -52,6 +64,12 @@ def topics(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def pydocs_text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The text of ``builtin:pydocs``, which takes many seconds to make."""
+    return pydocs.text_file(tmp_path_factory.mktemp("pydocs"))
+
+
 @dataclass
 class Finished:
     """What a command printed, and its exit code."""
@@ -63,14 +81,39 @@ class Finished:
 
 @dataclass
 class Shell:
-    """Runs ``wenmai`` in processes of their own."""
+    """Runs ``wenmai`` in a folder: called, in this process; ``start`` and ``process``, in processes of their own."""
 
     folder: Path
     environment: dict[str, str]
     running: list["subprocess.Popen[str]"] = field(default_factory=list)
 
+    def __call__(self, *arguments: object, code: int = 0, stdin: str | bytes = "", together: bool = False) -> Finished:
+        """Runs a command without a process, which would import anew what it needs; ``together`` is ``2>&1``."""
+        words = [str(argument) for argument in arguments]
+        given = io.BytesIO(stdin.encode() if isinstance(stdin, str) else stdin)
+        printed = {"stdout": io.BytesIO(), "stderr": io.BytesIO()}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(self.folder)
+            patch.setattr(sys, "argv", ["wenmai", *words])
+            patch.setattr(logging.getLogger(), "handlers", [])  # as in a new process, for the command to add its own
+            for name, stream in {"stdin": given, **printed}.items():
+                patch.setattr(sys, name, io.TextIOWrapper(stream, encoding="utf-8"))
+            if together:
+                patch.setattr(sys, "stderr", sys.stdout)
+            try:
+                found = main(words)
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+            out, err = (stream.getvalue().decode() for stream in printed.values())
+        return checked(Finished(out, err, found), code)
+
+    def process(self, *arguments: object, code: int = 0, stdin: str | None = None, **options: Any) -> Finished:
+        """Runs a command in a process of its own, for tests of what only processes do."""
+        return checked(self.end(self.start(*arguments, **options), stdin), code)
+
     def start(self, *arguments: object, **options: Any) -> "subprocess.Popen[str]":
-        """Starts a command; whatever still runs at the end of the test is killed."""
+        """Starts a process; whatever still runs at the end of the test is killed."""
         command = [sys.executable, "-m", "wenmai", *map(str, arguments)]
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         environment = self.environment | options.pop("environment", {})
@@ -81,17 +124,18 @@ class Shell:
         return process
 
     def end(self, process: "subprocess.Popen[str]", stdin: str | None = None) -> Finished:
-        """Waits for a command."""
-        out, err = process.communicate(stdin, timeout=60)
+        """Waits for a process."""
+        out, err = process.communicate(stdin, timeout=100)
         self.running.remove(process)
         assert "Traceback" not in err, err
         return Finished(out, err, process.returncode)
 
-    def __call__(self, *arguments: object, code: int = 0, stdin: str | None = None, **options: Any) -> Finished:
-        """Runs a command to its end, which is to be this exit code, and never a traceback."""
-        finished = self.end(self.start(*arguments, **options), stdin)
-        assert finished.code == code, f"exit code {finished.code}: {finished.err}"
-        return finished
+
+def checked(finished: Finished, code: int) -> Finished:
+    """Returns what a command left behind, if it ended with this exit code and no traceback."""
+    assert "Traceback" not in finished.err, finished.err
+    assert finished.code == code, f"exit code {finished.code}: {finished.err}"
+    return finished
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The verbs of the shell as a newcomer and a script use them, in real processes."""
+"""The verbs of the shell as a newcomer and a script use them."""
 
 import json
 import os
@@ -10,25 +10,11 @@ from pathlib import Path
 import pytest
 
 import wenmai
-from wenmai.cli.main import main
 
 VERBS = [
     *(["systems"], ["train"], ["resume"], ["evaluate"], ["compare"], ["nearest"], ["analogy"], ["export"]),
     *(["import"], ["verify"], ["data"], ["data", "list"], ["data", "get"], ["data", "check"]),
 ]
-
-
-@pytest.fixture
-def run_main(capsys, monkeypatch):
-    """Runs a command in this process, which is faster, where a process makes no difference."""
-
-    def call(*arguments, code=0):
-        found = main([*map(str, arguments)])
-        out, err = capsys.readouterr()
-        assert found == code, err
-        return out, err
-
-    return call
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +29,8 @@ def run(topics, tmp_path_factory):
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
-def test_help_shows_an_example_that_could_be_typed(verb, run_main):
-    out, _ = run_main(*verb, "--help")
+def test_help_shows_an_example_that_could_be_typed(verb, shell):
+    out = shell(*verb, "--help").out
     text = " ".join(out.split())
     example = re.search(r"Example: (wenmai .*?)(?= Example| Arguments| Options)", text)
     assert example is not None
@@ -52,7 +38,7 @@ def test_help_shows_an_example_that_could_be_typed(verb, run_main):
     assert words[: len(verb)] == verb
     for option in (word for word in words if word.startswith("--")):
         assert option in text.replace(example.group(0), "")
-    assert (run_main(*verb, "-h"))[0] == out
+    assert shell(*verb, "-h").out == out
 
 
 def test_the_first_help_leads_to_a_first_training(shell):
@@ -69,7 +55,7 @@ def test_without_arguments_there_is_help_and_a_version(shell):
     assert "Usage: wenmai" in finished.out + finished.err
 
 
-def test_systems_and_their_settings_are_listed(shell, run_main):
+def test_systems_and_their_settings_are_listed(shell):
     out = shell("systems").out
     assert [line.split()[0] for line in out.splitlines()][:2] == ["word2vec", "word2vec-sgns"]
     listed = json.loads(shell("systems", "word2vec-cbow-hs", "--json").out)
@@ -77,8 +63,8 @@ def test_systems_and_their_settings_are_listed(shell, run_main):
     assert (found["algorithm"]["default"], found["algorithm"]["choices"]) == ("cbow", ["skipgram", "cbow"])
     assert (found["negative"]["default"], found["hierarchical"]["default"]) == (0, True)
     assert all(setting["meaning"] for setting in listed)
-    assert {row["name"] for row in json.loads(run_main("systems", "--json")[0])} > {"word2vec", "word2vec-sghs"}
-    assert "train.learning_rate       none" in run_main("systems", "word2vec")[0]
+    assert {row["name"] for row in json.loads(shell("systems", "--json").out)} > {"word2vec", "word2vec-sghs"}
+    assert "train.learning_rate       none" in shell("systems", "word2vec").out
 
 
 # --- the main way -----------------------------------------------------------------------------------------------
@@ -113,7 +99,7 @@ def test_standard_input_is_a_corpus(topics, shell, tmp_path):
     assert not (tmp_path / "other").exists()
 
 
-def test_nearest_and_analogy(run, shell, run_main):
+def test_nearest_and_analogy(run, shell):
     lines = shell("nearest", run, "colour3", "--topn", "5").out.splitlines()
     assert len(lines) == 5
     for line in lines:
@@ -121,24 +107,24 @@ def test_nearest_and_analogy(run, shell, run_main):
         assert word.startswith("colour")
         assert -1 <= float(score) <= 1
     expected = wenmai.load(run).most_similar(["colour3", "colour4"], topn=10)
-    assert json.loads(run_main("nearest", run, "colour3", "colour4", "--json")[0]) == [list(pair) for pair in expected]
-    answers = json.loads(run_main("analogy", run, "colour1", "colour2", "number1", "--topn", "7", "--json")[0])
+    assert json.loads(shell("nearest", run, "colour3", "colour4", "--json").out) == [list(pair) for pair in expected]
+    answers = json.loads(shell("analogy", run, "colour1", "colour2", "number1", "--topn", "7", "--json").out)
     assert len(answers) == 7
-    others = json.loads(run_main("analogy", run, "colour1", "colour2", "number1", "--multiply", "--json")[0])
+    others = json.loads(shell("analogy", run, "colour1", "colour2", "number1", "--multiply", "--json").out)
     assert len(others) == 5
     assert not {"colour1", "colour2", "number1"} & {word for word, _ in answers + others}
 
 
-def test_export_and_import(run, shell, run_main, tmp_path):
+def test_export_and_import(run, shell, tmp_path):
     assert shell("export", run, "word2vec-binary", "vectors.bin").out == "vectors.bin\n"
-    out, _ = run_main("export", run, "projector", tmp_path / "tables", "--json")
-    assert json.loads(out) == {"path": str(tmp_path / "tables"), "format": "projector"}
+    exported = shell("export", run, "projector", tmp_path / "tables", "--json")
+    assert json.loads(exported.out) == {"path": str(tmp_path / "tables"), "format": "projector"}
     found = json.loads(shell("import", "word2vec", "vectors.bin", "--out", "imported", "--json").out)
     assert found["vocabulary"] == 80
-    assert run_main("nearest", tmp_path / "imported", "colour3") == run_main("nearest", run, "colour3")
-    out, err = run_main("resume", tmp_path / "imported")
-    assert out == f"{tmp_path}/imported: imported from {tmp_path}/vectors.bin\n"
-    assert "finished already" in err
+    assert shell("nearest", "imported", "colour3") == shell("nearest", run, "colour3")
+    finished = shell("resume", "imported")
+    assert finished.out == f"imported: imported from {tmp_path}/vectors.bin\n"
+    assert "finished already" in finished.err
 
 
 # --- mistakes ---------------------------------------------------------------------------------------------------
@@ -194,24 +180,21 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("code", "arguments", "message"), MISTAKES, ids=[" ".join(case[1]) for case in MISTAKES])
-def test_a_mistake_is_one_clear_message_and_an_exit_code(
-    code, arguments, message, run, topics, run_main, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
+def test_a_mistake_is_one_clear_message_and_an_exit_code(code, arguments, message, run, topics, shell, tmp_path):
     places = {"RUN": str(run), "TEXT": str(topics), "OUT": str(tmp_path / "out")}
     arguments = [re.sub("RUN|TEXT|OUT", lambda found: places[found.group()], argument) for argument in arguments]
-    out, err = run_main(*arguments, code=code)
-    assert message in err
-    assert out == "" or arguments[0] == "data"
-    last = err.splitlines()[-1]
+    finished = shell(*arguments, code=code)
+    assert message in finished.err
+    assert finished.out == "" or arguments[0] == "data"
+    last = finished.err.splitlines()[-1]
     assert last.startswith(("wenmai: ", "Error: "))
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_mistakes_in_real_processes(run, shell):
-    finished = shell("nearest", run, "colours1", code=4)
+    finished = shell.process("nearest", run, "colours1", code=4)
     assert (finished.out, finished.err) == ("", "wenmai: no vector for 'colours1'; did you mean 'colour1'?\n")
-    finished = shell("train", "word2vec", "nowhere.txt", code=3)
+    finished = shell.process("train", "word2vec", "nowhere.txt", code=3)
     assert finished.err.count("\n") == 1
 
 
@@ -245,13 +228,13 @@ def test_words_of_any_script_are_printed_whatever_the_locale(shell, tmp_path):
     (tmp_path / "text.txt").write_text("文脉 语料 向量 词\n" * 50, encoding="utf-8")
     plain = {"PYTHONUTF8": "", "PYTHONIOENCODING": "", "LC_ALL": "C"}
     arguments = ["--set", "vector_size=4", "--set", "epochs=1", "--set", "sample=0"]
-    shell("train", "word2vec", "text.txt", "--out", "run", *arguments, environment=plain)
-    finished = shell("nearest", "run", "文脉", "--topn", "3", environment=plain)
+    shell.process("train", "word2vec", "text.txt", "--out", "run", *arguments, environment=plain)
+    finished = shell.process("nearest", "run", "文脉", "--topn", "3", environment=plain)
     assert {line.split()[1] for line in finished.out.splitlines()} == {"语料", "向量", "词"}
     ascii_only = {"PYTHONIOENCODING": "ascii"}  # as an old console, or a Windows pipe
-    finished = shell("nearest", "run", "文脉", "--topn", "3", "--json", environment=ascii_only)
+    finished = shell.process("nearest", "run", "文脉", "--topn", "3", "--json", environment=ascii_only)
     assert r'["\u8bcd", ' in finished.out
-    shell("--help", environment=ascii_only)
+    shell.process("--help", environment=ascii_only)
 
 
 def test_the_installed_command_is_the_same(shell):

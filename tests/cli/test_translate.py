@@ -1,14 +1,11 @@
 """``wenmai translate`` and ``wenmai evaluate --on`` as people and scripts use them."""
 
-import io
 import json
 import random
-import sys
 
 import pytest
 
 import wenmai
-from wenmai.cli.main import main
 
 
 @pytest.fixture(scope="module")
@@ -31,15 +28,12 @@ def runs(tmp_path_factory):
 
 
 @pytest.fixture
-def call(capsys, monkeypatch, runs):
-    """Runs a command in this process; the first run is named by its name."""
+def call(shell, runs):
+    """Runs a command; the first run is named by its name."""
 
-    def called(verb, name, *arguments, code=0, stdin=b""):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8"))
-        found = main([verb, str(runs[name].path), *map(str, arguments)])
-        out, err = capsys.readouterr()
-        assert found == code, err
-        return out, err
+    def called(verb, name, *arguments, **options):
+        finished = shell(verb, runs[name].path, *arguments, **options)
+        return finished.out, finished.err
 
     return called
 

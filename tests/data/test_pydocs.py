@@ -119,14 +119,9 @@ def test_a_source_that_is_not_python_is_named(library, damage):
         list(pydocs.lines())
 
 
-@pytest.fixture(scope="module")
-def text_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return pydocs.text_file(tmp_path_factory.mktemp("pydocs"))
-
-
-def test_this_python_gives_the_promised_amount_of_clean_english(text_file):
-    assert text_file.name.startswith(f"pydocs-{platform.python_version()}-")
-    text = text_file.read_text(encoding="utf-8")
+def test_this_python_gives_the_promised_amount_of_clean_english(pydocs_text):
+    assert pydocs_text.name.startswith(f"pydocs-{platform.python_version()}-")
+    text = pydocs_text.read_text(encoding="utf-8")
     lines = text.splitlines()
     words = text.lower().split()
     assert 250_000 < len(words) < 400_000
@@ -137,14 +132,14 @@ def test_this_python_gives_the_promised_amount_of_clean_english(text_file):
     assert not any(name in sys.modules for name in ("antigravity", "this", "turtledemo"))
 
 
-def test_the_file_is_not_written_again(text_file):
-    before = text_file.stat().st_mtime_ns
-    assert pydocs.text_file(text_file.parent) == text_file
-    assert text_file.stat().st_mtime_ns == before
+def test_the_file_is_not_written_again(pydocs_text):
+    before = pydocs_text.stat().st_mtime_ns
+    assert pydocs.text_file(pydocs_text.parent) == pydocs_text
+    assert pydocs_text.stat().st_mtime_ns == before
 
 
-def test_the_text_is_the_same_in_every_process(text_file):
+def test_the_text_is_the_same_in_every_process(pydocs_text):
     program = "from wenmai.data import pydocs; print(pydocs.sha256())"
     folder = Path(pydocs.__file__).parents[2]
     other = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=True)
-    assert other.stdout.strip() == file_sha256(text_file)
+    assert other.stdout.strip() == file_sha256(pydocs_text)

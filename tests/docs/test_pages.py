@@ -17,6 +17,7 @@ from wenmai.runs.exchange import EXPORTS
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "README.zh.md", *sorted((ROOT / "docs").glob("*.md"))]
 OURS = [page for page in PAGES if page.name != "benchmarks.md"]  # which is generated
+TUTORIALS = ("tutorial.md", "attention.md", "lineage.md")  # which run as wholes, in test_tutorial.py
 SETTINGS = {name: settings_of(system.load().sections) for name, system in systems().items()}
 
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -44,9 +45,7 @@ def commands(page: str) -> Iterator[str]:
 # --- code -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in OURS if page.name not in ("tutorial.md", "attention.md", "lineage.md")], ids=lambda page: page.name
-)
+@pytest.mark.parametrize("page", [page for page in OURS if page.name not in TUTORIALS], ids=lambda page: page.name)
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     code = "".join(block for kind, block in FENCED.findall(read(page)) if kind == "python")

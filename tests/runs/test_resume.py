@@ -35,6 +35,11 @@ def records(run):
     return path.read_text().count("\n") if path.exists() else 0
 
 
+def progress(run):
+    lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True) if records(run) else []
+    return max((json.loads(line).get("progress", 0) for line in lines if line.endswith("\n")), default=0)
+
+
 def checkpoints(run):
     return sorted((run / "checkpoints").glob("step-*"), key=lambda path: int(path.name.removeprefix("step-")))
 
@@ -102,7 +107,7 @@ def killed_once(topics, tmp_path_factory):
     process = subprocess.Popen(
         command + flags(**SETTINGS), env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    wait_for(process, lambda: records(folder / "run") > 20 and len(checkpoints(folder / "run")) == 2)
+    wait_for(process, lambda: progress(folder / "run") > 0.5 and len(checkpoints(folder / "run")) == 2)
     kill(process)
     return folder
 
@@ -277,9 +282,9 @@ def test_a_damaged_checkpoint_is_passed_over(damage, killed, expected):
 def test_the_shell_tells_of_damaged_checkpoints(killed, shell, expected):
     for checkpoint in checkpoints(killed):
         flip_a_byte(checkpoint)
-    finished = shell("verify", killed, code=6, environment={"WENMAI_CACHE": str(killed.parent / "cache")})
+    finished = shell("verify", killed, code=6)
     assert finished.out.splitlines()[-1] == "not finished: resume would start over"
-    finished = shell("resume", killed, "--quiet", environment={"WENMAI_CACHE": str(killed.parent / "cache")})
+    finished = shell("resume", killed, "--quiet")
     assert finished.err.count("note: passed over a damaged checkpoint") == 2
     assert model_sha256(killed) == expected[1]
     assert_whole(killed)
@@ -382,7 +387,7 @@ def test_a_full_disk_is_explained_and_resumed_from(topics, shell, tmp_path, expe
 
     run = tmp_path / "run"
     arguments = ["train", "word2vec", topics, "--out", run, *flags(**SETTINGS)]
-    finished = shell(*arguments, code=6, preexec_fn=limit)
+    finished = shell.process(*arguments, code=6, preexec_fn=limit)
     assert finished.err.splitlines()[-1] == (
         f"wenmai: {run}: cannot be written (File too large); when that is solved, `wenmai resume {run}` goes on"
     )
@@ -397,7 +402,7 @@ def test_a_full_cache_disk_is_explained_and_leaves_nothing(topics, shell, tmp_pa
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
 
-    finished = shell("train", "word2vec", topics, "--out", "run", code=6, preexec_fn=limit)
+    finished = shell.process("train", "word2vec", topics, "--out", "run", code=6, preexec_fn=limit)
     assert "the numbered corpus cannot be written (File too large); set WENMAI_CACHE" in finished.err
     assert not (tmp_path / "run").exists()
     assert [path for path in cache_folder.rglob("*") if path.is_file()] == []

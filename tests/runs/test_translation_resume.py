@@ -115,6 +115,7 @@ def test_pairs_that_are_gone_from_memory_and_cache_are_explained(tmp_path, monke
 TOGETHER = """
 import json, os, signal, sys, time
 import torch
+import torch._dynamo  # which every optimiser imports, which takes a second; here once for all the children
 import wenmai
 from wenmai.core.errors import WenmaiError
 from wenmai.runs.train import Watcher, resume, train
