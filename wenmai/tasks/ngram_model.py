@@ -2,9 +2,9 @@
 
 import math
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -118,7 +118,8 @@ class NgramModel:
             oov_sums = np.add.reduceat(np.where(unknown, exact, 0.0), starts).tolist()
         else:
             oov, oov_sums = [0] * len(lines), [0.0] * len(lines)
-        values, begin = exact.tolist(), 0
+        places = np.flatnonzero(unknown)
+        cut, unknown_places, values, begin = self._cutter(), iter(places.tolist()), exact.tolist(), 0
         for place, end in enumerate(ends.tolist()):
             if end - begin == 1:
                 yield SentenceScore(text=lines[place], log_prob=0.0, tokens=0)
@@ -129,15 +130,22 @@ class NgramModel:
                     tokens=end - begin,
                     oov=oov[place],
                     oov_log_prob=oov_sums[place],
-                    oov_bytes=self._spelled(lines[place], unknown[begin:end]) if oov[place] else 0,
+                    oov_bytes=_spelled(cut(lines[place]), begin, islice(unknown_places, oov[place]))
+                    if oov[place]
+                    else 0,
                     token_log_probs=tuple(values[begin:end]),
                 )
             begin = end
 
-    def _spelled(self, line: str, unknown: npt.NDArray[np.bool_]) -> int:
-        """Returns the bytes of the unknown words of a line, and one for the end of each."""
-        words = segmenter(self.model.text.segment).tokens(self._normalise(line.replace("\n", " ")))
-        return sum(len(words[place].encode()) + 1 for place in np.flatnonzero(unknown))
+    def _cutter(self) -> Callable[[str], list[str]]:
+        """Returns what cuts a line into its words."""
+        text = self.model.text
+        if text.segment == "whitespace" and not (
+            text.nfkc or text.fold_width or text.lowercase or text.script != "keep"
+        ):
+            return str.split  # the same, and fast
+        tokens = segmenter(text.segment).tokens
+        return lambda line: tokens(self._normalise(line.replace("\n", " ")))
 
     def number(self, lines: Sequence[str]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
         """Cuts lines into words and numbers them.
@@ -259,6 +267,11 @@ class _Vocabulary:
     def decode(self, tokens: Sequence[int]) -> str:
         words = self._model.model.vocab
         return self._between.join(["\n" if token == END else words[token] for token in tokens])
+
+
+def _spelled(words: list[str], begin: int, unknown: Iterable[int]) -> int:
+    """Returns the bytes of the unknown words of a line that begins at a place, and one for the end of each."""
+    return sum([len(words[place - begin].encode()) + 1 for place in unknown])
 
 
 def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
