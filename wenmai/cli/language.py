@@ -55,7 +55,9 @@ def score(
     tokens: Annotated[bool, typer.Option("--tokens", help="Tell the logarithm of each token too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line, the totals last.")] = False,
 ) -> None:
-    """Say how likely texts are, line by line, and in all: perplexity, and bits per character to compare any models.
+    """Say how likely texts are, line by line and in all.
+
+    In all means perplexity, and bits per character, which compare any two models.
 
     For each line: log10 of its probability, its predictions (the end of the line is one), and how many of its tokens
     the vocabulary lacks.
@@ -105,7 +107,9 @@ def next_token(
     topn: Annotated[int, typer.Option("--topn", min=1, help="How many.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
 ) -> None:
-    r"""Show what most likely comes next, with probabilities; the end of a line is \n.
+    r"""Show what most likely comes next.
+
+    With probabilities; the end of a line is \n.
 
     Example: wenmai next runs/ngram "the cat sat on the"
     """
