@@ -167,6 +167,6 @@ def test_a_piece_over_the_end_of_the_prompt_counts_with_the_option():
     model = LanguageModel("rnnlm", config, build("rnnlm", config, cutter).eval(), cutter)
     assert [len(cutter.encode(text).ids) for text in ("d ab", "d abc", "d abe")] == [2, 2, 2]
     (first,) = cutter.encode("d").ids
-    for option, scores in zip("cd", model.continuations("d ab", ["c", "d"]), strict=True):
+    for option, scores in zip("ce", model.continuations("d ab", ["c", "e"]), strict=True):
         ids = cutter.encode(f"d ab{option}").ids[1:]
         assert scores == pytest.approx(log_probs_behind(model, ids, [cutter.eos_id, first]), abs=1e-5)
