@@ -24,7 +24,7 @@ def _ngram(content: Content) -> str:
             if side == "ours"
             else next((row["size_bytes"] for row in rows if row["measure"] == "size"), own[0]["size_bytes"])
         )
-        seconds = statistics.median(row["seconds"] for row in own)
+        seconds = statistics.median(row["wall_seconds"] for row in own)
         peak = max(row["peak_memory_bytes"] for row in own)
         made.append((side, f"{seconds:.1f}", megabytes(peak), megabytes(size)))
     scored = []
@@ -34,11 +34,14 @@ def _ngram(content: Content) -> str:
         load = statistics.median(row["load_seconds"] for row in own)
         scored.append((side, f"{speed / 1e6:.2f}", f"{1000 * load:.1f}", megabytes(own[0]["peak_memory_bytes"])))
     agreement = next(row for row in rows if row["measure"] == "agreement")
-    ratios = [ratio_cell(ngram_ratios(content, *one)) for one in (("build", "seconds"), ("score", "words_per_second"))]
+    ratios = [
+        ratio_cell(ngram_ratios(content, *one)) for one in (("build", "wall_seconds"), ("score", "words_per_second"))
+    ]
     settings = content["settings"]
     text = (
-        f"Unpruned {settings['order']}-grams with modified Kneser-Ney. Building: ours with numbering the text from its "
-        "file, KenLM's `lmplz -S 1G` until its ARPA file is written; KenLM's size is that of its probing binary. "
+        f"Unpruned {settings['order']}-grams with modified Kneser-Ney. Building is the time of the whole "
+        "process: ours reads the text, numbers it and writes a model that can be asked, KenLM's `lmplz -S 1G` writes an "
+        "ARPA file; KenLM's size is that of the probing binary that is made of it afterwards. "
         f"Speed over KenLM's (each round): building {ratios[0]}, scoring {ratios[1]}.\n\n"
         + table(("side", "building, s", "peak MB", "model, MB"), made)
         + "\n\nScoring lines from Python, as the users of each package do: `model.score(lines)` with "
