@@ -34,15 +34,14 @@ def _ngram(content: Content) -> str:
         load = statistics.median(row["load_seconds"] for row in own)
         scored.append((side, f"{speed / 1e6:.2f}", f"{1000 * load:.1f}", megabytes(own[0]["peak_memory_bytes"])))
     agreement = next(row for row in rows if row["measure"] == "agreement")
-    ratios = [
-        ratio_cell(ngram_ratios(content, *one)) for one in (("build", "wall_seconds"), ("score", "words_per_second"))
-    ]
+    built = ratio_cell(ngram_ratios(content, "build", "wall_seconds"))
+    told = ratio_cell(ngram_ratios(content, "score", "words_per_second"))
     settings = content["settings"]
     text = (
         f"Unpruned {settings['order']}-grams with modified Kneser-Ney. Building is the time of the whole "
         "process: ours reads the text, numbers it and writes a model that can be asked, KenLM's `lmplz -S 1G` writes an "
         "ARPA file; KenLM's size is that of the probing binary that is made of it afterwards. "
-        f"Speed over KenLM's (each round): building {ratios[0]}, scoring {ratios[1]}.\n\n"
+        f"Speed over KenLM's (each round): building {built}, scoring {told}.\n\n"
         + table(("side", "building, s", "peak MB", "model, MB"), made)
         + "\n\nScoring lines from Python, as the users of each package do: `model.score(lines)` with "
         f"{settings['threads']} threads, `kenlm.Model.score` line by line; loading is that of a model on disk after "
