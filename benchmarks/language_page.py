@@ -39,8 +39,8 @@ def _ngram(content: Content) -> str:
     settings = content["settings"]
     text = (
         f"Unpruned {settings['order']}-grams with modified Kneser-Ney. Building is the time of the whole "
-        "process: ours reads the text, numbers it and writes a model that can be asked, KenLM's `lmplz -S 1G` writes an "
-        "ARPA file; KenLM's size is that of the probing binary that is made of it afterwards. "
+        "process: ours reads the text, numbers it and writes a model that can be asked, KenLM's `lmplz -S 1G` writes "
+        "an ARPA file; KenLM's size is that of the probing binary that is made of it afterwards. "
         f"Speed over KenLM's (each round): building {built}, scoring {told}.\n\n"
         + table(("side", "building, s", "peak MB", "model, MB"), made)
         + "\n\nScoring lines from Python, as the users of each package do: `model.score(lines)` with "
