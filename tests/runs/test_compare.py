@@ -242,3 +242,18 @@ def test_language_models_are_compared_by_what_a_character_costs(tmp_path):
     assert "Written on" in page
     with pytest.raises(SettingError, match="--on FILE"):
         compare([tmp_path / "ngram"], out=tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"similarity": ["data:simlex999"]}, "did you mean 'simlex-999'"),
+        ({"analogy": ["nowhere.txt"]}, "nowhere.txt: no such file"),
+        ({"probe": ["sst3"]}, "sst2"),
+        ({"on": ["nowhere.txt"]}, "nowhere.txt: no such file"),
+    ],
+)
+def test_a_test_set_that_is_not_there_is_told_before_the_first_training(topics, tmp_path, wrong, message):
+    with pytest.raises(SettingError, match=re.escape(message)):
+        compare_systems(["word2vec-sgns"], [topics], out=tmp_path / "all", **wrong)
+    assert not (tmp_path / "all" / "word2vec-sgns").exists()

@@ -13,6 +13,8 @@ from wenmai.config.recipe import Recipe, changed_settings, settings_of
 from wenmai.core.errors import RunError, SettingError
 from wenmai.core.folder import writing_json
 from wenmai.core.registry import find_system
+from wenmai.data.catalogue import resolve
+from wenmai.data.datasets import find_dataset
 from wenmai.data.sources import in_catalogue, named_texts
 from wenmai.measures.probes import TaggingProbe, TextProbe
 from wenmai.measures.words import AnalogyResult, SimilarityResult
@@ -150,7 +152,7 @@ def compare_systems(
         command: See :func:`compare`.
 
     Raises:
-        SettingError: for an unknown system or setting.
+        SettingError: for an unknown system or setting, or a test set that is not there.
         RunError: if a training failed, or a run in ``out`` was trained on another corpus or with other settings.
     """
     if len(set(systems)) != len(systems) or not systems:
@@ -160,6 +162,7 @@ def compare_systems(
         raise SettingError("a comparison reads its corpus once for each system: give it files rather than stdin")
     given = _settings_of_each(systems, {name: str(value) for name, value in (settings or {}).items()})
     folder = Path(out)
+    _require_sets([*similarity, *analogy, *on], probe)
     for system in systems:  # all mistakes are found before the first training
         recipe, _ = plan(system, named_texts(sources), **given[system])
         _require_same(folder / system, recipe)
@@ -180,6 +183,23 @@ def compare_systems(
         on=on,
         command=command,
     )
+
+
+def _require_sets(files: Sequence[str | Path], probe: Sequence[str]) -> None:
+    """Makes sure, before anything is trained, that what will be measured on is there; fetches what is to be fetched.
+
+    Raises:
+        SettingError: if there is no test set, file or data set of a name.
+    """
+    for file in files:
+        if isinstance(file, str) and in_catalogue(file):
+            resolve(file)
+        elif not Path(file).exists():
+            raise SettingError(
+                f"{file}: no such file; expected a test set, or a name of the catalogue such as data:ws353-all"
+            )
+    for dataset in probe:
+        find_dataset(dataset)
 
 
 def _settings_of_each(systems: Sequence[str], given: Mapping[str, str]) -> dict[str, dict[str, str]]:
