@@ -86,6 +86,19 @@ def test_exports_are_glove_text(name, output, glove, tmp_path):
     np.testing.assert_array_equal(back.vectors, glove.vectors(output).vectors)
 
 
+def test_everything_goes_out_as_the_glove_program_writes_it(glove, tmp_path):
+    glove.save(tmp_path)
+    vectors, tensors = GloVe.load_vectors(tmp_path), glove.tensors()
+    layout = np.vstack([np.hstack([tensors[f"{one}s"], tensors[f"{one}_biases"]]) for one in ("word", "context")])
+    EXPORTS["glove-binary"].write(tmp_path / "vectors.bin", vectors)
+    np.testing.assert_array_equal(np.fromfile(tmp_path / "vectors.bin", "<f8").reshape(layout.shape), layout)
+    EXPORTS["glove-parameters"].write(tmp_path / "vectors.txt", vectors)
+    rows = [line.split(" ") for line in (tmp_path / "vectors.txt").read_text().splitlines()]
+    assert [row[0] for row in rows] == ["the", "of", "cat"]
+    found = np.array([row[1:] for row in rows], np.float32)
+    np.testing.assert_array_equal(found, np.hstack([layout[:3], layout[3:]]).astype(np.float32))
+
+
 def test_ppmi_comes_back(ppmi, tmp_path):
     ppmi.save(tmp_path)
     back = PpmiSvd.load(tmp_path)

@@ -183,6 +183,17 @@ class GloVeVectors(WordVectors):
         """Reads the vectors in another form: the sum, words or contexts alone, or both side by side."""
         return GloVe.load_vectors(self._folder, output)
 
+    def parameters(self) -> npt.NDArray[np.float64]:
+        """Reads everything that was trained, as GloVe's ``vectors.bin`` has it.
+
+        Returns:
+            (2V, d + 1): a row of each word, then one of each context, the bias last.
+        """
+        found = GloVe.load(self._folder).tensors()
+        words = np.concatenate([found["words"], found["word_biases"]], axis=1)
+        contexts = np.concatenate([found["contexts"], found["context_biases"]], axis=1)
+        return np.concatenate([words, contexts]).astype(np.float64)
+
 
 def _published(tensors: Mapping[str, Rows], output: Output) -> Rows:
     if output == "both":

@@ -15,11 +15,13 @@ from wenmai.formats.arpa import read_arpa, write_arpa
 from wenmai.formats.ctranslate2 import write_ctranslate2, write_generator
 from wenmai.formats.fasttext import read_fasttext, write_fasttext
 from wenmai.formats.ftz import QuantisationConfig, quantised_by
+from wenmai.formats.glove import write_glove_binary, write_glove_parameters
 from wenmai.formats.huggingface import read_huggingface, write_huggingface
 from wenmai.formats.onnx import write_onnx
 from wenmai.formats.projector import write_projector
 from wenmai.formats.word2vec import read_word2vec, write_word2vec
 from wenmai.models.fasttext import FastText, FastTextClassifierConfig, FastTextConfig
+from wenmai.models.glove import GloVeConfig
 from wenmai.models.ngram import Ngram, NgramConfig
 from wenmai.models.word2vec import Word2Vec
 from wenmai.runs.classification import retrainer_of
@@ -122,13 +124,27 @@ EXPORTS = {
     ),
     "glove-words": Export(
         summary="GloVe text of the word vectors alone, without those of contexts",
-        verb="forms",
+        verb="nearest",
         write=lambda path, vectors: write_word2vec(path, vectors.in_form("words"), header=False),
+        whole=(GloVeConfig,),
     ),
     "glove-both": Export(
         summary="GloVe text with word vector and context vector side by side",
-        verb="forms",
+        verb="nearest",
         write=lambda path, vectors: write_word2vec(path, vectors.in_form("both"), header=False),
+        whole=(GloVeConfig,),
+    ),
+    "glove-parameters": Export(
+        summary="GloVe text of everything: word vector, its bias, context vector, its bias",
+        verb="nearest",
+        write=write_glove_parameters,
+        whole=(GloVeConfig,),
+    ),
+    "glove-binary": Export(
+        summary="GloVe's vectors.bin: the same as float64 numbers, words first, then contexts",
+        verb="nearest",
+        write=write_glove_binary,
+        whole=(GloVeConfig,),
     ),
     "projector": Export(
         summary="a folder with vectors.tsv and metadata.tsv for the TensorBoard projector",

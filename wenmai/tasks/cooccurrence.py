@@ -160,7 +160,7 @@ class GloveTask(_CountsTask):
         "model": GloVeConfig,
         "train": FactoriseConfig,
     }
-    verbs: ClassVar[tuple[str, ...]] = ("nearest", "analogy", "export", "forms")
+    verbs: ClassVar[tuple[str, ...]] = ("nearest", "analogy", "export")
 
     def __init__(self, recipe: Recipe, counts: Cooccurrences, model: GloVe) -> None:
         super().__init__(recipe, counts)
