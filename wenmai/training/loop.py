@@ -26,7 +26,7 @@ from wenmai.objectives.language import Loss
 from wenmai.training.checkpoint import Checkpoints, require_good
 from wenmai.training.distributed import Ranks
 from wenmai.training.interrupts import interrupts_set
-from wenmai.training.memory import release_free_memory
+from wenmai.training.memory import keep_free_memory, release_free_memory
 from wenmai.training.records import EvaluationRecord, Record, UpdateRecord
 from wenmai.training.schedule import LONGEST_WARMUP, rate_schedule
 from wenmai.training.settings import LoopConfig
@@ -154,6 +154,8 @@ def train_loop(
     module, device = job.module, next(job.module.parameters()).device
     if config.threads is not None:
         torch.set_num_threads(config.threads)
+    if device.type == "cpu":
+        keep_free_memory()
     called: nn.Module = torch.compile(module) if config.compile else module  # type: ignore[assignment]
     parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
     optimiser = _optimiser(config, module, peak_rate)

@@ -1,4 +1,7 @@
-"""Free memory given back to the operating system.
+"""Free memory: kept between the steps of a training, given back to the operating system now and then.
+
+The largest tensors of a step come and go with it. The allocator of glibc returns what is freed at the end of its heap
+at once, so the next step is given empty pages again, thousands of them; a tenth of a training can go there.
 
 Batches differ in shape, so tensors of a training on a CPU differ in size from batch to batch. The allocator of glibc
 puts those below 32 MB into one heap, which it can shorten only at its end: what is freed inside stays resident, holes
@@ -9,19 +12,30 @@ import ctypes
 from collections.abc import Callable
 from functools import cache
 
-__all__ = ["release_free_memory"]
+__all__ = ["keep_free_memory", "release_free_memory"]
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # glibc's names of what mallopt sets
+_KEPT = 1 << 30
+_LARGEST_OF_HEAP = 32 << 20  # glibc takes no more
+
+
+def keep_free_memory() -> None:
+    """Lets this process keep up to 1 GB at the end of its heap for reuse; nothing where the allocator is not glibc's."""
+    if (mallopt := _function("mallopt")) is not None:
+        mallopt(_TRIM_THRESHOLD, _KEPT)
+        mallopt(_MMAP_THRESHOLD, _LARGEST_OF_HEAP)
 
 
 def release_free_memory() -> None:
     """Gives memory back that nothing uses; does nothing where the allocator is not that of glibc."""
-    if (trim := _malloc_trim()) is not None:
+    if (trim := _function("malloc_trim")) is not None:
         trim(0)
 
 
 @cache
-def _malloc_trim() -> Callable[[int], int] | None:
+def _function(name: str) -> Callable[..., int] | None:
     try:
-        trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+        function: Callable[..., int] = getattr(ctypes.CDLL(None), name)
     except (OSError, TypeError, AttributeError):  # Windows; musl, macOS
         return None
-    return trim
+    return function
