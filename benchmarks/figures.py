@@ -390,6 +390,18 @@ def _glove(content: Content) -> Iterator[Claim]:
     ):
         speed = median(content, value, system="glove")
         yield Claim(name=name, target=f"≥ {target / 1e6:g} M", value=f"{speed / 1e6:.2f} M", met=speed >= target)
+    for row in content["rows"]:
+        if row["system"] != glove.REFERENCE:
+            continue
+        ours = [other for other in content["rows"] if other["system"] == "glove"]
+        for test, theirs in row["scores"].items():
+            difference = statistics.mean(other["scores"][test] for other in ours) - theirs
+            yield Claim(
+                name=(f"GloVe, {test}: score minus that of its own programs", f"GloVe，{test}：得分减其原程序得分"),
+                target=f"≥ -{glove.LARGEST_SHORTFALL}",
+                value=f"{difference:+.4f}",
+                met=difference >= -glove.LARGEST_SHORTFALL,
+            )
 
 
 def _classification(content: Content) -> Iterator[Claim]:

@@ -38,6 +38,7 @@ def test_every_line_is_closed_by_the_end_token_and_blank_lines_are_left_out(tmp_
     stats = text.stats
     assert (stats.lines, stats.blank_lines, stats.tokens, stats.unknown) == (3, 2, 8, 1)
     assert (stats.words, stats.characters) == (8, len("a b\nc zzz\na\n"))
+    assert text.ends.tolist() == [[3, 4], [6, 10], [8, 12]]
 
 
 def test_a_line_of_several_megabytes_is_one_line(tmp_path):
@@ -65,11 +66,13 @@ def test_the_text_is_encoded_once(tmp_path, monkeypatch):
     assert first.verify() == []
 
 
-@pytest.mark.parametrize("damage", ["cut", "json", "version", "missing"])
+@pytest.mark.parametrize("damage", ["cut", "lines", "json", "version", "missing"])
 def test_a_damaged_text_is_refused(tmp_path, damage):
     folder = encoded(written(tmp_path, "a b c\n")).folder
     if damage == "cut":
         (folder / "tokens.bin").write_bytes((folder / "tokens.bin").read_bytes()[:-1])
+    elif damage == "lines":
+        (folder / "lines.bin").write_bytes(bytes(16))
     elif damage == "json":
         (folder / "text.json").write_text("[]")
     elif damage == "version":

@@ -137,6 +137,11 @@ def test_sizes_that_a_model_claims_are_checked_before_memory_is_taken(folder, tm
         path.write_text(json.dumps(head | {"vocab_size": vocab_size}))
         with pytest.raises(FormatError, match=message):
             wenmai.load(run.path)
+    path.write_text(json.dumps(head | {"model": head["model"] | {"num_layers": 10**9}}))
+    with pytest.raises(
+        FormatError, match=r"config\.json: is damaged: num_layers=1000000000, and model\.safetensors has"
+    ):
+        wenmai.load(run.path)
 
 
 # --- tokenizers that are there already --------------------------------------------------------------------------------

@@ -1,10 +1,13 @@
 """Writing on, with a model whose next token is known."""
 
+import contextlib
+
 import pytest
 import torch
 
 from wenmai.core.errors import SettingError
 from wenmai.decode.protocol import Step
+from wenmai.tasks import generation
 from wenmai.tasks.generation import GenerationConfig, generate, stream
 
 LETTERS = "$abcdefgh?"  # $ ends a line, ? is never written
@@ -26,6 +29,8 @@ class Row:
 
 class Alphabet:
     """Writes the next letter with probability ``sure``, and ends behind the last one."""
+
+    device = "cpu"
 
     def __init__(self, sure=0.9, max_length=None):
         self.sure, self.max_length, self.capacity, self.seen = sure, max_length, None, []
@@ -159,3 +164,19 @@ def test_options_that_make_no_sense_are_refused(options):
         GenerationConfig(**options)
     with pytest.raises(SettingError, match="one text"):
         next(stream(Alphabet(), Letters(), "", GenerationConfig(count=2)))
+
+
+@pytest.mark.parametrize("options", [{"beam": 2}, {"temperature": 0}], ids=str)
+def test_the_search_works_where_the_model_is(options, monkeypatch):
+    asked = []
+
+    def search(*_, device, **__):
+        asked.append(device)
+        return [[]] if "beam" in options else []
+
+    writer = Alphabet()
+    writer.device = torch.device("cpu", 0)
+    monkeypatch.setattr(generation, "beam_search" if "beam" in options else "sample", search)
+    with pytest.raises(ValueError, match="shorter") if "beam" not in options else contextlib.nullcontext():
+        generate(writer, Letters(), "a", GenerationConfig(**options))
+    assert asked == [writer.device]

@@ -159,6 +159,15 @@ def test_the_end_of_the_text_is_set_aside_at_the_end_of_a_line():
     aside = len(data.valid_stream) / len(data.text)
     assert 0.02 < aside < 0.1
     assert len(data.train_stream) + len(data.valid_stream) == len(data.text)
+    written = [line for line in lines(400) if line.strip()]
+    tail = written[-int(np.count_nonzero(data.valid_stream.tokens == data.tokenizer.eos_id)) :]
+    assert data.valid_stream.characters == sum(len(line) + 1 for line in tail)
+
+
+def test_where_no_line_ends_near_the_end_the_text_is_cut_inside_one():
+    data = begin("gpt", iter([" ".join(lines(400)), "a b"]))._data
+    assert data.train_stream.tokens[-1] != data.tokenizer.eos_id
+    assert data.valid_stream.characters is None
 
 
 def test_too_short_a_text_asks_for_one_to_validate_on(tmp_path):

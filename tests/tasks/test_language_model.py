@@ -108,6 +108,17 @@ def test_what_is_written_has_the_probability_that_scoring_gives(model):
     assert "".join(model.stream("a b", max_tokens=6, temperature=0)) == found.text
 
 
+@pytest.mark.parametrize("options", [{"seed": 3, "stop": ("e e",)}, {"beam": 2}, {"temperature": 0}], ids=str)
+def test_everything_happens_where_the_model_is(model, options):
+    """A tensor that is made without saying where lands on a device that cannot compute, as it would beside a GPU."""
+    expected = model.generate("a b", max_tokens=8, **options)
+    with torch.device("meta"):
+        assert model.generate("a b", max_tokens=8, **options) == expected
+        assert len(list(model.score(TEXTS))) == len(TEXTS)
+        assert model.continuations("a b", [" c", " d e"])
+        assert model.next("a b")
+
+
 def test_saved_and_loaded_it_says_the_same(model, tmp_path):
     model.save(tmp_path)
     loaded = LanguageModel.load(tmp_path)

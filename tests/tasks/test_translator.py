@@ -231,6 +231,7 @@ DAMAGE = {
     "no model": lambda folder: broken_config(folder, model=None),
     "an unknown setting": lambda folder: broken_config(folder, model={"hidden": 3}),
     "sizes that cannot be": lambda folder: broken_config(folder, model={"hidden_size": 1 << 40, "num_heads": 1}),
+    "layers without end": lambda folder: broken_config(folder, model={"num_layers": 10**9}),
     "another width": lambda folder: broken_config(folder, model={"hidden_size": 32, "num_heads": 2}),
     "no weights": lambda folder: (folder / "model.safetensors").unlink(),
     "cut weights": lambda folder: (folder / "model.safetensors").write_bytes(b"\x08\0\0\0\0\0\0\0{"),

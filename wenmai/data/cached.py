@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from wenmai.core.errors import RunError
+from wenmai.core.errors import RunError, WenmaiError
+from wenmai.core.folder import cache_folder, check_sealed, sealed_folder
 
-__all__ = ["installed", "mapped", "new_folder", "opened", "sweep"]
+__all__ = ["installed", "kept", "mapped", "new_folder", "opened", "reopened", "sweep"]
 
 _DAY_SECONDS = 86_400
 _log = logging.getLogger(__name__)
@@ -35,6 +36,34 @@ def opened(folder: Path, open_folder: Callable[[Path], _T]) -> _T | None:
     except RunError as error:
         _log.warning("%s; it is made again", error)
         return None
+
+
+def reopened(room: str, fingerprint: str, open_folder: Callable[[Path], _T]) -> _T | None:
+    """Opens ``<cache>/<room>/<fingerprint>`` once every byte is checked.
+
+    Returns:
+        What ``open_folder`` returns; None if the folder is there no more, or damaged: then it is removed.
+    """
+    folder = cache_folder() / room / fingerprint
+    if folder.is_dir() and not check_sealed(folder):
+        with contextlib.suppress(WenmaiError, OSError, ValueError, KeyError, TypeError):
+            return open_folder(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    return None
+
+
+def kept(room: str, fingerprint: str, fill: Callable[[Path], None]) -> None:
+    """Makes ``<cache>/<room>/<fingerprint>`` for :func:`reopened`, unless it is there whole.
+
+    Args:
+        room: Folder of the cache.
+        fingerprint: Of what ``fill`` writes.
+        fill: Writes files into a folder.
+    """
+    folder = cache_folder() / room / fingerprint
+    if not folder.is_dir() or check_sealed(folder):
+        with sealed_folder(folder) as entry:
+            fill(entry)
 
 
 def installed(made: Path, folder: Path, open_folder: Callable[[Path], _T]) -> _T:

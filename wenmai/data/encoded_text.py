@@ -1,7 +1,7 @@
 """Running text as numbers, for models that predict the next token: encoded once, memory-mapped by every training.
 
-``<cache>/texts/<fingerprint>/`` holds ``tokens.bin`` (int32 ids, little endian; the end token closes every line) and
-``text.json``.
+``<cache>/texts/<fingerprint>/`` holds ``tokens.bin`` (int32 ids, little endian; the end token closes every line),
+``lines.bin`` (two int64 for each line: how many tokens and characters there are up to its end) and ``text.json``.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from wenmai.text.tokenizer import Tokenizer
 
 __all__ = ["EncodedText", "EncodedTextStats", "LinesConfig", "encode_text", "readable_twice"]
 
-VERSION = 1
+VERSION = 2
 _BATCH_CHARACTERS = 1 << 20
 
 
@@ -84,6 +84,7 @@ class EncodedText:
         fingerprint: Of the text, the tokenizer and the settings.
         stats: What was encoded and what was left out.
         tokens: (tokens) int32 ids, memory-mapped, each line with its end.
+        ends: (lines, 2) int64, memory-mapped: tokens and characters up to the end of each line, which is counted.
         sources: What the text is called.
     """
 
@@ -91,6 +92,7 @@ class EncodedText:
     fingerprint: str
     stats: EncodedTextStats
     tokens: npt.NDArray[np.int32]
+    ends: npt.NDArray[np.int64]
     sources: tuple[str, ...]
 
     @classmethod
@@ -106,11 +108,15 @@ class EncodedText:
             if found["version"] != VERSION:
                 raise ValueError(f"its version is {found['version']}, expected {VERSION}")
             stats = EncodedTextStats(**found["stats"])
+            ends = mapped(folder / "lines.bin", "<i8", 2 * stats.lines).reshape(-1, 2)
+            if ends[-1].tolist() != [stats.tokens, stats.characters]:
+                raise ValueError(f"lines.bin ends at {ends[-1].tolist()}")
             return cls(
                 folder=folder,
                 fingerprint=str(found["fingerprint"]),
                 stats=stats,
                 tokens=mapped(folder / "tokens.bin", "<i4", stats.tokens),
+                ends=ends,
                 sources=tuple(found["sources"]),
             )
         except OSError as error:
@@ -162,9 +168,10 @@ def encode_text(
     try:
         with sealed_folder(made := new_folder(folder)) as entry:
             lines = corpus.lines(config.text, stats=read, hashes=hashes, progress=progress)
-            with (entry / "tokens.bin").open("wb") as file:
-                for ids in _encoded(lines, tokenizer, stats):
-                    file.write(ids.data)
+            with (entry / "tokens.bin").open("wb") as tokens, (entry / "lines.bin").open("wb") as line_ends:
+                for ids, ends in _encoded(lines, tokenizer, stats):
+                    tokens.write(ids.data)
+                    line_ends.write(ends.data)
             stats.skipped_lines = read.skipped_lines
             if stats.lines == 0:
                 raise CorpusError(f"{corpus.describe()}: has no text: all {read.lines:,} lines are blank or left out")
@@ -209,12 +216,13 @@ def _batches(lines: Iterator[tuple[str, bool]]) -> Iterator[list[tuple[str, bool
 
 def _encoded(
     lines: Iterator[tuple[str, bool]], tokenizer: Tokenizer, stats: EncodedTextStats
-) -> Iterator[npt.NDArray[np.int32]]:
-    """Yields the tokens of lines, an end token behind each that has any, and counts what it meets."""
+) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]]:
+    """Yields the tokens of lines, an end token behind each that has any, and where they end; counts what it meets."""
     inside = False  # a line that has tokens
     named = tokenizer.token(tokenizer.unk_id)
     for batch in _batches(lines):
         ids: list[int] = []
+        line_ends: list[tuple[int, int]] = []
         for row, (text, ends) in zip(tokenizer.encode_batch([text for text, _ in batch]), batch, strict=True):
             inside = inside or bool(row)
             ids += row
@@ -225,8 +233,9 @@ def _encoded(
             if ends:
                 if inside:
                     ids.append(tokenizer.eos_id)
+                    line_ends.append((stats.tokens + len(ids), stats.characters))
                 stats.lines += inside
                 stats.blank_lines += not inside
                 inside = False
         stats.tokens += len(ids)
-        yield np.array(ids, "<i4")
+        yield np.array(ids, "<i4"), np.array(line_ends, "<i8")

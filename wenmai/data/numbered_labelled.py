@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from wenmai.core.errors import CorpusError, RunError
 from wenmai.core.folder import cache_folder, check_sealed, sealed_folder, writing_json
-from wenmai.data.cached import installed, mapped, new_folder, opened, sweep
+from wenmai.data.cached import installed, mapped, new_folder, opened, reopened, sweep
 from wenmai.data.corpus import FileHash, Progress
 from wenmai.data.labelled import Labelled, LabelledStats
 from wenmai.text.normalise import normaliser
@@ -99,8 +99,7 @@ class NumberedLabelled:
     @classmethod
     def reopen(cls, fingerprint: str) -> "NumberedLabelled | None":
         """Opens what the cache has, every byte checked; None if it is gone or damaged."""
-        folder = cache_folder() / "labelled" / fingerprint
-        return cls.open(folder) if folder.is_dir() and not check_sealed(folder) else None
+        return reopened("labelled", fingerprint, cls.open)
 
     def describe(self) -> dict[str, Any]:
         """Returns what a run notes of its text, as JSON values."""

@@ -68,6 +68,11 @@ class NextToken(nn.Module):
         self.vocab_size = vocab_size
         self.bos_id = bos_id
 
+    @property
+    def device(self) -> torch.device:
+        """Where its parameters are."""
+        return next(self.parameters()).device
+
     def start(self, batch_size: int, *, capacity: int | None = None) -> LanguageState:
         """Returns the state of having read nothing.
 

@@ -1,7 +1,6 @@
 """Word vectors from co-occurrence counts: GloVe, which sweeps over the counts, and PPMI + SVD, which is one step."""
 
 import math
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from typing_extensions import Doc
 
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError
-from wenmai.core.folder import cache_folder, check_sealed
+from wenmai.data.cached import reopened
 from wenmai.data.cooccurrence import Cooccurrences, CountsConfig
 from wenmai.data.corpus import Corpus
 from wenmai.data.numbered import number_corpus
@@ -99,11 +98,7 @@ class _CountsTask:
     @classmethod
     def reopen(cls, fingerprint: str) -> Cooccurrences | None:
         """Opens counts that were made before."""
-        folder = cache_folder() / "cooccurrences" / fingerprint
-        if folder.is_dir() and not check_sealed(folder):
-            return Cooccurrences.open(folder)
-        shutil.rmtree(folder, ignore_errors=True)  # damaged, perhaps where only a checksum shows it
-        return None
+        return reopened("cooccurrences", fingerprint, Cooccurrences.open)
 
     def notes(self) -> dict[str, Any]:
         """Nothing: the counts say all."""

@@ -47,6 +47,10 @@ class Writer(Protocol):
     def max_length(self) -> int | None:
         """Most tokens of a text; none: any number."""
 
+    @property
+    def device(self) -> torch.device | str:
+        """Where it computes."""
+
     def read(self, tokens: Sequence[int], *, rows: int, capacity: int) -> Any:  # noqa: ANN401  the model's own state
         """Returns the state of having read tokens, ``rows`` times; in the end ``capacity`` will have been read."""
 
@@ -187,6 +191,7 @@ def _generate(
     rows = 1 if config.beam is not None else config.count
     state = writer.read(read[:-1], rows=rows, capacity=len(read) + longest)
     common: dict[str, Any] = {
+        "device": writer.device,
         "bos_id": read[-1],
         "eos_id": end,
         "max_lengths": longest,
@@ -204,7 +209,7 @@ def _generate(
         found = sample(
             writer,
             state,
-            generator=torch.Generator().manual_seed(config.seed),
+            generator=torch.Generator(writer.device).manual_seed(config.seed),
             temperature=config.temperature,
             top_k=config.top_k,
             top_p=config.top_p,
@@ -256,7 +261,7 @@ def _watching(texts: Sequence["_Text"], end: int | None) -> Callable[[Tensor, Te
             token != end and texts[number].add(token)
             for number, token in zip(sentences.tolist(), tokens.tolist(), strict=True)
         ]
-        return torch.tensor(stops) if any(stops) else None
+        return torch.tensor(stops, device=tokens.device) if any(stops) else None
 
     return watch
 

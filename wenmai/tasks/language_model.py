@@ -25,7 +25,7 @@ from wenmai.models.transformer_xl import TransformerXL, TransformerXLConfig
 from wenmai.nn.language import LanguageState, NextToken
 from wenmai.tasks.generation import Generated, GenerationConfig, generate, stream
 from wenmai.text.tokenizer import Tokenizer
-from wenmai.training.tensors import check_model, load_model, save_model
+from wenmai.training.tensors import loaded_model, save_model
 
 __all__ = ["ARCHITECTURES", "Context", "LanguageModel", "build"]
 
@@ -97,7 +97,7 @@ class LanguageModel:
     @property
     def device(self) -> torch.device:
         """Where the model is."""
-        return next(self.module.parameters()).device
+        return self.module.device
 
     # --- files --------------------------------------------------------------------------------------------------
 
@@ -139,15 +139,8 @@ class LanguageModel:
             raise FormatError(f"{error.filename}: cannot be read ({error.strerror})") from None
         except (ValueError, KeyError, TypeError, AttributeError, SettingError, RecursionError) as error:
             raise FormatError(f"{path}: is damaged: {error}") from None
-        try:
-            with torch.device("meta"):  # where nothing takes memory
-                claimed = build(kind, config, tokenizer, vocab_size=size)
-        except (RuntimeError, TypeError, OverflowError):  # sizes beyond what a tensor can have
-            raise FormatError(f"{path}: is damaged: its sizes are too large") from None
-        check_model(claimed, folder)
-        module = build(kind, config, tokenizer, vocab_size=size)
-        load_model(module, folder)
-        return cls(kind, config, module.eval(), tokenizer, context=context)
+        module = loaded_model(lambda: build(kind, config, tokenizer, vocab_size=size), config, folder)
+        return cls(kind, config, module, tokenizer, context=context)
 
     # --- how likely is this text --------------------------------------------------------------------------------
 
@@ -376,9 +369,8 @@ class _Stream:
         return self._log_probs(self._window[:-1], tokens, None)
 
     def _log_probs(self, fed: list[int], wanted: Ids, state: LanguageState | None) -> Scores:
-        device = self._module.get_parameter(next(name for name, _ in self._module.named_parameters())).device
-        hidden = self._module(torch.tensor([fed], device=device), state)[0, -len(wanted) :]
-        targets = torch.from_numpy(wanted).to(device).long()
+        hidden = self._module(torch.tensor([fed], device=self._module.device), state)[0, -len(wanted) :]
+        targets = torch.from_numpy(wanted).to(self._module.device).long()
         scores: Scores = self._module.output.target_log_probs(hidden, targets).cpu().double().numpy()
         return scores
 
@@ -393,14 +385,17 @@ class _Writer:
     def max_length(self) -> int | None:
         return self._module.max_length
 
+    @property
+    def device(self) -> torch.device:
+        return self._module.device
+
     def read(self, tokens: Sequence[int], *, rows: int, capacity: int) -> LanguageState:
         """Reads tokens once, and repeats the state."""
         state = self._module.start(1, capacity=capacity)
-        device = next(self._module.parameters()).device
         if tokens:
-            self._module(torch.tensor([list(tokens)], device=device), state)
+            self._module(torch.tensor([list(tokens)], device=self.device), state)
         if rows > 1:
-            state.select(torch.zeros(rows, dtype=torch.int64, device=device))
+            state.select(torch.zeros(rows, dtype=torch.int64, device=self.device))
         return state
 
     def step(self, tokens: Tensor, state: LanguageState) -> Step:

@@ -214,6 +214,7 @@ class _Writer:
     """N-grams as generation asks for them; ``</s>`` is read before a text begins."""
 
     max_length: int | None = None
+    device = "cpu"
 
     def __init__(self, model: Ngram) -> None:
         self._model = model

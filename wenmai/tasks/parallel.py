@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wenmai.core.errors import CorpusError, WenmaiError
-from wenmai.core.folder import cache_folder, check_sealed, sealed_folder, writing_json
+from wenmai.core.errors import CorpusError
+from wenmai.core.folder import cache_folder, writing_json
+from wenmai.data.cached import kept, reopened
 from wenmai.data.corpus import Progress
 from wenmai.data.encoded import EncodedPairs, encode_pairs
 from wenmai.data.pairs import PairsConfig, PairsStats, read_pairs
@@ -22,7 +23,7 @@ from wenmai.text.tokenizer import Tokenizer
 __all__ = ["TranslationData", "read_translation_data"]
 
 _SET_ASIDE, _MOST_ASIDE = 0.02, 1000  # share of the pairs to validate on where none are given, and how many at most
-_VERSION = 1
+_ROOM, _VERSION = "translations", 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,36 +77,33 @@ class TranslationData:
 
     def keep(self) -> None:
         """Notes in the cache what :meth:`reopen` needs."""
-        folder = _kept(self.fingerprint)
-        if folder.is_dir() and not check_sealed(folder):
-            return
-        with sealed_folder(folder) as entry:
-            head = {"version": _VERSION, "train": self.train.fingerprint, "names": self.names}
-            head["valid"] = None if self.valid is None else self.valid.fingerprint
-            writing_json(entry / "data.json", head | {"joint": self.source is self.target})
-            self.source.save(entry / "source-tokenizer.json")
-            self.target.save(entry / "target-tokenizer.json")
+        kept(_ROOM, self.fingerprint, self._save)
+
+    def _save(self, folder: Path) -> None:
+        head = {"version": _VERSION, "train": self.train.fingerprint, "names": self.names}
+        head["valid"] = None if self.valid is None else self.valid.fingerprint
+        writing_json(folder / "data.json", head | {"joint": self.source is self.target})
+        self.source.save(folder / "source-tokenizer.json")
+        self.target.save(folder / "target-tokenizer.json")
 
     @classmethod
     def reopen(cls, fingerprint: str) -> "TranslationData | None":
         """Opens what was read before, from the cache alone; None if it is there no more, or damaged."""
-        folder = _kept(fingerprint)
-        if not folder.is_dir() or check_sealed(folder):
-            return None
-        try:
-            head = json.loads((folder / "data.json").read_bytes())
-            if head["version"] != _VERSION:
-                return None
-            source = Tokenizer.load(folder / "source-tokenizer.json")
-            return cls(
-                train=EncodedPairs.open(cache_folder() / "pairs" / head["train"]),
-                valid=None if head["valid"] is None else EncodedPairs.open(cache_folder() / "pairs" / head["valid"]),
-                source=source,
-                target=source if head["joint"] else Tokenizer.load(folder / "target-tokenizer.json"),
-                names=tuple(head["names"]),
-            )
-        except (WenmaiError, OSError, ValueError, KeyError, TypeError):
-            return None
+        return reopened(_ROOM, fingerprint, cls._open)
+
+    @classmethod
+    def _open(cls, folder: Path) -> "TranslationData":
+        head = json.loads((folder / "data.json").read_bytes())
+        if head["version"] != _VERSION:
+            raise ValueError(f"version {head['version']}")
+        source, pairs = Tokenizer.load(folder / "source-tokenizer.json"), cache_folder() / "pairs"
+        return cls(
+            train=EncodedPairs.open(pairs / head["train"]),
+            valid=None if head["valid"] is None else EncodedPairs.open(pairs / head["valid"]),
+            source=source,
+            target=source if head["joint"] else Tokenizer.load(folder / "target-tokenizer.json"),
+            names=tuple(head["names"]),
+        )
 
 
 def read_translation_data(
@@ -161,7 +159,3 @@ def read_translation_data(
 def _aside_every(pairs: int) -> int:
     """One of how many pairs is set aside."""
     return max(round(1 / _SET_ASIDE), -(-pairs // _MOST_ASIDE))
-
-
-def _kept(fingerprint: str) -> Path:
-    return cache_folder() / "translations" / fingerprint

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -11,8 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wenmai.core.errors import CorpusError, SettingError, WenmaiError
-from wenmai.core.folder import cache_folder, check_sealed, sealed_folder, writing_json
+from wenmai.core.errors import CorpusError, SettingError
+from wenmai.core.folder import cache_folder, writing_json
+from wenmai.data.cached import kept, reopened
 from wenmai.data.corpus import Corpus, CorpusStats, Progress
 from wenmai.data.encoded_text import EncodedText, LinesConfig, encode_text, readable_twice
 from wenmai.data.sources import open_texts
@@ -25,7 +27,7 @@ __all__ = ["LanguageData", "Stream", "read_language_data"]
 
 _ASIDE, _MOST_ASIDE = 0.05, 250_000  # share of the tokens to validate on where no text is given, and how many at most
 _FEWEST = 40  # tokens of a text, so that there is something to validate on
-_VERSION = 1
+_ROOM, _VERSION = "languages", 1
 
 Ids = npt.NDArray[np.int32]
 
@@ -83,25 +85,33 @@ class LanguageData:
     @cached_property
     def train_stream(self) -> Stream:
         """The tokens that are trained on."""
-        return Stream(tokens=self.text.tokens[: self._split], end=self.tokenizer.eos_id)
+        return Stream(tokens=self.text.tokens[: self._split[0]], end=self.tokenizer.eos_id)
 
     @cached_property
     def valid_stream(self) -> Stream:
         """The tokens that are validated on."""
         if self.valid is None:
-            return Stream(tokens=self.text.tokens[self._split :], end=self.tokenizer.eos_id)
+            begin, before = self._split
+            return Stream(
+                tokens=self.text.tokens[begin:],
+                end=self.tokenizer.eos_id,
+                characters=None if before is None else self.text.stats.characters - before,
+            )
         return Stream(tokens=self.valid.tokens, end=self.tokenizer.eos_id, characters=self.valid.stats.characters)
 
     @cached_property
-    def _split(self) -> int:
-        """Where what is set aside begins: behind the end of a line, if there is one in reach."""
-        size = len(self.text)
+    def _split(self) -> tuple[int, int | None]:
+        """Where what is set aside begins, behind the end of a line if one is in reach; and the characters before it."""
+        size, ends = len(self.text), self.text.ends
         if self.valid is not None:
-            return size
+            return size, self.text.stats.characters
         aside = min(_MOST_ASIDE, max(_FEWEST // 4, int(size * _ASIDE)))
-        tail = np.asarray(self.text.tokens[size - 2 * aside : size - aside // 2])
-        ends = np.flatnonzero(tail == self.tokenizer.eos_id) + size - 2 * aside + 1
-        return size - aside if ends.size == 0 else int(ends[np.abs(ends - (size - aside)).argmin()])
+        behind: Any = ends[:, 0]
+        near = ends[bisect_left(behind, size - 2 * aside + 1) : bisect_right(behind, size - aside // 2)]
+        if not len(near):
+            return size - aside, None
+        tokens, characters = near[np.abs(near[:, 0] - (size - aside)).argmin()].tolist()
+        return tokens, characters
 
     @property
     def fingerprint(self) -> str:
@@ -120,35 +130,31 @@ class LanguageData:
 
     def keep(self) -> None:
         """Notes in the cache what :meth:`reopen` needs."""
-        folder = _kept(self.fingerprint)
-        if folder.is_dir() and not check_sealed(folder):
-            return
-        with sealed_folder(folder) as entry:
-            head: dict[str, Any] = {"version": _VERSION, "text": self.text.fingerprint}
-            head["valid"] = None if self.valid is None else self.valid.fingerprint
-            head["grown"] = self.grown
-            writing_json(entry / "data.json", head)
-            self.tokenizer.save(entry / "tokenizer.json")
+        kept(_ROOM, self.fingerprint, self._save)
+
+    def _save(self, folder: Path) -> None:
+        head: dict[str, Any] = {"version": _VERSION, "text": self.text.fingerprint}
+        head["valid"] = None if self.valid is None else self.valid.fingerprint
+        writing_json(folder / "data.json", head | {"grown": self.grown})
+        self.tokenizer.save(folder / "tokenizer.json")
 
     @classmethod
     def reopen(cls, fingerprint: str) -> "LanguageData | None":
         """Opens what was read before, from the cache alone; None if it is there no more, or damaged."""
-        folder = _kept(fingerprint)
-        if not folder.is_dir() or check_sealed(folder):
-            return None
-        try:
-            head = json.loads((folder / "data.json").read_bytes())
-            if head["version"] != _VERSION:
-                return None
-            texts = cache_folder() / "texts"
-            return cls(
-                text=EncodedText.open(texts / head["text"]),
-                valid=None if head["valid"] is None else EncodedText.open(texts / head["valid"]),
-                tokenizer=Tokenizer.load(folder / "tokenizer.json"),
-                grown=tuple(tuple(parts) for parts in head["grown"]),
-            )
-        except (WenmaiError, OSError, ValueError, KeyError, TypeError):
-            return None
+        return reopened(_ROOM, fingerprint, cls._open)
+
+    @classmethod
+    def _open(cls, folder: Path) -> "LanguageData":
+        head = json.loads((folder / "data.json").read_bytes())
+        if head["version"] != _VERSION:
+            raise ValueError(f"version {head['version']}")
+        texts = cache_folder() / "texts"
+        return cls(
+            text=EncodedText.open(texts / head["text"]),
+            valid=None if head["valid"] is None else EncodedText.open(texts / head["valid"]),
+            tokenizer=Tokenizer.load(folder / "tokenizer.json"),
+            grown=tuple(tuple(parts) for parts in head["grown"]),
+        )
 
 
 def read_language_data(
@@ -203,7 +209,3 @@ def read_language_data(
 def _lines(corpus: Corpus, config: LinesConfig, progress: Progress | None) -> Iterator[str]:
     for line, _ in corpus.lines(config.text, stats=CorpusStats(), progress=progress):
         yield line
-
-
-def _kept(fingerprint: str) -> Path:
-    return cache_folder() / "languages" / fingerprint

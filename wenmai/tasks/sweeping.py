@@ -1,7 +1,6 @@
 """What systems have in common that are trained by sweeping over a numbered corpus."""
 
 import math
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from wenmai.config.recipe import Recipe
-from wenmai.core.folder import cache_folder, check_sealed
 from wenmai.core.seeding import mixed_seed
+from wenmai.data.cached import reopened
 from wenmai.data.corpus import Corpus
 from wenmai.data.numbered import NumberedCorpus, number_corpus
 from wenmai.data.sources import open_texts
@@ -76,11 +75,7 @@ class SweepTask:
     @classmethod
     def reopen(cls, fingerprint: str) -> NumberedCorpus | None:
         """Opens a text that was numbered before."""
-        folder = cache_folder() / "corpora" / fingerprint
-        if folder.is_dir() and not check_sealed(folder):
-            return NumberedCorpus.open(folder)
-        shutil.rmtree(folder, ignore_errors=True)  # damaged, perhaps where only a checksum shows it
-        return None
+        return reopened("corpora", fingerprint, NumberedCorpus.open)
 
     # --- what each system has of its own ------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from wenmai.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from wenmai.models.transformer import Transformer, TransformerConfig
 from wenmai.nn.attention import watch_attention
 from wenmai.text.tokenizer import Tokenizer
-from wenmai.training.tensors import load_model, save_model
+from wenmai.training.tensors import loaded_model, save_model
 
 __all__ = ["ARCHITECTURES", "AttentionMaps", "Translation", "Translator", "build"]
 
@@ -179,13 +179,8 @@ class Translator:
             raise FormatError(
                 f"{path}: does not fit the tokenizers beside it, which have {sizes[0]} and {sizes[1]} tokens"
             )
-        with torch.random.fork_rng(devices=[]):
-            try:
-                module = build(kind, config, source=source, target=target)
-            except RuntimeError as error:  # sizes that no memory holds
-                raise FormatError(f"{path}: describes a model that cannot be made ({error})") from None
-        load_model(module, folder)
-        return cls(kind, config, module.eval(), source, target)
+        module = loaded_model(lambda: build(kind, config, source=source, target=target), config, folder)
+        return cls(kind, config, module, source, target)
 
     # --- translation --------------------------------------------------------------------------------------------
 

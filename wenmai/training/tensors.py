@@ -1,7 +1,9 @@
 """Parameters and optimiser states in safetensors files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -10,15 +12,17 @@ from wenmai.core.errors import FormatError
 from wenmai.core.tensors import tensor_shapes
 
 __all__ = [
-    "check_model",
     "load_carried",
     "load_model",
     "load_optimiser",
+    "loaded_model",
     "mean_of_models",
     "save_carried",
     "save_model",
     "save_optimiser",
 ]
+
+_ModuleT = TypeVar("_ModuleT", bound=torch.nn.Module)
 
 MODEL, OPTIMISER, CARRIED = "model.safetensors", "optimiser.safetensors", "carried.safetensors"
 
@@ -43,13 +47,42 @@ def load_model(module: torch.nn.Module, folder: Path) -> None:
     module.load_state_dict(stored)
 
 
-def check_model(module: torch.nn.Module, folder: Path) -> None:
-    """Makes sure, from its head alone, that ``model.safetensors`` is of a module, which may be on the meta device.
+def loaded_model(
+    make: Callable[[], _ModuleT],
+    config: Any,  # noqa: ANN401  each architecture has its own
+    folder: Path,
+) -> _ModuleT:
+    """Makes a module and fills it from ``model.safetensors``, whose head must bear out what ``config.json`` claims.
+
+    No size of ``config.json`` takes time or memory before that.
+
+    Args:
+        make: Makes the module.
+        config: What ``config.json`` says.
+        folder: Where both files are.
+
+    Returns:
+        The module, in evaluation mode; the state of the random numbers is as before.
 
     Raises:
-        FormatError: if it is damaged, or not of this module; all differences are listed.
+        FormatError: if a file is damaged, or they do not fit.
     """
-    _compare(module, tensor_shapes(folder / MODEL), folder)
+    shapes = tensor_shapes(folder / MODEL)
+    for name, value in asdict(config).items():
+        if name.endswith("layers") and value is not None and value > len(shapes):
+            raise FormatError(
+                f"{folder / 'config.json'}: is damaged: {name}={value}, and {MODEL} has {len(shapes)} tensors"
+            )
+    with torch.random.fork_rng(devices=[]):
+        try:
+            with torch.device("meta"):  # where nothing takes memory
+                claimed = make()
+            _compare(claimed, shapes, folder)
+            module = make()
+        except (RuntimeError, TypeError, OverflowError):  # beyond what a tensor can have, or memory
+            raise FormatError(f"{folder / 'config.json'}: is damaged: its sizes are too large") from None
+    load_model(module, folder)
+    return module.eval()
 
 
 def _compare(module: torch.nn.Module, stored: Mapping[str, tuple[int, ...]], folder: Path) -> None:
