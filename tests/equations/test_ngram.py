@@ -91,7 +91,7 @@ def test_the_worked_sentences(tmp_path):
     assert unknown.log10 == pytest.approx(-3.173236, abs=1e-6)
     assert unknown.oov == 1
     assert math.exp(-unknown.log_prob / unknown.tokens) == pytest.approx(6.213111, abs=1e-5)
-    without = math.exp(-(unknown.log_prob - unknown.oov_log_prob) / (unknown.tokens - unknown.oov))
+    without = math.exp(-unknown.known_log_prob / (unknown.tokens - unknown.oov))
     assert without == pytest.approx(4.996437, abs=1e-5)
 
 

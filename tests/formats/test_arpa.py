@@ -134,11 +134,26 @@ def test_reading(tmp_path):
         lambda text: text.replace("-0.125", "-1.25e-1").replace("-99", "-inf"),
         lambda text: text.replace("<unk>", "<UNK>"),
         lambda text: text.replace("\n\n", "\n\n\n"),
+        lambda text: text.replace("\n\n\\2", "\n\\2").replace("\n\n\\3", "\n\\3"),
     ],
 )
 def test_spellings_of_the_same(change, tmp_path):
-    text = change(SMALL).replace("\n\n\n\\1", "\n\n\\1")
-    assert log10s(read_arpa(written(tmp_path, text)), "a b") == pytest.approx([-0.25, -0.0625, -0.125], abs=1e-6)
+    assert log10s(read_arpa(written(tmp_path, change(SMALL))), "a b") == pytest.approx(
+        [-0.25, -0.0625, -0.125], abs=1e-6
+    )
+
+
+def test_unknown_words_in_capitals_are_unknown_words_in_every_order(tmp_path):
+    text = SMALL.replace("-0.5\ta b\n", "-0.5\ta b\n-0.75\t<unk> a\n").replace("ngram 2=3", "ngram 2=4")
+    plain, capital = read_arpa(written(tmp_path, text)), read_arpa(written(tmp_path, text.replace("<unk>", "<UNK>")))
+    assert log10s(capital, "x a") == log10s(plain, "x a")
+    assert log10s(plain, "x a")[1] == pytest.approx(-0.75, abs=1e-6)
+
+
+def test_what_cannot_come_next_is_not_among_the_next(tmp_path):
+    text = SMALL.replace("-0.5\ta\t", "-inf\ta\t").replace("-0.75\t</s>", "-inf\t</s>")
+    found = NgramModel(read_arpa(written(tmp_path, text))).next("b b", topn=9)
+    assert [word for word, _ in found] == ["\n", "b", "<unk>"]  # \n by its bigram
 
 
 def test_compressed(tmp_path):
@@ -189,6 +204,9 @@ def test_without_unknown_words_they_are_as_good_as_impossible(tmp_path):
         ("-0.5\ta b", "-0.5\ta", "line 15 expected a logarithm, 2 words"),
         ("-0.5\ta b", "-0.5\ta b 0 0", "line 15 expected a logarithm, 2 words"),
         ("-0.5\ta b", "-0.5\ta c", "line 15 has a word that is not among the 1-grams"),
+        ("-0.5\ta\t-0.125", "-0.5\ta\t1e39", "line 10 has a back-off weight above 1e99"),
+        ("<s> a\t-0.5", "<s> a\t100", "line 14 has a back-off weight above 1e99"),
+        ("-0.5\ta\t", "-1_0\ta\t", "line 10 expected a logarithm"),
         ("-0.125\tb </s>", "-0.125\ta b", "the 2-gram 'a b' twice"),
         ("-1\tb", "-1\ta", "repeats the word 'a'"),
         ("<s> a b\n", "<s> a b\t-0.5\n", "the highest order, have back-off weights"),

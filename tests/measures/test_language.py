@@ -14,7 +14,7 @@ def line(text, *probabilities, oov=()):
         log_prob=sum(logs),
         tokens=len(logs),
         oov=len(oov),
-        oov_log_prob=sum(logs[place] for place in oov),
+        known_log_prob=sum(log for place, log in enumerate(logs) if place not in oov),
         token_log_probs=tuple(logs),
     )
 
@@ -37,6 +37,13 @@ def test_the_worked_example_with_an_unknown_word():
     assert total.perplexity == pytest.approx(6.213, abs=2e-3)
     assert total.perplexity_without_oov == pytest.approx(4.996, abs=3e-3)
     assert total.oov == 1
+
+
+def test_an_impossible_unknown_word_leaves_the_others_their_perplexity():
+    score = SentenceScore(text="d zzz a", log_prob=-math.inf, tokens=4, oov=1, known_log_prob=3 * math.log(0.5))
+    total = add_up([score])
+    assert total.perplexity == math.inf
+    assert total.perplexity_without_oov == pytest.approx(2)
 
 
 def test_bits_per_character_do_not_depend_on_how_the_text_was_cut():

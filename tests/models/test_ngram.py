@@ -8,7 +8,9 @@ import pytest
 
 import wenmai
 from wenmai.core.errors import FormatError, SettingError
+from wenmai.formats.arpa import write_arpa
 from wenmai.models.ngram import Ngram, NgramConfig
+from wenmai.tasks.ngram_model import _Vocabulary
 
 TEXT = ["the cat sat on the mat", "the dog sat on the log", "a cat and a dog sat", "the mat sat", "the end"] * 3
 
@@ -49,6 +51,21 @@ def test_scores_of_many_lines_are_those_of_each(model):
 def test_the_number_of_threads_changes_nothing(model):
     words, _ = model.number(TEXT * 400)
     assert np.array_equal(model.model.log_probs(words), model.model.log_probs(words, threads=3))
+
+
+def test_the_end_of_a_line_begins_a_new_one(model):
+    assert model.next("the cat\n") == model.next("")
+    assert model.next("the cat\nthe dog") == model.next("the dog")
+    vocabulary = _Vocabulary(model)
+    assert vocabulary.decode(vocabulary.encode("the cat\nsat on")) == "the cat\nsat on"
+    (found,) = model.generate("the", max_tokens=30, past_end=True, seed=3)
+    assert "\n" in found.text
+    assert all(line == line.strip() for line in found.text.split("\n")[1:-1])
+
+
+def test_bytes_that_are_no_characters_are_an_unknown_word(model):
+    (score,) = model.score(["the \udcff"])
+    assert (score.oov, score.oov_bytes) == (1, 4)
 
 
 def test_a_blank_line_has_no_predictions(model):
@@ -180,6 +197,18 @@ def test_a_damaged_configuration_is_refused(run, name, value, tmp_path):
     (folder / "config.json").write_text(json.dumps(content | {name: value}))
     with pytest.raises(FormatError):
         Ngram.load(folder)
+
+
+def test_a_damaged_model_is_not_exported(run, tmp_path):
+    folder = copied(run, tmp_path)
+    model = Ngram.load(folder)
+    for name in ("word", "first"):
+        records = np.array(model.contexts)
+        records[name][len(model.vocab) + 1] ^= 1 << 31
+        records.tofile(folder / "contexts.bin")
+        with pytest.raises(FormatError, match="n-grams are damaged"):
+            write_arpa(tmp_path / "model.arpa", Ngram.load(folder))
+    assert not (tmp_path / "model.arpa").exists()
 
 
 @pytest.mark.parametrize("name", ["contexts.bin", "leaves.bin", "word-slots.bin", "words.txt"])

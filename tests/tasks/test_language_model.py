@@ -55,7 +55,7 @@ def test_a_line_for_itself_has_the_probability_of_its_tokens_and_its_end(model):
         assert score.tokens == len(ids)
         assert score.token_log_probs == pytest.approx(log_probs(model, ids), abs=1e-5)
     assert [score.oov for score in scores] == [0, 0, 0, 1]
-    assert scores[3].oov_log_prob == pytest.approx(scores[3].token_log_probs[0])
+    assert scores[3].known_log_prob == pytest.approx(sum(scores[3].token_log_probs[1:]))
 
 
 def test_with_context_a_line_knows_those_before_it(model):
@@ -117,6 +117,33 @@ def test_everything_happens_where_the_model_is(model, options):
         assert len(list(model.score(TEXTS))) == len(TEXTS)
         assert model.continuations("a b", [" c", " d e"])
         assert model.next("a b")
+
+
+def test_lines_are_written_on_behind_the_end_of_a_line_and_read_as_lines(model):
+    (found,) = model.generate("a b\nc", max_tokens=12, seed=2, past_end=True)
+    ends = found.tokens.count(model.tokenizer.eos_id)
+    assert ends
+    assert found.text.count("\n") == ends
+    ids = [model.tokenizer.id(word) for word in "abc"]
+    expected = log_probs(model, [1], before=[*ids[:2], model.tokenizer.eos_id, ids[2]])  # of any token
+    shown = dict(model.next("a b\nc", topn=20))
+    assert shown[model._shown(1)] == pytest.approx(math.exp(expected[0]), rel=1e-4)
+
+
+def test_a_line_feed_is_part_of_the_text_of_a_model_that_reads_each_line_for_itself():
+    model = make("gpt")
+    model.context = "fresh"
+    read, _ = model._joined("a b\nc", [" d"])
+    assert read == [model.tokenizer.eos_id, *(model.tokenizer.id(word) for word in "abc")]
+
+
+def test_an_unknown_word_is_spelled_as_it_stands_in_the_text():
+    model = make("gpt")
+    cutter = Tokenizer.train(["a b"] * 2, TokenizerConfig(kind="whitespace", normalise="nfkc"))
+    model.tokenizer = cutter
+    (score,) = model.score(["\ufb01 \ufb01 \u732b\u72ac b"], context="fresh")  # fi fi, as one sign each
+    assert score.oov == 3
+    assert score.oov_bytes == 2 * (len("fi") + 1) + len("\u732b\u72ac".encode()) + 1
 
 
 def test_saved_and_loaded_it_says_the_same(model, tmp_path):

@@ -60,6 +60,12 @@ def test_an_unknown_word_of_the_text_is_an_ordinary_word(tmp_path):
     assert run.model.next("a")[0][0] == "<unk>"
 
 
+def test_a_word_of_the_text_without_any_probability_leaves_no_loss(tmp_path):
+    text = ["a a a b b c c d d e e f g h i j k"]
+    run = wenmai.train("ngram", text, out=tmp_path / "run", order=1, interpolate_unigrams=False, min_count=1)
+    assert json.loads((run.path / "summary.json").read_text(), parse_constant=pytest.fail)["loss"] is None
+
+
 @pytest.mark.parametrize("mark", ["<s>", "</s>"])
 def test_marks_of_sentences_in_a_text_are_refused(mark, tmp_path):
     with pytest.raises(CorpusError, match=f"the text has the word '{mark}'"):
@@ -80,6 +86,8 @@ def test_marks_of_sentences_in_a_text_are_refused(mark, tmp_path):
         ({"prune": "0,1", "smoothing": "add-k"}, "prune has no place in add-k"),
         ({"phrases": 1}, "phrases have no place"),
         ({"k": 0}, "k=0"),
+        ({"k": 0.5}, "k=0.5 has no effect with smoothing=modified-kneser-ney"),
+        ({"interpolate_unigrams": False, "smoothing": "mle"}, "interpolate_unigrams has no effect"),
     ],
 )
 def test_settings_that_make_no_sense(settings, message, tmp_path):

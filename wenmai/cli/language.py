@@ -77,7 +77,7 @@ def score(
     if text:
         found = list(model.score(text, context=context or "fresh"))
         if not as_json:
-            found.sort(key=lambda one: -one.log_prob)
+            found.sort(key=lambda one: (one.tokens == 0, -one.log_prob))  # blank ones last
         stream: Iterator[Any] = iter(found)
     else:
         stream = scores(model, file or "-", context=context)

@@ -4,14 +4,15 @@ A system is a class in ``wenmai.tasks``, or in another package that announces it
 ``wenmai.systems``. Several names may share a class and differ in settings, such as the four classic forms of word2vec.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
 from wenmai.core.errors import SettingError, nearest_name
 
-__all__ = ["System", "find_system", "systems"]
+__all__ = ["System", "find_system", "needing_neural", "systems"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,14 +34,23 @@ class System:
     def load(self) -> Any:  # noqa: ANN401  the task class; its protocol lives in a higher layer
         """Imports and returns the task class."""
         module, _, name = self.target.partition(":")
-        try:
+        with needing_neural(self.name):
             return getattr(import_module(module), name)
-        except ModuleNotFoundError as error:
-            if error.name not in _NEURAL:
-                raise
-            raise SettingError(
-                f"{self.name} needs {error.name}, which is not installed; pip install 'wenmai[neural]'"
-            ) from None
+
+
+@contextmanager
+def needing_neural(what: str) -> Iterator[None]:
+    """Tells, where a package of the extra ``neural`` is missing, that ``what`` needs it.
+
+    Raises:
+        SettingError: if one is.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name not in _NEURAL:
+            raise
+        raise SettingError(f"{what} needs {error.name}, which is not installed; pip install 'wenmai[neural]'") from None
 
 
 _NEURAL = ("torch", "tokenizers", "sacrebleu")  # what the extra `neural` brings
@@ -56,24 +66,26 @@ _RECURRENT = {
     "label_smoothing": 0.0,
 }
 _GPT_FORM: dict[str, dict[str, Any]] = {
-    "gpt-1": {"norm": "post", "max_length": 512, "attention_dropout": 0.1, "learning_rate": 2.5e-4},
-    "gpt-2": {"max_length": 1024, "attention_dropout": 0.1, "learning_rate": 6e-4},
-    "gpt-3": {"max_length": 2048, "window": 256, "dropout": 0.0, "learning_rate": 6e-4},
+    "gpt-1": {"norm": "post", "max_length": 512, "attention_dropout": 0.1},
+    "gpt-2": {"max_length": 1024, "attention_dropout": 0.1},
+    "gpt-3": {"max_length": 2048, "window": 256, "dropout": 0.0},
 }
-_GPT_SIZES = (  # layers, hidden size, heads; of GPT-3 those that the paper states without contradiction, or its nearest
-    ("gpt-1", 12, 768, 12),
-    ("gpt-2", 12, 768, 12),
-    ("gpt-2-medium", 24, 1024, 16),
-    ("gpt-2-large", 36, 1280, 20),
-    ("gpt-2-xl", 48, 1600, 25),
-    ("gpt-3-125m", 12, 768, 12),
-    ("gpt-3-350m", 24, 1024, 16),
-    ("gpt-3-760m", 24, 1536, 16),
-    ("gpt-3-1.3b", 24, 2048, 16),
-    ("gpt-3-2.7b", 32, 2560, 32),
-    ("gpt-3-6.7b", 32, 4096, 32),
-    ("gpt-3-13b", 40, 5120, 40),
-    ("gpt-3-175b", 96, 12288, 96),
+# Layers, hidden size, heads, learning rate; of GPT-3 those sizes that the paper states without contradiction, or the
+# nearest to them. The rates of GPT-2 were not published.
+_GPT_SIZES = (
+    ("gpt-1", 12, 768, 12, 2.5e-4),
+    ("gpt-2", 12, 768, 12, 6e-4),
+    ("gpt-2-medium", 24, 1024, 16, 6e-4),
+    ("gpt-2-large", 36, 1280, 20, 6e-4),
+    ("gpt-2-xl", 48, 1600, 25, 6e-4),
+    ("gpt-3-125m", 12, 768, 12, 6e-4),
+    ("gpt-3-350m", 24, 1024, 16, 3e-4),
+    ("gpt-3-760m", 24, 1536, 16, 2.5e-4),
+    ("gpt-3-1.3b", 24, 2048, 16, 2e-4),
+    ("gpt-3-2.7b", 32, 2560, 32, 1.6e-4),
+    ("gpt-3-6.7b", 32, 4096, 32, 1.2e-4),
+    ("gpt-3-13b", 40, 5120, 40, 1e-4),
+    ("gpt-3-175b", 96, 12288, 96, 6e-5),
 )
 _LANGUAGE = {"epochs": 10, "schedule": "cosine", "learning_rate": 1e-3, "clip": 1.0}
 _PAPER = {"warmup": 4000, "batch_tokens": 25_000}
@@ -185,10 +197,11 @@ _BUILT_IN = (
                 "num_layers": layers,
                 "hidden_size": width,
                 "num_heads": heads,
+                "learning_rate": rate,
                 **_GPT_FORM[name[:5]],
             },
         )
-        for name, layers, width, heads in _GPT_SIZES
+        for name, layers, width, heads, rate in _GPT_SIZES
     ),
     System(
         name="transformer-xl",

@@ -16,7 +16,17 @@ import numpy.typing as npt
 from wenmai.core.compressed import reading
 from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.folder import writing
-from wenmai.kernels.arpa import MISPLACED, NOT_A_NUMBER, POSITIVE, UNKNOWN_WORD, find_places, format_lines, parse_lines
+from wenmai.kernels.arpa import (
+    MISPLACED,
+    MOST_BACKOFF,
+    NOT_A_NUMBER,
+    POSITIVE,
+    TOO_LARGE,
+    UNKNOWN_WORD,
+    find_places,
+    format_lines,
+    parse_lines,
+)
 from wenmai.kernels.ngram_lookup import BEGIN, CONTEXT, INVERSE, LEAF, ROOT
 from wenmai.kernels.ngrams import hashed_words
 from wenmai.models.ngram import SPECIALS, Ngram, NgramConfig, Words
@@ -34,7 +44,10 @@ _PROBLEMS = {
     MISPLACED: "expected a logarithm, {order} words and perhaps a back-off weight",
     UNKNOWN_WORD: "has a word that is not among the 1-grams",
     POSITIVE: "has a positive logarithm, which no probability has",
+    TOO_LARGE: f"has a back-off weight above 1e{MOST_BACKOFF:.0f}",
 }
+_NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf)", re.ASCII | re.IGNORECASE)
+_CAPITALS = re.compile(rb"(?<=[ \t])<UNK>(?=[ \t\r\n]|\Z)")
 _Words = npt.NDArray[np.int32]
 _Floats = npt.NDArray[np.float32]
 _Section = tuple[_Words, _Floats, _Floats]
@@ -45,6 +58,7 @@ def write_arpa(path: str | Path, model: Ngram) -> None:
 
     Raises:
         SettingError: for an add-k model, whose unseen words have no back-off weights.
+        FormatError: if the model is damaged.
     """
     if model.config.smoothing == "add-k" and model.config.order > 1:
         raise SettingError(
@@ -64,9 +78,11 @@ def write_arpa(path: str | Path, model: Ngram) -> None:
             file.write(f"\n\\{number}-grams:\n".encode())
             if number > 1:
                 bounds = model.contexts["first"][first_id - len(words) : first_id + 1].astype(np.int64)
-                records = _records(model, number, first_id)
-                last = (records["word"] * INVERSE).astype(np.int32)
-                words = np.column_stack([np.repeat(words, np.diff(bounds), axis=0), last])
+                records, sizes = _records(model, number, first_id), np.diff(bounds)
+                last = records["word"] * INVERSE
+                if (sizes < 0).any() or sizes.sum() != len(records) or (last >= len(vocab)).any():
+                    raise FormatError(f"{path}: is not written: the model's n-grams are damaged; train it again")
+                words = np.column_stack([np.repeat(words, sizes, axis=0), last.astype(np.int32)])
             records = _records(model, number, first_id)
             log_probs = np.array(records["log_prob"])
             if number == 1:
@@ -160,6 +176,12 @@ class _Source:
         self.take(len(line) + (end >= 0))
         return text.strip(" \t\r")
 
+    def at_title(self) -> bool:
+        """Whether the next line begins with a backslash."""
+        while self._at == len(self._bytes) and not self._ended:
+            self._more()
+        return self._bytes[self._at : self._at + 1] == b"\\"
+
     def problem(self, what: str, line: int | None = None) -> FormatError:
         """The error of a line, by default of the next."""
         return FormatError(f"{self.name}: line {line or self.line} {what}")
@@ -208,18 +230,15 @@ def _unigrams(source: _Source, count: int, *, highest: bool) -> tuple[Words, _Se
     """Reads the words: the marks first, then all others in the order of the file."""
     _expect(source, "\\1-grams:")
     found: dict[str, tuple[float, float]] = {}
-    while line := source.next_line():
-        if line.startswith("\\"):
-            break
+    while not source.at_title() and (line := source.next_line()):
         fields = re.split("[ \t]+", line)
         if len(fields) not in (2, 3):
             raise source.problem(_PROBLEMS[MISPLACED].format(order=1), source.line - 1)
-        try:
-            log_prob, backoff = float(fields[0]), float(fields[2]) if len(fields) == 3 else 0.0
-        except ValueError:
-            raise source.problem(_PROBLEMS[NOT_A_NUMBER], source.line - 1) from None
-        if math.isnan(log_prob) or math.isnan(backoff) or backoff == math.inf:
+        if not all(_NUMBER.fullmatch(field) for field in fields[::2]):
             raise source.problem(_PROBLEMS[NOT_A_NUMBER], source.line - 1)
+        log_prob, backoff = float(fields[0]), float(fields[2]) if len(fields) == 3 else 0.0
+        if backoff > MOST_BACKOFF:
+            raise source.problem(_PROBLEMS[TOO_LARGE], source.line - 1)
         word = "<unk>" if fields[1] == "<UNK>" else fields[1]
         if log_prob > 0 and word != "<s>":
             raise source.problem(_PROBLEMS[POSITIVE], source.line - 1)
@@ -252,6 +271,8 @@ def _ngrams(source: _Source, order: int, count: int, vocab: Words, *, highest: b
         block = source.block()
         if not block:
             break
+        if b"<UNK>" in block:
+            block = _CAPITALS.sub(b"<unk>", block)
         raw = np.frombuffer(block, np.uint8)
         room = min(count - done + 1, raw.size // _FEWEST_BYTES + 1)
         words, log_probs, backoffs = np.empty((room, order), np.int32), *(np.empty(room, np.float32) for _ in range(2))

@@ -5,11 +5,22 @@ from numba import njit
 
 from wenmai.kernels.ngram_lookup import advance, find_word, follow
 
-__all__ = ["MISPLACED", "NOT_A_NUMBER", "POSITIVE", "UNKNOWN_WORD", "find_places", "format_lines", "parse_lines"]
+__all__ = [
+    "MISPLACED",
+    "MOST_BACKOFF",
+    "NOT_A_NUMBER",
+    "POSITIVE",
+    "TOO_LARGE",
+    "UNKNOWN_WORD",
+    "find_places",
+    "format_lines",
+    "parse_lines",
+]
 
 _MADE_OF = "ngram_lookup.py 381e5716b772"
 COMPILE = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
-NOT_A_NUMBER, MISPLACED, UNKNOWN_WORD, POSITIVE = 1, 2, 3, 4  # what may be wrong with a line
+NOT_A_NUMBER, MISPLACED, UNKNOWN_WORD, POSITIVE, TOO_LARGE = 1, 2, 3, 4, 5  # what may be wrong with a line
+MOST_BACKOFF = 99.0  # to base 10; as far from 1 as the least probability that files write
 _LN10 = np.log(10.0)
 _MOST_DIGITS = 18  # of an int64
 
@@ -106,8 +117,10 @@ def parse_lines(raw, order, text, bounds, slots, words, log_probs, backoffs):
                 words[count, fields - 1] = word
             elif fields == order + 1:
                 backoff = _number(raw, now, stop)
-                if np.isnan(backoff) or backoff == np.inf:
+                if np.isnan(backoff):
                     return count, begin, NOT_A_NUMBER
+                if backoff > MOST_BACKOFF:
+                    return count, begin, TOO_LARGE
             fields += 1
             now = stop
             while now < end and (raw[now] == 32 or raw[now] == 9):
@@ -150,9 +163,7 @@ def find_places(contexts, leaves, words, log_probs, context, suffix):
 @njit(**COMPILE)
 def _write_number(value, out, place):
     """Writes a natural logarithm to base 10 with seven decimals; returns the place behind it."""
-    value /= _LN10
-    if value < -99.0:
-        value = -99.0
+    value = max(-MOST_BACKOFF, min(MOST_BACKOFF, value / _LN10))
     if value < 0:
         out[place] = 45
         place += 1

@@ -20,7 +20,7 @@ class SentenceScore:
         log_prob: Natural logarithm of the probability of all its tokens and of its end.
         tokens: Predictions that were made: the tokens, and the end.
         oov: Tokens that the vocabulary lacks.
-        oov_log_prob: The share of ``log_prob`` that stands for them.
+        known_log_prob: The share of ``log_prob`` that stands for all others.
         oov_bytes: Bytes that spell them in UTF-8, and one for the end of each.
         token_log_probs: Natural log-probability of each token, the end last.
     """
@@ -29,7 +29,7 @@ class SentenceScore:
     log_prob: float
     tokens: int
     oov: int = 0
-    oov_log_prob: float = 0.0
+    known_log_prob: float = 0.0
     oov_bytes: int = 0
     token_log_probs: tuple[float, ...] = ()
 
@@ -66,7 +66,7 @@ class TextScore:
         characters: Unicode characters, and the ends of lines.
         bytes: Bytes in UTF-8, and the ends of lines.
         log_prob: Natural logarithm of the probability of the text.
-        oov_log_prob: The share of it that stands for unknown tokens.
+        known_log_prob: The share of it that stands for known tokens and ends of lines.
         oov_bytes: Bytes that spell unknown tokens, and one for the end of each.
     """
 
@@ -77,7 +77,7 @@ class TextScore:
     characters: int
     bytes: int
     log_prob: float
-    oov_log_prob: float
+    known_log_prob: float
     oov_bytes: int = 0
 
     @property
@@ -93,7 +93,7 @@ class TextScore:
     @property
     def perplexity_without_oov(self) -> float:
         """By token, unknown ones left out of the sum and of the count."""
-        return _perplexity(self.log_prob - self.oov_log_prob, self.tokens - self.oov)
+        return _perplexity(self.known_log_prob, self.tokens - self.oov)
 
     @property
     def word_perplexity(self) -> float:
@@ -138,11 +138,16 @@ class TextScore:
         }
 
     def __str__(self) -> str:
-        spelled = f", {self.spelled_bits_per_character:.4f} with them spelled out"
-        unknown = f", {self.oov:,} unknown tokens{spelled}" if self.oov else ""
-        return (
+        found = (
             f"{self.bits_per_character:.4f} bits per character, perplexity {self.perplexity:.2f} by token and "
-            f"{self.word_perplexity:.2f} by word ({self.sentences:,} lines, {self.tokens:,} tokens{unknown})"
+            f"{self.word_perplexity:.2f} by word, ends of lines counted ({self.sentences:,} lines, {self.tokens:,} "
+            "tokens)"
+        )
+        if not self.oov:
+            return found
+        return (
+            f"{found}; {self.oov:,} tokens are unknown: perplexity {self.perplexity_without_oov:.2f} without them, "
+            f"{self.spelled_bits_per_character:.4f} bits per character with them spelled out"
         )
 
 
@@ -150,7 +155,7 @@ def add_up(scores: Iterable[SentenceScore]) -> TextScore:
     """Returns the figures of a text from those of its lines, read once."""
     sentences = tokens = oov = words = characters = size = 0
     oov_bytes = 0
-    log_prob = oov_log_prob = 0.0
+    log_prob = known_log_prob = 0.0
     for score in scores:
         sentences += 1
         tokens += score.tokens
@@ -159,7 +164,7 @@ def add_up(scores: Iterable[SentenceScore]) -> TextScore:
         characters += score.characters
         size += score.bytes
         log_prob += score.log_prob
-        oov_log_prob += score.oov_log_prob
+        known_log_prob += score.known_log_prob
         oov_bytes += score.oov_bytes
     return TextScore(
         sentences=sentences,
@@ -169,7 +174,7 @@ def add_up(scores: Iterable[SentenceScore]) -> TextScore:
         characters=characters,
         bytes=size,
         log_prob=log_prob,
-        oov_log_prob=oov_log_prob,
+        known_log_prob=known_log_prob,
         oov_bytes=oov_bytes,
     )
 

@@ -1,5 +1,6 @@
 """A trained neural language model: the network, its tokenizer, and what users do with them."""
 
+import copy
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -177,8 +178,9 @@ class LanguageModel:
         r"""Says how likely texts are behind a prompt, which is read once for all of them.
 
         Args:
-            prompt: What stands before, from the beginning of a line on; ``\n`` is the end of a line. If the model
-                cannot read so much, its beginning is left out, see :meth:`overlong`.
+            prompt: What stands before, from the beginning of a line on; ``\n`` is the end of a line, unless the model
+                reads every line for itself: then it is part of the text, as far as the tokenizer knows it. If the
+                model cannot read so much, the prompt's beginning is left out, see :meth:`overlong`.
             options: What may come next, each with the space that it begins with.
 
         Returns:
@@ -216,7 +218,7 @@ class LanguageModel:
 
     def _joined(self, prompt: str, options: Sequence[str]) -> tuple[list[int], list[list[int]]]:
         """Returns the tokens that the options share, those of the prompt, and what each of them adds."""
-        *lines, last = prompt.split("\n")
+        *lines, last = prompt.split("\n") if self.context == "carried" else [prompt]
         begin = self.tokenizer.eos_id
         read = [begin]
         for ids in self.tokenizer.encode_batch(lines):
@@ -242,9 +244,9 @@ class LanguageModel:
         places = np.flatnonzero(ids == cutter.unk_id) if cutter.unk_id != cutter.eos_id else np.zeros(0, np.int64)
         spelled: list[str] = []
         if len(places):
-            normal, offsets = cutter.normalise(text), cutter.encode(text).offsets
+            offsets = cutter.encode(text).offsets
             named = cutter.token(cutter.unk_id) if cutter.takes_unknown else None
-            found = [(place, normal[slice(*offsets[place])]) for place in places]
+            found = [(place, cutter.normalise(text[slice(*offsets[place])])) for place in places]
             places = np.array([place for place, word in found if word != named], np.int64)
             spelled = [word for _, word in found if word != named]
         return SentenceScore(
@@ -252,7 +254,7 @@ class LanguageModel:
             log_prob=float(log_probs.sum()),
             tokens=len(ids),
             oov=len(places),
-            oov_log_prob=float(log_probs[places].sum()),
+            known_log_prob=float(np.delete(log_probs, places).sum()),
             oov_bytes=sum(len(word.encode()) + 1 for word in spelled),
             token_log_probs=tuple(log_probs.tolist()),
         )
@@ -285,11 +287,12 @@ class LanguageModel:
         r"""Returns the most likely continuations of a text by one token, with their probabilities.
 
         Args:
-            text: The text; empty: the beginning of a line. The end of a line is ``\n``.
+            text: The text; empty: the beginning of a line. The end of a line is ``\n``, unless the model reads every
+                line for itself.
             topn: How many.
         """
         writer = _Writer(self.module)
-        tokens = [self.tokenizer.eos_id, *self.tokenizer.encode(text).ids]
+        tokens = [self.tokenizer.eos_id, *self.vocabulary.encode(text)]
         if self.module.max_length is not None:
             tokens = tokens[-self.module.max_length :]
         with torch.inference_mode():
@@ -318,18 +321,21 @@ class LanguageModel:
     @property
     def vocabulary(self) -> "_Pieces":
         """The tokens, as generation needs them."""
-        return _Pieces(self.tokenizer, self.module.vocab_size)
+        return _Pieces(self.tokenizer, self.module.vocab_size, lines=self.context == "carried")
 
     def with_memory(self, length: int) -> "LanguageModel":
         """Returns the same model with another memory, for evaluation.
 
         Raises:
-            SettingError: if the model has no memory whose length can be chosen.
+            SettingError: if the model has no memory whose length can be chosen, or it is negative.
         """
         if not isinstance(self.module, TransformerXL):
             raise SettingError(f"a model of kind {self.kind} has no memory whose length can be chosen; leave it out")
-        self.module.memory_length = length
-        return self
+        if length < 0:
+            raise SettingError(f"memory={length}: expected 0 or more tokens")
+        module = copy.copy(self.module)  # the parameters are shared
+        module.memory_length = length
+        return LanguageModel(self.kind, self.config, module, self.tokenizer, context=self.context)
 
 
 class _Stream:
@@ -404,10 +410,11 @@ class _Writer:
 
 
 class _Pieces:
-    """A tokenizer as generation asks for it."""
+    """A tokenizer as generation asks for it; ``lines``: a line feed ends a line, rather than be part of the text."""
 
-    def __init__(self, tokenizer: Tokenizer, vocab_size: int) -> None:
+    def __init__(self, tokenizer: Tokenizer, vocab_size: int, *, lines: bool) -> None:
         self._tokenizer = tokenizer
+        self._lines = lines
         self._nameless = tokenizer.nameless.union(range(tokenizer.vocab_size, vocab_size))
 
     @property
@@ -420,7 +427,14 @@ class _Pieces:
         return {one.pad_id, one.unk_id, one.bos_id} - {one.eos_id} | self._nameless
 
     def encode(self, text: str) -> list[int]:
-        return self._tokenizer.encode(text).ids
+        first, *others = self._tokenizer.encode_batch(text.split("\n") if self._lines else [text])
+        return [*first, *(token for ids in others for token in (self.eos_id, *ids))]
 
     def decode(self, tokens: Sequence[int]) -> str:
-        return self._tokenizer.decode(tokens)
+        lines: list[list[int]] = [[]]
+        for token in tokens:
+            if token == self.eos_id:
+                lines.append([])
+            else:
+                lines[-1].append(token)
+        return "\n".join(map(self._tokenizer.decode, lines))

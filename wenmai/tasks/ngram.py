@@ -1,5 +1,6 @@
 """An n-gram language model, from one count of a numbered corpus."""
 
+import math
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -159,7 +160,7 @@ class NgramTask:
     ) -> None:
         """Counts, and estimates probabilities."""
         began, total, done = time.monotonic(), len(self._corpus), 0
-        folder = checkpoints.folder / _FILES
+        folder = self._folder = checkpoints.folder / _FILES
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
 
@@ -183,7 +184,7 @@ class NgramTask:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         self._seconds = time.monotonic() - began
-        loss = self._estimated.loss
+        loss = self._loss
         report(self._record(1.0, self._seconds, loss))
         report(EpochRecord(position=1, epoch=1, loss=loss, seconds=self._seconds, words=total))
 
@@ -211,12 +212,17 @@ class NgramTask:
             seconds_left=seconds * (1 - progress) / progress,
         )
 
+    @property
+    def _loss(self) -> float | None:
+        """None where it is infinite: a word of the text has no probability."""
+        return self._estimated.loss if math.isfinite(self._estimated.loss) else None
+
     def summary(self) -> dict[str, Any]:
         """Speed, loss and sizes."""
         found = self._estimated
         return {
             "words_per_second": len(self._corpus) / self._seconds if self._seconds else 0.0,
-            "loss": found.loss,
+            "loss": self._loss,
             "objective": f"mean negative log-probability of the words counted, {self.config.smoothing}",
             "seconds": self._seconds,
             "epochs": 1,
@@ -248,7 +254,8 @@ class NgramTask:
     def save(self, folder: Path) -> None:
         """Writes the model."""
         self.model.save(folder)
-        self.model.forget_files()
+        self.model.forget_files()  # those that it was made in, which go now
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def _vocabulary(corpus: NumberedCorpus, wanted: VocabConfig) -> tuple[list[str], npt.NDArray[np.int32], bool]:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wenmai.core.errors import SettingError
+from wenmai.core.registry import needing_neural
 from wenmai.kernels.ngram_lookup import BEGIN, END, UNKNOWN
 from wenmai.measures.language import SentenceScore
 from wenmai.models.ngram import Ngram
@@ -115,9 +116,9 @@ class NgramModel:
         sums = np.add.reduceat(exact, starts).tolist()
         if unknown.any():
             oov = np.add.reduceat(unknown.astype(np.int64), starts).tolist()
-            oov_sums = np.add.reduceat(np.where(unknown, exact, 0.0), starts).tolist()
+            known_sums = np.add.reduceat(np.where(unknown, 0.0, exact), starts).tolist()
         else:
-            oov, oov_sums = [0] * len(lines), [0.0] * len(lines)
+            oov, known_sums = [0] * len(lines), sums
         places = np.flatnonzero(unknown)
         cut, unknown_places, values, begin = self._cutter(), iter(places.tolist()), exact.tolist(), 0
         for place, end in enumerate(ends.tolist()):
@@ -129,7 +130,7 @@ class NgramModel:
                     log_prob=sums[place],
                     tokens=end - begin,
                     oov=oov[place],
-                    oov_log_prob=oov_sums[place],
+                    known_log_prob=known_sums[place],
                     oov_bytes=_spelled(cut(lines[place]), begin, islice(unknown_places, oov[place]))
                     if oov[place]
                     else 0,
@@ -170,13 +171,14 @@ class NgramModel:
 
         Args:
             text: The text; empty: the beginning of a line. The end of a line is ``\n``.
-            topn: How many.
+            topn: How many at most; what cannot come next is not among them.
         """
         state = self.model.begin()
-        self.model.advance(state, self.number([text])[0][:-1])
+        self.model.advance(state, self.number([text.rpartition("\n")[2]])[0][:-1])
         log_probs = self.model.distribution(state)
         count = min(topn, self.model.predictable)
         top = np.argpartition(-log_probs, count - 1)[:count]
+        top = top[np.isfinite(log_probs[top])]
         top = top[np.lexsort((top, -log_probs[top]))]
         return [
             ("\n" if word == END else self.model.vocab[word], math.exp(log_prob))
@@ -185,14 +187,14 @@ class NgramModel:
 
     def generate(self, prompt: str = "", **options: Any) -> "list[Generated]":  # noqa: ANN401
         """Writes texts on; ``options`` as of :class:`~wenmai.tasks.generation.GenerationConfig`."""
-        from wenmai.tasks.generation import GenerationConfig, generate
-
+        with needing_neural("writing on"):
+            from wenmai.tasks.generation import GenerationConfig, generate
         return generate(_Writer(self.model), _Vocabulary(self), prompt, GenerationConfig(**options))
 
     def stream(self, prompt: str = "", **options: Any) -> Iterator[str]:  # noqa: ANN401
         """Yields one text in pieces as it is written; ``options`` as of :meth:`generate`."""
-        from wenmai.tasks.generation import GenerationConfig, stream
-
+        with needing_neural("writing on"):
+            from wenmai.tasks.generation import GenerationConfig, stream
         return stream(_Writer(self.model), _Vocabulary(self), prompt, GenerationConfig(**options))
 
 
@@ -262,17 +264,18 @@ class _Vocabulary:
         return (UNKNOWN, BEGIN)
 
     def encode(self, text: str) -> list[int]:
-        found: list[int] = self._model.number([text])[0][:-1].tolist()
+        found: list[int] = self._model.number(text.split("\n"))[0][:-1].tolist()
         return found
 
     def decode(self, tokens: Sequence[int]) -> str:
         words = self._model.model.vocab
-        return self._between.join(["\n" if token == END else words[token] for token in tokens])
+        text = self._between.join(["\n" if token == END else words[token] for token in tokens])
+        return text.replace(f"\n{self._between}", "\n").replace(f"{self._between}\n", "\n")
 
 
 def _spelled(words: list[str], begin: int, unknown: Iterable[int]) -> int:
     """Returns the bytes of the unknown words of a line that begins at a place, and one for the end of each."""
-    return sum([len(words[place - begin].encode()) + 1 for place in unknown])
+    return sum([len(words[place - begin].encode("utf-8", "surrogatepass")) + 1 for place in unknown])
 
 
 def _batches(texts: Iterable[str]) -> Iterator[list[str]]:

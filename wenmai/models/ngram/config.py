@@ -45,6 +45,10 @@ class NgramConfig:
             raise SettingError(f"smoothing={self.smoothing!r} is not one of {', '.join(get_args(Smoothing))}{hint}")
         if self.smoothing == "add-k" and any(self.thresholds):
             raise SettingError("prune has no place in add-k, where n-grams left out would have no probability")
+        if self.k != 1.0 and self.smoothing != "add-k":
+            raise SettingError(f"k={self.k} has no effect with smoothing={self.smoothing}; it is for smoothing=add-k")
+        if not self.interpolate_unigrams and self.smoothing in ("add-k", "mle"):
+            raise SettingError(f"interpolate_unigrams has no effect with smoothing={self.smoothing}; leave it out")
 
     @property
     def thresholds(self) -> tuple[int, ...]:

@@ -1,5 +1,6 @@
 """Counting the n-grams of a numbered corpus, in as many parts as the memory allowed asks for."""
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -188,5 +189,9 @@ class _Parts:
 def _row_file(path: Path, rows: int, order: int, mode: str) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
     """Maps a file of rows: their words, and how often each occurs; the file may be longer."""
     dtype = np.dtype([("words", "<i4", (order,)), ("times", "<i8")])
+    if mode == "w+" and hasattr(os, "posix_fallocate"):
+        with path.open("wb") as file:  # a mapped file that finds the disk full kills the process
+            os.posix_fallocate(file.fileno(), 0, rows * dtype.itemsize)
+        mode = "r+"
     records = np.asarray(np.memmap(path, dtype, mode, shape=(rows,)))  # type: ignore[call-overload]
     return records["words"], records["times"]

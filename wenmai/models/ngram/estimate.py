@@ -167,7 +167,10 @@ class _Estimate:
         self._found = found
         self.result.ngrams.append(self._vocabulary)
         if self._config.order == 1:
-            self._add_likelihood(1, found, raw_unigrams=True)
+            told = found.copy()
+            told[BEGIN] = 1  # it is not predicted
+            self._add_likelihood(1, told)
+            self._places -= int(self._rows.times[self._rows.last_words == BEGIN].sum())
 
     def ngrams(self, order: int, nodes: int) -> None:
         """Estimates the n-grams of an order from 2 on, and writes those of the order before."""
@@ -251,19 +254,7 @@ class _Estimate:
             self._contexts.write(whole.data)
         self._first_id = following
 
-    def _add_likelihood(self, order: int, found: Floats, *, raw_unigrams: bool = False) -> None:
-        rows = self._rows
-        if raw_unigrams:
-            told = found.copy()
-            told[BEGIN] = 1
-            log_likelihood, places = _likelihood(rows, self._of_row, 1, told)
-            places -= int(rows.times[rows.last_words == BEGIN].sum())
-        else:
-            log_likelihood, places = _likelihood(rows, self._of_row, order, found)
-        self._log_likelihood += log_likelihood
-        self._places += places
-
-
-def _likelihood(rows: Rows, of_row: npt.NDArray[np.uint32], order: int, found: Floats) -> tuple[float, int]:
-    log_prob, places = log_likelihood(rows.length, rows.times, of_row, order, found)
-    return float(log_prob), int(places)
+    def _add_likelihood(self, order: int, found: Floats) -> None:
+        log_prob, places = log_likelihood(self._rows.length, self._rows.times, self._of_row, order, found)
+        self._log_likelihood += float(log_prob)
+        self._places += int(places)

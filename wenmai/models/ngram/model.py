@@ -151,10 +151,8 @@ class Ngram:
                 _link(self._folder / name, folder / name)
 
     def forget_files(self) -> None:
-        """Removes the folder that the records were made in, once they have been saved elsewhere."""
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+        """Forgets where the records are; :meth:`save` writes them from memory then, where it would have linked them."""
+        self._folder = None
 
     @classmethod
     def of_files(
