@@ -1,6 +1,7 @@
 """Writing on, with a model whose next token is known."""
 
 import contextlib
+import threading
 
 import pytest
 import torch
@@ -135,10 +136,56 @@ def test_an_error_while_writing_reaches_who_reads():
 def test_of_a_long_prompt_the_end_is_read():
     writer = Alphabet(max_length=6)
     (found,) = written("abcdef", writer=writer, temperature=0, max_tokens=2)
-    assert (found.text, found.cut) == ("gh", 3)
-    assert writer.seen == Letters().encode("cde")
-    with pytest.raises(SettingError, match="at most 5 can be written"):
-        written("a", writer=Alphabet(max_length=6), max_tokens=6)
+    assert (found.text, found.cut) == ("gh", 2)
+    assert writer.seen == Letters().encode("bcde")
+    assert writer.capacity == 4 + 2
+    (found,) = written("", writer=Alphabet(max_length=6), temperature=0, max_tokens=6)
+    assert found.text == "abcdef"
+    with pytest.raises(SettingError, match="at most 6 can be written"):
+        written("a", writer=Alphabet(max_length=6), max_tokens=7)
+
+
+def test_of_a_prompt_that_fits_nothing_is_left_out_unless_so_many_tokens_are_asked_for():
+    (found,) = written("abcd", writer=Alphabet(max_length=6), temperature=0)
+    assert (found.text, found.cut, found.reason) == ("ef", 0, "length")
+    (found,) = written("abcdefg", writer=Alphabet(max_length=6), temperature=0)
+    assert (found.text, found.cut) == ("h", 4)
+    (found,) = written("abc", writer=Alphabet(max_length=1), temperature=0)
+    assert (found.text, found.cut) == ("d", 3)
+
+
+def test_a_text_that_has_ended_meets_no_stop_string_in_what_would_follow():
+    """Rows that have ended stay among the others as long as most go on."""
+
+    class Uneven(Alphabet):
+        def step(self, tokens, state):
+            found = super().step(tokens, state)
+            if len(tokens) == 5 and self.seen is not None:
+                found.logits[0] = torch.tensor([0.0, *[-20.0] * (len(LETTERS) - 1)])  # $: the line ends
+                self.seen = None
+            return found
+
+    found = written("", writer=Uneven(sure=0.999999), count=5, stop=("b",))
+    assert [one.text for one in found] == ["", *["a"] * 4]
+    assert [one.reason for one in found] == ["end", *["stop"] * 4]
+
+
+def test_a_stream_that_nobody_reads_any_more_ends():
+    class Endless(Alphabet):
+        steps = 0
+
+        def step(self, tokens, state):
+            self.steps += 1
+            return super().step(torch.zeros_like(tokens), state)
+
+    writer = Endless()
+    pieces = stream(writer, Letters(), "", GenerationConfig(temperature=0, max_tokens=1_000_000))
+    next(pieces)
+    pieces.close()
+    for thread in threading.enumerate():
+        if thread.daemon and thread is not threading.current_thread():
+            thread.join(20)
+    assert writer.steps < 1_000_000
 
 
 @pytest.mark.parametrize(
@@ -157,6 +204,7 @@ def test_of_a_long_prompt_the_end_is_read():
         {"temperature": 0, "top_k": 2},
         {"temperature": 0, "count": 2},
         {"stop": ("",)},
+        {"stop": "end"},
     ],
 )
 def test_options_that_make_no_sense_are_refused(options):

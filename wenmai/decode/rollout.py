@@ -67,7 +67,9 @@ def roll_out(
         gained = log_probs.gather(1, tokens[:, None])[:, 0].double()
         if seen is not None:
             attention.append((sentences, seen))
-        stopped = None if watch is None else watch(sentences, tokens)
+        stopped = None
+        if watch is not None and (told := watch(sentences[growing], tokens[growing])) is not None:
+            stopped = torch.zeros_like(growing).masked_scatter(growing, told)
         if undisturbed and stopped is None and position + 1 < shortest:
             goes_on = (tokens != constraints.eos_id) & (gained > -torch.inf)
             if bool(goes_on.all()):

@@ -42,7 +42,8 @@ def sample(
         rules: What sequences may be, and where the model works: see :class:`~wenmai.decode.constraints.Constraints`.
 
     Returns:
-        One hypothesis for each row. Its log-probability is the model's own, at temperature 1 and unfiltered.
+        One hypothesis for each row. Its log-probability is the model's own, at temperature 1 and unfiltered, but for
+        a repetition penalty.
 
     Raises:
         ValueError: if a setting makes no sense.
@@ -119,7 +120,9 @@ def nucleus_filter(logits: Tensor, p: float) -> Tensor:
     inside = _mass_before(head) < p
     kept = torch.zeros_like(logits, dtype=torch.bool).scatter(1, ids, inside)
     split = ((head[:, 1:] == head[:, :-1]) & inside[:, :-1] & ~inside[:, 1:]).any(1)  # topk orders equal ones anyhow
-    rows = (split | (head.sum(1) < p)).nonzero()[:, 0]
+    if head.size(1) < logits.size(1):
+        split |= inside[:, -1]  # an equal one, or the mass that lacks, may lie behind the head
+    rows = split.nonzero()[:, 0]
     if len(rows):
         ordered, ids = probabilities[rows].sort(dim=1, descending=True, stable=True)
         kept[rows] = torch.zeros_like(kept[rows]).scatter(1, ids, _mass_before(ordered) < p)

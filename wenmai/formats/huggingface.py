@@ -149,6 +149,12 @@ def read_huggingface(folder: str | Path) -> Pretrained:
     tokenizer = read_tokenizer(folder)
     if tokenizer.vocab_size > vocab_size:
         raise FormatError(f"{path}: vocab_size={vocab_size}, but the tokenizer has {tokenizer.vocab_size} tokens")
+    begin = content.get("bos_token_id")
+    if isinstance(begin, int) and 0 <= begin < vocab_size and begin != tokenizer.eos_id:
+        raise FormatError(
+            f"{path}: bos_token_id={begin} stands before every text of this model, and {tokenizer.eos_id} behind it; "
+            "expected one token for both, as GPT-2 has"
+        )
     import torch
 
     from wenmai.models.gpt import Gpt

@@ -150,12 +150,12 @@ class Gpt(NextToken):
         return self._decoded(hidden, mask if tokens.shape[1] > 1 else None, state.caches)
 
     def step(self, tokens: Tensor, state: LanguageState) -> Step:
-        """Reads one token for each row, and returns the log-probabilities (N, V) of the next; advances the state."""
+        """Reads one token for each row, and returns the logits (N, V) of the next; advances the state."""
         assert isinstance(state, CachedState)
         if tokens.shape[0] <= plain.FEW:
             self._small_steps += 1
             if state.compiled is not None and plain.undisturbed():
-                return Step(state.compiled(tokens, state).log_softmax(-1))
+                return Step(state.compiled(tokens, state))
         return super().step(tokens, state)
 
     def _compiled(self) -> Callable[[Tensor, CachedState], Tensor] | None:

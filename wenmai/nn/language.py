@@ -103,13 +103,13 @@ class NextToken(nn.Module):
         raise NotImplementedError
 
     def step(self, tokens: Tensor, state: LanguageState) -> Step:
-        """Reads one token for each row, and returns the log-probabilities (N, V) of the next.
+        """Reads one token for each row, and returns the logits (N, V) of the next.
 
         Args:
             tokens: (N,) int64; the begin token at first.
             state: Of N rows; advanced.
         """
-        return Step(self.output.log_probs(self(tokens[:, None], state)[:, 0]))
+        return Step(self.output(self(tokens[:, None], state)[:, 0]))
 
 
 class CachedState:

@@ -194,6 +194,10 @@ class AdaptiveSoftmax(nn.Module):
             for number in range(own)
         )
 
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Returns log P as logits, (N, V), of hidden states (N, M)."""
+        return self.log_probs(hidden)
+
     def log_probs(self, hidden: Tensor) -> Tensor:
         """Returns log P, (N, V) float32, of hidden states (N, M)."""
         (embedding,) = self._owner

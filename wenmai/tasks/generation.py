@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
-from threading import Thread
+from threading import Event, Thread
 from typing import Any, Protocol
 
 import torch
@@ -55,7 +55,7 @@ class Writer(Protocol):
         """Returns the state of having read tokens, ``rows`` times; in the end ``capacity`` will have been read."""
 
     def step(self, tokens: Tensor, state: Any) -> Step:  # noqa: ANN401
-        """Reads one token for each row, and returns the log-probabilities (N, V) of the next."""
+        """Reads one token for each row, and returns the logits (N, V) of the next."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,7 +109,8 @@ class GenerationConfig:
             raise SettingError(f"count={self.count}: at temperature 0 there is one text only; draw, or use a beam")
         if self.beam is not None and self.count > self.beam:
             raise SettingError(f"count={self.count}: a beam of {self.beam} has no more than {self.beam} texts")
-        if any(not text for text in self.stop):
+        stop: Any = self.stop
+        if isinstance(stop, str) or not all(isinstance(text, str) and text for text in stop):
             raise SettingError("stop: expected strings that are not empty")
 
 
@@ -120,8 +121,8 @@ class Generated:
     Attributes:
         prompt: What it begins with.
         text: What was written, without the prompt.
-        tokens: Its tokens.
-        log_prob: Natural log-probability of the tokens, by the model itself.
+        tokens: Its tokens, those of a stop string among them.
+        log_prob: Natural log-probability of the tokens by the model itself, but for a repetition penalty.
         reason: Why it ends: ``end`` of the line or text, ``stop`` string, or ``length``.
         cut: Tokens of the prompt's beginning that the model could not read, as it was too long.
     """
@@ -162,19 +163,28 @@ def stream(writer: Writer, vocabulary: Vocabulary, prompt: str, config: Generati
     if config.count != 1 or config.beam is not None:
         raise SettingError("one text that is drawn can be shown as it is written; leave out count and beam")
     pieces: SimpleQueue[str | BaseException | None] = SimpleQueue()
+    abandoned = Event()
+
+    def show(piece: str) -> None:
+        if abandoned.is_set():
+            raise GeneratorExit
+        pieces.put(piece)
 
     def work() -> None:
         try:
-            _generate(writer, vocabulary, prompt, config, pieces.put)
+            _generate(writer, vocabulary, prompt, config, show)
             pieces.put(None)
-        except BaseException as error:  # raised again where the pieces are read
+        except BaseException as error:  # raised again where the pieces are read, if anybody does
             pieces.put(error)
 
     Thread(target=work, daemon=True).start()
-    while (piece := pieces.get()) is not None:
-        if isinstance(piece, BaseException):
-            raise piece
-        yield piece
+    try:
+        while (piece := pieces.get()) is not None:
+            if isinstance(piece, BaseException):
+                raise piece
+            yield piece
+    finally:
+        abandoned.set()
 
 
 @torch.inference_mode()
@@ -185,11 +195,10 @@ def _generate(
     config: GenerationConfig,
     show: Callable[[str], None] | None,
 ) -> list[Generated]:
-    longest = _longest(writer, config)
-    read, cut = _prompt_tokens(writer, vocabulary, prompt, longest)
+    read, cut, longest = _plan(writer, vocabulary, prompt, config)
     end = None if config.past_end else vocabulary.eos_id
     rows = 1 if config.beam is not None else config.count
-    state = writer.read(read[:-1], rows=rows, capacity=len(read) + longest)
+    state = writer.read(read[:-1], rows=rows, capacity=len(read) - 1 + longest)
     common: dict[str, Any] = {
         "device": writer.device,
         "bos_id": read[-1],
@@ -233,26 +242,22 @@ def _generate(
     return results
 
 
-def _longest(writer: Writer, config: GenerationConfig) -> int:
-    """Returns how many tokens are written at most."""
-    room = math.inf if writer.max_length is None else writer.max_length - 1
-    if config.max_tokens is None:
-        return int(min(_MAX_TOKENS, room))
-    if config.max_tokens > room:
+def _plan(writer: Writer, vocabulary: Vocabulary, prompt: str, config: GenerationConfig) -> tuple[list[int], int, int]:
+    """Returns the tokens that are read first, how many of the prompt's are left out, and how many are written at most.
+
+    The last token that is written need not be read.
+    """
+    tokens, room = [vocabulary.eos_id, *vocabulary.encode(prompt)], writer.max_length
+    if room is None:
+        return tokens, 0, config.max_tokens or _MAX_TOKENS
+    if (config.max_tokens or 0) > room:
         raise SettingError(
-            f"max_tokens={config.max_tokens}: the model reads texts of {writer.max_length} tokens, so at most {room} "
-            "can be written"
+            f"max_tokens={config.max_tokens}: the model reads texts of {room} tokens, so at most {room} can be written"
         )
-    return config.max_tokens
-
-
-def _prompt_tokens(writer: Writer, vocabulary: Vocabulary, prompt: str, longest: int) -> tuple[list[int], int]:
-    """Returns the tokens that are read before the first is written, and how many were left out at the beginning."""
-    tokens = [vocabulary.eos_id, *vocabulary.encode(prompt)]
-    if writer.max_length is None:
-        return tokens, 0
-    room = writer.max_length - longest
-    return tokens[-room:], max(0, len(tokens) - room)
+    left = room - len(tokens) + 1
+    longest = config.max_tokens or min(_MAX_TOKENS, left if left > 0 else (room + 1) // 2)
+    kept = tokens[-(room - longest + 1) :]
+    return kept, len(tokens) - len(kept), longest
 
 
 def _watching(texts: Sequence["_Text"], end: int | None) -> Callable[[Tensor, Tensor], Tensor | None]:

@@ -20,7 +20,7 @@ _LARGEST_OF_HEAP = 32 << 20  # glibc takes no more
 
 
 def keep_free_memory() -> None:
-    """Lets this process keep up to 1 GB at the end of its heap for reuse; nothing where the allocator is not glibc's."""
+    """Lets this process keep up to 1 GB at the end of its heap; does nothing where the allocator is not glibc's."""
     if (mallopt := _function("mallopt")) is not None:
         mallopt(_TRIM_THRESHOLD, _KEPT)
         mallopt(_MMAP_THRESHOLD, _LARGEST_OF_HEAP)

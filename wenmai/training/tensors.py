@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from wenmai.core.errors import FormatError
+from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.tensors import tensor_shapes
 
 __all__ = [
@@ -79,6 +79,8 @@ def loaded_model(
                 claimed = make()
             _compare(claimed, shapes, folder)
             module = make()
+        except SettingError as error:
+            raise FormatError(f"{folder / 'config.json'}: is damaged: {error}") from None
         except (RuntimeError, TypeError, OverflowError):  # beyond what a tensor can have, or memory
             raise FormatError(f"{folder / 'config.json'}: is damaged: its sizes are too large") from None
     load_model(module, folder)
