@@ -7,10 +7,12 @@ import shutil
 import pytest
 
 import wenmai
-from wenmai.core.errors import RunError, SettingError, VocabError
+from wenmai.core.errors import RunError, SettingError, VocabError, WenmaiError
 from wenmai.data.datasets import Dataset, TextExample
+from wenmai.runs import language_comparison
 from wenmai.runs.compare import compare, compare_systems
 from wenmai.runs.comparison import Comparison
+from wenmai.runs.exchange import export_run, import_run
 from wenmai.runs.language import measure_language
 
 SMALL = {"vector_size": 16, "epochs": 2, "threads": 1}
@@ -226,6 +228,7 @@ def test_language_models_are_compared_by_what_a_character_costs(tmp_path):
     wenmai.train("ngram", text, out=tmp_path / "ngram", order=3, **common)
     wenmai.train("rnnlm", text, out=tmp_path / "rnnlm", **common | small)
     found = compare([tmp_path / "ngram", tmp_path / "rnnlm"], out=tmp_path / "both", on=[str(test)])
+    assert found.corpus.name == "text.txt"  # the same, though each cuts it in its own way
     for system in found.systems:
         bits, perplexity = system.measures
         assert (bits.kind, perplexity.kind, bits.lower_is_better) == ("bits", "perplexity", True)
@@ -250,10 +253,39 @@ def test_language_models_are_compared_by_what_a_character_costs(tmp_path):
         ({"similarity": ["data:simlex999"]}, "did you mean 'simlex-999'"),
         ({"analogy": ["nowhere.txt"]}, "nowhere.txt: no such file"),
         ({"probe": ["sst3"]}, "sst2"),
-        ({"on": ["nowhere.txt"]}, "nowhere.txt: no such file"),
+        ({"probe": ["mrpc"]}, "is of sentence pairs"),
+        ({"on": ["text.txt"]}, "--on is for classifiers"),
+        ({"systems": ["ngram"], "on": ["nowhere.txt"]}, "nowhere.txt"),
+        ({"systems": ["ngram"], "on": ["data:sst2/evening"]}, "evening"),
+        ({"systems": ["ngram"]}, "--on FILE"),
+        ({"systems": ["ngram"], "probe": ["sst2"]}, "are for word vectors"),
+        ({"systems": ["ngram", "word2vec"], "on": ["text.txt"]}, "comparisons are of word vectors"),
     ],
 )
-def test_a_test_set_that_is_not_there_is_told_before_the_first_training(topics, tmp_path, wrong, message):
-    with pytest.raises(SettingError, match=re.escape(message)):
-        compare_systems(["word2vec-sgns"], [topics], out=tmp_path / "all", **wrong)
-    assert not (tmp_path / "all" / "word2vec-sgns").exists()
+def test_what_cannot_be_measured_is_told_before_the_first_training(topics, tmp_path, wrong, message):
+    with pytest.raises(WenmaiError, match=re.escape(message)):
+        compare_systems(**{"systems": ["word2vec-sgns"], "corpus": [topics], "out": tmp_path / "all"} | wrong)
+    assert not (tmp_path / "all").exists()
+
+
+def test_texts_may_be_named_in_every_way_that_they_can_be_read(topics, tmp_path):
+    (tmp_path / "test-1.txt").write_text("the cat\n")
+    compare_systems(["ngram"], [topics], out=tmp_path / "all", on=[str(tmp_path / "test-*.txt")])
+    assert (tmp_path / "all" / "report.html").exists()
+
+
+def test_vectors_from_elsewhere_are_not_said_to_be_of_the_same_text(runs, tmp_path):
+    export_run(runs[0], "word2vec", tmp_path / "vectors.txt")
+    import_run("word2vec", tmp_path / "vectors.txt", tmp_path / "imported")
+    found = compare([runs[0], tmp_path / "imported"], out=tmp_path / "report")
+    assert found.corpus.name == "different or unknown corpora"
+
+
+def test_the_interval_is_that_of_all_lines(runs, tmp_path, monkeypatch):
+    """Also where there are too many to be drawn one by one, and they get harder."""
+    monkeypatch.setattr(language_comparison, "_MOST_GROUPS", 30)
+    text = ["a b c"] * 200 + ["c a"] * 10
+    run = wenmai.train("ngram", text, out=tmp_path / "run", order=2, min_count=1)
+    (tmp_path / "test.txt").write_text("a b c\n" * 200 + "c c c c\n" * 100)
+    bits, _ = language_comparison.foretelling(run.model, [str(tmp_path / "test.txt")])
+    assert bits.low <= bits.value <= bits.high

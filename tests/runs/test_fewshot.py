@@ -2,6 +2,7 @@
 
 import json
 import math
+import random
 
 import pytest
 
@@ -41,7 +42,9 @@ class Stub:
     def score(self, texts, *, context=None):
         assert context == "fresh"
         for text in texts:
-            yield SentenceScore(text=text, log_prob=0.0, tokens=1, oov=int(text in self.unknown))
+            words = text.split()
+            unknown = len([word for word in words if word in self.unknown])
+            yield SentenceScore(text=text, log_prob=0.0, tokens=len(words) + 1, oov=unknown)
 
 
 def made(monkeypatch, name, train, dev):
@@ -118,6 +121,7 @@ def test_solved_examples_are_drawn_by_the_seed_and_never_the_one_that_is_asked(m
     assert prompts[1] != prompts[2]
     assert len({prompt.rpartition("\n")[0] for prompt in prompts[1]}) == 6  # anew for each
     few_shot(limited := Stub(), dataset, shots=3, limit=2)
+    assert len(limited.asked) == 2
     assert limited.asked == [prompt for prompt in prompts[1] if prompt in limited.asked]
     few_shot(zero := Stub(), dataset, shots=0)
     assert zero.asked[0] == f"{template.description}\n{template.question(train[0])}"
@@ -216,7 +220,7 @@ def test_mistakes_are_told(monkeypatch):
     ("system", "settings", "accuracy"),
     [
         ("rnnlm", ["hidden_size=32", "num_layers=1", "dropout=0", "learning_rate=0.02", "epochs=10"], 0.9),
-        ("gpt", ["hidden_size=16", "num_layers=1", "num_heads=2", "max_length=32", "epochs=1"], 0.0),
+        ("gpt", ["hidden_size=16", "num_layers=1", "num_heads=2", "max_length=32", "epochs=1"], None),  # of its prompts
         ("ngram", ["order=4"], 0.9),
     ],
 )
@@ -225,27 +229,29 @@ def test_a_model_that_has_read_solved_examples_solves_others(shell, monkeypatch,
     words = {"positive": ["good", "great", "fine"], "negative": ["bad", "poor", "dull"]}
     examples = [
         TextExample(f"the {noun} is {word}", label)
-        for noun in ("film", "plot", "cast", "end")
+        for noun in ("film", "plot", "cast", "end", "song")
         for label, found in words.items()
         for word in found
     ]
-    lines = [template.solved(example) + "\n" for example in examples]
-    (shell.folder / "text.txt").write_text("".join(lines) * 12)
+    lines = [template.solved(example) + "\n" for example in examples if example.text != "the song is bad"]
+    lines *= 12
+    random.Random(1).shuffle(lines)  # so that nothing but the review tells its label
+    (shell.folder / "text.txt").write_text("".join(lines))
     if system != "ngram":
         settings = [*settings, "min_count=1", "threads=1", "batch_tokens=128", "segment_length=32",
                     "tokenizer.kind=words"]  # fmt: skip
     shell("train", system, "text.txt", "--out", "run", *[part for one in settings for part in ("--set", one)])
-    made(monkeypatch, "sst2", examples, examples[:12])
+    made(monkeypatch, "sst2", examples, examples[-10:])  # one of them is in no training text
     arguments = ("evaluate", "run", "--on", "data:sst2", "--limit", 10, "--json")
     for shots in (0, 2):
         finished = shell(*arguments, "--few-shot", shots)
         result = json.loads(finished.out.splitlines()[-1])
         assert (result["examples"], result["shots"], result["seed"]) == (10, shots, 1)
-        assert result["figures"][0]["accuracy"] >= accuracy
+        assert accuracy is None or result["figures"][0]["accuracy"] >= accuracy
         assert result["unknown_options"] == 0
         assert (result["shortened"] > 0) == (system == "gpt" and shots > 0)
         assert ("prompts are without" in finished.err) == (result["shortened"] > 0)
     assert "accuracy" in shell(*arguments[:-1], "--few-shot", 1, "--seed", 3).out
     assert "goes with --on DATASET" in shell("evaluate", "run", "--few-shot", 1, code=2).err
     assert "go with --few-shot" in shell("evaluate", "run", "--on", "text.txt", "--limit", 1, code=2).err
-    assert "expected 0 to 24" in shell(*arguments, "--few-shot", 25, code=2).err
+    assert "expected 0 to 30" in shell(*arguments, "--few-shot", 31, code=2).err

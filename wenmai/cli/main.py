@@ -271,7 +271,7 @@ def evaluate(
         raise SettingError("--seed and --limit go with --few-shot K")
     if few_shot is not None:
         others = (similarity, analogy, probe, against, tokenize)
-        if on is None or any(other is not None for other in others):
+        if on is None or any(other is not None for other in others) or (k, beam) != (1, 5):
             raise SettingError("--few-shot K goes with --on DATASET, such as --on data:sst2, and with no other measure")
         language.evaluate_few_shot(run, on, few_shot, 1 if seed is None else seed, limit, as_json)
         return
@@ -285,6 +285,10 @@ def evaluate(
             classification.evaluate_on(run, on, k, as_json)
             return
         if language.is_language_model(run):
+            if against is not None or tokenize is not None or (k, beam) != (1, 5):
+                raise SettingError(
+                    "--against, --tokenize, --beam and --k are not for language models; `wenmai compare` compares them"
+                )
             language.evaluate_on(run, on, as_json)
             return
         evaluate_on(run, on, against, beam, tokenize, as_json)

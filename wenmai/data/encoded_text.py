@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -86,6 +86,7 @@ class EncodedText:
         tokens: (tokens) int32 ids, memory-mapped, each line with its end.
         ends: (lines, 2) int64, memory-mapped: tokens and characters up to the end of each line, which is counted.
         sources: What the text is called.
+        files: Of each file its path, ``bytes`` and ``sha256``.
     """
 
     folder: Path
@@ -94,6 +95,7 @@ class EncodedText:
     tokens: npt.NDArray[np.int32]
     ends: npt.NDArray[np.int64]
     sources: tuple[str, ...]
+    files: tuple[dict[str, Any], ...]
 
     @classmethod
     def open(cls, folder: str | Path) -> "EncodedText":
@@ -118,6 +120,7 @@ class EncodedText:
                 tokens=mapped(folder / "tokens.bin", "<i4", stats.tokens),
                 ends=ends,
                 sources=tuple(found["sources"]),
+                files=tuple(found["files"]),
             )
         except OSError as error:
             raise RunError(f"{folder}: is no folder of an encoded text ({error.filename}: {error.strerror})") from None
@@ -175,8 +178,9 @@ def encode_text(
             stats.skipped_lines = read.skipped_lines
             if stats.lines == 0:
                 raise CorpusError(f"{corpus.describe()}: has no text: all {read.lines:,} lines are blank or left out")
-            head = {"version": VERSION, "fingerprint": fingerprint, "sources": corpus.sources}
-            writing_json(entry / "text.json", head | {"stats": asdict(stats)})
+            head = {"version": VERSION, "fingerprint": fingerprint, "sources": corpus.sources, "stats": asdict(stats)}
+            files = [{"path": file.path, "bytes": file.size_bytes, "sha256": file.sha256} for file in hashes]
+            writing_json(entry / "text.json", head | {"files": files})
         return installed(made, folder / fingerprint, EncodedText.open)
     except OSError as error:
         raise disk_trouble(error, folder, "encoded text") from None

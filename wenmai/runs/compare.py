@@ -14,8 +14,8 @@ from wenmai.core.errors import RunError, SettingError
 from wenmai.core.folder import writing_json
 from wenmai.core.registry import find_system
 from wenmai.data.catalogue import resolve
-from wenmai.data.datasets import find_dataset
-from wenmai.data.sources import in_catalogue, named_texts
+from wenmai.data.datasets import find_dataset, named_dataset
+from wenmai.data.sources import in_catalogue, named_texts, open_texts
 from wenmai.measures.probes import TaggingProbe, TextProbe
 from wenmai.measures.words import AnalogyResult, SimilarityResult
 from wenmai.runs.classification import evaluate_classification
@@ -25,6 +25,7 @@ from wenmai.runs.evaluate import measure_vectors
 from wenmai.runs.language import language_model_of
 from wenmai.runs.language_comparison import describe_positions, foretelling, samples
 from wenmai.runs.probes import probe as run_probe
+from wenmai.runs.probes import require_probed
 from wenmai.runs.report import write_report
 from wenmai.runs.run import MODEL, RECIPE, Run
 from wenmai.runs.train import plan
@@ -33,11 +34,11 @@ from wenmai.vectors.word_vectors import WordVectors
 __all__ = ["compare", "compare_systems"]
 
 COMPARISON, REPORT = "comparison.json", "report.html"
-_CURVE_POINTS = 200
 _NEIGHBOURS = 10
 _MAP_WORDS = 300
 _MAP_CLUSTERS = 8
 _QUERIES = 8
+_UNKNOWN = "unknown:"  # begins what an imported run was trained on
 
 
 def compare(
@@ -72,9 +73,8 @@ def compare(
     if not opened:
         raise RunError("there is nothing to compare; name at least one run")
     names, queries = _distinct_names(opened), []
-    if all("nearest" in run.task.verbs for run in opened):
-        if on:
-            raise SettingError("--on is for classifiers; word vectors have --similarity, --analogy and --probe")
+    verb = _compared_verb([(run.recipe.system, run.task.verbs) for run in opened], similarity, analogy, probe, on)
+    if verb == "nearest":
         common = _common_words([run.vectors for run in opened])
         queries = _queries(words, opened, common)
         systems = []
@@ -83,27 +83,15 @@ def compare(
             measures = [_similarity(result) for result in pairs] + [_analogy(result) for result in questions]
             measures += [_probe(dataset, run_probe(run, dataset)) for dataset in probe]
             systems.append(_describe_vectors(name, run, measures, queries, common[:_MAP_WORDS]))
-            run.__dict__.pop("vectors")  # several large models need not be in memory together
+            run.__dict__.pop("vectors")  # the neighbours of all are drawn up; what follows needs one at a time
             run.__dict__.pop("model", None)
-    elif all("classify" in run.task.verbs for run in opened):
-        if similarity or analogy or probe:
-            raise SettingError("--similarity, --analogy and --probe are for word vectors; classifiers have --on")
+    elif verb == "classify":
         systems = [_describe(name, run, _classes(run, on)) for name, run in zip(names, opened, strict=True)]
-    elif all("score" in run.task.verbs for run in opened):
-        if similarity or analogy or probe:
-            raise SettingError("--similarity, --analogy and --probe are for word vectors; give language models --on")
-        if not on:
-            raise SettingError("name a text that the language models shall foretell: --on FILE")
-        systems = [_describe_language(name, run, on) for name, run in zip(names, opened, strict=True)]
     else:
-        raise RunError(
-            f"{', '.join(dict.fromkeys(run.recipe.system for run in opened))}: comparisons are of word vectors, of "
-            "classifiers, or of language models. Translators are compared by `wenmai evaluate RUN --on PAIRS --against "
-            "RUN`"
-        )
+        systems = [_describe_language(name, run, on) for name, run in zip(names, opened, strict=True)]
     comparison = Comparison(
         systems=systems,
-        corpus=_describe_corpus(opened),
+        corpus=_describe_corpus(opened, spoken=verb == "score"),
         command=command,
         created=f"{datetime.now():%Y-%m-%d %H:%M}",
         machine=_facts(opened[0].environment or describe_environment()),
@@ -162,7 +150,8 @@ def compare_systems(
         raise SettingError("a comparison reads its corpus once for each system: give it files rather than stdin")
     given = _settings_of_each(systems, {name: str(value) for name, value in (settings or {}).items()})
     folder = Path(out)
-    _require_sets([*similarity, *analogy, *on], probe)
+    _compared_verb([(system, find_system(system).load().verbs) for system in systems], similarity, analogy, probe, on)
+    _require_sets([*similarity, *analogy], probe, on)
     for system in systems:  # all mistakes are found before the first training
         recipe, _ = plan(system, named_texts(sources), **given[system])
         _require_same(folder / system, recipe)
@@ -185,11 +174,44 @@ def compare_systems(
     )
 
 
-def _require_sets(files: Sequence[str | Path], probe: Sequence[str]) -> None:
+def _compared_verb(
+    systems: Sequence[tuple[str, Sequence[str]]],
+    similarity: Sequence[str | Path],
+    analogy: Sequence[str | Path],
+    probe: Sequence[str],
+    on: Sequence[str],
+) -> str:
+    """Returns the verb that all systems have, given as (name, verbs), and that decides what is measured.
+
+    Raises:
+        RunError: if there is none.
+        SettingError: if a test set is of another kind.
+    """
+    verb = next((verb for verb in ("nearest", "classify", "score") if all(verb in verbs for _, verbs in systems)), None)
+    if verb is None:
+        raise RunError(
+            f"{', '.join(dict.fromkeys(name for name, _ in systems))}: comparisons are of word vectors, of "
+            "classifiers, or of language models. Translators are compared by `wenmai evaluate RUN --on PAIRS --against "
+            "RUN`"
+        )
+    if verb == "nearest":
+        if on:
+            raise SettingError("--on is for classifiers; word vectors have --similarity, --analogy and --probe")
+        return verb
+    if similarity or analogy or probe:
+        others = "classifiers have --on" if verb == "classify" else "give language models --on"
+        raise SettingError(f"--similarity, --analogy and --probe are for word vectors; {others}")
+    if verb == "score" and not on:
+        raise SettingError("name a text that the language models shall foretell: --on FILE")
+    return verb
+
+
+def _require_sets(files: Sequence[str | Path], probe: Sequence[str], on: Sequence[str]) -> None:
     """Makes sure, before anything is trained, that what will be measured on is there; fetches what is to be fetched.
 
     Raises:
-        SettingError: if there is no test set, file or data set of a name.
+        SettingError: if there is no test set or data set of a name, or no probe can be trained on it.
+        CorpusError: if there is no text of a name.
     """
     for file in files:
         if isinstance(file, str) and in_catalogue(file):
@@ -198,8 +220,14 @@ def _require_sets(files: Sequence[str | Path], probe: Sequence[str]) -> None:
             raise SettingError(
                 f"{file}: no such file; expected a test set, or a name of the catalogue such as data:ws353-all"
             )
-    for dataset in probe:
-        find_dataset(dataset)
+    for name in probe:
+        require_probed(find_dataset(name))
+    for text in on:
+        if named := named_dataset(text):
+            dataset, split = named
+            dataset.path(split or "dev")
+        else:
+            open_texts(text)
 
 
 def _settings_of_each(systems: Sequence[str], given: Mapping[str, str]) -> dict[str, dict[str, str]]:
@@ -362,9 +390,8 @@ def _probe(dataset: str, results: Sequence[TextProbe | TaggingProbe]) -> Measure
 
 def _curve(records: Sequence[Mapping[str, Any]]) -> list[CurvePoint]:
     steps = [record for record in records if record.get("kind") == "step"]
-    thinned = steps[:: max(1, -(-len(steps) // _CURVE_POINTS))]
     names = ("loss", "epoch", "seconds", "learning_rate", "words_per_second")
-    return [CurvePoint(progress=record["progress"], **{name: record.get(name) for name in names}) for record in thinned]
+    return [CurvePoint(progress=record["progress"], **{name: record.get(name) for name in names}) for record in steps]
 
 
 def _map(vectors: WordVectors, words: Sequence[str]) -> list[MapWord]:
@@ -412,31 +439,36 @@ def _distinct_names(runs: Sequence[Run]) -> list[str]:
     return [str(run.path) for run in runs]
 
 
-def _describe_corpus(runs: Sequence[Run]) -> Corpus:
+def _describe_corpus(runs: Sequence[Run], *, spoken: bool) -> Corpus:
+    """What the runs were trained on; ``spoken``: each cuts the text in its own way, so files alone tell it."""
     found = next((run.corpus for run in runs if run.corpus), {})
-    stats = found.get("stats", {})
-    texts = {_text(run.corpus) for run in runs if run.corpus.get("fingerprint")}
+    stats = {} if spoken else found.get("stats", {})
+    texts = {_text(run, spoken=spoken) for run in runs}
     sources = [name if in_catalogue(name) else Path(name).name for name in runs[0].recipe.corpus]
     name = ", ".join(sources[:3]) + (f" and {len(sources) - 3} more" if len(sources) > 3 else "")
     skipped = {k: v for k, v in stats.items() if (k.startswith(("skipped", "pruned")) or k == "documents") and v}
     if len(texts) > 1:
-        name, skipped = f"{len(texts)} different corpora", {}
+        known = not any(text.startswith(_UNKNOWN) for text in texts)
+        name = f"{len(texts)} different corpora" if known else "different or unknown corpora"
         return Corpus(name=name, facts={"note": "the runs were not trained on the same text"})
     return Corpus(
         name=name or "text from memory",
         tokens=stats.get("tokens"),
         sentences=stats.get("sentences"),
         types=stats.get("types"),
-        segment=str(found.get("text", {}).get("segment", "")),
+        segment="" if spoken else str(found.get("text", {}).get("segment", "")),
         fingerprint=str(found.get("fingerprint", "")),
         facts=_facts(skipped),
     )
 
 
-def _text(corpus: Mapping[str, Any]) -> str:
+def _text(run: Run, *, spoken: bool) -> str:
     """What tells a text from others: fingerprints also tell what systems made of it, such as counts."""
+    corpus = run.corpus
+    if not corpus.get("fingerprint"):
+        return f"{_UNKNOWN} {run.path}"
     files = [source["sha256"] for source in corpus.get("sources", ()) if "sha256" in source]
-    return json.dumps([files, corpus.get("text")]) if files else str(corpus["fingerprint"])
+    return json.dumps([files, None if spoken else corpus.get("text")]) if files else str(corpus["fingerprint"])
 
 
 def _facts(values: Mapping[str, Any]) -> Facts:

@@ -129,10 +129,16 @@ def few_shot(
         shortened=prompts.shortened,
         left_out=prompts.left_out,
         cut=prompts.cut,
-        unknown_options=sum(score.oov > 0 for score in model.score([one.strip() for one in alone], context="fresh")),
+        unknown_options=_unknown(model, template.neutral, list(alone)),
         options=len(alone),
         sample=prompts.sample,
     )
+
+
+def _unknown(model: Chooser, prompt: str, options: Sequence[str]) -> int:
+    """Returns how many options have, behind a prompt, tokens that the vocabulary lacks, or vanish in one of its own."""
+    alone, *joined = model.score([prompt, *[prompt + option for option in options]], context="fresh")
+    return sum(one.oov > alone.oov or (one.oov > 0 and one.tokens == alone.tokens) for one in joined)
 
 
 class _Prompts:

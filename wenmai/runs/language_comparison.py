@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Sequence
+from importlib.util import find_spec
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +21,7 @@ _PASSAGES, _PASSAGE_CHARACTERS = 40, 4000
 _BINS = 12
 _PROMPTS = 3
 _SAMPLE = {"max_tokens": 40, "top_p": 0.9, "seed": 1}
-_MOST_LINES = 20_000  # of a text, for the interval: more do not make it better
+_MOST_GROUPS = 20_000  # of lines in a row, for the interval
 
 
 def foretelling(model: AnyLanguageModel, on: Sequence[str]) -> list[Measure]:
@@ -30,8 +32,12 @@ def foretelling(model: AnyLanguageModel, on: Sequence[str]) -> list[Measure]:
         lines = [score for score in scores(model, text) if score.tokens]
         total = add_up(lines)
         require_tokens(total, text)
-        bits = np.array([_bits(line) for line in lines[:_MOST_LINES]])
-        low, high = _interval(bits, np.array([line.characters for line in lines[:_MOST_LINES]], float))
+        edges = np.linspace(0, len(lines), min(len(lines), _MOST_GROUPS), endpoint=False).astype(int)
+        bits, characters = (
+            np.add.reduceat(np.array([of(line) for line in lines], float), edges)
+            for of in (_bits, attrgetter("characters"))
+        )
+        low, high = _interval(bits, characters)
         words = total.words - total.sentences
         bits_measure = Measure(
             name=name,
@@ -71,7 +77,9 @@ def describe_positions(model: AnyLanguageModel, text: str) -> list[tuple[float, 
 
 
 def samples(model: AnyLanguageModel, text: str) -> dict[str, str]:
-    """Returns how a model goes on from the beginnings of some lines of a text."""
+    """Returns how a model goes on from the beginnings of some lines of a text; nothing without torch."""
+    if find_spec("torch") is None:
+        return {}
     lines = [line.split() for line in read_lines(text)]
     lines = [words for words in lines if len(words) >= 8]
     places = np.linspace(0, len(lines) - 1, _PROMPTS + 2)[1:-1].astype(int) if lines else ()

@@ -18,7 +18,7 @@ from wenmai.text.normalise import normaliser
 from wenmai.text.settings import TextConfig
 from wenmai.vectors.pooling import TokenVectors, Windows, token_encoder
 
-__all__ = ["WEIGHTINGS", "probe", "probe_encoder"]
+__all__ = ["WEIGHTINGS", "probe", "probe_encoder", "require_probed"]
 
 WEIGHTINGS: tuple[Literal["mean", "tfidf", "sif"], ...] = ("mean", "tfidf", "sif")
 
@@ -69,13 +69,18 @@ def probe_encoder(
     Raises:
         SettingError: if the set is one of sentence pairs or multiple choice.
     """
+    require_probed(dataset)
     text = text or TextConfig()
     if dataset.task == "classification":
         return _probe_texts(encoder, dataset, split, seed, text)
-    if dataset.task == "tagging":
-        return [_probe_tags(encoder, dataset, split, seed, text)]
-    kind = "sentence pairs" if dataset.task == "pairs" else "multiple choice"
-    raise SettingError(f"data:{dataset.name} is of {kind}; a probe needs texts with classes, or tags")
+    return [_probe_tags(encoder, dataset, split, seed, text)]
+
+
+def require_probed(dataset: Dataset) -> None:
+    """Raises SettingError if no probe can be trained on a data set."""
+    if dataset.task not in ("classification", "tagging"):
+        kind = "sentence pairs" if dataset.task == "pairs" else "multiple choice"
+        raise SettingError(f"data:{dataset.name} is of {kind}; a probe needs texts with classes, or tags")
 
 
 def _probe_texts(encoder: TokenVectors, dataset: Dataset, split: str, seed: int, text: TextConfig) -> list[Any]:

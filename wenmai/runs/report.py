@@ -271,7 +271,10 @@ def _abstract(comparison: Comparison, quality: list[_Column]) -> str:
         return sentence + "."
     same = "the same " if corpus.tokens is not None else ""
     sentences = [f"{_count_word(len(systems))} systems were trained on {same}{text}."]
-    contested = [column.marks() for column in quality if column.best() is not None]
+    judged = [
+        column for column in quality if column.group != KINDS["perplexity"].title
+    ]  # it favours small vocabularies
+    contested = [column.marks() for column in judged if column.best() is not None]
     if contested:
         wins = [sum(mark != "" for mark in marks) for marks in zip(*contested, strict=True)]
         leaders = [system.name for system, won in zip(systems, wins, strict=True) if won == max(wins)]

@@ -264,7 +264,9 @@ class LanguageTask(NeuralTask):
         """Speed, loss and sizes."""
         found, stats = super().summary(), self._data.text.stats
         words = found["tokens_per_second"] * stats.words / stats.tokens
-        return {**found, "words_per_second": words, "vocabulary": self._data.tokenizer.vocab_size}
+        size = self._data.tokenizer.vocab_size
+        objective = f"{self.objective_name}, {size:,} tokens"  # losses by other tokens cannot be compared
+        return {**found, "words_per_second": words, "vocabulary": size, "objective": objective}
 
     def changes(self, base: LanguageModel | None) -> tuple[dict[str, Any], list[str]]:
         """What stands out."""

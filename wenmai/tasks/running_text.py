@@ -122,7 +122,7 @@ class LanguageData:
     def describe(self) -> dict[str, Any]:
         """Sources and statistics."""
         return {
-            "sources": [{"path": name} for name in self.text.sources],
+            "sources": list(self.text.files),
             "text": {},
             "stats": asdict(self.text.stats),
             "valid": None if self.valid is None else asdict(self.valid.stats),

@@ -237,14 +237,15 @@
     const byKind = new Map();
     for (const measure of systems.flatMap((system) => system.measures))
       byKind.set(measure.kind, new Set([...(byKind.get(measure.kind) || []), measure.name]));
-    const all = [];
+    const all = [], names_of = [...byKind.values()].flatMap((names) => [...names]);
+    const title = (kind, name) => names_of.filter((other) => other === name).length > 1 ? `${name} (${kind})` : name;
     for (const [kind, names] of byKind) {
       const of = (system, name) => system.measures.find((m) => m.kind === kind && m.name === name && known(m.value));
       const shared = [...names].filter((name) => systems.every((system) => of(system, name)));
       const lower = systems.some((system) => system.measures.some((m) => m.kind === kind && m.lower_is_better));
       if (shared.length > 1) all.push({ name: `mean ${kind} of ${shared.length} sets`, lower, values: systems.map((system) =>
         ({ value: shared.reduce((sum, name) => sum + of(system, name).value, 0) / shared.length })) });
-      for (const name of names) all.push({ name, lower, values: systems.map((system) => of(system, name) || { value: null }) });
+      for (const name of names) all.push({ name: title(kind, name), lower, values: systems.map((system) => of(system, name) || { value: null }) });
     }
     return all.filter((quality) => quality.values.filter((v) => known(v.value)).length > 1);
   };
