@@ -15,8 +15,8 @@ _COUNT_BYTES = 16  # two int32, one float64
 def reference_glove(programs: Mapping[str, str], text: str, settings: Mapping[str, Any], work: str) -> dict[str, Any]:
     """Runs vocab_count, cooccur, shuffle and glove in turn; the sums of words and contexts stand in ``vectors.txt``.
 
-    ``seconds`` are those of the program ``glove``, ``counting_seconds`` those of ``cooccur``; ``peak_memory_bytes`` of the
-    greatest of the four.
+    ``seconds`` are those of the program ``glove``, ``counting_seconds`` those of ``cooccur``;
+    ``peak_memory_bytes`` that of the greatest of the four.
     """
     import resource
 

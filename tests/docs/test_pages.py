@@ -12,6 +12,7 @@ import typer
 from wenmai.cli.main import app
 from wenmai.config.recipe import parse_assignments, settings_of
 from wenmai.core.registry import systems
+from wenmai.data.datasets import datasets
 from wenmai.runs.exchange import EXPORTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -181,6 +182,10 @@ def test_every_system_is_explained() -> None:
         for page in ("word2vec.md", "translation.md", "static.md", "classification.md", "language.md")
     )
     assert not [name for name in systems() if f"| `{name}` |" not in pages]
+
+
+def test_every_labelled_set_is_named() -> None:
+    assert [row[0] for row in tables(read(ROOT / "docs/corpora.md"), "| name | language |")] == list(datasets())
 
 
 # --- pages ----------------------------------------------------------------------------------------------------------
