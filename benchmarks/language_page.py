@@ -49,7 +49,15 @@ def _ngram(content: Content) -> str:
         f"{agreement['tokens']:,} tokens, half of them in shuffled lines, log10 differs by "
         f"{agreement['largest_difference']:.1e} at most.\n\n"
     )
-    return text + table(("side", "M words/s", "loading, ms", "peak MB"), scored)
+    text += table(("side", "M words/s", "loading, ms", "peak MB"), scored)
+    told = [row for row in rows if row["measure"] == "perplexity"]
+    if told:
+        both = ", ".join(f"{row['side']} {row['perplexity']:.3f}" for row in told)
+        text += (
+            f"\nTrained on `{told[0]['train']}` with the same settings, `<unk>` a word like any other, the perplexity by "
+            f"word and end of line on `{told[0]['on']}` is: {both}.\n"
+        )
+    return text
 
 
 def _gpt(content: Content) -> str:

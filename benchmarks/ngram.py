@@ -7,14 +7,16 @@ KenLM's Python package reads the ARPA file of our model, and scoring alone is co
 import shutil
 from typing import Any
 
-from benchmarks.harness import Bench, require
+from benchmarks.harness import Bench, Results, require
+from wenmai.data.catalogue import get
 
-__all__ = ["ORDER", "TARGETS", "run"]
+__all__ = ["ORDER", "PERPLEXITY", "TARGETS", "run"]
 
 ORDER = 5
 TARGETS = {"build": 1.0, "score": 1.0, "difference": 1e-5, "load_seconds": 0.1, "size": 1.0}
 _LINES, _LINE_WORDS = 10_000, 20  # of the text that is scored: from the training text, and as many shuffled
 _COPIES = 10  # of it, so that the clock has something to measure
+PERPLEXITY = ("data:ptb-train", "data:ptb-valid")
 _FACTS = ("seconds", "loss", "peak_memory_bytes", "size_bytes", "vocabulary", "ngrams", "discounts")
 
 
@@ -49,7 +51,26 @@ def run(bench: Bench) -> None:
     bench.job("ngram_lines", source=plain, target=lines, lines=_LINES, words=_LINE_WORDS)
     agreement: dict[str, Any] = bench.job("ngram_agreement", run=model, peer=peer, lines=lines)
     results.add({"measure": "agreement", **agreement})
+    _perplexities(bench, results, lmplz)
     for repeat in range(bench.repeats(3)):
         for side, path in (("ours", model), ("kenlm", peer)):
             scored = bench.job("ngram_scoring", side=side, model=path, lines=lines, copies=_COPIES)
             results.add({"measure": "score", "side": side, "repeat": repeat, **scored})
+
+
+def _perplexities(bench: Bench, results: Results, lmplz: str | None) -> None:
+    """Measures both on the Penn Treebank, where ``<unk>`` is a word of the text."""
+    train, valid = (get(name.removeprefix("data:")) for name in PERPLEXITY)
+    model = bench.work / "ptb"
+    bench.clear(model)
+    summary, _ = bench.wenmai("train", "ngram", train, "--quiet", "--out", model, f"--set=order={ORDER}")
+    found, _ = bench.wenmai("score", model, valid)
+    row = {"measure": "perplexity", "train": PERPLEXITY[0], "on": PERPLEXITY[1]}
+    results.add({**row, "side": "ours", "perplexity": found["perplexity"], "vocabulary": summary["vocabulary"]})
+    if lmplz:
+        texts = [bench.work / f"ptb-{part}.txt" for part in ("train", "valid")]
+        for source, target in zip((train, valid), texts, strict=True):
+            bench.job("ngram_text", source=source, target=target, unknown="unknown-word")
+        arpa = bench.work / "ptb.arpa"
+        bench.job("lmplz", program=lmplz, order=ORDER, text=texts[0], target=arpa, work=bench.work)
+        results.add({**row, "side": "kenlm", **bench.job("kenlm_perplexity", arpa=arpa, lines=texts[1])})

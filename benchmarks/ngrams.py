@@ -2,17 +2,29 @@
 
 import math
 import random
+import re
 import subprocess
 import time
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-__all__ = ["lmplz", "ngram_agreement", "ngram_binary", "ngram_lines", "ngram_scoring", "ngram_text"]
+__all__ = [
+    "kenlm_perplexity",
+    "lmplz",
+    "ngram_agreement",
+    "ngram_binary",
+    "ngram_lines",
+    "ngram_scoring",
+    "ngram_text",
+]
 
 
-def ngram_text(source: str, target: str) -> dict[str, Any]:
-    """Writes a text, decompressed if it is compressed; without a line feed at its end, lmplz would not end the line."""
+def ngram_text(source: str, target: str, unknown: str | None = None) -> dict[str, Any]:
+    """Writes a text, decompressed if it is compressed; without a line feed at its end, lmplz would not end the line.
+
+    ``unknown`` stands for the word ``<unk>``, which lmplz does not take for one.
+    """
     from wenmai.core.compressed import reading
 
     last = b""
@@ -22,7 +34,18 @@ def ngram_text(source: str, target: str) -> dict[str, Any]:
             last = piece[-1:]
         if last != b"\n":
             copy.write(b"\n")
+    if unknown is not None:
+        text = Path(target).read_bytes()
+        Path(target).write_bytes(re.sub(rb"(?<!\S)<unk>(?!\S)", unknown.encode(), text))
     return {}
+
+
+def kenlm_perplexity(arpa: str, lines: str) -> dict[str, Any]:
+    """Returns KenLM's perplexity by word and end of line; blank lines are left out."""
+    model = import_module("kenlm").Model(arpa)
+    texts = [line for line in Path(lines).read_text(encoding="utf-8").splitlines() if line.strip()]
+    log10 = sum(map(model.score, texts))
+    return {"perplexity": 10 ** (-log10 / sum(len(text.split()) + 1 for text in texts))}
 
 
 def lmplz(program: str, order: int, text: str, target: str, work: str) -> dict[str, Any]:
