@@ -54,8 +54,8 @@ def _ngram(content: Content) -> str:
     if told:
         both = ", ".join(f"{row['side']} {row['perplexity']:.3f}" for row in told)
         text += (
-            f"\nTrained on `{told[0]['train']}` with the same settings, `<unk>` a word like any other, the perplexity by "
-            f"word and end of line on `{told[0]['on']}` is: {both}.\n"
+            f"\nTrained on `{told[0]['train']}` with the same settings, `<unk>` a word like any other, the perplexity "
+            f"by word and end of line on `{told[0]['on']}` is: {both}.\n"
         )
     return text
 

@@ -113,7 +113,7 @@ def _glove(content: Content) -> str:
         f"{glove.COUNTING_TARGET / 1e6:g} M words/s and training {glove.TRAINING_TARGET / 1e6:g} M counts/s with "
         "GloVe's settings; seconds of training are without counting, and PPMI-SVD's are those of its decomposition. "
         f"Scores are means over the seeds {', '.join(map(str, seeds))}. Of GloVe's own programs (in C, double "
-        "precision) counting is `cooccur` alone and training the whole of `glove`; the memory is that of the greatest.\n\n"
+        "precision) counting is `cooccur` alone and training the whole of `glove`; the memory that of the largest.\n\n"
     ) + table(heading, rows)
 
 

@@ -18,7 +18,7 @@ def export_command(
         str,
         typer.Argument(
             metavar="FORMAT",
-            help="word2vec, word2vec-binary, projector; glove, its kin; fasttext; ctranslate2; onnx; arpa; huggingface.",
+            help="word2vec, word2vec-binary, projector; glove and kin; fasttext; ctranslate2, onnx; arpa; huggingface.",
         ),
     ],
     path: Annotated[
