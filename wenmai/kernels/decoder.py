@@ -42,7 +42,7 @@ from wenmai.kernels.simd import (
 
 __all__ = ["BLOCK_PLACES", "CACHE_PLACES", "PART_PLACES", "STRIP", "kernel"]  # and the places below
 
-_MADE_OF = "simd.py 582967fce863"  # numba's cache looks at this file alone: let it see changes of the others
+_MADE_OF = "simd.py 0c32eb27f60a"  # numba's cache looks at this file alone: let it see changes of the others
 COMPILE = {"fastmath": False, "error_model": "numpy", "boundscheck": False}
 STRIP = 16  # sizes of rows are multiples of this
 _LANES = 16 if get_host_cpu_features().get("avx512f") else 8  # of a register: eight sums of products stay in registers

@@ -34,7 +34,7 @@ __all__ = [
     "word_slots",
 ]
 
-_MADE_OF = "ngrams.py 111354784f54, simd.py 582967fce863"
+_MADE_OF = "ngrams.py 111354784f54, simd.py 0c32eb27f60a"
 COMPILE = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
 
 LEAF = np.dtype([("word", "<u4"), ("log_prob", "<f4"), ("suffix", "<u4")])

@@ -11,12 +11,13 @@ Nothing checks bounds here: callers own the arrays for as long as they use their
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, models, register_model
 
 __all__ = [
     "LANE_BYTES",
+    "STRIP",
     "add",
     "address",
     "decline_in_place",
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 LANE_BYTES = 64  # one float32x16: rows are padded to a multiple of this
+STRIP = 64 if binding.get_host_cpu_features().get("avx512f") else 32  # lanes of which a machine's registers hold three
 
 _I32, _I64, _F32, _F64 = ir.IntType(32), ir.IntType(64), ir.FloatType(), ir.DoubleType()
 _REORDER = ("reassoc", "contract", "nsz")  # sums may be reordered and fused; NaN and infinity keep their meaning

@@ -30,6 +30,7 @@ from numba import njit
 
 from wenmai.kernels.simd import (
     LANE_BYTES,
+    STRIP,
     add,
     address,
     decline_in_place,
@@ -58,7 +59,7 @@ __all__ = [
     "warm_up",
 ]
 
-_MADE_OF = "simd.py 582967fce863"  # numba's cache looks at this file alone: let it see changes of the others
+_MADE_OF = "simd.py 0c32eb27f60a"  # numba's cache looks at this file alone: let it see changes of the others
 COMPILE = {"nogil": True, "cache": True, "fastmath": False, "error_model": "numpy", "boundscheck": False}
 ROW_FLOATS = 4
 _SMALL_BYTES = 4 * ROW_FLOATS
@@ -218,11 +219,11 @@ def _weighted_sum(target0, target1, both, scale0, scale1, weight0, weight1, stri
 
 @njit(**COMPILE)
 def _weighted_rows(row, targets, scales, count, weights, weight_step, weight_stride, sources, source_count):
-    """targets_i += scale_i Σ_k weights[i, k] source_k for all i, two rows and at most 64 lanes at a time.
+    """targets_i += scale_i Σ_k weights[i, k] source_k for all i, two rows and at most ``STRIP`` lanes at a time.
 
     Writes ``row`` bytes of each target.
     """
-    wide = row & ~(4 * LANE_BYTES - 1)
+    wide = row & ~(4 * STRIP - 1)
     for i in range(0, count, 2):
         both = i + 1 < count
         target0 = load_int(targets + 8 * i)
@@ -231,11 +232,11 @@ def _weighted_rows(row, targets, scales, count, weights, weight_step, weight_str
         scale1 = load_float(scales + 4 * i + 4)
         first = weights + i * weight_step
         second = first + weight_step
-        for offset in range(0, wide, 4 * LANE_BYTES):
+        for offset in range(0, wide, 4 * STRIP):
             _weighted_sum(target0, target1, both, scale0, scale1, first, second, weight_stride,
-                          sources, source_count, offset, zeros(64))  # fmt: skip
+                          sources, source_count, offset, zeros(STRIP))  # fmt: skip
         offset = wide
-        if row & (2 * LANE_BYTES):
+        if row & (2 * LANE_BYTES) & (4 * STRIP - 1):
             _weighted_sum(target0, target1, both, scale0, scale1, first, second, weight_stride,
                           sources, source_count, offset, zeros(32))  # fmt: skip
             offset += 2 * LANE_BYTES
