@@ -152,17 +152,20 @@ def _glove(content: Content) -> Any:
     from matplotlib.figure import Figure
 
     tests = quality.SIMILARITY | quality.ANALOGIES
-    figure = Figure(figsize=(9, 2.2))
+    there = {row["system"] for row in content["rows"]}
+    titles = {system: title for system, title in TITLES.items() if system in there}
+    colours = dict(zip(TITLES, (GREEN, PEER, CBOW, OURS), strict=True))
+    figure = Figure(figsize=(9, 0.7 + 0.5 * len(titles)))
     panels = figure.subplots(1, len(tests), sharey=True)
     for axes, test in zip(panels, tests, strict=True):
-        for place, (system, colour) in enumerate(zip(TITLES, (GREEN, CBOW, OURS), strict=True)):
+        for place, system in enumerate(titles):
             scores = [row["scores"][test] for row in content["rows"] if row["system"] == system]
             found = [score for score in scores if score is not None]
             if found:
-                axes.barh(place, statistics.mean(found), 0.6, color=colour)
+                axes.barh(place, statistics.mean(found), 0.6, color=colours[system])
         axes.set_title(test, fontsize=9)
         axes.grid(visible=False, axis="y")
-    panels[0].set_yticks(range(len(TITLES)), list(TITLES.values()))
+    panels[0].set_yticks(range(len(titles)), list(titles.values()))
     panels[0].invert_yaxis()
     figure.supxlabel("score, mean over the seeds", fontsize=9)
     return figure

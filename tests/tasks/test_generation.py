@@ -178,13 +178,12 @@ def test_a_stream_that_nobody_reads_any_more_ends():
             self.steps += 1
             return super().step(torch.zeros_like(tokens), state)
 
-    writer = Endless()
+    writer, before = Endless(), set(threading.enumerate())
     pieces = stream(writer, Letters(), "", GenerationConfig(temperature=0, max_tokens=1_000_000))
     next(pieces)
     pieces.close()
-    for thread in threading.enumerate():
-        if thread.daemon and thread is not threading.current_thread():
-            thread.join(20)
+    for thread in set(threading.enumerate()) - before:
+        thread.join(20)
     assert writer.steps < 1_000_000
 
 
