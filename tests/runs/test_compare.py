@@ -10,7 +10,8 @@ import wenmai
 from wenmai.core.errors import RunError, SettingError, VocabError, WenmaiError
 from wenmai.data.datasets import Dataset, TextExample
 from wenmai.runs import language_comparison
-from wenmai.runs.compare import compare, compare_systems
+from wenmai.runs.compare import compare
+from wenmai.runs.compare_systems import compare_systems
 from wenmai.runs.comparison import Comparison
 from wenmai.runs.exchange import export_run, import_run
 from wenmai.runs.language import measure_language

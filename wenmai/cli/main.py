@@ -348,7 +348,7 @@ def compare(
     """
     from wenmai.config.recipe import parse_assignments
     from wenmai.runs.compare import compare as compare_runs
-    from wenmai.runs.compare import compare_systems
+    from wenmai.runs.compare_systems import compare_systems
 
     shared: dict[str, Any] = {
         "out": out,

@@ -1,0 +1,160 @@
+"""Several systems trained on one corpus, then compared."""
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from wenmai.config.recipe import Recipe, settings_of
+from wenmai.core.errors import RunError, SettingError
+from wenmai.core.registry import find_system
+from wenmai.data.catalogue import resolve
+from wenmai.data.datasets import find_dataset, named_dataset
+from wenmai.data.sources import in_catalogue, named_texts, open_texts
+from wenmai.runs.compare import compare, compared_verb
+from wenmai.runs.comparison import Comparison
+from wenmai.runs.probes import require_probed
+from wenmai.runs.run import MODEL, RECIPE, Run
+from wenmai.runs.train import plan
+
+__all__ = ["compare_systems"]
+
+
+def compare_systems(
+    systems: Sequence[str],
+    corpus: Sequence[str | Path],
+    *,
+    out: str | Path,
+    settings: Mapping[str, Any] | None = None,
+    similarity: Sequence[str | Path] = (),
+    analogy: Sequence[str | Path] = (),
+    probe: Sequence[str] = (),
+    restrict_vocab: int | None = 30_000,
+    words: Sequence[str] = (),
+    on: Sequence[str] = (),
+    command: str = "",
+) -> Comparison:
+    """Trains systems one after the other on the same numbered corpus and compares them.
+
+    Each is trained by ``wenmai train`` in a process of its own, so that memory and speed are its alone. A system
+    whose run in ``out`` has finished is not trained again, and one that was interrupted is resumed.
+
+    Args:
+        systems: Names that ``wenmai systems`` lists.
+        corpus: Paths, or names of the catalogue.
+        out: The folder for the runs and the report.
+        settings: For each of the systems that has them.
+        similarity: See :func:`compare`.
+        analogy: See :func:`compare`.
+        probe: See :func:`compare`.
+        restrict_vocab: See :func:`compare`.
+        words: See :func:`compare`.
+        on: See :func:`compare`.
+        command: See :func:`compare`.
+
+    Raises:
+        SettingError: for an unknown system or setting, or a test set that is not there.
+        RunError: if a training failed, or a run in ``out`` was trained on another corpus or with other settings.
+    """
+    if len(set(systems)) != len(systems) or not systems:
+        raise SettingError("name each system once, and at least one: --systems word2vec-sgns,word2vec-cbow-ns")
+    sources = [str(source) for source in corpus]
+    if not sources or "-" in sources:
+        raise SettingError("a comparison reads its corpus once for each system: give it files rather than stdin")
+    given = _settings_of_each(systems, {name: str(value) for name, value in (settings or {}).items()})
+    folder = Path(out)
+    compared_verb([(system, find_system(system).load().verbs) for system in systems], similarity, analogy, probe, on)
+    _require_sets([*similarity, *analogy], probe, on)
+    for system in systems:  # all mistakes are found before the first training
+        recipe, _ = plan(system, named_texts(sources), **given[system])
+        _require_same(folder / system, recipe)
+    runs = []
+    for system in systems:
+        run = folder / system
+        if not (run / MODEL).is_dir():
+            _train(system, sources, run, given[system])
+        runs.append(run)
+    return compare(
+        runs,
+        out=folder,
+        similarity=similarity,
+        analogy=analogy,
+        probe=probe,
+        restrict_vocab=restrict_vocab,
+        words=words,
+        on=on,
+        command=command,
+    )
+
+
+def _require_sets(files: Sequence[str | Path], probe: Sequence[str], on: Sequence[str]) -> None:
+    """Makes sure, before anything is trained, that what will be measured on is there; fetches what is to be fetched.
+
+    Raises:
+        SettingError: if there is no test set or data set of a name, or no probe can be trained on it.
+        CorpusError: if there is no text of a name.
+    """
+    for file in files:
+        if isinstance(file, str) and in_catalogue(file):
+            resolve(file)
+        elif not Path(file).exists():
+            raise SettingError(
+                f"{file}: no such file; expected a test set, or a name of the catalogue such as data:ws353-all"
+            )
+    for name in probe:
+        require_probed(find_dataset(name))
+    for text in on:
+        if named := named_dataset(text):
+            dataset, split = named
+            dataset.path(split or "dev")
+        else:
+            open_texts(text)
+
+
+def _settings_of_each(systems: Sequence[str], given: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """The settings that each system has; all get one that none has, so that its name is refused."""
+    named = {
+        system: {
+            name
+            for known in settings_of(find_system(system).load().sections)
+            for name in (known.name, f"{known.section}.{known.name}")
+        }
+        for system in systems
+    }
+    return {
+        system: {
+            name: value
+            for name, value in given.items()
+            if name in named[system] or not any(name in names for names in named.values())
+        }
+        for system in systems
+    }
+
+
+def _require_same(path: Path, wanted: Recipe) -> None:
+    """Raises RunError if there is a run already that was trained otherwise than is wanted now."""
+    if not (path / RECIPE).exists():
+        return
+    found = Run(path).recipe
+    if found.corpus != wanted.corpus:
+        raise RunError(f"{path}: was trained on {', '.join(found.corpus)}; choose another --out for another corpus")
+    before, now = found.flat_settings(), wanted.flat_settings()
+    if other := [f"{name}={before[name]}" for name in now if before[name] != now[name]]:
+        raise RunError(f"{path}: was trained with {', '.join(other)}; choose another --out for other settings")
+
+
+def _train(system: str, sources: list[str], run: Path, settings: Mapping[str, str]) -> None:
+    command = [sys.executable, "-m", "wenmai"]
+    if (run / RECIPE).exists():
+        command += ["resume", str(run)]
+    else:
+        command += ["train", system, *sources, "--out", str(run)]
+        for name, value in settings.items():
+            command += ["--set", f"{name}={value}"]
+    try:
+        finished = subprocess.run([*command, "--json"], stdout=subprocess.PIPE, check=False)
+    except OSError as error:
+        raise RunError(f"cannot start `{' '.join(command)}` ({error.strerror})") from None
+    if finished.returncode != 0:
+        raise RunError(f"training {system} failed (exit code {finished.returncode}); its message is above")
