@@ -151,3 +151,10 @@ def test_settings_without_a_meaning_are_refused(toy, filters):
     model = toy.Model(1)
     with pytest.raises(ValueError, match=r"temperature|top_"):
         sample(model, model.begin([0]), max_lengths=3, generator=generator(), **toy.ends, **filters)
+
+
+def test_of_equal_tokens_at_the_edge_of_what_is_sorted_first_the_lower_numbers_stay():
+    logits = torch.zeros(1, 400)  # a nucleus of 256 ends where the head does
+    kept = nucleus_filter(logits, 256 / 400).isfinite()[0]
+    assert kept.nonzero()[:, 0].tolist() == list(range(int(kept.sum())))
+    assert 255 <= int(kept.sum()) <= 257

@@ -144,6 +144,14 @@ def test_sizes_that_a_model_claims_are_checked_before_memory_is_taken(folder, tm
         wenmai.load(run.path)
 
 
+def test_a_model_with_a_begin_of_its_own_is_refused(folder, tmp_path):
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    head = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(head | {"bos_token_id": 7}))
+    with pytest.raises(FormatError, match="bos_token_id=7 stands before every text"):
+        import_run("huggingface", copy, tmp_path / "run")
+
+
 # --- tokenizers that are there already --------------------------------------------------------------------------------
 
 

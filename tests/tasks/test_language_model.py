@@ -158,6 +158,9 @@ def test_a_memory_is_chosen_where_there_is_one():
     near = add_up(model.with_memory(1).score(["a b c d e"] * 60))
     far = add_up(model.with_memory(100).score(["a b c d e"] * 60))
     assert near.log_prob != far.log_prob
+    assert model.module.memory_length == SIZES["transformer-xl"]["memory_length"]  # the model itself is as it was
+    with pytest.raises(SettingError, match="memory=-1: expected 0 or more"):
+        model.with_memory(-1)
     with pytest.raises(SettingError, match="has no memory"):
         make("gpt").with_memory(3)
     with pytest.raises(SettingError, match="expected fresh or carried"):
