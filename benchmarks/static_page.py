@@ -53,13 +53,15 @@ def _fasttext(content: Content) -> str:
         "system", "side", "M words/s", "ours over it (each seed)", "target", "seconds of training",
         "seconds of the process", "peak MB",
     )  # fmt: skip
-    scores = []
+    scores, seeds = [], []
     for peer in ("official", "gensim"):
         means = subword_means(content, peer)
+        shared = {row["seed"] for row in content["rows"] if row["side"] == "ours"}
+        shared &= {row["seed"] for row in content["rows"] if row["side"] == peer}
+        seeds.append(f"{', '.join(map(str, sorted(shared)))} beside {peer}")
         for system in fasttext.SYSTEMS:
             cells = [_difference(means.get((system, test)), fasttext.LARGEST_SHORTFALL) for test in _TESTS]
             scores.append((f"{SYSTEM_NAMES[system][0]}: ours / {peer}", *cells))
-    seeds = sorted({row["seed"] for row in content["rows"]})
     return (
         f"d = {settings['vector_size']}, n-grams of {settings['min_ngram']} to {settings['max_ngram']} characters in "
         f"{settings['buckets']:,} buckets, window {settings['window']}, {settings['negative']} negatives drawn by the "
@@ -72,8 +74,8 @@ def _fasttext(content: Content) -> str:
         "for each thread before it trains, so that with few threads most begin as zeros. Both peers read a "
         "copy with a line break after every 1,000 words.\n\n"
         + table(heading, rows)
-        + f"\nMeans over the seeds {', '.join(map(str, seeds))}: ours / the peer's and the difference. All vectors are "
-        "scored by the same code, as under *Quality*.\n\n" + table(("system", *_TESTS), scores)
+        + f"\nMeans over the seeds that both have ({'; '.join(seeds)}): ours / the peer's and the difference. All "
+        "vectors are scored by the same code, as under *Quality*.\n\n" + table(("system", *_TESTS), scores)
     )
 
 

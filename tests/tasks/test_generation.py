@@ -182,8 +182,10 @@ def test_a_stream_that_nobody_reads_any_more_ends():
     pieces = stream(writer, Letters(), "", GenerationConfig(temperature=0, max_tokens=1_000_000))
     next(pieces)
     pieces.close()
-    for thread in set(threading.enumerate()) - before:
+    started = set(threading.enumerate()) - before
+    for thread in started:
         thread.join(20)
+    assert not any(thread.is_alive() for thread in started)
     assert writer.steps < 1_000_000
 
 

@@ -77,7 +77,7 @@ def compare(
             measures = [_similarity(result) for result in pairs] + [_analogy(result) for result in questions]
             measures += [_probe(dataset, run_probe(run, dataset)) for dataset in probe]
             systems.append(_describe_vectors(name, run, measures, queries, common[:_MAP_WORDS]))
-            run.__dict__.pop("vectors")  # the neighbours of all are drawn up; what follows needs one at a time
+            run.__dict__.pop("vectors")  # what was read is told; it need not stay in memory
             run.__dict__.pop("model", None)
     elif verb == "classify":
         systems = [_describe(name, run, _classes(run, on)) for name, run in zip(names, opened, strict=True)]
