@@ -102,25 +102,29 @@ def test_words_are_split_as_python_splits_them():
     text = (
         "".join(f"{space}{name}" for space in spaces for name in ["a", "bé", "中", "longer", "x", "€\u2007"]) + "\n\n"
     )
-    found, unknown = words.number(text)
+    found, spelled = words.number(text)
     numbers = {name: place for place, name in enumerate(names)}
     expected = [numbers.get(token, 0) for token in text.split()]
     assert found.tolist() == [*expected, 2, 2]
-    assert unknown.tolist() == [token not in numbers for token in text.split()] + [False, False]
+    sizes = [0 if token in numbers else len(token.encode()) + 1 for token in text.split()]
+    assert spelled.tolist() == [*sizes, 0, 0]
 
 
 def test_marks_in_a_text_are_unknown_words():
     words = Words.of([*SPECIALS, "a"])
-    found, unknown = words.number("<s> a </s> <unk>\n")
+    text = "<s> a </s> <unk>\n"
+    found, spelled = words.number(text)
     assert found.tolist() == [0, 3, 0, 0, 2]
-    assert unknown.tolist() == [True, False, True, False, False]
+    assert spelled.tolist() == [4, 0, 5, 0, 0]
+    assert words.number(text, unknown_is_word=False)[1].tolist() == [4, 0, 5, 6, 0]
 
 
 def test_a_table_that_points_outside_finds_nothing():
     words = Words.of([*SPECIALS, "a"])
     slots = np.full(16, 1 << 20, np.uint32)
-    numbers, unknown = np.empty(4, np.int32), np.empty(4, np.uint8)
-    assert number_text(words.text, words.bounds, slots, np.frombuffer(b"a b\n", np.uint8), numbers, unknown) == 3
-    assert unknown.tolist()[:2] == [1, 1]
+    numbers, spelled = np.empty(4, np.int32), np.empty(4, np.int32)
+    text = np.frombuffer(b"a b\n", np.uint8)
+    assert number_text(words.text, words.bounds, slots, text, True, numbers, spelled) == 3
+    assert spelled.tolist()[:2] == [2, 2]
     word_slots(words.text, words.bounds, again := np.zeros(16, np.uint32))
     assert np.array_equal(again, words.slots)

@@ -386,7 +386,7 @@ def _space(raw, place):
 
 
 @njit(**COMPILE)
-def number_text(text, bounds, slots, raw, words, unknown):
+def number_text(text, bounds, slots, raw, unknown_is_word, words, spelled):
     """Splits lines at white space and numbers their words; ``</s>`` stands for each line feed.
 
     Args:
@@ -394,8 +394,9 @@ def number_text(text, bounds, slots, raw, words, unknown):
         bounds: int64.
         slots: uint32.
         raw: uint8, UTF-8; the last line ends with a line feed.
+        unknown_is_word: Whether ``<unk>`` in the lines is a known word.
         words: int32, receives the numbers; has room for one for each byte.
-        unknown: uint8, receives 1 for words that the table lacks, which are numbered ``<unk>``.
+        spelled: int32, receives for unknown words, which are numbered ``<unk>``, their bytes and one more; else 0.
 
     Returns:
         How many words there are, the ends of lines counted.
@@ -408,13 +409,13 @@ def number_text(text, bounds, slots, raw, words, unknown):
             continue
         if place > begin:
             word = find_word(text, bounds, slots, raw, begin, place)
-            known = word >= 0 and word != BEGIN and word != END
+            known = word > END or (word == UNKNOWN and unknown_is_word)
             words[count] = word if known else UNKNOWN
-            unknown[count] = 0 if known else 1
+            spelled[count] = 0 if known else place - begin + 1
             count += 1
         if raw[place] == 10:
             words[count] = END
-            unknown[count] = 0
+            spelled[count] = 0
             count += 1
         place += size
         begin = place

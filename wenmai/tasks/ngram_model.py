@@ -2,9 +2,9 @@
 
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -105,22 +105,23 @@ class NgramModel:
         return 0
 
     def _log_probs(self, lines: list[str], threads: int) -> "_Batch":
-        words, unknown = self.number(lines)
-        return _Batch(words, unknown, self.model.log_probs(words, threads=threads if words.size > _LONG else 1))
+        words, spelled = self.number(lines)
+        return _Batch(words, spelled, self.model.log_probs(words, threads=threads if words.size > _LONG else 1))
 
     def _scores(self, lines: list[str], batch: "_Batch") -> Iterator[SentenceScore]:
-        words, unknown, log_probs = batch
+        words, spelled, log_probs = batch
         ends = np.flatnonzero(words == END) + 1
         starts = np.concatenate([[0], ends[:-1]])
-        exact = log_probs.astype(np.float64)
+        exact, unknown = log_probs.astype(np.float64), spelled > 0
         sums = np.add.reduceat(exact, starts).tolist()
         if unknown.any():
             oov = np.add.reduceat(unknown.astype(np.int64), starts).tolist()
+            oov_bytes = np.add.reduceat(spelled.astype(np.int64), starts).tolist()
             known_sums = np.add.reduceat(np.where(unknown, 0.0, exact), starts).tolist()
         else:
-            oov, known_sums = [0] * len(lines), sums
-        places = np.flatnonzero(unknown)
-        cut, unknown_places, values, begin = self._cutter(), iter(places.tolist()), exact.tolist(), 0
+            oov = oov_bytes = [0] * len(lines)
+            known_sums = sums
+        values, begin = tuple(exact.tolist()), 0
         for place, end in enumerate(ends.tolist()):
             if end - begin == 1:
                 yield SentenceScore(text=lines[place], log_prob=0.0, tokens=0)
@@ -131,28 +132,17 @@ class NgramModel:
                     tokens=end - begin,
                     oov=oov[place],
                     known_log_prob=known_sums[place],
-                    oov_bytes=_spelled(cut(lines[place]), begin, islice(unknown_places, oov[place]))
-                    if oov[place]
-                    else 0,
-                    token_log_probs=tuple(values[begin:end]),
+                    oov_bytes=oov_bytes[place],
+                    token_log_probs=values[begin:end],
                 )
             begin = end
 
-    def _cutter(self) -> Callable[[str], list[str]]:
-        """Returns what cuts a line into its words."""
-        text = self.model.text
-        if text.segment == "whitespace" and not (
-            text.nfkc or text.fold_width or text.lowercase or text.script != "keep"
-        ):
-            return str.split  # the same, and fast
-        tokens = segmenter(text.segment).tokens
-        return lambda line: tokens(self._normalise(line.replace("\n", " ")))
-
-    def number(self, lines: Sequence[str]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
+    def number(self, lines: Sequence[str]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         """Cuts lines into words and numbers them.
 
         Returns:
-            Numbers of words, ``</s>`` at the end of each line, and which of them the vocabulary lacks.
+            Numbers of words, ``</s>`` at the end of each line, and for words that the vocabulary lacks the bytes that
+            spell them and one more, for others 0.
         """
         joined = "\n".join(lines) + "\n"
         if joined.count("\n") != len(lines):
@@ -161,8 +151,7 @@ class NgramModel:
         if self.model.text.segment != "whitespace":
             tokens = segmenter(self.model.text.segment).tokens(joined.replace(LINE_END, " "))
             joined = " ".join(tokens).replace(LINE_END, "\n")
-        words, unknown = self.model.vocab.number(joined)
-        return words, unknown if self.model.unknown_is_word else unknown | (words == UNKNOWN)
+        return self.model.vocab.number(joined, unknown_is_word=self.model.unknown_is_word)
 
     # --- what comes next, and writing on ------------------------------------------------------------------------
 
@@ -273,11 +262,6 @@ class _Vocabulary:
         return text.replace(f"\n{self._between}", "\n").replace(f"{self._between}\n", "\n")
 
 
-def _spelled(words: list[str], begin: int, unknown: Iterable[int]) -> int:
-    """Returns the bytes of the unknown words of a line that begins at a place, and one for the end of each."""
-    return sum([len(words[place - begin].encode("utf-8", "surrogatepass")) + 1 for place in unknown])
-
-
 def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
     batch: list[str] = []
     size = 0
@@ -295,7 +279,7 @@ class _Batch(NamedTuple):
     """Some lines as words."""
 
     words: npt.NDArray[np.int32]
-    unknown: npt.NDArray[np.bool_]
+    spelled: npt.NDArray[np.int32]
     log_probs: npt.NDArray[np.float32]
 
 

@@ -62,19 +62,22 @@ class Words(Sequence[str]):
         found = int(find_word(self.text, self.bounds, self.slots, raw, 0, raw.size))
         return found if found >= 0 else None
 
-    def number(self, lines: str) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
+    def number(
+        self, lines: str, *, unknown_is_word: bool = True
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         """Splits lines at white space and numbers their words.
 
         Args:
             lines: Each ends with a line feed.
+            unknown_is_word: Whether ``<unk>`` in the lines is a known word.
 
         Returns:
-            The numbers, ``</s>`` for each line feed, and which words are unknown.
+            The numbers, ``</s>`` for each line feed, and for unknown words their bytes and one more, else 0.
         """
         raw = np.frombuffer(lines.encode(*_UTF8), np.uint8)
-        words, unknown = np.empty(raw.size, np.int32), np.empty(raw.size, np.uint8)
-        count = number_text(self.text, self.bounds, self.slots, raw, words, unknown)
-        return words[:count], unknown[:count].view(np.bool_)
+        words, spelled = np.empty(raw.size, np.int32), np.empty(raw.size, np.int32)
+        count = number_text(self.text, self.bounds, self.slots, raw, unknown_is_word, words, spelled)
+        return words[:count], spelled[:count]
 
     def save(self, folder: Path) -> None:
         """Writes the three files."""
