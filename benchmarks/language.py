@@ -7,8 +7,9 @@ from pathlib import Path
 
 from benchmarks.harness import Bench, public_name
 
-__all__ = ["run"]
+__all__ = ["LSTM_ON", "LSTM_PERPLEXITY", "LSTM_SECONDS", "run"]
 
+LSTM_ON, LSTM_PERPLEXITY, LSTM_SECONDS = "data:ptb-valid", 118, 3600
 QUICK_RUNS = {"ngram": ("order=2",), "rnnlm": ("hidden_size=8", "num_layers=1", "steps=5", "threads=1", "min_count=1")}
 QUICK_TEXT = "the cat sat on the mat with the dog\n" * 40
 

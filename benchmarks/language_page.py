@@ -116,7 +116,7 @@ def _language(content: Content) -> str:
 
 _HEADING = (
     "run", "system", "parameters", "perplexity by token", "by word", "bits per character", "spelled", "unknown tokens",
-    "training, s", "size, MB",
+    "training, s", "training tokens", "size, MB",
 )  # fmt: skip
 
 
@@ -132,6 +132,7 @@ def _run(row: dict[str, Any]) -> tuple[object, ...]:
         f"{row['spelled_bits_per_character']:.4f}",
         f"{row['oov']:,}",
         f"{row['training_seconds']:,.0f}",
+        "-" if row["training_tokens"] is None else f"{row['training_tokens']:,}",
         megabytes(row["size_bytes"]),
     )
 

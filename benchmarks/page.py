@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from benchmarks import language_page, neural_page, numbering, quality, static_page, word2vec
+from benchmarks.claims import claims
 from benchmarks.figures import (
     SYSTEM_NAMES,
     Content,
     Results,
-    claims,
     extra_memory,
     median,
     quality_means,

@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-from benchmarks.figures import Results, claims, read_results
+from benchmarks.claims import claims
+from benchmarks.figures import Results, read_results
 from benchmarks.harness import ROOT
 
 __all__ = ["replaced", "update"]

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from benchmarks import decoding, language_page, neural, page, plots
-from benchmarks.figures import claims, exponent, latest, ngram_ratios, round_ratios
-from benchmarks.harness import public_name, show_command
+from benchmarks.claims import claims
+from benchmarks.figures import exponent, latest, ngram_ratios, round_ratios
+from benchmarks.harness import DEFAULT_PAIRS, public_name, show_command
 from benchmarks.jobs import JOBS
 from benchmarks.neural_page import train_command
 
@@ -239,3 +240,30 @@ def test_the_claims_of_gpt_and_of_long_contexts_are_medians():
     (claim,) = claims({"context": {"rows": rows, "settings": settings}})
     assert (claim.value, claim.met) == ("90 ×", True)
     assert "| 512 | 900.0 | 10.0 |" in language_page.SECTIONS["context"][1]({"rows": rows, "settings": settings})
+
+
+def test_what_took_too_long_has_not_reached_its_target():
+    row = {"pairs": DEFAULT_PAIRS, "system": "transformer", "attention": True}
+    slow = row | {"run": "slow", "bleu": 45.0, "training_seconds": 4000.0}
+    (claim,) = claims({"translation": {"rows": [slow]}})
+    assert (claim.value, claim.met) == ("45.0 in 66.7 min", False)
+    fast = row | {"run": "fast", "bleu": 40.0, "training_seconds": 3000.0}
+    (claim,) = claims({"translation": {"rows": [slow, fast]}})
+    assert (claim.value, claim.met) == ("40.0 in 50.0 min", True)
+    row = {"system": "rnnlm", "on": "data:ptb-valid", "parameters": 2_650_000}
+    long, short = ((100.0, 4000.0), (119.0, 9.0))
+    lstms = [row | {"perplexity": found, "training_seconds": seconds} for found, seconds in (long, short)]
+    (claim,) = claims({"language": {"rows": lstms}})
+    assert (claim.value, claim.met) == ("119.0 in 0.1 min", False)
+
+
+def test_a_memory_is_judged_against_the_same_model_without_one():
+    row = {"system": "transformer-xl", "on": "data:v", "corpus": "data:t", "training_tokens": 1000}
+    rows = [
+        row | {"changed": {"memory_length": 64, "dropout": 0.0}, "perplexity": 90.0},
+        row | {"changed": {"dropout": 0.0, "memory_length": 0}, "perplexity": 100.0},
+        row | {"changed": {"memory_length": 0}, "perplexity": 10.0},  # another dropout
+        row | {"changed": {"memory_length": 64}, "perplexity": 9.0, "training_tokens": 2000},
+    ]
+    (claim,) = claims({"language": {"rows": rows}})
+    assert (claim.value, claim.met) == ("0.900 ×", True)

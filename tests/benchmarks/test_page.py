@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from benchmarks import page, readme
-from benchmarks.figures import claims, read_results
+from benchmarks.claims import claims
+from benchmarks.figures import read_results
 from benchmarks.harness import Results
 
 HEAD: dict[str, Any] = {

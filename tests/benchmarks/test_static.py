@@ -7,7 +7,8 @@ import pytest
 
 from benchmarks import classification, fasttext, page, plots
 from benchmarks.__main__ import THEMES
-from benchmarks.figures import accuracy_means, claims, read_results, round_ratios, subword_means, total_ratios
+from benchmarks.claims import claims
+from benchmarks.figures import accuracy_means, read_results, round_ratios, subword_means, total_ratios
 from benchmarks.harness import Bench, Options
 from benchmarks.jobs import JOBS
 
