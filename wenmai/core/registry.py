@@ -179,7 +179,7 @@ _BUILT_IN = (
     System(
         name="gpt",
         target="wenmai.tasks.language:GptTask",
-        summary="language model: the decoder-only Transformer (GPT-2; Radford et al. 2019), 4 layers of 256",
+        summary="language model: the decoder-only Transformer (GPT-2; Radford et al. 2019)",
         settings={"kind": "byte-bpe", "vocab_size": 8192, **_LANGUAGE},
     ),
     *(
@@ -206,7 +206,7 @@ _BUILT_IN = (
     System(
         name="transformer-xl",
         target="wenmai.tasks.language:TransformerXLTask",
-        summary="language model: Transformer-XL, with a memory of earlier segments (Dai et al. 2019), 4 layers of 256",
+        summary="language model: Transformer-XL, with a memory of earlier segments (Dai et al. 2019)",
         settings={"kind": "whitespace", "vocab_size": 10_000, **_LANGUAGE, "clip": 0.25},
     ),
     System(
