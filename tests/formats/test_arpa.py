@@ -81,6 +81,7 @@ def test_runs_go_out_and_come_in(run, tmp_path):
     path = export_run(run, "arpa", tmp_path / "model.arpa")
     imported = import_run("arpa", path, tmp_path / "imported")
     assert imported.recipe.sections["model"].order == 4
+    assert imported.recipe.sections["model"].smoothing == imported.model.model.config.smoothing == "arpa"
     one, other = (next(iter(model.score(["w1 w2 w3"]))) for model in (run.model, wenmai.load(tmp_path / "imported")))
     assert one.log_prob == pytest.approx(other.log_prob, abs=1e-5)
     assert wenmai.load(tmp_path / "imported").generate("w1", max_tokens=3)
@@ -118,7 +119,7 @@ def test_add_k_cannot_be_written(tmp_path):
 
 def test_reading(tmp_path):
     model = read_arpa(written(tmp_path, SMALL))
-    assert model.config == NgramConfig(order=3)
+    assert model.config == NgramConfig(order=3, smoothing="arpa")
     assert model.ngrams == (5, 3, 1)
     assert log10s(model, "a b") == pytest.approx([-0.25, -0.0625, -0.125], abs=1e-6)
     assert log10s(model, "b a") == pytest.approx([-0.25 - 1, 0.25 - 0.5, -0.125 - 0.75], abs=1e-6)

@@ -79,6 +79,7 @@ def test_marks_of_sentences_in_a_text_are_refused(mark, tmp_path):
         ({"order": 0}, "order"),
         ({"order": 99}, "order"),
         ({"smoothing": "kneser"}, "expected one of .*kneser-ney"),
+        ({"smoothing": "arpa"}, "choose a smoothing to train with"),
         ({"prune": "1,1"}, "the first is of single words"),
         ({"prune": "0,2,1"}, "none smaller than the one before"),
         ({"prune": "0,x"}, "expected whole numbers"),

@@ -109,7 +109,7 @@ def read_arpa(path: str | Path) -> Ngram:
     """Reads an ARPA file, plain or compressed.
 
     Contexts and suffixes that the file leaves out are put in, with the probabilities that follow from back-off. A file
-    without ``<unk>`` gives unknown words 10 to the power of -100, as KenLM does.
+    without ``<unk>`` gives unknown words 10 to the power of -100, as KenLM does. How it was smoothed no file tells.
 
     Raises:
         FormatError: if the file is no ARPA file, or is truncated or damaged, or its counts are wrong; the message
@@ -339,7 +339,7 @@ def _assembled(vocab: Words, sections: list[_Section], name: str) -> Ngram:
         begin = middle
     if order == 1:
         contexts["first"] = counts[0]
-    return Ngram(NgramConfig(order=order), TextConfig(), vocab, contexts, leaves, counts)
+    return Ngram(NgramConfig(order=order, smoothing="arpa"), TextConfig(), vocab, contexts, leaves, counts)
 
 
 def _completed(sections: list[_Section]) -> list[_Section]:

@@ -205,7 +205,8 @@ def _read_fasttext(path: Path) -> tuple[str, dict[str, Any], Callable[[Recipe], 
 
 def _read_arpa(path: Path) -> tuple[str, dict[str, Any], Callable[[Recipe], Ngram]]:
     model = read_arpa(path)
-    return "ngram", {"order": model.config.order, "min_count": 1}, lambda recipe: model
+    settings = {"order": model.config.order, "smoothing": model.config.smoothing, "min_count": 1}
+    return "ngram", settings, lambda recipe: model
 
 
 def _read_huggingface(path: Path) -> tuple[str, dict[str, Any], Callable[[Recipe], "LanguageModel"]]:

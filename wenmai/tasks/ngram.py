@@ -102,9 +102,15 @@ class NgramTask:
         """Numbers a text.
 
         Raises:
-            SettingError: for mined phrases, which text that is scored later would not have.
+            SettingError: for mined phrases, which text that is scored later would not have, and for the smoothing of
+                imported models.
         """
         text: TextConfig = recipe.sections["text"]
+        if recipe.sections["model"].smoothing == "arpa":
+            raise SettingError(
+                "smoothing=arpa stands for what an imported file had, which it does not tell; choose a smoothing to"
+                " train with, such as modified-kneser-ney"
+            )
         if text.phrases:
             raise SettingError(
                 "phrases have no place in an n-gram model, which sees words that belong together anyway; leave out"

@@ -12,7 +12,7 @@ from wenmai.core.errors import SettingError, nearest_name
 __all__ = ["MAX_ORDER", "CountingConfig", "NgramConfig", "Smoothing"]
 
 MAX_ORDER = 16
-Smoothing = Literal["modified-kneser-ney", "kneser-ney", "absolute", "add-k", "mle"]
+Smoothing = Literal["modified-kneser-ney", "kneser-ney", "absolute", "add-k", "mle", "arpa"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,7 +27,8 @@ class NgramConfig:
         Smoothing,
         Doc(
             "where the probability of unseen words comes from: discounts of counts and of left neighbours "
-            "(modified-kneser-ney, kneser-ney) or of counts alone (absolute), k more for each count, or nowhere (mle)"
+            "(modified-kneser-ney, kneser-ney) or of counts alone (absolute), k more for each count, or nowhere (mle); "
+            "arpa: of a file that was imported, not for training"
         ),
     ] = "modified-kneser-ney"
     k: Annotated[float, Gt(0), Doc("what add-k adds to each count; 1 is Laplace's rule")] = 1.0
