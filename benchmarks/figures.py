@@ -192,9 +192,10 @@ def ngram_ratios(content: Content, measure: str, value: str) -> list[float]:
 def memory_pairs(content: Content) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     """Transformer-XLs with a memory and without one, alike in everything else, the tokens they were trained on too."""
     alike: dict[Any, dict[bool, Mapping[str, Any]]] = {}
+    apart = ("memory_length", "minutes", "steps")  # how long they were trained, the tokens say
     for row in content["rows"]:
         if row["system"] == "transformer-xl":
-            rest = sorted((name, str(value)) for name, value in row["changed"].items() if name != "memory_length")
+            rest = sorted((name, str(value)) for name, value in row["changed"].items() if name not in apart)
             key = (row["on"], row["corpus"], row["training_tokens"], *rest)
             alike.setdefault(key, {})[row["changed"].get("memory_length") == 0] = row
     return [(both[False], both[True]) for both in alike.values() if len(both) == 2]

@@ -261,7 +261,7 @@ def test_a_memory_is_judged_against_the_same_model_without_one():
     row = {"system": "transformer-xl", "on": "data:v", "corpus": "data:t", "training_tokens": 1000}
     rows = [
         row | {"changed": {"memory_length": 64, "dropout": 0.0}, "perplexity": 90.0},
-        row | {"changed": {"dropout": 0.0, "memory_length": 0}, "perplexity": 100.0},
+        row | {"changed": {"dropout": 0.0, "memory_length": 0, "steps": 9}, "perplexity": 100.0},
         row | {"changed": {"memory_length": 0}, "perplexity": 10.0},  # another dropout
         row | {"changed": {"memory_length": 64}, "perplexity": 9.0, "training_tokens": 2000},
     ]
