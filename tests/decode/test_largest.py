@@ -3,7 +3,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from wenmai.decode.largest import largest
+from wenmai.decode.largest import first_largest, largest
 
 
 def naive(row, count):
@@ -36,3 +36,15 @@ def test_minus_infinity_comes_last_whatever_its_place():
     assert best[0, :2].tolist() == [1, 1]
     assert places[0, :2].tolist() == [1, 3]
     assert best[0, 2] == -torch.inf
+
+
+@pytest.mark.parametrize("width", [5, 1023, 1024, 3000, 4160])
+@pytest.mark.parametrize("levels", [3, 10**6])
+@pytest.mark.parametrize("rows", [1, 9])
+def test_of_equally_large_values_the_first_is_found(width, levels, rows):
+    generator = torch.Generator().manual_seed(width)
+    values = torch.randint(levels, (rows, width), generator=generator).float()
+    values[0] = -torch.inf  # nothing is allowed: any place will do
+    values[-1, width - 5 :] = levels + 1
+    assert first_largest(values).tolist()[1:] == [naive(row, 1)[1][0] for row in values.tolist()][1:]
+    assert 0 <= int(first_largest(values)[0]) < width

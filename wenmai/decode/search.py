@@ -11,7 +11,7 @@ from torch import Tensor
 
 from wenmai.decode.constraints import Constraints, Rules
 from wenmai.decode.hypotheses import NOTHING, Found, Trail
-from wenmai.decode.largest import largest
+from wenmai.decode.largest import first_largest, largest
 from wenmai.decode.protocol import Decodable, Hypothesis, State
 from wenmai.decode.rollout import refuse_training_mode, roll_out
 from wenmai.decode.scoring import LengthPenalty, Scoring
@@ -44,7 +44,7 @@ def greedy(
         ValueError: if a setting makes no sense.
     """
     constraints = Constraints(state.batch_size, **rules)
-    return roll_out(model, state, lambda log_probs: log_probs.argmax(1), constraints)
+    return roll_out(model, state, first_largest, constraints)
 
 
 @torch.no_grad()

@@ -60,7 +60,7 @@ __all__ = [
     "word_hashes",
 ]
 
-_MADE_OF = "simd.py 0c32eb27f60a, subwords.py 772853ffc0b7, window.py 89d26640ebf1"  # see window.py
+_MADE_OF = "simd.py 0ae3cc5d8cea, subwords.py 772853ffc0b7, window.py 35c4aea65885"  # see window.py
 SOFTMAX, HIERARCHICAL, NEGATIVE, ONE_VERSUS_ALL = 0, 1, 2, 3
 _SMALL_BYTES = 4 * ROW_FLOATS
 _FOUR = 4 * LANE_BYTES

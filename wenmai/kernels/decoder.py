@@ -34,6 +34,7 @@ from wenmai.kernels.simd import (
     load_float,
     load_int,
     multiply_add,
+    prefetch_to_read,
     store,
     store_float,
     store_int,
@@ -42,9 +43,10 @@ from wenmai.kernels.simd import (
 
 __all__ = ["BLOCK_PLACES", "CACHE_PLACES", "PART_PLACES", "STRIP", "kernel"]  # and the places below
 
-_MADE_OF = "simd.py 0c32eb27f60a"  # numba's cache looks at this file alone: let it see changes of the others
+_MADE_OF = "simd.py 0ae3cc5d8cea"  # numba's cache looks at this file alone: let it see changes of the others
 COMPILE = {"fastmath": False, "error_model": "numpy", "boundscheck": False}
 STRIP = 16  # sizes of rows are multiples of this
+_AHEAD = 1 << 14  # bytes from the weights that are multiplied to those that are asked for
 _LANES = 16 if get_host_cpu_features().get("avx512f") else 8  # of a register: eight sums of products stay in registers
 
 # Places at the head of the table.
@@ -182,17 +184,20 @@ def _product(inputs, width, rows, weight, bias, outputs, stride, first, last, mo
     """Writes outputs[n, o] = inputs[n] · weight[o] + bias[o] for all rows and first <= o < last, four at a time.
 
     Inputs and weights have ``width`` bytes a row, outputs ``stride``. Four outputs never go beyond the first ``most``:
-    rather they begin earlier, so that some are computed twice.
+    rather they begin earlier, so that some are computed twice. Each pair of rows asks for its share of the weights
+    that come ``_AHEAD``, so that memory works while the products are made.
     """
     zero = zeros(_LANES)
     four = zeros(4)
     vector = 4 * _LANES
+    asked = 4 * vector // max(1, rows // 2)  # bytes, for each step of a pair
     for start in range(first, last, 4):
         o = min(start, most - 4)
         w0 = weight + o * width
         w1 = w0 + width
         w2 = w1 + width
         w3 = w2 + width
+        ahead = w0 + _AHEAD
         offset = four if bias == 0 else load(bias + 4 * o, four)
         target = outputs + 4 * o
         x = inputs
@@ -200,6 +205,11 @@ def _product(inputs, width, rows, weight, bias, outputs, stride, first, last, mo
             y = x + width
             x0, x1, x2, x3, y0, y1, y2, y3 = zero, zero, zero, zero, zero, zero, zero, zero
             for j in range(0, width, vector):
+                prefetch_to_read(ahead)
+                if asked > 64:  # bytes of a line
+                    for line in range(64, 4 * vector, 64):
+                        prefetch_to_read(ahead + line)
+                ahead += asked
                 a, b, w = load(x + j, zero), load(y + j, zero), load(w0 + j, zero)
                 x0, y0 = multiply_add(a, w, x0), multiply_add(b, w, y0)
                 w = load(w1 + j, zero)
@@ -217,6 +227,9 @@ def _product(inputs, width, rows, weight, bias, outputs, stride, first, last, mo
         if rows & 1:
             x0, x1, x2, x3 = zero, zero, zero, zero
             for j in range(0, width, vector):
+                for line in range(0, 4 * vector, 64):
+                    prefetch_to_read(ahead + line)
+                ahead += 4 * vector
                 a = load(x + j, zero)
                 x0 = multiply_add(a, load(w0 + j, zero), x0)
                 x1 = multiply_add(a, load(w1 + j, zero), x1)

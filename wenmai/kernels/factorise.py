@@ -36,7 +36,7 @@ from wenmai.kernels.simd import (
 
 __all__ = ["ROW_FLOATS", "Counts", "Settings", "Visited", "parameter_rows", "train_visits", "warm_up"]
 
-_MADE_OF = "simd.py 0c32eb27f60a"  # numba's cache looks at this file alone: let it see changes of the others
+_MADE_OF = "simd.py 0ae3cc5d8cea"  # numba's cache looks at this file alone: let it see changes of the others
 COMPILE = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
 ROW_FLOATS = 8  # vectors are padded with zeros to a multiple of this
 _SMALL_BYTES = 4 * ROW_FLOATS

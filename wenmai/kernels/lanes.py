@@ -45,7 +45,7 @@ from wenmai.kernels.window import (
 
 __all__ = ["LANES", "LaneMemory", "train_lanes", "warm_up"]
 
-_MADE_OF = "simd.py 0c32eb27f60a, window.py 89d26640ebf1"  # for numba's cache, as in window.py
+_MADE_OF = "simd.py 0ae3cc5d8cea, window.py 35c4aea65885"  # for numba's cache, as in window.py
 # The steps are short, so threads wait for each other often. GNU OpenMP lets them spin for milliseconds, which on busy
 # cores halves the speed; this is the time of a step, about 10 µs. It is read when the first parallel kernel starts.
 os.environ.setdefault("GOMP_SPINCOUNT", "3000")

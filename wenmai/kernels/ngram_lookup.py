@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from wenmai.kernels.ngrams import hashed_word
-from wenmai.kernels.simd import prefetch
+from wenmai.kernels.simd import prefetch_to_read
 
 __all__ = [
     "BEGIN",
@@ -34,7 +34,7 @@ __all__ = [
     "word_slots",
 ]
 
-_MADE_OF = "ngrams.py 111354784f54, simd.py 0c32eb27f60a"
+_MADE_OF = "ngrams.py 111354784f54, simd.py 0ae3cc5d8cea"
 COMPILE = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
 
 LEAF = np.dtype([("word", "<u4"), ("log_prob", "<f4"), ("suffix", "<u4")])
@@ -121,7 +121,7 @@ def advance(contexts, leaves, state, depth, word):
 @njit(**COMPILE)
 def _ask(nodes, place):
     """Asks for a record before it is read."""
-    prefetch(nodes.ctypes.data + place * nodes.itemsize)
+    prefetch_to_read(nodes.ctypes.data + place * nodes.itemsize)
 
 
 @njit(**COMPILE)

@@ -27,6 +27,7 @@ __all__ = [
     "load_int",
     "multiply_add",
     "prefetch",
+    "prefetch_to_read",
     "store",
     "store_float",
     "store_int",
@@ -181,13 +182,22 @@ def lane_sum(typing: Any, vector: Any) -> Lowered:
 @intrinsic
 def prefetch(typing: Any, where: Any) -> Lowered:
     """Asks for the cache line at an address, to be written soon."""
+    return _prefetching(write=1)
 
+
+@intrinsic
+def prefetch_to_read(typing: Any, where: Any) -> Lowered:
+    """Asks for the cache line at an address, to be read soon: other processors keep their copies of it."""
+    return _prefetching(write=0)
+
+
+def _prefetching(*, write: int) -> Lowered:
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         pointer = _pointer(builder, args[0], ir.IntType(8))
         kind = ir.FunctionType(ir.VoidType(), [pointer.type, _I32, _I32, _I32])
         function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        write, keep_close, data = (ir.Constant(_I32, value) for value in (1, 3, 1))
-        builder.call(function, [pointer, write, keep_close, data])
+        keep_close, data = 3, 1
+        builder.call(function, [pointer, *(ir.Constant(_I32, value) for value in (write, keep_close, data))])
         return context.get_dummy_value()
 
     return types.void(types.int64), build

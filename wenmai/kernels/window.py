@@ -59,7 +59,7 @@ __all__ = [
     "warm_up",
 ]
 
-_MADE_OF = "simd.py 0c32eb27f60a"  # numba's cache looks at this file alone: let it see changes of the others
+_MADE_OF = "simd.py 0ae3cc5d8cea"  # numba's cache looks at this file alone: let it see changes of the others
 COMPILE = {"nogil": True, "cache": True, "fastmath": False, "error_model": "numpy", "boundscheck": False}
 ROW_FLOATS = 4
 _SMALL_BYTES = 4 * ROW_FLOATS
