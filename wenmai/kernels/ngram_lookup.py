@@ -322,7 +322,13 @@ def _hash(text, begin, end):
     value = _OFFSET
     for place in range(begin, end):
         value = (value ^ np.uint64(text[place])) * _PRIME
-    return value ^ (value >> np.uint64(32))
+    return value
+
+
+@njit(**COMPILE)
+def _slot(value, slots):
+    """The first place of a word of this hash in a table."""
+    return (value ^ (value >> np.uint64(32))) & np.uint64(slots.shape[0] - 1)
 
 
 @njit(**COMPILE)
@@ -336,7 +342,7 @@ def word_slots(text, bounds, slots):
     """
     mask = np.uint64(slots.shape[0] - 1)
     for word in range(bounds.shape[0] - 1):
-        slot = _hash(text, bounds[word], bounds[word + 1] - 1) & mask
+        slot = _slot(_hash(text, bounds[word], bounds[word + 1] - 1), slots)
         while slots[slot] != 0:
             slot = (slot + np.uint64(1)) & mask
         slots[slot] = word + 1
@@ -345,8 +351,14 @@ def word_slots(text, bounds, slots):
 @njit(**COMPILE)
 def find_word(text, bounds, slots, raw, begin, end):
     """The number of the word ``raw[begin:end]`` in a table, or -1."""
+    return _find_hashed(text, bounds, slots, raw, begin, end, _hash(raw, begin, end))
+
+
+@njit(**COMPILE)
+def _find_hashed(text, bounds, slots, raw, begin, end, value):
+    """The number of the word ``raw[begin:end]``, whose hash is known, in a table, or -1."""
     mask = np.uint64(slots.shape[0] - 1)
-    slot = _hash(raw, begin, end) & mask
+    slot = _slot(value, slots)
     for _ in range(slots.shape[0]):
         word = np.int64(slots[slot]) - 1
         if word < 0 or word >= bounds.shape[0] - 1:
@@ -401,14 +413,15 @@ def number_text(text, bounds, slots, raw, unknown_is_word, words, spelled):
     Returns:
         How many words there are, the ends of lines counted.
     """
-    count, begin, place = 0, 0, 0
+    count, begin, place, value = 0, 0, 0, _OFFSET
     while place < raw.shape[0]:
         size = _space(raw, place)
         if size == 0:
+            value = (value ^ np.uint64(raw[place])) * _PRIME  # as _hash does
             place += 1
             continue
         if place > begin:
-            word = find_word(text, bounds, slots, raw, begin, place)
+            word = _find_hashed(text, bounds, slots, raw, begin, place, value)
             known = word > END or (word == UNKNOWN and unknown_is_word)
             words[count] = word if known else UNKNOWN
             spelled[count] = 0 if known else place - begin + 1
@@ -418,5 +431,5 @@ def number_text(text, bounds, slots, raw, unknown_is_word, words, spelled):
             spelled[count] = 0
             count += 1
         place += size
-        begin = place
+        begin, value = place, _OFFSET
     return count
