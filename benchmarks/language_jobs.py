@@ -19,7 +19,10 @@ def train_gpt(side: str, sizes: Sizes, batch: int, steps: int, warm_up: int, thr
     import torch
 
     from wenmai.objectives.language import next_token_loss
+    from wenmai.training.memory import keep_free_memory
 
+    if side == "ours":
+        keep_free_memory()  # as our loop does
     torch.set_num_threads(threads)
     torch.manual_seed(1)
     model = _ours(sizes, dropout=0.1) if side == "ours" else _peer(sizes, dropout=0.1)
