@@ -23,7 +23,7 @@ def first_largest(values: Tensor) -> Tensor:
     if size < _MANY or width < _WIDE or not values.is_cpu:
         return values.argmax(1)
     within = width // _BLOCK * _BLOCK
-    blocks = values[:, :within].unflatten(1, (-1, _BLOCK))
+    blocks = values[:, :within].view(size, -1, _BLOCK)
     highest, block = blocks.amax(2).max(1)
     found = block * _BLOCK + blocks[torch.arange(size), block].argmax(1)
     if within < width:
