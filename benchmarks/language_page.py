@@ -109,10 +109,10 @@ def _language(content: Content) -> str:
     made = "\n".join(dict.fromkeys(train_command(row) for row in content["rows"]))
     text = (
         "Perplexities by token compare models with one vocabulary; bits per character compare all, *spelled* with 8 "
-        "bits more for each byte of an unknown word. Seconds are of the training, on the machine of the results. Runs of "
-        "the same few minutes show how fast a system begins to learn, not where it ends. Models that carry a state read "
-        "the text in order, in rows side by side; `gpt`, and `transformer-xl` without a memory, read segments in random "
-        "order, which counts for more than a memory before the text has been read once.\n"
+        "bits more for each byte of an unknown word. Seconds are of the training, on the machine of the results. Runs "
+        "of the same few minutes show how fast a system begins to learn, not where it ends. Models that carry a state "
+        "read the text in order, in rows side by side; `gpt`, and `transformer-xl` without a memory, read segments in "
+        "random order: where a text is read less than once, they differ in that too.\n"
     )
     return f"{text}\n" + "\n\n".join(parts) + f"\n\n```\n{made}\n{commands[0]}\n```\n"
 
