@@ -178,7 +178,7 @@ def train_command(row: Mapping[str, Any]) -> str:
 def _setting(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return str(value).lower()
-    return str(value)
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def ratio_cell(ratios: Sequence[float] | None) -> str:

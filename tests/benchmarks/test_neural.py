@@ -173,8 +173,16 @@ def test_our_side_trains_the_batches_that_are_written_for_the_peer(tmp_path: Pat
 
 
 def test_a_command_repeats_the_settings_of_a_run():
-    row = {"system": "transformer", "corpus": "a,b", "valid": "v", "run": "r", "changed": {"clip": None, "swap": True}}
-    expected = "wenmai train transformer --data a,b --valid v --out runs/r --set clip=none --set swap=true"
+    row = {
+        "system": "transformer",
+        "corpus": "a,b",
+        "valid": "v",
+        "run": "r",
+        "changed": {"clip": None, "swap": True, "minutes": 5.0},
+    }
+    expected = (
+        "wenmai train transformer --data a,b --valid v --out runs/r --set clip=none --set swap=true --set minutes=5"
+    )
     assert train_command(row) == expected
 
 
