@@ -44,7 +44,6 @@ def test_minus_infinity_comes_last_whatever_its_place():
 def test_of_equally_large_values_the_first_is_found(width, levels, rows):
     generator = torch.Generator().manual_seed(width)
     values = torch.randint(levels, (rows, width), generator=generator).float()
-    values[0] = -torch.inf  # nothing is allowed: any place will do
+    values[0] = -torch.inf
     values[-1, width - 5 :] = levels + 1
-    assert first_largest(values).tolist()[1:] == [naive(row, 1)[1][0] for row in values.tolist()][1:]
-    assert 0 <= int(first_largest(values)[0]) < width
+    assert first_largest(values).tolist() == [naive(row, 1)[1][0] for row in values.tolist()]
