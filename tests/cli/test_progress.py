@@ -37,7 +37,7 @@ def test_a_terminal_shows_one_line_that_changes(topics, tmp_path):
     assert lines[0].endswith("100.0% of 0.3 MB")
     assert lines[1].startswith("word2vec: 30,000 tokens")
     steps = lines[2].split("\r")[1:]
-    assert len(steps) > 5
+    assert len(steps) > 1  # how often depends on the speed
     for step in steps:
         for part in ("%", "epoch 1", "M words/s", "loss ", "rate 0.0", " left"):
             assert part in step
