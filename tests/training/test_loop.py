@@ -422,6 +422,23 @@ def test_minutes_end_a_training(tmp_path):
     assert len(looks_of(records)) == 1
 
 
+def test_where_minutes_end_a_training_its_rate_has_fallen(tmp_path, monkeypatch):
+    job, clock = Toy(), [0.0]
+    usual = job.loss
+
+    def loss(module, batch, step):
+        clock[0] += 1.0
+        return usual(module, batch, step)
+
+    job.loss = loss
+    monkeypatch.setattr(loop.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(loop, "_RECORDS", 1000)
+    state, records = train(job, tmp_path / "run", minutes=0.5, rate=0.3)  # thirty seconds, a second an update
+    assert state.step == 30
+    rates = [record["learning_rate"] for record in steps_of(records)]
+    assert rates[1:] == pytest.approx([0.3 * (1 - seconds / 30) for seconds in range(1, 30)])
+
+
 def test_looks_come_after_so_many_updates(tmp_path):
     _, records = train(Toy(), tmp_path / "run", evaluate_steps=10, epochs=1)
     assert [look["position"] for look in looks_of(records)] == [10, 20, 24]

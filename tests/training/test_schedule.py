@@ -47,3 +47,21 @@ def test_without_a_warmup_the_first_step_is_finite(kind):
     rate = rate_schedule(kind, peak=1.0, warmup=0, steps=10)
     assert 0.8 < rate(1) <= 1.0
     assert rate_schedule(kind, peak=1.0, warmup=50, steps=10)(10) == pytest.approx(0.2)  # a warmup that never ends
+
+
+def test_with_an_end_by_the_clock_the_rate_is_zero_when_time_is_up():
+    for kind in ("linear", "cosine"):
+        rate = rate_schedule(kind, peak=1.0, warmup=10, steps=1000)
+        assert rate(20, 0.5) == pytest.approx(0.5)
+        assert rate(30, 1.01) == pytest.approx(0, abs=1e-12)
+        assert rate(505, 0.1) == rate(505)  # whichever end is nearer
+        assert rate(5, 0.9) == 0.5  # so many updates of warm-up were asked for
+
+
+@pytest.mark.parametrize("kind", ["noam", "linear", "cosine", "constant"])
+def test_a_warmup_that_was_not_set_is_over_after_a_tenth_of_the_time(kind):
+    rate = rate_schedule(kind, peak=1.0, warmup=None, steps=100_000)
+    assert rate(10, 0.05) == pytest.approx(0.5)
+    assert rate(20, 0.1) > 0.89
+    assert all(rate(step, share / 20) <= 1.0 for step in (1, 100, 4000, 8000) for share in range(21))
+    assert rate(1000) == pytest.approx(0.25)  # without an end by the clock: a tenth of the updates, 4,000 at most

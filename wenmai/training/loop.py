@@ -28,7 +28,7 @@ from wenmai.training.distributed import Ranks
 from wenmai.training.interrupts import interrupts_set
 from wenmai.training.memory import keep_free_memory, release_free_memory
 from wenmai.training.records import EvaluationRecord, Record, UpdateRecord
-from wenmai.training.schedule import LONGEST_WARMUP, rate_schedule
+from wenmai.training.schedule import rate_schedule
 from wenmai.training.settings import LoopConfig
 from wenmai.training.tensorboard import reporting_curves
 from wenmai.training.tensors import load_carried, load_optimiser, mean_of_models, save_carried, save_optimiser
@@ -167,8 +167,7 @@ def train_loop(
     an_epoch = math.ceil(len(job.plan(0)) / group_size)  # other epochs may have a batch more or less
     steps = min(config.steps or config.epochs * an_epoch, config.epochs * an_epoch)  # expected
     record_every = max(1, steps // _RECORDS)
-    warmup = min(LONGEST_WARMUP, steps // 10) if config.warmup is None else config.warmup
-    rate = rate_schedule(config.schedule, peak=peak_rate, warmup=warmup, steps=steps)
+    rate = rate_schedule(config.schedule, peak=peak_rate, warmup=config.warmup, steps=steps)
     precision = _precision(config, device)
     stop = threading.Event()
     started = time.monotonic()
@@ -221,11 +220,11 @@ def train_loop(
             total, count, seconds, stopping = tally.tolist()
             torch._foreach_mul_(gradients, 1.0 / max(1.0, count))
             norm = float(torch.nn.utils.get_total_norm(gradients))
+            learning_rate = rate(state.step + 1, _spent(state, config))
             if not (math.isfinite(total) and math.isfinite(norm)):
-                raise TrainingError(_not_a_number(state, group, checkpoints, rate(state.step + 1)))
+                raise TrainingError(_not_a_number(state, group, checkpoints, learning_rate))
             if config.clip is not None and norm > config.clip:
                 torch._foreach_mul_(gradients, config.clip / norm)
-            learning_rate = rate(state.step + 1)
             for settings in optimiser.param_groups:
                 settings["lr"] = learning_rate
             optimiser.step()
@@ -240,9 +239,8 @@ def train_loop(
             told = state.pending
             state.pending = (told[0] + total, told[1] + count, told[2] + norm, told[3] + 1)
             epoch_over = state.batch == len(batches)
-            spent = config.minutes is not None and state.seconds >= 60 * config.minutes
             enough = config.steps is not None and state.step >= config.steps
-            at_end = enough or (epoch_over and state.epoch + 1 == config.epochs) or spent
+            at_end = enough or (epoch_over and state.epoch + 1 == config.epochs) or _spent(state, config) >= 1
             if state.step % record_every == 0 or at_end:
                 state.last_loss = state.pending[0] / state.pending[1] if state.pending[1] else None
                 progress = 1.0 if at_end else _progress(state, steps, config)
@@ -321,8 +319,12 @@ def _has_bfloat16(device: torch.device) -> bool:
 
 
 def _progress(state: LoopState, steps: int, config: LoopConfig) -> float:
-    spent = state.seconds / (60 * config.minutes) if config.minutes is not None else 0.0
-    return min(_ALMOST, max(state.step / steps, spent))
+    return min(_ALMOST, max(state.step / steps, _spent(state, config)))
+
+
+def _spent(state: LoopState, config: LoopConfig) -> float:
+    """The share of its time that a training has spent; 0 if it has no end by the clock."""
+    return 0.0 if config.minutes is None else state.seconds / (60 * config.minutes)
 
 
 def _save(job: Trainable, optimiser: torch.optim.Optimizer, folder: Path) -> None:

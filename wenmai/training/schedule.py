@@ -7,31 +7,37 @@ from typing import Literal
 __all__ = ["LONGEST_WARMUP", "Schedule", "noam_peak", "rate_schedule"]
 
 LONGEST_WARMUP = 4000  # updates (Vaswani et al. 2017, section 5.3)
+_RISE = 0.1  # of the time
 
 Schedule = Literal["noam", "linear", "cosine", "constant"]
 
 
-def rate_schedule(kind: Schedule, *, peak: float, warmup: int, steps: int) -> Callable[[int], float]:
-    """Returns the learning rate as a function of the step.
+def rate_schedule(kind: Schedule, *, peak: float, warmup: int | None, steps: int) -> Callable[[int, float], float]:
+    """Returns the learning rate as a function of the step and of the share of its time that the training has spent.
 
     All rise linearly to ``peak`` over ``warmup`` steps. Then ``noam`` falls as 1/√step (Vaswani et al. 2017, eq. 3),
-    ``linear`` and ``cosine`` fall to zero at the end, ``constant`` stays.
+    ``linear`` and ``cosine`` fall to zero at the end, ``constant`` stays. The end is the last step or the end of the
+    time, whichever is nearer; the share is 0 where time has no end.
 
     Args:
         kind: Which.
         peak: The highest rate.
-        warmup: Steps of the rise; 0 for none.
+        warmup: Steps of the rise; 0 for none. None: a tenth of the steps, 4000 at most, or of the time.
         steps: Steps of the whole training, for ``linear`` and ``cosine``.
     """
+    rise = min(LONGEST_WARMUP, steps // 10) if warmup is None else warmup
 
-    def rate(step: int) -> float:
-        if step < warmup:
-            return peak * step / warmup
+    def rate(step: int, spent: float = 0.0) -> float:
+        risen = 1.0 if step >= rise else step / rise
+        if warmup is None:
+            risen = max(risen, spent / _RISE)
+        if risen < 1:
+            return peak * risen
         if kind == "noam":
-            return peak * math.sqrt(max(1, warmup) / step)
+            return peak * min(1.0, math.sqrt(max(1, rise) / step))
         if kind == "constant":
             return peak
-        done = min(1.0, (step - warmup) / max(1, steps - warmup))
+        done = min(1.0, max((step - rise) / max(1, steps - rise), spent))
         return peak * (1 - done if kind == "linear" else 0.5 * (1 + math.cos(math.pi * done)))
 
     return rate

@@ -23,7 +23,9 @@ class LoopConfig:
     epochs: Annotated[int, Ge(1), Doc("times the data is read, at most")] = 30
     steps: Annotated[int | None, Ge(1), Doc("updates, at most; none: as many as the epochs have")] = None
     minutes: Annotated[
-        float | None, Gt(0), Doc("minutes of training, at most; how far it gets then depends on the machine")
+        float | None,
+        Gt(0),
+        Doc("minutes of training, at most; a falling rate is zero by then; how far it gets depends on the machine"),
     ] = None
     batch_tokens: Annotated[
         int, Ge(1), Doc("tokens of a batch, padding included, on the longer side; fewer sentences if they are long")
