@@ -19,6 +19,13 @@ def test_the_share_that_is_dropped_and_the_mean_are_right(probability, dtype):
     assert float(kept.max() - kept.min()) == 0  # one scale for all
 
 
+def test_hardly_anything_may_be_kept():
+    torch.manual_seed(1)
+    found = dropout(torch.ones(64, 1024), 0.999)
+    assert 0 < int((found != 0).sum()) < 0.01 * found.numel()
+    assert float(found.max()) == 256
+
+
 def test_rows_columns_and_neighbours_are_independent():
     torch.manual_seed(2)
     kept = (dropout(torch.ones(512, 512), 0.5) != 0).double() - 0.5

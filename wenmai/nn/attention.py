@@ -24,6 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from wenmai.nn.attention_dropout import attend_dropped
 from wenmai.nn.dropout import dropout as apply_dropout
 from wenmai.nn.masks import Mask
 from wenmai.nn.scorers import ScaledDot, Scorer
@@ -130,6 +131,10 @@ def _fused(
         query, key, value = query.float(), key.float(), value.float()
         allowed = allowed if allowed is None or allowed.dtype is torch.bool else allowed.float()
         with torch.autocast("cpu", enabled=False):
+            if dropout and bias is None and query.shape[:2] == key.shape[:2] and not torch.compiler.is_compiling():
+                return attend_dropped(query, key, value, dropout, scale=scale, mask=allowed, is_causal=is_causal).to(
+                    kind
+                )
             return F.scaled_dot_product_attention(
                 query, key, value, attn_mask=allowed, dropout_p=dropout, is_causal=is_causal, scale=scale
             ).to(kind)

@@ -1,0 +1,112 @@
+"""Scaled dot-product attention (Vaswani et al. 2017, eq. 1) whose weights are dropped, on a CPU.
+
+PyTorch's fused kernel for CPUs drops nothing, and what it does instead draws a random number for each weight and
+computes the half that a causal mask throws away. Here one random byte decides about a weight, and under a causal mask
+queries are taken a few at a time, with the keys that they see.
+
+Shapes: B batch, H heads, T queries, S keys, D head size.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from wenmai.nn.dropout import draw_kept, dropped_of_256
+
+__all__ = ["attend_dropped"]
+
+_QUERIES = 64  # at a time under a causal mask
+
+
+def attend_dropped(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    probability: float,
+    *,
+    scale: float,
+    mask: Tensor | None = None,
+    is_causal: bool = False,
+) -> Tensor:
+    """Returns dropout(softmax(scale · Q Kᵀ)) V.
+
+    The same weights are dropped as by :func:`wenmai.nn.dropout.dropout` of (B, H, T, S) weights with the same seed.
+
+    Args:
+        query: (B, H, T, D).
+        key: (B, H, S, D).
+        value: (B, H, S, Dv).
+        probability: That a weight is dropped, rounded to 1/256.
+        scale: Of the products.
+        mask: Bool, broadcastable to (B, H, T, S), True = may attend. A query that may attend to nothing gets zeros.
+        is_causal: Query i sees the first i + 1 keys, and S is T; in place of a mask.
+    """
+    dropped = dropped_of_256(probability)
+    context: Tensor = _Attended.apply(query, key, value, dropped, scale, mask, is_causal)  # type: ignore[no-untyped-call]
+    return context
+
+
+class _Attended(torch.autograd.Function):
+    """P = softmax(scale · Q Kᵀ), C = (P ∘ kept) V / (1 - p); saved are P and what was kept."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,  # noqa: ANN401  torch's context
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        dropped: int,
+        scale: float,
+        mask: Tensor | None,
+        is_causal: bool,
+    ) -> Tensor:
+        rows, (length, keys) = query.shape[:2], (query.shape[2], key.shape[2])
+        kept = draw_kept((*rows, length, keys), dropped).flatten(0, 1)  # (B·H, T, S)
+        q, k, v = query.flatten(0, 1), key.flatten(0, 1), value.flatten(0, 1)
+        context = v.new_empty(q.shape[0], length, v.shape[2])
+        later = q.new_full((_QUERIES, _QUERIES), -torch.inf).triu_(1) if is_causal else None
+        closed = None if mask is None else ~mask
+        saved = []
+        for first, last, seen in _blocks(length, keys, is_causal):
+            scores = torch.baddbmm(q.new_zeros(()), q[:, first:last], k[:, :seen].mT, beta=0, alpha=scale)
+            if later is not None:
+                scores[:, :, first:] += later[: last - first, : last - first]
+            if closed is not None:
+                scores.view(*rows, length, keys).masked_fill_(closed, -torch.inf)
+            weights = scores.softmax(-1)
+            if closed is not None:  # where nothing is open the softmax is no number
+                weights.view(*rows, length, keys).masked_fill_(closed, 0.0)
+            context[:, first:last] = (weights * kept[:, first:last, :seen]) @ v[:, :seen]
+            saved.append(weights)
+        context *= (growth := 256 / (256 - dropped))
+        ctx.save_for_backward(q, k, v, kept, *saved)
+        ctx.growth, ctx.scale, ctx.is_causal = growth, scale, is_causal
+        return context.view(*rows, length, -1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        q, k, v, kept, *saved = ctx.saved_tensors
+        rows, outer = gradient.shape[:2], gradient.flatten(0, 1) * ctx.growth
+        for_q, for_k, for_v = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
+        blocks = _blocks(q.shape[1], k.shape[1], ctx.is_causal)
+        for weights, (first, last, seen) in zip(saved, blocks, strict=True):
+            here, from_here = kept[:, first:last, :seen], outer[:, first:last]
+            for_v[:, :seen].baddbmm_((weights * here).mT, from_here)
+            for_weights = (from_here @ v[:, :seen].mT).mul_(here)
+            for_scores = torch._softmax_backward_data(for_weights, weights, -1, weights.dtype)
+            for_q[:, first:last] = for_scores @ k[:, :seen]
+            for_k[:, :seen].baddbmm_(for_scores.mT, q[:, first:last], alpha=ctx.scale)
+        for_q *= ctx.scale
+        found = (tensor.view(*rows, *tensor.shape[1:]) for tensor in (for_q, for_k, for_v))
+        return (*found, None, None, None, None)
+
+
+def _blocks(length: int, keys: int, is_causal: bool) -> Iterator[tuple[int, int, int]]:
+    """First and last-plus-one query of each block, and how many keys they see."""
+    for first in range(0, length, _QUERIES if is_causal else length):
+        last = min(first + _QUERIES, length) if is_causal else length
+        yield first, last, last if is_causal else keys
