@@ -95,12 +95,13 @@ class _Attended(torch.autograd.Function):
         blocks = _blocks(q.shape[1], k.shape[1], ctx.is_causal)
         for weights, (first, last, seen) in zip(saved, blocks, strict=True):
             here, from_here = kept[:, first:last, :seen], outer[:, first:last]
-            for_v[:, :seen].baddbmm_((weights * here).mT, from_here)
+            for_v[:, :seen] += (weights * here).mT @ from_here
             for_weights = (from_here @ v[:, :seen].mT).mul_(here)
             for_scores = torch._softmax_backward_data(for_weights, weights, -1, weights.dtype)
             for_q[:, first:last] = for_scores @ k[:, :seen]
-            for_k[:, :seen].baddbmm_(for_scores.mT, q[:, first:last], alpha=ctx.scale)
+            for_k[:, :seen] += for_scores.mT @ q[:, first:last]
         for_q *= ctx.scale
+        for_k *= ctx.scale
         found = (tensor.view(*rows, *tensor.shape[1:]) for tensor in (for_q, for_k, for_v))
         return (*found, None, None, None, None)
 
