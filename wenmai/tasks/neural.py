@@ -190,7 +190,8 @@ def take_over(module: nn.Module, base: nn.Module, grown: Sequence[Sequence[int]]
         )
     for name, parameter in new.items():
         rows = old[name]
-        if rows.shape != parameter.shape:
+        replaced = unused and unused == len(grown) and len(rows) == vocab_size + unused  # the shape stays
+        if rows.shape != parameter.shape or replaced:
             rows = rows[: len(rows) - unused]
             first = vocab_size - len(rows)  # of a cluster of rare tokens, its first id
             for parts in grown:
