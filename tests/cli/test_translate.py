@@ -119,6 +119,13 @@ def test_attention_is_written_beside_the_translations(call, tmp_path):
     assert "has no attention (context=first_state)" in err
 
 
+def test_the_attention_is_that_of_the_translation_that_was_printed(call, tmp_path):
+    drawn = ("--sample", "--seed", 5, "--temperature", 5)
+    out, _ = call("translate", "transformer", "a b c", *drawn, "--attention", tmp_path / "a.html")
+    assert out != call("translate", "transformer", "a b c")[0]
+    assert f'"targetText":"{out.strip()}"' in (tmp_path / "a.html").read_text(encoding="utf-8")
+
+
 def test_verbs_of_other_systems_are_explained(call):
     assert "is a word2vec run, which cannot 'translate'" in call("translate", "words", "a", code=6)[1]
     assert "is a transformer run, which cannot 'nearest'" in call("nearest", "transformer", "a", code=6)[1]

@@ -188,6 +188,24 @@ def test_attention_maps_have_a_row_for_each_target_and_a_column_for_each_source_
     assert own.translation == translator.translate("a b")[0]
 
 
+def test_attention_to_what_the_model_made_is_shown_piece_by_piece(translator):
+    (made,) = next(translator.stream(["a b c d"], sampling={"seed": 3, "temperature": 3.0}))
+    maps = translator.attention("a b c d", made)
+    assert maps.translation == made.text
+    assert maps.target_tokens == [*made.tokens, "</s>"]
+
+
+def test_a_greedy_translation_is_scored_like_those_of_a_beam(translator):
+    texts = ["a b", "c d e a", "b"]
+    for penalty in ({"length_penalty": "mean", "alpha": 0.7}, {"length_penalty": "gnmt", "alpha": 1.0}):
+        greedy = [found[0] for found in translator.stream(texts, beam_size=1, **penalty)]
+        for one, text in zip(greedy, texts, strict=True):
+            beam = next(translator.stream([text], beam_size=1, coverage_beta=1e-12, **penalty))[0]
+            assert one.text == beam.text
+            assert one.score == pytest.approx(beam.score, rel=1e-5)
+            assert (one.score > one.log_prob) == (len(one.tokens) > 0)  # with its end it is longer than one token
+
+
 def test_coverage_needs_attention():
     assert make("seq2seq").translate(["a b"], coverage_beta=0.2)
     blind = make("seq2seq", context="first_state")

@@ -5,12 +5,15 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from wenmai.cli.lines import lines_of
 from wenmai.core.errors import SettingError
+
+if TYPE_CHECKING:
+    from wenmai.tasks.translator import Translation
 
 __all__ = ["evaluate_on", "translate"]
 
@@ -47,7 +50,7 @@ def translate(
     """Translate texts, one line for each line.
 
     Lines come out in order, while the input is still being read. An empty line gives an empty line; a line longer than
-    the model takes is cut, with a note; characters the model has never seen are left out of what it reads.
+    the model takes is cut, with a note; characters the model has never seen are one unknown token to it.
 
     Example: wenmai translate runs/de-en "Ein Hund läuft im Schnee." --attention attention.html
 
@@ -74,7 +77,7 @@ def translate(
         "chunk": chunk,
     }
     waiting: deque[str] = deque()
-    drawn: list[str] = []
+    drawn: list[tuple[str, Translation]] = []
 
     def read() -> Iterator[str]:
         for text in texts or lines_of(file):
@@ -84,7 +87,7 @@ def translate(
     for number, found in enumerate(translator.stream(read(), **options), start=1):
         source = waiting.popleft()
         if attention is not None and len(drawn) < _DRAWN and source.strip():
-            drawn.append(source)
+            drawn.append((source, found[0]))
         if found[0].cut:
             longest = translator.config.max_length - 1
             print(f"note: text {number} is longer than {longest} tokens; its end was left out", file=sys.stderr)
@@ -101,7 +104,8 @@ def translate(
             score = f"{translation.score:.4f}\t" if scores else ""
             print(f"{score}{translation.text}", flush=chunk == 1)
     if attention is not None:
-        print(f"attention: {write_attention(run, drawn, attention)}", file=sys.stderr)
+        sources, shown = [source for source, _ in drawn], [translation for _, translation in drawn]
+        print(f"attention: {write_attention(run, sources, attention, translations=shown)}", file=sys.stderr)
 
 
 def evaluate_on(run: Path, on: str, against: Path | None, beam: int, tokenize: str | None, as_json: bool) -> None:

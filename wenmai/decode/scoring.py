@@ -4,11 +4,13 @@
 :meth:`Scoring.bound` relies on. Log-probabilities are negative: dividing by a larger penalty *raises* a score.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from torch import Tensor
+
+from wenmai.decode.protocol import Hypothesis
 
 __all__ = ["LengthPenalty", "Scoring", "coverage_penalty", "gnmt_length_penalty"]
 
@@ -72,6 +74,12 @@ class Scoring:
         if self.length_penalty == "reward":
             return log_probs + self.alpha * length
         return log_probs
+
+    def scored(self, hypothesis: Hypothesis) -> Hypothesis:
+        """Returns a hypothesis that was found without penalties, with its score, without coverage."""
+        length = max(1, len(hypothesis.tokens) + hypothesis.finished)
+        log_prob = torch.tensor(hypothesis.log_prob, dtype=torch.float64)
+        return replace(hypothesis, score=float(self.scores(log_prob, length)))
 
     def coverage(self, attended: Tensor, valid: Tensor | None) -> Tensor:
         """Returns what coverage adds to a score, never positive, (N,) for (N, S)."""

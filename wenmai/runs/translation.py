@@ -12,7 +12,7 @@ from wenmai.runs.alignment import Alignment, write_alignment_page, write_alignme
 from wenmai.runs.run import Run
 
 if TYPE_CHECKING:
-    from wenmai.tasks.translator import Translator
+    from wenmai.tasks.translator import Translation, Translator
 
 __all__ = [
     "TranslationEvaluation",
@@ -104,13 +104,20 @@ def evaluate_translation(
     )
 
 
-def write_attention(run: str | Path | Run, texts: Sequence[str], path: str | Path) -> Path:
-    """Translates texts and writes what each layer and head attended to.
+def write_attention(
+    run: str | Path | Run,
+    texts: Sequence[str],
+    path: str | Path,
+    *,
+    translations: Sequence["Translation"] | None = None,
+) -> Path:
+    """Writes what each layer and head attended to in translations.
 
     Args:
         run: A finished run that translates.
         texts: At least one that is not empty.
         path: A page (``.html``), or a picture (``.png``) of the first text.
+        translations: The translation of each text; none: they are made.
 
     Raises:
         SettingError: for another ending, or no text.
@@ -119,7 +126,8 @@ def write_attention(run: str | Path | Run, texts: Sequence[str], path: str | Pat
     target = Path(path)
     translator = translator_of(run)
     require_attention(translator, target)
-    maps = [translator.attention(text) for text in texts if text.strip()]
+    made: Sequence[Translation | None] = [None] * len(texts) if translations is None else translations
+    maps = [translator.attention(*pair) for pair in zip(texts, made, strict=True) if pair[0].strip()]
     if not maps:
         raise SettingError("there is no text whose attention could be shown")
     alignments = [

@@ -17,7 +17,7 @@ from wenmai.core.folder import writing_json
 from wenmai.data.batches import pad, plan_batches
 from wenmai.decode.protocol import Hypothesis
 from wenmai.decode.sampling import sample
-from wenmai.decode.scoring import LengthPenalty
+from wenmai.decode.scoring import LengthPenalty, Scoring
 from wenmai.decode.search import beam_search, greedy
 from wenmai.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from wenmai.models.transformer import Transformer, TransformerConfig
@@ -45,7 +45,8 @@ class Translation:
 
     Attributes:
         text: The translation.
-        score: What it was ranked by: its log-probability after the length penalty; 0 for an empty source.
+        score: What it was ranked by: its log-probability after the penalties, or as it is if it was drawn; 0 where the
+            source is empty.
         log_prob: Natural log-probability of its tokens and end.
         tokens: Its pieces.
         cut: Whether the source was longer than the model takes, and its end was left out.
@@ -316,8 +317,9 @@ class Translator:
         }
         if drawing is not None:
             return [[drawn] for drawn in sample(self.module, state, **common, **drawing)]  # type: ignore[arg-type]
-        if search["beam_size"] == 1 and search["n_best"] == 1:
-            return [[found] for found in greedy(self.module, state, **common)]  # type: ignore[arg-type]
+        if search["beam_size"] == 1 and not covering:
+            scoring = Scoring(length_penalty=search["length_penalty"], alpha=search["alpha"], coverage_beta=0.0)
+            return [[scoring.scored(found)] for found in greedy(self.module, state, **common)]  # type: ignore[arg-type]
         return beam_search(
             self.module,  # type: ignore[arg-type]
             state,
@@ -330,18 +332,25 @@ class Translator:
     # --- looking inside -----------------------------------------------------------------------------------------
 
     @torch.inference_mode()
-    def attention(self, source: str, translation: str | None = None, *, beam_size: int = 5) -> AttentionMaps:
+    def attention(
+        self, source: str, translation: str | Translation | None = None, *, beam_size: int = 5
+    ) -> AttentionMaps:
         """Returns every attention map of a translation: all layers and heads.
 
         Args:
             source: A text.
-            translation: Its translation, to be read rather than made; None: the model's own.
+            translation: Its translation, to be read rather than made: a text, or what the model made, piece by piece;
+                None: the model's own.
             beam_size: For the model's own.
         """
         if translation is None:
-            translation = self.translate(source, beam_size=beam_size)[0]
+            (translation,) = next(self.stream([source], beam_size=beam_size))
         source_ids = [*self.source.encode(source).ids[: self.config.max_length - 1], self.source.eos_id]
-        target_ids = self.target.encode(translation).ids[: self.config.max_length - 1]
+        if isinstance(translation, Translation):
+            text, target_ids = translation.text, [self.target.id(token) for token in translation.tokens]
+        else:
+            text, target_ids = translation, self.target.encode(translation).ids
+        target_ids = target_ids[: self.config.max_length - 1]
         with watch_attention(self.module) as seen:
             ids = torch.tensor([source_ids], device=self.device)
             self.module(
@@ -357,7 +366,7 @@ class Translator:
             weights[title] = torch.cat([found[0] for found in maps], dim=1).float().cpu().numpy()
         return AttentionMaps(
             source=source,
-            translation=translation,
+            translation=text,
             source_tokens=[self.source.token(token) for token in source_ids],
             target_tokens=[*(self.target.token(token) for token in target_ids), self.target.token(self.target.eos_id)],
             weights=weights,
