@@ -36,18 +36,20 @@ def test_the_fused_and_the_explicit_path_agree_forward_and_backward(tensors, kin
         torch.testing.assert_close(fused, explicit, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("kind", ["none", "causal", "padding", "both"])
-def test_both_paths_drop_the_same_weights(kind):
+def test_both_paths_drop_the_same_weights(kind, biased):
     torch.manual_seed(1)
     length = 150  # more than two blocks of queries
     tensors = [torch.randn(2, 3, length, 8, requires_grad=True) for _ in range(3)]
     valid = torch.ones(2, length, dtype=torch.bool)
     valid[1, 90:] = False
     mask = {"none": None, "causal": causal(), "padding": padding(valid), "both": causal() & padding(valid)}[kind]
+    bias = torch.randn(2, 3, length, length) if biased else None
     results = []
     for need_weights in (False, True):
         torch.manual_seed(2)
-        context = attend(*tensors, mask=mask, dropout=0.3, need_weights=need_weights).context
+        context = attend(*tensors, mask=mask, bias=bias, dropout=0.3, need_weights=need_weights).context
         context.square().sum().backward()
         results.append([context, *gradients(tensors)])
     for fused, explicit in zip(*results, strict=True):

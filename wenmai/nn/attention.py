@@ -106,7 +106,8 @@ def attend(
         weights = attended.weights
         return Attended(attended.context.squeeze(1), None if weights is None else weights.squeeze(1))
     scale = (_SCALED_DOT if scorer is None else scorer).product_scale(query)
-    if scale is None or need_weights or reweight is not None or values is not None:
+    no_kernel = bool(dropout) and bias is not None and query.device.type == "cpu"
+    if scale is None or need_weights or reweight is not None or values is not None or no_kernel:
         return _explicit(query, key, value, scorer or _SCALED_DOT, mask, bias, reweight, values, dropout)
     return Attended(_fused(query, key, value, scale, mask, bias, dropout), None)
 
@@ -132,9 +133,8 @@ def _fused(
         allowed = allowed if allowed is None or allowed.dtype is torch.bool else allowed.float()
         with torch.autocast("cpu", enabled=False):
             if dropout and bias is None and query.shape[:2] == key.shape[:2] and not torch.compiler.is_compiling():
-                return attend_dropped(query, key, value, dropout, scale=scale, mask=allowed, is_causal=is_causal).to(
-                    kind
-                )
+                found = attend_dropped(query, key, value, dropout, scale=scale, mask=allowed, is_causal=is_causal)
+                return found.to(kind)
             return F.scaled_dot_product_attention(
                 query, key, value, attn_mask=allowed, dropout_p=dropout, is_causal=is_causal, scale=scale
             ).to(kind)
