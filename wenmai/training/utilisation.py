@@ -1,15 +1,21 @@
 """How much of a GPU's arithmetic a training uses."""
 
+import re
+
 import torch
 from torch import nn
 
 __all__ = ["flops_share"]
 
-_PEAK = {  # dense bfloat16 products a second, from the makers' data sheets
+_PEAK = {  # dense bfloat16 products a second, from the makers' data sheets; the words of a name, the most telling first
+    "H200 NVL": 836e12,
     "H200": 989e12,
+    "H100 PCIe": 756e12,
+    "H100 NVL": 836e12,
     "H100": 989e12,
     "A100": 312e12,
     "L40S": 362e12,
+    "L40": 181e12,
     "L4": 121e12,
     "RTX 4090": 165e12,
     "A10": 125e12,
@@ -24,8 +30,8 @@ def flops_share(module: nn.Module, tokens_per_second: float, device: torch.devic
     """
     if device.type != "cuda":
         return None
-    name = torch.cuda.get_device_name(device)
-    peak = next((value for known, value in _PEAK.items() if known in name), None)
+    words = set(re.split(r"\W+", torch.cuda.get_device_name(device)))
+    peak = next((value for known, value in _PEAK.items() if words.issuperset(known.split())), None)
     if peak is None:
         return None
     numbers = sum(parameter.numel() for parameter in module.parameters())
