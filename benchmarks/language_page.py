@@ -7,6 +7,7 @@ from typing import Any
 
 from benchmarks import context, gpt
 from benchmarks.figures import Content, median, ngram_ratios, round_ratios
+from benchmarks.neural import COMPILED_AFTER
 from benchmarks.neural_page import ratio_cell, train_command
 from benchmarks.tables import megabytes, table
 
@@ -72,7 +73,9 @@ def _gpt(content: Content) -> str:
         f"{settings['vocab_size']:,}, in float32, {settings['threads']} threads. Training: updates with AdamW on "
         f"{gpt.CASES['training']} rows of {settings['max_length']} random tokens, dropout 0.1, the median of "
         f"{settings['steps']}. Generation: {settings['made']} greedy tokens after prompts of {settings['prompt']}, "
-        "with caches; nothing ends before. `transformers` is `GPT2LMHeadModel`.\n"
+        "with caches; nothing ends before. `transformers` is `GPT2LMHeadModel`, timed after a first call, ours after "
+        f"{COMPILED_AFTER:,} steps: from then on a step of few rows is one compiled function, as in a long job or a "
+        "service ([decision 14](adr/0014-a-compiled-step-for-few-hypotheses.md)).\n"
     )
     return text + "\n" + table(("what", "ours, tokens/s", "transformers", "ratio (each round)", "target"), rows)
 
@@ -110,9 +113,9 @@ def _language(content: Content) -> str:
     text = (
         "Perplexities by token compare models with one vocabulary; bits per character compare all, *spelled* with 8 "
         "bits more for each byte of an unknown word. Seconds are of the training, on the machine of the results. Runs "
-        "of the same few minutes show how fast a system begins to learn, not where it ends. Models that carry a state "
-        "read the text in order, in rows side by side; `gpt`, and `transformer-xl` without a memory, read segments in "
-        "random order: where a text is read less than once, they differ in that too.\n"
+        "of the same few minutes show how fast a system begins to learn, not where it ends. `gpt` reads segments in "
+        "random order, the others the text in order, in rows side by side: where a text is read less than once, they "
+        "differ in that too.\n"
     )
     return f"{text}\n" + "\n\n".join(parts) + f"\n\n```\n{made}\n{commands[0]}\n```\n"
 

@@ -8,6 +8,7 @@ from typing import Any
 from benchmarks import decoding, training
 from benchmarks.figures import Content, exponent, latest, median, round_ratios
 from benchmarks.layers import KINDS
+from benchmarks.neural import COMPILED_AFTER
 from benchmarks.tables import megabytes, table
 
 __all__ = ["SECTIONS", "ratio_cell", "train_command"]
@@ -40,8 +41,10 @@ def _decoding(content: Content) -> str:
         f"tokens, {settings['steps']} tokens made for each (the end token is banned until then), a vocabulary of "
         f"{next(iter(decoding.CASES.values()))['vocab_size']:,}. The encoder's time is in it. CTranslate2 decodes our "
         "own model, exported; `generate` is Hugging Face's with `MarianMTModel`, one beam and its cache. Each "
-        f"measurement is a process that decodes for {settings['seconds']:g} s after a first batch; the median batch "
-        "counts.\n"
+        f"measurement is a process that decodes for {settings['seconds']:g} s, the peers after a first batch, ours "
+        f"after {COMPILED_AFTER:,} steps: from then on a step of few rows is one compiled function, as in a long job "
+        "or a service ([decision 14](adr/0014-a-compiled-step-for-few-hypotheses.md)); a short job has the speed before "
+        "it. The median batch counts.\n"
     )
     return text + "\n" + table(heading, rows)
 
@@ -119,7 +122,10 @@ def _layers(content: Content) -> str:
 def _translation(content: Content) -> str:
     parts = [
         "Finished runs, measured on test sets that they were not trained on; a beam of "
-        f"{content['settings']['beam']}. BLEU and chrF2 have intervals of 95 % (bootstrap over the sentences).\n"
+        f"{content['settings']['beam']}. BLEU and chrF2 have intervals of 95 % (bootstrap over the sentences). "
+        "Seconds are by the clock of machines that were not idle otherwise: they say what a training took, not which "
+        "model is faster. One seed each; a model without attention that has learnt little after as many epochs says "
+        "that it needs more of them, not how good it would become.\n"
     ]
     for pairs, rows in latest(content).items():
         parts.append(f"### {pairs}\n")

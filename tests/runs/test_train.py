@@ -204,6 +204,28 @@ def test_the_catalogue_gives_text_and_the_settings_that_fit(monkeypatch):
     assert (recipe.sections["text"].segment, recipe.sections["text"].lowercase) == ("words", False)
 
 
+def test_numerals_bring_their_validation_set_and_settings_that_fit_unless_others_are_named():
+    pytest.importorskip("torch")
+    recipe, _ = plan("transformer", "builtin:numerals")
+    settings = recipe.flat_settings()
+    for name, value in {
+        "data.valid": "builtin:numerals-valid",
+        "tokenizer.vocab_size": 150,
+        "model.hidden_size": 128,
+        "model.norm": "pre",
+        "train.epochs": 9,
+        "train.schedule": "cosine",
+        "train.clip": 1.0,
+    }.items():
+        assert settings[name] == value
+    recipe, _ = plan("transformer", "builtin:numerals", epochs=3, norm="post")
+    assert (recipe.flat_settings()["train.epochs"], recipe.flat_settings()["model.norm"]) == (3, "post")
+    recipe, _ = plan("seq2seq", "builtin:numerals")
+    assert recipe.flat_settings()["tokenizer.vocab_size"] == 150
+    recipe, _ = plan("transformer", [("a", "b")] * 60)
+    assert recipe.flat_settings()["tokenizer.vocab_size"] != 150
+
+
 # --- what goes wrong --------------------------------------------------------------------------------------------
 
 

@@ -1,8 +1,8 @@
 """Batch normalisation of padded sequences: padding counts for nothing.
 
 Ioffe, Szegedy 2015, "Batch Normalization", https://arxiv.org/abs/1502.03167, algorithms 1 and 2. A layer for models of
-one's own. The systems here do without: what it makes of a token depends on the tokens of the batch, so that a loss would
-depend on how a batch is divided among accumulated parts and processes.
+one's own. The systems here do without: what it makes of a token depends on the tokens of the batch, so that a loss
+would depend on how a batch is divided among accumulated parts and processes.
 """
 
 import torch
