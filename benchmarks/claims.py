@@ -200,6 +200,19 @@ def _ngram(content: Content) -> Iterator[Claim]:
         ("n-grams: loading the model of en8", "n 元模型：载入 en8 的模型"),
         1000 * ngram.TARGETS["load_seconds"], 1000 * statistics.median(loads), "ms",
     )  # fmt: skip
+    binary = next((row["size_bytes"] for row in rows if row["measure"] == "size"), None)
+    if binary is not None:  # an ARPA file, which there is without build_binary, cannot be asked as it is
+        size = next(row["size_bytes"] for row in rows if row["measure"] == "build" and row["side"] == "ours")
+        most = ngram.TARGETS["size"] * binary
+        yield Claim(
+            name=(
+                "n-grams: model file, beside KenLM's probing binary",
+                "n 元模型：模型文件，与 KenLM 的二进制文件相比",
+            ),
+            target=f"≤ {most / 1e6:.0f} MB",
+            value=f"{size / 1e6:.0f} MB",
+            met=size <= most,
+        )
 
 
 def _gpt(content: Content) -> Iterator[Claim]:

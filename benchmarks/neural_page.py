@@ -43,8 +43,8 @@ def _decoding(content: Content) -> str:
         "own model, exported; `generate` is Hugging Face's with `MarianMTModel`, one beam and its cache. Each "
         f"measurement is a process that decodes for {settings['seconds']:g} s, the peers after a first batch, ours "
         f"after {COMPILED_AFTER:,} steps: from then on a step of few rows is one compiled function, as in a long job "
-        "or a service ([decision 14](adr/0014-a-compiled-step-for-few-hypotheses.md)); a short job has the speed before "
-        "it. The median batch counts.\n"
+        "or a service ([decision 14](adr/0014-a-compiled-step-for-few-hypotheses.md)); a short job has less. "
+        "The median batch counts.\n"
     )
     return text + "\n" + table(heading, rows)
 

@@ -226,6 +226,10 @@ def test_ngrams_are_compared_round_by_round_and_their_claims_told():
     assert ngram_ratios(content, "build", "wall_seconds") == [2.0, 1.5]
     told = {claim.name[0]: claim.met for claim in claims({"ngram": content})}
     assert list(told.values()) == [True, True, False, True]
+    for bytes_of_binary, met in ((2e6, True), (1e6, True), (0.9e6, False)):
+        binary = {"measure": "size", "side": "kenlm", "size_bytes": bytes_of_binary}
+        claim = claims({"ngram": content | {"rows": [*rows, binary]}})[-1]
+        assert (claim.target, claim.value, claim.met) == (f"≤ {bytes_of_binary / 1e6:.0f} MB", "1 MB", met)
     page = language_page.SECTIONS["ngram"][1](content)
     assert "building **1.75** (2.00, 1.50), scoring **1.50** (1.50)" in page
 
