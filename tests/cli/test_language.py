@@ -34,8 +34,13 @@ def test_a_model_is_trained_asked_and_writes_on(shell, run):
     evaluated = json.loads(shell("evaluate", run, "--on", "test.txt", "--json").out)
     assert evaluated["perplexity"] == pytest.approx(total["perplexity"])
 
-    ranked = shell("score", run, "--text", "mat the on", "--text", "the cat sat on the mat").out.splitlines()
-    assert ranked[0].endswith("\tmat the on") or ranked[0].endswith("\tthe cat sat on the mat")
+    texts = ["mat the on", "", "the cat sat on the mat"]
+    asked = [part for text in texts for part in ("--text", text)]
+    ranked = [line.split("\t") for line in shell("score", run, *asked).out.splitlines()[:3]]
+    assert [line[-1] for line in ranked] == ["the cat sat on the mat", "mat the on", ""]
+    assert float(ranked[0][0]) > float(ranked[1][0])
+    named = [json.loads(line) for line in shell("score", run, *asked, "--json").out.splitlines()[:-1]]
+    assert [line["text"] for line in named] == texts
     found = json.loads(shell("next", run, "the cat sat", "--topn", "3", "--json").out)
     assert found[0]["token"].strip() == "on"
     written = shell("generate", run, "the cat sat", "--greedy", "--max-tokens", "8").out

@@ -101,6 +101,20 @@ def test_the_file_is_the_one_that_lmplz_writes(tmp_path):
     assert float(backoffs["d"]) == pytest.approx(-0.123013, abs=1e-6)
 
 
+def test_whether_the_unknown_word_is_one_of_the_text_goes_out_and_comes_in(tmp_path):
+    for word, oov in (("<unk>", [0, 1]), ("rare", [1, 1])):  # both have n-grams of <unk>
+        text = [*["a b", "b c a"] * 2, f"a {word} b"]
+        made = wenmai.train("ngram", text, out=tmp_path / word, order=2, min_count=2)
+        imported = import_run("arpa", export_run(made, "arpa", tmp_path / f"{word}.arpa"), tmp_path / f"{word}-again")
+        for model in (made.model, imported.model):
+            assert [score.oov for score in model.score(["a <unk> b", "a zzz b"])] == oov
+
+
+def test_in_files_of_others_the_unknown_word_is_unknown(tmp_path):
+    (score,) = NgramModel(read_arpa(written(tmp_path, "# <unk> is nothing special\n" + SMALL))).score(["<unk> a"])
+    assert score.oov == 1
+
+
 def test_zero_probabilities_are_written_as_minus_99(tmp_path):
     made = wenmai.train("ngram", EXAMPLE, out=tmp_path / "run", order=2, smoothing="mle")
     write_arpa(tmp_path / "mle.arpa", made.model.model)
@@ -256,6 +270,52 @@ def test_a_changed_byte_is_refused_or_makes_another_model(tmp_path_factory, plac
 
 
 # --- KenLM ----------------------------------------------------------------------------------------------------------
+
+KENLM_SENTENCES = [
+    "looking on a little more loin",  # by 5-grams
+    "looking on a little",
+    "also would consider higher looking",  # whose contexts and suffixes are left out
+    "also would consider higher",
+    "not found also would consider higher looking",
+    "to look a little",
+    "foo bar baz",  # bar has a positive back-off
+    "bar foo bar",
+    "<unk> however <unk>",
+    "zebra however quux",
+    "screening a little zebra",
+    "zebra",
+    "a b a b",
+    "b b b a",
+    "a zebra a b",
+    "c b",
+]
+
+
+@pytest.mark.parity
+@pytest.mark.shared_data
+@pytest.mark.parametrize("name", ["test", "test_nounk", "toy0", "toy1"])
+def test_the_files_that_kenlm_is_tested_with(name, shared_data):
+    kenlm = pytest.importorskip("kenlm")
+    path = shared_data / "formats" / "kenlm" / f"{name}.arpa"
+    ours, theirs = NgramModel(read_arpa(path)), kenlm.Model(str(path))
+    unknown = 0
+    for score in ours.score(KENLM_SENTENCES):
+        found = list(theirs.full_scores(score.text))
+        log10s = np.array(score.token_log_probs) / math.log(10)
+        # The share of the size is for -100, what test_nounk gives unknown words: single precision has 7 digits of it.
+        assert np.allclose(log10s, [log10 for log10, _, _ in found], rtol=1e-6, atol=1e-5)
+        assert score.oov == sum(oov for _, _, oov in found)
+        unknown += score.oov
+    assert unknown
+
+
+@pytest.mark.parity
+def test_kenlm_reads_files_whose_unknown_word_is_one_of_the_text(tmp_path):
+    kenlm = pytest.importorskip("kenlm")
+    made = wenmai.train("ngram", ["a <unk> b", "a <unk> c", "c b"], out=tmp_path / "run", order=2)
+    path = export_run(made, "arpa", tmp_path / "model.arpa")
+    (score,) = made.model.score(["a <unk> c"])
+    assert kenlm.Model(str(path)).score("a <unk> c") == pytest.approx(score.log10, abs=1e-5)
 
 
 @pytest.mark.parity

@@ -48,7 +48,8 @@ def score(
         str | None, typer.Argument(metavar="FILE", help="One sentence a line; - is stdin, data:NAME the catalogue's.")
     ] = None,
     text: Annotated[
-        list[str] | None, typer.Option("--text", help="Score this text. Repeatable; likeliest first.")
+        list[str] | None,
+        typer.Option("--text", help="Score this text. Repeatable; likeliest first, with --json in the order given."),
     ] = None,
     context: Context = None,
     memory: Memory = None,

@@ -47,6 +47,8 @@ _PROBLEMS = {
     TOO_LARGE: f"has a back-off weight above 1e{MOST_BACKOFF:.0f}",
 }
 _NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf)", re.ASCII | re.IGNORECASE)
+_WORD_OF_TEXT = "# <unk> is a word of the text"
+"""A remark of ours before the counts, as the format has no place for it. Other readers skip it."""
 _CAPITALS = re.compile(rb"(?<=[ \t])<UNK>(?=[ \t\r\n]|\Z)")
 _Words = npt.NDArray[np.int32]
 _Floats = npt.NDArray[np.float32]
@@ -55,6 +57,8 @@ _Section = tuple[_Words, _Floats, _Floats]
 
 def write_arpa(path: str | Path, model: Ngram) -> None:
     """Writes a model as an ARPA file, whole or not at all; zero probabilities as -99, as SRILM does.
+
+    A remark on the first line keeps ``unknown_is_word``, if it is true.
 
     Raises:
         SettingError: for an add-k model, whose unseen words have no back-off weights.
@@ -69,6 +73,8 @@ def write_arpa(path: str | Path, model: Ngram) -> None:
     longest = int(np.diff(vocab.bounds).max())
     out = np.empty(max(_BLOCK, 4 * order * (longest + 32)), np.uint8)
     with writing(path) as file:
+        if model.unknown_is_word:
+            file.write(f"{_WORD_OF_TEXT}\n".encode())
         file.write(b"\\data\\\n")
         for number, count in enumerate(model.ngrams, 1):
             file.write(f"ngram {number}={count}\n".encode())
@@ -109,7 +115,8 @@ def read_arpa(path: str | Path) -> Ngram:
     """Reads an ARPA file, plain or compressed.
 
     Contexts and suffixes that the file leaves out are put in, with the probabilities that follow from back-off. A file
-    without ``<unk>`` gives unknown words 10 to the power of -100, as KenLM does. How it was smoothed no file tells.
+    without ``<unk>`` gives unknown words 10 to the power of -100, as KenLM does. How it was smoothed no file tells, and
+    whether ``<unk>`` in a text is an unknown word only ours do; in others it is, as in KenLM.
 
     Raises:
         FormatError: if the file is no ARPA file, or is truncated or damaged, or its counts are wrong; the message
@@ -117,16 +124,18 @@ def read_arpa(path: str | Path) -> Ngram:
     """
     with reading(path) as file:
         source = _Source(file, str(path))
-        counts = _head(source)
+        counts, unknown_is_word = _head(source)
         vocab, unigrams = _unigrams(source, counts[0], highest=len(counts) == 1)
         sections = [unigrams]
         for order in range(2, len(counts) + 1):
             sections.append(_ngrams(source, order, counts[order - 1], vocab, highest=order == len(counts)))
         _expect(source, "\\end\\")
     try:
-        return _assembled(vocab, sections, str(path))
+        model = _assembled(vocab, sections, str(path))
     except _MissingError:
-        return _assembled(vocab, _completed(sections), str(path))
+        model = _assembled(vocab, _completed(sections), str(path))
+    model.unknown_is_word = unknown_is_word
+    return model
 
 
 class _MissingError(Exception):
@@ -195,10 +204,15 @@ class _Source:
         self._at = 0
 
 
-def _head(source: _Source) -> list[int]:
-    r"""Reads ``\data\`` and the counts, and the blank lines behind."""
+def _head(source: _Source) -> tuple[list[int], bool]:
+    r"""Reads remarks, ``\data\``, the counts, and the blank lines behind.
+
+    Returns:
+        The counts, and whether ``<unk>`` was a word of the text.
+    """
+    unknown_is_word = False
     while (line := source.next_line()) is not None and (not line or line.startswith("#")):
-        pass
+        unknown_is_word |= line == _WORD_OF_TEXT
     if line != "\\data\\":
         raise source.problem("does not begin an ARPA file: expected \\data\\", max(1, source.line - 1))
     counts: list[int] = []
@@ -213,7 +227,7 @@ def _head(source: _Source) -> list[int]:
         raise FormatError(f"{source.name}: has {len(counts)}-grams; at most {MAX_ORDER}-grams can be read")
     if sum(counts) >= ROOT:
         raise FormatError(f"{source.name}: announces {sum(counts):,} n-grams; at most {ROOT - 1:,} can be read")
-    return counts
+    return counts, unknown_is_word
 
 
 def _expect(source: _Source, title: str) -> None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from wenmai.core.errors import SettingError
 from wenmai.core.registry import needing_neural
-from wenmai.kernels.ngram_lookup import BEGIN, END, UNKNOWN
+from wenmai.kernels.ngram_lookup import BEGIN, END, ROOT, UNKNOWN
 from wenmai.measures.language import SentenceScore
 from wenmai.models.ngram import Ngram
 from wenmai.text.normalise import normaliser
@@ -72,6 +72,35 @@ class NgramModel:
                     yield from self._scores(*_done(waiting))
             while waiting:
                 yield from self._scores(*_done(waiting))
+
+    def score_within(self, passages: Sequence[Sequence[str]], reaches: Sequence[int]) -> list[list[SentenceScore]]:
+        """Says how likely lines are when only so many words before each word are known.
+
+        Args:
+            passages: For each line those before it, which have no effect, and last itself.
+            reaches: Words that are known, from 1 on; the beginning of a line is one of them.
+
+        Returns:
+            For each reach the score of each line.
+
+        Raises:
+            FormatError: if the model is damaged.
+        """
+        lines = [passage[-1] for passage in passages]
+        words, spelled = self.number(lines)
+        whole = self.model.log_probs(words)
+        near = [reach < self.model.config.order - 1 for reach in reaches]
+        found = [self._within(words, reach) if less else whole for reach, less in zip(reaches, near, strict=True)]
+        return [list(self._scores(lines, _Batch(words, spelled, log_probs))) for log_probs in found]
+
+    def _within(self, words: npt.NDArray[np.int32], reach: int) -> npt.NDArray[np.float32]:
+        found, start = np.empty(words.size, np.float32), 0
+        for place, word in enumerate(words.tolist()):
+            state = self.model.begin() if place - start < reach else np.array([ROOT, 0, 0], np.int64)
+            self.model.advance(state, words[max(start, place - reach) : place])
+            found[place] = self.model.distribution(state)[word]
+            start = place + 1 if word == END else start
+        return found
 
     def likelier(self, first: str, second: str) -> tuple[SentenceScore, SentenceScore]:
         """Returns the scores of two texts; the likelier has the higher ``log_prob``."""
