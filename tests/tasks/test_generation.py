@@ -104,6 +104,31 @@ def test_a_beam_gives_the_best_texts_in_order():
     assert [one.log_prob for one in found] == sorted((one.log_prob for one in found), reverse=True)
 
 
+class Forking(Alphabet):
+    """Behind b comes c or, less often, d."""
+
+    def step(self, tokens, state):
+        found = super().step(tokens, state)
+        found.logits[tokens == 2] = torch.tensor([0.0, 0.0, 0.0, 0.6, 0.4, *[0.0] * (len(LETTERS) - 5)]).log()
+        return found
+
+
+@pytest.mark.parametrize("penalty", [1.0, 1.5])
+def test_a_stop_string_ends_the_texts_of_a_beam_as_it_ends_others(penalty):
+    options = {"stop": ("bc",), "repetition_penalty": penalty}
+    (drawn,) = written("", writer=Forking(), temperature=0, **options)
+    (found,) = written("", writer=Forking(), beam=3, **options)
+    assert (found.text, found.tokens, found.reason) == ("a", (1, 2, 3), "stop") == (drawn.text, drawn.tokens, "stop")
+    assert found.log_prob == pytest.approx(drawn.log_prob, rel=1e-5)
+
+
+def test_texts_of_a_beam_stay_in_order_behind_stop_strings_and_come_once():
+    found = written("", writer=Forking(sure=0.99), beam=4, count=4, stop=("d",))
+    assert [one.tokens for one in found[:2]] == [(1, 2, 3, 4), (1, 2, 4)]
+    assert len({one.tokens for one in found}) == len(found)
+    assert [one.log_prob for one in found] == sorted((one.log_prob for one in found), reverse=True)
+
+
 def test_what_was_written_comes_again_less():
     class Stubborn(Alphabet):
         def step(self, tokens, state):

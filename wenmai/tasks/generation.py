@@ -13,7 +13,7 @@ from torch import Tensor
 from wenmai.core.errors import SettingError
 from wenmai.decode.protocol import Hypothesis, Step
 from wenmai.decode.sampling import sample
-from wenmai.decode.search import beam_search
+from wenmai.decode.search import beam_search, greedy
 
 __all__ = ["Generated", "GenerationConfig", "Vocabulary", "Writer", "generate", "stream"]
 
@@ -121,7 +121,7 @@ class Generated:
     Attributes:
         prompt: What it begins with.
         text: What was written, without the prompt.
-        tokens: Its tokens, those of a stop string among them.
+        tokens: Its tokens, the last ones those of a stop string if one ended it.
         log_prob: Natural log-probability of the tokens by the model itself, but for a repetition penalty.
         reason: Why it ends: ``end`` of the line or text, ``stop`` string, or ``length``.
         cut: Tokens of the prompt's beginning that the model could not read, as it was too long.
@@ -145,7 +145,8 @@ def generate(writer: Writer, vocabulary: Vocabulary, prompt: str, config: Genera
         config: How to write.
 
     Returns:
-        ``config.count`` texts, of a beam search the best first; fewer if the search found fewer.
+        ``config.count`` texts, of a beam search the best first; fewer if the search found fewer, or several that are
+        one up to a stop string.
 
     Raises:
         SettingError: if the model cannot write so many tokens.
@@ -211,6 +212,8 @@ def _generate(
     found: Sequence[Hypothesis]
     if config.beam is not None:
         found = beam_search(writer, state, beam_size=config.beam, n_best=config.count, stop="bound", **common)[0]
+        if config.stop:
+            found = _cut(writer, vocabulary, read, config.stop, found, common)
         texts = [_Text(vocabulary, read[1:], config.stop, show) for _ in found]
         for text, hypothesis in zip(texts, found, strict=True):
             text.add_all(hypothesis.tokens)
@@ -240,6 +243,35 @@ def _generate(
             )
         )
     return results
+
+
+def _cut(
+    writer: Writer,
+    vocabulary: Vocabulary,
+    read: Sequence[int],
+    stop: tuple[str, ...],
+    found: Sequence[Hypothesis],
+    common: dict[str, Any],
+) -> list[Hypothesis]:
+    """Cuts what a beam search found, which knows no strings, behind stop strings; the best first, each once.
+
+    What is left is read once more for its log-probability, as a search keeps none of the beginnings.
+    """
+    whole: list[Hypothesis] = []
+    ended: dict[tuple[int, ...], None] = {}
+    for hypothesis in found:
+        text = _Text(vocabulary, read[1:], stop, None)
+        text.add_all(hypothesis.tokens)
+        if text.stopped:
+            ended[text.tokens] = None
+        else:
+            whole.append(hypothesis)
+    if not ended:
+        return whole
+    lengths = [len(tokens) for tokens in ended]
+    state = writer.read(read[:-1], rows=len(ended), capacity=len(read) - 1 + max(lengths))
+    scored = greedy(writer, state, **common | {"max_lengths": lengths, "prefix": list(ended)})
+    return sorted([*whole, *scored], key=lambda one: -one.log_prob)
 
 
 def _plan(writer: Writer, vocabulary: Vocabulary, prompt: str, config: GenerationConfig) -> tuple[list[int], int, int]:
@@ -286,6 +318,11 @@ class _Text:
         self._tokens: list[int] = []
         self._text = ""
         self._shown = 0
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """What was taken."""
+        return tuple(self._tokens)
 
     def add(self, token: int) -> bool:
         """Takes one more token; returns whether the text ends here."""
