@@ -82,6 +82,7 @@ NEURAL = (
     "wenmai.tasks.generation",
     "wenmai.tasks.language",
     "wenmai.tasks.neural",
+    "wenmai.tasks.reading",
     "wenmai.tasks.translation",
     "wenmai.tasks.translator",
     "wenmai.training.loop",

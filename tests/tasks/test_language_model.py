@@ -167,6 +167,47 @@ def test_a_memory_is_chosen_where_there_is_one():
         list(model.score(["a"], context="other"))
 
 
+def test_a_token_is_foretold_from_the_last_few_before_it_alone(model):
+    passages = [["a b", "", "c d e a b", "zzz b a"], ["e", "d c b a e " * 5], ["a"]]
+    end = model.tokenizer.eos_id
+    for reach, scores in zip((1, 2, 8), model.score_within(passages, (1, 2, 8)), strict=True):
+        for passage, score in zip(passages, scores, strict=True):
+            rows = [[*ids, end] if ids else [] for ids in model.tokenizer.encode_batch(passage)]
+            text = [end, *(token for row in rows for token in row)]
+            expected = []
+            for place in range(len(text) - len(rows[-1]), len(text)):
+                with torch.no_grad():
+                    hidden = model.module(torch.tensor([text[max(0, place - reach) : place]]))[0, -1:]
+                    expected.append(float(model.module.output.log_probs(hidden)[0, text[place]]))
+            assert score.token_log_probs == pytest.approx(expected, abs=1e-5)
+            assert (score.text, score.oov) == (passage[-1], "zzz" in passage[-1])
+
+
+def test_a_model_that_reads_each_line_for_itself_is_given_nothing_before_the_line():
+    model = make("gpt")
+    model.context = "fresh"
+    ((known,),) = model.score_within([["a b c", "d e a"]], (8,))
+    ((alone,),) = model.score_within([["d e a"]], (8,))
+    (score,) = model.score(["d e a"])
+    assert known == alone
+    assert known.token_log_probs == pytest.approx(score.token_log_probs, abs=1e-5)
+
+
+@pytest.mark.parametrize("memory", [0, 400])
+def test_farther_than_one_segment_a_memory_is_what_is_known(memory):
+    model = make("transformer-xl", memory_length=memory)
+    passage = ["a b c d e " * 60, "e d c b a"]
+    (near,), (far,), (farther,) = model.score_within([passage], (32, 150, 250))
+    assert near.log_prob != pytest.approx(far.log_prob, abs=1e-6)
+    assert (far.log_prob == pytest.approx(farther.log_prob, abs=1e-6)) == (memory == 0)
+    ids = [token for row in model.tokenizer.encode_batch(passage) for token in (*row, model.tokenizer.eos_id)]
+    if memory:  # 32 are known to the first of four that are foretold together, the last two again as a piece
+        with torch.no_grad():
+            hidden = model.module(torch.tensor([ids[-38:-3]]))[0, -4:]
+            expected = model.module.output.log_probs(hidden)[range(4), ids[-6:-2]].tolist()
+        assert near.token_log_probs[:4] == pytest.approx(expected, abs=1e-4)
+
+
 # --- options behind a prompt ----------------------------------------------------------------------------------------
 
 

@@ -58,7 +58,7 @@ def score(
 ) -> None:
     """Say how likely texts are, line by line and in all.
 
-    In all means perplexity, and bits per character, which compare any two models.
+    In all means perplexity, and bits per character, which compare models of other tokens.
 
     For each line: log10 of its probability, its predictions (the end of the line is one), and how many of its tokens
     the vocabulary lacks.

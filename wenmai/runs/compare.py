@@ -19,7 +19,7 @@ from wenmai.runs.comparison import Comparison, Corpus, CurvePoint, Facts, MapWor
 from wenmai.runs.environment import describe_environment
 from wenmai.runs.evaluate import measure_vectors
 from wenmai.runs.language import language_model_of
-from wenmai.runs.language_comparison import describe_positions, foretelling, samples
+from wenmai.runs.language_comparison import describe_contexts, describe_positions, foretelling, samples
 from wenmai.runs.probes import probe as run_probe
 from wenmai.runs.report import write_report
 from wenmai.runs.run import Run
@@ -32,6 +32,16 @@ _NEIGHBOURS = 10
 _MAP_WORDS = 300
 _MAP_CLUSTERS = 8
 _QUERIES = 8
+_LEFT_OUT: dict[str, dict[str, tuple[str | bool, ...]]] = {  # what makes a model read less than the text says
+    "text": {
+        "nfkc": (True,),
+        "fold_width": (True,),
+        "lowercase": (True,),
+        "script": ("simplified",),
+        "segment": ("words", "characters", "chinese"),
+    },
+    "tokenizer": {"kind": ("words", "wordpiece"), "normalise": ("nfkc",), "case": ("lower",)},
+}
 _UNKNOWN = "unknown:"  # begins what an imported run was trained on
 
 
@@ -83,9 +93,12 @@ def compare(
         systems = [_describe(name, run, _classes(run, on)) for name, run in zip(names, opened, strict=True)]
     else:
         systems = [_describe_language(name, run, on) for name, run in zip(names, opened, strict=True)]
+    corpus = _describe_corpus(opened, spoken=verb == "score")
+    if verb == "score" and (told := _not_foretold(names, opened)):
+        corpus = replace(corpus, facts=corpus.facts | {"not foretold": told})
     comparison = Comparison(
         systems=systems,
-        corpus=_describe_corpus(opened, spoken=verb == "score"),
+        corpus=corpus,
         command=command,
         created=f"{datetime.now():%Y-%m-%d %H:%M}",
         machine=_facts(opened[0].environment or describe_environment()),
@@ -157,6 +170,7 @@ def _describe_language(name: str, run: Run, on: Sequence[str]) -> System:
     found = replace(
         _describe(name, run, foretelling(model, on)),
         positions=describe_positions(model, on[0]),
+        contexts=describe_contexts(model, on[0]),
         samples=samples(model, on[0]),
     )
     run.__dict__.pop("model", None)
@@ -314,6 +328,26 @@ def _describe_corpus(runs: Sequence[Run], *, spoken: bool) -> Corpus:
         segment="" if spoken else str(found.get("text", {}).get("segment", "")),
         fingerprint=str(found.get("fingerprint", "")),
         facts=_facts(skipped),
+    )
+
+
+def _not_foretold(names: Sequence[str], runs: Sequence[Run]) -> str:
+    """Names the language models that need not foretell all of the text; empty if that is the same for all."""
+    found = [
+        [
+            f"{name}={json.dumps(value) if isinstance(value, bool) else value}"
+            for section, settings in _LEFT_OUT.items()
+            for name, values in settings.items()
+            if (value := getattr(run.recipe.sections.get(section), name, None)) in values
+        ]
+        for run in runs
+    ]
+    if all(settings == found[0] for settings in found):
+        return ""
+    named = ", ".join(f"{name} ({' '.join(own)})" for name, own in zip(names, found, strict=True) if own)
+    return (
+        f"{named}: case, width or white space that these settings take away costs nothing, so that bits per character "
+        "flatter models that have them"
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from wenmai.core.errors import RunError
 
-__all__ = ["Comparison", "Corpus", "CurvePoint", "Facts", "MapWord", "Measure", "System"]
+__all__ = ["Comparison", "ContextPoint", "Corpus", "CurvePoint", "Facts", "MapWord", "Measure", "System"]
 
 Facts = dict[str, str | int | float | bool | None]
 
@@ -86,6 +86,21 @@ class MapWord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ContextPoint:
+    """How well a language model foretells a text of which it knows only so much.
+
+    Attributes:
+        tokens: Tokens of the model's own that are known before each one that it foretells.
+        characters: How many characters they are, on average.
+        bits: Bits per character of what is foretold; none where the model excludes some of it.
+    """
+
+    tokens: int
+    characters: float
+    bits: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class System:
     """One trained system and everything measured on it.
 
@@ -107,6 +122,7 @@ class System:
         map: Places of frequent words in two dimensions.
         samples: For each prompt, how the model writes on.
         positions: Of a language model: characters read before, and bits per character from there on.
+        contexts: Of a language model: bits per character of one text by how much before each token is known.
     """
 
     name: str
@@ -126,6 +142,7 @@ class System:
     map: list[MapWord] = field(default_factory=list)
     samples: dict[str, str] = field(default_factory=dict)
     positions: list[tuple[float, float | None]] = field(default_factory=list)
+    contexts: list[ContextPoint] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)

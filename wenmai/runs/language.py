@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,6 +30,9 @@ class AnyLanguageModel(Protocol):
 
     def score(self, texts: Any, *, context: Any = None) -> Iterator[SentenceScore]:  # noqa: ANN401
         """Says how likely lines are."""
+
+    def score_within(self, passages: Sequence[Sequence[str]], reaches: Sequence[int]) -> list[list[SentenceScore]]:
+        """Says how likely the last lines of passages are when only so many tokens before each token are known."""
 
     def next(self, text: str, topn: int = 10) -> list[tuple[str, float]]:
         """Returns the most likely continuations by one token."""

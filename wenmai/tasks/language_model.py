@@ -4,12 +4,11 @@ import copy
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict
-from itertools import islice, takewhile
+from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -25,6 +24,7 @@ from wenmai.models.rnnlm import Rnnlm, RnnlmConfig
 from wenmai.models.transformer_xl import TransformerXL, TransformerXLConfig
 from wenmai.nn.language import LanguageState, NextToken
 from wenmai.tasks.generation import Generated, GenerationConfig, generate, stream
+from wenmai.tasks.reading import READ, Ids, Scores, Stream, log_probs_within
 from wenmai.text.tokenizer import Tokenizer
 from wenmai.training.tensors import loaded_model, save_model
 
@@ -42,10 +42,6 @@ Context = Literal["fresh", "carried"]
 _VERSION = 1
 _CHUNK = 512  # lines that are sorted by length and scored together
 _BATCH_TOKENS = 4096
-_READ = 128  # tokens of a stream that are read at once
-
-Ids = npt.NDArray[np.int32]
-Scores = npt.NDArray[np.float64]
 
 
 def build(
@@ -159,7 +155,7 @@ class LanguageModel:
         if context not in (None, "fresh", "carried"):
             raise SettingError(f"context={context!r}: expected fresh or carried")
         lines = iter(texts)
-        read = _Stream(self.module) if (context or self.context) == "carried" else None
+        read = Stream(self.module) if (context or self.context) == "carried" else None
         self.module.eval()
         while chunk := list(islice(lines, _CHUNK)):
             encoded = self.tokenizer.encode_batch(chunk)
@@ -168,6 +164,29 @@ class LanguageModel:
                 found = self._fresh(rows) if read is None else read.lines(rows)
             for text, ids, log_probs in zip(chunk, rows, found, strict=True):
                 yield self._scored(text, ids, log_probs)
+
+    def score_within(self, passages: Sequence[Sequence[str]], reaches: Sequence[int]) -> list[list[SentenceScore]]:
+        """Says how likely lines are when only so many tokens before each token are known.
+
+        Args:
+            passages: For each line those before it, and last itself; a model that was trained to read every line for
+                itself does not see those before. The mark at the beginning of a text is a token, too.
+            reaches: Tokens that are known, from 1 on: so many to an eighth more, see
+                :func:`~wenmai.tasks.reading.log_probs_within`.
+
+        Returns:
+            For each reach the score of each line.
+        """
+        end = self.tokenizer.eos_id
+        encoded = [[[*ids, end] if ids else [] for ids in self.tokenizer.encode_batch([*lines])] for lines in passages]
+        rows = [np.array(ids[-1], np.int32) for ids in encoded]
+        before = [[end, *(chain(*ids[:-1]) if self.context == "carried" else ())] for ids in encoded]
+        texts = [np.array([*known, *row], np.int32) for known, row in zip(before, rows, strict=True)]
+        self.module.eval()
+        with torch.inference_mode():
+            found = [log_probs_within(self.module, texts, [*map(len, rows)], reach) for reach in reaches]
+        lines = [passage[-1] for passage in passages]
+        return [[self._scored(*one) for one in zip(lines, rows, scores, strict=True)] for scores in found]
 
     def likelier(self, first: str, second: str) -> tuple[SentenceScore, SentenceScore]:
         """Returns the scores of two texts, each for itself; the likelier has the higher ``log_prob``."""
@@ -193,7 +212,7 @@ class LanguageModel:
         read = read[self._too_many(read, added) :]
         if not any(added):
             return [[] for _ in options]
-        size = self.module.max_length or _READ
+        size = self.module.max_length or READ
         self.module.eval()
         with torch.inference_mode():
             state = self.module.start(1, capacity=len(read) + max(map(len, added)) - 1)
@@ -261,7 +280,7 @@ class LanguageModel:
 
     def _fresh(self, rows: Sequence[Ids]) -> list[Scores]:
         """Scores lines side by side; longer ones than the model reads at once as streams of their own."""
-        longest = self.module.max_length or _READ
+        longest = self.module.max_length or READ
         found = [np.zeros(0)] * len(rows)
         short = [place for place, row in enumerate(rows) if 0 < len(row) <= longest]
         lengths = np.array([len(rows[place]) for place in short], np.int64)
@@ -278,7 +297,7 @@ class LanguageModel:
                 found[place] = piece
         for place, row in enumerate(rows):
             if len(row) > longest:
-                (found[place],) = _Stream(self.module).lines([row])
+                (found[place],) = Stream(self.module).lines([row])
         return found
 
     # --- what comes next, and writing on ------------------------------------------------------------------------
@@ -336,49 +355,6 @@ class LanguageModel:
         module = copy.copy(self.module)  # the parameters are shared
         module.memory_length = length
         return LanguageModel(self.kind, self.config, module, self.tokenizer, context=self.context)
-
-
-class _Stream:
-    """Reads lines one after the other, each with all before it as context, as far as the model reaches.
-
-    A model with a state reads on. One of fixed length reads windows that overlap by half, so that every token but the
-    first ones has at least half of the length as context.
-    """
-
-    def __init__(self, module: NextToken) -> None:
-        self._module = module
-        self._fed = module.bos_id  # the token that is read next
-        self._state: LanguageState | None = None
-        self._window: list[int] = []
-
-    def lines(self, rows: Sequence[Ids]) -> list[Scores]:
-        """Returns the log-probabilities of the tokens of each line."""
-        joined = np.concatenate(rows) if rows else np.zeros(0, np.int32)
-        if self._module.max_length is None:
-            found = [self._read_on(joined[place : place + _READ]) for place in range(0, len(joined), _READ)]
-        else:
-            size = max(1, self._module.max_length // 2)
-            found = [self._read_window(joined[place : place + size]) for place in range(0, len(joined), size)]
-        scores = np.concatenate(found) if found else np.zeros(0)
-        return np.split(scores, np.cumsum([len(row) for row in rows])[:-1])
-
-    def _read_on(self, tokens: Ids) -> Scores:
-        if self._state is None:
-            self._state = self._module.start(1)
-        fed = [self._fed, *tokens[:-1].tolist()]
-        self._fed = int(tokens[-1])
-        return self._log_probs(fed, tokens, self._state)
-
-    def _read_window(self, tokens: Ids) -> Scores:
-        assert self._module.max_length is not None
-        self._window = [*(self._window or [self._module.bos_id]), *tokens.tolist()][-self._module.max_length - 1 :]
-        return self._log_probs(self._window[:-1], tokens, None)
-
-    def _log_probs(self, fed: list[int], wanted: Ids, state: LanguageState | None) -> Scores:
-        hidden = self._module(torch.tensor([fed], device=self._module.device), state)[0, -len(wanted) :]
-        targets = torch.from_numpy(wanted).to(self._module.device).long()
-        scores: Scores = self._module.output.target_log_probs(hidden, targets).cpu().double().numpy()
-        return scores
 
 
 class _Writer:

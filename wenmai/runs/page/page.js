@@ -133,14 +133,19 @@
     }
   };
 
-  // What a language model gains by context
-  const positions = () => {
-    const lines = systems.map((system, index) => ({ index, points: (system.positions || [])
-      .map(([position, loss]) => ({ position, loss })).filter((point) => known(point.loss)) })).filter((line) => line.points.length > 1);
-    if (!lines.length) return;
-    byId("positions").hidden = false;
-    const box = byId("position-panel");
-    drawn(box, (width) => curvePanel(box, width, "Bits per character", lines, "position"));
+  // What a language model gains by context: by place in a passage, and by how much of the text is given
+  const worth = () => {
+    const draw = (shown, panel, axis, points) => {
+      const lines = systems.map((system, index) => ({ index, points: points(system).filter((point) => known(point.loss)) }))
+        .filter((line) => line.points.length > 1);
+      if (!lines.length) return;
+      byId("positions").hidden = byId(shown).hidden = false;
+      const box = byId(panel);
+      drawn(box, (width) => curvePanel(box, width, "Bits per character", lines, axis));
+    };
+    draw("position-panel", "position-panel", "position", (system) => (system.positions || []).map(([position, loss]) => ({ position, loss })));
+    draw("contexts", "context-panel", "context", (system) => (system.contexts || [])
+      .map(({ tokens, characters, bits }) => ({ context: characters, loss: bits, note: `${tokens} tokens` })));
   };
 
   const curvePanel = (box, width, title, all, axis) => {
@@ -152,9 +157,10 @@
     const inner = { width: width - edge.left - edge.right, height: height - edge.top - edge.bottom };
     const [low, high] = padded(lines.flatMap((line) => line.points.map((p) => p.loss)), 0.04);
     const end = axis === "progress" ? 1 : Math.max(...lines.map((line) => line.points.at(-1)[axis])) || 1;
-    const unit = axis === "progress" ? [0.01, "Training done, %"] : axis === "position" ? [1, "Characters read before"] : end > 7200 ? [3600, "Wall time, hours"]
+    const log = axis === "context", start = log ? Math.min(...lines.map((line) => line.points[0][axis])) : 0;
+    const unit = log ? [1, "Characters known before"] : axis === "progress" ? [0.01, "Training done, %"] : axis === "position" ? [1, "Characters read before"] : end > 7200 ? [3600, "Wall time, hours"]
       : end > 180 ? [60, "Wall time, minutes"] : [1, "Wall time, seconds"];
-    const x = (value) => edge.left + inner.width * value / end;
+    const x = (value) => edge.left + inner.width * (log ? Math.log(value / start) / Math.log(end / start) : value / end);
     const y = (value) => edge.top + inner.height * (1 - (value - low) / (high - low));
     const root = svg("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: "img",
       "aria-label": `${title} of ${lines.map((line) => systems[line.index].name).join(", ")}: ` + lines.map(
@@ -165,7 +171,7 @@
       root.append(svg("line", { class: "grid", x1: edge.left, x2: edge.left + inner.width, y1: y(tick), y2: y(tick) }));
       root.append(svg("text", { x: edge.left - 8, y: y(tick) + 4, "text-anchor": "end" }, yText(tick)));
     }
-    const xTicks = linearTicks(0, end / unit[0], wide ? 8 : 4), xText = tickText(xTicks);
+    const xTicks = log ? logTicks(start, end) : linearTicks(0, end / unit[0], wide ? 8 : 4), xText = log ? short : tickText(xTicks);
     for (const tick of xTicks)
       root.append(svg("text", { x: x(tick * unit[0]), y: height - edge.bottom + 18, "text-anchor": "middle" }, xText(tick)));
     root.append(svg("line", { class: "axis", x1: edge.left, x2: edge.left + inner.width, y1: height - edge.bottom + 0.5, y2: height - edge.bottom + 0.5 }));
@@ -192,18 +198,18 @@
     let cursor = 1;
     const read = (share, clientX, clientY) => {
       cursor = clamp(share, 0, 1);
-      const at = cursor * end, rows = [];
+      const at = log ? start * (end / start) ** cursor : cursor * end, rows = [];
       marks.replaceChildren(svg("line", { class: "cursor", x1: x(at), x2: x(at), y1: edge.top, y2: height - edge.bottom }));
       for (const { index, points } of lines) {
-        if (at > points.at(-1)[axis] + end * 0.02) continue;
-        const point = points.reduce((best, p) => (Math.abs(p[axis] - at) < Math.abs(best[axis] - at) ? p : best));
+        if (x(at) > x(points.at(-1)[axis]) + inner.width * 0.02) continue;
+        const point = points.reduce((best, p) => (Math.abs(x(p[axis]) - x(at)) < Math.abs(x(best[axis]) - x(at)) ? p : best));
         marks.append(svg("circle", { cx: x(point[axis]), cy: y(point.loss), r: 4, fill: colour(index), stroke: "var(--paper)", "stroke-width": 1.5 }));
-        const speed = known(point.words_per_second) ? `${short(point.words_per_second)} words/s` : "";
+        const speed = known(point.words_per_second) ? `${short(point.words_per_second)} words/s` : point.note || "";
         rows.push({ loss: point.loss, cells: [swatch(index), html("span", {}, shortNames[index]), html("b", {}, point.loss.toFixed(4)),
           html("span", { class: "quiet" }, speed)] });
       }
       rows.sort((a, b) => b.loss - a.loss);
-      const head = axis === "progress" ? `${(cursor * 100).toFixed(0)} % done` : axis === "position" ? `${at.toFixed(0)} characters before` : duration(at);
+      const head = axis === "progress" ? `${(cursor * 100).toFixed(0)} % done` : axis === "position" || log ? `${at.toFixed(0)} characters before` : duration(at);
       showTip(clientX, clientY, html("div", { class: "quiet" }, head),
         html("div", { class: "rows" }, ...rows.flatMap((row) => row.cells)));
     };
@@ -217,7 +223,7 @@
       const step = { ArrowLeft: -0.02, ArrowRight: 0.02, Home: -1, End: 1 }[event.key];
       if (!step) return;
       event.preventDefault();
-      read(cursor + step, frame().left + x(clamp(cursor + step, 0, 1) * end), frame().top + height / 2);
+      read(cursor + step, frame().left + edge.left + inner.width * clamp(cursor + step, 0, 1), frame().top + height / 2);
     });
     const legend = labelled ? [] : [html("ul", { class: "legend" }, ...lines.map((line) => html("li", {}, swatch(line.index), shortNames[line.index])))];
     box.replaceChildren(root, ...legend);
@@ -504,7 +510,7 @@
 
   if (systems.length > 1) sortable(document.querySelector("table.main"));
   curves();
-  positions();
+  worth();
   costs();
   neighbours();
   maps();
