@@ -1,5 +1,6 @@
 """Learning rates by step."""
 
+import itertools
 import math
 
 import pytest
@@ -55,13 +56,23 @@ def test_with_an_end_by_the_clock_the_rate_is_zero_when_time_is_up():
         assert rate(20, 0.5) == pytest.approx(0.5)
         assert rate(30, 1.01) == pytest.approx(0, abs=1e-12)
         assert rate(505, 0.1) == rate(505)  # whichever end is nearer
-        assert rate(5, 0.9) == 0.5  # so many updates of warm-up were asked for
+        assert rate(5, 0.2) == 0.5  # so many updates of warm-up were asked for
+        assert rate(5, 1.0) == pytest.approx(0, abs=1e-12)  # which time does not suffice for
 
 
 @pytest.mark.parametrize("kind", ["noam", "linear", "cosine", "constant"])
 def test_a_warmup_that_was_not_set_is_over_after_a_tenth_of_the_time(kind):
     rate = rate_schedule(kind, peak=1.0, warmup=None, steps=100_000)
     assert rate(10, 0.05) == pytest.approx(0.5)
-    assert rate(20, 0.1) > 0.89
+    assert rate(20, 0.1) == pytest.approx(1.0)
     assert all(rate(step, share / 20) <= 1.0 for step in (1, 100, 4000, 8000) for share in range(21))
     assert rate(1000) == pytest.approx(0.25)  # without an end by the clock: a tenth of the updates, 4,000 at most
+
+
+@pytest.mark.parametrize("kind", ["noam", "linear", "cosine", "constant"])
+@pytest.mark.parametrize("warmup", [None, 300])
+def test_a_rate_never_jumps(kind, warmup):
+    steps = 2000
+    rate = rate_schedule(kind, peak=1.0, warmup=warmup, steps=10 * steps)
+    rates = [rate(step, step / steps) for step in range(1, steps + 1)]
+    assert max(abs(after - before) for before, after in itertools.pairwise(rates)) < 0.0051

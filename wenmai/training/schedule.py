@@ -17,7 +17,8 @@ def rate_schedule(kind: Schedule, *, peak: float, warmup: int | None, steps: int
 
     All rise linearly to ``peak`` over ``warmup`` steps. Then ``noam`` falls as 1/√step (Vaswani et al. 2017, eq. 3),
     ``linear`` and ``cosine`` fall to zero at the end, ``constant`` stays. The end is the last step or the end of the
-    time, whichever is nearer; the share is 0 where time has no end.
+    time, whichever is nearer; the share is 0 where time has no end. The rate never jumps: it is the lesser of the rise
+    and the fall.
 
     Args:
         kind: Which.
@@ -30,15 +31,15 @@ def rate_schedule(kind: Schedule, *, peak: float, warmup: int | None, steps: int
     def rate(step: int, spent: float = 0.0) -> float:
         risen = 1.0 if step >= rise else step / rise
         if warmup is None:
-            risen = max(risen, spent / _RISE)
-        if risen < 1:
-            return peak * risen
-        if kind == "noam":
-            return peak * min(1.0, math.sqrt(max(1, rise) / step))
-        if kind == "constant":
-            return peak
-        done = min(1.0, max((step - rise) / max(1, steps - rise), spent))
-        return peak * (1 - done if kind == "linear" else 0.5 * (1 + math.cos(math.pi * done)))
+            risen, spent = min(1.0, max(risen, spent / _RISE)), (spent - _RISE) / (1 - _RISE)
+        done = min(1.0, max(0.0, (step - rise) / max(1, steps - rise), spent))
+        fallen = {
+            "noam": math.sqrt(max(1, rise) / max(step, rise, 1)),
+            "linear": 1 - done,
+            "cosine": 0.5 * (1 + math.cos(math.pi * done)),
+            "constant": 1.0,
+        }
+        return peak * min(risen, fallen[kind])
 
     return rate
 
