@@ -10,26 +10,15 @@
 | encoder=cnn          | Gehring et al. 2017, arXiv:1705.03122, sec. 3.1, 3.2              | nn/convolution.py    |
 | ``teacher_share``    | scheduled sampling: Bengio et al. 2015, arXiv:1506.03099, sec. 2.4| ``Seq2Seq.forward``  |
 
-As in the papers: Bahdanau's query is the state *before* a step, Luong's the state *after* it, with input feeding.
-
-Differs from the papers:
-
-- Every decoder begins with tanh(W x + b) of the encoder's last states, layer by layer (a convolutional encoder gives
-  the mean of its outputs). Sutskever and Luong copy the states; Bahdanau takes the backward one only.
-- Bahdanau's and Cho's deep output reads the state after the step, which has seen y_{t-1} and c_t; Bahdanau's formula
-  has the state before. The maxout layer is half as wide as the state, as Bahdanau's was (500 of 1000).
-- In a stack, Bahdanau's attention drives the lowest layer and the others run over all steps at once, as in GNMT
-  (Wu et al. 2016, arXiv:1609.08144, sec. 3); the paper has one layer.
-- The GRU's reset gate acts after U (nn/recurrent.py). Any kind of layer goes with any decoder.
-
-Fast, because what does not depend on the recurrence is computed for all steps at once: the words' and the context's
-part of the gates (C h_j is weighted instead of h_j, since C Σ α_j h_j = Σ α_j C h_j), context vectors and readouts.
+The decoders, and how they differ from the papers, stand in ``wenmai/nn/recurrent_decoder.py``. Any kind of layer goes
+with any of them.
 
 Shapes: B sentences, N hypotheses, S source and T target tokens, E embedding, M hidden size, F memory, R readout.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 import torch
 from annotated_types import Ge, Lt
@@ -41,12 +30,29 @@ from wenmai.decode.protocol import Step
 from wenmai.nn.convolution import ConvolutionEncoder
 from wenmai.nn.dropout import Dropout
 from wenmai.nn.linear import Linear
-from wenmai.nn.recurrent import Bridge, Cell, Kind, Maxout, Recurrent, StepwiseAttention, reverse
+from wenmai.nn.recurrent import Kind, Recurrent, reverse
+from wenmai.nn.recurrent_decoder import (
+    BahdanauDecoder,
+    Decoded,
+    DecoderSizes,
+    EveryStepDecoder,
+    FirstStateDecoder,
+    LuongDecoder,
+    Memory,
+    RecurrentDecoder,
+    Tensors,
+)
 from wenmai.nn.scorers import ScorerName
 
 __all__ = ["Memory", "Seq2Seq", "Seq2SeqConfig", "Seq2SeqState"]
 
 _EMBEDDING_RANGE = 0.1  # Luong et al. 2015, sec. 4.1
+_DECODERS: dict[str, Callable[[DecoderSizes], RecurrentDecoder]] = {
+    "first_state": FirstStateDecoder,
+    "every_step": EveryStepDecoder,
+    "bahdanau": BahdanauDecoder,
+    "luong": LuongDecoder,
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,35 +96,19 @@ class Seq2SeqConfig:
         return "gru" if self.encoder == "cnn" else self.encoder
 
 
-class Memory(NamedTuple):
-    """What the encoder knows of a batch of sources.
-
-    Attributes:
-        outputs: (B, S, F), one vector a token.
-        valid: (B, S) bool, True for real tokens.
-        last: (L, B, ·), the last states of each layer; of a convolutional encoder the mean output, L times.
-    """
-
-    outputs: Tensor
-    valid: Tensor
-    last: Tensor
-
-
-_Tensors = tuple[Tensor, ...]  # each with the hypotheses first, so that beams can change places
-
-
-class _Decoded(NamedTuple):
-    hidden: Tensor  # (N, T, R)
-    state: _Tensors
-    weights: Tensor | None = None  # (N, T, S)
-
-
 class _RecurrentEncoder(nn.Module):
     """h_j = f(E x_j, h_{j-1}), in both directions side by side where the settings say so."""
 
     def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
-        self.layers = _layers(config, config.embedding_size, bidirectional=config.bidirectional)
+        self.layers = Recurrent(
+            config.cell,
+            input_size=config.embedding_size,
+            hidden_size=config.hidden_size,
+            num_layers=config.num_layers,
+            bidirectional=config.bidirectional,
+            dropout=config.dropout,
+        )
         self.reverse_source = config.reverse_source
         self.memory_size, self.last_size = self.layers.output_size, self.layers.state_size
 
@@ -153,139 +143,10 @@ class _ConvolutionEncoder(nn.Module):
         return Memory(outputs, valid, mean.expand(self.num_layers, -1, -1))
 
 
-class FirstStateDecoder(nn.Module):
-    """Sutskever et al. 2014: s_t = f(s_{t-1}, E y_{t-1}), p = softmax(W s_t); all it knows of the source is s_0."""
-
-    def __init__(self, config: Seq2SeqConfig, *, memory_size: int, last_size: int) -> None:
-        super().__init__()
-        self.layers = _layers(config, config.embedding_size)
-        self.bridge = Bridge(last_size, self.layers.state_size, num_layers=config.num_layers)
-        self.readout_size = config.hidden_size
-
-    def read(self, memory: Memory) -> tuple[_Tensors, _Tensors]:
-        return (), (self.bridge(memory.last),)
-
-    def forward(self, words: Tensor, source: _Tensors, state: _Tensors) -> _Decoded:
-        hidden, last = self.layers(words, state=state[0].transpose(0, 1))
-        return _Decoded(hidden, (last.transpose(0, 1),))
-
-
-class EveryStepDecoder(nn.Module):
-    """Cho et al. 2014: c = tanh(V h_S), s_0 = tanh(V' c), s_t = f(s_{t-1}, [E y_{t-1}; c]), deep output by maxout."""
-
-    def __init__(self, config: Seq2SeqConfig, *, memory_size: int, last_size: int) -> None:
-        super().__init__()
-        size = config.hidden_size
-        self.summary = Linear(last_size, size)
-        self.layers = _layers(config, config.embedding_size + size)
-        self.bridge = Bridge(size, self.layers.state_size, num_layers=config.num_layers)
-        self.readout_size = size // 2
-        self.readout = Maxout(2 * size + config.embedding_size, self.readout_size)
-
-    def read(self, memory: Memory) -> tuple[_Tensors, _Tensors]:
-        summary = torch.tanh(self.summary(memory.last[-1]))
-        return (summary,), (self.bridge(summary.expand(len(memory.last), -1, -1)),)
-
-    def forward(self, words: Tensor, source: _Tensors, state: _Tensors) -> _Decoded:
-        summary = source[0][:, None].expand(-1, words.shape[1], -1)  # (N, T, M)
-        hidden, last = self.layers(torch.cat((words, summary), -1), state=state[0].transpose(0, 1))
-        return _Decoded(self.readout(hidden, words, summary), (last.transpose(0, 1),))
-
-
-class BahdanauDecoder(nn.Module):
-    """Bahdanau et al. 2015: α_t = softmax(a(s_{t-1}, h)), c_t = Σ_j α_tj h_j, s_t = f(s_{t-1}, [E y_{t-1}; c_t])."""
-
-    def __init__(self, config: Seq2SeqConfig, *, memory_size: int, last_size: int) -> None:
-        super().__init__()
-        self.attention = StepwiseAttention(config.scorer, query_size=config.hidden_size, memory_size=memory_size)
-        self.cell = Cell(config.cell, config.hidden_size)
-        self.words = Linear(config.embedding_size, self.cell.gates_size)
-        self.context = Linear(memory_size, self.cell.gates_size, bias=False)
-        self.upper = _layers(config, config.hidden_size, below=1) if config.num_layers > 1 else None
-        self.bridge = Bridge(last_size, self.cell.state_size, num_layers=config.num_layers)
-        self.dropout = Dropout(config.dropout)
-        self.readout_size = config.hidden_size // 2
-        self.readout = Maxout(config.hidden_size + config.embedding_size + memory_size, self.readout_size)
-
-    def read(self, memory: Memory) -> tuple[_Tensors, _Tensors]:
-        outputs, valid, last = memory
-        return (self.attention.prepare(outputs), self.context(outputs), valid, outputs), (self.bridge(last),)
-
-    def forward(self, words: Tensor, source: _Tensors, state: _Tensors) -> _Decoded:
-        keys, mixed, valid, outputs = source
-        size = self.cell.hidden_size
-        s, upper = state[0][:, 0], state[0][:, 1:]
-        queries, states, weights = [], [], []
-        for gates in self.words(words).unbind(1):  # (N, gates)
-            queries.append(s[:, :size])
-            context, weight = self.attention(queries[-1], keys, mixed, valid)
-            s = self.cell(gates + context, s)
-            states.append(s[:, :size])
-            weights.append(weight)
-        self.attention.show(queries, keys, mixed, valid)
-        hidden, alpha = torch.stack(states, 1), torch.cat(weights, 1)  # (N, T, M), (N, T, S)
-        last = s[:, None]
-        if self.upper is not None:
-            hidden, above = self.upper(self.dropout(hidden), state=upper.transpose(0, 1))
-            last = torch.cat((last, above.transpose(0, 1)), 1)
-        return _Decoded(self.readout(hidden, words, alpha @ outputs), (last,), alpha)
-
-
-class LuongDecoder(nn.Module):
-    """Luong et al. 2015: s_t = f(s_{t-1}, [E y; h̃_{t-1}]), α_t = softmax(a(s_t, h)), h̃_t = tanh(W_c [c_t; s_t])."""
-
-    def __init__(self, config: Seq2SeqConfig, *, memory_size: int, last_size: int) -> None:
-        super().__init__()
-        self.attention = StepwiseAttention(config.scorer, query_size=config.hidden_size, memory_size=memory_size)
-        size = self.readout_size = config.hidden_size
-        cells = [Cell(config.cell, size) for _ in range(config.num_layers)]
-        self.cells, gates_size = nn.ModuleList(cells), cells[0].gates_size
-        self.words = Linear(config.embedding_size, gates_size)
-        self.feed = Linear(size, gates_size, bias=False)
-        self.between = nn.ModuleList(Linear(size, gates_size) for _ in range(config.num_layers - 1))
-        self.bridge = Bridge(last_size, cells[0].state_size, num_layers=config.num_layers)
-        self.dropout = Dropout(config.dropout)
-        self.context = Linear(memory_size, size, bias=False)  # W_c = [context, top]
-        self.top = Linear(size, size, bias=False)
-
-    def read(self, memory: Memory) -> tuple[_Tensors, _Tensors]:
-        first = self.bridge(memory.last)
-        source = (self.attention.prepare(memory.outputs), self.context(memory.outputs), memory.valid)
-        return source, (first, first.new_zeros(len(first), self.readout_size))  # h̃_0 = 0
-
-    def forward(self, words: Tensor, source: _Tensors, state: _Tensors) -> _Decoded:
-        keys, mixed, valid = source
-        size = self.readout_size
-        states, fed = list(state[0].unbind(1)), state[1]
-        queries, outputs, weights = [], [], []
-        for gates in self.words(words).unbind(1):  # (N, gates)
-            entering = gates + self.feed(fed)
-            for layer, cell in enumerate(self.cells):
-                if layer:
-                    entering = self.between[layer - 1](self.dropout(states[layer - 1][:, :size]))
-                states[layer] = cell(entering, states[layer])
-            queries.append(states[-1][:, :size])
-            context, weight = self.attention(queries[-1], keys, mixed, valid)
-            fed = torch.tanh(context + self.top(queries[-1]))
-            outputs.append(fed)
-            weights.append(weight)
-        self.attention.show(queries, keys, mixed, valid)
-        return _Decoded(torch.stack(outputs, 1), (torch.stack(states, 1), fed), torch.cat(weights, 1))
-
-
-_Decoder = FirstStateDecoder | EveryStepDecoder | BahdanauDecoder | LuongDecoder
-_DECODERS: dict[str, type[_Decoder]] = {
-    "first_state": FirstStateDecoder,
-    "every_step": EveryStepDecoder,
-    "bahdanau": BahdanauDecoder,
-    "luong": LuongDecoder,
-}
-
-
 class Seq2SeqState:
     """Where the decoding of a batch stands: sources, and the decoder's state of each hypothesis."""
 
-    def __init__(self, source: _Tensors, state: _Tensors, *, need_attention: bool) -> None:
+    def __init__(self, source: Tensors, state: Tensors, *, need_attention: bool) -> None:
         self.source = source
         self.state = state
         self.need_attention = need_attention
@@ -336,7 +197,18 @@ class Seq2Seq(nn.Module):
         self.dropout = Dropout(config.dropout)
         self.encoder = (_ConvolutionEncoder if config.encoder == "cnn" else _RecurrentEncoder)(config)
         decoder = _DECODERS[config.attention if config.context == "attention" else config.context]
-        self.decoder = decoder(config, memory_size=self.encoder.memory_size, last_size=self.encoder.last_size)
+        self.decoder = decoder(
+            DecoderSizes(
+                kind=config.cell,
+                embedding_size=config.embedding_size,
+                hidden_size=config.hidden_size,
+                num_layers=config.num_layers,
+                dropout=config.dropout,
+                scorer=config.scorer,
+                memory_size=self.encoder.memory_size,
+                last_size=self.encoder.last_size,
+            )
+        )
         self.output = Linear(self.decoder.readout_size, target_vocab_size)
         nn.init.xavier_uniform_(self.output.weight)
         nn.init.zeros_(self.output.bias)
@@ -423,24 +295,12 @@ class Seq2Seq(nn.Module):
         weights = decoded.weights[:, 0] if state.need_attention and decoded.weights is not None else None
         return Step(self.logits(decoded.hidden[:, 0]), weights)
 
-    def _decode(self, token_ids: Tensor, source: _Tensors, state: _Tensors) -> _Decoded:
-        decoded: _Decoded = self.decoder(self.dropout(self.target_embedding(token_ids)), source, state)
+    def _decode(self, token_ids: Tensor, source: Tensors, state: Tensors) -> Decoded:
+        decoded: Decoded = self.decoder(self.dropout(self.target_embedding(token_ids)), source, state)
         return decoded._replace(hidden=self.dropout(decoded.hidden))
 
 
-def _layers(config: Seq2SeqConfig, input_size: int, *, below: int = 0, bidirectional: bool = False) -> Recurrent:
-    """The layers of an encoder or a decoder, without the lowest ``below``."""
-    return Recurrent(
-        config.cell,
-        input_size=input_size,
-        hidden_size=config.hidden_size,
-        num_layers=config.num_layers - below,
-        bidirectional=bidirectional,
-        dropout=config.dropout,
-    )
-
-
-def _select(tensors: _Tensors, rows: Tensor) -> _Tensors:
+def _select(tensors: Tensors, rows: Tensor) -> Tensors:
     return tuple(tensor.index_select(0, rows) for tensor in tensors)
 
 

@@ -1,0 +1,268 @@
+"""The recurrent decoders of sequence to sequence: four ways in which what is written depends on what was read.
+
+| decoder | source | a step sees |
+|---|---|---|
+| ``FirstStateDecoder`` | Sutskever, Vinyals, Le 2014, arXiv:1409.3215, sec. 2 | the first state alone |
+| ``EveryStepDecoder`` | Cho et al. 2014, arXiv:1406.1078, sec. 2.2, A.1 | one vector at every step |
+| ``BahdanauDecoder`` | Bahdanau, Cho, Bengio 2015, arXiv:1409.0473, sec. 3, A.2 | attention of the state before it |
+| ``LuongDecoder`` | Luong, Pham, Manning 2015, arXiv:1508.04025, sec. 3.1, 3.3 | attention of the state after it |
+
+As in the papers: Bahdanau's query is the state *before* a step, Luong's the state *after* it, with input feeding.
+
+Differs from the papers:
+
+- Every decoder begins with tanh(W x + b) of the encoder's last states, layer by layer (a convolutional encoder gives
+  the mean of its outputs). Sutskever and Luong copy the states; Bahdanau takes the backward one only.
+- Bahdanau's and Cho's deep output reads the state after the step, which has seen y_{t-1} and c_t; Bahdanau's formula
+  has the state before. The maxout layer is half as wide as the state, as Bahdanau's was (500 of 1000).
+- In a stack, Bahdanau's attention drives the lowest layer and the others run over all steps at once, as in GNMT
+  (Wu et al. 2016, arXiv:1609.08144, sec. 3); the paper has one layer.
+- The GRU's reset gate acts after U (nn/recurrent.py).
+
+Fast, because what does not depend on the recurrence is computed for all steps at once: the words' and the context's
+part of the gates (C h_j is weighted instead of h_j, since C Σ α_j h_j = Σ α_j C h_j), context vectors and readouts.
+
+Shapes: B sentences, N hypotheses, S source and T target tokens, E embedding, M hidden size, F memory, R readout.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from typing_extensions import override
+
+from wenmai.nn.dropout import Dropout
+from wenmai.nn.linear import Linear
+from wenmai.nn.recurrent import Bridge, Cell, Kind, Maxout, Recurrent, StepwiseAttention
+from wenmai.nn.scorers import ScorerName
+
+__all__ = [
+    "BahdanauDecoder",
+    "Decoded",
+    "DecoderSizes",
+    "EveryStepDecoder",
+    "FirstStateDecoder",
+    "LuongDecoder",
+    "Memory",
+    "RecurrentDecoder",
+    "Tensors",
+]
+
+Tensors = tuple[Tensor, ...]  # each with the sentences or hypotheses first, so that beams can change places
+
+
+class Memory(NamedTuple):
+    """What the encoder knows of a batch of sources.
+
+    Attributes:
+        outputs: (B, S, F), one vector a token.
+        valid: (B, S) bool, True for real tokens.
+        last: (L, B, ·), the last states of each layer; of a convolutional encoder the mean output, L times.
+    """
+
+    outputs: Tensor
+    valid: Tensor
+    last: Tensor
+
+
+class Decoded(NamedTuple):
+    """What a decoder returns for T tokens.
+
+    Attributes:
+        hidden: (N, T, R), the readouts.
+        state: The state after the last token.
+        weights: (N, T, S) of attention, where there is such.
+    """
+
+    hidden: Tensor
+    state: Tensors
+    weights: Tensor | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DecoderSizes:
+    """What a decoder is made of.
+
+    Attributes:
+        kind: Of its layers.
+        embedding_size: E.
+        hidden_size: M.
+        num_layers: L.
+        dropout: Between layers, while training.
+        scorer: How attention compares, where there is such.
+        memory_size: F.
+        last_size: Numbers in each of the encoder's last states.
+    """
+
+    kind: Kind
+    embedding_size: int
+    hidden_size: int
+    num_layers: int
+    dropout: float
+    scorer: ScorerName
+    memory_size: int
+    last_size: int
+
+
+class RecurrentDecoder(nn.Module):
+    """The form of every decoder.
+
+    Attributes:
+        readout_size: R.
+    """
+
+    readout_size: int
+
+    def read(self, memory: Memory) -> tuple[Tensors, Tensors]:
+        """Returns what every step reads of the sources, and the state before the first step."""
+        raise NotImplementedError
+
+    def forward(self, words: Tensor, source: Tensors, state: Tensors) -> Decoded:
+        """Reads T words (N, T, E) from a state on.
+
+        Args:
+            words: Embedded.
+            source: Of :meth:`read`, a row for each of the words'.
+            state: Of :meth:`read`, or after the words before.
+        """
+        raise NotImplementedError
+
+
+class FirstStateDecoder(RecurrentDecoder):
+    """Sutskever et al. 2014: s_t = f(s_{t-1}, E y_{t-1}), p = softmax(W s_t); all it knows of the source is s_0."""
+
+    def __init__(self, sizes: DecoderSizes) -> None:
+        super().__init__()
+        self.layers = _layers(sizes, sizes.embedding_size)
+        self.bridge = Bridge(sizes.last_size, self.layers.state_size, num_layers=sizes.num_layers)
+        self.readout_size = sizes.hidden_size
+
+    @override
+    def read(self, memory: Memory) -> tuple[Tensors, Tensors]:
+        return (), (self.bridge(memory.last),)
+
+    @override
+    def forward(self, words: Tensor, source: Tensors, state: Tensors) -> Decoded:
+        hidden, last = self.layers(words, state=state[0].transpose(0, 1))
+        return Decoded(hidden, (last.transpose(0, 1),))
+
+
+class EveryStepDecoder(RecurrentDecoder):
+    """Cho et al. 2014: c = tanh(V h_S), s_0 = tanh(V' c), s_t = f(s_{t-1}, [E y_{t-1}; c]), deep output by maxout."""
+
+    def __init__(self, sizes: DecoderSizes) -> None:
+        super().__init__()
+        size = sizes.hidden_size
+        self.summary = Linear(sizes.last_size, size)
+        self.layers = _layers(sizes, sizes.embedding_size + size)
+        self.bridge = Bridge(size, self.layers.state_size, num_layers=sizes.num_layers)
+        self.readout_size = size // 2
+        self.readout = Maxout(2 * size + sizes.embedding_size, self.readout_size)
+
+    @override
+    def read(self, memory: Memory) -> tuple[Tensors, Tensors]:
+        summary = torch.tanh(self.summary(memory.last[-1]))
+        return (summary,), (self.bridge(summary.expand(len(memory.last), -1, -1)),)
+
+    @override
+    def forward(self, words: Tensor, source: Tensors, state: Tensors) -> Decoded:
+        summary = source[0][:, None].expand(-1, words.shape[1], -1)  # (N, T, M)
+        hidden, last = self.layers(torch.cat((words, summary), -1), state=state[0].transpose(0, 1))
+        return Decoded(self.readout(hidden, words, summary), (last.transpose(0, 1),))
+
+
+class BahdanauDecoder(RecurrentDecoder):
+    """Bahdanau et al. 2015: α_t = softmax(a(s_{t-1}, h)), c_t = Σ_j α_tj h_j, s_t = f(s_{t-1}, [E y_{t-1}; c_t])."""
+
+    def __init__(self, sizes: DecoderSizes) -> None:
+        super().__init__()
+        self.attention = StepwiseAttention(sizes.scorer, query_size=sizes.hidden_size, memory_size=sizes.memory_size)
+        self.cell = Cell(sizes.kind, sizes.hidden_size)
+        self.words = Linear(sizes.embedding_size, self.cell.gates_size)
+        self.context = Linear(sizes.memory_size, self.cell.gates_size, bias=False)
+        self.upper = _layers(sizes, sizes.hidden_size, below=1) if sizes.num_layers > 1 else None
+        self.bridge = Bridge(sizes.last_size, self.cell.state_size, num_layers=sizes.num_layers)
+        self.dropout = Dropout(sizes.dropout)
+        self.readout_size = sizes.hidden_size // 2
+        self.readout = Maxout(sizes.hidden_size + sizes.embedding_size + sizes.memory_size, self.readout_size)
+
+    @override
+    def read(self, memory: Memory) -> tuple[Tensors, Tensors]:
+        outputs, valid, last = memory
+        return (self.attention.prepare(outputs), self.context(outputs), valid, outputs), (self.bridge(last),)
+
+    @override
+    def forward(self, words: Tensor, source: Tensors, state: Tensors) -> Decoded:
+        keys, mixed, valid, outputs = source
+        size = self.cell.hidden_size
+        s, upper = state[0][:, 0], state[0][:, 1:]
+        queries, states, weights = [], [], []
+        for gates in self.words(words).unbind(1):  # (N, gates)
+            queries.append(s[:, :size])
+            context, weight = self.attention(queries[-1], keys, mixed, valid)
+            s = self.cell(gates + context, s)
+            states.append(s[:, :size])
+            weights.append(weight)
+        self.attention.show(queries, keys, mixed, valid)
+        hidden, alpha = torch.stack(states, 1), torch.cat(weights, 1)  # (N, T, M), (N, T, S)
+        last = s[:, None]
+        if self.upper is not None:
+            hidden, above = self.upper(self.dropout(hidden), state=upper.transpose(0, 1))
+            last = torch.cat((last, above.transpose(0, 1)), 1)
+        return Decoded(self.readout(hidden, words, alpha @ outputs), (last,), alpha)
+
+
+class LuongDecoder(RecurrentDecoder):
+    """Luong et al. 2015: s_t = f(s_{t-1}, [E y; h̃_{t-1}]), α_t = softmax(a(s_t, h)), h̃_t = tanh(W_c [c_t; s_t])."""
+
+    def __init__(self, sizes: DecoderSizes) -> None:
+        super().__init__()
+        self.attention = StepwiseAttention(sizes.scorer, query_size=sizes.hidden_size, memory_size=sizes.memory_size)
+        size = self.readout_size = sizes.hidden_size
+        cells = [Cell(sizes.kind, size) for _ in range(sizes.num_layers)]
+        self.cells, gates_size = nn.ModuleList(cells), cells[0].gates_size
+        self.words = Linear(sizes.embedding_size, gates_size)
+        self.feed = Linear(size, gates_size, bias=False)
+        self.between = nn.ModuleList(Linear(size, gates_size) for _ in range(sizes.num_layers - 1))
+        self.bridge = Bridge(sizes.last_size, cells[0].state_size, num_layers=sizes.num_layers)
+        self.dropout = Dropout(sizes.dropout)
+        self.context = Linear(sizes.memory_size, size, bias=False)  # W_c = [context, top]
+        self.top = Linear(size, size, bias=False)
+
+    @override
+    def read(self, memory: Memory) -> tuple[Tensors, Tensors]:
+        first = self.bridge(memory.last)
+        source = (self.attention.prepare(memory.outputs), self.context(memory.outputs), memory.valid)
+        return source, (first, first.new_zeros(len(first), self.readout_size))  # h̃_0 = 0
+
+    @override
+    def forward(self, words: Tensor, source: Tensors, state: Tensors) -> Decoded:
+        keys, mixed, valid = source
+        size = self.readout_size
+        states, fed = list(state[0].unbind(1)), state[1]
+        queries, outputs, weights = [], [], []
+        for gates in self.words(words).unbind(1):  # (N, gates)
+            entering = gates + self.feed(fed)
+            for layer, cell in enumerate(self.cells):
+                if layer:
+                    entering = self.between[layer - 1](self.dropout(states[layer - 1][:, :size]))
+                states[layer] = cell(entering, states[layer])
+            queries.append(states[-1][:, :size])
+            context, weight = self.attention(queries[-1], keys, mixed, valid)
+            fed = torch.tanh(context + self.top(queries[-1]))
+            outputs.append(fed)
+            weights.append(weight)
+        self.attention.show(queries, keys, mixed, valid)
+        return Decoded(torch.stack(outputs, 1), (torch.stack(states, 1), fed), torch.cat(weights, 1))
+
+
+def _layers(sizes: DecoderSizes, input_size: int, *, below: int = 0) -> Recurrent:
+    """The layers of a decoder, without the lowest ``below``."""
+    return Recurrent(
+        sizes.kind,
+        input_size=input_size,
+        hidden_size=sizes.hidden_size,
+        num_layers=sizes.num_layers - below,
+        dropout=sizes.dropout,
+    )
