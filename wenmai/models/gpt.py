@@ -160,34 +160,19 @@ class Gpt(NextToken):
 
     def _compiled(self) -> Callable[[Tensor, CachedState], Tensor] | None:
         """The layers as one compiled function, or none where they cannot be one, or that would not pay yet."""
-        config, embedding = self.config, self.embedding.weight
-        ffn_size = config.ffn_size or 4 * config.hidden_size
+        config = self.config
         if self._small_steps < plain.WORTH or config.window is not None:
             return None
-        if not plain.can_be_compiled(self.decoder, embedding, num_heads=config.num_heads, ffn_size=ffn_size):
+        stack = plain.compiled(self.decoder, self.embedding.weight, num_heads=config.num_heads, activation="gelu_tanh")
+        if stack is None:
             return None
-        from wenmai.nn.stack import Block, BlockCache, Part, Stack  # numba takes time to import
-
-        parts = [layer.parts() for layer in self.decoder.layers if isinstance(layer, EncoderLayer)]
-        final = self.decoder.norm
-        stack = Stack(
-            [Block(Part(*attention), None, Part(*ffn)) for attention, ffn in parts],
-            num_heads=config.num_heads,
-            embedding=embedding,
-            scale=1.0,
-            output=embedding,
-            final_norm=(final.weight, final.bias) if isinstance(final, nn.LayerNorm) else None,
-            pre_norm=config.norm == "pre",
-            activation="gelu_tanh",
-            epsilon=_EPSILON,
-        )
 
         def step(tokens: Tensor, state: CachedState) -> Tensor:
             length = state.length
             position = self.positions(length, 1)
             for cache in state.caches:
                 cache.extend(1)
-            caches = [BlockCache(cache.buffer, None) for cache in state.caches]
+            caches = [(cache.buffer, None) for cache in state.caches]
             return stack.step(tokens, caches, length=length, position=position)
 
         return step

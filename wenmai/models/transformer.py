@@ -132,14 +132,11 @@ class Transformer(nn.Module):
         self._small_steps = 0  # taken with few hypotheses
 
     def encode(self, source_ids: Tensor, source_valid: Tensor) -> Memory:
-        """Encodes sources.
+        """Encodes sources, to be attended to.
 
         Args:
             source_ids: (B, S) int64.
             source_valid: (B, S) bool, True = real token.
-
-        Returns:
-            The encoder's output, to be attended to.
         """
         table = self.embedding if self.source_embedding is None else self.source_embedding
         hidden = self._embed(source_ids, table, self.source_positions(0, source_ids.shape[1]))
@@ -228,39 +225,26 @@ class Transformer(nn.Module):
     def _compiled(self) -> Callable[[Tensor, DecoderState], Tensor] | None:
         """The decoder as one compiled function, or none where it cannot be one, or that would not pay yet."""
         config = self.config
-        heads = config.num_heads
-        if self._small_steps < plain.WORTH or not plain.can_be_compiled(
-            self.decoder, self.embedding, num_heads=heads, ffn_size=config.ffn_size
-        ):
+        if self._small_steps < plain.WORTH:
             return None
-        from wenmai.nn.stack import Block, BlockCache, Part, Stack  # numba takes time to import
-
-        layers = [layer for layer in self.decoder.layers if isinstance(layer, DecoderLayer)]
-        final = self.decoder.norm
-        stack = Stack(
-            [Block(*(Part(*tensors) for tensors in layer.parts())) for layer in layers],
-            num_heads=heads,
-            embedding=self.embedding,
-            scale=math.sqrt(config.hidden_size),
-            output=self.embedding,
-            final_norm=(final.weight, final.bias) if isinstance(final, nn.LayerNorm) else None,
-            pre_norm=config.norm == "pre",
+        stack = plain.compiled(
+            self.decoder,
+            self.embedding,
+            num_heads=config.num_heads,
             activation=config.activation,
-            epsilon=layers[0].ffn_residual.norm.eps,
+            scale=math.sqrt(config.hidden_size),
             window=config.window,
         )
+        if stack is None:
+            return None
 
         def step(tokens: Tensor, state: DecoderState) -> Tensor:
             length = state.length
+            position = self.target_positions(length, 1)
             for cache in state.caches:
                 cache.own.extend(1)
-            return stack.step(
-                tokens,
-                [BlockCache(cache.own.buffer, cache.memory.buffer) for cache in state.caches],
-                length=length,
-                position=self.target_positions(length, 1),
-                mask=state.memory_mask,
-            )
+            caches = [(cache.own.buffer, cache.memory.buffer) for cache in state.caches]
+            return stack.step(tokens, caches, length=length, position=position, mask=state.memory_mask)
 
         return step
 

@@ -1,14 +1,28 @@
 """When a step for a few rows may be taken by one compiled function (:mod:`wenmai.nn.stack`) instead of modules."""
 
+from typing import TYPE_CHECKING
+
 from torch import Tensor, float32, is_autocast_enabled, is_grad_enabled, nn
 from torch import compiler as torch_compiler
 
 from wenmai.nn.attention import watching
 from wenmai.nn.linear import Linear
 from wenmai.nn.multihead import MultiHead
-from wenmai.nn.transformer import Decoder, DecoderLayer, Encoder, EncoderLayer, FeedForward, PostNorm, PreNorm
+from wenmai.nn.transformer import (
+    ActivationName,
+    Decoder,
+    DecoderLayer,
+    Encoder,
+    EncoderLayer,
+    FeedForward,
+    PostNorm,
+    PreNorm,
+)
 
-__all__ = ["FEW", "WORTH", "can_be_compiled", "undisturbed"]
+if TYPE_CHECKING:
+    from wenmai.nn.stack import Stack
+
+__all__ = ["FEW", "WORTH", "compiled", "undisturbed"]
 
 FEW = 32  # rows: up to here a compiled step was measured to be faster
 WORTH = 1000  # steps with few rows, after which a model is in earnest use: reading compiled code takes as long
@@ -29,15 +43,35 @@ _PLAIN = {
 }
 
 
-def can_be_compiled(layers: nn.Module, embedding: Tensor, *, num_heads: int, ffn_size: int) -> bool:
-    """Whether a stack has only what the compiled function knows, so that it leaves nothing out.
+def compiled(
+    layers: Encoder | Decoder,
+    embedding: Tensor,
+    *,
+    num_heads: int,
+    activation: ActivationName,
+    scale: float = 1.0,
+    window: int | None = None,
+) -> "Stack | None":
+    """Returns layers as one compiled function, or none where they have what it does not know, or would leave out.
 
     Args:
-        layers: A decoder, or an encoder with a causal mask; without hooks.
+        layers: A decoder, or an encoder that is used with a causal mask.
         embedding: (V, M), also the output matrix.
         num_heads: H.
-        ffn_size: F.
+        activation: Of the feed-forward networks.
+        scale: Embeddings are multiplied by it.
+        window: Positions that self-attention of every layer looks back; none: all.
     """
+    if not _known(layers, embedding, num_heads):
+        return None
+    from wenmai.nn.stack import Stack  # numba takes time to import
+
+    return Stack.of(layers, embedding, num_heads=num_heads, activation=activation, scale=scale, window=window)
+
+
+def _known(layers: Encoder | Decoder, embedding: Tensor, num_heads: int) -> bool:
+    first = layers.layers[0]
+    assert isinstance(first, EncoderLayer | DecoderLayer)
     tensors = (embedding, *layers.parameters())
     return (
         not layers.training
@@ -49,7 +83,7 @@ def can_be_compiled(layers: nn.Module, embedding: Tensor, *, num_heads: int, ffn
             tensor.dtype is float32 and tensor.device.type == "cpu" and tensor.is_contiguous() for tensor in tensors
         )
         and embedding.shape[1] % (16 * num_heads) == 0
-        and ffn_size % 16 == 0
+        and first.ffn.inner.weight.shape[0] % 16 == 0
         and embedding.shape[0] >= 4
     )
 

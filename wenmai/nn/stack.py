@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from wenmai.kernels import decoder
-from wenmai.nn.transformer import ActivationName
+from wenmai.nn.transformer import ActivationName, Decoder, DecoderLayer, Encoder, EncoderLayer, PreNorm
 
-__all__ = ["Block", "BlockCache", "Part", "Stack"]
+__all__ = ["Block", "Part", "Stack"]
 
 _ACTIVATIONS: dict[ActivationName, int] = {"relu": decoder.RELU, "gelu": decoder.GELU, "gelu_tanh": decoder.GELU_TANH}
 
@@ -43,13 +43,6 @@ class Block(NamedTuple):
     attention: Part
     memory: Part | None
     ffn: Part
-
-
-class BlockCache(NamedTuple):
-    """Keys, then values: (2, N, H, capacity, D) of the positions so far, (2, sources, H, S, D) of a memory or none."""
-
-    own: Tensor
-    memory: Tensor | None
 
 
 class _Threads(NamedTuple):
@@ -145,10 +138,50 @@ class Stack:
         self._room = (0, 0, 0)  # rows, length and threads that there is working memory for
         self._memory = np.empty(0, np.float32)
 
+    @classmethod
+    def of(
+        cls,
+        layers: Encoder | Decoder,
+        embedding: Tensor,
+        *,
+        num_heads: int,
+        activation: ActivationName,
+        scale: float = 1.0,
+        window: int | None = None,
+    ) -> "Stack":
+        """Makes the stack of the layers of a decoder, or of an encoder with a causal mask; they share one matrix.
+
+        Args:
+            layers: With parameters as the class asks for.
+            embedding: (V, M), also the output matrix.
+            num_heads: See the class, as for the others.
+            activation: The same.
+            scale: The same.
+            window: The same.
+        """
+        found = [layer for layer in layers.layers if isinstance(layer, EncoderLayer | DecoderLayer)]
+        residual, final = found[0].ffn_residual, layers.norm
+        blocks = []
+        for layer in found:
+            attention, *memory, ffn = (Part(*tensors) for tensors in layer.parts())
+            blocks.append(Block(attention, memory[0] if memory else None, ffn))
+        return cls(
+            blocks,
+            num_heads=num_heads,
+            embedding=embedding,
+            scale=scale,
+            output=embedding,
+            final_norm=(final.weight, final.bias) if isinstance(final, nn.LayerNorm) else None,
+            pre_norm=isinstance(residual, PreNorm),
+            activation=activation,
+            epsilon=residual.norm.eps,
+            window=window,
+        )
+
     def step(
         self,
         tokens: Tensor,
-        caches: Sequence[BlockCache],
+        caches: Sequence[tuple[Tensor, Tensor | None]],
         *,
         length: int,
         position: Tensor | None = None,
@@ -158,7 +191,8 @@ class Stack:
 
         Args:
             tokens: (N,) int64.
-            caches: One for each block, contiguous float32, with room for one more position.
+            caches: For each block the keys, then values of the positions so far, (2, N, H, capacity, D), with room for
+                one more position, and (2, sources, H, S, D) of a memory, or none; contiguous float32.
             length: Positions that are filled, t.
             position: (M,) added to the embeddings.
             mask: (sources, ..., S) bool, contiguous: which positions of the memory are attended to; none: all.
