@@ -49,8 +49,9 @@ def translate(
 ) -> None:
     """Translate texts, one line for each line.
 
-    Lines come out in order, while the input is still being read. An empty line gives an empty line; a line longer than
-    the model takes is cut, with a note; characters the model has never seen are one unknown token to it.
+    Lines come out in order while the input is still being read: 512 at a time, or each at once where you type them. An
+    empty line gives an empty line; a line longer than the model takes is cut, with a note; characters the model has
+    never seen are one unknown token to it.
 
     Example: wenmai translate runs/de-en "Ein Hund läuft im Schnee." --attention attention.html
 

@@ -252,7 +252,7 @@ class Translator:
         asked = [place for place, ids in enumerate(encoded) if ids]
         lengths = np.array([min(len(encoded[place]), longest) + 1 for place in asked], np.int64)
         rows = max(1, _BATCH_TOKENS // max(1, search["beam_size"]))
-        batches = plan_batches(lengths, max_tokens=max(rows, 1), seed=0, epoch=0) if asked else []
+        batches = plan_batches(lengths, max_tokens=rows, seed=0, epoch=0) if asked else []
         for batch in batches:
             places = [asked[index] for index in batch]
             ids, valid = pad([[*encoded[place][:longest], self.source.eos_id] for place in places], self.source.pad_id)
