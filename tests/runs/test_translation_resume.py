@@ -223,3 +223,25 @@ def test_two_processes_train_what_one_would_have_trained(tmp_path, cache_folder)
         == ["SettingError: several processes train one model together; name its folder with --out"] * 2
     )
     assert all(message.startswith("SettingError: word2vec is trained by one process") for message in told["alone"][:2])
+
+
+def test_torchrun_starts_them_as_documented(tmp_path, cache_folder):
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS))
+    settings = COMMON | SYSTEMS["transformer"][1] | {"precision": "float32"}
+    flags = [part for name, value in (settings | {"accumulation": 1}).items() for part in ("--set", f"{name}={value}")]
+    launched = ["torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(free_ports(1)[0])]
+    made = subprocess.run(
+        [sys.executable, "-m", *launched, "-m", "wenmai", "train", "transformer", pairs, "--out", "two", *flags],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(wenmai.__file__).parents[1]), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert made.returncode == 0, made.stderr
+    assert made.stdout.count("two") == 1, made.stdout  # the first process speaks for both
+    two, alone = wenmai.Run(tmp_path / "two"), wenmai.train("transformer", pairs, out=tmp_path / "one", **settings)
+    assert two.summary["steps"] == alone.summary["steps"]
+    assert two.summary["loss"] == pytest.approx(alone.summary["loss"], rel=1e-4)
