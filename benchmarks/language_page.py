@@ -115,9 +115,9 @@ def _language(content: Content) -> str:
         "bits more for each byte of an unknown word. Seconds are of the training, on the machine of the results. Runs "
         "of the same few minutes show how fast a system begins to learn, not where it ends. `gpt` reads segments in "
         "random order, the others the text in order, in rows side by side: where a text is read less than once, they "
-        "differ in that too. In the rows named `-5min` the rates of `gpt` and `transformer-xl` fall to zero by the end of "
-        "the minutes; those of `nnlm` and `rnnlm` stay, since in so short a training both ended worse where they fell: "
-        "that was tried on these texts.\n"
+        "differ in that too. In the rows named `-5min` the rates of `gpt` and `transformer-xl` fall to zero by the end "
+        "of the minutes; those of `nnlm` and `rnnlm` stay, since in so short a training both ended worse where they "
+        "fell: that was tried on these texts.\n"
     )
     return f"{text}\n" + "\n\n".join(parts) + f"\n\n```\n{made}\n{commands[0]}\n```\n"
 

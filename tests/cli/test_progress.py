@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 import wenmai
+from wenmai.cli.printing import words_a_second
 from wenmai.cli.progress import Progress
 from wenmai.training.records import EvaluationRecord, UpdateRecord
 
@@ -39,7 +40,7 @@ def test_a_terminal_shows_one_line_that_changes(topics, tmp_path):
     steps = lines[2].split("\r")[1:]
     assert len(steps) > 1  # how often depends on the speed
     for step in steps:
-        for part in ("%", "epoch 1", "M words/s", "loss ", "rate 0.0", " left"):
+        for part in ("%", "epoch 1", " words/s", "loss ", "rate 0.0", " left"):
             assert part in step
     assert lines[3].startswith("epoch 1 done: mean loss")
     widths = [len(step.rstrip()) for step in steps]
@@ -113,3 +114,10 @@ def test_updates_and_looks_of_a_torch_model_are_shown(monkeypatch):
         progress.record(update)
         progress.record(look)
     assert terminal.getvalue() == ""
+
+
+@pytest.mark.parametrize(
+    ("speed", "shown"), [(1_140_000, "1.14 M"), (100_000, "0.10 M"), (99_999, "99,999"), (12.3, "12")]
+)
+def test_a_slow_start_is_not_shown_as_nothing(speed, shown):
+    assert words_a_second(speed) == shown

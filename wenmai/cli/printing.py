@@ -5,9 +5,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["plain", "setting_value", "show_columns", "show_comparison", "show_rows", "show_run"]
+__all__ = ["plain", "setting_value", "show_columns", "show_comparison", "show_rows", "show_run", "words_a_second"]
 
 _UNITS = {"bits": "bits per character", "perplexity": "perplexity by word"}
+
+
+def words_a_second(speed: float) -> str:
+    """Returns a speed in millions, or as it is where that would be next to nothing."""
+    return f"{speed / 1e6:.2f} M" if speed >= 1e5 else f"{speed:,.0f}"
 
 
 def show_run(run: Any, as_json: bool) -> None:  # noqa: ANN401  a Run, not imported for speed
@@ -23,7 +28,7 @@ def show_run(run: Any, as_json: bool) -> None:  # noqa: ANN401  a Run, not impor
     if "tokens_per_second" in summary:
         speed = f"{summary['tokens_per_second']:,.0f} tokens/s"
     else:
-        speed = f"{summary['words_per_second'] / 1e6:.2f} M words/s"
+        speed = f"{words_a_second(summary['words_per_second'])} words/s"
     print(f"{run.path}: loss {loss}, {speed}, {summary['seconds']:.1f} s")
 
 
@@ -40,7 +45,7 @@ def show_comparison(comparison: Any) -> None:  # noqa: ANN401  a Comparison
         cells = [system.name]
         cells += [_interval(found[column]) if column in found else "-" for column in columns]
         speed = system.words_per_second
-        cells += ["-" if speed is None else f"{speed / 1e6:.2f} M" if speed >= 1e5 else f"{speed:,.0f}"]
+        cells += ["-" if speed is None else words_a_second(speed)]
         cells += ["-" if system.seconds is None else f"{system.seconds:.1f}"]
         for size in (system.peak_memory_bytes, system.size_bytes):
             cells.append("-" if size is None else f"{size / 1e6:.0f}")

@@ -6,6 +6,7 @@ import time
 from types import TracebackType
 from typing import Any, Self
 
+from wenmai.cli.printing import words_a_second
 from wenmai.runs.run import Run
 from wenmai.runs.train import Watcher
 from wenmai.training.records import EpochRecord, EvaluationRecord, Record, StepRecord, UpdateRecord
@@ -116,7 +117,7 @@ class Progress(Watcher):
 def _step(record: StepRecord | UpdateRecord) -> str:
     loss = "-" if record.loss is None else f"{record.loss:.4f}"
     if isinstance(record, StepRecord):
-        speed = f"{record.words_per_second / 1e6:.2f} M words/s"
+        speed = f"{words_a_second(record.words_per_second)} words/s"
     else:
         share = "" if record.flops_share is None else f" ({record.flops_share:.0%} of the GPU)"
         speed = f"{record.tokens_per_second:,.0f} tokens/s{share}"
