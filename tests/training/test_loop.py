@@ -422,7 +422,9 @@ def test_minutes_end_a_training(tmp_path):
     assert len(looks_of(records)) == 1
 
 
-def test_where_minutes_end_a_training_its_rate_has_fallen(tmp_path, monkeypatch):
+@pytest.fixture
+def second_by_second(monkeypatch):
+    """A job each of whose updates takes a second."""
     job, clock = Toy(), [0.0]
     usual = job.loss
 
@@ -432,11 +434,20 @@ def test_where_minutes_end_a_training_its_rate_has_fallen(tmp_path, monkeypatch)
 
     job.loss = loss
     monkeypatch.setattr(loop.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(loop, "_RECORDS", 1000)
-    state, records = train(job, tmp_path / "run", minutes=0.5, rate=0.3)  # thirty seconds, a second an update
+    return job
+
+
+def test_where_minutes_end_a_training_its_rate_has_fallen(tmp_path, second_by_second):
+    state, records = train(second_by_second, tmp_path / "run", minutes=0.5, rate=0.3)
     assert state.step == 30
     rates = [record["learning_rate"] for record in steps_of(records)]
     assert rates[1:] == pytest.approx([0.3 * (1 - seconds / 30) for seconds in range(1, 30)])
+
+
+def test_records_of_a_training_that_minutes_end_are_spread_over_its_time(tmp_path, second_by_second, monkeypatch):
+    monkeypatch.setattr(loop, "_RECORDS", 10)
+    _, records = train(second_by_second, tmp_path / "run", minutes=0.5, epochs=10**6)
+    assert [record["position"] for record in steps_of(records)] == list(range(3, 31, 3))
 
 
 def test_looks_come_after_so_many_updates(tmp_path):

@@ -220,7 +220,8 @@ def train_loop(
             total, count, seconds, stopping = tally.tolist()
             torch._foreach_mul_(gradients, 1.0 / max(1.0, count))
             norm = float(torch.nn.utils.get_total_norm(gradients))
-            learning_rate = rate(state.step + 1, _spent(state, config))
+            spent = _spent(state, config)
+            learning_rate = rate(state.step + 1, spent)
             if not (math.isfinite(total) and math.isfinite(norm)):
                 raise TrainingError(_not_a_number(state, group, checkpoints, learning_rate))
             if config.clip is not None and norm > config.clip:
@@ -241,7 +242,8 @@ def train_loop(
             epoch_over = state.batch == len(batches)
             enough = config.steps is not None and state.step >= config.steps
             at_end = enough or (epoch_over and state.epoch + 1 == config.epochs) or _spent(state, config) >= 1
-            if state.step % record_every == 0 or at_end:
+            due = state.step % record_every == 0 or int(_RECORDS * spent) < int(_RECORDS * _spent(state, config))
+            if due or at_end:
                 state.last_loss = state.pending[0] / state.pending[1] if state.pending[1] else None
                 progress = 1.0 if at_end else _progress(state, steps, config)
                 speed = (state.tokens - tokens_before) / max(1e-9, state.seconds - seconds_before)
