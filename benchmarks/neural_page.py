@@ -124,8 +124,10 @@ def _translation(content: Content) -> str:
         "Finished runs, measured on test sets that they were not trained on; a beam of "
         f"{content['settings']['beam']}. BLEU and chrF2 have intervals of 95 % (bootstrap over the sentences). "
         "Seconds are by the clock of machines that were not idle otherwise: they say what a training took, not which "
-        "model is faster. One seed each; a model without attention that has learnt little after as many epochs says "
-        "that it needs more of them, not how good it would become.\n"
+        "model is faster. One seed each. `gru-every-step` and `gru-first-state` are the GRU without attention: one "
+        "vector for the whole source, seen at every step or as the first state alone. They learn more slowly and were "
+        "still getting better, so what they lack is in part training; how it grows with the length of the source says "
+        "more.\n"
     ]
     for pairs, rows in latest(content).items():
         parts.append(f"### {pairs}\n")
