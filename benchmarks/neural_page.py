@@ -128,8 +128,8 @@ def _translation(content: Content) -> str:
         "Seconds are by the clock of machines that were not idle otherwise: they say what a training took, not which "
         "model is faster. One seed each. `gru-every-step` and `gru-first-state` are the GRU without attention: one "
         "vector for the whole source, seen at every step or as the first state alone. They learn more slowly and were "
-        "still getting better, so what they lack is in part training; how it grows with the length of the source says "
-        "more.\n"
+        "still getting better, so what they lack is in part training; which share of the score is missing at which "
+        "length says more than the score.\n"
     ]
     for pairs, rows in latest(content).items():
         parts.append(f"### {pairs}\n")
