@@ -81,8 +81,8 @@ def _training(content: Content) -> str:
         f"Measured are {settings['steps']} updates after {settings['warm_up']}. Ours is the loop that `wenmai train` "
         "runs; the peer is `MarianMTModel` in `transformers.Trainer`. *As users have it* is our `precision=auto`, "
         "which takes bfloat16 where the processor has it, against what `Trainer` does unless told otherwise. The lead "
-        "is smaller where a processor has neither AVX-512 nor bfloat16: 1.28 × in float32 in two rounds on such a "
-        "machine ([decision 11](adr/0011-products-by-onednn-and-bfloat16-where-it-is-real.md)).\n"
+        "is smaller where a processor has neither AVX-512 nor bfloat16: "
+        "[decision 11](adr/0011-products-by-onednn-and-bfloat16-where-it-is-real.md) says how much.\n"
     )
     heading = (
         "precision", "ours, tokens/s", "Trainer", "ratio (each round)", "target", "seconds an update", "peak MB",

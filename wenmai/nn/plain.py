@@ -64,9 +64,26 @@ def compiled(
     """
     if not _known(layers, embedding, num_heads):
         return None
-    from wenmai.nn.stack import Stack  # numba takes time to import
+    from wenmai.nn.stack import Block, Part, Stack  # numba takes time to import
 
-    return Stack.of(layers, embedding, num_heads=num_heads, activation=activation, scale=scale, window=window)
+    found = [layer for layer in layers.layers if isinstance(layer, EncoderLayer | DecoderLayer)]
+    residual, final = found[0].ffn_residual, layers.norm
+    blocks = []
+    for layer in found:
+        attention, *memory, ffn = (Part(*tensors) for tensors in layer.parts())
+        blocks.append(Block(attention, memory[0] if memory else None, ffn))
+    return Stack(
+        blocks,
+        num_heads=num_heads,
+        embedding=embedding,
+        scale=scale,
+        output=embedding,
+        final_norm=(final.weight, final.bias) if isinstance(final, nn.LayerNorm) else None,
+        pre_norm=isinstance(residual, PreNorm),
+        activation=activation,
+        epsilon=residual.norm.eps,
+        window=window,
+    )
 
 
 def _known(layers: Encoder | Decoder, embedding: Tensor, num_heads: int) -> bool:

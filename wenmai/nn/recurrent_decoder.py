@@ -25,6 +25,7 @@ part of the gates (C h_j is weighted instead of h_j, since C Σ α_j h_j = Σ α
 Shapes: B sentences, N hypotheses, S source and T target tokens, E embedding, M hidden size, F memory, R readout.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -105,7 +106,7 @@ class DecoderSizes:
     last_size: int
 
 
-class RecurrentDecoder(nn.Module):
+class RecurrentDecoder(nn.Module, ABC):
     """The form of every decoder.
 
     Attributes:
@@ -114,10 +115,11 @@ class RecurrentDecoder(nn.Module):
 
     readout_size: int
 
+    @abstractmethod
     def read(self, memory: Memory) -> tuple[Tensors, Tensors]:
         """Returns what every step reads of the sources, and the state before the first step."""
-        raise NotImplementedError
 
+    @abstractmethod
     def forward(self, words: Tensor, source: Tensors, state: Tensors) -> Decoded:
         """Reads T words (N, T, E) from a state on.
 
@@ -126,7 +128,6 @@ class RecurrentDecoder(nn.Module):
             source: Of :meth:`read`, a row for each of the words'.
             state: Of :meth:`read`, or after the words before.
         """
-        raise NotImplementedError
 
 
 class FirstStateDecoder(RecurrentDecoder):

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from wenmai.kernels import decoder
-from wenmai.nn.transformer import ActivationName, Decoder, DecoderLayer, Encoder, EncoderLayer, PreNorm
+from wenmai.nn.transformer import ActivationName
 
 __all__ = ["Block", "Part", "Stack"]
 
@@ -137,46 +137,6 @@ class Stack:
             table[place] = np.float32(value).view(np.int32)  # its four bytes come first
         self._room = (0, 0, 0)  # rows, length and threads that there is working memory for
         self._memory = np.empty(0, np.float32)
-
-    @classmethod
-    def of(
-        cls,
-        layers: Encoder | Decoder,
-        embedding: Tensor,
-        *,
-        num_heads: int,
-        activation: ActivationName,
-        scale: float = 1.0,
-        window: int | None = None,
-    ) -> "Stack":
-        """Makes the stack of the layers of a decoder, or of an encoder with a causal mask; they share one matrix.
-
-        Args:
-            layers: With parameters as the class asks for.
-            embedding: (V, M), also the output matrix.
-            num_heads: See the class, as for the others.
-            activation: The same.
-            scale: The same.
-            window: The same.
-        """
-        found = [layer for layer in layers.layers if isinstance(layer, EncoderLayer | DecoderLayer)]
-        residual, final = found[0].ffn_residual, layers.norm
-        blocks = []
-        for layer in found:
-            attention, *memory, ffn = (Part(*tensors) for tensors in layer.parts())
-            blocks.append(Block(attention, memory[0] if memory else None, ffn))
-        return cls(
-            blocks,
-            num_heads=num_heads,
-            embedding=embedding,
-            scale=scale,
-            output=embedding,
-            final_norm=(final.weight, final.bias) if isinstance(final, nn.LayerNorm) else None,
-            pre_norm=isinstance(residual, PreNorm),
-            activation=activation,
-            epsilon=residual.norm.eps,
-            window=window,
-        )
 
     def step(
         self,
