@@ -118,6 +118,7 @@ def killed(killed_once, tmp_path, monkeypatch):
     shutil.copytree(killed_once / "run", tmp_path / "run")
     recipe = tmp_path / "run" / "recipe.yaml"
     recipe.write_text(recipe.read_text().replace("checkpoint_seconds: 0.02", "checkpoint_seconds: 600"))
+    wenmai.Run(tmp_path / "run").seal()
     shutil.copytree(killed_once / "cache", tmp_path / "cache")
     monkeypatch.setenv("WENMAI_CACHE", str(tmp_path / "cache"))
     return tmp_path / "run"
@@ -322,6 +323,7 @@ def test_text_that_has_changed_is_an_error(killed, killed_once):
     shutil.copy(killed_once / "text.txt", text)
     recipe = killed / "recipe.yaml"
     recipe.write_text(recipe.read_text().replace(str(killed_once / "text.txt"), str(text)))
+    wenmai.Run(killed).seal()
     with open(text, "a") as file:
         file.write("one more line\n")
     with pytest.raises(RunError, match=r"its corpus .*text\.txt has changed since the training began; train again"):
@@ -351,6 +353,7 @@ def test_a_run_killed_while_its_text_was_read_starts_over(killed, expected):
     shutil.rmtree(killed / "checkpoints")
     (killed / "metrics.jsonl").unlink()
     (killed / "corpus.json").unlink()
+    wenmai.Run(killed).seal()
     wenmai.resume(killed)
     assert model_sha256(killed) == expected[1]
     assert wenmai.Run(killed).corpus["stats"]["tokens"] == 30_000

@@ -48,8 +48,10 @@ class Listener(Watcher):
 def test_a_run_is_a_folder_that_says_everything_about_itself(topics, tmp_path):
     run = wenmai.train("word2vec", topics, out=tmp_path / "run", vector_size=16, epochs=2, threads=1, seed=5)
     assert sorted(path.name for path in run.path.iterdir()) == [
+        ".lock",
         "corpus.json",
         "environment.json",
+        "manifest.json",
         "metrics.jsonl",
         "model",
         "recipe.yaml",

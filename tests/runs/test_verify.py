@@ -69,9 +69,10 @@ def test_damage_outside_the_model_is_found(copy):
     (copy / "summary.json").write_text('{"loss": ')
     (copy / "recipe.yaml").write_text("version: 1\nsystem: word2vec\nmodel: {vector_sise: 16}\n")
     _, problems = verify(copy)
-    assert len(problems) == 2
+    assert len(problems) == 3
     assert "did you mean 'model.vector_size'" in problems[0]
-    assert "summary.json: is damaged" in problems[1]
+    assert "recipe.yaml has" in problems[1]
+    assert "summary.json: is damaged" in problems[2]
 
 
 def test_the_shell_lists_problems_and_exits_with_6(copy, shell):

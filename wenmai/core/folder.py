@@ -10,14 +10,23 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from wenmai.core.errors import RunError
 
-__all__ = ["cache_folder", "check_sealed", "file_sha256", "sealed_folder", "writing", "writing_json"]
+__all__ = [
+    "cache_folder",
+    "check_listed",
+    "check_sealed",
+    "file_sha256",
+    "seal_files",
+    "sealed_folder",
+    "writing",
+    "writing_json",
+]
 
 MANIFEST = "manifest.json"
 VERSION = 1
@@ -89,6 +98,12 @@ def sealed_folder(path: str | Path) -> Iterator[Path]:
         _unsealed.discard(temporary)
 
 
+def seal_files(folder: Path, names: Iterable[str]) -> None:
+    """Writes a manifest of some files of a folder, for :func:`check_listed`."""
+    files = {name: {"bytes": (folder / name).stat().st_size, "sha256": file_sha256(folder / name)} for name in names}
+    writing_json(folder / MANIFEST, {"version": VERSION, "files": files})
+
+
 def check_sealed(path: str | Path) -> list[str]:
     """Returns what is wrong with a sealed folder, one sentence each; an empty list means it is whole.
 
@@ -98,16 +113,36 @@ def check_sealed(path: str | Path) -> list[str]:
     path = Path(path)
     if not path.is_dir():
         raise RunError(f"{path}: no such folder")
+    present = {file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file()}
+    return _check(path, present - {MANIFEST})
+
+
+def check_listed(folder: Path) -> list[str]:
+    """Returns what is wrong with the files that the manifest of a folder lists; others may be there."""
+    return _check(folder, None)
+
+
+def _check(path: Path, present: set[str] | None) -> list[str]:
+    """Compares files with the manifest.
+
+    Args:
+        path: The folder.
+        present: The files that are there, none of which may be missing in the manifest; None to look for those of the
+            manifest only, which must be plain names.
+    """
     try:
         manifest = json.loads((path / MANIFEST).read_bytes())
         if manifest["version"] != VERSION:
             raise ValueError(f"version {manifest['version']!r}, expected {VERSION}")
         listed = {str(name): (int(entry["bytes"]), str(entry["sha256"])) for name, entry in manifest["files"].items()}
+        if present is None:
+            if strange := [name for name in listed if Path(name).name != name]:
+                raise ValueError(f"{strange[0]!r} is not the name of a file")
+            present = {name for name in listed if (path / name).is_file()}
     except FileNotFoundError:
         return [f"{path / MANIFEST} is missing: the folder was never finished"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return [f"{path / MANIFEST} is damaged ({error})"]
-    present = {file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file()} - {MANIFEST}
     problems = [f"{path / name} is missing" for name in sorted(set(listed) - present)]
     problems += [f"{path / name} is not in the manifest" for name in sorted(present - set(listed))]
     for name in sorted(present & set(listed)):

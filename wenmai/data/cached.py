@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import os
+import re
 import shutil
 import time
 import uuid
@@ -15,7 +16,7 @@ import numpy as np
 from wenmai.core.errors import RunError, WenmaiError
 from wenmai.core.folder import cache_folder, check_sealed, sealed_folder
 
-__all__ = ["installed", "kept", "mapped", "new_folder", "opened", "reopened", "sweep"]
+__all__ = ["cache_entry", "installed", "kept", "mapped", "new_folder", "opened", "reopened", "sweep"]
 
 _DAY_SECONDS = 86_400
 _log = logging.getLogger(__name__)
@@ -25,6 +26,17 @@ _T = TypeVar("_T")
 def new_folder(cache: Path) -> Path:
     """Returns a name in ``cache`` that nothing has, for :func:`installed` to move once it is filled."""
     return cache / f"new-{uuid.uuid4().hex}"
+
+
+def cache_entry(room: str, fingerprint: str) -> Path:
+    """Returns ``<cache>/<room>/<fingerprint>``.
+
+    Raises:
+        RunError: if it is no fingerprint but, say, a path that a damaged or hostile file names.
+    """
+    if not re.fullmatch("[0-9a-f]{64}", fingerprint):
+        raise RunError(f"{fingerprint!r:.100} is no fingerprint of data: expected 64 hexadecimal digits")
+    return cache_folder() / room / fingerprint
 
 
 def opened(folder: Path, open_folder: Callable[[Path], _T]) -> _T | None:
@@ -43,8 +55,11 @@ def reopened(room: str, fingerprint: str, open_folder: Callable[[Path], _T]) -> 
 
     Returns:
         What ``open_folder`` returns; None if the folder is there no more, or damaged: then it is removed.
+
+    Raises:
+        RunError: if ``fingerprint`` is none.
     """
-    folder = cache_folder() / room / fingerprint
+    folder = cache_entry(room, fingerprint)
     if folder.is_dir() and not check_sealed(folder):
         with contextlib.suppress(WenmaiError, OSError, ValueError, KeyError, TypeError):
             return open_folder(folder)
@@ -60,7 +75,7 @@ def kept(room: str, fingerprint: str, fill: Callable[[Path], None]) -> None:
         fingerprint: Of what ``fill`` writes.
         fill: Writes files into a folder.
     """
-    folder = cache_folder() / room / fingerprint
+    folder = cache_entry(room, fingerprint)
     if not folder.is_dir() or check_sealed(folder):
         with sealed_folder(folder) as entry:
             fill(entry)

@@ -20,7 +20,8 @@ from wenmai.measures.classification import (
     measure_classification,
     precision_recall_curves,
 )
-from wenmai.runs.run import Run, require_room
+from wenmai.runs.owner import require_room
+from wenmai.runs.run import Run
 from wenmai.runs.train import Watcher, _read_again, train
 from wenmai.text.settings import TextConfig
 from wenmai.training.checkpoint import Checkpoints

@@ -26,7 +26,8 @@ from wenmai.models.ngram import Ngram, NgramConfig
 from wenmai.models.word2vec import Word2Vec
 from wenmai.runs.classification import retrainer_of
 from wenmai.runs.environment import describe_environment
-from wenmai.runs.run import ENVIRONMENT, MODEL, RECIPE, SUMMARY, Run, folder_bytes, remove, require_room
+from wenmai.runs.owner import claimed, require_room
+from wenmai.runs.run import ENVIRONMENT, MODEL, RECIPE, SUMMARY, Run, folder_bytes, remove
 from wenmai.text.vocab import Vocab
 
 if TYPE_CHECKING:
@@ -313,19 +314,20 @@ def import_run(name: str, path: str | Path, out: str | Path) -> Run:
     recipe = Recipe.build(system, find_system(system).load().sections, settings)
     model = made_for(recipe)
     summary = {"run": str(folder), "system": system, "imported": str(Path(path).absolute())}
-    made = not folder.exists()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        writing_json(folder / ENVIRONMENT, describe_environment())
-        with sealed_folder(folder / MODEL) as temporary:
-            model.save(temporary)
-        size = folder_bytes(folder / MODEL)
-        writing_json(folder / SUMMARY, summary | {"vocabulary": IMPORTS[name].tokens(model), "size_bytes": size})
-        recipe.write(folder / RECIPE)  # last: it makes the folder a run
-    except OSError as error:
-        for name in (ENVIRONMENT, SUMMARY, RECIPE, MODEL):
-            remove(folder / name)
-        if made:
-            remove(folder)
-        raise RunError(f"{folder}: cannot be written ({error.strerror})") from None
-    return Run(folder)
+    with claimed(folder):
+        try:
+            writing_json(folder / ENVIRONMENT, describe_environment())
+            with sealed_folder(folder / MODEL) as temporary:
+                model.save(temporary)
+            size = folder_bytes(folder / MODEL)
+            writing_json(folder / SUMMARY, summary | {"vocabulary": IMPORTS[name].tokens(model), "size_bytes": size})
+            recipe.write(folder / RECIPE)  # it makes the folder a run
+            run = Run(folder)
+            run.seal()
+        except BaseException as error:
+            for file in (RECIPE, ENVIRONMENT, SUMMARY, MODEL):
+                remove(folder / file)
+            if isinstance(error, OSError):
+                raise RunError(f"{folder}: cannot be written ({error.strerror})") from None
+            raise
+    return run

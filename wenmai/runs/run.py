@@ -9,16 +9,19 @@ from typing import Any
 
 from wenmai.config.recipe import Recipe, read_recipe
 from wenmai.core.errors import RunError, WenmaiError
-from wenmai.core.folder import MANIFEST, check_sealed
+from wenmai.core.folder import MANIFEST, check_listed, check_sealed, seal_files
 from wenmai.core.registry import find_system
 from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.records import read_records
 from wenmai.vectors.word_vectors import WordVectors
 
-__all__ = ["Run", "folder_bytes", "load", "remove", "require_room", "verify"]
+__all__ = ["Run", "folder_bytes", "load", "remove", "verify"]
 
 RECIPE, MODEL, CHECKPOINTS = "recipe.yaml", "model", "checkpoints"
 METRICS, ENVIRONMENT, SUMMARY, CORPUS = "metrics.jsonl", "environment.json", "summary.json", "corpus.json"
+_FOLDERS = (MODEL, CHECKPOINTS)
+_OWN = (*_FOLDERS, RECIPE, METRICS, ENVIRONMENT, SUMMARY, CORPUS, MANIFEST)  # nothing outside a run is ever changed
+_SEALED = (RECIPE, CORPUS)  # what a training that is resumed trusts
 
 
 class Run:
@@ -39,6 +42,11 @@ class Run:
             )
         if not (self.path / RECIPE).is_file():
             raise RunError(f"{self.path}: is not a run folder (it has no {RECIPE})")
+        for name in _OWN:
+            path = self.path / name
+            if path.is_symlink() or (path.exists() and not (path.is_dir() if name in _FOLDERS else path.is_file())):
+                kind = "folder" if name in _FOLDERS else "file"
+                raise RunError(f"{path}: must be a {kind} of the run itself, not a link or anything else")
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
@@ -126,6 +134,17 @@ class Run:
         """The checkpoints of a training that has not finished."""
         return Checkpoints(self.path / CHECKPOINTS)
 
+    def seal(self) -> None:
+        """Writes the checksums of recipe and corpus, by which :meth:`changed_files` knows them."""
+        seal_files(self.path, [name for name in _SEALED if (self.path / name).exists()])
+
+    def changed_files(self) -> list[str]:
+        """Returns what of recipe and corpus is not as the training left it, one sentence each.
+
+        Runs of earlier versions have no checksums; of them nothing is known.
+        """
+        return check_listed(self.path) if (self.path / MANIFEST).exists() else []
+
     @property
     def model_bytes(self) -> int:
         """Size of the model on disk."""
@@ -157,22 +176,6 @@ def load(path: str | Path) -> Any:  # noqa: ANN401
     return Run(path).model
 
 
-def require_room(folder: Path) -> None:
-    """Makes sure that a new run can have this folder: it does not exist, or is empty.
-
-    Raises:
-        RunError: if something is there.
-    """
-    try:
-        taken = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
-    except OSError as error:
-        raise RunError(f"{folder}: cannot be read ({error.strerror}); choose another --out") from None
-    if taken:
-        unfinished = (folder / RECIPE).exists() and not (folder / MODEL).is_dir()
-        hint = f", or go on with that run: `wenmai resume {folder}`" if unfinished else ""
-        raise RunError(f"{folder}: exists already; choose another --out{hint}")
-
-
 def folder_bytes(folder: Path) -> int:
     """Returns the size of all files in a folder but the manifest, which is written last."""
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and file.name != MANIFEST)
@@ -200,6 +203,7 @@ def verify(path: str | Path) -> tuple[list[str], list[str]]:
         checked.append(f"recipe: {recipe.system}")
     except WenmaiError as error:
         problems.append(str(error))
+    problems += run.changed_files()
     folders = [run.path / MODEL] if run.finished else []
     folders += sorted((run.path / CHECKPOINTS).glob("step-*"))
     for folder in folders:

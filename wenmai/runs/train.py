@@ -14,6 +14,7 @@ from wenmai.core.folder import MANIFEST, cache_folder, file_sha256, sealed_folde
 from wenmai.core.registry import find_system
 from wenmai.data.sources import named_texts
 from wenmai.runs.environment import describe_environment, peak_memory_bytes
+from wenmai.runs.owner import claimed, owned
 from wenmai.runs.run import (
     CHECKPOINTS,
     CORPUS,
@@ -25,7 +26,6 @@ from wenmai.runs.run import (
     Run,
     folder_bytes,
     remove,
-    require_room,
 )
 from wenmai.tasks.protocol import Data, Task
 from wenmai.training.distributed import Ranks
@@ -161,12 +161,14 @@ def resume(path: str | Path, *, watcher: Watcher | None = None) -> Run:
         RunError: if its corpus, or the run that it continues, is gone or has changed.
     """
     run, watcher = Run(path), watcher or Watcher()
+    if not run.finished:
+        _require_unchanged(run)  # before anything in it is believed
     ranks = _ranks(run.recipe.system)
     if not ranks.first:
         return _join(run.path, ranks)
     with ExitStack() as held:
         with ranks.meeting():
-            held.enter_context(_alone(run))
+            held.enter_context(owned(run))
             held.enter_context(_explaining(run))
             if run.finished:
                 run.checkpoints.clear()
@@ -182,7 +184,7 @@ def resume(path: str | Path, *, watcher: Watcher | None = None) -> Run:
             if newest is None:
                 job, resumed = _first_job(run, data), None
             else:
-                job, resumed = run.task.restore(run.recipe, data, newest, run.corpus[BASE]), (newest, state)
+                job, resumed = run.task.restore(run.recipe, data, newest, _beginning(run)), (newest, state)
         return _go_on(run, job, resumed, watcher, ranks)
 
 
@@ -197,7 +199,7 @@ def _join(folder: Path, ranks: Ranks) -> Run:
     if newest is None:
         job = run.task.begin(run.recipe, data, _base_model(run))
     else:
-        job = run.task.restore(run.recipe, data, newest, run.corpus[BASE])
+        job = run.task.restore(run.recipe, data, newest, _beginning(run))
     job.train(run.checkpoints, lambda record: None, resumed=None if newest is None else (newest, state), ranks=ranks)
     ranks.wait()  # until the model is written
     return run
@@ -224,28 +226,24 @@ def _prepare(
     watcher: Watcher,
     held: ExitStack,
 ) -> tuple[Run, Task]:
-    """Makes the folder, takes its lock into ``held``, reads the text and begins; a mistake leaves nothing behind."""
-    require_room(folder)
-    made = not folder.exists()
+    """Makes the folder, owned as long as ``held``, reads the text and begins; a mistake leaves nothing behind."""
+    held.enter_context(claimed(folder))
     try:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
             writing_json(folder / ENVIRONMENT, describe_environment())
             recipe.write(folder / RECIPE)
         except OSError as error:
             raise RunError(f"{folder}: cannot be written ({error.strerror}); choose another --out") from None
         run = Run(folder)
-        held.enter_context(_alone(run))
+        run.seal()
         data = run.task.read(recipe, source, watcher.numbering, _base_model(run))
         job = _first_job(run, data)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and source.repeatable:
             error.add_note(_how_to_go_on(folder))
         else:  # a mistake in the settings or the text
-            for name in (ENVIRONMENT, RECIPE, CORPUS):
+            for name in (ENVIRONMENT, MANIFEST, CORPUS, RECIPE):
                 remove(folder / name)
-            if made:
-                remove(folder)
         raise
     held.enter_context(_explaining(run))
     return run, job
@@ -257,6 +255,7 @@ def _first_job(run: Run, data: Data) -> Task:
     job: Task = run.task.begin(run.recipe, data, _base_model(run))
     noted = {**job.notes(), "manifest_sha256": _manifest_sha256(base)}
     writing_json(run.path / CORPUS, {"fingerprint": data.fingerprint, **data.describe(), BASE: noted})
+    run.seal()
     return job
 
 
@@ -295,7 +294,10 @@ def _read_again(run: Run, watcher: Watcher) -> Data:
         RunError: if they are gone or have changed.
     """
     fingerprint = str(run.corpus.get("fingerprint", ""))  # none if the data were still being read when it was killed
-    data: Data | None = run.task.reopen(fingerprint) if fingerprint else None
+    try:
+        data: Data | None = run.task.reopen(fingerprint) if fingerprint else None
+    except RunError as error:
+        raise RunError(f"{run.path / CORPUS}: is damaged ({error})") from None
     if data is not None:
         return data
     names = run.recipe.corpus
@@ -314,6 +316,31 @@ def _read_again(run: Run, watcher: Watcher) -> Data:
     return data
 
 
+def _require_unchanged(run: Run) -> None:
+    """Makes sure that a training goes on as it began.
+
+    Raises:
+        RunError: if its recipe or what it notes of the corpus has changed.
+    """
+    if problems := run.changed_files():
+        raise RunError(
+            f"{'; '.join(problems)}. A training goes on only as it began: put the file back; or train anew from the "
+            f"recipe: `wenmai train {shlex.quote(str(run.path / RECIPE))} --out NEW`"
+        )
+
+
+def _beginning(run: Run) -> dict[str, Any]:
+    """Returns what was noted when the training began.
+
+    Raises:
+        RunError: if it is missing.
+    """
+    noted = run.corpus.get(BASE)
+    if not isinstance(noted, dict):
+        raise RunError(f"{run.path / CORPUS}: is missing or damaged (it has no {BASE!r}); train again")
+    return noted
+
+
 def _base_model(run: Run) -> Any:  # noqa: ANN401  the task's own
     """Reads the model that a run continues, if any."""
     base = _base(run)
@@ -328,7 +355,7 @@ def _base(run: Run) -> Run | None:
     """
     if run.recipe.start is None:
         return None
-    noted = run.corpus.get(BASE, {}).get("manifest_sha256")
+    noted = _beginning(run).get("manifest_sha256") if run.corpus else None  # no corpus yet: it is only being begun
     try:
         base = Run(run.recipe.start)
         now = _manifest_sha256(base)
@@ -342,28 +369,6 @@ def _base(run: Run) -> Run | None:
 def _manifest_sha256(base: Run | None) -> str | None:
     """Returns what identifies the model of a run."""
     return None if base is None else file_sha256(base.model_folder / MANIFEST)
-
-
-@contextmanager
-def _alone(run: Run) -> Iterator[None]:
-    """Keeps two processes from training one run; the lock ends with its process.
-
-    Raises:
-        RunError: if another process trains it.
-    """
-    try:
-        import fcntl
-    except ImportError:  # Windows: nothing guards there
-        yield
-        return
-    with open(run.path / RECIPE, "rb") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunError(f"{run.path}: another process is training this run now; wait, or stop it first") from None
-        except OSError:  # some network file systems have no locks
-            pass
-        yield
 
 
 @contextmanager

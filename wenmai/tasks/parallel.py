@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from wenmai.core.errors import CorpusError
-from wenmai.core.folder import cache_folder, writing_json
-from wenmai.data.cached import kept, reopened
+from wenmai.core.folder import writing_json
+from wenmai.data.cached import cache_entry, kept, reopened
 from wenmai.data.corpus import Progress
 from wenmai.data.encoded import EncodedPairs, encode_pairs
 from wenmai.data.pairs import PairsConfig, PairsStats, read_pairs
@@ -96,10 +96,10 @@ class TranslationData:
         head = json.loads((folder / "data.json").read_bytes())
         if head["version"] != _VERSION:
             raise ValueError(f"version {head['version']}")
-        source, pairs = Tokenizer.load(folder / "source-tokenizer.json"), cache_folder() / "pairs"
+        source = Tokenizer.load(folder / "source-tokenizer.json")
         return cls(
-            train=EncodedPairs.open(pairs / head["train"]),
-            valid=None if head["valid"] is None else EncodedPairs.open(pairs / head["valid"]),
+            train=EncodedPairs.open(cache_entry("pairs", head["train"])),
+            valid=None if head["valid"] is None else EncodedPairs.open(cache_entry("pairs", head["valid"])),
             source=source,
             target=source if head["joint"] else Tokenizer.load(folder / "target-tokenizer.json"),
             names=tuple(head["names"]),

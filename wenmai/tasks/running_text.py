@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from wenmai.core.errors import CorpusError, SettingError
-from wenmai.core.folder import cache_folder, writing_json
-from wenmai.data.cached import kept, reopened
+from wenmai.core.folder import writing_json
+from wenmai.data.cached import cache_entry, kept, reopened
 from wenmai.data.corpus import Corpus, CorpusStats, Progress
 from wenmai.data.encoded_text import EncodedText, LinesConfig, encode_text, readable_twice
 from wenmai.data.sources import open_texts
@@ -148,10 +148,9 @@ class LanguageData:
         head = json.loads((folder / "data.json").read_bytes())
         if head["version"] != _VERSION:
             raise ValueError(f"version {head['version']}")
-        texts = cache_folder() / "texts"
         return cls(
-            text=EncodedText.open(texts / head["text"]),
-            valid=None if head["valid"] is None else EncodedText.open(texts / head["valid"]),
+            text=EncodedText.open(cache_entry("texts", head["text"])),
+            valid=None if head["valid"] is None else EncodedText.open(cache_entry("texts", head["valid"])),
             tokenizer=Tokenizer.load(folder / "tokenizer.json"),
             grown=tuple(tuple(parts) for parts in head["grown"]),
         )

@@ -77,7 +77,7 @@ class Checkpoints:
         found = []
         for path in self.folder.iterdir():
             number = path.name.removeprefix("step-")
-            if path.is_dir() and number.isdecimal() and path.name != number:
+            if path.is_dir() and not path.is_symlink() and number.isdecimal() and path.name != number:
                 found.append((int(number), path))
         return [path for _, path in sorted(found)]
 
