@@ -17,12 +17,12 @@ import wenmai.models
 from wenmai.config.recipe import Recipe, read_recipe
 from wenmai.core.registry import find_system
 from wenmai.decode.search import beam_search, greedy
+from wenmai.inference.translator import ARCHITECTURES, Translator, build
 from wenmai.models.seq2seq import Seq2Seq
 from wenmai.models.transformer import Transformer
 from wenmai.nn.attention import watch_attention
 from wenmai.nn.language import NextToken
 from wenmai.objectives.language import cross_entropy
-from wenmai.tasks.translator import ARCHITECTURES, Translator, build
 from wenmai.text.tokenizer import Tokenizer, TokenizerConfig
 
 TABLE = {

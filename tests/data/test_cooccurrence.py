@@ -9,9 +9,9 @@ import pytest
 
 from wenmai.core.errors import CorpusError, RunError
 from wenmai.data.cooccurrence import Cooccurrences, CountsConfig
+from wenmai.data.cooccurrence_counting import count_cooccurrences
 from wenmai.data.corpus import Corpus
 from wenmai.data.numbered import number_corpus
-from wenmai.tasks.counting import count_cooccurrences
 from wenmai.text.settings import TextConfig, VocabConfig
 
 

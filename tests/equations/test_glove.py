@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wenmai.data.cooccurrence import CountsConfig
+from wenmai.data.cooccurrence_counting import count_cooccurrences
 from wenmai.data.corpus import Corpus
 from wenmai.data.numbered import number_corpus
 from wenmai.kernels.factorise import ROW_FLOATS, Counts, Settings, Visited, parameter_rows, train_visits
 from wenmai.models.glove import GloVe, GloVeConfig
-from wenmai.tasks.counting import count_cooccurrences
 from wenmai.tasks.factorising import CountsSweep, FactoriseConfig
 from wenmai.text.settings import TextConfig, VocabConfig
 

@@ -5,10 +5,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from wenmai.data.ngram_counting import Rows, _sorted_rows, count_rows
 from wenmai.kernels.ngram_lookup import number_text, word_slots
 from wenmai.kernels.ngrams import hashed_words
-from wenmai.models.ngram import SPECIALS, Words, count_rows
-from wenmai.models.ngram.counting import Rows, _sorted_rows
+from wenmai.models.ngram import SPECIALS, Words
 
 
 class Corpus:

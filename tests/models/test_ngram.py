@@ -9,8 +9,8 @@ import pytest
 import wenmai
 from wenmai.core.errors import FormatError, SettingError
 from wenmai.formats.arpa import write_arpa
+from wenmai.inference.ngram_model import _Vocabulary
 from wenmai.models.ngram import Ngram, NgramConfig
-from wenmai.tasks.ngram_model import _Vocabulary
 
 TEXT = ["the cat sat on the mat", "the dog sat on the log", "a cat and a dog sat", "the mat sat", "the end"] * 3
 

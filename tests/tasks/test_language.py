@@ -11,9 +11,9 @@ import torch
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.registry import find_system
+from wenmai.data.running_text import LanguageData
 from wenmai.objectives.language import next_token_loss
 from wenmai.tasks.language import GptTask, NnlmTask, RnnlmTask, TransformerXLTask
-from wenmai.tasks.running_text import LanguageData
 
 SIZES = {
     "nnlm": {"embedding_size": 4, "hidden_size": 8, "order": 3},

@@ -8,7 +8,7 @@ import torch
 
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import CorpusError, SettingError
-from wenmai.tasks.parallel import TranslationData
+from wenmai.data.parallel import TranslationData
 from wenmai.tasks.translation import Seq2SeqTask, TransformerTask, TranslationConfig
 
 TINY = {"hidden_size": 16, "num_layers": 1, "batch_tokens": 40, "kind": "words", "min_count": 1, "threads": 1}

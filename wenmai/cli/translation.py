@@ -13,7 +13,7 @@ from wenmai.cli.lines import lines_of
 from wenmai.core.errors import SettingError
 
 if TYPE_CHECKING:
-    from wenmai.tasks.translator import Translation
+    from wenmai.inference.translator import Translation
 
 __all__ = ["evaluate_on", "translate"]
 

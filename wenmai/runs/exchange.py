@@ -31,8 +31,8 @@ from wenmai.runs.run import ENVIRONMENT, MODEL, RECIPE, SUMMARY, Run, folder_byt
 from wenmai.text.vocab import Vocab
 
 if TYPE_CHECKING:
-    from wenmai.tasks.language_model import LanguageModel
-    from wenmai.tasks.translator import Translator
+    from wenmai.inference.language_model import LanguageModel
+    from wenmai.inference.translator import Translator
 
 __all__ = ["EXPORTS", "IMPORTS", "export_run", "import_run"]
 
@@ -83,7 +83,7 @@ class Import:
 
 
 def _write_ctranslate2(path: Path, model: "Translator | LanguageModel") -> None:
-    from wenmai.tasks.language_model import LanguageModel  # torch takes time to import
+    from wenmai.inference.language_model import LanguageModel  # torch takes time to import
 
     if isinstance(model, LanguageModel):
         write_generator(path, model.module, model.tokenizer)
@@ -215,7 +215,7 @@ def _read_huggingface(path: Path) -> tuple[str, dict[str, Any], Callable[[Recipe
     settings = {f"model.{name}": value for name, value in asdict(found.module.config).items()}
 
     def model(recipe: Recipe) -> "LanguageModel":
-        from wenmai.tasks.language_model import LanguageModel  # torch takes time to import
+        from wenmai.inference.language_model import LanguageModel  # torch takes time to import
 
         # GPT-2's end is that of a document, of which the next one knows nothing; others' ends are those of lines
         documents = found.tokenizer.token(found.tokenizer.eos_id) == "<|endoftext|>"

@@ -12,7 +12,7 @@ from wenmai.runs.alignment import Alignment, write_alignment_page, write_alignme
 from wenmai.runs.run import Run
 
 if TYPE_CHECKING:
-    from wenmai.tasks.translator import Translation, Translator
+    from wenmai.inference.translator import Translation, Translator
 
 __all__ = [
     "TranslationEvaluation",
@@ -77,7 +77,7 @@ def evaluate_translation(
         on: Pairs, named as for training; they are turned round if the run was trained so.
         against: Another run: is the difference more than chance?
         tokenize: sacreBLEU's tokeniser; None: ``zh`` for Chinese references, otherwise ``13a``.
-        **options: How to search; see :meth:`wenmai.tasks.translator.Translator.stream`.
+        **options: How to search; see :meth:`wenmai.inference.translator.Translator.stream`.
 
     Raises:
         RunError: if a run is not finished or does not translate, or the two translate in opposite directions.

@@ -21,11 +21,11 @@ from wenmai.core.seeding import mixed_seed
 from wenmai.data.datasets import named_dataset, open_labelled
 from wenmai.data.labelled import Example, Labelled, LabelledConfig, LabelledStats
 from wenmai.data.numbered_labelled import NumberedLabelled, number_labelled
+from wenmai.inference.text_classifier import TextClassifier
 from wenmai.measures.classification import measure_classification
 from wenmai.models.fasttext import FastText, FastTextClassifierConfig, used_buckets
 from wenmai.tasks.pretrained import insert_vectors, numbers_of, pretrained_vectors
 from wenmai.tasks.protocol import ReadProgress
-from wenmai.tasks.text_classifier import TextClassifier
 from wenmai.text.settings import TextConfig
 from wenmai.text.utf8 import encode
 from wenmai.text.vocab import Vocab

@@ -82,7 +82,7 @@ class _CountsTask:
     @classmethod
     def read(cls, recipe: Recipe, source: Corpus, progress: ReadProgress, base: None) -> Cooccurrences:
         """Numbers a text and counts which words stand near each other."""
-        from wenmai.tasks.counting import count_cooccurrences
+        from wenmai.data.cooccurrence_counting import count_cooccurrences
 
         corpus = number_corpus(source, recipe.sections["text"], progress=progress)
         train: FactoriseConfig | SolveConfig = recipe.sections["train"]

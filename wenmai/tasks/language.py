@@ -18,17 +18,17 @@ from wenmai.core.errors import SettingError
 from wenmai.core.seeding import mixed_seed
 from wenmai.data.corpus import Corpus
 from wenmai.data.encoded_text import LinesConfig
+from wenmai.data.running_text import LanguageData, Stream, read_language_data
 from wenmai.data.sources import in_catalogue, open_texts
+from wenmai.inference.language_model import Context, LanguageModel, build
 from wenmai.models.gpt import GptConfig
 from wenmai.models.nnlm import NnlmConfig
 from wenmai.models.rnnlm import RnnlmConfig
 from wenmai.models.transformer_xl import TransformerXLConfig
 from wenmai.nn.language import LanguageState
 from wenmai.objectives.language import Loss, next_token_loss
-from wenmai.tasks.language_model import Context, LanguageModel, build
 from wenmai.tasks.neural import NeuralTask, refuse_other_tokenizer, take_over
 from wenmai.tasks.protocol import ReadProgress
-from wenmai.tasks.running_text import LanguageData, Stream, read_language_data
 from wenmai.text.pieces import StreamTokenizerConfig
 from wenmai.text.vocabulary_files import absolute_source
 from wenmai.training.distributed import Ranks

@@ -18,7 +18,7 @@ from wenmai.core.tensors import write_tensors
 from wenmai.data.datasets import named_dataset, open_labelled
 from wenmai.data.features import NGRAMS, FeaturesConfig, make_features, segmented
 from wenmai.data.labelled import Labelled, LabelledConfig, LabelledStats
-from wenmai.tasks.linear_classifier import (
+from wenmai.inference.linear_classifier import (
     ENCODER,
     MODEL,
     RECIPE,

@@ -13,20 +13,19 @@ import numpy.typing as npt
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data.corpus import Corpus
+from wenmai.data.ngram_counting import Rows, count_rows
 from wenmai.data.numbered import NumberedCorpus, number_corpus
 from wenmai.data.sources import open_texts
+from wenmai.inference.ngram_model import NgramModel
 from wenmai.models.ngram import (
     SPECIALS,
     CountingConfig,
     Estimated,
     Ngram,
     NgramConfig,
-    Rows,
     Words,
-    count_rows,
     estimate,
 )
-from wenmai.tasks.ngram_model import NgramModel
 from wenmai.tasks.protocol import ReadProgress
 from wenmai.tasks.sweeping import SweepTask
 from wenmai.text.settings import TextConfig, VocabConfig

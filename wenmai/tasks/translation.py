@@ -17,13 +17,13 @@ from wenmai.core.errors import SettingError
 from wenmai.data.batches import pad, plan_batches
 from wenmai.data.encoded import EncodedPairs
 from wenmai.data.pairs import PairsConfig, read_pairs
+from wenmai.data.parallel import TranslationData, read_translation_data
+from wenmai.inference.translator import Translator, build
 from wenmai.models.seq2seq import Seq2SeqConfig
 from wenmai.models.transformer import TransformerConfig
 from wenmai.objectives.language import Loss, cross_entropy
 from wenmai.tasks.neural import NeuralTask, refuse_other_tokenizer, take_over
-from wenmai.tasks.parallel import TranslationData, read_translation_data
 from wenmai.tasks.protocol import ReadProgress
-from wenmai.tasks.translator import Translator, build
 from wenmai.text.pieces import JointTokenizerConfig
 from wenmai.training.distributed import Ranks
 from wenmai.training.loop import choose_device

@@ -14,7 +14,6 @@ Differs from the papers, as KenLM does: words share the mass of unknown ones eve
 """
 
 from wenmai.models.ngram.config import CountingConfig, NgramConfig, Smoothing
-from wenmai.models.ngram.counting import Rows, count_rows
 from wenmai.models.ngram.estimate import Estimated, discounts_of, estimate
 from wenmai.models.ngram.model import Ngram
 from wenmai.models.ngram.words import SPECIALS, Words
@@ -25,10 +24,8 @@ __all__ = [
     "Estimated",
     "Ngram",
     "NgramConfig",
-    "Rows",
     "Smoothing",
     "Words",
-    "count_rows",
     "discounts_of",
     "estimate",
 ]

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wenmai.core.errors import TrainingError
+from wenmai.data.ngram_counting import Rows
 from wenmai.kernels.ngram_estimate import (
     accumulate,
     adjusted_counts,
@@ -34,7 +35,6 @@ from wenmai.kernels.ngram_estimate import (
 from wenmai.kernels.ngram_lookup import BEGIN, CONTEXT, LEAF, ROOT, UNKNOWN
 from wenmai.kernels.ngrams import hashed_words
 from wenmai.models.ngram.config import NgramConfig
-from wenmai.models.ngram.counting import Rows
 
 __all__ = ["CONTEXTS", "LEAVES", "Estimated", "discounts_of", "estimate"]
 

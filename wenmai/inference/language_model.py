@@ -17,14 +17,14 @@ from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.folder import writing_json
 from wenmai.data.batches import pad, plan_batches
 from wenmai.decode.protocol import Step
+from wenmai.inference.generation import Generated, GenerationConfig, generate, stream
+from wenmai.inference.reading import READ, Ids, Scores, Stream, log_probs_within
 from wenmai.measures.language import SentenceScore
 from wenmai.models.gpt import Gpt, GptConfig
 from wenmai.models.nnlm import Nnlm, NnlmConfig
 from wenmai.models.rnnlm import Rnnlm, RnnlmConfig
 from wenmai.models.transformer_xl import TransformerXL, TransformerXLConfig
 from wenmai.nn.language import LanguageState, NextToken
-from wenmai.tasks.generation import Generated, GenerationConfig, generate, stream
-from wenmai.tasks.reading import READ, Ids, Scores, Stream, log_probs_within
 from wenmai.text.tokenizer import Tokenizer
 from wenmai.training.tensors import loaded_model, save_model
 
@@ -172,7 +172,7 @@ class LanguageModel:
             passages: For each line those before it, and last itself; a model that was trained to read every line for
                 itself does not see those before. The mark at the beginning of a text is a token, too.
             reaches: Tokens that are known, from 1 on: so many to an eighth more, see
-                :func:`~wenmai.tasks.reading.log_probs_within`.
+                :func:`~wenmai.inference.reading.log_probs_within`.
 
         Returns:
             For each reach the score of each line.
@@ -330,7 +330,7 @@ class LanguageModel:
         return self.tokenizer.decode([token]) or self.tokenizer.token(token)
 
     def generate(self, prompt: str = "", **options: Any) -> list[Generated]:  # noqa: ANN401
-        """Writes texts on; ``options`` as of :class:`~wenmai.tasks.generation.GenerationConfig`."""
+        """Writes texts on; ``options`` as of :class:`~wenmai.inference.generation.GenerationConfig`."""
         return generate(_Writer(self.module), self.vocabulary, prompt, GenerationConfig(**options))
 
     def stream(self, prompt: str = "", **options: Any) -> Iterator[str]:  # noqa: ANN401

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from wenmai.core.errors import SettingError
+from wenmai.inference.language_model import ARCHITECTURES, LanguageModel, build
 from wenmai.measures.language import add_up
-from wenmai.tasks.language_model import ARCHITECTURES, LanguageModel, build
 from wenmai.text.pieces import TokenizerConfig
 from wenmai.text.tokenizer import Tokenizer
 

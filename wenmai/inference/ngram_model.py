@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from wenmai.decode.protocol import Step
-    from wenmai.tasks.generation import Generated
+    from wenmai.inference.generation import Generated
 
 __all__ = ["NgramModel"]
 
@@ -204,15 +204,15 @@ class NgramModel:
         ]
 
     def generate(self, prompt: str = "", **options: Any) -> "list[Generated]":  # noqa: ANN401
-        """Writes texts on; ``options`` as of :class:`~wenmai.tasks.generation.GenerationConfig`."""
+        """Writes texts on; ``options`` as of :class:`~wenmai.inference.generation.GenerationConfig`."""
         with needing_neural("writing on"):
-            from wenmai.tasks.generation import GenerationConfig, generate
+            from wenmai.inference.generation import GenerationConfig, generate
         return generate(_Writer(self.model), _Vocabulary(self), prompt, GenerationConfig(**options))
 
     def stream(self, prompt: str = "", **options: Any) -> Iterator[str]:  # noqa: ANN401
         """Yields one text in pieces as it is written; ``options`` as of :meth:`generate`."""
         with needing_neural("writing on"):
-            from wenmai.tasks.generation import GenerationConfig, stream
+            from wenmai.inference.generation import GenerationConfig, stream
         return stream(_Writer(self.model), _Vocabulary(self), prompt, GenerationConfig(**options))
 
 

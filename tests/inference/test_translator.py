@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from wenmai.core.errors import FormatError, SettingError
+from wenmai.inference.translator import Translator, build
 from wenmai.models.seq2seq import Seq2SeqConfig
 from wenmai.models.transformer import TransformerConfig
-from wenmai.tasks.translator import Translator, build
 from wenmai.text.tokenizer import Tokenizer, TokenizerConfig
 
 SOURCES = ["a b c d", "the cat sat", "d c b a the the", "sat cat", "b"]
