@@ -19,15 +19,15 @@ from wenmai.data.encoded import EncodedPairs
 from wenmai.data.pairs import PairsConfig, read_pairs
 from wenmai.models.seq2seq import Seq2SeqConfig
 from wenmai.models.transformer import TransformerConfig
-from wenmai.objectives.language import Loss, cross_entropy
+from wenmai.objectives.language import cross_entropy
+from wenmai.objectives.loss import Loss
 from wenmai.tasks.neural import NeuralTask, refuse_other_tokenizer, take_over
 from wenmai.tasks.parallel import TranslationData, read_translation_data
 from wenmai.tasks.protocol import ReadProgress
 from wenmai.tasks.translator import Translator, build
 from wenmai.text.pieces import JointTokenizerConfig
-from wenmai.training.distributed import Ranks
-from wenmai.training.loop import choose_device
 from wenmai.training.settings import LoopConfig
+from wenmai.training.strategy import SINGLE, Strategy
 from wenmai.training.tensorboard import require_tensorboard
 
 __all__ = ["Seq2SeqTask", "TransformerTask", "TranslationConfig"]
@@ -168,7 +168,9 @@ class _TranslationTask(NeuralTask):
         return Translator.load(folder)
 
     @classmethod
-    def begin(cls, recipe: Recipe, data: TranslationData, base: Translator | None = None) -> Self:
+    def begin(
+        cls, recipe: Recipe, data: TranslationData, base: Translator | None = None, strategy: Strategy = SINGLE
+    ) -> Self:
         """Starts a training, of a new model or of ``base``."""
         config: LoopConfig = recipe.sections["train"]
         torch.manual_seed(config.seed)
@@ -176,16 +178,23 @@ class _TranslationTask(NeuralTask):
         module = build(cls.kind, settings, source=data.source, target=data.target)
         if base is not None:
             take_over(module, base.module)
-        module.to(choose_device(config, Ranks()))
+        strategy.place(module, config.device)
         if config.tensorboard:
             require_tensorboard()
         return cls(recipe, data, Translator(cls.kind, settings, module, data.source, data.target))
 
     @classmethod
-    def restore(cls, recipe: Recipe, data: TranslationData, checkpoint: Path, noted: Mapping[str, Any]) -> Self:
+    def restore(
+        cls,
+        recipe: Recipe,
+        data: TranslationData,
+        checkpoint: Path,
+        noted: Mapping[str, Any],
+        strategy: Strategy = SINGLE,
+    ) -> Self:
         """Takes a training up again from the model that a checkpoint holds."""
         translator = Translator.load(checkpoint)
-        translator.module.to(choose_device(recipe.sections["train"], Ranks()))
+        strategy.place(translator.module, recipe.sections["train"].device)
         return cls(recipe, data, translator)
 
     # --- what the loop asks for ---------------------------------------------------------------------------------
