@@ -20,7 +20,7 @@ from wenmai.data.pairs import PairsConfig, read_pairs
 from wenmai.models.seq2seq import Seq2SeqConfig
 from wenmai.models.transformer import TransformerConfig
 from wenmai.objectives.language import cross_entropy
-from wenmai.objectives.loss import Loss
+from wenmai.objectives.loss import Loss, evaluated
 from wenmai.tasks.neural import NeuralTask, refuse_other_tokenizer, take_over
 from wenmai.tasks.parallel import TranslationData, read_translation_data
 from wenmai.tasks.protocol import ReadProgress
@@ -222,13 +222,14 @@ class _TranslationTask(NeuralTask):
         """Loss (without smoothing) and perplexity by token on the validation pairs, and BLEU if asked for."""
         pairs, numbers = self._data.validated
         plan = plan_batches(pairs.lengths[numbers] + 1, max_tokens=self.config.batch_tokens, seed=0, epoch=0)
-        total, count = 0.0, 0
-        for batch in plan:
+
+        def loss(batch: Any) -> Loss:  # noqa: ANN401
             source, valid, fed, wanted, real = self._tensors(pairs, numbers[batch])
             hidden = self.module(source, valid, fed)
-            loss = cross_entropy(hidden[real], self.module.output_weight, self.module.output_bias, wanted[real])  # type: ignore[arg-type]
-            total, count = total + float(loss.nll), count + loss.targets
-        figures = {"loss": total / count, "perplexity": math.exp(min(700.0, total / count))}
+            return cross_entropy(hidden[real], self.module.output_weight, self.module.output_bias, wanted[real])  # type: ignore[arg-type]
+
+        figures = evaluated(map(loss, plan), self.loss_weights)
+        figures["perplexity"] = math.exp(min(700.0, figures["loss"]))
         if self.objective.validate_bleu:
             from wenmai.measures.translation import measure_translation
 

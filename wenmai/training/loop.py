@@ -43,7 +43,7 @@ _RELEASE_EVERY = 50  # updates: seldom enough to cost nothing, often enough that
 _SNAPSHOTS = "snapshots"
 _CURVES = "tensorboard"
 _CURE = "Train again with a lower learning_rate, a longer warmup, or clip=1"
-_OLD_NAMES = {"looks": "evaluations", "best_look": "best_evaluation", "figures": "metrics"}  # of LoopState
+_OLD_NAMES = {"looks": "evaluations", "best_look": "best_evaluation", "figures": "metrics"}
 _ALMOST = 0.999  # of a training that has not ended, but has made as many updates as were expected
 
 
@@ -125,7 +125,7 @@ class LoopState:
 
     @classmethod
     def of_checkpoint(cls, state: Mapping[str, Any]) -> Self:
-        """Takes what a checkpoint holds, which may have names of version 0.1."""
+        """Takes what a checkpoint holds, which an older version may have written."""
         return cls(**{_OLD_NAMES.get(name, name): value for name, value in state.items()})
 
 
