@@ -215,7 +215,6 @@ def train_ours(pairs: str, settings: Mapping[str, Any], warm_up: int, folder: st
     """Times the updates of our loop after the first ``warm_up``; the looks and checkpoints at the end are not in it."""
     from wenmai.runs.environment import peak_memory_bytes
     from wenmai.training.checkpoint import Checkpoints
-    from wenmai.training.distributed import Ranks
     from wenmai.training.records import UpdateRecord
 
     job, _ = _translation_job(pairs, settings)
@@ -229,7 +228,7 @@ def train_ours(pairs: str, settings: Mapping[str, Any], warm_up: int, folder: st
             losses.append(record.loss or 0.0)
             peaks.append(peak_memory_bytes())
 
-    job.train(Checkpoints(Path(folder)), report, resumed=None, ranks=Ranks())
+    job.train(Checkpoints(Path(folder)), report, resumed=None)
     (begin, before), (end, after) = marks[warm_up], marks[max(marks)]
     return {
         "tokens_per_second": (after - before) / (end - begin),

@@ -5,6 +5,7 @@ import math
 import os
 import signal
 from dataclasses import asdict
+from typing import ClassVar
 
 import pytest
 import torch
@@ -15,9 +16,9 @@ from wenmai.nn.dropout import Dropout
 from wenmai.objectives.language import cross_entropy
 from wenmai.training import loop
 from wenmai.training.checkpoint import Checkpoints
-from wenmai.training.distributed import Ranks
-from wenmai.training.loop import LoopState, choose_device, train_loop
+from wenmai.training.loop import LoopState, train_loop
 from wenmai.training.settings import LoopConfig
+from wenmai.training.strategy import SINGLE
 from wenmai.training.tensors import load_model, mean_of_models, save_model
 
 EXAMPLES, TOKENS, WIDTH = 24, 7, 5
@@ -46,6 +47,8 @@ class Toy:
         self.targets = torch.randint(0, TOKENS, (EXAMPLES,))
         self.validated, self.sizes, self.sick_from = validated, sizes, sick_from
         self.seen, self.values, self.in_half = [], [], []
+
+    loss_weights: ClassVar = {"loss": 1.0}
 
     def plan(self, epoch):
         draw = torch.Generator().manual_seed(epoch)
@@ -95,7 +98,7 @@ def train(job, folder, *, rate=0.1, listen=None, resumed=False, **settings):
         newest, found, _ = checkpoints.newest_good()
         if newest is not None:
             load_model(job.module, newest)
-            state = LoopState(**found)
+            state = LoopState.of_checkpoint(found)
     lines = path.read_text().splitlines() if resumed and path.exists() else []
     records = [record for record in map(json.loads, lines) if record["position"] <= state.step]
 
@@ -113,7 +116,7 @@ def train(job, folder, *, rate=0.1, listen=None, resumed=False, **settings):
         checkpoint=newest,
         checkpoints=checkpoints,
         report=report,
-        ranks=Ranks(),
+        strategy=SINGLE,
     )
     return state, records
 
@@ -341,7 +344,7 @@ def test_the_model_is_the_mean_of_the_best_snapshots(tmp_path):
     state, records = train(job, tmp_path / "run", listen=listen, average=2)
     positions = [record["position"] for record in looks_of(records)]
     assert [step for step, _ in state.snapshots] == [positions[1], positions[3]] == snapshots(tmp_path / "run")
-    assert (state.best, state.best_look) == (2.0, 2)
+    assert (state.best, state.best_evaluation) == (2.0, 2)
     expected = {name: (kept[positions[1]][name] + kept[positions[3]][name]) / 2 for name in weights(job)}
     for name, tensor in weights(job).items():
         torch.testing.assert_close(tensor, expected[name])
@@ -364,7 +367,7 @@ def test_without_averaging_the_model_is_the_best_on_the_validation_data(tmp_path
 def test_the_figures_in_the_end_are_those_of_the_final_model(tmp_path):
     job = Toy()
     state, _ = train(job, tmp_path / "run", average=3)
-    assert state.figures == job.evaluate()
+    assert state.metrics == job.evaluate()
 
 
 def test_without_validation_data_the_last_snapshots_are_averaged(tmp_path):
@@ -459,9 +462,9 @@ def test_patience_ends_a_training_that_no_longer_gets_better(tmp_path):
     job = Toy()
     job.values = [3.0, 2.0, 2.5, 2.0, 1.0]
     state, records = train(job, tmp_path / "run", evaluate_steps=2, patience=2)
-    assert state.looks == 4
+    assert state.evaluations == 4
     assert state.step == 8 == records[-1]["position"]
-    assert state.best_look == 2
+    assert state.best_evaluation == 2
     job = Toy(validated=False)
     state, _ = train(job, tmp_path / "blind", evaluate_steps=2, patience=1, epochs=1)
     assert state.step == 24  # nothing is known, so nothing is late
@@ -531,5 +534,5 @@ def test_the_dropout_of_a_batch_depends_on_seed_epoch_and_place_alone(tmp_path):
 def test_a_gpu_that_is_not_there_is_an_error(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(SettingError, match="device=cuda: torch finds no GPU"):
-        choose_device(LoopConfig(device="cuda"), Ranks())
-    assert choose_device(LoopConfig(), Ranks()) == torch.device("cpu")
+        SINGLE.device("cuda")
+    assert SINGLE.device("auto") == torch.device("cpu")

@@ -119,6 +119,7 @@ def _step(record: StepRecord | UpdateRecord) -> str:
     if isinstance(record, StepRecord):
         speed = f"{words_a_second(record.words_per_second)} words/s"
     else:
+        loss += "".join(f", {name} {value:.4f}" for name, value in record.losses.items() if value is not None)
         share = "" if record.flops_share is None else f" ({record.flops_share:.0%} of the GPU)"
         speed = f"{record.tokens_per_second:,.0f} tokens/s{share}"
     return (

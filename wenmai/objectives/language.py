@@ -5,31 +5,18 @@ so they exist for a few rows at a time, stay in the cache, and are turned into t
 way writes and reads them about ten times from main memory.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from wenmai.nn.linear import linear
 from wenmai.nn.softmax import AdaptiveSoftmax, Softmax
+from wenmai.objectives.loss import Loss
 
-__all__ = ["Loss", "cross_entropy", "next_token_loss"]
+__all__ = ["cross_entropy", "next_token_loss"]
 
 _CHUNK_NUMBERS = 1 << 21  # logits alive at once: 8 MB
-
-
-class Loss(NamedTuple):
-    """A loss as sum and count, so that accumulation, several processes and perplexity are exact by token.
-
-    Attributes:
-        total: Scalar with a gradient: summed over the targets, label smoothing included, in nats.
-        nll: Scalar without a gradient: -Σ log p(target), what perplexities are made of.
-        targets: How many there are.
-    """
-
-    total: Tensor
-    nll: Tensor
-    targets: int
 
 
 def cross_entropy(

@@ -25,8 +25,8 @@ from wenmai.runs.run import Run
 from wenmai.runs.train import Watcher, _read_again, train
 from wenmai.text.settings import TextConfig
 from wenmai.training.checkpoint import Checkpoints
-from wenmai.training.distributed import Ranks
 from wenmai.training.records import Record
+from wenmai.training.strategy import SINGLE
 
 if TYPE_CHECKING:
     from wenmai.models.fasttext import FastText
@@ -166,7 +166,7 @@ def retrainer_of(run: str | Path | Run) -> Callable[["FastText"], None]:
         sections = dict(opened.recipe.sections)
         sections["data"] = replace(sections["data"], valid=None)
         job = task(replace(opened.recipe, sections=sections), data, model)
-        job.train(_Nowhere(), lambda record: None, resumed=None, ranks=Ranks())
+        job.train(_Nowhere(), lambda record: None, resumed=None, strategy=SINGLE)
 
     return retrain
 
@@ -407,8 +407,8 @@ def _try(
         task = find_system(_SYSTEM).load()
         recipe = Recipe.build(_SYSTEM, task.sections, chosen)
         sections = dict(recipe.sections) | {"data": replace(recipe.sections["data"], valid=None)}
-        job = task.begin(replace(recipe, sections=sections), data, None)
-        job.train(_Nowhere(), report, resumed=None, ranks=Ranks())
+        job = task.begin(replace(recipe, sections=sections), data, None, SINGLE)
+        job.train(_Nowhere(), report, resumed=None, strategy=SINGLE)
         classifier: Classifier = job.classifier()
         predicted = classifier.predict([example.text for example in examples])
         gold = [example.labels for example in examples]

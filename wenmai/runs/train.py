@@ -28,8 +28,8 @@ from wenmai.runs.run import (
     remove,
 )
 from wenmai.tasks.protocol import Data, Task
-from wenmai.training.distributed import Ranks
 from wenmai.training.records import Record, RecordFile
+from wenmai.training.strategy import Strategy, launched_strategy, several_processes
 
 __all__ = ["Watcher", "plan", "resume", "train", "train_recipe"]
 
@@ -81,24 +81,24 @@ def train(
         RunError: if ``out`` exists already.
     """
     recipe, source = plan(system, corpus, start=start, **settings)
-    if out is None and Ranks.several():
+    if out is None and several_processes():
         raise SettingError("several processes train one model together; name its folder with --out")
     folder = Path(out) if out is not None else _new_name(system)
-    ranks = _ranks(recipe.system)
-    if not ranks.first:
-        return _join(folder, ranks)
-    return _begin(recipe, source, folder, watcher or Watcher(), ranks)
+    strategy = _strategy(recipe.system)
+    if not strategy.first:
+        return _join(folder, strategy)
+    return _begin(recipe, source, folder, watcher or Watcher(), strategy)
 
 
-def _ranks(system: str) -> Ranks:
-    """Returns the processes that train together.
+def _strategy(system: str) -> Strategy:
+    """Returns how the processes that were started train together.
 
     Raises:
         SettingError: if there are several, and the system knows one only.
     """
-    if Ranks.several() and not find_system(system).load().distributed:
+    if several_processes() and not find_system(system).load().distributed:
         raise SettingError(f"{system} is trained by one process with threads; start it without torchrun")
-    return Ranks()
+    return launched_strategy()
 
 
 def _new_name(system: str) -> Path:
@@ -163,11 +163,11 @@ def resume(path: str | Path, *, watcher: Watcher | None = None) -> Run:
     run, watcher = Run(path), watcher or Watcher()
     if not run.finished:
         _require_unchanged(run)  # before anything in it is believed
-    ranks = _ranks(run.recipe.system)
-    if not ranks.first:
-        return _join(run.path, ranks)
+    strategy = _strategy(run.recipe.system)
+    if not strategy.first:
+        return _join(run.path, strategy)
     with ExitStack() as held:
-        with ranks.meeting():
+        with strategy.meeting():
             held.enter_context(owned(run))
             held.enter_context(_explaining(run))
             if run.finished:
@@ -182,26 +182,29 @@ def resume(path: str | Path, *, watcher: Watcher | None = None) -> Run:
             for problem in passed_over:
                 watcher.note(f"passed over a damaged checkpoint: {problem}")
             if newest is None:
-                job, resumed = _first_job(run, data), None
+                job, resumed = _first_job(run, data, strategy), None
             else:
-                job, resumed = run.task.restore(run.recipe, data, newest, _beginning(run)), (newest, state)
-        return _go_on(run, job, resumed, watcher, ranks)
+                job = run.task.restore(run.recipe, data, newest, _beginning(run), strategy)
+                resumed = newest, state
+        return _go_on(run, job, resumed, watcher, strategy)
 
 
-def _join(folder: Path, ranks: Ranks) -> Run:
+def _join(folder: Path, strategy: Strategy) -> Run:
     """Trains along with the first process, which alone makes and writes the run."""
-    ranks.wait()  # until the folder is there, and the text is numbered
+    strategy.wait()  # until the folder is there, and the text is numbered
     run = Run(folder)
     if run.finished:
         return run
     data = _read_again(run, Watcher())
     newest, state, _ = run.checkpoints.newest_good()
     if newest is None:
-        job = run.task.begin(run.recipe, data, _base_model(run))
+        job = run.task.begin(run.recipe, data, _base_model(run), strategy)
     else:
-        job = run.task.restore(run.recipe, data, newest, _beginning(run))
-    job.train(run.checkpoints, lambda record: None, resumed=None if newest is None else (newest, state), ranks=ranks)
-    ranks.wait()  # until the model is written
+        job = run.task.restore(run.recipe, data, newest, _beginning(run), strategy)
+    job.train(
+        run.checkpoints, lambda record: None, resumed=None if newest is None else (newest, state), strategy=strategy
+    )
+    strategy.wait()  # until the model is written
     return run
 
 
@@ -210,13 +213,13 @@ def _begin(
     source: Any,  # noqa: ANN401  what a task opened
     folder: Path,
     watcher: Watcher,
-    ranks: Ranks,
+    strategy: Strategy,
 ) -> Run:
     """Makes the run folder before the text is read, so that a training killed meanwhile can be resumed too."""
     with ExitStack() as held:
-        with ranks.meeting():
-            run, job = _prepare(recipe, source, folder, watcher, held)
-        return _go_on(run, job, None, watcher, ranks)
+        with strategy.meeting():
+            run, job = _prepare(recipe, source, folder, watcher, strategy, held)
+        return _go_on(run, job, None, watcher, strategy)
 
 
 def _prepare(
@@ -224,6 +227,7 @@ def _prepare(
     source: Any,  # noqa: ANN401
     folder: Path,
     watcher: Watcher,
+    strategy: Strategy,
     held: ExitStack,
 ) -> tuple[Run, Task]:
     """Makes the folder, owned as long as ``held``, reads the text and begins; a mistake leaves nothing behind."""
@@ -237,7 +241,7 @@ def _prepare(
         run = Run(folder)
         run.seal()
         data = run.task.read(recipe, source, watcher.numbering, _base_model(run))
-        job = _first_job(run, data)
+        job = _first_job(run, data, strategy)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and source.repeatable:
             error.add_note(_how_to_go_on(folder))
@@ -249,17 +253,19 @@ def _prepare(
     return run, job
 
 
-def _first_job(run: Run, data: Data) -> Task:
+def _first_job(run: Run, data: Data, strategy: Strategy) -> Task:
     """Begins a training, which shows mistakes in the settings that only the data show; notes what it is of."""
     base = _base(run)
-    job: Task = run.task.begin(run.recipe, data, _base_model(run))
+    job: Task = run.task.begin(run.recipe, data, _base_model(run), strategy)
     noted = {**job.notes(), "manifest_sha256": _manifest_sha256(base)}
     writing_json(run.path / CORPUS, {"fingerprint": data.fingerprint, **data.describe(), BASE: noted})
     run.seal()
     return job
 
 
-def _go_on(run: Run, job: Task, resumed: tuple[Path, dict[str, Any]] | None, watcher: Watcher, ranks: Ranks) -> Run:
+def _go_on(
+    run: Run, job: Task, resumed: tuple[Path, dict[str, Any]] | None, watcher: Watcher, strategy: Strategy
+) -> Run:
     """Trains a run from wherever it is to the end."""
     position = int(resumed[0].name.removeprefix("step-")) if resumed is not None else 0
     watcher.begin(run, {"system": run.recipe.system, "position": position, **job.facts()})
@@ -270,10 +276,10 @@ def _go_on(run: Run, job: Task, resumed: tuple[Path, dict[str, Any]] | None, wat
         watcher.record(record)
 
     try:
-        job.train(run.checkpoints, report, resumed=resumed, ranks=ranks)
+        job.train(run.checkpoints, report, resumed=resumed, strategy=strategy)
     finally:
         records.close()
-    with ranks.meeting():
+    with strategy.meeting():
         peak = peak_memory_bytes()
         more, notes = job.changes(_base_model(run))
         with sealed_folder(run.path / MODEL) as folder:

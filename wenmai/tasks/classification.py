@@ -30,8 +30,8 @@ from wenmai.text.settings import TextConfig
 from wenmai.text.utf8 import encode
 from wenmai.text.vocab import Vocab
 from wenmai.training.checkpoint import Checkpoints
-from wenmai.training.distributed import Ranks
 from wenmai.training.records import EpochRecord, EvaluationRecord, Record
+from wenmai.training.strategy import SINGLE, Strategy
 from wenmai.training.sweep import SweepConfig, Tally, Totals, sweep
 
 __all__ = ["ClassifierSweepConfig", "FastTextClassifierTask", "LabelVocabConfig"]
@@ -134,7 +134,9 @@ class FastTextClassifierTask:
         return NumberedLabelled.reopen(fingerprint)
 
     @classmethod
-    def begin(cls, recipe: Recipe, data: NumberedLabelled, base: FastText | None = None) -> Self:
+    def begin(
+        cls, recipe: Recipe, data: NumberedLabelled, base: FastText | None = None, strategy: Strategy = SINGLE
+    ) -> Self:
         """Starts a training: a new model, or one that continues ``base`` with new words and labels.
 
         Raises:
@@ -173,7 +175,14 @@ class FastTextClassifierTask:
         return cls(recipe, data, model, old_words=0 if base is None else len(base.vocab))
 
     @classmethod
-    def restore(cls, recipe: Recipe, data: NumberedLabelled, checkpoint: Path, noted: Mapping[str, Any]) -> Self:
+    def restore(
+        cls,
+        recipe: Recipe,
+        data: NumberedLabelled,
+        checkpoint: Path,
+        noted: Mapping[str, Any],
+        strategy: Strategy = SINGLE,
+    ) -> Self:
         """Takes a training up again from the model that a checkpoint holds."""
         _warm_up()
         return cls(recipe, data, FastText.load(checkpoint), old_words=noted["words"])
@@ -253,7 +262,7 @@ class FastTextClassifierTask:
         report: Callable[[Record], None],
         *,
         resumed: tuple[Path, dict[str, Any]] | None,
-        ranks: Ranks,
+        strategy: Strategy = SINGLE,
     ) -> None:
         """Sweeps over the examples; measures on the validation set, if there is one, after every epoch."""
         if resumed is not None:

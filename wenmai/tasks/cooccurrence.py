@@ -24,8 +24,8 @@ from wenmai.tasks.factorising import CountsSweep, FactoriseConfig, diverged
 from wenmai.tasks.protocol import ReadProgress
 from wenmai.text.settings import TextConfig, VocabConfig
 from wenmai.training.checkpoint import Checkpoints
-from wenmai.training.distributed import Ranks
 from wenmai.training.records import EpochRecord, Record, StepRecord
+from wenmai.training.strategy import SINGLE, Strategy
 from wenmai.training.sweep import SweepConfig, Totals, available_cores, sweep
 from wenmai.vectors.word_vectors import WordVectors
 
@@ -163,7 +163,7 @@ class GloveTask(_CountsTask):
         self.totals = Totals()
 
     @classmethod
-    def begin(cls, recipe: Recipe, counts: Cooccurrences, base: None = None) -> Self:
+    def begin(cls, recipe: Recipe, counts: Cooccurrences, base: None = None, strategy: Strategy = SINGLE) -> Self:
         """Starts a training."""
         _warm_up()
         model = GloVe(recipe.sections["model"], counts.vocab)
@@ -171,7 +171,14 @@ class GloveTask(_CountsTask):
         return cls(recipe, counts, model)
 
     @classmethod
-    def restore(cls, recipe: Recipe, counts: Cooccurrences, checkpoint: Path, noted: Mapping[str, Any]) -> Self:
+    def restore(
+        cls,
+        recipe: Recipe,
+        counts: Cooccurrences,
+        checkpoint: Path,
+        noted: Mapping[str, Any],
+        strategy: Strategy = SINGLE,
+    ) -> Self:
         """Takes a training up again from the model and the AdaGrad sums that a checkpoint holds."""
         _warm_up()
         return cls(recipe, counts, GloVe.load(checkpoint, sums=True))
@@ -191,7 +198,7 @@ class GloveTask(_CountsTask):
         report: Callable[[Record], None],
         *,
         resumed: tuple[Path, dict[str, Any]] | None,
-        ranks: Ranks,
+        strategy: Strategy = SINGLE,
     ) -> None:
         """Sweeps over the counts."""
         if resumed is not None:
@@ -252,7 +259,7 @@ class PpmiTask(_CountsTask):
     model: PpmiSvd
 
     @classmethod
-    def begin(cls, recipe: Recipe, counts: Cooccurrences, base: None = None) -> Self:
+    def begin(cls, recipe: Recipe, counts: Cooccurrences, base: None = None, strategy: Strategy = SINGLE) -> Self:
         """Starts a training."""
         size = recipe.sections["model"].vector_size
         if len(counts.vocab) <= size:
@@ -263,7 +270,14 @@ class PpmiTask(_CountsTask):
         return cls(recipe, counts)
 
     @classmethod
-    def restore(cls, recipe: Recipe, counts: Cooccurrences, checkpoint: Path, noted: Mapping[str, Any]) -> Self:
+    def restore(
+        cls,
+        recipe: Recipe,
+        counts: Cooccurrences,
+        checkpoint: Path,
+        noted: Mapping[str, Any],
+        strategy: Strategy = SINGLE,
+    ) -> Self:
         """Starts over."""
         return cls.begin(recipe, counts)
 
@@ -282,7 +296,7 @@ class PpmiTask(_CountsTask):
         report: Callable[[Record], None],
         *,
         resumed: tuple[Path, dict[str, Any]] | None,
-        ranks: Ranks,
+        strategy: Strategy = SINGLE,
     ) -> None:
         """Computes associations and factorises them."""
         began = time.monotonic()

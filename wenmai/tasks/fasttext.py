@@ -15,6 +15,7 @@ from wenmai.models.fasttext import FastText, FastTextConfig
 from wenmai.tasks.sweeping import BLOCK_TOKENS, SweepTask, row_of_type
 from wenmai.text.settings import TextConfig, VocabConfig
 from wenmai.text.vocab import Vocab
+from wenmai.training.strategy import SINGLE, Strategy
 from wenmai.training.sweep import SweepConfig, Tally
 from wenmai.vectors.word_vectors import WordVectors
 
@@ -43,7 +44,9 @@ class FastTextTask(SweepTask):
     model: FastText
 
     @classmethod
-    def begin(cls, recipe: Recipe, corpus: NumberedCorpus, base: FastText | None = None) -> Self:
+    def begin(
+        cls, recipe: Recipe, corpus: NumberedCorpus, base: FastText | None = None, strategy: Strategy = SINGLE
+    ) -> Self:
         """Starts a training: a new model, or one that continues ``base`` with the new words of the corpus.
 
         Raises:
@@ -70,7 +73,14 @@ class FastTextTask(SweepTask):
         return cls(recipe, corpus, model, old_rows=len(base.vocab))
 
     @classmethod
-    def restore(cls, recipe: Recipe, corpus: NumberedCorpus, checkpoint: Path, noted: Mapping[str, Any]) -> Self:
+    def restore(
+        cls,
+        recipe: Recipe,
+        corpus: NumberedCorpus,
+        checkpoint: Path,
+        noted: Mapping[str, Any],
+        strategy: Strategy = SINGLE,
+    ) -> Self:
         """Takes a training up again from the model that a checkpoint holds."""
         _warm_up()
         return cls(recipe, corpus, FastText.load(checkpoint), old_rows=noted["words"])

@@ -26,14 +26,14 @@ from wenmai.models.nnlm import NnlmConfig
 from wenmai.models.rnnlm import RnnlmConfig
 from wenmai.models.transformer_xl import TransformerXLConfig
 from wenmai.nn.language import LanguageState
-from wenmai.objectives.language import Loss, next_token_loss
+from wenmai.objectives.language import next_token_loss
+from wenmai.objectives.loss import Loss
 from wenmai.tasks.neural import NeuralTask, refuse_other_tokenizer, take_over
 from wenmai.tasks.protocol import ReadProgress
 from wenmai.text.pieces import StreamTokenizerConfig
 from wenmai.text.vocabulary_files import absolute_source
-from wenmai.training.distributed import Ranks
-from wenmai.training.loop import choose_device
 from wenmai.training.settings import LoopConfig
+from wenmai.training.strategy import SINGLE, Strategy
 from wenmai.training.tensorboard import require_tensorboard
 
 __all__ = ["GptTask", "LanguageConfig", "NnlmTask", "RnnlmTask", "TransformerXLTask"]
@@ -156,7 +156,9 @@ class LanguageTask(NeuralTask):
         return LanguageModel.load(folder)
 
     @classmethod
-    def begin(cls, recipe: Recipe, data: LanguageData, base: LanguageModel | None = None) -> Self:
+    def begin(
+        cls, recipe: Recipe, data: LanguageData, base: LanguageModel | None = None, strategy: Strategy = SINGLE
+    ) -> Self:
         """Starts a training, of a new model or of ``base``."""
         config: LoopConfig = recipe.sections["train"]
         torch.manual_seed(config.seed)
@@ -164,7 +166,7 @@ class LanguageTask(NeuralTask):
         module = build(cls.kind, recipe.sections["model"], data.tokenizer, vocab_size=size)
         if base is not None:
             take_over(module, base.module, data.grown)
-        module.to(choose_device(config, Ranks()))
+        strategy.place(module, config.device)
         if config.tensorboard:
             require_tensorboard()
         context: Context = "fresh" if recipe.sections["objective"].boundaries == "masked" else "carried"
@@ -172,10 +174,12 @@ class LanguageTask(NeuralTask):
         return cls(recipe, data, model)
 
     @classmethod
-    def restore(cls, recipe: Recipe, data: LanguageData, checkpoint: Path, noted: Mapping[str, Any]) -> Self:
+    def restore(
+        cls, recipe: Recipe, data: LanguageData, checkpoint: Path, noted: Mapping[str, Any], strategy: Strategy = SINGLE
+    ) -> Self:
         """Takes a training up again from the model that a checkpoint holds."""
         model = LanguageModel.load(checkpoint)
-        model.module.to(choose_device(recipe.sections["train"], Ranks()))
+        strategy.place(model.module, recipe.sections["train"].device)
         return cls(recipe, data, model)
 
     # --- what the loop asks for ---------------------------------------------------------------------------------

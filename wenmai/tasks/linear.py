@@ -31,8 +31,8 @@ from wenmai.inference.linear_classifier import (
 from wenmai.tasks.protocol import ReadProgress
 from wenmai.text.settings import TextConfig
 from wenmai.training.checkpoint import Checkpoints
-from wenmai.training.distributed import Ranks
 from wenmai.training.records import EpochRecord, EvaluationRecord, Record, StepRecord
+from wenmai.training.strategy import SINGLE, Strategy
 from wenmai.training.sweep import SweepConfig, Tally, Totals, sweep
 
 __all__ = ["ClassifierTask", "DescentConfig"]
@@ -188,12 +188,14 @@ class ClassifierTask:
         return None
 
     @classmethod
-    def begin(cls, recipe: Recipe, data: _Texts, base: Any) -> Self:  # noqa: ANN401
+    def begin(cls, recipe: Recipe, data: _Texts, base: Any, strategy: Strategy = SINGLE) -> Self:  # noqa: ANN401
         """Starts a training."""
         return cls(recipe, data)
 
     @classmethod
-    def restore(cls, recipe: Recipe, data: _Texts, checkpoint: Path, noted: Mapping[str, Any]) -> Self:
+    def restore(
+        cls, recipe: Recipe, data: _Texts, checkpoint: Path, noted: Mapping[str, Any], strategy: Strategy = SINGLE
+    ) -> Self:
         """Takes a training up again from the parameters of a checkpoint."""
         task = cls(recipe, data)
         tensors = read_tensors(checkpoint / TENSORS)
@@ -288,7 +290,7 @@ class ClassifierTask:
         report: Callable[[Record], None],
         *,
         resumed: tuple[Path, dict[str, Any]] | None,
-        ranks: Ranks,
+        strategy: Strategy = SINGLE,
     ) -> None:
         """Trains to the end; the loss of every part of an epoch is reported, and the figures of ``valid`` after it."""
         if self.train_config.solver == "closed":

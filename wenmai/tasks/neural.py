@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 from wenmai.config.recipe import Recipe, read_recipe
 from wenmai.core.errors import SettingError
-from wenmai.objectives.language import Loss
+from wenmai.objectives.loss import Losses
 from wenmai.training.checkpoint import Checkpoints
-from wenmai.training.distributed import Ranks
 from wenmai.training.loop import LoopState, train_loop
 from wenmai.training.records import Record
 from wenmai.training.schedule import LONGEST_WARMUP, noam_peak
 from wenmai.training.settings import LoopConfig
+from wenmai.training.strategy import SINGLE, Strategy
 
 __all__ = ["NeuralModel", "NeuralTask", "refuse_other_tokenizer", "take_over"]
 
@@ -51,6 +51,7 @@ class NeuralTask:
     inherited: ClassVar[tuple[str, ...]] = ("tokenizer", "model")
     distributed: ClassVar[bool] = True
     objective_name: ClassVar[str]  # what the loss is, for people
+    loss_weights: Mapping[str, float] = {"loss": 1.0}  # its parts by name; see :class:`wenmai.training.loop.Trainable`
 
     def __init__(self, recipe: Recipe, model: NeuralModel) -> None:
         self.config: LoopConfig = recipe.sections["train"]
@@ -64,7 +65,7 @@ class NeuralTask:
 
     @property
     def parameters(self) -> int:
-        """How many numbers are learned."""
+        """How many parameters are trained."""
         return sum(parameter.numel() for parameter in self.module.parameters())
 
     @property
@@ -81,12 +82,16 @@ class NeuralTask:
         """The batches of an epoch."""
         raise NotImplementedError
 
-    def loss(self, module: nn.Module, batch: Any, step: int) -> Loss:  # noqa: ANN401  one of the plan
+    def loss(self, module: nn.Module, batch: Any, step: int) -> Losses:  # noqa: ANN401  one of the plan
         """The loss of a batch."""
         raise NotImplementedError
 
+    def counts(self, batch: Any) -> Mapping[str, int]:  # noqa: ANN401
+        """Targets of the parts of the loss in a batch; a loss in several parts has to say."""
+        raise NotImplementedError
+
     def evaluate(self) -> Mapping[str, float]:
-        """Figures on the validation data."""
+        """Metrics on the validation data."""
         raise NotImplementedError
 
     def save(self, folder: Path) -> None:
@@ -110,11 +115,11 @@ class NeuralTask:
         report: Callable[[Record], None],
         *,
         resumed: tuple[Path, dict[str, Any]] | None,
-        ranks: Ranks,
+        strategy: Strategy = SINGLE,
     ) -> None:
         """Runs the loop."""
         if resumed is not None:
-            self.state = LoopState(**resumed[1])
+            self.state = LoopState.of_checkpoint(resumed[1])
         train_loop(
             self,
             self.config,
@@ -123,7 +128,7 @@ class NeuralTask:
             checkpoint=None if resumed is None else resumed[0],
             checkpoints=checkpoints,
             report=report,
-            ranks=ranks,
+            strategy=strategy,
         )
 
     def summary(self) -> dict[str, Any]:
@@ -132,8 +137,9 @@ class NeuralTask:
         return {
             "tokens_per_second": state.tokens / state.seconds if state.seconds else 0.0,
             "loss": state.last_loss,
+            **({"losses": state.last_losses} if state.last_losses else {}),
             "objective": self.objective_name,
-            "validation": state.figures,
+            "validation": state.metrics,
             "best_validation_loss": state.best,
             "seconds": state.seconds,
             "steps": state.step,

@@ -31,8 +31,8 @@ from wenmai.tasks.sweeping import SweepTask
 from wenmai.text.settings import TextConfig, VocabConfig
 from wenmai.text.vocab import Vocab
 from wenmai.training.checkpoint import Checkpoints
-from wenmai.training.distributed import Ranks
 from wenmai.training.records import EpochRecord, Record, StepRecord
+from wenmai.training.strategy import SINGLE, Strategy
 
 __all__ = ["NgramTask"]
 
@@ -124,7 +124,7 @@ class NgramTask:
         return SweepTask.reopen(fingerprint)
 
     @classmethod
-    def begin(cls, recipe: Recipe, corpus: NumberedCorpus, base: None = None) -> Self:
+    def begin(cls, recipe: Recipe, corpus: NumberedCorpus, base: None = None, strategy: Strategy = SINGLE) -> Self:
         """Starts a training.
 
         Raises:
@@ -134,7 +134,14 @@ class NgramTask:
         return cls(recipe, corpus)
 
     @classmethod
-    def restore(cls, recipe: Recipe, corpus: NumberedCorpus, checkpoint: Path, noted: Mapping[str, Any]) -> Self:
+    def restore(
+        cls,
+        recipe: Recipe,
+        corpus: NumberedCorpus,
+        checkpoint: Path,
+        noted: Mapping[str, Any],
+        strategy: Strategy = SINGLE,
+    ) -> Self:
         """Starts over."""
         return cls(recipe, corpus)
 
@@ -161,7 +168,7 @@ class NgramTask:
         report: Callable[[Record], None],
         *,
         resumed: tuple[Path, dict[str, Any]] | None,
-        ranks: Ranks,
+        strategy: Strategy = SINGLE,
     ) -> None:
         """Counts, and estimates probabilities."""
         began, total, done = time.monotonic(), len(self._corpus), 0

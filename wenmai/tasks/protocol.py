@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Protocol, Self
 
 from wenmai.config.recipe import Recipe
 from wenmai.training.checkpoint import Checkpoints
-from wenmai.training.distributed import Ranks
 from wenmai.training.records import Record
+from wenmai.training.strategy import Strategy
 
 __all__ = ["Data", "ReadProgress", "Task"]
 
@@ -58,11 +58,18 @@ class Task(Protocol):
         """Opens data that were read before; None if the cache has them no more, or damaged."""
 
     @classmethod
-    def begin(cls, recipe: Recipe, data: Any, base: Any) -> Self:  # noqa: ANN401
-        """Starts a training, of a new model or of ``base``."""
+    def begin(cls, recipe: Recipe, data: Any, base: Any, strategy: Strategy) -> Self:  # noqa: ANN401
+        """Starts a training, of a new model or of ``base``, which ``strategy`` puts on its device."""
 
     @classmethod
-    def restore(cls, recipe: Recipe, data: Any, checkpoint: Path, noted: Mapping[str, Any]) -> Self:  # noqa: ANN401
+    def restore(
+        cls,
+        recipe: Recipe,
+        data: Any,  # noqa: ANN401
+        checkpoint: Path,
+        noted: Mapping[str, Any],
+        strategy: Strategy,
+    ) -> Self:
         """Takes a training up again; ``noted`` is what :meth:`notes` gave when it began."""
 
     def notes(self) -> dict[str, Any]:
@@ -77,7 +84,7 @@ class Task(Protocol):
         report: Callable[[Record], None],
         *,
         resumed: tuple[Path, dict[str, Any]] | None,
-        ranks: Ranks,
+        strategy: Strategy,
     ) -> None:
         """Trains to the end, from the checkpoint ``resumed`` (its folder and state) if there is one."""
 

@@ -18,8 +18,8 @@ from wenmai.data.sources import open_texts
 from wenmai.tasks.protocol import ReadProgress
 from wenmai.text.vocab import Vocab
 from wenmai.training.checkpoint import Checkpoints
-from wenmai.training.distributed import Ranks
 from wenmai.training.records import Record
+from wenmai.training.strategy import SINGLE, Strategy
 from wenmai.training.sweep import SweepConfig, Tally, Totals, sweep
 from wenmai.vectors.word_vectors import WordVectors
 
@@ -151,7 +151,7 @@ class SweepTask:
         report: Callable[[Record], None],
         *,
         resumed: tuple[Path, dict[str, Any]] | None,
-        ranks: Ranks,
+        strategy: Strategy = SINGLE,
     ) -> None:
         """Sweeps over the corpus."""
         if resumed is not None:

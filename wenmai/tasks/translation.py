@@ -21,13 +21,13 @@ from wenmai.data.parallel import TranslationData, read_translation_data
 from wenmai.inference.translator import Translator, build
 from wenmai.models.seq2seq import Seq2SeqConfig
 from wenmai.models.transformer import TransformerConfig
-from wenmai.objectives.language import Loss, cross_entropy
+from wenmai.objectives.language import cross_entropy
+from wenmai.objectives.loss import Loss, evaluated
 from wenmai.tasks.neural import NeuralTask, refuse_other_tokenizer, take_over
 from wenmai.tasks.protocol import ReadProgress
 from wenmai.text.pieces import JointTokenizerConfig
-from wenmai.training.distributed import Ranks
-from wenmai.training.loop import choose_device
 from wenmai.training.settings import LoopConfig
+from wenmai.training.strategy import SINGLE, Strategy
 from wenmai.training.tensorboard import require_tensorboard
 
 __all__ = ["Seq2SeqTask", "TransformerTask", "TranslationConfig"]
@@ -168,7 +168,9 @@ class _TranslationTask(NeuralTask):
         return Translator.load(folder)
 
     @classmethod
-    def begin(cls, recipe: Recipe, data: TranslationData, base: Translator | None = None) -> Self:
+    def begin(
+        cls, recipe: Recipe, data: TranslationData, base: Translator | None = None, strategy: Strategy = SINGLE
+    ) -> Self:
         """Starts a training, of a new model or of ``base``."""
         config: LoopConfig = recipe.sections["train"]
         torch.manual_seed(config.seed)
@@ -176,16 +178,23 @@ class _TranslationTask(NeuralTask):
         module = build(cls.kind, settings, source=data.source, target=data.target)
         if base is not None:
             take_over(module, base.module)
-        module.to(choose_device(config, Ranks()))
+        strategy.place(module, config.device)
         if config.tensorboard:
             require_tensorboard()
         return cls(recipe, data, Translator(cls.kind, settings, module, data.source, data.target))
 
     @classmethod
-    def restore(cls, recipe: Recipe, data: TranslationData, checkpoint: Path, noted: Mapping[str, Any]) -> Self:
+    def restore(
+        cls,
+        recipe: Recipe,
+        data: TranslationData,
+        checkpoint: Path,
+        noted: Mapping[str, Any],
+        strategy: Strategy = SINGLE,
+    ) -> Self:
         """Takes a training up again from the model that a checkpoint holds."""
         translator = Translator.load(checkpoint)
-        translator.module.to(choose_device(recipe.sections["train"], Ranks()))
+        strategy.place(translator.module, recipe.sections["train"].device)
         return cls(recipe, data, translator)
 
     # --- what the loop asks for ---------------------------------------------------------------------------------
@@ -213,13 +222,14 @@ class _TranslationTask(NeuralTask):
         """Loss (without smoothing) and perplexity by token on the validation pairs, and BLEU if asked for."""
         pairs, numbers = self._data.validated
         plan = plan_batches(pairs.lengths[numbers] + 1, max_tokens=self.config.batch_tokens, seed=0, epoch=0)
-        total, count = 0.0, 0
-        for batch in plan:
+
+        def loss(batch: Any) -> Loss:  # noqa: ANN401
             source, valid, fed, wanted, real = self._tensors(pairs, numbers[batch])
             hidden = self.module(source, valid, fed)
-            loss = cross_entropy(hidden[real], self.module.output_weight, self.module.output_bias, wanted[real])  # type: ignore[arg-type]
-            total, count = total + float(loss.nll), count + loss.targets
-        figures = {"loss": total / count, "perplexity": math.exp(min(700.0, total / count))}
+            return cross_entropy(hidden[real], self.module.output_weight, self.module.output_bias, wanted[real])  # type: ignore[arg-type]
+
+        figures = evaluated(map(loss, plan), self.loss_weights)
+        figures["perplexity"] = math.exp(min(700.0, figures["loss"]))
         if self.objective.validate_bleu:
             from wenmai.measures.translation import measure_translation
 

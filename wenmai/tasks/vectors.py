@@ -15,6 +15,7 @@ from wenmai.models.word2vec import Word2Vec, Word2VecConfig, keep_probabilities
 from wenmai.tasks.sweeping import BLOCK_TOKENS, SweepTask, Text, row_of_type
 from wenmai.text.settings import TextConfig, VocabConfig
 from wenmai.text.vocab import Vocab
+from wenmai.training.strategy import SINGLE, Strategy
 from wenmai.training.sweep import SweepConfig, Tally
 from wenmai.vectors.word_vectors import WordVectors
 
@@ -47,7 +48,9 @@ class Word2VecTask(SweepTask):
             raise SettingError("softmax=true has no deterministic mode; threads=1 gives the same bytes always")
 
     @classmethod
-    def begin(cls, recipe: Recipe, corpus: NumberedCorpus, base: Word2Vec | None = None) -> Self:
+    def begin(
+        cls, recipe: Recipe, corpus: NumberedCorpus, base: Word2Vec | None = None, strategy: Strategy = SINGLE
+    ) -> Self:
         """Starts a training: a new model, or one that continues ``base`` with the new words of the corpus.
 
         Raises:
@@ -66,7 +69,14 @@ class Word2VecTask(SweepTask):
         return cls(recipe, corpus, base.grown(vocab, config, seed), old_rows=len(base.vocab))
 
     @classmethod
-    def restore(cls, recipe: Recipe, corpus: NumberedCorpus, checkpoint: Path, noted: Mapping[str, Any]) -> Self:
+    def restore(
+        cls,
+        recipe: Recipe,
+        corpus: NumberedCorpus,
+        checkpoint: Path,
+        noted: Mapping[str, Any],
+        strategy: Strategy = SINGLE,
+    ) -> Self:
         """Takes a training up again from the model that a checkpoint holds."""
         _warm_up(recipe)
         return cls(recipe, corpus, Word2Vec.load(checkpoint), old_rows=noted["words"])

@@ -1,10 +1,11 @@
-"""The training loop of torch models: batches, gradients, updates, looks at the validation data, checkpoints.
+"""The training loop of torch models: batches, gradients, updates, evaluations on the validation data, checkpoints.
 
 Nothing random outlives a batch: its composition is a function of (seed, epoch) and its dropout of (seed, epoch,
 place). So the state of a training is parameters, optimiser, what a recurrent model carries from one batch to the next,
 and a few numbers; a resumed run equals an uninterrupted one to the bit, and resuming takes no longer late in an epoch
 than early. Gradients are summed over the targets of all batches and processes of an update and divided once, so the
-loss is exact by token however it was split up.
+loss is exact by token however it was split up. The parts of a loss that has several are divided by counts of their own,
+which are added up before the update's first batch.
 """
 
 import math
@@ -13,35 +14,36 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor, nn
 
-from wenmai.core.errors import SettingError, TrainingError
+from wenmai.core.errors import TrainingError
 from wenmai.core.folder import sealed_folder
 from wenmai.core.seeding import mixed_seed
-from wenmai.objectives.language import Loss
+from wenmai.objectives.loss import GroupLoss, Losses, combined, part_means
 from wenmai.training.checkpoint import Checkpoints, require_good
-from wenmai.training.distributed import Ranks
 from wenmai.training.interrupts import interrupts_set
 from wenmai.training.memory import keep_free_memory, release_free_memory
 from wenmai.training.records import EvaluationRecord, Record, UpdateRecord
 from wenmai.training.schedule import rate_schedule
 from wenmai.training.settings import LoopConfig
+from wenmai.training.strategy import Strategy
 from wenmai.training.tensorboard import reporting_curves
 from wenmai.training.tensors import load_carried, load_optimiser, mean_of_models, save_carried, save_optimiser
 from wenmai.training.utilisation import flops_share
 
-__all__ = ["LoopState", "Trainable", "choose_device", "train_loop"]
+__all__ = ["LoopState", "Trainable", "train_loop"]
 
 _RECORDS = 400  # of a training, about
 _RELEASE_EVERY = 50  # updates: seldom enough to cost nothing, often enough that holes stay few
 _SNAPSHOTS = "snapshots"
 _CURVES = "tensorboard"
-_NOTHING = (0.0, 0.0, 0.0, 0)
 _CURE = "Train again with a lower learning_rate, a longer warmup, or clip=1"
+_OLD_NAMES = {"looks": "evaluations", "best_look": "best_evaluation", "figures": "metrics"}
 _ALMOST = 0.999  # of a training that has not ended, but has made as many updates as were expected
 
 
@@ -52,14 +54,24 @@ class Trainable(Protocol):
     def module(self) -> nn.Module:
         """The model, on its device."""
 
+    @property
+    def loss_weights(self) -> Mapping[str, float]:
+        """The parts of the loss by name, and how much the mean of each counts; the first one's targets are counted."""
+
     def plan(self, epoch: int) -> Sequence[Any]:
         """The batches of an epoch; the same in every process and at every call."""
 
-    def loss(self, module: nn.Module, batch: Any, step: int) -> Loss:  # noqa: ANN401  the task's own
-        """The loss of a batch of the plan after ``step`` updates. ``module`` is the model, perhaps compiled."""
+    def loss(self, module: nn.Module, batch: Any, step: int) -> Losses:  # noqa: ANN401  the task's own
+        """The loss of a batch of the plan after ``step`` updates; of several parts by name, those that it has.
+
+        ``module`` is the model, perhaps compiled.
+        """
+
+    def counts(self, batch: Any) -> Mapping[str, int]:  # noqa: ANN401
+        """How many targets the parts of the loss will have in a batch; asked only if there are several parts."""
 
     def evaluate(self) -> Mapping[str, float]:
-        """Figures on the validation data, ``loss`` among them; empty if there is none."""
+        """Metrics on the validation data, ``loss`` among them; empty if there is none."""
 
     def save(self, folder: Path) -> None:
         """Writes the model into a folder, its parameters as ``model.safetensors``."""
@@ -80,14 +92,15 @@ class LoopState:
         epoch: Epochs done.
         batch: Batches of this epoch done.
         seconds: Spent training.
-        tokens: Targets seen.
-        looks: Looks at the validation data so far.
+        tokens: Targets of the loss's first part seen.
+        evaluations: On the validation data so far.
         best: Lowest validation loss, if there was any.
-        best_look: When that was.
+        best_evaluation: When that was.
         snapshots: ``(step, validation loss or None)`` of those kept for averaging.
-        pending: What no record has told yet: loss, targets, lengths of gradients, updates.
+        pending: What is not in a record yet: sum and targets of each part of the loss, lengths of gradients, updates.
         last_loss: Mean loss of the last record.
-        figures: Of the last look; in the end, of the final model.
+        last_losses: Of its parts, if there are several.
+        metrics: Of the last evaluation; in the end, of the final model.
         over: Whether the training has ended.
     """
 
@@ -96,31 +109,24 @@ class LoopState:
     batch: int = 0
     seconds: float = 0.0
     tokens: int = 0
-    looks: int = 0
+    evaluations: int = 0
     best: float | None = None
-    best_look: int = 0
+    best_evaluation: int = 0
     snapshots: list[tuple[int, float | None]] = field(default_factory=list)
-    pending: tuple[float, float, float, int] = _NOTHING
+    pending: tuple[float, ...] = ()
     last_loss: float | None = None
-    figures: dict[str, float] = field(default_factory=dict)
+    last_losses: dict[str, float | None] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
     over: bool = False
 
     def __post_init__(self) -> None:
         self.snapshots = [(step, loss) for step, loss in self.snapshots]  # JSON has lists
         self.pending = (*self.pending,)
 
-
-def choose_device(config: LoopConfig, ranks: Ranks) -> torch.device:
-    """Returns the device a training uses.
-
-    Raises:
-        SettingError: if ``device=cuda`` and there is none.
-    """
-    if config.device == "cuda" and not torch.cuda.is_available():
-        raise SettingError("device=cuda: torch finds no GPU here; device=cpu trains on the processor")
-    if config.device == "cpu" or not torch.cuda.is_available():
-        return torch.device("cpu")
-    return torch.device("cuda", ranks.local)
+    @classmethod
+    def of_checkpoint(cls, state: Mapping[str, Any]) -> Self:
+        """Takes what a checkpoint holds, which an older version may have written."""
+        return cls(**{_OLD_NAMES.get(name, name): value for name, value in state.items()})
 
 
 def train_loop(
@@ -132,7 +138,7 @@ def train_loop(
     checkpoint: Path | None,
     checkpoints: Checkpoints,
     report: Callable[[Record], None],
-    ranks: Ranks,
+    strategy: Strategy,
 ) -> None:
     """Trains from ``state`` to the end; the module then holds the final (averaged) parameters.
 
@@ -144,7 +150,7 @@ def train_loop(
         checkpoint: The folder to resume from, whose parameters ``job.module`` already has.
         checkpoints: Where to save.
         report: Receives every record.
-        ranks: The processes that train together.
+        strategy: The processes that train together.
 
     Raises:
         SettingError: if TensorBoard's curves were asked for, and it is not installed.
@@ -157,13 +163,16 @@ def train_loop(
     if device.type == "cpu":
         keep_free_memory()
     called: nn.Module = torch.compile(module) if config.compile else module  # type: ignore[assignment]
+    weights, names = job.loss_weights, list(job.loss_weights)
+    nothing = (0.0,) * (2 * len(names) + 1) + (0,)
+    state.pending = state.pending or nothing
     parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
     optimiser = _optimiser(config, module, peak_rate)
     if checkpoint is not None:
         load_optimiser(optimiser, checkpoint)
         job.carry(load_carried(checkpoint))
-    ranks.wait()  # until all have read what they need: checkpoints come and go from here on
-    group_size = config.accumulation * ranks.size
+    strategy.wait()  # until all have read what they need: checkpoints come and go from here on
+    group_size = config.accumulation * strategy.size
     an_epoch = math.ceil(len(job.plan(0)) / group_size)  # other epochs may have a batch more or less
     steps = min(config.steps or config.epochs * an_epoch, config.epochs * an_epoch)  # expected
     record_every = max(1, steps // _RECORDS)
@@ -174,55 +183,52 @@ def train_loop(
     saved_at, seconds_before, tokens_before = state.seconds, state.seconds, state.tokens
 
     def save() -> None:
-        with ranks.meeting():
-            if ranks.first:
-                checkpoints.save(state.step, asdict(state), lambda folder: _save(job, optimiser, folder))
-                _drop_snapshots(checkpoints, state)
+        checkpoints.save(state.step, asdict(state), lambda folder: _save(job, optimiser, folder))
+        _drop_snapshots(checkpoints, state)
 
-    def look(learning_rate: float) -> EvaluationRecord:
+    def evaluate(learning_rate: float) -> EvaluationRecord:
         module.eval()
         with torch.no_grad(), precision():
-            figures = dict(job.evaluate())
+            metrics = dict(job.evaluate())
         module.train()
-        state.looks += 1
-        state.figures = figures
-        loss = figures.get("loss")
+        state.evaluations += 1
+        state.metrics = metrics
+        loss = metrics.get("loss")
         if loss is not None and not math.isfinite(loss):
             raise TrainingError(_not_a_number(state, None, checkpoints, learning_rate))
         if loss is not None and (state.best is None or loss < state.best):
-            state.best, state.best_look = loss, state.looks
+            state.best, state.best_evaluation = loss, state.evaluations
         if config.average > 1 or loss is not None:
-            _take_snapshot(job, checkpoints, state, loss, config.average, ranks)
+            _take_snapshot(job, checkpoints, state, loss, config.average, strategy)
         return EvaluationRecord(
             position=state.step,
             epoch=state.epoch + 1,
             seconds=state.seconds,
             learning_rate=learning_rate,
-            figures=figures,
+            figures=metrics,
         )
 
     module.train()
     batches = () if state.over else job.plan(state.epoch)
-    with interrupts_set(stop), _reporting(config, checkpoints, report, state, ranks) as tell:
+    with interrupts_set(stop), _reporting(config, checkpoints, report, state, strategy) as report_all:
         while not state.over:
             group = range(state.batch, min(state.batch + group_size, len(batches)))
-            tally = torch.zeros(4, dtype=torch.float64, device=device)  # loss, targets, seconds, wishes to stop
-            for place in group[ranks.rank :: ranks.size]:
+            own = group[strategy.rank :: strategy.size]
+            update = GroupLoss(weights, _counts(job, [batches[place] for place in own], strategy), device)
+            for place in own:
                 torch.manual_seed(mixed_seed(config.seed, state.epoch, place) >> 1)  # it takes 63 bits
                 with precision():
-                    loss = job.loss(called, batches[place], state.step)
-                loss.total.backward()  # type: ignore[no-untyped-call]
-                tally[0] += loss.total.detach()
-                tally[1] += loss.targets
+                    losses = job.loss(called, batches[place], state.step)
+                update.backward(losses)
             gradients = _gradients(parameters)
-            tally[2], tally[3] = time.monotonic() - started, stop.is_set()
-            ranks.add_up([*gradients, tally])
-            total, count, seconds, stopping = tally.tolist()
-            torch._foreach_mul_(gradients, 1.0 / max(1.0, count))
-            norm = float(torch.nn.utils.get_total_norm(gradients))
+            clock = torch.tensor((time.monotonic() - started, stop.is_set()), dtype=torch.float64, device=device)
+            strategy.all_reduce([*gradients, update.tally, clock])
+            sums = update.finish(gradients)
+            seconds, stopping = clock.tolist()
+            norm = strategy.gradient_norm(gradients)
             spent = _spent(state, config)
             learning_rate = rate(state.step + 1, spent)
-            if not (math.isfinite(total) and math.isfinite(norm)):
+            if not (math.isfinite(norm) and all(math.isfinite(total) for total, _ in sums.values())):
                 raise TrainingError(_not_a_number(state, group, checkpoints, learning_rate))
             if config.clip is not None and norm > config.clip:
                 torch._foreach_mul_(gradients, config.clip / norm)
@@ -235,56 +241,71 @@ def train_loop(
             if device.type == "cpu" and state.step % _RELEASE_EVERY == 0:
                 release_free_memory()
             state.batch = group.stop
-            state.tokens += int(count)
-            state.seconds = seconds_before + seconds / ranks.size
-            told = state.pending
-            state.pending = (told[0] + total, told[1] + count, told[2] + norm, told[3] + 1)
+            state.tokens += int(sums[names[0]][1])
+            state.seconds = seconds_before + seconds / strategy.size
+            fresh = (*chain.from_iterable(sums.values()), norm, 1)
+            state.pending = tuple(old + new for old, new in zip(state.pending, fresh, strict=True))
             epoch_over = state.batch == len(batches)
             enough = config.steps is not None and state.step >= config.steps
             at_end = enough or (epoch_over and state.epoch + 1 == config.epochs) or _spent(state, config) >= 1
             due = state.step % record_every == 0 or int(_RECORDS * spent) < int(_RECORDS * _spent(state, config))
             if due or at_end:
-                state.last_loss = state.pending[0] / state.pending[1] if state.pending[1] else None
+                *flat, norms, updates = state.pending
+                means = part_means(dict(zip(names, zip(flat[::2], flat[1::2], strict=True), strict=True)))
+                state.last_loss = combined(weights, means)
+                state.last_losses = means if len(names) > 1 else {}
                 progress = 1.0 if at_end else _progress(state, steps, config)
                 speed = (state.tokens - tokens_before) / max(1e-9, state.seconds - seconds_before)
-                tell(
+                report_all(
                     UpdateRecord(
                         progress=progress,
                         position=state.step,
                         epoch=state.epoch + 1,
                         loss=state.last_loss,
+                        losses=state.last_losses,
                         learning_rate=learning_rate,
-                        gradient_norm=state.pending[2] / state.pending[3],
+                        gradient_norm=norms / updates,
                         tokens_per_second=speed,
-                        flops_share=flops_share(module, speed / ranks.size, device, precision is not nullcontext),
+                        flops_share=flops_share(module, speed / strategy.size, device, precision is not nullcontext),
                         seconds=state.seconds,
                         seconds_left=state.seconds / progress * (1 - progress),
                     )
                 )
-                state.pending = _NOTHING
+                state.pending = nothing
             if at_end or (state.step % config.evaluate_steps == 0 if config.evaluate_steps else epoch_over):
-                tell(look(learning_rate))
-                late = config.patience is not None and state.looks - state.best_look >= config.patience
-                state.over = at_end or (late and bool(state.figures))
+                report_all(evaluate(learning_rate))
+                late = config.patience is not None and state.evaluations - state.best_evaluation >= config.patience
+                state.over = at_end or (late and bool(state.metrics))
             if epoch_over:
                 state.epoch, state.batch = state.epoch + 1, 0
                 if not state.over:
                     batches = job.plan(state.epoch)
             if state.over or stopping or state.seconds - saved_at >= config.checkpoint_seconds:
-                save()
+                strategy.write(save)
                 saved_at = state.seconds
             if stopping and not state.over:
                 raise KeyboardInterrupt
-    _finish(job, checkpoints, state, precision, ranks)
+    _finish(job, checkpoints, state, precision, strategy)
 
 
 def _reporting(
-    config: LoopConfig, checkpoints: Checkpoints, report: Callable[[Record], None], state: LoopState, ranks: Ranks
+    config: LoopConfig, checkpoints: Checkpoints, report: Callable[[Record], None], state: LoopState, strategy: Strategy
 ) -> AbstractContextManager[Callable[[Record], None]]:
-    """What records are told to: ``report``, and TensorBoard's file in the run if that was asked for."""
-    if not (config.tensorboard and ranks.first):
+    """Where records go: to ``report``, and TensorBoard's file in the run if that was asked for."""
+    if not (config.tensorboard and strategy.first):
         return nullcontext(report)
     return reporting_curves(checkpoints.folder.with_name(_CURVES), report, position=state.step)
+
+
+def _counts(job: Trainable, batches: Sequence[Any], strategy: Strategy) -> list[int] | None:
+    """How many targets each part of the loss has in the batches of all processes; None if there is only one part."""
+    if len(job.loss_weights) == 1:
+        return None
+    total = torch.zeros(len(job.loss_weights), dtype=torch.int64)
+    for counts in map(job.counts, batches):
+        total += torch.tensor([counts.get(name, 0) for name in job.loss_weights])
+    strategy.all_reduce([total])
+    return [int(count) for count in total]
 
 
 def _optimiser(config: LoopConfig, module: nn.Module, rate: float) -> torch.optim.Optimizer:
@@ -336,17 +357,21 @@ def _save(job: Trainable, optimiser: torch.optim.Optimizer, folder: Path) -> Non
 
 
 def _take_snapshot(
-    job: Trainable, checkpoints: Checkpoints, state: LoopState, loss: float | None, keep: int, ranks: Ranks
+    job: Trainable, checkpoints: Checkpoints, state: LoopState, loss: float | None, keep: int, strategy: Strategy
 ) -> None:
     """Saves the parameters if they are among the ``keep`` best, or last where there is no validation loss."""
     wanted = [*state.snapshots, (state.step, loss)]
     if loss is not None:
         wanted = sorted(wanted, key=lambda item: math.inf if item[1] is None else item[1])[:keep]
     state.snapshots = sorted(wanted[-keep:])
-    if ranks.first and any(step == state.step for step, _ in state.snapshots):
-        with sealed_folder(checkpoints.folder / _SNAPSHOTS / f"step-{state.step}") as folder:
-            job.save(folder)
-        _drop_snapshots(checkpoints, state)
+
+    def write() -> None:
+        if any(step == state.step for step, _ in state.snapshots):
+            with sealed_folder(checkpoints.folder / _SNAPSHOTS / f"step-{state.step}") as folder:
+                job.save(folder)
+            _drop_snapshots(checkpoints, state)
+
+    strategy.write(write)
 
 
 def _drop_snapshots(checkpoints: Checkpoints, state: LoopState) -> None:
@@ -362,11 +387,11 @@ def _finish(
     checkpoints: Checkpoints,
     state: LoopState,
     precision: Callable[[], AbstractContextManager[Any]],
-    ranks: Ranks,
+    strategy: Strategy,
 ) -> None:
-    """Gives the model the mean of the snapshots, if there are any, and looks at it if it is not the last one."""
+    """Gives the model the mean of the snapshots, if there are any, and evaluates it if it is not the last one."""
     job.module.eval()
-    if not state.snapshots or not ranks.first:
+    if not state.snapshots or not strategy.first:
         return
     folders = [checkpoints.folder / _SNAPSHOTS / f"step-{step}" for step, _ in state.snapshots]
     for folder in folders:
@@ -374,7 +399,7 @@ def _finish(
     job.module.load_state_dict(mean_of_models(folders))
     if [step for step, _ in state.snapshots] != [state.step]:
         with torch.no_grad(), precision():
-            state.figures = dict(job.evaluate())
+            state.metrics = dict(job.evaluate())
 
 
 def _not_a_number(state: LoopState, group: range | None, checkpoints: Checkpoints, rate: float) -> str:

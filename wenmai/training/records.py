@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -65,7 +65,9 @@ class UpdateRecord:
         progress: Share of the training that is done, 0 to 1.
         position: Updates done.
         epoch: From 1.
-        loss: Mean over the targets since the last record, in nats, label smoothing included.
+        loss: Mean over the targets since the last record, in nats, label smoothing included; of several parts the
+            weighted sum of their means.
+        losses: The means of its parts by name, if there are several; None of a part without a target.
         learning_rate: Of the last update.
         gradient_norm: Mean length of the gradient since the last record, before clipping.
         tokens_per_second: Targets a second since this process began training, over all processes.
@@ -79,6 +81,7 @@ class UpdateRecord:
     position: int
     epoch: int
     loss: float | None
+    losses: Mapping[str, float | None] = field(default_factory=dict)
     learning_rate: float
     gradient_norm: float
     tokens_per_second: float
@@ -89,7 +92,7 @@ class UpdateRecord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EvaluationRecord:
-    """A look at the validation data; ``figures`` has what the task measures there, such as loss and perplexity."""
+    """An evaluation on the validation data; ``figures`` has its metrics, such as loss and perplexity."""
 
     kind: ClassVar[str] = "evaluation"
     position: int
@@ -118,7 +121,8 @@ class RecordFile:
 
     def __call__(self, record: Record) -> None:
         """Writes one record."""
-        self._file.write(json.dumps({"kind": record.kind, **asdict(record)}) + "\n")
+        values = {name: value for name, value in asdict(record).items() if name != "losses" or value}
+        self._file.write(json.dumps({"kind": record.kind, **values}) + "\n")
         self._file.flush()
 
     def close(self) -> None:

@@ -44,10 +44,10 @@ class LoopConfig:
     ] = None
     clip: Annotated[float | None, Gt(0), Doc("gradients longer than this are shortened to it; none: never")] = None
     evaluate_steps: Annotated[
-        int | None, Ge(1), Doc("updates between looks at the validation data; none: an epoch")
+        int | None, Ge(1), Doc("updates between evaluations on the validation data; none: an epoch")
     ] = None
     patience: Annotated[
-        int | None, Ge(1), Doc("stop after this many looks without a lower validation loss; none: never")
+        int | None, Ge(1), Doc("stop after this many evaluations without a lower validation loss; none: never")
     ] = None
     average: Annotated[
         int, Ge(1), Doc("the model is the mean of this many snapshots, the best on the validation data, or the last")

@@ -1,4 +1,4 @@
-"""The curves of a training for TensorBoard: the same figures as in ``metrics.jsonl``, as an event file."""
+"""The curves of a training for TensorBoard: the same metrics as in ``metrics.jsonl``, as an event file."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,7 +34,8 @@ def reporting_curves(
 ) -> Iterator[Callable[[Record], None]]:
     """Writes what is reported inside the block into an event file as well.
 
-    The scalars are ``train/loss`` and so on by update, and ``validation/NAME`` for each figure of a look.
+    The scalars are ``train/loss`` and so on by update, of a loss in parts ``train/NAME_loss`` too, and
+    ``validation/NAME`` for each metric of an evaluation.
 
     Args:
         folder: Where event files are; a resumed training adds one, from which TensorBoard sees that what the older
@@ -71,5 +72,7 @@ def _scalars(record: Record) -> dict[str, float]:
         return {f"validation/{name}": value for name, value in record.figures.items()}
     if isinstance(record, UpdateRecord):
         values = asdict(record)
-        return {f"train/{name}": values[name] for name in _OF_UPDATES if values[name] is not None}
+        values |= {f"{name}_loss": value for name, value in record.losses.items()}
+        shown = (*_OF_UPDATES, *(f"{name}_loss" for name in record.losses))
+        return {f"train/{name}": values[name] for name in shown if values[name] is not None}
     return {}
