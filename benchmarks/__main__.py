@@ -36,6 +36,7 @@ THEMES = {
     "context": "context",
     "language": "language",
 }
+NOT_MEASURED = ("page", "fingerprints")
 QUALITY = tuple(VARIANTS)
 
 
@@ -43,7 +44,11 @@ def main(arguments: Sequence[str]) -> None:
     """Runs themes one after the other, each in a temporary folder of its own."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure wenmai, beside its peers.")
     parser.add_argument(
-        "themes", nargs="*", metavar="THEME", default=["all"], help=f"all, page, or of: {', '.join(THEMES)} [all]"
+        "themes",
+        nargs="*",
+        metavar="THEME",
+        default=["all"],
+        help=f"all, page, fingerprints, or of: {', '.join(THEMES)} [all]",
     )
     parser.add_argument("--corpus", default="data:en8", help="a file, or a name of the catalogue [data:en8]")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that it works, measures nothing")
@@ -56,10 +61,16 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--runs", type=Path, nargs="+", default=(), help="for translation, language: finished runs")
     parser.add_argument("--pairs", default=DEFAULT_PAIRS, help=f"for translation: the test set [{DEFAULT_PAIRS}]")
     parser.add_argument("--on", help="for language: the text")
+    parser.add_argument(
+        "--only", type=lambda text: text.split(","), default=(), help="for fingerprints: trainings [all]"
+    )
+    parser.add_argument("--write", action="store_true", help="for fingerprints: write the file instead of comparing")
     chosen = parser.parse_args(arguments)
     themes = [*THEMES, "page"] if chosen.themes == ["all"] else chosen.themes
-    if unknown := sorted(set(themes) - {*THEMES, "page"}):
-        parser.error(f"no theme is called {', '.join(unknown)}; there are: {', '.join(THEMES)}, page and all")
+    if unknown := sorted(set(themes) - {*THEMES, *NOT_MEASURED}):
+        parser.error(
+            f"no theme is called {', '.join(unknown)}; there are: {', '.join((*THEMES, *NOT_MEASURED))} and all"
+        )
     quick_folder = cache_folder() / "benchmarks"
     results = chosen.results or (quick_folder / "results" if chosen.quick else RESULTS)
     options = Options(
@@ -83,6 +94,11 @@ def main(arguments: Sequence[str]) -> None:
             print(page.write_page(results, target))
             if target == page.PAGE:
                 print(*readme.update(results), sep="\n")
+            continue
+        if theme == "fingerprints":
+            from benchmarks import fingerprints
+
+            fingerprints.check(results, only=chosen.only, write=chosen.write)
             continue
         with tempfile.TemporaryDirectory(prefix="wenmai-benchmark-") as work:
             import_module(f"benchmarks.{THEMES[theme]}").run(Bench(options, Path(work)))

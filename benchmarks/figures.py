@@ -44,8 +44,9 @@ SYSTEM_NAMES = {
 
 
 def read_results(folder: Path) -> dict[str, Any]:
-    """Reads all result files of a folder."""
-    return {path.stem: json.loads(path.read_bytes()) for path in sorted(folder.glob("*.json"))}
+    """Reads all files of measurements in a folder; ``fingerprints.json`` has none."""
+    found = {path.stem: json.loads(path.read_bytes()) for path in sorted(folder.glob("*.json"))}
+    return {theme: content for theme, content in found.items() if "rows" in content}
 
 
 def median(content: Content, value: str, **chosen: Any) -> float:

@@ -1,0 +1,49 @@
+"""The command that shows that a refactor changed nothing."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.fingerprints import differences
+from wenmai.core.registry import systems
+
+
+def fingerprints(folder: Path, *more: str) -> None:
+    main(["fingerprints", "--results", str(folder), "--only", "ngram-mle", *more])
+
+
+def test_a_changed_fact_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    fingerprints(tmp_path, "--write")
+    path = tmp_path / "fingerprints.json"
+    content = json.loads(path.read_bytes())
+    facts = content["facts"]["ngram-mle"]
+    assert {"recipe.yaml", "config.json", "summary", "scores", "greedy", "evaluation"} <= set(facts)
+    right, facts["config.json"] = facts["config.json"], "another"
+    content["machine"]["numpy"] = "0.1"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    capsys.readouterr()
+    with pytest.raises(SystemExit, match=f"^1 differences in {len(facts)} facts of 1 trainings$"):
+        fingerprints(tmp_path)
+    printed = capsys.readouterr().out
+    assert f"ngram-mle: config.json: was another, is {right}\n" in printed
+    assert "the file is from 0.1: bytes may differ" in printed
+
+
+def test_facts_that_are_new_or_missing_are_differences():
+    assert differences({"a": {"x": "1", "y": "2"}}, {"a": {"x": "1"}, "b": {"z": "3"}}) == [
+        "a: y: was 2, is not there",
+        "b: z: was not there, is 3",
+    ]
+
+
+def test_every_system_has_facts():
+    known = json.loads((Path(main.__code__.co_filename).parent / "results" / "fingerprints.json").read_bytes())["facts"]
+    assert set(known["settings"]) == {name for name, system in systems().items() if system.target.startswith("wenmai.")}
+    assert not [name for name, facts in known.items() if "failed" in facts or facts.get("resumed") == "other files"]
+
+
+def test_an_unknown_training_is_a_mistake(tmp_path: Path):
+    with pytest.raises(SystemExit, match="no training is called word3vec"):
+        main(["fingerprints", "--results", str(tmp_path), "--only", "word3vec"])
