@@ -13,7 +13,7 @@ def run_facts(run: str) -> dict[str, Any]:
     from benchmarks.harness import public_name
     from wenmai.config.recipe import settings_of
     from wenmai.core.registry import find_system
-    from wenmai.runs.run import Run
+    from wenmai.training.run import Run
 
     opened = Run(run)
     recipe, summary = opened.recipe, opened.summary

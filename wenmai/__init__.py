@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from wenmai.core.errors import WenmaiError
     from wenmai.runs.compare import compare
     from wenmai.runs.evaluate import evaluate
-    from wenmai.runs.run import Run, load
     from wenmai.runs.train import resume, train
+    from wenmai.training.run import Run, load
     from wenmai.vectors.word_vectors import WordVectors
 
 __version__ = "0.1.0"
@@ -20,12 +20,12 @@ __version__ = "0.1.0"
 __all__ = ["Run", "WenmaiError", "WordVectors", "compare", "evaluate", "load", "resume", "train"]
 
 _HOME = {
-    "Run": "wenmai.runs.run",
+    "Run": "wenmai.training.run",
     "WenmaiError": "wenmai.core.errors",
     "WordVectors": "wenmai.vectors.word_vectors",
     "compare": "wenmai.runs.compare",
     "evaluate": "wenmai.runs.evaluate",
-    "load": "wenmai.runs.run",
+    "load": "wenmai.training.run",
     "resume": "wenmai.runs.train",
     "train": "wenmai.runs.train",
 }

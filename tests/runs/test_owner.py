@@ -9,7 +9,7 @@ import pytest
 
 import wenmai
 from wenmai.core.errors import RunError
-from wenmai.runs.run import Run, verify
+from wenmai.training.run import Run, verify
 from wenmai.runs.train import train_recipe
 
 SMALL = {"vector_size": 8, "epochs": 1, "threads": 1, "min_count": 1}

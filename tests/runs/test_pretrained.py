@@ -13,7 +13,7 @@ from wenmai.core.errors import FormatError, RunError, SettingError
 from wenmai.formats.huggingface import write_huggingface
 from wenmai.models.gpt import Gpt, GptConfig
 from wenmai.runs.exchange import export_run, import_run
-from wenmai.runs.run import Run
+from wenmai.training.run import Run
 from wenmai.runs.train import train_recipe
 from wenmai.text.tokenizer import Tokenizer, TokenizerConfig
 

@@ -9,7 +9,7 @@ import pytest
 
 import wenmai
 from wenmai.core.errors import WenmaiError
-from wenmai.runs.run import verify
+from wenmai.training.run import verify
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 
 import wenmai
 from wenmai.core.errors import CorpusError, FormatError, RunError, SettingError
-from wenmai.runs.run import Run
+from wenmai.training.run import Run
 from wenmai.runs.train import Watcher, resume, train
 
 METHODS = ("softmax", "logistic", "perceptron", "least-squares")

@@ -7,7 +7,7 @@ import pytest
 
 import wenmai
 from wenmai.core.errors import CorpusError, SettingError, VocabError
-from wenmai.runs.run import Run, verify
+from wenmai.training.run import Run, verify
 
 LINES = ["a b c", "a b d", "b c", "a"] * 5
 

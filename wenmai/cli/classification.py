@@ -69,7 +69,7 @@ def is_classifier(run: Path, *, k: int, against: Path | None, tokenize: str | No
     Raises:
         SettingError: if an option of ``evaluate --on`` is given that is not for this kind of run.
     """
-    from wenmai.runs.run import Run
+    from wenmai.training.run import Run
 
     classifies = "classify" in Run(run).task.verbs
     if classifies and (against is not None or tokenize is not None):

@@ -184,7 +184,7 @@ def generate(
 
 def is_language_model(run: Path) -> bool:
     """Whether a run predicts text."""
-    from wenmai.runs.run import Run
+    from wenmai.training.run import Run
 
     return "score" in Run(run).task.verbs
 

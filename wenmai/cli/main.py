@@ -186,9 +186,9 @@ def train(
     from wenmai.config.recipe import parse_assignments
     from wenmai.core.registry import systems as known_systems
     from wenmai.data.sources import named_texts
-    from wenmai.runs.run import Run
     from wenmai.runs.train import train as start_training
     from wenmai.runs.train import train_recipe
+    from wenmai.training.run import Run
 
     chosen = parse_assignments(settings or [])
     texts = [*(corpus or []), *([pairs] if pairs is not None else [])]
@@ -386,7 +386,7 @@ def nearest(
 
     Example: wenmai nearest runs/first king --topn 5
     """
-    from wenmai.runs.run import Run
+    from wenmai.training.run import Run
 
     found = Run(run).vectors.most_similar(positive=words, topn=topn)
     show_rows(found, as_json, lambda pair: (f"{pair[1]:.4f}", pair[0]))
@@ -406,7 +406,7 @@ def analogy(
 
     Example: wenmai analogy runs/first man king woman
     """
-    from wenmai.runs.run import Run
+    from wenmai.training.run import Run
 
     found = Run(run).vectors.analogy(a, b, c, topn=topn, method="mul" if multiply else "add")
     show_rows(found, as_json, lambda pair: (f"{pair[1]:.4f}", pair[0]))
@@ -419,7 +419,7 @@ def verify(run: RunFolder, as_json: Json = False) -> None:
     Example: wenmai verify runs/first
     """
     from wenmai.core.errors import RunError
-    from wenmai.runs.run import verify as check
+    from wenmai.training.run import verify as check
 
     checked, problems = check(run)
     if as_json:

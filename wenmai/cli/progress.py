@@ -7,9 +7,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from wenmai.cli.printing import words_a_second
-from wenmai.runs.run import Run
 from wenmai.runs.train import Watcher
 from wenmai.training.records import EpochRecord, EvaluationRecord, Record, StepRecord, UpdateRecord
+from wenmai.training.run import Run
 
 __all__ = ["Progress"]
 

@@ -7,7 +7,7 @@ Settings live in frozen dataclasses beside the code they configure, grouped in *
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -16,10 +16,31 @@ from typing import Any, get_args, get_type_hints
 from wenmai.core.errors import SettingError, nearest_name
 from wenmai.core.folder import writing
 
-__all__ = ["Recipe", "Setting", "changed_settings", "parse_assignments", "read_recipe", "settings_of"]
+__all__ = [
+    "Located",
+    "Recipe",
+    "Setting",
+    "changed_settings",
+    "has_setting",
+    "parse_assignments",
+    "read_recipe",
+    "settings_of",
+    "with_absolute_paths",
+]
 
 VERSION = 1
 Sections = Mapping[str, type]
+
+
+@dataclass(frozen=True)
+class Located:
+    """Marks a setting that names files, beside its ``Doc``.
+
+    Attributes:
+        absolute: Names them so that they are found from anywhere.
+    """
+
+    absolute: Callable[[str], str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,6 +196,24 @@ def settings_of(sections: Sections) -> list[Setting]:
             names = tuple(choice for choice in choices if isinstance(choice, str))
             setting = Setting(section=section, name=field.name, default=field.default, choices=names, meaning=meaning)
             found.append(setting)
+    return found
+
+
+def has_setting(sections: Sections, name: str) -> bool:
+    """Returns whether there is a setting ``section.name``."""
+    section, _, plain = name.partition(".")
+    return section in sections and any(field.name == plain for field in fields(sections[section]))
+
+
+def with_absolute_paths(sections: Sections, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns settings in which those that are marked :class:`Located` are found from anywhere."""
+    found = dict(settings)
+    for section, kind in sections.items():
+        for name, hint in get_type_hints(kind, include_extras=True).items():
+            for mark in get_args(hint):
+                for given in (name, f"{section}.{name}") if isinstance(mark, Located) else ():
+                    if isinstance(found.get(given), str | Path) and not _is_none(found[given]):
+                        found[given] = mark.absolute(str(found[given]))
     return found
 
 

@@ -18,11 +18,13 @@ import numpy.typing as npt
 from annotated_types import Ge
 from typing_extensions import Doc
 
+from wenmai.config.recipe import Located
 from wenmai.core.errors import CorpusError, RunError
 from wenmai.core.folder import cache_folder, check_sealed, sealed_folder, writing_json
 from wenmai.data.cached import installed, mapped, new_folder, opened, sweep
 from wenmai.data.corpus import Corpus, CorpusStats, Progress
 from wenmai.data.encoded import disk_trouble
+from wenmai.data.sources import absolute_name
 from wenmai.text.settings import BadLines, TextConfig, TextFormat
 from wenmai.text.tokenizer import Tokenizer
 
@@ -37,7 +39,9 @@ class LinesConfig:
     """How running text is read, and what is validated on."""
 
     valid: Annotated[
-        str | None, Doc("text to validate on: files, or a name of the catalogue; none: the end of the text, 5 %")
+        str | None,
+        Doc("text to validate on: files, or a name of the catalogue; none: the end of the text, 5 %"),
+        Located(absolute_name),
     ] = None
     format: Annotated[
         TextFormat, Doc("as of the text of word vectors: a sentence or document a line, or wikiextractor's")

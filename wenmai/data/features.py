@@ -12,8 +12,10 @@ import numpy.typing as npt
 from annotated_types import Ge
 from typing_extensions import Doc
 
+from wenmai.config.recipe import Located
 from wenmai.core.errors import FormatError, SettingError, VocabError
 from wenmai.core.folder import writing_json
+from wenmai.data.sources import absolute_name
 from wenmai.text.normalise import normaliser
 from wenmai.text.segment import LINE_END, segmenter
 from wenmai.text.settings import TextConfig
@@ -35,7 +37,9 @@ class FeaturesConfig:
     """What a linear classifier sees of a text."""
 
     features: Annotated[
-        str, Doc("ngrams: bags of n-grams; or the folder of a finished run: the average of its word vectors")
+        str,
+        Doc("ngrams: bags of n-grams; or the folder of a finished run: the average of its word vectors"),
+        Located(lambda name: name if name == NGRAMS else absolute_name(name)),
     ] = NGRAMS
     word_ngrams: Annotated[int, Ge(0), Doc("n-grams of up to so many words; 0: none")] = 2
     min_ngram: Annotated[int, Ge(0), Doc("the shortest n-grams of characters inside words, with < and > around")] = 0

@@ -24,10 +24,12 @@ from typing import Annotated, Any, Literal, NamedTuple, cast
 from annotated_types import MinLen
 from typing_extensions import Doc
 
+from wenmai.config.recipe import Located
 from wenmai.core.compressed import reading
 from wenmai.core.errors import CorpusError, SettingError, nearest_name
 from wenmai.core.folder import file_sha256
 from wenmai.data.corpus import FileHash, Progress
+from wenmai.data.sources import absolute_name
 from wenmai.text.settings import TextConfig
 
 __all__ = ["Example", "Labelled", "LabelledConfig", "LabelledStats", "read_labelled", "require_plain_text"]
@@ -49,7 +51,11 @@ class Example(NamedTuple):
 class LabelledConfig:
     """Where text and labels are, and what a classifier is measured on."""
 
-    valid: Annotated[str | None, Doc("labelled text to measure on while training; none: nothing is measured")] = None
+    valid: Annotated[
+        str | None,
+        Doc("labelled text to measure on while training; none: nothing is measured"),
+        Located(absolute_name),
+    ] = None
     text_column: Annotated[
         str | None,
         Doc("tables: name of the column with the text, or its number from 1 (no line of names); a,b joins columns"),

@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from wenmai.core.folder import writing
 
 __all__ = [
+    "SUGGESTED_SETTINGS",
     "Split",
     "chinese",
     "chinese_date",
@@ -32,6 +33,23 @@ __all__ = [
 ]
 
 Split = Literal["train", "valid", "test"]
+
+SUGGESTED_SETTINGS: dict[str, Any] = {  # of a translator that learns them, where the user names none
+    "data.valid": "builtin:numerals-valid",
+    "tokenizer.vocab_size": 150,
+    "model.hidden_size": 128,
+    "model.num_layers": 2,
+    "model.ffn_size": 512,
+    "model.dropout": 0.0,
+    "model.norm": "pre",
+    "objective.label_smoothing": 0.05,
+    "train.epochs": 9,
+    "train.batch_tokens": 2048,
+    "train.schedule": "cosine",
+    "train.learning_rate": 0.002,
+    "train.warmup": 200,
+    "train.clip": 1.0,
+}
 
 _ONES = (
     "zero",

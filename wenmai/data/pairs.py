@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from annotated_types import Ge
 from typing_extensions import Doc
 
+from wenmai.config.recipe import Located
 from wenmai.core.compressed import reading
 from wenmai.core.errors import CorpusError
 from wenmai.core.folder import file_sha256
@@ -37,7 +38,9 @@ class PairsConfig:
     """Which pairs are trained and validated on."""
 
     valid: Annotated[
-        str | None, Doc("pairs to validate on, named like those to train on; none: the system sets some aside")
+        str | None,
+        Doc("pairs to validate on, named like those to train on; none: the system sets some aside"),
+        Located(lambda name: ",".join(read_pairs(name).sources)),
     ] = None
     swap: Annotated[bool, Doc("the other direction: from the second side to the first")] = False
     longest: Annotated[int, Ge(1), Doc("pairs with more tokens on a side are left out and counted")] = 256

@@ -6,7 +6,7 @@ from typing import Any
 
 from wenmai.data.corpus import Corpus
 
-__all__ = ["in_catalogue", "named_texts", "open_texts"]
+__all__ = ["absolute_name", "in_catalogue", "named_texts", "open_texts"]
 
 
 def open_texts(corpus: Any) -> tuple[Corpus, dict[str, Any], tuple[str, ...]]:  # noqa: ANN401  whatever holds text
@@ -34,6 +34,11 @@ def open_texts(corpus: Any) -> tuple[Corpus, dict[str, Any], tuple[str, ...]]:  
 def named_texts(names: Sequence[str]) -> list[str | Path]:
     """Turns what a shell or a recipe names into parts of a corpus: names of the catalogue, and paths."""
     return [name if in_catalogue(name) else Path(name) for name in names]
+
+
+def absolute_name(name: str) -> str:
+    """Returns the name of a text or a run as it is found from anywhere; those of the catalogue are already."""
+    return name if in_catalogue(name) else str(Path(name).expanduser().absolute())
 
 
 def in_catalogue(name: str | Path) -> bool:

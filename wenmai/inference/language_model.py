@@ -1,7 +1,6 @@
 """A trained neural language model: the network, its tokenizer, and what users do with them."""
 
 import copy
-import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import chain, islice, takewhile
@@ -12,30 +11,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wenmai.config.recipe import Recipe
 from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.folder import writing_json
 from wenmai.data.batches import pad, plan_batches
 from wenmai.decode.protocol import Step
+from wenmai.inference.architecture import read_architecture
 from wenmai.inference.generation import Generated, GenerationConfig, generate, stream
 from wenmai.inference.reading import READ, Ids, Scores, Stream, log_probs_within
 from wenmai.measures.language import SentenceScore
-from wenmai.models.gpt import Gpt, GptConfig
-from wenmai.models.nnlm import Nnlm, NnlmConfig
-from wenmai.models.rnnlm import Rnnlm, RnnlmConfig
-from wenmai.models.transformer_xl import TransformerXL, TransformerXLConfig
+from wenmai.models.folder import CONFIG
 from wenmai.nn.language import LanguageState, NextToken
 from wenmai.text.tokenizer import Tokenizer
 from wenmai.training.tensors import loaded_model, save_model
 
-__all__ = ["ARCHITECTURES", "Context", "LanguageModel", "build"]
-
-ARCHITECTURES: dict[str, tuple[type, type[NextToken]]] = {
-    "nnlm": (NnlmConfig, Nnlm),
-    "rnnlm": (RnnlmConfig, Rnnlm),
-    "gpt": (GptConfig, Gpt),
-    "transformer-xl": (TransformerXLConfig, TransformerXL),
-}
+__all__ = ["Context", "LanguageModel", "build"]
 
 Context = Literal["fresh", "carried"]
 
@@ -45,7 +34,7 @@ _BATCH_TOKENS = 4096
 
 
 def build(
-    kind: str,
+    architecture: type[NextToken],
     config: Any,  # noqa: ANN401  each architecture has its own
     tokenizer: Tokenizer,
     *,
@@ -54,14 +43,14 @@ def build(
     """Makes a model with fresh parameters for a tokenizer; the end of a line stands before every text.
 
     Args:
-        kind: Name of the architecture.
+        architecture: The class of the network.
         config: Its settings.
         tokenizer: What cuts text into tokens.
         vocab_size: V, where it is more than the tokens that there are; some models of others have such rows.
     """
-    architecture: Any = ARCHITECTURES[kind][1]
     size = tokenizer.vocab_size if vocab_size is None else vocab_size
-    module: NextToken = architecture(config, vocab_size=size, bos_id=tokenizer.eos_id)
+    make: Any = architecture
+    module: NextToken = make(config, vocab_size=size, bos_id=tokenizer.eos_id)
     return module
 
 
@@ -69,8 +58,6 @@ class LanguageModel:
     """Says how likely a text is, what comes next, and writes on.
 
     Args:
-        kind: Name of the architecture.
-        config: Its settings.
         module: The network.
         tokenizer: What cuts text into tokens.
         context: What it takes for granted before a line: nothing, or the lines before.
@@ -78,18 +65,24 @@ class LanguageModel:
 
     def __init__(
         self,
-        kind: str,
-        config: Any,  # noqa: ANN401  each architecture has its own
         module: NextToken,
         tokenizer: Tokenizer,
         *,
         context: Context = "carried",
     ) -> None:
-        self.kind = kind
-        self.config = config
         self.module = module
         self.tokenizer = tokenizer
         self.context: Context = context
+
+    @property
+    def kind(self) -> str:
+        """The system of the network."""
+        return self.module.kind
+
+    @property
+    def config(self) -> Any:  # noqa: ANN401  each architecture has its own
+        """The settings of the network."""
+        return self.module.config
 
     @property
     def device(self) -> torch.device:
@@ -107,7 +100,7 @@ class LanguageModel:
             "context": self.context,
             "model": asdict(self.config),
         }
-        writing_json(folder / "config.json", head)
+        writing_json(folder / CONFIG, head)
         save_model(self.module, folder)
         self.tokenizer.save(folder / "tokenizer.json")
 
@@ -118,26 +111,19 @@ class LanguageModel:
         Raises:
             FormatError: if a file is missing, damaged, or does not fit the others.
         """
-        path = folder / "config.json"
-        try:
-            head = json.loads(path.read_bytes())
-            if head["version"] != _VERSION:
-                raise ValueError(f"its version is {head['version']}, expected {_VERSION}")
-            kind, settings, context, size = head["kind"], head["model"], head["context"], head["vocab_size"]
-            if kind not in ARCHITECTURES or context not in ("fresh", "carried"):
-                raise ValueError(f"{kind!r} is no architecture of a language model, or {context!r} no context")
-            config = Recipe.build(kind, {"model": ARCHITECTURES[kind][0]}, settings, corpus=(), start=None).sections[
-                "model"
-            ]
-            tokenizer = Tokenizer.load(folder / "tokenizer.json")
-            if type(size) is not int or size < tokenizer.vocab_size:
-                raise ValueError(f"tokenizer.json has {tokenizer.vocab_size} tokens, the model {size!r}")
-        except OSError as error:
-            raise FormatError(f"{error.filename}: cannot be read ({error.strerror})") from None
-        except (ValueError, KeyError, TypeError, AttributeError, SettingError, RecursionError) as error:
-            raise FormatError(f"{path}: is damaged: {error}") from None
-        module = loaded_model(lambda: build(kind, config, tokenizer, vocab_size=size), config, folder)
-        return cls(kind, config, module, tokenizer, context=context)
+        found = read_architecture(folder, NextToken)
+        context, size = found.facts.get("context"), found.facts.get("vocab_size")
+        if context not in ("fresh", "carried"):
+            raise FormatError(f"{folder / CONFIG}: is damaged: the context {context!r} is neither fresh nor carried")
+        tokenizer = Tokenizer.load(folder / "tokenizer.json")
+        if type(size) is not int or size < tokenizer.vocab_size:
+            raise FormatError(
+                f"{folder / CONFIG}: is damaged: tokenizer.json has {tokenizer.vocab_size} tokens, the model {size!r}"
+            )
+        module = loaded_model(
+            lambda: build(found.model, found.config, tokenizer, vocab_size=size), found.config, folder
+        )
+        return cls(module, tokenizer, context=context)
 
     # --- how likely is this text --------------------------------------------------------------------------------
 
@@ -348,13 +334,13 @@ class LanguageModel:
         Raises:
             SettingError: if the model has no memory whose length can be chosen, or it is negative.
         """
-        if not isinstance(self.module, TransformerXL):
+        if not hasattr(self.module, "memory_length"):
             raise SettingError(f"a model of kind {self.kind} has no memory whose length can be chosen; leave it out")
         if length < 0:
             raise SettingError(f"memory={length}: expected 0 or more tokens")
-        module = copy.copy(self.module)  # the parameters are shared
+        module: Any = copy.copy(self.module)  # the parameters are shared
         module.memory_length = length
-        return LanguageModel(self.kind, self.config, module, self.tokenizer, context=self.context)
+        return LanguageModel(module, self.tokenizer, context=self.context)
 
 
 class _Writer:

@@ -11,13 +11,12 @@ import numpy.typing as npt
 from annotated_types import Ge
 from typing_extensions import Doc
 
-from wenmai.config.recipe import read_recipe
-from wenmai.core.errors import FormatError, RunError, SettingError
+from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.folder import writing_json
-from wenmai.core.registry import find_system
 from wenmai.core.tensors import write_tensors
 from wenmai.data.features import NGRAMS, FeaturesConfig, NgramFeatures, VectorFeatures, segmented
 from wenmai.text.settings import TextConfig
+from wenmai.training.run import Run
 from wenmai.vectors.pooling import TokenVectors, token_encoder
 
 __all__ = ["LinearClassifierConfig", "LinearTextClassifier", "load_encoder", "read_tensors"]
@@ -25,7 +24,6 @@ __all__ = ["LinearClassifierConfig", "LinearTextClassifier", "load_encoder", "re
 Method = Literal["softmax", "logistic", "perceptron", "least-squares"]
 
 CONFIG, TENSORS, ENCODER = "config.json", "model.safetensors", "encoder"
-RECIPE, MODEL = "recipe.yaml", "model"  # of a run folder, whose own class is of a higher layer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -181,12 +179,7 @@ def load_encoder(folder: Path) -> TokenVectors:
     Raises:
         RunError: if there is no finished run, or its model has no vectors.
     """
-    if not (folder / RECIPE).is_file():
-        raise RunError(f"{folder}: is not a run folder; features=RUN names a finished run of word vectors, or ngrams")
-    if not (folder / MODEL).is_dir():
-        raise RunError(f"{folder}: the training has not finished; `wenmai resume {folder}` goes on with it")
-    task = find_system(read_recipe(folder / RECIPE)["system"]).load()
-    return token_encoder(task.load(folder / MODEL))
+    return token_encoder(Run(folder).model)
 
 
 def read_tensors(path: Path) -> dict[str, npt.NDArray[Any]]:

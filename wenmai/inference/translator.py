@@ -1,6 +1,5 @@
 """A trained translator: the model, its tokenizers, and what users do with them."""
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -11,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from wenmai.config.recipe import Recipe
 from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.folder import writing_json
 from wenmai.data.batches import pad, plan_batches
@@ -19,18 +17,13 @@ from wenmai.decode.protocol import Hypothesis
 from wenmai.decode.sampling import sample
 from wenmai.decode.scoring import LengthPenalty, Scoring
 from wenmai.decode.search import beam_search, greedy
-from wenmai.models.seq2seq import Seq2Seq, Seq2SeqConfig
-from wenmai.models.transformer import Transformer, TransformerConfig
+from wenmai.inference.architecture import read_architecture
+from wenmai.models.folder import CONFIG
 from wenmai.nn.attention import watch_attention
 from wenmai.text.tokenizer import Tokenizer
 from wenmai.training.tensors import loaded_model, save_model
 
-__all__ = ["ARCHITECTURES", "AttentionMaps", "Translation", "Translator", "build"]
-
-ARCHITECTURES: dict[str, tuple[type, Any]] = {
-    "transformer": (TransformerConfig, Transformer),
-    "seq2seq": (Seq2SeqConfig, Seq2Seq),
-}
+__all__ = ["AttentionMaps", "Translation", "Translator", "build"]
 
 _VERSION = 1
 _MAP_KINDS = {"attention": "self", "memory_attention": "cross"}
@@ -79,14 +72,14 @@ class AttentionMaps:
 
 
 def build(
-    kind: str,
+    architecture: Any,  # noqa: ANN401  the class of a network
     config: Any,  # noqa: ANN401  each architecture has its own
     *,
     source: Tokenizer,
     target: Tokenizer,
 ) -> nn.Module:
     """Makes a model with fresh parameters for two tokenizers; they are the same object where they are joint."""
-    model: nn.Module = ARCHITECTURES[kind][1](
+    model: nn.Module = architecture(
         config,
         source_vocab_size=source.vocab_size,
         target_vocab_size=target.vocab_size,
@@ -99,8 +92,6 @@ class Translator:
     """Translates with a trained model.
 
     Args:
-        kind: Name of the architecture.
-        config: Its settings.
         module: The model.
         source: Tokenizer of the source.
         target: Tokenizer of the target; the same object where they are joint.
@@ -108,27 +99,35 @@ class Translator:
 
     def __init__(
         self,
-        kind: str,
-        config: Any,  # noqa: ANN401
-        module: nn.Module,
+        module: Any,  # noqa: ANN401  a Transformer or Seq2Seq
         source: Tokenizer,
         target: Tokenizer,
     ) -> None:
-        self.kind = kind
-        self.config = config
         self.module = module
         self.source = source
         self.target = target
 
     @property
+    def kind(self) -> str:
+        """The system of the network."""
+        kind: str = self.module.kind
+        return kind
+
+    @property
+    def config(self) -> Any:  # noqa: ANN401  each architecture has its own
+        """The settings of the network."""
+        return self.module.config
+
+    @property
     def device(self) -> torch.device:
         """Where the model is."""
-        return next(self.module.parameters()).device
+        device: torch.device = next(self.module.parameters()).device
+        return device
 
     @property
     def has_attention(self) -> bool:
         """Whether the decoder attends to the source."""
-        return not isinstance(self.config, Seq2SeqConfig) or self.config.context == "attention"
+        return bool(self.module.has_attention)
 
     # --- files --------------------------------------------------------------------------------------------------
 
@@ -136,7 +135,7 @@ class Translator:
         """Writes ``config.json``, ``model.safetensors`` and the tokenizers."""
         joint = self.source is self.target
         writing_json(
-            folder / "config.json",
+            folder / CONFIG,
             {
                 "version": _VERSION,
                 "kind": self.kind,
@@ -160,28 +159,21 @@ class Translator:
         Raises:
             FormatError: if a file is missing, damaged, or does not fit the others.
         """
-        path = folder / "config.json"
-        try:
-            found = json.loads(path.read_bytes())
-            kind, joint, settings = found["kind"], found["joint"], found["model"]
-            config_class, _ = ARCHITECTURES[kind]
-            if found["version"] != _VERSION:
-                raise ValueError(f"version {found['version']!r}, expected {_VERSION}")
-            config = Recipe.build(kind, {"model": config_class}, settings).sections["model"]
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SettingError) as error:
-            raise FormatError(f"{path}: is not the config of a translator ({error})") from None
-        if joint:
+        found = read_architecture(folder, nn.Module)
+        if found.facts.get("joint"):
             source = target = Tokenizer.load(folder / "tokenizer.json")
         else:
             source = Tokenizer.load(folder / "source-tokenizer.json")
             target = Tokenizer.load(folder / "target-tokenizer.json")
         sizes = source.vocab_size, target.vocab_size
-        if sizes != (found.get("source_vocab_size"), found.get("target_vocab_size")):
+        if sizes != (found.facts.get("source_vocab_size"), found.facts.get("target_vocab_size")):
             raise FormatError(
-                f"{path}: does not fit the tokenizers beside it, which have {sizes[0]} and {sizes[1]} tokens"
+                f"{folder / CONFIG}: does not fit the tokenizers beside it, which have {sizes[0]} and {sizes[1]} tokens"
             )
-        module = loaded_model(lambda: build(kind, config, source=source, target=target), config, folder)
-        return cls(kind, config, module, source, target)
+        module = loaded_model(
+            lambda: build(found.model, found.config, source=source, target=target), found.config, folder
+        )
+        return cls(module, source, target)
 
     # --- translation --------------------------------------------------------------------------------------------
 
@@ -305,9 +297,7 @@ class Translator:
         limits = (source_valid.sum(1) + _EXTRA_LENGTH).clamp(max=self.config.max_length)  # (B,)
         covering = drawing is None and search["coverage_beta"] > 0
         source_ids, source_valid, limits = (part.to(self.device) for part in (source_ids, source_valid, limits))
-        state = self.module.begin(  # type: ignore[operator]
-            source_ids, source_valid, max_length=int(limits.max()), need_attention=covering
-        )
+        state = self.module.begin(source_ids, source_valid, max_length=int(limits.max()), need_attention=covering)
         common: dict[str, Any] = {
             "bos_id": self.target.bos_id,
             "eos_id": self.target.eos_id,
@@ -316,12 +306,12 @@ class Translator:
             "device": self.device,
         }
         if drawing is not None:
-            return [[drawn] for drawn in sample(self.module, state, **common, **drawing)]  # type: ignore[arg-type]
+            return [[drawn] for drawn in sample(self.module, state, **common, **drawing)]
         if search["beam_size"] == 1 and not covering:
             scoring = Scoring(length_penalty=search["length_penalty"], alpha=search["alpha"], coverage_beta=0.0)
-            return [[scoring.scored(found)] for found in greedy(self.module, state, **common)]  # type: ignore[arg-type]
+            return [[scoring.scored(found)] for found in greedy(self.module, state, **common)]
         return beam_search(
-            self.module,  # type: ignore[arg-type]
+            self.module,
             state,
             source_valid=source_valid if covering else None,
             stop="bound",
@@ -391,7 +381,7 @@ class Translator:
             wanted = torch.tensor([*made, self.target.eos_id], device=self.device)
             fed = torch.cat([wanted.new_tensor([self.target.bos_id]), wanted[:-1]])
             hidden = self.module(ids, torch.ones_like(ids, dtype=torch.bool), fed[None])
-            logits = self.module.logits(hidden[0])  # type: ignore[operator]
+            logits = self.module.logits(hidden[0])
             chosen = torch.log_softmax(logits, dim=-1).gather(1, wanted[:, None])
             scores.append(math.fsum(chosen.flatten().tolist()))
         return scores

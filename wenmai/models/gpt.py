@@ -93,6 +93,8 @@ class Gpt(NextToken):
         bos_id: Stands before every text.
     """
 
+    kind: ClassVar[str] = "gpt"
+    config_class: ClassVar[type] = GptConfig
     carries: ClassVar[bool] = False
     isolates: ClassVar[bool] = True
 

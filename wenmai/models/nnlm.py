@@ -103,6 +103,8 @@ class Nnlm(NextToken):
         bos_id: Stands before every text.
     """
 
+    kind: ClassVar[str] = "nnlm"
+    config_class: ClassVar[type] = NnlmConfig
     carries: ClassVar[bool] = True
     isolates: ClassVar[bool] = True
 

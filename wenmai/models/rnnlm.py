@@ -106,6 +106,8 @@ class Rnnlm(NextToken):
         bos_id: Stands before every text.
     """
 
+    kind: ClassVar[str] = "rnnlm"
+    config_class: ClassVar[type] = RnnlmConfig
     carries: ClassVar[bool] = True
     isolates: ClassVar[bool] = False
 

@@ -18,7 +18,7 @@ Shapes: B sentences, N hypotheses, S source and T target tokens, E embedding, M 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from annotated_types import Ge, Lt
@@ -185,6 +185,10 @@ class Seq2Seq(nn.Module):
         ValueError: if ``tied_sources`` and the two sizes differ.
     """
 
+    kind: ClassVar[str] = "seq2seq"
+    config_class: ClassVar[type] = Seq2SeqConfig
+    samples_targets: ClassVar[bool] = True  # whether training may feed the decoder what it predicted itself
+
     def __init__(
         self, config: Seq2SeqConfig, *, source_vocab_size: int, target_vocab_size: int, tied_sources: bool
     ) -> None:
@@ -222,6 +226,11 @@ class Seq2Seq(nn.Module):
     def output_bias(self) -> Tensor:
         """(V,), of the vocabulary projection."""
         return self.output.bias
+
+    @property
+    def has_attention(self) -> bool:
+        """Whether the decoder attends to the source."""
+        return self.config.context == "attention"
 
     def encode(self, source_ids: Tensor, source_valid: Tensor) -> Memory:
         """Reads sources.

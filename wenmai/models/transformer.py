@@ -20,7 +20,7 @@ sinusoids, a begin token instead of a zero vector, Xavier-uniform weights.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -109,6 +109,10 @@ class Transformer(nn.Module):
         ValueError: if vocabularies of different sizes shall be tied.
     """
 
+    kind: ClassVar[str] = "transformer"
+    config_class: ClassVar[type] = TransformerConfig
+    samples_targets: ClassVar[bool] = False  # whether training may feed the decoder what it predicted itself
+
     def __init__(
         self, config: TransformerConfig, *, source_vocab_size: int, target_vocab_size: int, tied_sources: bool
     ) -> None:
@@ -130,6 +134,11 @@ class Transformer(nn.Module):
         decoder_layers = config.decoder_layers or config.num_layers
         self.decoder = Decoder((_decoder_layer(config) for _ in range(decoder_layers)), hidden_size=size)
         self._small_steps = 0  # taken with few hypotheses
+
+    @property
+    def has_attention(self) -> bool:
+        """Whether the decoder attends to the source."""
+        return True
 
     def encode(self, source_ids: Tensor, source_valid: Tensor) -> Memory:
         """Encodes sources, to be attended to.

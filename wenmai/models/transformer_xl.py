@@ -230,6 +230,8 @@ class TransformerXL(NextToken):
         SettingError: if the cutoffs do not lie within the vocabulary.
     """
 
+    kind: ClassVar[str] = "transformer-xl"
+    config_class: ClassVar[type] = TransformerXLConfig
     carries: ClassVar[bool] = True
     isolates: ClassVar[bool] = False
 

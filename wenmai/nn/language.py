@@ -1,7 +1,7 @@
 """What every neural language model is: hidden states that predict the next token, and a state that can be kept."""
 
 from collections.abc import Callable
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -50,12 +50,18 @@ class NextToken(nn.Module):
         bos_id: The token that stands before every text.
 
     Attributes:
+        kind: The name of the system whose registration names this class; model folders say it.
+        config_class: The dataclass of its settings.
+        config: The settings.
         carries: Whether training carries the state from one segment of a stream to the next.
         isolates: Whether ``documents`` can keep the documents of a segment apart.
         max_length: Most tokens that one text can have; none: any number.
         output: From hidden states to probabilities.
     """
 
+    kind: ClassVar[str]
+    config_class: ClassVar[type]
+    config: Any
     carries: ClassVar[bool]
     isolates: ClassVar[bool]
     max_length: int | None = None

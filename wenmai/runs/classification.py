@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from wenmai.config.recipe import Recipe
+from wenmai.config.recipe import Recipe, with_absolute_paths
 from wenmai.core.errors import RunError, SettingError, TrainingError, VocabError
 from wenmai.core.folder import writing_json
 from wenmai.core.registry import find_system
@@ -21,11 +21,12 @@ from wenmai.measures.classification import (
     precision_recall_curves,
 )
 from wenmai.runs.owner import require_room
-from wenmai.runs.run import Run
-from wenmai.runs.train import Watcher, _read_again, train
+from wenmai.runs.train import Watcher, read_again, train
+from wenmai.tasks.classification import FastTextClassifierJob
 from wenmai.text.settings import TextConfig
 from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.records import Record
+from wenmai.training.run import Run
 from wenmai.training.strategy import SINGLE
 
 if TYPE_CHECKING:
@@ -155,17 +156,16 @@ def retrainer_of(run: str | Path | Run) -> Callable[["FastText"], None]:
         RunError: if the run is of another system, or came from a file; what is returned raises it if the text is gone.
     """
     opened = run if isinstance(run, Run) else Run(run)
-    task = opened.task
-    if task is not find_system(_SYSTEM).load():
+    if opened.task is not find_system(_SYSTEM).load():
         raise RunError(f"{opened.path}: is a {opened.recipe.system} run; only {_SYSTEM} is trained again")
     if "imported" in opened.summary:
         raise RunError(f"{opened.path}: was imported without the text it learnt from, and cannot be trained again")
 
     def retrain(model: "FastText") -> None:
-        data = _read_again(opened, Watcher())
+        data = read_again(opened)
         sections = dict(opened.recipe.sections)
         sections["data"] = replace(sections["data"], valid=None)
-        job = task(replace(opened.recipe, sections=sections), data, model)
+        job = FastTextClassifierJob(replace(opened.recipe, sections=sections), data, model)
         job.train(_Nowhere(), lambda record: None, resumed=None, strategy=SINGLE)
 
     return retrain
@@ -286,13 +286,13 @@ def autotune(
         raise SettingError(f"metric={metric!r}: expected f1 or f1:LABEL")
     require_room(Path(out))
     task = find_system(_SYSTEM).load()
-    source, hints, _ = task.open(corpus)
+    opened = task.source.open(corpus)
     frozen = {name.rpartition(".")[2] for name in settings}
-    hints = {name: value for name, value in hints.items() if name.rpartition(".")[2] not in frozen}
-    given = task.with_absolute_paths({**hints, **settings, "data.valid": str(valid)})
+    hints = {name: value for name, value in opened.hints.items() if name.rpartition(".")[2] not in frozen}
+    given = with_absolute_paths(task.sections, {**hints, **settings, "data.valid": str(valid)})
     first = Recipe.build(_SYSTEM, task.sections, given)
     begun = time.monotonic()
-    data = task.read(first, source, lambda done, total: None, None)
+    data = task.source.read(first, opened.source, lambda done, total: None, None)
     measured = open_labelled(first.sections["data"].valid, first.sections["data"], first.sections["text"], split="dev")
     examples = list(measured.read(LabelledStats()))
     label = metric.partition(":")[2]

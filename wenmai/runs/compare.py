@@ -22,7 +22,7 @@ from wenmai.runs.language import language_model_of
 from wenmai.runs.language_comparison import describe_contexts, describe_positions, foretelling, samples
 from wenmai.runs.probes import probe as run_probe
 from wenmai.runs.report import write_report
-from wenmai.runs.run import Run
+from wenmai.training.run import Run
 from wenmai.vectors.word_vectors import WordVectors
 
 __all__ = ["compare", "compared_verb"]

@@ -15,8 +15,8 @@ from wenmai.data.sources import in_catalogue, named_texts, open_texts
 from wenmai.runs.compare import compare, compared_verb
 from wenmai.runs.comparison import Comparison
 from wenmai.runs.probes import require_probed
-from wenmai.runs.run import MODEL, RECIPE, Run
 from wenmai.runs.train import plan
+from wenmai.training.run import MODEL, RECIPE, Run
 
 __all__ = ["compare_systems"]
 

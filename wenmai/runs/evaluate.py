@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from wenmai.measures.words import AnalogyResult, SimilarityResult, evaluate_analogies, evaluate_similarity
-from wenmai.runs.run import Run
+from wenmai.training.run import Run
 from wenmai.vectors.word_vectors import WordVectors
 
 __all__ = ["Evaluation", "evaluate", "measure_vectors"]

@@ -27,8 +27,8 @@ from wenmai.models.word2vec import Word2Vec
 from wenmai.runs.classification import retrainer_of
 from wenmai.runs.environment import describe_environment
 from wenmai.runs.owner import claimed, require_room
-from wenmai.runs.run import ENVIRONMENT, MODEL, RECIPE, SUMMARY, Run, folder_bytes, remove
 from wenmai.text.vocab import Vocab
+from wenmai.training.run import ENVIRONMENT, MODEL, RECIPE, SUMMARY, Run, folder_bytes, remove
 
 if TYPE_CHECKING:
     from wenmai.inference.language_model import LanguageModel
@@ -93,7 +93,7 @@ def _write_ctranslate2(path: Path, model: "Translator | LanguageModel") -> None:
 
 def _fasttext_model(run: Run, path: Path, settings: Mapping[str, Any]) -> FastText:
     """The model, quantised if the name of the file says so and it is not yet."""
-    model: FastText = run.task.load_model(run.model_folder)
+    model: FastText = run.task.load_base(run.model_folder)
     if path.suffix.lower() != ".ftz":
         if settings:
             raise SettingError(
@@ -220,8 +220,6 @@ def _read_huggingface(path: Path) -> tuple[str, dict[str, Any], Callable[[Recipe
         # GPT-2's end is that of a document, of which the next one knows nothing; others' ends are those of lines
         documents = found.tokenizer.token(found.tokenizer.eos_id) == "<|endoftext|>"
         return LanguageModel(
-            "gpt",
-            recipe.sections["model"],
             found.module,
             found.tokenizer,
             context="fresh" if documents else "carried",

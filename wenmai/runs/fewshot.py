@@ -20,7 +20,7 @@ from wenmai.data.prompts import PromptTemplate, template_of
 from wenmai.measures.language import SentenceScore
 from wenmai.measures.options import FewShotResult, judged, measure_options
 from wenmai.runs.language import language_model_of
-from wenmai.runs.run import Run
+from wenmai.training.run import Run
 
 __all__ = ["Chooser", "evaluate_few_shot", "few_shot"]
 

@@ -10,8 +10,8 @@ from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data.corpus import Corpus, CorpusStats
 from wenmai.data.sources import open_texts
 from wenmai.measures.language import SentenceScore, TextScore, add_up
-from wenmai.runs.run import Run
 from wenmai.text.settings import TextConfig
+from wenmai.training.run import Run
 
 __all__ = [
     "AnyLanguageModel",

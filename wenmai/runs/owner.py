@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from wenmai.core.errors import RunError
-from wenmai.runs.run import MODEL, RECIPE, Run
+from wenmai.training.run import MODEL, RECIPE, Run
 
 __all__ = ["claimed", "owned", "require_room"]
 

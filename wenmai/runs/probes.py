@@ -13,9 +13,9 @@ from wenmai.core.errors import SettingError
 from wenmai.data.datasets import Dataset, find_dataset
 from wenmai.data.features import FeaturesConfig, VectorFeatures, segmented
 from wenmai.measures.probes import TaggingProbe, TextProbe, accuracy_interval, measure_tags
-from wenmai.runs.run import Run
 from wenmai.text.normalise import normaliser
 from wenmai.text.settings import TextConfig
+from wenmai.training.run import Run
 from wenmai.vectors.pooling import TokenVectors, Windows, token_encoder
 
 __all__ = ["WEIGHTINGS", "probe", "probe_encoder", "require_probed"]

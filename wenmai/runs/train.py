@@ -4,18 +4,21 @@ import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
+from functools import cached_property
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from wenmai.config.recipe import Recipe, read_recipe, settings_of
+from wenmai.config.recipe import Recipe, has_setting, read_recipe, settings_of, with_absolute_paths
 from wenmai.core.errors import CorpusError, RunError, SettingError
 from wenmai.core.folder import MANIFEST, cache_folder, file_sha256, sealed_folder, writing_json
 from wenmai.core.registry import find_system
 from wenmai.data.sources import named_texts
 from wenmai.runs.environment import describe_environment, peak_memory_bytes
 from wenmai.runs.owner import claimed, owned
-from wenmai.runs.run import (
+from wenmai.tasks.task import Data, Job, Opened, Resumed, Task
+from wenmai.training.records import Record, RecordFile
+from wenmai.training.run import (
     CHECKPOINTS,
     CORPUS,
     ENVIRONMENT,
@@ -27,11 +30,9 @@ from wenmai.runs.run import (
     folder_bytes,
     remove,
 )
-from wenmai.tasks.protocol import Data, Task
-from wenmai.training.records import Record, RecordFile
 from wenmai.training.strategy import Strategy, launched_strategy, several_processes
 
-__all__ = ["Watcher", "plan", "resume", "train", "train_recipe"]
+__all__ = ["Watcher", "plan", "read_again", "resume", "train", "train_recipe"]
 
 BASE = "continues"  # what corpus.json notes of the run that is continued
 
@@ -80,14 +81,14 @@ def train(
         CorpusError: if the text cannot be read.
         RunError: if ``out`` exists already.
     """
-    recipe, source = plan(system, corpus, start=start, **settings)
+    recipe, opened = plan(system, corpus, start=start, **settings)
     if out is None and several_processes():
         raise SettingError("several processes train one model together; name its folder with --out")
     folder = Path(out) if out is not None else _new_name(system)
     strategy = _strategy(recipe.system)
     if not strategy.first:
         return _join(folder, strategy)
-    return _begin(recipe, source, folder, watcher or Watcher(), strategy)
+    return _begin(recipe, opened, folder, watcher or Watcher(), strategy)
 
 
 def _strategy(system: str) -> Strategy:
@@ -96,7 +97,7 @@ def _strategy(system: str) -> Strategy:
     Raises:
         SettingError: if there are several, and the system knows one only.
     """
-    if several_processes() and not find_system(system).load().distributed:
+    if several_processes() and not find_system(system).load().replicated:
         raise SettingError(f"{system} is trained by one process with threads; start it without torchrun")
     return launched_strategy()
 
@@ -114,20 +115,21 @@ def plan(
     *,
     start: str | Path | None = None,
     **settings: Any,  # noqa: ANN401
-) -> tuple[Recipe, Any]:
+) -> tuple[Recipe, Opened]:
     """Returns what :func:`train` would do with the same arguments, and on which text; raises as it does."""
     described = find_system(system)
-    task = described.load()
+    task: Task = described.load()
     chosen = {**_giving_way(described.settings, settings, task), **settings}
     if start is not None:
         start = Path(start).absolute()
         base = Run(start).recipe
         _inherit(base, described.name, task, chosen, settings if base.system == described.name else chosen)
-    source, hints, names = task.open(corpus)
+    opened = task.source.open(corpus)
+    hints = {name: value for name, value in opened.hints.items() if has_setting(task.sections, name)}
     chosen |= _without(_giving_way(hints, settings, task), chosen)
-    chosen = task.with_absolute_paths(chosen)
-    recipe = Recipe.build(system, task.sections, chosen, corpus=names, start=None if start is None else str(start))
-    return recipe, source
+    chosen = with_absolute_paths(task.sections, chosen)
+    start_name = None if start is None else str(start)
+    return Recipe.build(system, task.sections, chosen, corpus=opened.names, start=start_name), opened
 
 
 def train_recipe(
@@ -177,16 +179,17 @@ def resume(path: str | Path, *, watcher: Watcher | None = None) -> Run:
                 return run
             for leftover in (*run.path.glob(".*.tmp"), *(run.path / CHECKPOINTS).glob(".*.tmp")):
                 remove(leftover)  # half-written by a process that was killed
-            data = _read_again(run, watcher)
+            base = _Base(run)
+            data = _read_again(run, base, watcher)
             newest, state, passed_over = run.checkpoints.newest_good()
             for problem in passed_over:
                 watcher.note(f"passed over a damaged checkpoint: {problem}")
             if newest is None:
-                job, resumed = _first_job(run, data, strategy), None
+                job, resumed = _first_job(run, data, base, strategy), None
             else:
                 job = run.task.restore(run.recipe, data, newest, _beginning(run), strategy)
                 resumed = newest, state
-        return _go_on(run, job, resumed, watcher, strategy)
+        return _go_on(run, job, base, resumed, watcher, strategy)
 
 
 def _join(folder: Path, strategy: Strategy) -> Run:
@@ -195,10 +198,11 @@ def _join(folder: Path, strategy: Strategy) -> Run:
     run = Run(folder)
     if run.finished:
         return run
-    data = _read_again(run, Watcher())
+    base = _Base(run)
+    data = _read_again(run, base, Watcher())
     newest, state, _ = run.checkpoints.newest_good()
     if newest is None:
-        job = run.task.begin(run.recipe, data, _base_model(run), strategy)
+        job = run.task.begin(run.recipe, data, base.model, strategy)
     else:
         job = run.task.restore(run.recipe, data, newest, _beginning(run), strategy)
     job.train(
@@ -210,7 +214,7 @@ def _join(folder: Path, strategy: Strategy) -> Run:
 
 def _begin(
     recipe: Recipe,
-    source: Any,  # noqa: ANN401  what a task opened
+    opened: Opened,
     folder: Path,
     watcher: Watcher,
     strategy: Strategy,
@@ -218,18 +222,18 @@ def _begin(
     """Makes the run folder before the text is read, so that a training killed meanwhile can be resumed too."""
     with ExitStack() as held:
         with strategy.meeting():
-            run, job = _prepare(recipe, source, folder, watcher, strategy, held)
-        return _go_on(run, job, None, watcher, strategy)
+            run, job, base = _prepare(recipe, opened, folder, watcher, strategy, held)
+        return _go_on(run, job, base, None, watcher, strategy)
 
 
 def _prepare(
     recipe: Recipe,
-    source: Any,  # noqa: ANN401
+    opened: Opened,
     folder: Path,
     watcher: Watcher,
     strategy: Strategy,
     held: ExitStack,
-) -> tuple[Run, Task]:
+) -> tuple[Run, Job, "_Base"]:
     """Makes the folder, owned as long as ``held``, reads the text and begins; a mistake leaves nothing behind."""
     held.enter_context(claimed(folder))
     try:
@@ -240,32 +244,30 @@ def _prepare(
             raise RunError(f"{folder}: cannot be written ({error.strerror}); choose another --out") from None
         run = Run(folder)
         run.seal()
-        data = run.task.read(recipe, source, watcher.numbering, _base_model(run))
-        job = _first_job(run, data, strategy)
+        base = _Base(run)
+        data = run.task.source.read(recipe, opened.source, watcher.numbering, base.model)
+        job = _first_job(run, data, base, strategy)
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt) and source.repeatable:
+        if isinstance(error, KeyboardInterrupt) and opened.repeatable:
             error.add_note(_how_to_go_on(folder))
         else:  # a mistake in the settings or the text
             for name in (ENVIRONMENT, MANIFEST, CORPUS, RECIPE):
                 remove(folder / name)
         raise
     held.enter_context(_explaining(run))
-    return run, job
+    return run, job, base
 
 
-def _first_job(run: Run, data: Data, strategy: Strategy) -> Task:
+def _first_job(run: Run, data: Data, base: "_Base", strategy: Strategy) -> Job:
     """Begins a training, which shows mistakes in the settings that only the data show; notes what it is of."""
-    base = _base(run)
-    job: Task = run.task.begin(run.recipe, data, _base_model(run), strategy)
-    noted = {**job.notes(), "manifest_sha256": _manifest_sha256(base)}
+    job: Job = run.task.begin(run.recipe, data, base.model, strategy)
+    noted = {**job.notes(), "manifest_sha256": base.manifest_sha256}
     writing_json(run.path / CORPUS, {"fingerprint": data.fingerprint, **data.describe(), BASE: noted})
     run.seal()
     return job
 
 
-def _go_on(
-    run: Run, job: Task, resumed: tuple[Path, dict[str, Any]] | None, watcher: Watcher, strategy: Strategy
-) -> Run:
+def _go_on(run: Run, job: Job, base: "_Base", resumed: Resumed | None, watcher: Watcher, strategy: Strategy) -> Run:
     """Trains a run from wherever it is to the end."""
     position = int(resumed[0].name.removeprefix("step-")) if resumed is not None else 0
     watcher.begin(run, {"system": run.recipe.system, "position": position, **job.facts()})
@@ -281,7 +283,7 @@ def _go_on(
         records.close()
     with strategy.meeting():
         peak = peak_memory_bytes()
-        more, notes = job.changes(_base_model(run))
+        more, notes = job.changes(base.model)
         with sealed_folder(run.path / MODEL) as folder:
             job.save(folder)
             summary = {"run": str(run.path), "system": run.recipe.system, **job.summary(), "peak_memory_bytes": peak}
@@ -293,7 +295,16 @@ def _go_on(
     return run
 
 
-def _read_again(run: Run, watcher: Watcher) -> Data:
+def read_again(run: Run) -> Any:  # noqa: ANN401  the data of its source
+    """Opens the data of a run, reading them again if they are no longer in the cache.
+
+    Raises:
+        RunError: if they are gone or have changed.
+    """
+    return _read_again(run, _Base(run), Watcher())
+
+
+def _read_again(run: Run, base: "_Base", watcher: Watcher) -> Data:
     """Opens the data of a run, reading them again if they are no longer in the cache.
 
     Raises:
@@ -301,7 +312,7 @@ def _read_again(run: Run, watcher: Watcher) -> Data:
     """
     fingerprint = str(run.corpus.get("fingerprint", ""))  # none if the data were still being read when it was killed
     try:
-        data: Data | None = run.task.reopen(fingerprint) if fingerprint else None
+        data: Data | None = run.task.source.reopen(fingerprint) if fingerprint else None
     except RunError as error:
         raise RunError(f"{run.path / CORPUS}: is damaged ({error})") from None
     if data is not None:
@@ -313,8 +324,8 @@ def _read_again(run: Run, watcher: Watcher) -> Data:
             f"{cache_folder()} is gone, damaged or was never finished; train again"
         )
     try:
-        source, _, _ = run.task.open(named_texts(names))
-        data = run.task.read(run.recipe, source, watcher.numbering, _base_model(run))
+        opened = run.task.source.open(named_texts(names))
+        data = run.task.source.read(run.recipe, opened.source, watcher.numbering, base.model)
     except CorpusError as error:
         raise RunError(f"{run.path}: its corpus cannot be read any more: {error}") from None
     if fingerprint and data.fingerprint != fingerprint:
@@ -347,34 +358,41 @@ def _beginning(run: Run) -> dict[str, Any]:
     return noted
 
 
-def _base_model(run: Run) -> Any:  # noqa: ANN401  the task's own
-    """Reads the model that a run continues, if any."""
-    base = _base(run)
-    return None if base is None else run.task.load_model(base.model_folder)
+class _Base:
+    """The finished run that a training continues, if any; its model is read once, when it is first needed."""
 
+    def __init__(self, run: Run) -> None:
+        self._run = run
 
-def _base(run: Run) -> Run | None:
-    """Returns the run that this one continues, if any.
+    @cached_property
+    def model(self) -> Any:  # noqa: ANN401  the task's own
+        """The whole model; None if there is no such run."""
+        return None if self.run is None else self._run.task.load_base(self.run.model_folder)
 
-    Raises:
-        RunError: if it is gone, or is no longer the same.
-    """
-    if run.recipe.start is None:
-        return None
-    noted = _beginning(run).get("manifest_sha256") if run.corpus else None  # no corpus yet: it is only being begun
-    try:
-        base = Run(run.recipe.start)
-        now = _manifest_sha256(base)
-    except (RunError, OSError) as error:
-        raise RunError(f"{run.path}: the run that it continues cannot be read: {error}") from None
-    if noted not in (None, now):
-        raise RunError(f"{run.path}: the run that it continues, {base.path}, has changed since; train again")
-    return base
+    @cached_property
+    def run(self) -> Run | None:
+        """The run that is continued.
 
+        Raises:
+            RunError: if it is gone, or is no longer the same.
+        """
+        started, recipe = self._run, self._run.recipe
+        if recipe.start is None:
+            return None
+        noted = _beginning(started).get("manifest_sha256") if started.corpus else None  # none yet: it only begins
+        try:
+            base = Run(recipe.start)
+            now = file_sha256(base.model_folder / MANIFEST)
+        except (RunError, OSError) as error:
+            raise RunError(f"{started.path}: the run that it continues cannot be read: {error}") from None
+        if noted not in (None, now):
+            raise RunError(f"{started.path}: the run that it continues, {base.path}, has changed since; train again")
+        return base
 
-def _manifest_sha256(base: Run | None) -> str | None:
-    """Returns what identifies the model of a run."""
-    return None if base is None else file_sha256(base.model_folder / MANIFEST)
+    @property
+    def manifest_sha256(self) -> str | None:
+        """What identifies the model."""
+        return None if self.run is None else file_sha256(self.run.model_folder / MANIFEST)
 
 
 @contextmanager
@@ -394,7 +412,7 @@ def _how_to_go_on(folder: Path) -> str:
     return f"`wenmai resume {shlex.quote(str(folder))}` goes on"
 
 
-def _inherit(base: Recipe, system: str, task: type[Task], chosen: dict[str, Any], meant: Mapping[str, Any]) -> None:
+def _inherit(base: Recipe, system: str, task: Task, chosen: dict[str, Any], meant: Mapping[str, Any]) -> None:
     """Takes the settings that make the model from the run that is continued, but for those that are meant."""
     if find_system(base.system).load() is not task:
         raise SettingError(f"a {base.system} run cannot be continued as {system}")
@@ -406,7 +424,7 @@ def _inherit(base: Recipe, system: str, task: type[Task], chosen: dict[str, Any]
             chosen[full] = value
 
 
-def _giving_way(implied: Mapping[str, Any], given: Mapping[str, Any], task: type[Task]) -> dict[str, Any]:
+def _giving_way(implied: Mapping[str, Any], given: Mapping[str, Any], task: Task) -> dict[str, Any]:
     """Returns implied settings without those of a section whose ``file`` is given: they would have no effect."""
     found = dict(implied)
     for section, kind in task.sections.items():

@@ -9,7 +9,7 @@ from wenmai.core.errors import RunError, SettingError
 from wenmai.data.pairs import read_pairs
 from wenmai.measures.translation import PairedResult, TranslationResult, compare_translations, measure_translation
 from wenmai.runs.alignment import Alignment, write_alignment_page, write_alignment_picture
-from wenmai.runs.run import Run
+from wenmai.training.run import Run
 
 if TYPE_CHECKING:
     from wenmai.inference.translator import Translation, Translator

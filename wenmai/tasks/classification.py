@@ -8,33 +8,35 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge
 from typing_extensions import Doc
 
-from wenmai.config.recipe import Recipe
+from wenmai.config.recipe import Located, Recipe
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.seeding import mixed_seed
-from wenmai.data.datasets import named_dataset, open_labelled
-from wenmai.data.labelled import Example, Labelled, LabelledConfig, LabelledStats
-from wenmai.data.numbered_labelled import NumberedLabelled, number_labelled
+from wenmai.data.datasets import open_labelled
+from wenmai.data.labelled import Example, LabelledConfig, LabelledStats
+from wenmai.data.numbered_labelled import NumberedLabelled
+from wenmai.data.sources import absolute_name
 from wenmai.inference.text_classifier import TextClassifier
 from wenmai.measures.classification import measure_classification
 from wenmai.models.fasttext import FastText, FastTextClassifierConfig, used_buckets
 from wenmai.tasks.pretrained import insert_vectors, numbers_of, pretrained_vectors
-from wenmai.tasks.protocol import ReadProgress
+from wenmai.tasks.sources import LabelledTokens
+from wenmai.tasks.task import Job, Resumed, Task
 from wenmai.text.settings import TextConfig
 from wenmai.text.utf8 import encode
 from wenmai.text.vocab import Vocab
 from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.records import EpochRecord, EvaluationRecord, Record
-from wenmai.training.strategy import SINGLE, Strategy
+from wenmai.training.strategy import Strategy
 from wenmai.training.sweep import SweepConfig, Tally, Totals, sweep
 
-__all__ = ["ClassifierSweepConfig", "FastTextClassifierTask", "LabelVocabConfig"]
+__all__ = ["ClassifierSweepConfig", "FastTextClassifierJob", "FastTextClassifierTask", "LabelVocabConfig"]
 
 _RATE = 0.1  # the reference implementation's
 _BLOCK_TOKENS = 10_000
@@ -51,6 +53,7 @@ class LabelVocabConfig:
     pretrained: Annotated[
         str | None,
         Doc("word vectors to begin with: a file (word2vec, GloVe or .vec), or a run with vectors; its words are added"),
+        Located(absolute_name),
     ] = None
 
 
@@ -63,80 +66,31 @@ class ClassifierSweepConfig(SweepConfig):
     ] = True
 
 
-class FastTextClassifierTask:
-    """fastText's classifier on labelled text; ``model`` has the parameters, changed in place by training."""
+class FastTextClassifierTask(Task):
+    """fastText's classifier on labelled text."""
 
-    sections: ClassVar[dict[str, type]] = {
+    source = LabelledTokens()
+    sections: Mapping[str, type] = {
         "text": TextConfig,
         "data": LabelledConfig,
         "vocab": LabelVocabConfig,
         "model": FastTextClassifierConfig,
         "train": ClassifierSweepConfig,
     }
-    inherited: ClassVar[tuple[str, ...]] = ("text", "model")
-    distributed: ClassVar[bool] = False
-    verbs: ClassVar[tuple[str, ...]] = ("classify", "export")
+    inherited = ("text", "model")
+    verbs = ("classify", "export")
 
-    def __init__(self, recipe: Recipe, data: NumberedLabelled, model: FastText, *, old_words: int = 0) -> None:
-        self.config: FastTextClassifierConfig = recipe.sections["model"]
-        self.train_config: ClassifierSweepConfig = recipe.sections["train"]
-        self.model = model
-        self.old_words = old_words
-        self.totals = Totals()
-        self.measured: dict[str, float] = {}
-        self._text: TextConfig = recipe.sections["text"]
-        self._labelled: LabelledConfig = recipe.sections["data"]
-        self._data = data
-        self._order: tuple[int, npt.NDArray[np.int64]] = (-1, np.empty(0, np.int64))
-        mean_tokens = len(data.tokens) / len(data)
-        self._block = max(1, int(min(_BLOCK_TOKENS / mean_tokens, len(data) / _FEWEST_BLOCKS)))
-
-    @classmethod
-    def open(cls, corpus: Any) -> tuple[Labelled, dict[str, Any], tuple[str, ...]]:  # noqa: ANN401
-        """Opens labelled text; see :class:`wenmai.tasks.protocol.Task`."""
-        source, named = open_labelled(corpus, LabelledConfig(), TextConfig()), named_dataset(corpus)
-        hints = {} if named is None else {f"text.{name}": value for name, value in named[0].text_settings.items()}
-        return source, hints, source.sources
-
-    @classmethod
-    def with_absolute_paths(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        """``valid`` and ``pretrained`` are paths, unless the catalogue has them."""
-
-        def absolute(name: str, value: Any) -> Any:  # noqa: ANN401
-            is_path = name.rpartition(".")[2] in ("valid", "pretrained") and isinstance(value, str | Path)
-            if not is_path or str(value).startswith("data:") or str(value).lower() in ("none", "null"):
-                return value
-            return str(Path(value).expanduser().absolute())
-
-        return {name: absolute(name, value) for name, value in settings.items()}
-
-    @classmethod
-    def load(cls, folder: Path) -> TextClassifier:
+    def load(self, folder: Path) -> TextClassifier:
         """Reads a finished model as the object that classifies."""
         return TextClassifier.load(folder)
 
-    @classmethod
-    def load_model(cls, folder: Path) -> FastText:
-        """Reads the whole model of a finished run, to continue it."""
+    def load_base(self, folder: Path) -> FastText:
+        """Reads the whole model."""
         return FastText.load(folder)
 
-    @classmethod
-    def read(cls, recipe: Recipe, source: Labelled, progress: ReadProgress, base: Any) -> NumberedLabelled:  # noqa: ANN401
-        """Numbers labelled text, and looks whether the validation set can be read."""
-        config, text = recipe.sections["data"], recipe.sections["text"]
-        if config.valid is not None:
-            next(iter(open_labelled(config.valid, config, text, split="dev")))
-        return number_labelled(open_labelled(source.spec, config, text), progress=progress)
-
-    @classmethod
-    def reopen(cls, fingerprint: str) -> NumberedLabelled | None:
-        """Opens labelled text that was numbered before."""
-        return NumberedLabelled.reopen(fingerprint)
-
-    @classmethod
     def begin(
-        cls, recipe: Recipe, data: NumberedLabelled, base: FastText | None = None, strategy: Strategy = SINGLE
-    ) -> Self:
+        self, recipe: Recipe, data: NumberedLabelled, base: FastText | None, strategy: Strategy
+    ) -> "FastTextClassifierJob":
         """Starts a training: a new model, or one that continues ``base`` with new words and labels.
 
         Raises:
@@ -172,20 +126,33 @@ class FastTextClassifierTask:
             model.tokens = base.tokens + tokens
         if vectors is not None:
             insert_vectors(model, vectors, first=0 if base is None else len(base.vocab))
-        return cls(recipe, data, model, old_words=0 if base is None else len(base.vocab))
+        return FastTextClassifierJob(recipe, data, model, old_words=0 if base is None else len(base.vocab))
 
-    @classmethod
     def restore(
-        cls,
-        recipe: Recipe,
-        data: NumberedLabelled,
-        checkpoint: Path,
-        noted: Mapping[str, Any],
-        strategy: Strategy = SINGLE,
-    ) -> Self:
+        self, recipe: Recipe, data: NumberedLabelled, checkpoint: Path, noted: Mapping[str, Any], strategy: Strategy
+    ) -> "FastTextClassifierJob":
         """Takes a training up again from the model that a checkpoint holds."""
         _warm_up()
-        return cls(recipe, data, FastText.load(checkpoint), old_words=noted["words"])
+        return FastTextClassifierJob(recipe, data, FastText.load(checkpoint), old_words=noted["words"])
+
+
+class FastTextClassifierJob(Job):
+    """A training of fastText's classifier; ``model`` has the parameters, changed in place."""
+
+    def __init__(self, recipe: Recipe, data: NumberedLabelled, model: FastText, *, old_words: int = 0) -> None:
+        super().__init__(recipe)
+        self.config: FastTextClassifierConfig = recipe.sections["model"]
+        self.train_config: ClassifierSweepConfig = recipe.sections["train"]
+        self.model = model
+        self.old_words = old_words
+        self.totals = Totals()
+        self.measured: dict[str, float] = {}
+        self._text: TextConfig = recipe.sections["text"]
+        self._labelled: LabelledConfig = recipe.sections["data"]
+        self._data = data
+        self._order: tuple[int, npt.NDArray[np.int64]] = (-1, np.empty(0, np.int64))
+        mean_tokens = len(data.tokens) / len(data)
+        self._block = max(1, int(min(_BLOCK_TOKENS / mean_tokens, len(data) / _FEWEST_BLOCKS)))
 
     @property
     def learning_rate(self) -> float:
@@ -261,8 +228,8 @@ class FastTextClassifierTask:
         checkpoints: Checkpoints,
         report: Callable[[Record], None],
         *,
-        resumed: tuple[Path, dict[str, Any]] | None,
-        strategy: Strategy = SINGLE,
+        resumed: Resumed | None,
+        strategy: Strategy,
     ) -> None:
         """Sweeps over the examples; measures on the validation set, if there is one, after every epoch."""
         if resumed is not None:

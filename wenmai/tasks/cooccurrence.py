@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any
 
 import numpy as np
 from annotated_types import Ge
@@ -13,23 +13,20 @@ from typing_extensions import Doc
 
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError
-from wenmai.data.cached import reopened
 from wenmai.data.cooccurrence import Cooccurrences, CountsConfig
-from wenmai.data.corpus import Corpus
-from wenmai.data.numbered import number_corpus
-from wenmai.data.sources import open_texts
 from wenmai.models.glove import GloVe, GloVeConfig, GloVeVectors
 from wenmai.models.ppmi import PpmiConfig, PpmiSvd
 from wenmai.tasks.factorising import CountsSweep, FactoriseConfig, diverged
-from wenmai.tasks.protocol import ReadProgress
+from wenmai.tasks.sources import Counts
+from wenmai.tasks.task import Job, Resumed, Task
 from wenmai.text.settings import TextConfig, VocabConfig
 from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.records import EpochRecord, Record, StepRecord
-from wenmai.training.strategy import SINGLE, Strategy
+from wenmai.training.strategy import Strategy
 from wenmai.training.sweep import SweepConfig, Totals, available_cores, sweep
 from wenmai.vectors.word_vectors import WordVectors
 
-__all__ = ["GloveTask", "PpmiTask", "SolveConfig"]
+__all__ = ["GloveJob", "GloveTask", "PpmiJob", "PpmiTask", "SolveConfig"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,30 +42,14 @@ class SolveConfig:
         return self.threads or available_cores()
 
 
-class _CountsTask:
+class _CountsTask(Task):
     """What both systems have in common: the counts they are made from."""
 
-    inherited: ClassVar[tuple[str, ...]] = ("text", "counts", "model")
-    distributed: ClassVar[bool] = False
-    verbs: ClassVar[tuple[str, ...]] = ("nearest", "analogy", "export")
+    source = Counts()
+    inherited = ("text", "counts", "model")
+    verbs = ("nearest", "analogy", "export")
 
-    def __init__(self, recipe: Recipe, counts: Cooccurrences) -> None:
-        self.config: Any = recipe.sections["model"]
-        self.train_config: Any = recipe.sections["train"]
-        self._counts = counts
-
-    @classmethod
-    def open(cls, corpus: Any) -> tuple[Corpus, dict[str, Any], tuple[str, ...]]:  # noqa: ANN401
-        """Opens a text; see :class:`wenmai.tasks.protocol.Task`."""
-        return open_texts(corpus)
-
-    @classmethod
-    def with_absolute_paths(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        """No setting is a path."""
-        return settings
-
-    @classmethod
-    def load_model(cls, folder: Path) -> Any:  # noqa: ANN401
+    def load_base(self, folder: Path) -> Any:  # noqa: ANN401
         """Refuses, as new text cannot be added to counts that are factorised already.
 
         Raises:
@@ -79,30 +60,15 @@ class _CountsTask:
             "of both texts belong together; train anew on both, or continue a word2vec run"
         )
 
-    @classmethod
-    def read(cls, recipe: Recipe, source: Corpus, progress: ReadProgress, base: None) -> Cooccurrences:
-        """Numbers a text and counts which words stand near each other."""
-        from wenmai.data.cooccurrence_counting import count_cooccurrences
 
-        corpus = number_corpus(source, recipe.sections["text"], progress=progress)
-        train: FactoriseConfig | SolveConfig = recipe.sections["train"]
-        return count_cooccurrences(
-            corpus,
-            recipe.sections["vocab"],
-            recipe.sections["counts"],
-            threads=train.worker_count,
-            seed=train.seed,
-            progress=progress,
-        )
+class _CountsJob(Job):
+    """A training on counts."""
 
-    @classmethod
-    def reopen(cls, fingerprint: str) -> Cooccurrences | None:
-        """Opens counts that were made before."""
-        return reopened("cooccurrences", fingerprint, Cooccurrences.open)
-
-    def notes(self) -> dict[str, Any]:
-        """Nothing: the counts say all."""
-        return {}
+    def __init__(self, recipe: Recipe, counts: Cooccurrences) -> None:
+        super().__init__(recipe)
+        self.config: Any = recipe.sections["model"]
+        self.train_config: Any = recipe.sections["train"]
+        self._counts = counts
 
     def facts(self) -> dict[str, Any]:
         """The sizes of corpus, vocabulary and counts."""
@@ -115,10 +81,6 @@ class _CountsTask:
             "threads": self.train_config.worker_count,
             "stats": stats,
         }
-
-    def changes(self, base: None) -> tuple[dict[str, Any], list[str]]:
-        """Nothing to add."""
-        return {}, []
 
     def _summary(self, loss: float, seconds: float, words: int) -> dict[str, Any]:
         return {
@@ -140,53 +102,47 @@ class _CountsTask:
 
 
 class GloveTask(_CountsTask):
-    """GloVe on co-occurrence counts.
+    """GloVe on co-occurrence counts."""
 
-    Attributes:
-        sections: The settings, by section.
-        model: The parameters, changed in place by training.
-        totals: Where the training is.
-    """
-
-    sections: ClassVar[dict[str, type]] = {
+    sections: Mapping[str, type] = {
         "text": TextConfig,
         "vocab": VocabConfig,
         "counts": CountsConfig,
         "model": GloVeConfig,
         "train": FactoriseConfig,
     }
-    verbs: ClassVar[tuple[str, ...]] = ("nearest", "analogy", "export")
+
+    def load(self, folder: Path) -> GloVeVectors:
+        """Reads the vectors of a finished model."""
+        return GloVe.load_vectors(folder)
+
+    def begin(self, recipe: Recipe, counts: Cooccurrences, base: None, strategy: Strategy) -> "GloveJob":
+        """Starts a training."""
+        _warm_up()
+        model = GloVe(recipe.sections["model"], counts.vocab)
+        model.initialise(recipe.sections["train"].seed)
+        return GloveJob(recipe, counts, model)
+
+    def restore(
+        self, recipe: Recipe, counts: Cooccurrences, checkpoint: Path, noted: Mapping[str, Any], strategy: Strategy
+    ) -> "GloveJob":
+        """Takes a training up again from the model and the AdaGrad sums that a checkpoint holds."""
+        _warm_up()
+        return GloveJob(recipe, counts, GloVe.load(checkpoint, sums=True))
+
+
+class GloveJob(_CountsJob):
+    """A training of GloVe.
+
+    Attributes:
+        model: The parameters, changed in place.
+        totals: Where the training is.
+    """
 
     def __init__(self, recipe: Recipe, counts: Cooccurrences, model: GloVe) -> None:
         super().__init__(recipe, counts)
         self.model = model
         self.totals = Totals()
-
-    @classmethod
-    def begin(cls, recipe: Recipe, counts: Cooccurrences, base: None = None, strategy: Strategy = SINGLE) -> Self:
-        """Starts a training."""
-        _warm_up()
-        model = GloVe(recipe.sections["model"], counts.vocab)
-        model.initialise(recipe.sections["train"].seed)
-        return cls(recipe, counts, model)
-
-    @classmethod
-    def restore(
-        cls,
-        recipe: Recipe,
-        counts: Cooccurrences,
-        checkpoint: Path,
-        noted: Mapping[str, Any],
-        strategy: Strategy = SINGLE,
-    ) -> Self:
-        """Takes a training up again from the model and the AdaGrad sums that a checkpoint holds."""
-        _warm_up()
-        return cls(recipe, counts, GloVe.load(checkpoint, sums=True))
-
-    @classmethod
-    def load(cls, folder: Path) -> GloVeVectors:
-        """Reads the vectors of a finished model folder."""
-        return GloVe.load_vectors(folder)
 
     def facts(self) -> dict[str, Any]:
         """The sizes of corpus, vocabulary and counts, and the effort."""
@@ -197,8 +153,8 @@ class GloveTask(_CountsTask):
         checkpoints: Checkpoints,
         report: Callable[[Record], None],
         *,
-        resumed: tuple[Path, dict[str, Any]] | None,
-        strategy: Strategy = SINGLE,
+        resumed: Resumed | None,
+        strategy: Strategy,
     ) -> None:
         """Sweeps over the counts."""
         if resumed is not None:
@@ -242,24 +198,21 @@ class GloveTask(_CountsTask):
 
 
 class PpmiTask(_CountsTask):
-    """PPMI + SVD on co-occurrence counts: one step, so there are no checkpoints, and a resumed one starts over.
+    """PPMI + SVD on co-occurrence counts: one step, so there are no checkpoints, and a resumed one starts over."""
 
-    Attributes:
-        sections: The settings, by section.
-        model: The factors, once :meth:`train` is done.
-    """
-
-    sections: ClassVar[dict[str, type]] = {
+    sections: Mapping[str, type] = {
         "text": TextConfig,
         "vocab": VocabConfig,
         "counts": CountsConfig,
         "model": PpmiConfig,
         "train": SolveConfig,
     }
-    model: PpmiSvd
 
-    @classmethod
-    def begin(cls, recipe: Recipe, counts: Cooccurrences, base: None = None, strategy: Strategy = SINGLE) -> Self:
+    def load(self, folder: Path) -> WordVectors:
+        """Reads the vectors of a finished model."""
+        return PpmiSvd.load(folder).vectors()
+
+    def begin(self, recipe: Recipe, counts: Cooccurrences, base: None, strategy: Strategy) -> "PpmiJob":
         """Starts a training."""
         size = recipe.sections["model"].vector_size
         if len(counts.vocab) <= size:
@@ -267,24 +220,13 @@ class PpmiTask(_CountsTask):
                 f"vector_size={size} needs a vocabulary of more than {size} words, but it has {len(counts.vocab)}; "
                 "lower vector_size or min_count"
             )
-        return cls(recipe, counts)
+        return PpmiJob(recipe, counts)
 
-    @classmethod
-    def restore(
-        cls,
-        recipe: Recipe,
-        counts: Cooccurrences,
-        checkpoint: Path,
-        noted: Mapping[str, Any],
-        strategy: Strategy = SINGLE,
-    ) -> Self:
-        """Starts over."""
-        return cls.begin(recipe, counts)
 
-    @classmethod
-    def load(cls, folder: Path) -> WordVectors:
-        """Reads the vectors of a finished model folder."""
-        return PpmiSvd.load(folder).vectors()
+class PpmiJob(_CountsJob):
+    """A factorisation; ``model`` has the factors once :meth:`train` is done."""
+
+    model: PpmiSvd
 
     def facts(self) -> dict[str, Any]:
         """The sizes of corpus, vocabulary and counts."""
@@ -295,8 +237,8 @@ class PpmiTask(_CountsTask):
         checkpoints: Checkpoints,
         report: Callable[[Record], None],
         *,
-        resumed: tuple[Path, dict[str, Any]] | None,
-        strategy: Strategy = SINGLE,
+        resumed: Resumed | None,
+        strategy: Strategy,
     ) -> None:
         """Computes associations and factorises them."""
         began = time.monotonic()

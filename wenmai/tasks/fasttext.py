@@ -1,9 +1,9 @@
-"""fastText word vectors: words and their n-grams, trained by sweeping over a numbered corpus."""
+"""fastText word vectors: words and their n-grams, trained by passes over an encoded corpus."""
 
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,41 +12,43 @@ from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError
 from wenmai.data.numbered import NumberedCorpus
 from wenmai.models.fasttext import FastText, FastTextConfig
-from wenmai.tasks.sweeping import BLOCK_TOKENS, SweepTask, row_of_type
+from wenmai.tasks.sources import Tokens
+from wenmai.tasks.sweeping import BLOCK_TOKENS, SweepJob, row_of_type
+from wenmai.tasks.task import Task
 from wenmai.text.settings import TextConfig, VocabConfig
 from wenmai.text.vocab import Vocab
-from wenmai.training.strategy import SINGLE, Strategy
+from wenmai.training.strategy import Strategy
 from wenmai.training.sweep import SweepConfig, Tally
 from wenmai.vectors.word_vectors import WordVectors
 
-__all__ = ["FastTextTask", "keep_probabilities", "noise_weights"]
+__all__ = ["FastTextJob", "FastTextTask", "keep_probabilities", "noise_weights"]
 
 _RATE = 0.05  # the reference implementation's
 _MOST = 1_000  # words of a window or of noise: imported models may say anything
 
 
-class FastTextTask(SweepTask):
-    """fastText word vectors on a numbered corpus.
+class FastTextTask(Task):
+    """fastText word vectors on an encoded corpus."""
 
-    Attributes:
-        sections: The settings, by section.
-        model: The parameters, changed in place by training.
-    """
-
-    sections: ClassVar[dict[str, type]] = {
+    source = Tokens()
+    sections: Mapping[str, type] = {
         "text": TextConfig,
         "vocab": VocabConfig,
         "model": FastTextConfig,
         "train": SweepConfig,
     }
-    verbs: ClassVar[tuple[str, ...]] = ("nearest", "analogy", "export")
-    config: FastTextConfig
-    model: FastText
+    inherited = ("text", "model")
+    verbs = ("nearest", "analogy", "export")
 
-    @classmethod
-    def begin(
-        cls, recipe: Recipe, corpus: NumberedCorpus, base: FastText | None = None, strategy: Strategy = SINGLE
-    ) -> Self:
+    def load(self, folder: Path) -> WordVectors:
+        """Reads a finished model as vectors, which unseen words have too."""
+        return FastText.load(folder).vectors()
+
+    def load_base(self, folder: Path) -> FastText:
+        """Reads the whole model."""
+        return FastText.load(folder)
+
+    def begin(self, recipe: Recipe, corpus: NumberedCorpus, base: FastText | None, strategy: Strategy) -> "FastTextJob":
         """Starts a training: a new model, or one that continues ``base`` with the new words of the corpus.
 
         Raises:
@@ -62,7 +64,7 @@ class FastTextTask(SweepTask):
             vocab = Vocab.from_counts(corpus.words, corpus.counts, min_count=wanted.min_count, max_size=wanted.max_size)
             model = FastText(config, vocab, tokens=len(corpus))
             model.initialise(seed)
-            return cls(recipe, corpus, model)
+            return FastTextJob(recipe, corpus, model)
         if not isinstance(base.config, FastTextConfig):
             raise SettingError(
                 "a fastText classifier cannot be continued as word vectors; choose a run of word vectors"
@@ -70,30 +72,21 @@ class FastTextTask(SweepTask):
         vocab = base.vocab.grow(corpus.words, corpus.counts, min_count=wanted.min_count)
         model = base.grown(vocab, config, seed)
         model.tokens = base.tokens + len(corpus)
-        return cls(recipe, corpus, model, old_rows=len(base.vocab))
+        return FastTextJob(recipe, corpus, model, old_rows=len(base.vocab))
 
-    @classmethod
     def restore(
-        cls,
-        recipe: Recipe,
-        corpus: NumberedCorpus,
-        checkpoint: Path,
-        noted: Mapping[str, Any],
-        strategy: Strategy = SINGLE,
-    ) -> Self:
+        self, recipe: Recipe, corpus: NumberedCorpus, checkpoint: Path, noted: Mapping[str, Any], strategy: Strategy
+    ) -> "FastTextJob":
         """Takes a training up again from the model that a checkpoint holds."""
         _warm_up()
-        return cls(recipe, corpus, FastText.load(checkpoint), old_rows=noted["words"])
+        return FastTextJob(recipe, corpus, FastText.load(checkpoint), old_rows=noted["words"])
 
-    @classmethod
-    def load_model(cls, folder: Path) -> FastText:
-        """Reads the whole model of a finished run, to continue it."""
-        return FastText.load(folder)
 
-    @classmethod
-    def load(cls, folder: Path) -> WordVectors:
-        """Reads a finished model folder as vectors, which unseen words have too."""
-        return FastText.load(folder).vectors()
+class FastTextJob(SweepJob):
+    """A training of fastText word vectors; ``model`` has the parameters, changed in place."""
+
+    config: FastTextConfig
+    model: FastText
 
     @property
     def learning_rate(self) -> float:

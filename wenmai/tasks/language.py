@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,39 +16,21 @@ from typing_extensions import Doc
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError
 from wenmai.core.seeding import mixed_seed
-from wenmai.data.corpus import Corpus
 from wenmai.data.encoded_text import LinesConfig
-from wenmai.data.running_text import LanguageData, Stream, read_language_data
-from wenmai.data.sources import in_catalogue, open_texts
+from wenmai.data.running_text import LanguageData, Stream
 from wenmai.inference.language_model import Context, LanguageModel, build
-from wenmai.models.gpt import GptConfig
-from wenmai.models.nnlm import NnlmConfig
-from wenmai.models.rnnlm import RnnlmConfig
-from wenmai.models.transformer_xl import TransformerXLConfig
-from wenmai.nn.language import LanguageState
+from wenmai.nn.language import LanguageState, NextToken
 from wenmai.objectives.language import next_token_loss
 from wenmai.objectives.loss import Loss
-from wenmai.tasks.neural import NeuralTask, refuse_other_tokenizer, take_over
-from wenmai.tasks.protocol import ReadProgress
+from wenmai.tasks.neural import NeuralJob, NeuralTask
+from wenmai.tasks.sources import RunningText
 from wenmai.text.pieces import StreamTokenizerConfig
-from wenmai.text.vocabulary_files import absolute_source
 from wenmai.training.settings import LoopConfig
-from wenmai.training.strategy import SINGLE, Strategy
-from wenmai.training.tensorboard import require_tensorboard
 
-__all__ = ["GptTask", "LanguageConfig", "NnlmTask", "RnnlmTask", "TransformerXLTask"]
+__all__ = ["LanguageConfig", "LanguageJob", "LanguageTask"]
 
 _SEGMENT = 128  # targets, for a model that can read on for ever
 _VALIDATION_ROWS = 8
-
-# What the catalogue knows of a text, as settings of a tokenizer.
-_HINTS: dict[tuple[str, Any], tuple[str, Any]] = {
-    ("text.segment", "words"): ("tokenizer.kind", "words"),
-    ("text.segment", "characters"): ("tokenizer.kind", "characters"),
-    ("text.segment", "whitespace"): ("tokenizer.kind", "whitespace"),
-    ("text.lowercase", True): ("tokenizer.case", "lower"),
-    ("text.nfkc", True): ("tokenizer.normalise", "nfkc"),
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,15 +56,45 @@ class _Segment(NamedTuple):
 
 
 class LanguageTask(NeuralTask):
-    """Training a language model; the classes below say of which architecture.
+    """Language models. One that carries a state is trained by one process, whose rows carry a state each."""
+
+    source = RunningText()
+    sections: Mapping[str, type] = {
+        "data": LinesConfig,
+        "tokenizer": StreamTokenizerConfig,
+        "model": object,  # the model's own
+        "objective": LanguageConfig,
+        "train": LoopConfig,
+    }
+    verbs = ("score", "next", "generate", "export")
+
+    def __init__(self, model: type[NextToken]) -> None:
+        super().__init__(model)
+        self.replicated = not model.carries
+
+    def load(self, folder: Path) -> LanguageModel:
+        """Reads a finished model."""
+        return LanguageModel.load(folder)
+
+    def make(self, recipe: Recipe, data: LanguageData, base: LanguageModel | None) -> LanguageModel:
+        """Makes a model for a tokenizer."""
+        size = None if base is None or data.grown else base.module.vocab_size
+        module = build(self.model, recipe.sections["model"], data.tokenizer, vocab_size=size)
+        context: Context = "fresh" if recipe.sections["objective"].boundaries == "masked" else "carried"
+        return LanguageModel(module, data.tokenizer, context=context)
+
+    def job(self, recipe: Recipe, data: LanguageData, model: LanguageModel) -> "LanguageJob":
+        """Returns a training."""
+        return LanguageJob(recipe, data, model)
+
+
+class LanguageJob(NeuralJob):
+    """Training a language model.
 
     A model that carries a state reads the text in rows side by side, segment after segment; any other reads segments
     in random order, cut at other places in each epoch.
     """
 
-    kind: ClassVar[str]
-    sections: ClassVar[dict[str, type]]
-    verbs: ClassVar[tuple[str, ...]] = ("score", "next", "generate", "export")
     objective_name = "cross-entropy of the next token"
 
     def __init__(self, recipe: Recipe, data: LanguageData, model: LanguageModel) -> None:
@@ -93,94 +105,14 @@ class LanguageTask(NeuralTask):
         self._state: LanguageState | None = None
         self._carries = model.module.carries and self.objective.boundaries == "joined"
         if self.objective.boundaries == "masked" and not model.module.isolates:
-            raise SettingError(f"{self.kind} reads one stream and cannot keep lines apart; use boundaries=joined")
+            raise SettingError(f"{model.kind} reads one stream and cannot keep lines apart; use boundaries=joined")
         longest, asked = model.module.max_length, self.objective.segment_length
         if longest is not None and (asked or 0) > longest:
             raise SettingError(
-                f"segment_length={asked} is more than max_length={longest}, the longest text of {self.kind}"
+                f"segment_length={asked} is more than max_length={longest}, the longest text of {model.kind}"
             )
         self._length = min(asked or longest or _SEGMENT, len(data.train_stream))
         self._rows = max(1, min(self.config.batch_tokens // self._length, len(data.train_stream) // self._length))
-
-    # --- data ---------------------------------------------------------------------------------------------------
-
-    @classmethod
-    def open(cls, corpus: Any) -> tuple[Corpus, dict[str, Any], tuple[str, ...]]:  # noqa: ANN401
-        """Opens text: paths, folders, globs, standard input, names of the catalogue, or strings in memory."""
-        opened, hints, names = open_texts(corpus)
-        known = {f"{section}.{field.name}" for section, kind in cls.sections.items() for field in fields(kind)}
-        fitting = {name: value for name, value in hints.items() if name in known}
-        return opened, fitting | dict(_HINTS[hint] for hint in hints.items() if hint in _HINTS), names
-
-    @classmethod
-    def with_absolute_paths(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        """The validation text and the tokenizer are found from anywhere."""
-        found = dict(settings)
-        for name, value in settings.items():
-            if value is None or str(value).lower() == "none":
-                continue
-            if name in ("valid", "data.valid") and not in_catalogue(value):
-                found[name] = str(Path(value).expanduser().absolute())
-            elif name in ("file", "tokenizer.file"):
-                found[name] = absolute_source(str(value))
-        return found
-
-    @classmethod
-    def read(cls, recipe: Recipe, source: Corpus, progress: ReadProgress, base: LanguageModel | None) -> LanguageData:
-        """Trains the tokenizer, unless a model that is continued has one, and numbers the text."""
-        if base is not None:
-            refuse_other_tokenizer(recipe)
-        return read_language_data(
-            source,
-            recipe.sections["data"],
-            recipe.sections["tokenizer"],
-            inherited=None if base is None else base.tokenizer,
-            progress=progress,
-        )
-
-    @classmethod
-    def reopen(cls, fingerprint: str) -> LanguageData | None:
-        """Opens a text that was read before; None if the cache has it no more, or damaged."""
-        return LanguageData.reopen(fingerprint)
-
-    # --- models -------------------------------------------------------------------------------------------------
-
-    @classmethod
-    def load(cls, folder: Path) -> LanguageModel:
-        """Reads a finished model."""
-        return LanguageModel.load(folder)
-
-    @classmethod
-    def load_model(cls, folder: Path) -> LanguageModel:
-        """Reads a finished model, to continue it."""
-        return LanguageModel.load(folder)
-
-    @classmethod
-    def begin(
-        cls, recipe: Recipe, data: LanguageData, base: LanguageModel | None = None, strategy: Strategy = SINGLE
-    ) -> Self:
-        """Starts a training, of a new model or of ``base``."""
-        config: LoopConfig = recipe.sections["train"]
-        torch.manual_seed(config.seed)
-        size = None if base is None or data.grown else base.module.vocab_size
-        module = build(cls.kind, recipe.sections["model"], data.tokenizer, vocab_size=size)
-        if base is not None:
-            take_over(module, base.module, data.grown)
-        strategy.place(module, config.device)
-        if config.tensorboard:
-            require_tensorboard()
-        context: Context = "fresh" if recipe.sections["objective"].boundaries == "masked" else "carried"
-        model = LanguageModel(cls.kind, recipe.sections["model"], module, data.tokenizer, context=context)
-        return cls(recipe, data, model)
-
-    @classmethod
-    def restore(
-        cls, recipe: Recipe, data: LanguageData, checkpoint: Path, noted: Mapping[str, Any], strategy: Strategy = SINGLE
-    ) -> Self:
-        """Takes a training up again from the model that a checkpoint holds."""
-        model = LanguageModel.load(checkpoint)
-        strategy.place(model.module, recipe.sections["train"].device)
-        return cls(recipe, data, model)
 
     # --- what the loop asks for ---------------------------------------------------------------------------------
 
@@ -277,43 +209,3 @@ class LanguageTask(NeuralTask):
         unknown = self._data.text.stats.unknown
         share = unknown / max(1, len(self._data.text))
         return {}, [f"{unknown:,} tokens of the text ({share:.1%}) are unknown to the tokenizer"] if unknown else []
-
-
-_SECTIONS: dict[str, type] = {
-    "data": LinesConfig,
-    "tokenizer": StreamTokenizerConfig,
-    "model": NnlmConfig,
-    "objective": LanguageConfig,
-    "train": LoopConfig,
-}
-
-
-class NnlmTask(LanguageTask):
-    """The neural probabilistic language model; trained by one process, whose rows carry their last words."""
-
-    kind = "nnlm"
-    distributed = False
-    sections: ClassVar[dict[str, type]] = _SECTIONS
-
-
-class RnnlmTask(LanguageTask):
-    """Recurrent language models; trained by one process, whose rows carry a state each."""
-
-    kind = "rnnlm"
-    distributed = False
-    sections: ClassVar[dict[str, type]] = {**_SECTIONS, "model": RnnlmConfig}
-
-
-class GptTask(LanguageTask):
-    """Transformer language models of fixed length."""
-
-    kind = "gpt"
-    sections: ClassVar[dict[str, type]] = {**_SECTIONS, "model": GptConfig}
-
-
-class TransformerXLTask(LanguageTask):
-    """Transformer-XL; trained by one process, whose rows carry a memory each."""
-
-    kind = "transformer-xl"
-    distributed = False
-    sections: ClassVar[dict[str, type]] = {**_SECTIONS, "model": TransformerXLConfig}

@@ -2,11 +2,10 @@
 
 import math
 import shutil
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from annotated_types import Ge, Gt
@@ -15,27 +14,26 @@ from typing_extensions import Doc
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import CorpusError, FormatError, SettingError
 from wenmai.core.tensors import write_tensors
-from wenmai.data.datasets import named_dataset, open_labelled
-from wenmai.data.features import NGRAMS, FeaturesConfig, make_features, segmented
-from wenmai.data.labelled import Labelled, LabelledConfig, LabelledStats
+from wenmai.data.features import NGRAMS, FeaturesConfig, make_features
+from wenmai.data.labelled import LabelledConfig
 from wenmai.inference.linear_classifier import (
     ENCODER,
-    MODEL,
-    RECIPE,
     TENSORS,
     LinearClassifierConfig,
     LinearTextClassifier,
     load_encoder,
     read_tensors,
 )
-from wenmai.tasks.protocol import ReadProgress
+from wenmai.tasks.sources import LabelledTexts, SegmentedTexts
+from wenmai.tasks.task import Job, Resumed, Task
 from wenmai.text.settings import TextConfig
 from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.records import EpochRecord, EvaluationRecord, Record, StepRecord
-from wenmai.training.strategy import SINGLE, Strategy
+from wenmai.training.run import MODEL, RECIPE
+from wenmai.training.strategy import Strategy
 from wenmai.training.sweep import SweepConfig, Tally, Totals, sweep
 
-__all__ = ["ClassifierTask", "DescentConfig"]
+__all__ = ["ClassifierJob", "ClassifierTask", "DescentConfig"]
 
 _BLOCKS = 20  # of an epoch, at most: records inside it
 
@@ -58,57 +56,61 @@ class DescentConfig:
     checkpoint_seconds: Annotated[float, Ge(0), Doc("seconds between checkpoints, at least")] = 600.0
 
 
-@dataclass(frozen=True)
-class _Named:
-    """What the user named, to be read once the settings are known."""
+class ClassifierTask(Task):
+    """Linear classifiers of labelled texts."""
 
-    spec: Any
-    repeatable: bool
-
-
-@dataclass(frozen=True, eq=False)
-class _Texts:
-    """Labelled texts in memory, cut into tokens."""
-
-    fingerprint: str
-    tokens: list[list[str]]
-    labels: list[str]
-    stats: LabelledStats
-    sources: tuple[dict[str, Any], ...]
-    valid: tuple[list[list[str]], list[str]] | None
-
-    def describe(self) -> dict[str, Any]:
-        """What a run notes of it, as JSON values."""
-        counts = dict(Counter(self.labels).most_common())
-        return {"sources": list(self.sources), "stats": asdict(self.stats), "labels": counts}
-
-
-class ClassifierTask:
-    """A linear classifier of labelled texts.
-
-    Attributes:
-        sections: The settings, by section.
-        classifier: The model, once the training has ended.
-    """
-
-    sections: ClassVar[dict[str, type]] = {
+    source = LabelledTexts()
+    sections: Mapping[str, type] = {
         "text": TextConfig,
         "data": LabelledConfig,
         "features": FeaturesConfig,
         "model": LinearClassifierConfig,
         "train": DescentConfig,
     }
-    inherited: ClassVar[tuple[str, ...]] = ()
-    distributed: ClassVar[bool] = False
-    verbs: ClassVar[tuple[str, ...]] = ("classify",)
+    verbs = ("classify",)
 
-    def __init__(self, recipe: Recipe, texts: _Texts) -> None:
+    def load(self, folder: Path) -> LinearTextClassifier:
+        """Reads a finished model."""
+        return LinearTextClassifier.load(folder)
+
+    def load_base(self, folder: Path) -> Any:  # noqa: ANN401
+        """Refuses, as the features are those of the texts.
+
+        Raises:
+            SettingError: always.
+        """
+        raise SettingError("a classifier cannot be continued: its features are those of its texts; train a new one")
+
+    def begin(self, recipe: Recipe, data: SegmentedTexts, base: None, strategy: Strategy) -> "ClassifierJob":
+        """Starts a training."""
+        return ClassifierJob(recipe, data)
+
+    def restore(
+        self, recipe: Recipe, data: SegmentedTexts, checkpoint: Path, noted: Mapping[str, Any], strategy: Strategy
+    ) -> "ClassifierJob":
+        """Takes a training up again from the parameters of a checkpoint."""
+        job = ClassifierJob(recipe, data)
+        tensors = read_tensors(checkpoint / TENSORS)
+        for name in ("weights", "bias", "state", "drag"):
+            target = getattr(job.descent, name)
+            if name in tensors and tensors[name].shape == target.shape:
+                target[...] = tensors[name]
+            elif target.size:
+                raise FormatError(f"{checkpoint / TENSORS}: the tensor {name!r} does not have the shape {target.shape}")
+        return job
+
+
+class ClassifierJob(Job):
+    """A training of a linear classifier."""
+
+    def __init__(self, recipe: Recipe, texts: SegmentedTexts) -> None:
         from wenmai.kernels.descent import Descent, Objective, coded_targets
 
+        super().__init__(recipe)
         self.config: LinearClassifierConfig = recipe.sections["model"]
         self.train_config: DescentConfig = recipe.sections["train"]
         self.totals = Totals()
-        self._recipe, self._texts = recipe, texts
+        self._texts = texts
         method = self.config.method
         if self.train_config.solver == "closed" and method != "least-squares":
             raise SettingError(f"solver=closed is of method=least-squares; {method} is trained by gradient descent")
@@ -136,86 +138,6 @@ class ClassifierTask:
         steps = -(-len(targets) // self.descent.batch_size)
         self._block_rows = -(-steps // _BLOCKS) * self.descent.batch_size
         self.valid_figures: dict[str, float] = {}
-
-    @classmethod
-    def open(cls, corpus: Any) -> tuple[_Named, dict[str, Any], tuple[str, ...]]:  # noqa: ANN401
-        """Opens labelled texts; see :class:`wenmai.tasks.protocol.Task`."""
-        source = open_labelled(corpus, LabelledConfig(), TextConfig())
-        named = named_dataset(corpus)
-        hints = {} if named is None else {f"text.{name}": value for name, value in named[0].text_settings.items()}
-        return _Named(corpus, source.repeatable), hints, source.sources
-
-    @classmethod
-    def with_absolute_paths(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        """Makes the files and the run that settings name absolute."""
-        for name, value in settings.items():
-            plain = name.rpartition(".")[2]
-            file = (
-                plain == "valid" and isinstance(value, str | Path) and not str(value).startswith(("data:", "builtin:"))
-            )
-            run = plain == "features" and isinstance(value, str | Path) and str(value) != NGRAMS
-            if (file or run) and str(value).lower() not in ("none", "null"):
-                settings = settings | {name: str(Path(value).expanduser().absolute())}
-        return settings
-
-    @classmethod
-    def read(cls, recipe: Recipe, source: _Named, progress: ReadProgress, base: Any) -> _Texts:  # noqa: ANN401
-        """Reads labelled texts and cuts them into tokens.
-
-        Raises:
-            SettingError: if a training is to be continued.
-            CorpusError: if a text has no label, or several.
-        """
-        if recipe.start is not None:
-            raise SettingError("a classifier cannot be continued: its features are those of its texts; train a new one")
-        text, data = recipe.sections["text"], recipe.sections["data"]
-        named = open_labelled(source.spec, data, text)
-        stats = LabelledStats()
-        texts, labels = _single_labels(named, stats, progress)
-        valid = None
-        fingerprint = named.fingerprint()
-        if data.valid is not None:
-            measured = open_labelled(data.valid, data, text, split="dev")
-            valid_texts, valid_labels = _single_labels(measured, LabelledStats())
-            valid = segmented(valid_texts, text), valid_labels
-            fingerprint += measured.fingerprint()
-        sources = tuple({"path": file.path, "bytes": file.size_bytes, "sha256": file.sha256} for file in named.hashes())
-        return _Texts(fingerprint, segmented(texts, text), labels, stats, sources, valid)
-
-    @classmethod
-    def reopen(cls, fingerprint: str) -> _Texts | None:
-        """Nothing is kept beside the files: they are read again."""
-        return None
-
-    @classmethod
-    def begin(cls, recipe: Recipe, data: _Texts, base: Any, strategy: Strategy = SINGLE) -> Self:  # noqa: ANN401
-        """Starts a training."""
-        return cls(recipe, data)
-
-    @classmethod
-    def restore(
-        cls, recipe: Recipe, data: _Texts, checkpoint: Path, noted: Mapping[str, Any], strategy: Strategy = SINGLE
-    ) -> Self:
-        """Takes a training up again from the parameters of a checkpoint."""
-        task = cls(recipe, data)
-        tensors = read_tensors(checkpoint / TENSORS)
-        for name in ("weights", "bias", "state", "drag"):
-            target = getattr(task.descent, name)
-            if name in tensors and tensors[name].shape == target.shape:
-                target[...] = tensors[name]
-            elif target.size:
-                raise FormatError(f"{checkpoint / TENSORS}: the tensor {name!r} does not have the shape {target.shape}")
-        return task
-
-    @classmethod
-    def load_model(cls, folder: Path) -> LinearTextClassifier:
-        """Reads a finished model."""
-        return LinearTextClassifier.load(folder)
-
-    @classmethod
-    def load(cls, folder: Path) -> LinearTextClassifier:
-        """Reads a finished model."""
-        return LinearTextClassifier.load(folder)
 
     @property
     def l2(self) -> float:
@@ -268,10 +190,6 @@ class ClassifierTask:
 
     # --- what a run asks for ------------------------------------------------------------------------------------
 
-    def notes(self) -> dict[str, Any]:
-        """Nothing has to be remembered."""
-        return {}
-
     def facts(self) -> dict[str, Any]:
         """The sizes of data and model."""
         count, size = len(self._words), self.features.size
@@ -289,8 +207,8 @@ class ClassifierTask:
         checkpoints: Checkpoints,
         report: Callable[[Record], None],
         *,
-        resumed: tuple[Path, dict[str, Any]] | None,
-        strategy: Strategy = SINGLE,
+        resumed: Resumed | None,
+        strategy: Strategy,
     ) -> None:
         """Trains to the end; the loss of every part of an epoch is reported, and the figures of ``valid`` after it."""
         if self.train_config.solver == "closed":
@@ -346,7 +264,7 @@ class ClassifierTask:
 
     def classifier(self) -> LinearTextClassifier:
         """Returns the model as it is now."""
-        text: TextConfig = self._recipe.sections["text"]
+        text: TextConfig = self.recipe.sections["text"]
         return LinearTextClassifier(self.labels, self.config, text, self.features, *self.descent.settle())
 
     def save_state(self, folder: Path) -> None:
@@ -394,23 +312,7 @@ class ClassifierTask:
 class _Job:
     """A task as the sweep sees it: what it saves is a checkpoint, not the model."""
 
-    def __init__(self, task: ClassifierTask) -> None:
+    def __init__(self, task: ClassifierJob) -> None:
         self.blocks, self.share_before, self.worker = task.blocks, task.share_before, task.worker
         self.lanes, self.train_block, self.train_in_step = task.lanes, task.train_block, task.train_in_step
         self.save = task.save_state
-
-
-def _single_labels(
-    source: Labelled, stats: LabelledStats, progress: ReadProgress | None = None
-) -> tuple[list[str], list[str]]:
-    """Reads texts with one label each."""
-    texts, labels = [], []
-    for number, example in enumerate(source.read(stats, progress), start=1):
-        if len(example.labels) != 1:
-            raise CorpusError(
-                f"{source.describe()}: text {number} has the labels {', '.join(example.labels)}; classifier takes one "
-                "label a text, fasttext-supervised with loss=ova takes several"
-            )
-        texts.append(example.text)
-        labels.append(example.labels[0])
-    return texts, labels

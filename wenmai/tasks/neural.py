@@ -1,24 +1,26 @@
 """What every torch model in training has in common: the loop, the rate, continuing another model, the summary."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from wenmai.config.recipe import Recipe, read_recipe
+from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError
 from wenmai.objectives.loss import Losses
+from wenmai.tasks.task import Job, Resumed, Task
 from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.loop import LoopState, train_loop
 from wenmai.training.records import Record
 from wenmai.training.schedule import LONGEST_WARMUP, noam_peak
 from wenmai.training.settings import LoopConfig
-from wenmai.training.strategy import SINGLE, Strategy
+from wenmai.training.strategy import Strategy
+from wenmai.training.tensorboard import require_tensorboard
 
-__all__ = ["NeuralModel", "NeuralTask", "refuse_other_tokenizer", "take_over"]
+__all__ = ["NeuralJob", "NeuralModel", "NeuralTask", "take_over"]
 
 
 class NeuralModel(Protocol):
@@ -40,7 +42,50 @@ class NeuralModel(Protocol):
         """Writes the model into a folder, its parameters as ``model.safetensors``."""
 
 
-class NeuralTask:
+class NeuralTask(Task):
+    """How a torch model is trained; a subclass says how a new one is made."""
+
+    inherited = ("tokenizer", "model")
+
+    def begin(self, recipe: Recipe, data: Any, base: Any, strategy: Strategy) -> "NeuralJob":  # noqa: ANN401
+        """Starts a training, of a new model or of ``base``."""
+        config: LoopConfig = recipe.sections["train"]
+        torch.manual_seed(config.seed)
+        model = self.make(recipe, data, base)
+        if base is not None:
+            take_over(model.module, base.module, getattr(data, "grown", ()))
+        strategy.place(model.module, config.device)
+        if config.tensorboard:
+            require_tensorboard()
+        return self.job(recipe, data, model)
+
+    def restore(
+        self,
+        recipe: Recipe,
+        data: Any,  # noqa: ANN401
+        checkpoint: Path,
+        noted: Mapping[str, Any],
+        strategy: Strategy,
+    ) -> "NeuralJob":
+        """Takes a training up again from the model that a checkpoint holds."""
+        model = self.load(checkpoint)
+        strategy.place(model.module, recipe.sections["train"].device)
+        return self.job(recipe, data, model)
+
+    def load_base(self, folder: Path) -> Any:  # noqa: ANN401
+        """Reads a finished model."""
+        return self.load(folder)
+
+    @abstractmethod
+    def make(self, recipe: Recipe, data: Any, base: Any) -> NeuralModel:  # noqa: ANN401
+        """Makes a model with fresh parameters, of the vocabulary of ``base`` if there is one."""
+
+    @abstractmethod
+    def job(self, recipe: Recipe, data: Any, model: Any) -> "NeuralJob":  # noqa: ANN401
+        """Returns a training of a model that is on its device."""
+
+
+class NeuralJob(Job):
     """Training a torch model; a subclass says on which data, and what is minimised.
 
     Args:
@@ -48,12 +93,11 @@ class NeuralTask:
         model: The model, on its device.
     """
 
-    inherited: ClassVar[tuple[str, ...]] = ("tokenizer", "model")
-    distributed: ClassVar[bool] = True
     objective_name: ClassVar[str]  # what the loss is, for people
     loss_weights: Mapping[str, float] = {"loss": 1.0}  # its parts by name; see :class:`wenmai.training.loop.Trainable`
 
     def __init__(self, recipe: Recipe, model: NeuralModel) -> None:
+        super().__init__(recipe)
         self.config: LoopConfig = recipe.sections["train"]
         self.model = model
         self.state = LoopState()
@@ -78,21 +122,21 @@ class NeuralTask:
         warmup = LONGEST_WARMUP if self.config.warmup is None else self.config.warmup
         return noam_peak(self.model.config.hidden_size, warmup)
 
+    @abstractmethod
     def plan(self, epoch: int) -> Sequence[Any]:
         """The batches of an epoch."""
-        raise NotImplementedError
 
+    @abstractmethod
     def loss(self, module: nn.Module, batch: Any, step: int) -> Losses:  # noqa: ANN401  one of the plan
         """The loss of a batch."""
-        raise NotImplementedError
 
     def counts(self, batch: Any) -> Mapping[str, int]:  # noqa: ANN401
         """Targets of the parts of the loss in a batch; a loss in several parts has to say."""
         raise NotImplementedError
 
+    @abstractmethod
     def evaluate(self) -> Mapping[str, float]:
         """Metrics on the validation data."""
-        raise NotImplementedError
 
     def save(self, folder: Path) -> None:
         """Writes the model."""
@@ -105,17 +149,13 @@ class NeuralTask:
     def carry(self, tensors: Mapping[str, Tensor]) -> None:
         """Nothing is carried."""
 
-    def notes(self) -> dict[str, Any]:
-        """Nothing."""
-        return {}
-
     def train(
         self,
         checkpoints: Checkpoints,
         report: Callable[[Record], None],
         *,
-        resumed: tuple[Path, dict[str, Any]] | None,
-        strategy: Strategy = SINGLE,
+        resumed: Resumed | None,
+        strategy: Strategy,
     ) -> None:
         """Runs the loop."""
         if resumed is not None:
@@ -153,21 +193,6 @@ class NeuralTask:
     def threads(self) -> int:
         """Threads on the CPU."""
         return self.config.threads or torch.get_num_threads()
-
-
-def refuse_other_tokenizer(recipe: Recipe) -> None:
-    """Makes sure that the tokenizer's settings are those of the run that is continued.
-
-    Raises:
-        SettingError: if one differs; it would have no effect, as the tokenizers are taken over as they are.
-    """
-    inherited = read_recipe(f"{recipe.start}/recipe.yaml")["settings"]
-    for name, value in asdict(recipe.sections["tokenizer"]).items():
-        if (old := inherited.get(f"tokenizer.{name}", value)) != value:
-            raise SettingError(
-                f"{name}={value} has no effect on a run that continues another: {recipe.start} has {name}={old}, and "
-                "its tokenizers stay as they are; leave it out, or train a new model"
-            )
 
 
 def take_over(module: nn.Module, base: nn.Module, grown: Sequence[Sequence[int]] = ()) -> None:

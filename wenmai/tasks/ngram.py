@@ -5,17 +5,15 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import CorpusError, SettingError
-from wenmai.data.corpus import Corpus
 from wenmai.data.ngram_counting import Rows, count_rows
-from wenmai.data.numbered import NumberedCorpus, number_corpus
-from wenmai.data.sources import open_texts
+from wenmai.data.numbered import NumberedCorpus
 from wenmai.inference.ngram_model import NgramModel
 from wenmai.models.ngram import (
     SPECIALS,
@@ -26,66 +24,62 @@ from wenmai.models.ngram import (
     Words,
     estimate,
 )
-from wenmai.tasks.protocol import ReadProgress
-from wenmai.tasks.sweeping import SweepTask
+from wenmai.tasks.sources import Tokens
+from wenmai.tasks.task import Job, ReadProgress, Resumed, Task
 from wenmai.text.settings import TextConfig, VocabConfig
 from wenmai.text.vocab import Vocab
 from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.records import EpochRecord, Record, StepRecord
-from wenmai.training.strategy import SINGLE, Strategy
+from wenmai.training.strategy import Strategy
 
-__all__ = ["NgramTask"]
+__all__ = ["NgramJob", "NgramTask"]
 
 _FILES = ".ngrams.tmp"  # where they are made; a training that is taken up again removes such leftovers
 _COUNTING = 0.5  # share of the time, roughly
 _ROLES = dict(zip(("unknown", "begin", "end"), SPECIALS, strict=True))
 
 
-class NgramTask:
-    """Counts a numbered corpus: one step, so there are no checkpoints, and a resumed one starts over.
+class _NgramTokens(Tokens):
+    """Text as an n-gram model counts it."""
 
-    Attributes:
-        sections: The settings, by section.
-        model: The model, once :meth:`train` is done.
-    """
+    def read(self, recipe: Recipe, source: Any, progress: ReadProgress, base: None) -> NumberedCorpus:  # noqa: ANN401
+        """Encodes a text.
 
-    sections: ClassVar[dict[str, type]] = {
+        Raises:
+            SettingError: for mined phrases, which text that is scored later would not have, and for the smoothing of
+                imported models.
+        """
+        if recipe.sections["model"].smoothing == "arpa":
+            raise SettingError(
+                "smoothing=arpa stands for what an imported file had, which the file does not say; choose a smoothing "
+                "to train with, such as modified-kneser-ney"
+            )
+        if recipe.sections["text"].phrases:
+            raise SettingError(
+                "phrases have no place in an n-gram model, which sees words that belong together anyway; leave out"
+                " phrases"
+            )
+        _ = recipe.sections["model"].thresholds  # a mistake shows before the text is read
+        return super().read(recipe, source, progress, base)
+
+
+class NgramTask(Task):
+    """N-gram language models: one step, so there are no checkpoints, and a resumed one starts over."""
+
+    source = _NgramTokens()
+    sections: Mapping[str, type] = {
         "text": TextConfig,
         "vocab": VocabConfig,
         "model": NgramConfig,
         "counting": CountingConfig,
     }
-    inherited: ClassVar[tuple[str, ...]] = ()
-    distributed: ClassVar[bool] = False
-    verbs: ClassVar[tuple[str, ...]] = ("score", "next", "generate", "export")
-    model: Ngram
+    verbs = ("score", "next", "generate", "export")
 
-    def __init__(self, recipe: Recipe, corpus: NumberedCorpus) -> None:
-        self.config: NgramConfig = recipe.sections["model"]
-        self._text: TextConfig = recipe.sections["text"]
-        self._memory_bytes = int(recipe.sections["counting"].memory * 2**30)
-        self._corpus = corpus
-        self._words, self._word_of_type, self._unknown_is_word = _vocabulary(corpus, recipe.sections["vocab"])
-        self._estimated = Estimated()
-        self._seconds = 0.0
-
-    @classmethod
-    def open(cls, corpus: Any) -> tuple[Corpus, dict[str, Any], tuple[str, ...]]:  # noqa: ANN401
-        """Opens a text; see :class:`wenmai.tasks.protocol.Task`."""
-        return open_texts(corpus)
-
-    @classmethod
-    def with_absolute_paths(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        """No setting is a path."""
-        return settings
-
-    @classmethod
-    def load(cls, folder: Path) -> NgramModel:
-        """Opens a finished model folder."""
+    def load(self, folder: Path) -> NgramModel:
+        """Opens a finished model."""
         return NgramModel(Ngram.load(folder))
 
-    @classmethod
-    def load_model(cls, folder: Path) -> Any:  # noqa: ANN401
+    def load_base(self, folder: Path) -> Any:  # noqa: ANN401
         """Refuses, as counts are gone once they have become probabilities.
 
         Raises:
@@ -96,58 +90,30 @@ class NgramTask:
             "texts together; train anew on both"
         )
 
-    @classmethod
-    def read(cls, recipe: Recipe, source: Corpus, progress: ReadProgress, base: None) -> NumberedCorpus:
-        """Numbers a text.
-
-        Raises:
-            SettingError: for mined phrases, which text that is scored later would not have, and for the smoothing of
-                imported models.
-        """
-        text: TextConfig = recipe.sections["text"]
-        if recipe.sections["model"].smoothing == "arpa":
-            raise SettingError(
-                "smoothing=arpa stands for what an imported file had, which it does not tell; choose a smoothing to"
-                " train with, such as modified-kneser-ney"
-            )
-        if text.phrases:
-            raise SettingError(
-                "phrases have no place in an n-gram model, which sees words that belong together anyway; leave out"
-                " phrases"
-            )
-        _ = recipe.sections["model"].thresholds  # a mistake shows before the text is read
-        return number_corpus(source, text, progress=progress)
-
-    @classmethod
-    def reopen(cls, fingerprint: str) -> NumberedCorpus | None:
-        """Opens a text that was numbered before."""
-        return SweepTask.reopen(fingerprint)
-
-    @classmethod
-    def begin(cls, recipe: Recipe, corpus: NumberedCorpus, base: None = None, strategy: Strategy = SINGLE) -> Self:
+    def begin(self, recipe: Recipe, corpus: NumberedCorpus, base: None, strategy: Strategy) -> "NgramJob":
         """Starts a training.
 
         Raises:
             CorpusError: if a word of the text is ``<s>`` or ``</s>``.
             VocabError: if no word is frequent enough.
         """
-        return cls(recipe, corpus)
+        return NgramJob(recipe, corpus)
 
-    @classmethod
-    def restore(
-        cls,
-        recipe: Recipe,
-        corpus: NumberedCorpus,
-        checkpoint: Path,
-        noted: Mapping[str, Any],
-        strategy: Strategy = SINGLE,
-    ) -> Self:
-        """Starts over."""
-        return cls(recipe, corpus)
 
-    def notes(self) -> dict[str, Any]:
-        """Nothing: the corpus says all."""
-        return {}
+class NgramJob(Job):
+    """Counting and estimating; ``model`` is there once :meth:`train` is done."""
+
+    model: Ngram
+
+    def __init__(self, recipe: Recipe, corpus: NumberedCorpus) -> None:
+        super().__init__(recipe)
+        self.config: NgramConfig = recipe.sections["model"]
+        self._text: TextConfig = recipe.sections["text"]
+        self._memory_bytes = int(recipe.sections["counting"].memory * 2**30)
+        self._corpus = corpus
+        self._words, self._word_of_type, self._unknown_is_word = _vocabulary(corpus, recipe.sections["vocab"])
+        self._estimated = Estimated()
+        self._seconds = 0.0
 
     def facts(self) -> dict[str, Any]:
         """The sizes of corpus and vocabulary."""
@@ -167,8 +133,8 @@ class NgramTask:
         checkpoints: Checkpoints,
         report: Callable[[Record], None],
         *,
-        resumed: tuple[Path, dict[str, Any]] | None,
-        strategy: Strategy = SINGLE,
+        resumed: Resumed | None,
+        strategy: Strategy,
     ) -> None:
         """Counts, and estimates probabilities."""
         began, total, done = time.monotonic(), len(self._corpus), 0

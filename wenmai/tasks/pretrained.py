@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wenmai.config.recipe import read_recipe
 from wenmai.core.errors import RunError, SettingError
-from wenmai.core.registry import find_system
 from wenmai.models.fasttext import FastText
 from wenmai.text.vocab import Vocab
+from wenmai.training.run import Run
 from wenmai.vectors.word_vectors import WordVectors
 
 __all__ = ["insert_vectors", "numbers_of", "pretrained_vectors"]
@@ -37,9 +36,7 @@ def pretrained_vectors(name: str, size: int) -> WordVectors:
 
     path = Path(name)
     if path.is_dir():
-        if not (path / "recipe.yaml").is_file() or not (path / "model").is_dir():
-            raise RunError(f"{path}: is no finished run; pretrained takes a file of word vectors or a run")
-        found: Any = find_system(read_recipe(path / "recipe.yaml")["system"]).load().load(path / "model")
+        found = Run(path).model
         if not isinstance(found, WordVectors):
             if not hasattr(found, "vectors"):
                 raise RunError(f"{path}: has no word vectors")

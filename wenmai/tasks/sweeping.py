@@ -4,26 +4,23 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from wenmai.config.recipe import Recipe
 from wenmai.core.seeding import mixed_seed
-from wenmai.data.cached import reopened
-from wenmai.data.corpus import Corpus
-from wenmai.data.numbered import NumberedCorpus, number_corpus
-from wenmai.data.sources import open_texts
-from wenmai.tasks.protocol import ReadProgress
+from wenmai.data.numbered import NumberedCorpus
+from wenmai.tasks.task import Job, Resumed
 from wenmai.text.vocab import Vocab
 from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.records import Record
-from wenmai.training.strategy import SINGLE, Strategy
+from wenmai.training.strategy import Strategy
 from wenmai.training.sweep import SweepConfig, Tally, Totals, sweep
 from wenmai.vectors.word_vectors import WordVectors
 
-__all__ = ["BLOCK_TOKENS", "SweepTask", "Text", "block_bounds", "row_of_type"]
+__all__ = ["BLOCK_TOKENS", "SweepJob", "Text", "block_bounds", "row_of_type"]
 
 Text = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]  # tokens; sentence starts and the end
 
@@ -31,8 +28,8 @@ BLOCK_TOKENS = 10_000  # as often as word2vec.c changes the learning rate
 _FEWEST_BLOCKS = 100  # of a small corpus, so that threads share it evenly
 
 
-class SweepTask:
-    """Vectors of words, trained by sweeping over a numbered corpus. Subclasses begin, restore and train blocks.
+class SweepJob(Job):
+    """Training vectors of words by passes over an encoded corpus. Subclasses train blocks.
 
     Attributes:
         config: What is learnt, and from which objective.
@@ -42,12 +39,11 @@ class SweepTask:
         totals: Where the training is.
     """
 
-    inherited: ClassVar[tuple[str, ...]] = ("text", "model")
-    distributed: ClassVar[bool] = False
     config: Any
     model: Any
 
     def __init__(self, recipe: Recipe, corpus: NumberedCorpus, model: Any, *, old_rows: int = 0) -> None:  # noqa: ANN401
+        super().__init__(recipe)
         self.config = recipe.sections["model"]
         self.train_config: SweepConfig = recipe.sections["train"]
         self.model = model
@@ -56,26 +52,6 @@ class SweepTask:
         self._corpus = corpus
         self._bounds = block_bounds(corpus.starts, len(corpus))
         self._first_start = np.searchsorted(corpus.starts, self._bounds, side="right")
-
-    @classmethod
-    def open(cls, corpus: Any) -> tuple[Corpus, dict[str, Any], tuple[str, ...]]:  # noqa: ANN401
-        """Opens a text; see :class:`wenmai.tasks.protocol.Task`."""
-        return open_texts(corpus)
-
-    @classmethod
-    def with_absolute_paths(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        """No setting is a path."""
-        return settings
-
-    @classmethod
-    def read(cls, recipe: Recipe, source: Corpus, progress: ReadProgress, base: Any) -> NumberedCorpus:  # noqa: ANN401
-        """Numbers a text."""
-        return number_corpus(source, recipe.sections["text"], progress=progress)
-
-    @classmethod
-    def reopen(cls, fingerprint: str) -> NumberedCorpus | None:
-        """Opens a text that was numbered before."""
-        return reopened("corpora", fingerprint, NumberedCorpus.open)
 
     # --- what each system has of its own ------------------------------------------------------------------------
 
@@ -150,8 +126,8 @@ class SweepTask:
         checkpoints: Checkpoints,
         report: Callable[[Record], None],
         *,
-        resumed: tuple[Path, dict[str, Any]] | None,
-        strategy: Strategy = SINGLE,
+        resumed: Resumed | None,
+        strategy: Strategy,
     ) -> None:
         """Sweeps over the corpus."""
         if resumed is not None:

@@ -1,10 +1,10 @@
 """Translation: a model that turns one sequence into another, trained on pairs."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -16,41 +16,19 @@ from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError
 from wenmai.data.batches import pad, plan_batches
 from wenmai.data.encoded import EncodedPairs
-from wenmai.data.pairs import PairsConfig, read_pairs
-from wenmai.data.parallel import TranslationData, read_translation_data
+from wenmai.data.pairs import PairsConfig
+from wenmai.data.parallel import TranslationData
 from wenmai.inference.translator import Translator, build
-from wenmai.models.seq2seq import Seq2SeqConfig
-from wenmai.models.transformer import TransformerConfig
 from wenmai.objectives.language import cross_entropy
 from wenmai.objectives.loss import Loss, evaluated
-from wenmai.tasks.neural import NeuralTask, refuse_other_tokenizer, take_over
-from wenmai.tasks.protocol import ReadProgress
+from wenmai.tasks.neural import NeuralJob, NeuralTask
+from wenmai.tasks.sources import Pairs
 from wenmai.text.pieces import JointTokenizerConfig
 from wenmai.training.settings import LoopConfig
-from wenmai.training.strategy import SINGLE, Strategy
-from wenmai.training.tensorboard import require_tensorboard
 
-__all__ = ["Seq2SeqTask", "TransformerTask", "TranslationConfig"]
+__all__ = ["TranslationConfig", "TranslationJob", "TranslationTask"]
 
 _SAMPLING_STEPS, _SAMPLING_FLOOR = 10_000, 0.25
-_SUGGESTED: dict[str, dict[str, Any]] = {  # settings that fit a set, where the user names none
-    "builtin:numerals": {
-        "data.valid": "builtin:numerals-valid",
-        "tokenizer.vocab_size": 150,
-        "model.hidden_size": 128,
-        "model.num_layers": 2,
-        "model.ffn_size": 512,
-        "model.dropout": 0.0,
-        "model.norm": "pre",
-        "objective.label_smoothing": 0.05,
-        "train.epochs": 9,
-        "train.batch_tokens": 2048,
-        "train.schedule": "cosine",
-        "train.learning_rate": 0.002,
-        "train.warmup": 200,
-        "train.clip": 1.0,
-    }
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,12 +69,46 @@ class TranslationConfig:
         return max(self.sampling_floor, share)
 
 
-class _TranslationTask(NeuralTask):
-    """Training a translator; the two classes below say of which architecture."""
+class TranslationTask(NeuralTask):
+    """Translation: models that turn one sequence into another."""
 
-    kind: ClassVar[str]
-    sections: ClassVar[dict[str, type]]
-    verbs: ClassVar[tuple[str, ...]] = ("translate", "export")
+    source = Pairs()
+    sections: Mapping[str, type] = {
+        "data": PairsConfig,
+        "tokenizer": JointTokenizerConfig,
+        "model": object,  # the model's own
+        "objective": TranslationConfig,
+        "train": LoopConfig,
+    }
+    verbs = ("translate", "export")
+    replicated = True
+
+    def load(self, folder: Path) -> Translator:
+        """Reads a finished model."""
+        return Translator.load(folder)
+
+    def make(self, recipe: Recipe, data: TranslationData, base: Translator | None) -> Translator:
+        """Makes a model for two tokenizers."""
+        module = build(self.model, recipe.sections["model"], source=data.source, target=data.target)
+        return Translator(module, data.source, data.target)
+
+    def job(self, recipe: Recipe, data: TranslationData, model: Translator) -> "TranslationJob":
+        """Returns a training.
+
+        Raises:
+            SettingError: for a setting that has no effect on the model.
+        """
+        if recipe.sections["objective"].scheduled_sampling != "none" and not self.model.samples_targets:
+            raise SettingError(
+                f"scheduled_sampling is for decoders that read token by token; {self.model.kind} reads all gold tokens "
+                "at once, so leave it out"
+            )
+        return TranslationJob(recipe, data, model)
+
+
+class TranslationJob(NeuralJob):
+    """Training a translator."""
+
     objective_name = "cross-entropy of target tokens"
 
     def __init__(self, recipe: Recipe, data: TranslationData, translator: Translator) -> None:
@@ -106,96 +118,6 @@ class _TranslationTask(NeuralTask):
         self._data = data
         self._numbers = data.train_numbers
         self._lengths = data.train.lengths[self._numbers] + 1  # the end, or the begin token
-
-    # --- data ---------------------------------------------------------------------------------------------------
-
-    @classmethod
-    def open(cls, corpus: Any) -> tuple["_Source", dict[str, Any], tuple[str, ...]]:  # noqa: ANN401
-        """Opens pairs: a TSV file, ``SOURCE,TARGET`` files, JSON lines, a name of the catalogue, or pairs in memory."""
-        if isinstance(corpus, str | Path):
-            corpus = [corpus]
-        if isinstance(corpus, Iterator):
-            corpus = list(corpus)  # it cannot start again
-        named = isinstance(corpus, list | tuple) and all(isinstance(part, str | Path) for part in corpus)
-        spec = ",".join(str(part) for part in corpus) if named and corpus else corpus
-        pairs = read_pairs(spec)
-        known = {f"{section}.{field.name}" for section, kind in cls.sections.items() for field in fields(kind)}
-        hints = {name: value for name, value in _SUGGESTED.get(str(spec), {}).items() if name in known}
-        return _Source(spec, repeatable=bool(pairs.sources)), hints, (",".join(pairs.sources),) if pairs.sources else ()
-
-    @classmethod
-    def with_absolute_paths(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        """The validation pairs are found from anywhere."""
-        return {
-            name: ",".join(read_pairs(value).sources)
-            if name in ("valid", "data.valid") and value is not None
-            else value
-            for name, value in settings.items()
-        }
-
-    @classmethod
-    def read(
-        cls, recipe: Recipe, source: "_Source", progress: ReadProgress, base: Translator | None
-    ) -> TranslationData:
-        """Trains the tokenizers, unless a model that is continued has them, and numbers the pairs."""
-        if base is not None:
-            refuse_other_tokenizer(recipe)
-        longest = recipe.sections["model"].max_length - 1  # the end token
-        return read_translation_data(
-            source.spec,
-            recipe.sections["data"],
-            recipe.sections["tokenizer"],
-            longest=longest,
-            inherited=None if base is None else (base.source, base.target),
-            progress=progress,
-        )
-
-    @classmethod
-    def reopen(cls, fingerprint: str) -> TranslationData | None:
-        """Opens pairs that were read before; None if the cache has them no more, or damaged."""
-        return TranslationData.reopen(fingerprint)
-
-    # --- models -------------------------------------------------------------------------------------------------
-
-    @classmethod
-    def load(cls, folder: Path) -> Translator:
-        """Reads a finished model."""
-        return Translator.load(folder)
-
-    @classmethod
-    def load_model(cls, folder: Path) -> Translator:
-        """Reads a finished model, to continue it."""
-        return Translator.load(folder)
-
-    @classmethod
-    def begin(
-        cls, recipe: Recipe, data: TranslationData, base: Translator | None = None, strategy: Strategy = SINGLE
-    ) -> Self:
-        """Starts a training, of a new model or of ``base``."""
-        config: LoopConfig = recipe.sections["train"]
-        torch.manual_seed(config.seed)
-        settings = recipe.sections["model"]
-        module = build(cls.kind, settings, source=data.source, target=data.target)
-        if base is not None:
-            take_over(module, base.module)
-        strategy.place(module, config.device)
-        if config.tensorboard:
-            require_tensorboard()
-        return cls(recipe, data, Translator(cls.kind, settings, module, data.source, data.target))
-
-    @classmethod
-    def restore(
-        cls,
-        recipe: Recipe,
-        data: TranslationData,
-        checkpoint: Path,
-        noted: Mapping[str, Any],
-        strategy: Strategy = SINGLE,
-    ) -> Self:
-        """Takes a training up again from the model that a checkpoint holds."""
-        translator = Translator.load(checkpoint)
-        strategy.place(translator.module, recipe.sections["train"].device)
-        return cls(recipe, data, translator)
 
     # --- what the loop asks for ---------------------------------------------------------------------------------
 
@@ -207,9 +129,9 @@ class _TranslationTask(NeuralTask):
 
     def loss(self, module: nn.Module, batch: Any, step: int) -> Loss:  # noqa: ANN401  numbers of pairs
         """Cross-entropy of the targets of a batch, teacher forced."""
-        source, valid, fed, wanted, real = self._tensors(self._data.train, batch)
+        source, mask, fed, wanted, real = self._tensors(self._data.train, batch)
         share = self.objective.teacher_share(step)
-        hidden = module(source, valid, fed) if share == 1.0 else module(source, valid, fed, teacher_share=share)
+        hidden = module(source, mask, fed) if share == 1.0 else module(source, mask, fed, teacher_share=share)
         return cross_entropy(
             hidden[real],
             self.module.output_weight,  # type: ignore[arg-type]
@@ -224,8 +146,8 @@ class _TranslationTask(NeuralTask):
         plan = plan_batches(pairs.lengths[numbers] + 1, max_tokens=self.config.batch_tokens, seed=0, epoch=0)
 
         def loss(batch: Any) -> Loss:  # noqa: ANN401
-            source, valid, fed, wanted, real = self._tensors(pairs, numbers[batch])
-            hidden = self.module(source, valid, fed)
+            source, mask, fed, wanted, real = self._tensors(pairs, numbers[batch])
+            hidden = self.module(source, mask, fed)
             return cross_entropy(hidden[real], self.module.output_weight, self.module.output_bias, wanted[real])  # type: ignore[arg-type]
 
         figures = evaluated(map(loss, plan), self.loss_weights)
@@ -241,11 +163,11 @@ class _TranslationTask(NeuralTask):
 
     def _tensors(self, pairs: EncodedPairs, batch: Any) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # noqa: ANN401
         first, second = self._data.source, self._data.target
-        source, valid = pad([np.append(pairs.source(number), first.eos_id) for number in batch], first.pad_id)
+        source, mask = pad([np.append(pairs.source(number), first.eos_id) for number in batch], first.pad_id)
         target, real = pad([np.append(pairs.target(number), second.eos_id) for number in batch], second.pad_id)
         fed = np.concatenate([np.full((len(target), 1), second.bos_id), target[:, :-1]], axis=1)
         device = self.translator.device
-        tensors = [torch.from_numpy(array).to(device) for array in (source, valid, fed, target, real)]
+        tensors = [torch.from_numpy(array).to(device) for array in (source, mask, fed, target, real)]
         return tensors[0], tensors[1], tensors[2], tensors[3], tensors[4]
 
     # --- what a run asks for ------------------------------------------------------------------------------------
@@ -273,38 +195,3 @@ class _TranslationTask(NeuralTask):
         unknown = stats.source_unknown + stats.target_unknown
         notes = [f"{unknown:,} tokens of the training pairs are unknown to the tokenizer"] if unknown else []
         return {}, notes
-
-
-class TransformerTask(_TranslationTask):
-    """Translation with the Transformer."""
-
-    kind = "transformer"
-    sections: ClassVar[dict[str, type]] = {
-        "data": PairsConfig,
-        "tokenizer": JointTokenizerConfig,
-        "model": TransformerConfig,
-        "objective": TranslationConfig,
-        "train": LoopConfig,
-    }
-
-    def __init__(self, recipe: Recipe, data: TranslationData, translator: Translator) -> None:
-        if recipe.sections["objective"].scheduled_sampling != "none":
-            raise SettingError(
-                "scheduled_sampling is for seq2seq; the Transformer reads all gold tokens at once, so leave it out"
-            )
-        super().__init__(recipe, data, translator)
-
-
-class Seq2SeqTask(_TranslationTask):
-    """Translation with recurrent or convolutional encoders and recurrent decoders."""
-
-    kind = "seq2seq"
-    sections: ClassVar[dict[str, type]] = {**TransformerTask.sections, "model": Seq2SeqConfig}
-
-
-class _Source:
-    """Pairs that were named but not read."""
-
-    def __init__(self, spec: Any, *, repeatable: bool) -> None:  # noqa: ANN401
-        self.spec = spec
-        self.repeatable = repeatable

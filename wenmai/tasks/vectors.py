@@ -1,9 +1,9 @@
-"""Word vectors: a static model, trained by sweeping over a numbered corpus."""
+"""word2vec, trained by passes over an encoded corpus."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,45 +12,42 @@ from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError
 from wenmai.data.numbered import NumberedCorpus
 from wenmai.models.word2vec import Word2Vec, Word2VecConfig, keep_probabilities
-from wenmai.tasks.sweeping import BLOCK_TOKENS, SweepTask, Text, row_of_type
+from wenmai.tasks.sources import Tokens
+from wenmai.tasks.sweeping import BLOCK_TOKENS, SweepJob, Text, row_of_type
+from wenmai.tasks.task import Task
 from wenmai.text.settings import TextConfig, VocabConfig
 from wenmai.text.vocab import Vocab
-from wenmai.training.strategy import SINGLE, Strategy
+from wenmai.training.strategy import Strategy
 from wenmai.training.sweep import SweepConfig, Tally
 from wenmai.vectors.word_vectors import WordVectors
 
-__all__ = ["Word2VecTask"]
+__all__ = ["Word2VecJob", "Word2VecTask"]
 
 _SKIPGRAM_RATE, _CBOW_RATE = 0.025, 0.05  # word2vec.c
 
 
-class Word2VecTask(SweepTask):
-    """word2vec on a numbered corpus.
+class Word2VecTask(Task):
+    """word2vec on an encoded corpus."""
 
-    Attributes:
-        sections: The settings, by section.
-        model: The parameters, changed in place by training.
-    """
-
-    sections: ClassVar[dict[str, type]] = {
+    source = Tokens()
+    sections: Mapping[str, type] = {
         "text": TextConfig,
         "vocab": VocabConfig,
         "model": Word2VecConfig,
         "train": SweepConfig,
     }
-    verbs: ClassVar[tuple[str, ...]] = ("nearest", "analogy", "export")
-    config: Word2VecConfig
-    model: Word2Vec
+    inherited = ("text", "model")
+    verbs = ("nearest", "analogy", "export")
 
-    def __init__(self, recipe: Recipe, corpus: NumberedCorpus, model: Word2Vec, *, old_rows: int = 0) -> None:
-        super().__init__(recipe, corpus, model, old_rows=old_rows)
-        if self.config.softmax and self.train_config.deterministic:
-            raise SettingError("softmax=true has no deterministic mode; threads=1 gives the same bytes always")
+    def load(self, folder: Path) -> WordVectors:
+        """Reads the vectors of a finished model."""
+        return Word2Vec.load_vectors(folder)
 
-    @classmethod
-    def begin(
-        cls, recipe: Recipe, corpus: NumberedCorpus, base: Word2Vec | None = None, strategy: Strategy = SINGLE
-    ) -> Self:
+    def load_base(self, folder: Path) -> Word2Vec:
+        """Reads the whole model."""
+        return Word2Vec.load(folder)
+
+    def begin(self, recipe: Recipe, corpus: NumberedCorpus, base: Word2Vec | None, strategy: Strategy) -> "Word2VecJob":
         """Starts a training: a new model, or one that continues ``base`` with the new words of the corpus.
 
         Raises:
@@ -64,32 +61,28 @@ class Word2VecTask(SweepTask):
             vocab = Vocab.from_counts(corpus.words, corpus.counts, min_count=wanted.min_count, max_size=wanted.max_size)
             model = Word2Vec(config, vocab)
             model.initialise(seed)
-            return cls(recipe, corpus, model)
+            return Word2VecJob(recipe, corpus, model)
         vocab = base.vocab.grow(corpus.words, corpus.counts, min_count=wanted.min_count)
-        return cls(recipe, corpus, base.grown(vocab, config, seed), old_rows=len(base.vocab))
+        return Word2VecJob(recipe, corpus, base.grown(vocab, config, seed), old_rows=len(base.vocab))
 
-    @classmethod
     def restore(
-        cls,
-        recipe: Recipe,
-        corpus: NumberedCorpus,
-        checkpoint: Path,
-        noted: Mapping[str, Any],
-        strategy: Strategy = SINGLE,
-    ) -> Self:
+        self, recipe: Recipe, corpus: NumberedCorpus, checkpoint: Path, noted: Mapping[str, Any], strategy: Strategy
+    ) -> "Word2VecJob":
         """Takes a training up again from the model that a checkpoint holds."""
         _warm_up(recipe)
-        return cls(recipe, corpus, Word2Vec.load(checkpoint), old_rows=noted["words"])
+        return Word2VecJob(recipe, corpus, Word2Vec.load(checkpoint), old_rows=noted["words"])
 
-    @classmethod
-    def load_model(cls, folder: Path) -> Word2Vec:
-        """Reads the whole model of a finished run, to continue it."""
-        return Word2Vec.load(folder)
 
-    @classmethod
-    def load(cls, folder: Path) -> WordVectors:
-        """Reads the vectors of a finished model folder."""
-        return Word2Vec.load_vectors(folder)
+class Word2VecJob(SweepJob):
+    """A training of word2vec; ``model`` has the parameters, changed in place."""
+
+    config: Word2VecConfig
+    model: Word2Vec
+
+    def __init__(self, recipe: Recipe, corpus: NumberedCorpus, model: Word2Vec, *, old_rows: int = 0) -> None:
+        super().__init__(recipe, corpus, model, old_rows=old_rows)
+        if self.config.softmax and self.train_config.deterministic:
+            raise SettingError("softmax=true has no deterministic mode; threads=1 gives the same bytes always")
 
     @property
     def learning_rate(self) -> float:

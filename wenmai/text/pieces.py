@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 from annotated_types import Ge
 from typing_extensions import Doc
 
+from wenmai.config.recipe import Located
 from wenmai.core.errors import SettingError, nearest_name
+from wenmai.text.vocabulary_files import absolute_source
 
 if TYPE_CHECKING:
     import tokenizers
@@ -104,6 +106,7 @@ class StreamTokenizerConfig(TokenizerConfig):
             "a tokenizer to take as it is: tokenizer.json, VOCABULARY,MERGES of GPT-1 or GPT-2, or a folder with "
             "either; none: one is made of the text"
         ),
+        Located(absolute_source),
     ] = None
 
     def __post_init__(self) -> None:

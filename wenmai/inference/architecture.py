@@ -1,0 +1,47 @@
+"""How the folder of a neural model says which architecture it is of: one reader for all of them."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from wenmai.config.recipe import Recipe
+from wenmai.core.errors import FormatError, SettingError
+from wenmai.core.registry import find_system
+from wenmai.models.folder import CONFIG, read_fields
+
+__all__ = ["Architecture", "read_architecture"]
+
+
+class Architecture(NamedTuple):
+    """What ``config.json`` says of a neural model.
+
+    Attributes:
+        model: The class of the network.
+        config: Its settings.
+        facts: What else is there, unchecked.
+    """
+
+    model: Any
+    config: Any
+    facts: dict[str, Any]
+
+
+def read_architecture(folder: Path, family: type) -> Architecture:
+    """Reads ``config.json`` of a model folder: ``kind`` names the system, ``model`` has the settings of its network.
+
+    Args:
+        folder: The folder.
+        family: What the network must be.
+
+    Raises:
+        FormatError: if the file is missing, damaged, or of another family of models.
+    """
+    path, facts = folder / CONFIG, read_fields(folder)
+    try:
+        kind, settings = facts.pop("kind"), facts.pop("model")
+        model = find_system(kind).load_model()
+        if not issubclass(model, family):
+            raise ValueError(f"{kind!r} is another kind of model")
+        config = Recipe.build(kind, {"model": model.config_class}, settings).sections["model"]
+    except (KeyError, TypeError, ValueError, AttributeError, SettingError) as error:
+        raise FormatError(f"{path}: is damaged or of another kind of model: {error}") from None
+    return Architecture(model, config, facts)

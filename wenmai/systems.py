@@ -1,0 +1,163 @@
+"""The systems of wenmai: one registration each. ``wenmai.core.registry`` finds them; nothing heavy is imported here."""
+
+from functools import partial
+
+from wenmai.core.registry import System
+from wenmai.models.gpt_presets import PRESETS
+
+__all__ = ["SYSTEMS"]
+
+_FASTTEXT = "wenmai.models.fasttext:FastText"
+_LANGUAGE_TASK, _TRANSLATION_TASK = "wenmai.tasks.language:LanguageTask", "wenmai.tasks.translation:TranslationTask"
+_word2vec = partial(System, task="wenmai.tasks.vectors:Word2VecTask", model="wenmai.models.word2vec:Word2Vec")
+_fasttext = partial(System, task="wenmai.tasks.fasttext:FastTextTask", model=_FASTTEXT)
+_gpt = partial(System, task=_LANGUAGE_TASK, model="wenmai.models.gpt:Gpt")
+_transformer = partial(System, task=_TRANSLATION_TASK, model="wenmai.models.transformer:Transformer")
+
+_LANGUAGE = {"epochs": 10, "schedule": "cosine", "learning_rate": 1e-3, "clip": 1.0}
+_RECURRENT = {
+    "schedule": "constant",
+    "warmup": 0,
+    "learning_rate": 1e-3,
+    "beta2": 0.999,
+    "clip": 1.0,
+    "label_smoothing": 0.0,
+}
+_PAPER = {"warmup": 4000, "batch_tokens": 25_000}
+
+SYSTEMS = (
+    _word2vec(
+        name="word2vec",
+        summary="word vectors; by default skip-gram with negative sampling (Mikolov et al. 2013)",
+    ),
+    _word2vec(
+        name="word2vec-sgns",
+        summary="word2vec: skip-gram, negative sampling",
+        settings={"algorithm": "skipgram", "hierarchical": False},
+    ),
+    _word2vec(
+        name="word2vec-sghs",
+        summary="word2vec: skip-gram, hierarchical softmax",
+        settings={"algorithm": "skipgram", "negative": 0, "hierarchical": True},
+    ),
+    _word2vec(
+        name="word2vec-cbow-ns",
+        summary="word2vec: continuous bag of words, negative sampling",
+        settings={"algorithm": "cbow", "hierarchical": False},
+    ),
+    _word2vec(
+        name="word2vec-cbow-hs",
+        summary="word2vec: continuous bag of words, hierarchical softmax",
+        settings={"algorithm": "cbow", "negative": 0, "hierarchical": True},
+    ),
+    System(
+        name="glove",
+        task="wenmai.tasks.cooccurrence:GloveTask",
+        model="wenmai.models.glove:GloVe",
+        summary="word vectors from co-occurrence counts: GloVe (Pennington et al. 2014)",
+    ),
+    System(
+        name="ppmi-svd",
+        task="wenmai.tasks.cooccurrence:PpmiTask",
+        model="wenmai.models.ppmi:PpmiSvd",
+        summary="word vectors from co-occurrence counts: PPMI and truncated SVD (Levy et al. 2015)",
+        settings={"window": 5, "weighting": "linear"},
+    ),
+    _fasttext(
+        name="fasttext",
+        summary="word vectors with n-grams of characters; by default skip-gram (fastText; Bojanowski et al. 2017)",
+    ),
+    _fasttext(
+        name="fasttext-skipgram",
+        summary="fastText word vectors: skip-gram",
+        settings={"algorithm": "skipgram"},
+    ),
+    _fasttext(
+        name="fasttext-cbow",
+        summary="fastText word vectors: continuous bag of words",
+        settings={"algorithm": "cbow"},
+    ),
+    System(
+        name="fasttext-supervised",
+        task="wenmai.tasks.classification:FastTextClassifierTask",
+        model=_FASTTEXT,
+        summary="classifier of texts: the mean of words and n-grams (fastText; Joulin et al. 2017)",
+    ),
+    System(
+        name="classifier",
+        task="wenmai.tasks.linear:ClassifierTask",
+        model="wenmai.inference.linear_classifier:LinearTextClassifier",
+        summary="text classification: softmax or logistic regression, perceptron or least squares",
+    ),
+    System(
+        name="ngram",
+        task="wenmai.tasks.ngram:NgramTask",
+        model="wenmai.models.ngram:Ngram",
+        summary="language model: n-gram counts, by default 5-grams, modified Kneser-Ney (Chen, Goodman 1999)",
+        settings={"min_count": 1},
+    ),
+    System(
+        name="nnlm",
+        task=_LANGUAGE_TASK,
+        model="wenmai.models.nnlm:Nnlm",
+        summary="language model: a feed-forward network over the last words (Bengio et al. 2003)",
+        settings={"kind": "whitespace", "vocab_size": 10_000, "batch_tokens": 2048, **_LANGUAGE},
+    ),
+    System(
+        name="rnnlm",
+        task=_LANGUAGE_TASK,
+        model="wenmai.models.rnnlm:Rnnlm",
+        summary="language model: recurrent layers, by default an LSTM (Mikolov et al. 2010; Zaremba et al. 2014)",
+        settings={"kind": "whitespace", "vocab_size": 10_000, "segment_length": 35, "batch_tokens": 700, **_LANGUAGE},
+    ),
+    _gpt(
+        name="gpt",
+        summary="language model: the decoder-only Transformer (GPT-2; Radford et al. 2019)",
+        settings={"kind": "byte-bpe", "vocab_size": 8192, **_LANGUAGE},
+    ),
+    *(
+        _gpt(
+            name=name,
+            summary="language model: the sizes of {}, {num_layers} layers of {hidden_size}".format(
+                name.upper(), **preset
+            ),
+            settings={"kind": "byte-bpe", **_LANGUAGE, **preset},
+        )
+        for name, preset in PRESETS.items()
+    ),
+    System(
+        name="transformer-xl",
+        task=_LANGUAGE_TASK,
+        model="wenmai.models.transformer_xl:TransformerXL",
+        summary="language model: Transformer-XL, with a memory of earlier segments (Dai et al. 2019)",
+        settings={"kind": "whitespace", "vocab_size": 10_000, **_LANGUAGE, "clip": 0.25},
+    ),
+    System(
+        name="seq2seq",
+        task=_TRANSLATION_TASK,
+        model="wenmai.models.seq2seq:Seq2Seq",
+        summary="translation: recurrent encoder and decoder with attention (Bahdanau et al. 2015)",
+        settings=_RECURRENT,
+    ),
+    _transformer(
+        name="transformer",
+        summary="translation: the Transformer (Vaswani et al. 2017), 3+3 layers of 256 for small data",
+    ),
+    _transformer(
+        name="transformer-base",
+        summary="translation: the Transformer of the paper, 6+6 layers of 512",
+        settings={"hidden_size": 512, "num_layers": 6, "num_heads": 8, "ffn_size": 2048, **_PAPER},
+    ),
+    _transformer(
+        name="transformer-big",
+        summary="translation: the big Transformer of the paper, 6+6 layers of 1024",
+        settings={
+            "hidden_size": 1024,
+            "num_layers": 6,
+            "num_heads": 16,
+            "ffn_size": 4096,
+            "dropout": 0.3,
+            **_PAPER,
+        },
+    ),
+)

@@ -1,0 +1,247 @@
+"""One source for each kind of data that systems are trained on."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from wenmai.config.recipe import Recipe, read_recipe
+from wenmai.core.errors import CorpusError, SettingError
+from wenmai.data.cached import reopened
+from wenmai.data.cooccurrence import Cooccurrences
+from wenmai.data.datasets import named_dataset, open_labelled
+from wenmai.data.features import segmented
+from wenmai.data.labelled import Labelled, LabelledConfig, LabelledStats
+from wenmai.data.numbered import NumberedCorpus, number_corpus
+from wenmai.data.numbered_labelled import NumberedLabelled, number_labelled
+from wenmai.data.numerals import SUGGESTED_SETTINGS
+from wenmai.data.pairs import read_pairs
+from wenmai.data.parallel import TranslationData, read_translation_data
+from wenmai.data.running_text import LanguageData, read_language_data
+from wenmai.data.sources import open_texts
+from wenmai.tasks.task import Opened, ReadProgress, Source
+from wenmai.text.settings import TextConfig
+from wenmai.training.run import RECIPE
+
+__all__ = ["Counts", "LabelledTexts", "LabelledTokens", "Pairs", "RunningText", "SegmentedTexts", "Tokens"]
+
+# What the catalogue knows of a text, as settings of a tokenizer.
+_HINTS: dict[tuple[str, Any], tuple[str, Any]] = {
+    ("text.segment", "words"): ("tokenizer.kind", "words"),
+    ("text.segment", "characters"): ("tokenizer.kind", "characters"),
+    ("text.segment", "whitespace"): ("tokenizer.kind", "whitespace"),
+    ("text.lowercase", True): ("tokenizer.case", "lower"),
+    ("text.nfkc", True): ("tokenizer.normalise", "nfkc"),
+}
+
+
+class TextSource(Source):
+    """Text of whatever form: paths, folders, globs, standard input, names of the catalogue, or strings in memory."""
+
+    def open(self, corpus: Any) -> Opened:  # noqa: ANN401
+        """Opens text."""
+        opened, hints, names = open_texts(corpus)
+        return Opened(opened, hints, names, opened.repeatable)
+
+
+class Tokens(TextSource):
+    """Text as numbers of its words."""
+
+    def read(self, recipe: Recipe, source: Any, progress: ReadProgress, base: Any) -> NumberedCorpus:  # noqa: ANN401
+        """Encodes a text."""
+        return number_corpus(source, recipe.sections["text"], progress=progress)
+
+    def reopen(self, fingerprint: str) -> NumberedCorpus | None:
+        """Opens a text that was encoded before."""
+        return reopened("corpora", fingerprint, NumberedCorpus.open)
+
+
+class Counts(TextSource):
+    """Which words of a text stand near each other."""
+
+    def read(self, recipe: Recipe, source: Any, progress: ReadProgress, base: Any) -> Cooccurrences:  # noqa: ANN401
+        """Encodes a text and counts which words stand near each other."""
+        from wenmai.data.cooccurrence_counting import count_cooccurrences  # compiled code takes time to import
+
+        train = recipe.sections["train"]
+        return count_cooccurrences(
+            number_corpus(source, recipe.sections["text"], progress=progress),
+            recipe.sections["vocab"],
+            recipe.sections["counts"],
+            threads=train.worker_count,
+            seed=train.seed,
+            progress=progress,
+        )
+
+    def reopen(self, fingerprint: str) -> Cooccurrences | None:
+        """Opens counts that were made before."""
+        return reopened("cooccurrences", fingerprint, Cooccurrences.open)
+
+
+class RunningText(TextSource):
+    """Text in a row, as a language model reads it, with its tokenizer."""
+
+    def open(self, corpus: Any) -> Opened:  # noqa: ANN401
+        """Opens text; what the catalogue knows of it is said as settings of a tokenizer too."""
+        opened = super().open(corpus)
+        known = dict(_HINTS[hint] for hint in opened.hints.items() if hint in _HINTS)
+        return opened._replace(hints={**opened.hints, **known})
+
+    def read(self, recipe: Recipe, source: Any, progress: ReadProgress, base: Any) -> LanguageData:  # noqa: ANN401
+        """Trains the tokenizer, unless a model that is continued has one, and encodes the text."""
+        if base is not None:
+            refuse_other_tokenizer(recipe)
+        return read_language_data(
+            source,
+            recipe.sections["data"],
+            recipe.sections["tokenizer"],
+            inherited=None if base is None else base.tokenizer,
+            progress=progress,
+        )
+
+    def reopen(self, fingerprint: str) -> LanguageData | None:
+        """Opens a text that was read before."""
+        return LanguageData.reopen(fingerprint)
+
+
+class Pairs(Source):
+    """Pairs of texts: a TSV file, ``SOURCE,TARGET`` files, JSON lines, a name of the catalogue, or pairs in memory."""
+
+    def open(self, corpus: Any) -> Opened:  # noqa: ANN401
+        """Opens pairs."""
+        if isinstance(corpus, str | Path):
+            corpus = [corpus]
+        if isinstance(corpus, Iterator):
+            corpus = list(corpus)  # it cannot start again
+        named = isinstance(corpus, list | tuple) and all(isinstance(part, str | Path) for part in corpus)
+        spec = ",".join(str(part) for part in corpus) if named and corpus else corpus
+        sources = read_pairs(spec).sources
+        hints = SUGGESTED_SETTINGS if spec == "builtin:numerals" else {}
+        return Opened(spec, hints, (",".join(sources),) if sources else (), bool(sources))
+
+    def read(self, recipe: Recipe, source: Any, progress: ReadProgress, base: Any) -> TranslationData:  # noqa: ANN401
+        """Trains the tokenizers, unless a model that is continued has them, and encodes the pairs."""
+        if base is not None:
+            refuse_other_tokenizer(recipe)
+        return read_translation_data(
+            source,
+            recipe.sections["data"],
+            recipe.sections["tokenizer"],
+            longest=recipe.sections["model"].max_length - 1,  # the end token
+            inherited=None if base is None else (base.source, base.target),
+            progress=progress,
+        )
+
+    def reopen(self, fingerprint: str) -> TranslationData | None:
+        """Opens pairs that were read before."""
+        return TranslationData.reopen(fingerprint)
+
+
+class LabelledSource(Source):
+    """Texts with labels: files of one line a text, tables, names of the catalogue, or texts in memory."""
+
+    def open(self, corpus: Any) -> Opened:  # noqa: ANN401
+        """Opens labelled text; it is read once the settings are known."""
+        source, named = open_labelled(corpus, LabelledConfig(), TextConfig()), named_dataset(corpus)
+        hints = {} if named is None else {f"text.{name}": value for name, value in named[0].text_settings.items()}
+        return Opened(corpus, hints, source.sources, source.repeatable)
+
+
+class LabelledTokens(LabelledSource):
+    """Labelled texts as numbers of their words."""
+
+    def read(self, recipe: Recipe, source: Any, progress: ReadProgress, base: Any) -> NumberedLabelled:  # noqa: ANN401
+        """Encodes labelled text, and makes sure that the validation set can be read."""
+        config, text = recipe.sections["data"], recipe.sections["text"]
+        if config.valid is not None:
+            next(iter(open_labelled(config.valid, config, text, split="dev")))
+        return number_labelled(open_labelled(source, config, text), progress=progress)
+
+    def reopen(self, fingerprint: str) -> NumberedLabelled | None:
+        """Opens labelled text that was encoded before."""
+        return NumberedLabelled.reopen(fingerprint)
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentedTexts:
+    """Labelled texts in memory, one label each, cut into tokens.
+
+    Attributes:
+        fingerprint: Of the files and the settings.
+        tokens: Of each text.
+        labels: Of each text.
+        stats: What was left out.
+        sources: The files, as JSON values.
+        valid: Tokens and labels of the validation set, if there is one.
+    """
+
+    fingerprint: str
+    tokens: list[list[str]]
+    labels: list[str]
+    stats: LabelledStats
+    sources: tuple[dict[str, Any], ...]
+    valid: tuple[list[list[str]], list[str]] | None
+
+    def describe(self) -> dict[str, Any]:
+        """What a run notes of it, as JSON values."""
+        counts = dict(Counter(self.labels).most_common())
+        return {"sources": list(self.sources), "stats": asdict(self.stats), "labels": counts}
+
+
+class LabelledTexts(LabelledSource):
+    """Labelled texts as tokens, all in memory."""
+
+    def read(self, recipe: Recipe, source: Any, progress: ReadProgress, base: Any) -> SegmentedTexts:  # noqa: ANN401
+        """Reads labelled texts and cuts them into tokens.
+
+        Raises:
+            CorpusError: if a text has no label, or several.
+        """
+        text, data = recipe.sections["text"], recipe.sections["data"]
+        named = open_labelled(source, data, text)
+        stats = LabelledStats()
+        texts, labels = _single_labels(named, stats, progress)
+        valid = None
+        fingerprint = named.fingerprint()
+        if data.valid is not None:
+            measured = open_labelled(data.valid, data, text, split="dev")
+            valid_texts, valid_labels = _single_labels(measured, LabelledStats())
+            valid = segmented(valid_texts, text), valid_labels
+            fingerprint += measured.fingerprint()
+        sources = tuple({"path": file.path, "bytes": file.size_bytes, "sha256": file.sha256} for file in named.hashes())
+        return SegmentedTexts(fingerprint, segmented(texts, text), labels, stats, sources, valid)
+
+    def reopen(self, fingerprint: str) -> None:
+        """Nothing is kept beside the files: they are read again."""
+
+
+def refuse_other_tokenizer(recipe: Recipe) -> None:
+    """Makes sure that the tokenizer's settings are those of the run that is continued.
+
+    Raises:
+        SettingError: if one differs; it would have no effect, as the tokenizers are taken over as they are.
+    """
+    inherited = read_recipe(f"{recipe.start}/{RECIPE}")["settings"]
+    for name, value in asdict(recipe.sections["tokenizer"]).items():
+        if (old := inherited.get(f"tokenizer.{name}", value)) != value:
+            raise SettingError(
+                f"{name}={value} has no effect on a run that continues another: {recipe.start} has {name}={old}, and "
+                "its tokenizers stay as they are; leave it out, or train a new model"
+            )
+
+
+def _single_labels(
+    source: Labelled, stats: LabelledStats, progress: ReadProgress | None = None
+) -> tuple[list[str], list[str]]:
+    """Reads texts with one label each."""
+    texts, labels = [], []
+    for number, example in enumerate(source.read(stats, progress), start=1):
+        if len(example.labels) != 1:
+            raise CorpusError(
+                f"{source.describe()}: text {number} has the labels {', '.join(example.labels)}; classifier takes one "
+                "label a text, fasttext-supervised with loss=ova takes several"
+            )
+        texts.append(example.text)
+        labels.append(example.labels[0])
+    return texts, labels

@@ -1,0 +1,171 @@
+"""What every system gives to ``wenmai.runs``, so that one life of a run serves all of them.
+
+A *source* reads one kind of data. A *task* says how a system is trained: on which source, with which settings, by which
+job, and what comes out. A *job* is one training.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+from wenmai.config.recipe import Recipe
+from wenmai.core.errors import SettingError
+from wenmai.training.checkpoint import Checkpoints
+from wenmai.training.records import Record
+from wenmai.training.strategy import Strategy
+
+__all__ = ["Data", "Job", "Opened", "ReadProgress", "Resumed", "Source", "Task"]
+
+ReadProgress = Callable[[int, int | None], None]  # bytes read, of how many
+Resumed = tuple[Path, dict[str, Any]]  # the folder of a checkpoint, and its state
+
+
+class Data(Protocol):
+    """What a system is trained on, read and encoded."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Hexadecimal digits that change with any byte of the data and any setting that shapes them."""
+
+    def describe(self) -> dict[str, Any]:
+        """What ``corpus.json`` says of it: sources, statistics and so on, as JSON values."""
+
+
+class Opened(NamedTuple):
+    """Data that were named but not read.
+
+    Attributes:
+        source: What :meth:`Source.read` takes.
+        hints: Settings that fit them, as ``section.name``.
+        names: What a recipe calls them; empty if they are in memory.
+        repeatable: Whether they can be read again.
+    """
+
+    source: Any
+    hints: Mapping[str, Any]
+    names: tuple[str, ...]
+    repeatable: bool
+
+
+class Source(ABC):
+    """Reads one kind of data."""
+
+    @abstractmethod
+    def open(self, corpus: Any) -> Opened:  # noqa: ANN401  whatever names or holds such data
+        """Opens what the user named, without reading it."""
+
+    @abstractmethod
+    def read(self, recipe: Recipe, source: Any, progress: ReadProgress, base: Any) -> Data:  # noqa: ANN401
+        """Reads and encodes what was opened.
+
+        Args:
+            recipe: Everything that was set.
+            source: Of :class:`Opened`.
+            progress: Called with bytes read, and in all.
+            base: The model that is continued, or None.
+        """
+
+    @abstractmethod
+    def reopen(self, fingerprint: str) -> Data | None:
+        """Opens data that were read before; None if the cache has them no more, or damaged."""
+
+
+class Job(ABC):
+    """One training.
+
+    Args:
+        recipe: Everything that was set.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+
+    @abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """What is shown when a training begins: ``sizes`` in words, epochs, threads, stats."""
+
+    @abstractmethod
+    def train(
+        self,
+        checkpoints: Checkpoints,
+        report: Callable[[Record], None],
+        *,
+        resumed: Resumed | None,
+        strategy: Strategy,
+    ) -> None:
+        """Trains to the end, from the checkpoint ``resumed`` if there is one."""
+
+    @abstractmethod
+    def summary(self) -> dict[str, Any]:
+        """What the training ended with; at least loss, objective, seconds."""
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Writes the model."""
+
+    def notes(self) -> dict[str, Any]:
+        """What must be remembered of the beginning to take the training up again, as JSON values: nothing."""
+        return {}
+
+    def changes(self, base: Any) -> tuple[dict[str, Any], list[str]]:  # noqa: ANN401  the model that is continued
+        """What to add to the summary, and notes for the user at the end: nothing."""
+        return {}, []
+
+
+class Task(ABC):
+    """How a system is trained; one object for all systems that share it and its model. It holds nothing of a training.
+
+    Args:
+        model: The class of the model.
+
+    Attributes:
+        source: Reads its data.
+        sections: The settings, by section; a model that has a ``config_class`` brings the section ``model``.
+        inherited: Sections that a continued training takes from the run it continues.
+        verbs: What its models can do.
+        replicated: Whether several processes may train together.
+    """
+
+    source: ClassVar[Source]
+    sections: Mapping[str, type]
+    inherited: ClassVar[tuple[str, ...]] = ()
+    verbs: ClassVar[tuple[str, ...]]
+    replicated: bool = False
+
+    def __init__(self, model: Any) -> None:  # noqa: ANN401  a class
+        self.model = model
+        if config := getattr(model, "config_class", None):
+            self.sections = {
+                name: config if name == "model" else section for name, section in type(self).sections.items()
+            }
+
+    @abstractmethod
+    def load(self, folder: Path) -> Any:  # noqa: ANN401
+        """Reads a finished model as the object that has the verbs."""
+
+    @abstractmethod
+    def begin(self, recipe: Recipe, data: Any, base: Any, strategy: Strategy) -> Job:  # noqa: ANN401
+        """Starts a training, of a new model or of ``base``, which ``strategy`` puts on its device."""
+
+    def restore(
+        self,
+        recipe: Recipe,
+        data: Any,  # noqa: ANN401
+        checkpoint: Path,
+        noted: Mapping[str, Any],
+        strategy: Strategy,
+    ) -> Job:
+        """Takes a training up again, by default from the start.
+
+        ``noted`` is what :meth:`Job.notes` gave when it began.
+        """
+        return self.begin(recipe, data, None, strategy)
+
+    def load_base(self, folder: Path) -> Any:  # noqa: ANN401
+        """Reads the whole model of a finished run, to continue it.
+
+        Raises:
+            SettingError: if models of this kind cannot be continued.
+        """
+        raise SettingError(f"{folder.parent}: such a run cannot be continued; train a new one")
