@@ -21,6 +21,7 @@ import wenmai
 from wenmai.core.errors import TrainingError
 from wenmai.objectives.language import cross_entropy
 from wenmai.objectives.loss import Loss, combined, evaluated, part_means
+from wenmai.tasks.translation import TransformerTask
 from wenmai.training import loop
 from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.loop import LoopState, train_loop
@@ -223,6 +224,34 @@ def test_counts_that_do_not_come_true_are_refused(tmp_path):
     job.counts = lambda batch: {"masked": 1, "next": 1}
     with pytest.raises(TrainingError, match=r"masked, next of the loss have \[\d+.*instead of \[4, 4\]"):
         train(job, tmp_path, accumulation=4)
+
+
+def test_a_run_reports_the_parts_of_its_loss(tmp_path, cache_folder, monkeypatch):
+    """A translator whose short and long sentences count alike, however many tokens they have."""
+    usual = TransformerTask.loss
+
+    def parts(task, batch):
+        lengths = task._data.train.lengths[batch, 1]
+        return {name: batch[mask] for name, mask in (("short", lengths < 4), ("long", lengths >= 4)) if mask.any()}
+
+    def loss(task, module, batch, step):
+        return {name: usual(task, module, part, step) for name, part in parts(task, batch).items()}
+
+    def counts(task, batch):
+        return {name: int((task._data.train.lengths[part, 1] + 1).sum()) for name, part in parts(task, batch).items()}
+
+    monkeypatch.setattr(TransformerTask, "loss", loss)
+    monkeypatch.setattr(TransformerTask, "counts", counts)
+    monkeypatch.setattr(TransformerTask, "loss_weights", {"short": 0.5, "long": 0.5})
+    monkeypatch.setattr(TransformerTask, "evaluate", lambda task: {})
+    pairs = [(" ".join("abcdefgh"[: 1 + n % 7]), " ".join("zyxwvuts"[: 1 + n % 7])) for n in range(60)]
+    sizes = {"hidden_size": 16, "num_layers": 1, "num_heads": 2, "ffn_size": 16, "kind": "words", "batch_tokens": 40}
+    run = wenmai.train("transformer", pairs, out=tmp_path / "run", epochs=2, accumulation=3, threads=1, **sizes)
+    last = [record for record in run.records if record["kind"] == "step"][-1]
+    assert last["losses"].keys() == {"short", "long"}
+    assert last["loss"] == sum(0.5 * value for value in last["losses"].values())
+    assert run.summary["losses"] == last["losses"]
+    assert run.summary["loss"] == last["loss"]
 
 
 def test_one_part_has_no_name_in_metrics_and_may_have_a_weight():

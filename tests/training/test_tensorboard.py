@@ -21,12 +21,13 @@ def curves(folder):
     return {tag: [(event.step, event.value) for event in found.Scalars(tag)] for tag in found.Tags()["scalars"]}
 
 
-def update(position, loss):
+def update(position, loss, **losses):
     return UpdateRecord(
         progress=0.5,
         position=position,
         epoch=1,
         loss=loss,
+        losses=losses,
         learning_rate=0.01,
         gradient_norm=2.0,
         tokens_per_second=1e4,
@@ -36,7 +37,7 @@ def update(position, loss):
     )
 
 
-def look(position, loss):
+def evaluation(position, loss):
     return EvaluationRecord(position=position, epoch=1, seconds=1.0, learning_rate=0.01, figures={"loss": loss})
 
 
@@ -62,18 +63,20 @@ def test_a_training_shows_what_its_records_say(tmp_path, monkeypatch):
 
 
 def test_a_resumed_training_takes_back_what_it_does_again(tmp_path):
-    told = []
-    with reporting_curves(tmp_path / "curves", told.append, position=0) as tell:
+    reported = []
+    with reporting_curves(tmp_path / "curves", reported.append, position=0) as report:
         for position in (1, 2, 3):
-            tell(update(position, float(position)))
-    with reporting_curves(tmp_path / "curves", told.append, position=2) as tell:
-        tell(update(3, 30.0))
-        tell(EpochRecord(position=3, epoch=1, loss=1.0, seconds=1.0, words=1))
-        tell(look(3, 4.0))
+            report(update(position, float(position)))
+    with reporting_curves(tmp_path / "curves", reported.append, position=2) as report:
+        report(update(3, 30.0, masked=20.0, next=None))
+        report(EpochRecord(position=3, epoch=1, loss=1.0, seconds=1.0, words=1))
+        report(evaluation(3, 4.0))
     shown = curves(tmp_path / "curves")
     assert shown["train/loss"] == [(1, 1.0), (2, 2.0), (3, 30.0)]
+    assert shown["train/masked_loss"] == [(3, 20.0)]
+    assert "train/next_loss" not in shown
     assert shown["validation/loss"] == [(3, 4.0)]
-    assert len(told) == 6
+    assert len(reported) == 6
 
 
 def test_without_the_package_nothing_begins(tmp_path, monkeypatch):

@@ -33,7 +33,7 @@ _SAMPLING_STEPS, _SAMPLING_FLOOR = 10_000, 0.25
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TranslationConfig:
-    """What is minimised, and what is looked at meanwhile.
+    """What is minimised, and what is measured meanwhile.
 
     Raises:
         SettingError: if a setting would have no effect.
@@ -48,7 +48,9 @@ class TranslationConfig:
         _SAMPLING_STEPS
     )
     sampling_floor: Annotated[float, Ge(0), Le(1), Doc("that share never falls below this")] = _SAMPLING_FLOOR
-    validate_bleu: Annotated[bool, Doc("translate the validation pairs greedily at each look, and report BLEU")] = False
+    validate_bleu: Annotated[
+        bool, Doc("translate the validation pairs greedily at each evaluation, and report BLEU")
+    ] = False
 
     def __post_init__(self) -> None:
         usual = (self.sampling_steps, self.sampling_floor) == (_SAMPLING_STEPS, _SAMPLING_FLOOR)
