@@ -36,7 +36,8 @@ SETTINGS = "settings"  # the facts that need no training: what each name of `wen
 FAILED = "failed"  # the fact of a training or a question that ended in an error
 _LONGEST = 300  # characters of an answer that is written down as it is
 _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
-_PASSING = re.compile("second|memory|utilisation")  # in names of figures that differ from run to run
+# In names of figures that differ from run to run; the size of a model does if its settings name a folder.
+_PASSING = re.compile("second|memory|utilisation|size_bytes")
 
 
 class _RefusedError(Exception):
