@@ -312,9 +312,9 @@ def _translation_job(pairs: str, settings: Mapping[str, Any]) -> tuple[Any, Any]
     from wenmai.core.registry import find_system
     from wenmai.runs.train import plan
 
-    recipe, source = plan("transformer", pairs, **settings)
+    recipe, opened = plan("transformer", pairs, **settings)
     task = find_system("transformer").load()
-    data = task.read(recipe, source, lambda *_: None, None)
+    data = task.source.read(recipe, opened.source, lambda *_: None, None)
     return task.begin(recipe, data), data
 
 

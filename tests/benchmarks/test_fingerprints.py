@@ -40,7 +40,7 @@ def test_facts_that_are_new_or_missing_are_differences():
 
 def test_every_system_has_facts():
     known = json.loads((Path(main.__code__.co_filename).parent / "results" / "fingerprints.json").read_bytes())["facts"]
-    assert set(known["settings"]) == {name for name, system in systems().items() if system.target.startswith("wenmai.")}
+    assert set(known["settings"]) == {name for name, system in systems().items() if system.task.startswith("wenmai.")}
     assert not [name for name, facts in known.items() if "failed" in facts or facts.get("resumed") == "other files"]
 
 

@@ -153,5 +153,5 @@ def test_a_damaged_model_is_one_message(call, tmp_path, runs):
         _, err = call("translate", "blind", "a", code=5)
     finally:
         config.write_bytes(kept)
-    assert "config.json: is not the config of a translator" in err
+    assert "config.json: is not the configuration of a model" in err
     assert err.count("\n") == 1

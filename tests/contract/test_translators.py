@@ -17,7 +17,7 @@ import wenmai.models
 from wenmai.config.recipe import Recipe, read_recipe
 from wenmai.core.registry import find_system
 from wenmai.decode.search import beam_search, greedy
-from wenmai.inference.translator import ARCHITECTURES, Translator, build
+from wenmai.inference.translator import Translator, build
 from wenmai.models.seq2seq import Seq2Seq
 from wenmai.models.transformer import Transformer
 from wenmai.nn.attention import watch_attention
@@ -69,7 +69,7 @@ SIZES = {
     Seq2Seq: {"embedding_size": 8, "hidden_size": 12, "max_length": 40},
 }
 TARGET_TABLE = {Transformer: "embedding", Seq2Seq: "target_embedding.weight"}
-KINDS = {architecture: kind for kind, (_, architecture) in ARCHITECTURES.items()}
+KINDS = {find_system(kind).load_model(): kind for kind in ("transformer", "seq2seq")}
 ENTRIES = [(architecture, name) for architecture, configs in TABLE.items() for name in configs]
 LENGTHS = (7, 1, 4)
 
@@ -129,10 +129,10 @@ def settings_of(entry):
 
 def make(entry, source, target, seed=1, **changes):
     kind = KINDS[entry[0]]
-    config = ARCHITECTURES[kind][0](**(settings_of(entry) | changes))
+    config = find_system(kind).load_model().config_class(**(settings_of(entry) | changes))
     torch.manual_seed(seed)
-    module = build(kind, config, source=source, target=target)
-    return Translator(kind, config, module.eval(), source, target)
+    module = build(find_system(kind).load_model(), config, source=source, target=target)
+    return Translator(module.eval(), source, target)
 
 
 def attends(entry):
@@ -243,7 +243,7 @@ def test_a_recipe_keeps_every_setting(entry, tmp_path):
     found = read_recipe(tmp_path / "recipe.yaml")
     again = Recipe.build(found["system"], sections, found["settings"])
     assert again.sections == recipe.sections
-    expected = ARCHITECTURES[kind][0](**settings_of(entry))
+    expected = find_system(kind).load_model().config_class(**settings_of(entry))
     assert asdict(again.sections["model"]) == asdict(expected)
 
 

@@ -1,12 +1,14 @@
 """What can be trained, by name."""
 
+import sys
 from importlib.metadata import EntryPoint
+from types import ModuleType
 
 import pytest
 
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError
-from wenmai.core.registry import find_system, systems
+from wenmai.core.registry import System, find_system, systems
 
 
 @pytest.mark.parametrize("name", systems())
@@ -44,12 +46,30 @@ def test_an_unknown_system_names_the_nearest():
         find_system("bert")
 
 
-def test_other_packages_add_systems_but_do_not_replace_ours(monkeypatch):
-    points = [
-        EntryPoint("other", "collections:OrderedDict", "wenmai.systems"),
-        EntryPoint("word2vec", "nowhere:Nothing", "wenmai.systems"),
-    ]
+def announce(monkeypatch, *points):
+    points = [EntryPoint(name, value, "wenmai.systems") for name, value in points]
     monkeypatch.setattr("importlib.metadata.entry_points", lambda *, group: points if group == "wenmai.systems" else [])
-    assert systems()["other"].summary == "from collections:OrderedDict"
-    assert find_system("other").load().__name__ == "OrderedDict"
-    assert find_system("word2vec").target.startswith("wenmai.")
+
+
+def test_other_packages_add_systems_but_do_not_replace_ours(monkeypatch):
+    module = ModuleType("other_systems")
+    module.SYSTEM = System(name="other", summary="another", task="collections:OrderedDict", model="collections:Counter")
+    monkeypatch.setitem(sys.modules, "other_systems", module)
+    announce(monkeypatch, ("other", "other_systems:SYSTEM"), ("word2vec", "nowhere:Nothing"))
+    assert systems()["other"].summary == "another"
+    assert find_system("other") is module.SYSTEM
+    assert find_system("word2vec").task.startswith("wenmai.")
+
+
+def test_what_is_no_system_is_named_with_where_it_comes_from(monkeypatch):
+    announce(monkeypatch, ("other", "nowhere:Nothing"))
+    with pytest.raises(SettingError, match="the system 'other' of another package cannot be imported"):
+        find_system("other")
+    announce(monkeypatch, ("other", "collections:OrderedDict"))
+    with pytest.raises(SettingError, match=r"the entry point 'other' = 'collections:OrderedDict' names .*; expected a"):
+        find_system("other")
+
+
+def test_systems_that_share_a_task_and_a_model_share_one_object():
+    assert find_system("word2vec-sgns").load() is find_system("word2vec").load()
+    assert find_system("gpt").load() is not find_system("rnnlm").load()

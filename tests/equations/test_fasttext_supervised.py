@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from wenmai.config.recipe import Recipe
+from wenmai.core.registry import find_system
 from wenmai.data.labelled import read_labelled
 from wenmai.models.fasttext import FastText
-from wenmai.tasks.classification import FastTextClassifierTask
+
+TASK = find_system("fasttext-supervised").load()
 
 LINES = [
     "__label__sport the ball flew over the goal",
@@ -57,7 +59,7 @@ def learnt(lines, settings, epochs, rate):
     words = [word for word, count in counted(texts) if count >= settings["min_count"]]
     names = [name for name, _ in Counter(labels).most_common()]
     buckets = settings["buckets"]
-    first = FastTextClassifierTask.begin(recipe(settings, epochs, rate), numbered(lines), None).model
+    first = TASK.begin(recipe(settings, epochs, rate), numbered(lines), None).model
     a, o = first.dense("input").astype(np.float64), first.dense("output").astype(np.float64)
     assert list(first.vocab.tokens) == words
     assert list(first.labels.tokens) == names
@@ -99,7 +101,7 @@ def counted(texts):
 
 def recipe(settings, epochs, rate):
     chosen = {**settings, "epochs": epochs, "learning_rate": rate, "threads": 1, "shuffle": False}
-    return Recipe.build("fasttext-supervised", FastTextClassifierTask.sections, chosen)
+    return Recipe.build("fasttext-supervised", TASK.sections, chosen)
 
 
 def numbered(lines):
@@ -109,7 +111,7 @@ def numbered(lines):
         for line in lines
     ]  # fmt: skip
     built = recipe({}, 1, 0.1)
-    return FastTextClassifierTask.read(built, read_labelled(items), lambda done, total: None, None)
+    return TASK.source.read(built, read_labelled(items), lambda done, total: None, None)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +126,7 @@ def numbered(lines):
 def test_a_training_is_what_the_paper_says(settings):
     settings = settings | {"buckets": 50, "vector_size": 7}
     a, o, loss = learnt(LINES, settings, epochs=3, rate=0.5)
-    job = FastTextClassifierTask.begin(recipe(settings, 3, 0.5), numbered(LINES), None)
+    job = TASK.begin(recipe(settings, 3, 0.5), numbered(LINES), None)
     job.train(NoCheckpoints(), lambda record: None, resumed=None)
     assert job.summary()["loss"] == pytest.approx(loss, rel=1e-5)
     assert job.model.dense("input") == pytest.approx(a, abs=1e-6)
@@ -145,9 +147,9 @@ def test_is_as_accurate_as_the_reference_implementation(loss, topics, tmp_path):
         str(train), loss=loss, dim=16, epoch=5, lr=0.2, wordNgrams=2, bucket=1000, thread=10, verbose=0
     )
     settings = {"loss": loss, "vector_size": 16, "word_ngrams": 2, "buckets": 1000, "threads": 1, "learning_rate": 0.2}
-    built = Recipe.build("fasttext-supervised", FastTextClassifierTask.sections, settings)
-    data = FastTextClassifierTask.read(built, read_labelled(train), lambda done, total: None, None)
-    job = FastTextClassifierTask.begin(built, data, None)
+    built = Recipe.build("fasttext-supervised", TASK.sections, settings)
+    data = TASK.source.read(built, read_labelled(train), lambda done, total: None, None)
+    job = TASK.begin(built, data, None)
     job.train(NoCheckpoints(), lambda record: None, resumed=None)
     gold = list(read_labelled(test))
     found = job.classifier().predict([example.text for example in gold])

@@ -10,7 +10,6 @@ from wenmai.config.recipe import Recipe
 from wenmai.core.registry import find_system
 from wenmai.models.transformer import Transformer, TransformerConfig
 from wenmai.nn.transformer import FeedForward
-from wenmai.tasks.translation import TransformerTask
 
 SIZE, HEADS, FFN, LAYERS, V = 12, 3, 20, 2, 9
 
@@ -130,7 +129,7 @@ def test_dropout_stands_where_the_paper_has_it(monkeypatch, batch):
 def test_the_number_of_parameters(name, parameters):
     """Base and big with 37,000 shared tokens and no biases in attention."""
     settings = {**find_system(name).settings, "attention_bias": False}
-    config = Recipe.build(name, TransformerTask.sections, settings).sections["model"]
+    config = Recipe.build(name, find_system(name).load().sections, settings).sections["model"]
     with torch.device("meta"):
         model = Transformer(config, source_vocab_size=37_000, target_vocab_size=37_000, tied_sources=True)
     assert sum(parameter.numel() for parameter in model.parameters()) == parameters

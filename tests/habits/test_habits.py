@@ -80,6 +80,7 @@ NEURAL = (
     "wenmai.nn",
     "wenmai.objectives",
     "wenmai.inference.generation",
+    "wenmai.inference.language_model",
     "wenmai.tasks.language",
     "wenmai.tasks.neural",
     "wenmai.inference.reading",

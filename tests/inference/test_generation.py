@@ -8,8 +8,8 @@ import torch
 
 from wenmai.core.errors import SettingError
 from wenmai.decode.protocol import Step
+from wenmai.inference import generation
 from wenmai.inference.generation import GenerationConfig, generate, stream
-from wenmai.tasks import generation
 
 LETTERS = "$abcdefgh?"  # $ ends a line, ? is never written
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from wenmai.core.errors import SettingError
-from wenmai.inference.language_model import ARCHITECTURES, LanguageModel, build
+from wenmai.core.registry import find_system
+from wenmai.inference.language_model import LanguageModel, build
 from wenmai.measures.language import add_up
 from wenmai.text.pieces import TokenizerConfig
 from wenmai.text.tokenizer import Tokenizer
@@ -22,13 +23,13 @@ TEXTS = ["a b c", "", "d", "zzz a", "e d c b a " * 6]
 
 def make(kind, **changes):
     cutter = Tokenizer.train(["a b c d e"] * 2, TokenizerConfig(kind="whitespace"))
-    config = ARCHITECTURES[kind][0](**SIZES[kind] | changes)
+    config = find_system(kind).load_model().config_class(**SIZES[kind] | changes)
     torch.manual_seed(1)
-    module = build(kind, config, cutter)
+    module = build(find_system(kind).load_model(), config, cutter)
     for parameter in module.parameters():
         if parameter.dim() > 1:
             torch.nn.init.normal_(parameter, std=0.5)
-    return LanguageModel(kind, config, module.eval(), cutter)
+    return LanguageModel(module.eval(), cutter)
 
 
 @pytest.fixture(params=SIZES)
@@ -245,8 +246,8 @@ def test_nothing_to_add_has_no_tokens_and_too_much_is_told(model):
 
 def test_a_piece_over_the_end_of_the_prompt_counts_with_the_option():
     cutter = Tokenizer.train(["d ab d abc d abe"] * 9, TokenizerConfig(kind="bpe", vocab_size=30))
-    config = ARCHITECTURES["rnnlm"][0](**SIZES["rnnlm"])
-    model = LanguageModel("rnnlm", config, build("rnnlm", config, cutter).eval(), cutter)
+    config = find_system("rnnlm").load_model().config_class(**SIZES["rnnlm"])
+    model = LanguageModel(build(find_system("rnnlm").load_model(), config, cutter).eval(), cutter)
     assert [len(cutter.encode(text).ids) for text in ("d ab", "d abc", "d abe")] == [2, 2, 2]
     (first,) = cutter.encode("d").ids
     for option, scores in zip("ce", model.continuations("d ab", ["c", "e"]), strict=True):

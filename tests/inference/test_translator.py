@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from wenmai.core.errors import FormatError, SettingError
+from wenmai.core.registry import find_system
 from wenmai.inference.translator import Translator, build
 from wenmai.models.seq2seq import Seq2SeqConfig
 from wenmai.models.transformer import TransformerConfig
@@ -30,10 +31,10 @@ def make(name="transformer", *, joint=False, max_length=20, ended=0.0, **setting
     target = source if joint else Tokenizer.train(TARGETS, words)
     config = config_class(**({"hidden_size": 16, "num_layers": 1, "max_length": max_length} | usual | settings))
     torch.manual_seed(4)
-    module = build(kind, config, source=source, target=target).eval()
+    module = build(find_system(kind).load_model(), config, source=source, target=target).eval()
     if ended:
         module.output.bias.data[target.eos_id] += ended
-    return Translator(kind, config, module, source, target)
+    return Translator(module, source, target)
 
 
 @pytest.fixture(params=MODELS)

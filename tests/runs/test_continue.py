@@ -159,6 +159,7 @@ def test_a_killed_continued_training_resumes_to_the_bit(settings, first, tmp_pat
         assert bool(wenmai.Run(path).checkpoints.newest_good()[0]) is (seconds == 0)
         recipe = (path / "recipe.yaml").read_text()
         (path / "recipe.yaml").write_text(recipe.replace("checkpoint_seconds: 0", "checkpoint_seconds: 600"))
+        wenmai.Run(path).seal()
         run = wenmai.resume(path)
         assert model_sha256(run) == model_sha256(whole)
         assert run.summary["drift"] == whole.summary["drift"]

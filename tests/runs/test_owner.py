@@ -9,8 +9,8 @@ import pytest
 
 import wenmai
 from wenmai.core.errors import RunError
-from wenmai.training.run import Run, verify
 from wenmai.runs.train import train_recipe
+from wenmai.training.run import Run, verify
 
 SMALL = {"vector_size": 8, "epochs": 1, "threads": 1, "min_count": 1}
 SYSTEMS = ["word2vec", "fasttext-supervised", "glove", "ngram", "gpt", "transformer"]

@@ -13,9 +13,9 @@ from wenmai.core.errors import FormatError, RunError, SettingError
 from wenmai.formats.huggingface import write_huggingface
 from wenmai.models.gpt import Gpt, GptConfig
 from wenmai.runs.exchange import export_run, import_run
-from wenmai.training.run import Run
 from wenmai.runs.train import train_recipe
 from wenmai.text.tokenizer import Tokenizer, TokenizerConfig
+from wenmai.training.run import Run
 
 LINES = [f"the {colour} cat saw {number} dogs" for colour in ("red", "blue", "old") for number in range(9)] * 2
 SIZES = {"hidden_size": 16, "num_layers": 1, "num_heads": 2, "max_length": 12, "dropout": 0.0}

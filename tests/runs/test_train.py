@@ -201,7 +201,7 @@ def test_the_catalogue_gives_text_and_the_settings_that_fit(monkeypatch):
     recipe, corpus = plan("word2vec", "builtin:pydocs")
     assert (recipe.sections["text"].segment, recipe.sections["text"].lowercase) == ("words", True)
     assert recipe.corpus == ("builtin:pydocs",)  # not a path, so that the recipe works elsewhere
-    assert corpus.size_bytes == 31
+    assert corpus.source.size_bytes == 31
     recipe, _ = plan("word2vec", ["builtin:pydocs"], lowercase=False)
     assert (recipe.sections["text"].segment, recipe.sections["text"].lowercase) == ("words", False)
 

@@ -119,7 +119,7 @@ import torch._dynamo  # which every optimiser imports, which takes a second; her
 import wenmai
 from wenmai.core.errors import WenmaiError
 from wenmai.runs.train import Watcher, resume, train
-from wenmai.tasks.translation import TransformerTask
+from wenmai.tasks.translation import TranslationJob
 
 torch.set_num_threads(1)
 folder, ports, settings = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
@@ -154,12 +154,12 @@ class Stop(Watcher):
 
 
 def failing(rank):
-    usual = TransformerTask.loss
+    usual = TranslationJob.loss
     def loss(self, module, batch, step):
         if rank == 1 and step == 3:
             1 / 0
         return usual(self, module, batch, step)
-    TransformerTask.loss = loss
+    TranslationJob.loss = loss
     train("transformer", pairs, out=f"{folder}/failed", **settings)
 
 

@@ -13,7 +13,7 @@ from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.registry import find_system
 from wenmai.data.running_text import LanguageData
 from wenmai.objectives.language import next_token_loss
-from wenmai.tasks.language import GptTask, NnlmTask, RnnlmTask, TransformerXLTask
+from wenmai.runs.train import plan
 
 SIZES = {
     "nnlm": {"embedding_size": 4, "hidden_size": 8, "order": 3},
@@ -28,7 +28,7 @@ SIZES = {
         "dropout": 0.0,
     },
 }
-TASKS = {"nnlm": NnlmTask, "rnnlm": RnnlmTask, "gpt": GptTask, "transformer-xl": TransformerXLTask}
+TASKS = {name: find_system(name).load() for name in ("nnlm", "rnnlm", "gpt", "transformer-xl")}
 COMMON = {"tokenizer.kind": "whitespace", "min_count": 1, "threads": 1, "batch_tokens": 24, "segment_length": 6}
 
 
@@ -39,9 +39,9 @@ def lines(number=80, seed=1):
 
 def begin(system, texts=None, **settings):
     task = TASKS[system]
-    source, _, names = task.open(lines() if texts is None else texts)
-    recipe = Recipe.build(system, task.sections, COMMON | SIZES[system] | settings, corpus=names)
-    return task.begin(recipe, task.read(recipe, source, lambda done, total: None, None))
+    opened = task.source.open(lines() if texts is None else texts)
+    recipe = Recipe.build(system, task.sections, COMMON | SIZES[system] | settings, corpus=opened.names)
+    return task.begin(recipe, task.source.read(recipe, opened.source, lambda done, total: None, None))
 
 
 def read_once(task, epoch=0):
@@ -130,7 +130,7 @@ def test_masked_boundaries_make_a_line_the_same_whatever_stands_before_it(system
 def test_lines_are_scored_with_the_context_that_they_were_trained_with(boundaries, context, tmp_path):
     task = begin("gpt", boundaries=boundaries)
     task.save(tmp_path)
-    assert task.load(tmp_path).context == context
+    assert TASKS["gpt"].load(tmp_path).context == context
 
 
 def test_every_token_of_the_validation_text_counts_once(tmp_path):
@@ -203,9 +203,13 @@ def test_settings_that_do_not_fit_are_refused(system, settings, message):
 
 
 def test_what_the_catalogue_knows_of_a_text_becomes_the_settings_of_a_tokenizer():
-    _, hints, names = GptTask.open("builtin:pydocs")
+    _, hints, names, _ = TASKS["gpt"].source.open("builtin:pydocs")
     assert names == ("builtin:pydocs",)
-    assert set(hints) <= {"tokenizer.kind", "tokenizer.case", "tokenizer.normalise"}
+    recipe, _ = plan("gpt", "builtin:pydocs")
+    assert recipe.corpus == names
+    known = {name: value for name, value in hints.items() if name in ("tokenizer.case", "tokenizer.normalise")}
+    assert known
+    assert {name: recipe.flat_settings()[name] for name in known} == known
 
 
 @pytest.mark.parametrize("system", TASKS)

@@ -10,8 +10,8 @@ import pytest
 
 import wenmai
 from wenmai.core.errors import CorpusError, FormatError, RunError, SettingError
-from wenmai.training.run import Run
 from wenmai.runs.train import Watcher, resume, train
+from wenmai.training.run import Run
 
 METHODS = ("softmax", "logistic", "perceptron", "least-squares")
 
@@ -151,7 +151,7 @@ def test_averages_of_word_vectors(three, tmp_path, monkeypatch):
         ([("a", "x"), ("b", "y")], {"solver": "closed"}, SettingError, "solver=closed is of method=least-squares"),
         ([("a", "x"), ("b", "y")], {"method": "perceptron", "l2": 0.1}, SettingError, "no effect"),
         ([("a", "x"), ("b", "y")], {"phrases": 1}, SettingError, "phrases"),
-        ([("a", "x"), ("b", "y")], {"features": "missing"}, RunError, "not a run folder"),
+        ([("a", "x"), ("b", "y")], {"features": "missing"}, RunError, "no such run folder"),
         ([("a", "x"), ("b", "y")], {"epoch": 3}, SettingError, "did you mean 'epochs'"),
     ],
 )

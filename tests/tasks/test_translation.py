@@ -8,12 +8,13 @@ import torch
 
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import CorpusError, SettingError
+from wenmai.core.registry import find_system
 from wenmai.data.parallel import TranslationData
-from wenmai.tasks.translation import Seq2SeqTask, TransformerTask, TranslationConfig
+from wenmai.tasks.translation import TranslationConfig
 
 TINY = {"hidden_size": 16, "num_layers": 1, "batch_tokens": 40, "kind": "words", "min_count": 1, "threads": 1}
 SIZES = {"transformer": {"num_heads": 2, "ffn_size": 16}, "seq2seq": {"embedding_size": 8}}
-TASKS = {"transformer": TransformerTask, "seq2seq": Seq2SeqTask}
+TASKS = {name: find_system(name).load() for name in ("transformer", "seq2seq")}
 
 
 def pairs(number=60):
@@ -25,9 +26,9 @@ def pairs(number=60):
 def read(system="transformer", corpus=None, **settings):
     """The recipe, the data, and the function that begins a task."""
     task = TASKS[system]
-    source, _, names = task.open(pairs() if corpus is None else corpus)
-    recipe = Recipe.build(system, task.sections, TINY | SIZES[system] | settings, corpus=names)
-    return task, recipe, task.read(recipe, source, lambda done, total: None, None)
+    opened = task.source.open(pairs() if corpus is None else corpus)
+    recipe = Recipe.build(system, task.sections, TINY | SIZES[system] | settings, corpus=opened.names)
+    return task, recipe, task.source.read(recipe, opened.source, lambda done, total: None, None)
 
 
 def begin(system="transformer", corpus=None, **settings):
@@ -146,7 +147,9 @@ def test_the_share_of_gold_tokens_falls_as_in_the_paper(kind, expected):
 
 
 def test_scheduled_sampling_is_for_seq2seq():
-    with pytest.raises(SettingError, match="scheduled_sampling is for seq2seq"):
+    with pytest.raises(
+        SettingError, match="scheduled_sampling is for decoders that read token by token"
+    ):
         begin(scheduled_sampling="linear")
     task = begin("seq2seq", scheduled_sampling="linear", sampling_steps=10)
     assert task.loss(task.module, task.plan(0)[0], 100).targets > 0

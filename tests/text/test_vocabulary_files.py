@@ -8,9 +8,9 @@ import pytest
 import tokenizers
 
 from wenmai.core.errors import FormatError, SettingError
-from wenmai.text.pieces import StreamTokenizerConfig, TokenizerConfig
+from wenmai.text.pieces import StreamTokenizerConfig, TokenizerConfig, absolute_source
 from wenmai.text.tokenizer import Tokenizer
-from wenmai.text.vocabulary_files import absolute_source, read_tokenizer, read_vocabulary
+from wenmai.text.vocabulary_files import read_tokenizer, read_vocabulary
 
 GPT1 = {"<unk>": 0, ".": 1, "l": 2, "o": 3, "w": 4, ".</w>": 5, "w</w>": 6, "lo": 7, "low</w>": 8, "\n</w>": 9}
 GPT1_MERGES = ["l o", "lo w</w>"]

@@ -8,15 +8,18 @@ import pytest
 
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError, TrainingError
+from wenmai.core.registry import find_system
 from wenmai.data.corpus import Corpus
 from wenmai.data.numbered import NumberedCorpus, number_corpus
 from wenmai.models.fasttext import FastText
 from wenmai.runs.train import train as train_run
-from wenmai.tasks.fasttext import FastTextTask
+from wenmai.tasks.fasttext import FastTextJob
 from wenmai.text.settings import TextConfig
 from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.records import Record
 from wenmai.training.sweep import Totals, sweep
+
+TASK = find_system("fasttext").load()
 
 MODELS = {
     "skip-gram": {},
@@ -53,12 +56,10 @@ def corpus(text: list[list[str]], tmp_path_factory: pytest.TempPathFactory) -> N
 
 
 def recipe_of(**settings) -> Recipe:
-    return Recipe.build("fasttext", FastTextTask.sections, SMALL | settings)
+    return Recipe.build("fasttext", TASK.sections, SMALL | settings)
 
 
-def train(
-    job: FastTextTask, folder: Path, *, totals: Totals | None = None
-) -> tuple[FastTextTask, Totals, list[Record]]:
+def train(job: FastTextJob, folder: Path, *, totals: Totals | None = None) -> tuple[FastTextJob, Totals, list[Record]]:
     records: list[Record] = []
     totals = totals or Totals()
     sweep(
@@ -72,7 +73,7 @@ def train(
     return job, totals, records
 
 
-def parameters(job: FastTextTask) -> bytes:
+def parameters(job: FastTextJob) -> bytes:
     width = job.config.vector_size
     return job.model.dense("input")[:, :width].tobytes() + job.model.dense("output")[:, :width].tobytes()
 
@@ -80,9 +81,9 @@ def parameters(job: FastTextTask) -> bytes:
 @pytest.mark.parametrize("model", MODELS)
 def test_resuming_from_any_checkpoint_ends_with_the_same_bytes(corpus, tmp_path, model):
     recipe = recipe_of(checkpoint_seconds=0, **MODELS[model])
-    job, totals, records = train(FastTextTask.begin(recipe, corpus), tmp_path)
+    job, totals, records = train(TASK.begin(recipe, corpus), tmp_path)
     expected = parameters(job)
-    plain, _, _ = train(FastTextTask.begin(recipe_of(**MODELS[model]), corpus), tmp_path / "never saved")
+    plain, _, _ = train(TASK.begin(recipe_of(**MODELS[model]), corpus), tmp_path / "never saved")
     assert parameters(plain) == expected
     steps = sorted((tmp_path / "checkpoints").iterdir(), key=lambda path: int(path.name.removeprefix("step-")))
     for path in steps[:: max(1, len(steps) // 3)]:
@@ -91,7 +92,7 @@ def test_resuming_from_any_checkpoint_ends_with_the_same_bytes(corpus, tmp_path,
         path.rename(alone)
         found, state, _ = Checkpoints(alone.parent).newest_good()
         state["last_epoch_loss"] = math.nan if state["last_epoch_loss"] is None else state["last_epoch_loss"]
-        again = FastTextTask.restore(recipe, corpus, found, {"words": 0})
+        again = TASK.restore(recipe, corpus, found, {"words": 0})
         again, resumed, more = train(again, alone.parent.parent, totals=Totals(**state))
         assert parameters(again) == expected, path.name
         assert resumed.words == totals.words
@@ -103,7 +104,7 @@ def test_it_learns_with_one_thread_and_with_several(corpus, tmp_path, model):
     losses = []
     for threads in (1, 3):
         recipe = recipe_of(epochs=4, threads=threads, **MODELS[model])
-        _, totals, records = train(FastTextTask.begin(recipe, corpus), tmp_path)
+        _, totals, records = train(TASK.begin(recipe, corpus), tmp_path)
         losses.append(totals.last_epoch_loss)
         epochs = [record.loss for record in records if record.kind == "epoch"]
         assert epochs[-1] < epochs[0]
@@ -113,7 +114,7 @@ def test_it_learns_with_one_thread_and_with_several(corpus, tmp_path, model):
 @pytest.mark.parametrize("model", MODELS)
 def test_words_of_a_subject_come_together_and_unseen_words_follow_their_parts(corpus, tmp_path, model):
     recipe = recipe_of(epochs=10, sample=0, buckets=20_000, **MODELS[model])
-    job, _, _ = train(FastTextTask.begin(recipe, corpus), tmp_path)
+    job, _, _ = train(TASK.begin(recipe, corpus), tmp_path)
     seen = job.model.vectors()
     subjects = ("aqua", "fire", "wind")
     rows = np.array([seen[f"{subject}{chr(97 + rank)}a"] for subject in subjects for rank in range(10)])
@@ -127,13 +128,13 @@ def test_words_of_a_subject_come_together_and_unseen_words_follow_their_parts(co
 
 
 def test_the_seed_decides(corpus, tmp_path):
-    results = [parameters(train(FastTextTask.begin(recipe_of(seed=seed), corpus), tmp_path)[0]) for seed in (1, 2, 2)]
+    results = [parameters(train(TASK.begin(recipe_of(seed=seed), corpus), tmp_path)[0]) for seed in (1, 2, 2)]
     assert results[0] != results[1] == results[2]
 
 
 def test_a_rate_that_is_far_too_high_is_noticed(corpus, tmp_path):
     with pytest.raises(TrainingError, match=r"no longer a number .*lower learning_rate"):
-        train(FastTextTask.begin(recipe_of(learning_rate=1e20), corpus), tmp_path)
+        train(TASK.begin(recipe_of(learning_rate=1e20), corpus), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -147,15 +148,15 @@ def test_a_rate_that_is_far_too_high_is_noticed(corpus, tmp_path):
 )
 def test_settings_that_cannot_be_served_are_refused(corpus, settings, message):
     with pytest.raises(SettingError, match=message):
-        FastTextTask.begin(recipe_of(**settings), corpus)
+        TASK.begin(recipe_of(**settings), corpus)
 
 
 def test_continued_training_keeps_words_and_buckets_and_can_be_resumed(corpus, text, tmp_path):
-    old, _, _ = train(FastTextTask.begin(recipe_of(), corpus), tmp_path / "old")
+    old, _, _ = train(TASK.begin(recipe_of(), corpus), tmp_path / "old")
     renamed = [[word.replace("aqua", "new") for word in sentence] for sentence in text[:300]]
     more = number_corpus(Corpus.of(renamed), TextConfig(), cache=tmp_path)
     recipe = recipe_of(checkpoint_seconds=0, old_rate=0.0)
-    job, _, _ = train(FastTextTask.begin(recipe, more, old.model), tmp_path / "new")
+    job, _, _ = train(TASK.begin(recipe, more, old.model), tmp_path / "new")
     size, grown = len(old.model.vocab), len(job.model.vocab)
     assert job.model.vocab.tokens[:size] == old.model.vocab.tokens
     assert job.model.vocab.get("newaa", -1) >= size
@@ -163,7 +164,7 @@ def test_continued_training_keeps_words_and_buckets_and_can_be_resumed(corpus, t
     before, after = old.model.dense("input"), job.model.dense("input")
     np.testing.assert_array_equal(after[:size], before[:size])  # frozen, ...
     np.testing.assert_array_equal(after[grown:], before[size:])  # ... buckets too
-    untrained = FastTextTask.begin(recipe, more, old.model).model.dense("input")
+    untrained = TASK.begin(recipe, more, old.model).model.dense("input")
     assert (after[size:grown] != untrained[size:grown]).any(axis=1).all()
     assert (job.model.dense("output")[:size] != old.model.dense("output")).any()
     drift = job.drift(old.model.vectors())
@@ -172,11 +173,11 @@ def test_continued_training_keeps_words_and_buckets_and_can_be_resumed(corpus, t
 
     found, state, _ = Checkpoints(tmp_path / "new" / "checkpoints").newest_good()
     state["last_epoch_loss"] = math.nan if state["last_epoch_loss"] is None else state["last_epoch_loss"]
-    again = FastTextTask.restore(recipe, more, found, {"words": size})
+    again = TASK.restore(recipe, more, found, {"words": size})
     train(again, tmp_path / "resumed", totals=Totals(**state))
     assert parameters(again) == parameters(job)
 
-    moving, _, _ = train(FastTextTask.begin(recipe_of(), more, old.model), tmp_path / "moving")
+    moving, _, _ = train(TASK.begin(recipe_of(), more, old.model), tmp_path / "moving")
     assert moving.drift(old.model.vectors())["median_cosine_distance"] > 0
 
 
@@ -187,7 +188,7 @@ def test_a_classifier_is_not_continued_as_word_vectors(corpus):
     config = FastTextClassifierConfig(vector_size=20, buckets=10)
     classifier = FastText(config, Vocab(["a"], [1]), Vocab(["yes", "no"], [1, 1]))
     with pytest.raises(SettingError, match="classifier cannot be continued"):
-        FastTextTask.begin(recipe_of(), corpus, classifier)
+        TASK.begin(recipe_of(), corpus, classifier)
 
 
 @pytest.mark.parametrize("segment", ["chinese", "characters"])

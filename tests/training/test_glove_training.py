@@ -12,6 +12,7 @@ import wenmai
 from wenmai.core.errors import RunError, SettingError, TrainingError
 from wenmai.runs.exchange import export_run
 from wenmai.runs.train import Watcher
+from wenmai.training.run import Run
 
 SETTINGS = {"vector_size": 16, "window": 4, "threads": 1}
 GLOVE = {**SETTINGS, "epochs": 4}
@@ -113,6 +114,7 @@ def test_a_killed_training_ends_as_if_nothing_had_happened(text, shell, tmp_path
     assert not wenmai.Run(run).finished
     recipe = run / "recipe.yaml"
     recipe.write_text(recipe.read_text().replace("checkpoint_seconds: 0.0", "checkpoint_seconds: 600.0"))
+    Run(run).seal()
     finished = shell("resume", run, "--json")
     assert "resumed from a checkpoint" in finished.err
     assert model_sha256(run) == model_sha256(expected.path)

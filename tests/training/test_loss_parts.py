@@ -21,7 +21,7 @@ import wenmai
 from wenmai.core.errors import TrainingError
 from wenmai.objectives.language import cross_entropy
 from wenmai.objectives.loss import Loss, combined, evaluated, part_means
-from wenmai.tasks.translation import TransformerTask
+from wenmai.tasks.translation import TranslationJob
 from wenmai.training import loop
 from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.loop import LoopState, train_loop
@@ -228,7 +228,7 @@ def test_counts_that_do_not_come_true_are_refused(tmp_path):
 
 def test_a_run_reports_the_parts_of_its_loss(tmp_path, cache_folder, monkeypatch):
     """A translator whose short and long sentences count alike, however many tokens they have."""
-    usual = TransformerTask.loss
+    usual = TranslationJob.loss
 
     def parts(task, batch):
         lengths = task._data.train.lengths[batch, 1]
@@ -240,10 +240,10 @@ def test_a_run_reports_the_parts_of_its_loss(tmp_path, cache_folder, monkeypatch
     def counts(task, batch):
         return {name: int((task._data.train.lengths[part, 1] + 1).sum()) for name, part in parts(task, batch).items()}
 
-    monkeypatch.setattr(TransformerTask, "loss", loss)
-    monkeypatch.setattr(TransformerTask, "counts", counts)
-    monkeypatch.setattr(TransformerTask, "loss_weights", {"short": 0.5, "long": 0.5})
-    monkeypatch.setattr(TransformerTask, "evaluate", lambda task: {})
+    monkeypatch.setattr(TranslationJob, "loss", loss)
+    monkeypatch.setattr(TranslationJob, "counts", counts)
+    monkeypatch.setattr(TranslationJob, "loss_weights", {"short": 0.5, "long": 0.5})
+    monkeypatch.setattr(TranslationJob, "evaluate", lambda task: {})
     pairs = [(" ".join("abcdefgh"[: 1 + n % 7]), " ".join("zyxwvuts"[: 1 + n % 7])) for n in range(60)]
     sizes = {"hidden_size": 16, "num_layers": 1, "num_heads": 2, "ffn_size": 16, "kind": "words", "batch_tokens": 40}
     run = wenmai.train("transformer", pairs, out=tmp_path / "run", epochs=2, accumulation=3, threads=1, **sizes)

@@ -8,13 +8,16 @@ import pytest
 
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError, TrainingError
+from wenmai.core.registry import find_system
 from wenmai.data.corpus import Corpus
 from wenmai.data.numbered import NumberedCorpus, number_corpus
-from wenmai.tasks.vectors import Word2VecTask
+from wenmai.tasks.vectors import Word2VecJob
 from wenmai.text.settings import TextConfig
 from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.records import Record
 from wenmai.training.sweep import Totals, sweep
+
+TASK = find_system("word2vec").load()
 
 MODELS = {
     "skip-gram": {},
@@ -51,12 +54,12 @@ def corpus(text: list[list[str]], tmp_path_factory: pytest.TempPathFactory) -> N
 
 
 def recipe_of(**settings) -> Recipe:
-    return Recipe.build("word2vec", Word2VecTask.sections, SMALL | settings)
+    return Recipe.build("word2vec", TASK.sections, SMALL | settings)
 
 
 def train(
-    job: Word2VecTask, folder: Path, *, totals: Totals | None = None, keep: int = 1000
-) -> tuple[Word2VecTask, Totals, list[Record]]:
+    job: Word2VecJob, folder: Path, *, totals: Totals | None = None, keep: int = 1000
+) -> tuple[Word2VecJob, Totals, list[Record]]:
     records: list[Record] = []
     totals = totals or Totals()
     checkpoints = Checkpoints(folder / "checkpoints", keep=keep)
@@ -71,7 +74,7 @@ def train(
     return job, totals, records
 
 
-def parameters(job: Word2VecTask) -> bytes:
+def parameters(job: Word2VecJob) -> bytes:
     model = job.model
     return model.input.tobytes() + model.negative.tobytes() + model.hierarchical.tobytes()
 
@@ -82,10 +85,10 @@ def test_resuming_from_any_checkpoint_ends_with_the_same_bytes(corpus, tmp_path,
     monkeypatch.setattr("wenmai.training.sweep._SHORTEST_ROUND_SECONDS", 0)  # the same rounds on every machine
     settings = MODELS[model] | {"deterministic": "deterministic" in threads, "threads": 2 if "2" in threads else 1}
     recipe = recipe_of(checkpoint_seconds=0, **settings)
-    job, totals, records = train(Word2VecTask.begin(recipe, corpus), tmp_path)
+    job, totals, records = train(TASK.begin(recipe, corpus), tmp_path)
     expected = parameters(job)
     assert totals.position == 2 * job.blocks == 120
-    plain, _, _ = train(Word2VecTask.begin(recipe_of(**settings), corpus), tmp_path / "never saved")
+    plain, _, _ = train(TASK.begin(recipe_of(**settings), corpus), tmp_path / "never saved")
     assert parameters(plain) == expected
 
     steps = sorted((tmp_path / "checkpoints").iterdir(), key=lambda path: int(path.name.removeprefix("step-")))
@@ -96,7 +99,7 @@ def test_resuming_from_any_checkpoint_ends_with_the_same_bytes(corpus, tmp_path,
         path.rename(alone)
         found, state, _ = Checkpoints(alone.parent).newest_good()
         state["last_epoch_loss"] = math.nan if state["last_epoch_loss"] is None else state["last_epoch_loss"]
-        again = Word2VecTask.restore(recipe, corpus, found, {"words": 0})
+        again = TASK.restore(recipe, corpus, found, {"words": 0})
         again, resumed, more = train(again, alone.parent.parent, totals=Totals(**state))
         assert parameters(again) == expected, path.name
         assert resumed.words == totals.words
@@ -109,7 +112,7 @@ def test_the_deterministic_mode_does_not_depend_on_threads(corpus, tmp_path, mod
     results, losses = set(), set()
     for threads in (1, 2, 3):
         recipe = recipe_of(deterministic=True, threads=threads, **MODELS[model])
-        job, totals, _ = train(Word2VecTask.begin(recipe, corpus), tmp_path)
+        job, totals, _ = train(TASK.begin(recipe, corpus), tmp_path)
         results.add(parameters(job))
         losses.add(totals.last_epoch_loss)
     assert len(results) == len(losses) == 1
@@ -120,7 +123,7 @@ def test_the_loss_is_about_the_same_in_every_mode(corpus, tmp_path, model):
     losses = []
     for mode in ({"threads": 1}, {"threads": 3}, {"deterministic": True}):
         recipe = recipe_of(epochs=4, **MODELS[model], **mode)
-        _, totals, records = train(Word2VecTask.begin(recipe, corpus), tmp_path)
+        _, totals, records = train(TASK.begin(recipe, corpus), tmp_path)
         losses.append(totals.last_epoch_loss)
         epochs = [record.loss for record in records if record.kind == "epoch"]
         assert epochs == sorted(epochs, reverse=True)  # it learns
@@ -132,7 +135,7 @@ def test_the_loss_is_about_the_same_in_every_mode(corpus, tmp_path, model):
 def test_words_of_a_subject_come_together(corpus, tmp_path, model):
     settings = MODELS.get(model, {"negative": 0, "softmax": True})
     recipe = recipe_of(epochs=20, sample=0, learning_rate=0.05, **settings)
-    job, _, _ = train(Word2VecTask.begin(recipe, corpus), tmp_path)
+    job, _, _ = train(TASK.begin(recipe, corpus), tmp_path)
     vectors = job.model.vectors()
     frequent = [[f"w{50 * subject + rank}" for rank in range(10)] for subject in range(3)]
     rows = np.array([vectors[word] for words in frequent for word in words])
@@ -147,7 +150,7 @@ def test_words_of_a_subject_come_together(corpus, tmp_path, model):
 def test_the_seed_decides(corpus, tmp_path, seed):
     results = []
     for chosen in (1, seed, seed):
-        job, _, _ = train(Word2VecTask.begin(recipe_of(seed=chosen), corpus), tmp_path)
+        job, _, _ = train(TASK.begin(recipe_of(seed=chosen), corpus), tmp_path)
         results.append(parameters(job))
     assert results[0] != results[1] == results[2]
 
@@ -155,33 +158,33 @@ def test_the_seed_decides(corpus, tmp_path, seed):
 def test_a_rate_that_is_far_too_high_is_noticed(corpus, tmp_path):
     recipe = recipe_of(algorithm="cbow", cbow_mean=False, learning_rate=1e20)
     with pytest.raises(TrainingError, match=r"no longer a number .*lower learning_rate"):
-        train(Word2VecTask.begin(recipe, corpus), tmp_path)
+        train(TASK.begin(recipe, corpus), tmp_path)
 
 
 def test_the_whole_softmax_has_no_deterministic_mode(corpus):
     recipe = recipe_of(negative=0, softmax=True, deterministic=True)
     with pytest.raises(SettingError, match="threads=1 gives the same bytes"):
-        Word2VecTask.begin(recipe, corpus)
+        TASK.begin(recipe, corpus)
 
 
 @pytest.mark.parametrize("mode", [{}, {"deterministic": True, "threads": 2}])
 def test_continued_training_keeps_ids_and_can_be_resumed(corpus, text, tmp_path, mode):
-    old, _, _ = train(Word2VecTask.begin(recipe_of(), corpus), tmp_path / "old")
+    old, _, _ = train(TASK.begin(recipe_of(), corpus), tmp_path / "old")
     renamed = [[word.replace("w1", "new") for word in sentence] for sentence in text[:300]]
     more = number_corpus(Corpus.of(renamed), TextConfig(), cache=tmp_path)
     recipe = recipe_of(checkpoint_seconds=0, old_rate=0.0, **mode)
-    job, _, _ = train(Word2VecTask.begin(recipe, more, old.model), tmp_path / "new")
+    job, _, _ = train(TASK.begin(recipe, more, old.model), tmp_path / "new")
     size = len(old.model.vocab)
     assert job.model.vocab.tokens[:size] == old.model.vocab.tokens
     assert job.model.vocab.get("new0", -1) >= size
     np.testing.assert_array_equal(job.model.input[:size], old.model.input)  # frozen
-    untrained = Word2VecTask.begin(recipe, more, old.model).model
+    untrained = TASK.begin(recipe, more, old.model).model
     assert (job.model.input[size:] != untrained.input[size:]).any(axis=1).all()
     assert (job.model.negative[:size] != old.model.negative).any()
 
     found, state, _ = Checkpoints(tmp_path / "new" / "checkpoints").newest_good()
     state["last_epoch_loss"] = math.nan if state["last_epoch_loss"] is None else state["last_epoch_loss"]
-    again = Word2VecTask.restore(recipe, more, found, {"words": size})
+    again = TASK.restore(recipe, more, found, {"words": size})
     train(again, tmp_path / "resumed", totals=Totals(**state))
     assert parameters(again) == parameters(job)
 
@@ -189,7 +192,7 @@ def test_continued_training_keeps_ids_and_can_be_resumed(corpus, text, tmp_path,
     assert drift["old_words"] == size
     assert drift["largest_cosine_distance"] == pytest.approx(0, abs=1e-6)
     moving = recipe_of(old_rate=1.0, **mode)
-    job, _, _ = train(Word2VecTask.begin(moving, more, old.model), tmp_path / "moving")
+    job, _, _ = train(TASK.begin(moving, more, old.model), tmp_path / "moving")
     drift = job.drift(old.model.vectors())
     assert 0 < drift["median_cosine_distance"] <= drift["largest_cosine_distance"] < 2
     word, distance = drift["furthest"][0]

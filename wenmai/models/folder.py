@@ -69,7 +69,7 @@ def read_fields(folder: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{path}: is not JSON: {error}") from None
     if not isinstance(found, dict) or found.pop("version", None) != VERSION:
-        raise FormatError(f"{path}: is not a model configuration of version {VERSION}")
+        raise FormatError(f"{path}: is not the configuration of a model, version {VERSION}")
     return found
 
 

@@ -61,7 +61,7 @@ class Export:
 
     def fits(self, task: Any) -> bool:  # noqa: ANN401  the task class of a system
         """Whether runs of a system can be written so."""
-        if getattr(task, "kind", None) in self.kinds:
+        if getattr(task.model, "kind", None) in self.kinds:
             return True
         return self.verb in task.verbs and (not self.whole or task.sections.get("model") in self.whole)
 

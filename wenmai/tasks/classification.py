@@ -27,13 +27,13 @@ from wenmai.measures.classification import measure_classification
 from wenmai.models.fasttext import FastText, FastTextClassifierConfig, used_buckets
 from wenmai.tasks.pretrained import insert_vectors, numbers_of, pretrained_vectors
 from wenmai.tasks.sources import LabelledTokens
-from wenmai.tasks.task import Job, Resumed, Task
+from wenmai.tasks.task import Job, Notes, Resumed, Task
 from wenmai.text.settings import TextConfig
 from wenmai.text.utf8 import encode
 from wenmai.text.vocab import Vocab
 from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.records import EpochRecord, EvaluationRecord, Record
-from wenmai.training.strategy import Strategy
+from wenmai.training.strategy import SINGLE, Strategy
 from wenmai.training.sweep import SweepConfig, Tally, Totals, sweep
 
 __all__ = ["ClassifierSweepConfig", "FastTextClassifierJob", "FastTextClassifierTask", "LabelVocabConfig"]
@@ -89,7 +89,7 @@ class FastTextClassifierTask(Task):
         return FastText.load(folder)
 
     def begin(
-        self, recipe: Recipe, data: NumberedLabelled, base: FastText | None, strategy: Strategy
+        self, recipe: Recipe, data: NumberedLabelled, base: FastText | None = None, strategy: Strategy = SINGLE
     ) -> "FastTextClassifierJob":
         """Starts a training: a new model, or one that continues ``base`` with new words and labels.
 
@@ -129,7 +129,12 @@ class FastTextClassifierTask(Task):
         return FastTextClassifierJob(recipe, data, model, old_words=0 if base is None else len(base.vocab))
 
     def restore(
-        self, recipe: Recipe, data: NumberedLabelled, checkpoint: Path, noted: Mapping[str, Any], strategy: Strategy
+        self,
+        recipe: Recipe,
+        data: NumberedLabelled,
+        checkpoint: Path,
+        noted: Notes,
+        strategy: Strategy = SINGLE,
     ) -> "FastTextClassifierJob":
         """Takes a training up again from the model that a checkpoint holds."""
         _warm_up()
@@ -229,7 +234,7 @@ class FastTextClassifierJob(Job):
         report: Callable[[Record], None],
         *,
         resumed: Resumed | None,
-        strategy: Strategy,
+        strategy: Strategy = SINGLE,
     ) -> None:
         """Sweeps over the examples; measures on the validation set, if there is one, after every epoch."""
         if resumed is not None:

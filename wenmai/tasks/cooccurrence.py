@@ -18,11 +18,11 @@ from wenmai.models.glove import GloVe, GloVeConfig, GloVeVectors
 from wenmai.models.ppmi import PpmiConfig, PpmiSvd
 from wenmai.tasks.factorising import CountsSweep, FactoriseConfig, diverged
 from wenmai.tasks.sources import Counts
-from wenmai.tasks.task import Job, Resumed, Task
+from wenmai.tasks.task import Job, Notes, Resumed, Task
 from wenmai.text.settings import TextConfig, VocabConfig
 from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.records import EpochRecord, Record, StepRecord
-from wenmai.training.strategy import Strategy
+from wenmai.training.strategy import SINGLE, Strategy
 from wenmai.training.sweep import SweepConfig, Totals, available_cores, sweep
 from wenmai.vectors.word_vectors import WordVectors
 
@@ -116,7 +116,9 @@ class GloveTask(_CountsTask):
         """Reads the vectors of a finished model."""
         return GloVe.load_vectors(folder)
 
-    def begin(self, recipe: Recipe, counts: Cooccurrences, base: None, strategy: Strategy) -> "GloveJob":
+    def begin(
+        self, recipe: Recipe, counts: Cooccurrences, base: None = None, strategy: Strategy = SINGLE
+    ) -> "GloveJob":
         """Starts a training."""
         _warm_up()
         model = GloVe(recipe.sections["model"], counts.vocab)
@@ -124,7 +126,12 @@ class GloveTask(_CountsTask):
         return GloveJob(recipe, counts, model)
 
     def restore(
-        self, recipe: Recipe, counts: Cooccurrences, checkpoint: Path, noted: Mapping[str, Any], strategy: Strategy
+        self,
+        recipe: Recipe,
+        counts: Cooccurrences,
+        checkpoint: Path,
+        noted: Notes,
+        strategy: Strategy = SINGLE,
     ) -> "GloveJob":
         """Takes a training up again from the model and the AdaGrad sums that a checkpoint holds."""
         _warm_up()
@@ -154,7 +161,7 @@ class GloveJob(_CountsJob):
         report: Callable[[Record], None],
         *,
         resumed: Resumed | None,
-        strategy: Strategy,
+        strategy: Strategy = SINGLE,
     ) -> None:
         """Sweeps over the counts."""
         if resumed is not None:
@@ -212,7 +219,7 @@ class PpmiTask(_CountsTask):
         """Reads the vectors of a finished model."""
         return PpmiSvd.load(folder).vectors()
 
-    def begin(self, recipe: Recipe, counts: Cooccurrences, base: None, strategy: Strategy) -> "PpmiJob":
+    def begin(self, recipe: Recipe, counts: Cooccurrences, base: None = None, strategy: Strategy = SINGLE) -> "PpmiJob":
         """Starts a training."""
         size = recipe.sections["model"].vector_size
         if len(counts.vocab) <= size:
@@ -238,7 +245,7 @@ class PpmiJob(_CountsJob):
         report: Callable[[Record], None],
         *,
         resumed: Resumed | None,
-        strategy: Strategy,
+        strategy: Strategy = SINGLE,
     ) -> None:
         """Computes associations and factorises them."""
         began = time.monotonic()

@@ -14,10 +14,10 @@ from wenmai.data.numbered import NumberedCorpus
 from wenmai.models.fasttext import FastText, FastTextConfig
 from wenmai.tasks.sources import Tokens
 from wenmai.tasks.sweeping import BLOCK_TOKENS, SweepJob, row_of_type
-from wenmai.tasks.task import Task
+from wenmai.tasks.task import Notes, Task
 from wenmai.text.settings import TextConfig, VocabConfig
 from wenmai.text.vocab import Vocab
-from wenmai.training.strategy import Strategy
+from wenmai.training.strategy import SINGLE, Strategy
 from wenmai.training.sweep import SweepConfig, Tally
 from wenmai.vectors.word_vectors import WordVectors
 
@@ -48,7 +48,9 @@ class FastTextTask(Task):
         """Reads the whole model."""
         return FastText.load(folder)
 
-    def begin(self, recipe: Recipe, corpus: NumberedCorpus, base: FastText | None, strategy: Strategy) -> "FastTextJob":
+    def begin(
+        self, recipe: Recipe, corpus: NumberedCorpus, base: FastText | None = None, strategy: Strategy = SINGLE
+    ) -> "FastTextJob":
         """Starts a training: a new model, or one that continues ``base`` with the new words of the corpus.
 
         Raises:
@@ -75,7 +77,12 @@ class FastTextTask(Task):
         return FastTextJob(recipe, corpus, model, old_rows=len(base.vocab))
 
     def restore(
-        self, recipe: Recipe, corpus: NumberedCorpus, checkpoint: Path, noted: Mapping[str, Any], strategy: Strategy
+        self,
+        recipe: Recipe,
+        corpus: NumberedCorpus,
+        checkpoint: Path,
+        noted: Notes,
+        strategy: Strategy = SINGLE,
     ) -> "FastTextJob":
         """Takes a training up again from the model that a checkpoint holds."""
         _warm_up()

@@ -25,12 +25,12 @@ from wenmai.inference.linear_classifier import (
     read_tensors,
 )
 from wenmai.tasks.sources import LabelledTexts, SegmentedTexts
-from wenmai.tasks.task import Job, Resumed, Task
+from wenmai.tasks.task import Job, Notes, Resumed, Task
 from wenmai.text.settings import TextConfig
 from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.records import EpochRecord, EvaluationRecord, Record, StepRecord
 from wenmai.training.run import MODEL, RECIPE
-from wenmai.training.strategy import Strategy
+from wenmai.training.strategy import SINGLE, Strategy
 from wenmai.training.sweep import SweepConfig, Tally, Totals, sweep
 
 __all__ = ["ClassifierJob", "ClassifierTask", "DescentConfig"]
@@ -81,12 +81,19 @@ class ClassifierTask(Task):
         """
         raise SettingError("a classifier cannot be continued: its features are those of its texts; train a new one")
 
-    def begin(self, recipe: Recipe, data: SegmentedTexts, base: None, strategy: Strategy) -> "ClassifierJob":
+    def begin(
+        self, recipe: Recipe, data: SegmentedTexts, base: None = None, strategy: Strategy = SINGLE
+    ) -> "ClassifierJob":
         """Starts a training."""
         return ClassifierJob(recipe, data)
 
     def restore(
-        self, recipe: Recipe, data: SegmentedTexts, checkpoint: Path, noted: Mapping[str, Any], strategy: Strategy
+        self,
+        recipe: Recipe,
+        data: SegmentedTexts,
+        checkpoint: Path,
+        noted: Notes,
+        strategy: Strategy = SINGLE,
     ) -> "ClassifierJob":
         """Takes a training up again from the parameters of a checkpoint."""
         job = ClassifierJob(recipe, data)
@@ -208,7 +215,7 @@ class ClassifierJob(Job):
         report: Callable[[Record], None],
         *,
         resumed: Resumed | None,
-        strategy: Strategy,
+        strategy: Strategy = SINGLE,
     ) -> None:
         """Trains to the end; the loss of every part of an epoch is reported, and the figures of ``valid`` after it."""
         if self.train_config.solver == "closed":

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError
 from wenmai.objectives.loss import Losses
-from wenmai.tasks.task import Job, Resumed, Task
+from wenmai.tasks.task import Job, Notes, Resumed, Task
 from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.loop import LoopState, train_loop
 from wenmai.training.records import Record
 from wenmai.training.schedule import LONGEST_WARMUP, noam_peak
 from wenmai.training.settings import LoopConfig
-from wenmai.training.strategy import Strategy
+from wenmai.training.strategy import SINGLE, Strategy
 from wenmai.training.tensorboard import require_tensorboard
 
 __all__ = ["NeuralJob", "NeuralModel", "NeuralTask", "take_over"]
@@ -47,7 +47,13 @@ class NeuralTask(Task):
 
     inherited = ("tokenizer", "model")
 
-    def begin(self, recipe: Recipe, data: Any, base: Any, strategy: Strategy) -> "NeuralJob":  # noqa: ANN401
+    def begin(
+        self,
+        recipe: Recipe,
+        data: Any,  # noqa: ANN401
+        base: Any = None,  # noqa: ANN401
+        strategy: Strategy = SINGLE,
+    ) -> "NeuralJob":
         """Starts a training, of a new model or of ``base``."""
         config: LoopConfig = recipe.sections["train"]
         torch.manual_seed(config.seed)
@@ -64,8 +70,8 @@ class NeuralTask(Task):
         recipe: Recipe,
         data: Any,  # noqa: ANN401
         checkpoint: Path,
-        noted: Mapping[str, Any],
-        strategy: Strategy,
+        noted: Notes,
+        strategy: Strategy = SINGLE,
     ) -> "NeuralJob":
         """Takes a training up again from the model that a checkpoint holds."""
         model = self.load(checkpoint)
@@ -155,7 +161,7 @@ class NeuralJob(Job):
         report: Callable[[Record], None],
         *,
         resumed: Resumed | None,
-        strategy: Strategy,
+        strategy: Strategy = SINGLE,
     ) -> None:
         """Runs the loop."""
         if resumed is not None:

@@ -30,7 +30,7 @@ from wenmai.text.settings import TextConfig, VocabConfig
 from wenmai.text.vocab import Vocab
 from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.records import EpochRecord, Record, StepRecord
-from wenmai.training.strategy import Strategy
+from wenmai.training.strategy import SINGLE, Strategy
 
 __all__ = ["NgramJob", "NgramTask"]
 
@@ -90,7 +90,9 @@ class NgramTask(Task):
             "texts together; train anew on both"
         )
 
-    def begin(self, recipe: Recipe, corpus: NumberedCorpus, base: None, strategy: Strategy) -> "NgramJob":
+    def begin(
+        self, recipe: Recipe, corpus: NumberedCorpus, base: None = None, strategy: Strategy = SINGLE
+    ) -> "NgramJob":
         """Starts a training.
 
         Raises:
@@ -134,7 +136,7 @@ class NgramJob(Job):
         report: Callable[[Record], None],
         *,
         resumed: Resumed | None,
-        strategy: Strategy,
+        strategy: Strategy = SINGLE,
     ) -> None:
         """Counts, and estimates probabilities."""
         began, total, done = time.monotonic(), len(self._corpus), 0

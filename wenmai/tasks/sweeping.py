@@ -16,7 +16,7 @@ from wenmai.tasks.task import Job, Resumed
 from wenmai.text.vocab import Vocab
 from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.records import Record
-from wenmai.training.strategy import Strategy
+from wenmai.training.strategy import SINGLE, Strategy
 from wenmai.training.sweep import SweepConfig, Tally, Totals, sweep
 from wenmai.vectors.word_vectors import WordVectors
 
@@ -127,7 +127,7 @@ class SweepJob(Job):
         report: Callable[[Record], None],
         *,
         resumed: Resumed | None,
-        strategy: Strategy,
+        strategy: Strategy = SINGLE,
     ) -> None:
         """Sweeps over the corpus."""
         if resumed is not None:

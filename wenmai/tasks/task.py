@@ -13,11 +13,12 @@ from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError
 from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.records import Record
-from wenmai.training.strategy import Strategy
+from wenmai.training.strategy import SINGLE, Strategy
 
-__all__ = ["Data", "Job", "Opened", "ReadProgress", "Resumed", "Source", "Task"]
+__all__ = ["Data", "Job", "Notes", "Opened", "ReadProgress", "Resumed", "Source", "Task"]
 
 ReadProgress = Callable[[int, int | None], None]  # bytes read, of how many
+Notes = Mapping[str, Any]  # what a training remembers of its beginning, as JSON values
 Resumed = tuple[Path, dict[str, Any]]  # the folder of a checkpoint, and its state
 
 
@@ -92,7 +93,7 @@ class Job(ABC):
         report: Callable[[Record], None],
         *,
         resumed: Resumed | None,
-        strategy: Strategy,
+        strategy: Strategy = SINGLE,
     ) -> None:
         """Trains to the end, from the checkpoint ``resumed`` if there is one."""
 
@@ -145,7 +146,7 @@ class Task(ABC):
         """Reads a finished model as the object that has the verbs."""
 
     @abstractmethod
-    def begin(self, recipe: Recipe, data: Any, base: Any, strategy: Strategy) -> Job:  # noqa: ANN401
+    def begin(self, recipe: Recipe, data: Any, base: Any = None, strategy: Strategy = SINGLE) -> Job:  # noqa: ANN401
         """Starts a training, of a new model or of ``base``, which ``strategy`` puts on its device."""
 
     def restore(
@@ -153,8 +154,8 @@ class Task(ABC):
         recipe: Recipe,
         data: Any,  # noqa: ANN401
         checkpoint: Path,
-        noted: Mapping[str, Any],
-        strategy: Strategy,
+        noted: Notes,
+        strategy: Strategy = SINGLE,
     ) -> Job:
         """Takes a training up again, by default from the start.
 

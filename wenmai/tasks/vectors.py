@@ -14,10 +14,10 @@ from wenmai.data.numbered import NumberedCorpus
 from wenmai.models.word2vec import Word2Vec, Word2VecConfig, keep_probabilities
 from wenmai.tasks.sources import Tokens
 from wenmai.tasks.sweeping import BLOCK_TOKENS, SweepJob, Text, row_of_type
-from wenmai.tasks.task import Task
+from wenmai.tasks.task import Notes, Task
 from wenmai.text.settings import TextConfig, VocabConfig
 from wenmai.text.vocab import Vocab
-from wenmai.training.strategy import Strategy
+from wenmai.training.strategy import SINGLE, Strategy
 from wenmai.training.sweep import SweepConfig, Tally
 from wenmai.vectors.word_vectors import WordVectors
 
@@ -47,7 +47,9 @@ class Word2VecTask(Task):
         """Reads the whole model."""
         return Word2Vec.load(folder)
 
-    def begin(self, recipe: Recipe, corpus: NumberedCorpus, base: Word2Vec | None, strategy: Strategy) -> "Word2VecJob":
+    def begin(
+        self, recipe: Recipe, corpus: NumberedCorpus, base: Word2Vec | None = None, strategy: Strategy = SINGLE
+    ) -> "Word2VecJob":
         """Starts a training: a new model, or one that continues ``base`` with the new words of the corpus.
 
         Raises:
@@ -66,7 +68,12 @@ class Word2VecTask(Task):
         return Word2VecJob(recipe, corpus, base.grown(vocab, config, seed), old_rows=len(base.vocab))
 
     def restore(
-        self, recipe: Recipe, corpus: NumberedCorpus, checkpoint: Path, noted: Mapping[str, Any], strategy: Strategy
+        self,
+        recipe: Recipe,
+        corpus: NumberedCorpus,
+        checkpoint: Path,
+        noted: Notes,
+        strategy: Strategy = SINGLE,
     ) -> "Word2VecJob":
         """Takes a training up again from the model that a checkpoint holds."""
         _warm_up(recipe)

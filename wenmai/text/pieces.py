@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from annotated_types import Ge
@@ -15,7 +16,6 @@ from typing_extensions import Doc
 
 from wenmai.config.recipe import Located
 from wenmai.core.errors import SettingError, nearest_name
-from wenmai.text.vocabulary_files import absolute_source
 
 if TYPE_CHECKING:
     import tokenizers
@@ -94,6 +94,12 @@ class JointTokenizerConfig(TokenizerConfig):
     """The same for pairs of texts."""
 
     joint: Annotated[bool, Doc("one vocabulary for source and target")] = True
+
+
+def absolute_source(source: str) -> str:
+    """Returns the name of a tokenizer as :func:`wenmai.text.vocabulary_files.read_tokenizer` finds it from anywhere."""
+    parts = [source] if Path(source).expanduser().exists() else source.split(",")
+    return ",".join(str(Path(part.strip()).expanduser().absolute()) for part in parts)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

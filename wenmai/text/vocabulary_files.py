@@ -18,7 +18,7 @@ from wenmai.core.compressed import reading
 from wenmai.core.errors import FormatError
 from wenmai.text.tokenizer import USUAL_SPECIALS, Tokenizer
 
-__all__ = ["absolute_source", "read_tokenizer", "read_vocabulary"]
+__all__ = ["read_tokenizer", "read_vocabulary"]
 
 _PAIRS = (
     ("vocab.json", "merges.txt"),
@@ -47,12 +47,6 @@ def read_tokenizer(source: str | Path) -> Tokenizer:
     if "model" not in content and content and all(isinstance(number, int) for number in content.values()):
         raise FormatError(f"{first}: is a vocabulary without its merges; name both, as {first},MERGES, or their folder")
     return Tokenizer.of_json(json.dumps(content), first)
-
-
-def absolute_source(source: str) -> str:
-    """Returns the name of a tokenizer as :func:`read_tokenizer` finds it from anywhere."""
-    parts = [source] if Path(source).expanduser().exists() else source.split(",")
-    return ",".join(str(Path(part.strip()).expanduser().absolute()) for part in parts)
 
 
 def read_vocabulary(vocabulary: str | Path, merges: str | Path) -> Tokenizer:
