@@ -10,7 +10,7 @@ Vaswani et al., "Attention Is All You Need", NIPS 2017, https://arxiv.org/abs/17
 | feed-forward, eq. 2 | ``wenmai.nn.transformer.FeedForward`` |
 | LN(x + dropout(f(x))) (section 3.1, 5.4) | ``wenmai.nn.transformer.PostNorm`` |
 | softmax(H Eᵀ) (section 3.4) | ``Transformer.logits`` |
-| relative positions, Shaw eq. 3 and 4 | ``wenmai.nn.relative.ShawRelative`` |
+| relative positions, Shaw eq. 3 and 4 | ``wenmai.nn.biases.ShawRelative`` |
 
 Differs from the paper: the embeddings are two matrices where source and target have vocabularies of their own;
 projections have biases unless ``attention_bias`` is false. Differs from Tensor2Tensor: the paper's layout of
@@ -32,13 +32,13 @@ from wenmai.core.errors import SettingError
 from wenmai.decode.protocol import Step
 from wenmai.nn import plain
 from wenmai.nn.attention import watch_attention
+from wenmai.nn.biases import ShawRelative
 from wenmai.nn.cache import DecoderCache, DecoderState, KeyValue
 from wenmai.nn.dropout import dropout
 from wenmai.nn.linear import linear
 from wenmai.nn.masks import causal
 from wenmai.nn.multihead import MultiHead
 from wenmai.nn.positions import make_positions
-from wenmai.nn.relative import ShawRelative
 from wenmai.nn.transformer import Decoder, DecoderLayer, Encoder, EncoderLayer, FeedForward
 
 __all__ = ["Memory", "Transformer", "TransformerConfig"]

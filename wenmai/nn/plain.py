@@ -96,6 +96,7 @@ def _known(layers: Encoder | Decoder, embedding: Tensor, num_heads: int) -> bool
             type(part) in _PLAIN and not part._forward_hooks and not part._forward_pre_hooks
             for part in layers.modules()
         )
+        and all(part.relative is None for part in layers.modules() if isinstance(part, MultiHead))
         and all(
             tensor.dtype is float32 and tensor.device.type == "cpu" and tensor.is_contiguous() for tensor in tensors
         )
