@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from wenmai.models.gpt import Gpt
     from wenmai.models.transformer import Transformer
+    from wenmai.nn.embeddings import Positions
     from wenmai.nn.multihead import MultiHead
-    from wenmai.nn.positions import Positions
     from wenmai.nn.transformer import DecoderLayer, EncoderLayer, FeedForward
     from wenmai.text.tokenizer import Tokenizer
 

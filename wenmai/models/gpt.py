@@ -8,7 +8,7 @@
 
 | equation | where |
 |---|---|
-| h_0 = W_e[x] + W_p (GPT-1, eq. 2) | ``Gpt._embedded`` |
+| h_0 = W_e[x] + W_p (GPT-1, eq. 2) | ``Gpt._embed`` |
 | h_l = block(h_{l-1}) | ``wenmai.nn.transformer.EncoderLayer`` with a causal mask |
 | P = softmax(h_L W_eᵀ) | ``Gpt.output`` |
 
@@ -35,11 +35,10 @@ from wenmai.core.errors import SettingError
 from wenmai.decode.protocol import Step
 from wenmai.nn import plain
 from wenmai.nn.cache import KeyValue
-from wenmai.nn.dropout import dropout
+from wenmai.nn.embeddings import Embeddings, Learned
 from wenmai.nn.language import CachedState, LanguageState, NextToken
 from wenmai.nn.masks import Mask, causal
 from wenmai.nn.multihead import MultiHead
-from wenmai.nn.positions import Learned
 from wenmai.nn.softmax import Softmax
 from wenmai.nn.transformer import Encoder, EncoderLayer, FeedForward
 
@@ -102,6 +101,7 @@ class Gpt(NextToken):
         self.max_length = config.max_length
         self.embedding = nn.Embedding(vocab_size, config.hidden_size)
         self.positions = Learned(config.hidden_size, config.max_length)
+        self.embeddings = Embeddings(dropout=config.dropout)
         layers = (_layer(config, number) for number in range(config.num_layers))
         self.decoder = Encoder(layers, hidden_size=config.hidden_size, epsilon=_EPSILON)
         self.output = Softmax(vocab_size, config.hidden_size, tied_to=self.embedding)
@@ -141,12 +141,12 @@ class Gpt(NextToken):
                 raise ValueError("the documents of a segment are kept apart in whole segments; leave out the state")
             begins, mask = _apart(documents)
             places = torch.arange(tokens.shape[1], device=tokens.device) - begins
-            return self._decoded(self._embedded(tokens, self.positions.at(places)), mask)
+            return self._decoded(self._embed(tokens, self.positions.at(places)), mask)
         if state is None:
-            return self._decoded(self._embedded(tokens, self.positions(0, tokens.shape[1])), mask)
+            return self._decoded(self._embed(tokens, self.positions(0, tokens.shape[1])), mask)
         assert isinstance(state, CachedState)
         state.detach()
-        hidden = self._embedded(tokens, self.positions(state.length, tokens.shape[1]))
+        hidden = self._embed(tokens, self.positions(state.length, tokens.shape[1]))
         return self._decoded(hidden, mask if tokens.shape[1] > 1 else None, state.caches)
 
     def step(self, tokens: Tensor, state: LanguageState) -> Step:
@@ -177,9 +177,9 @@ class Gpt(NextToken):
 
         return step
 
-    def _embedded(self, tokens: Tensor, positions: Tensor) -> Tensor:
-        hidden = F.embedding(tokens, self.embedding.weight) + positions  # (B, T, M)
-        return dropout(hidden, self.config.dropout) if self.training else hidden
+    def _embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        embedded: Tensor = self.embeddings(self.embedding(tokens), position=positions)  # (B, T, M)
+        return embedded
 
     def _decoded(self, hidden: Tensor, mask: Mask | Tensor | None, caches: list[KeyValue] | None = None) -> Tensor:
         decoded: Tensor = self.decoder(hidden, mask=mask, caches=caches)

@@ -34,11 +34,10 @@ from wenmai.nn import plain
 from wenmai.nn.attention import watch_attention
 from wenmai.nn.biases import ShawRelative
 from wenmai.nn.cache import DecoderCache, DecoderState, KeyValue
-from wenmai.nn.dropout import dropout
+from wenmai.nn.embeddings import Embeddings, make_positions
 from wenmai.nn.linear import linear
 from wenmai.nn.masks import causal
 from wenmai.nn.multihead import MultiHead
-from wenmai.nn.positions import make_positions
 from wenmai.nn.transformer import Decoder, DecoderLayer, Encoder, EncoderLayer, FeedForward
 
 __all__ = ["Memory", "Transformer", "TransformerConfig"]
@@ -126,6 +125,7 @@ class Transformer(nn.Module):
         absolute = "none" if config.positions == "shaw" else config.positions
         self.source_positions = make_positions(absolute, size, config.max_length)
         self.target_positions = make_positions(absolute, size, config.max_length)
+        self.embeddings = Embeddings(scale=math.sqrt(size), dropout=config.dropout)
         self.encoder = Encoder((_encoder_layer(config) for _ in range(config.num_layers)), hidden_size=size)
         decoder_layers = config.decoder_layers or config.num_layers
         self.decoder = Decoder((_decoder_layer(config) for _ in range(decoder_layers)), hidden_size=size)
@@ -232,7 +232,7 @@ class Transformer(nn.Module):
             self.embedding,
             num_heads=config.num_heads,
             activation=config.activation,
-            scale=math.sqrt(config.hidden_size),
+            scale=self.embeddings.scale,
             window=config.window,
         )
         if stack is None:
@@ -258,10 +258,8 @@ class Transformer(nn.Module):
         return self.logits(hidden.squeeze(1))
 
     def _embed(self, token_ids: Tensor, table: Tensor, positions: Tensor | None) -> Tensor:
-        hidden = F.embedding(token_ids, table)  # (B, T, M)
-        scale = math.sqrt(self.config.hidden_size)
-        hidden = hidden * scale if positions is None else torch.add(positions, hidden, alpha=scale)
-        return dropout(hidden, self.config.dropout) if self.training else hidden
+        embedded: Tensor = self.embeddings(F.embedding(token_ids, table), position=positions)  # (B, T, M)
+        return embedded
 
 
 def _padding(valid: Tensor) -> Tensor | None:

@@ -35,6 +35,7 @@ from typing_extensions import Doc
 from wenmai.core.errors import SettingError
 from wenmai.nn.cache import RollingKeyValue
 from wenmai.nn.dropout import Dropout
+from wenmai.nn.embeddings import Embeddings
 from wenmai.nn.language import LanguageState, NextToken, refuse_documents
 from wenmai.nn.masks import causal, window
 from wenmai.nn.relative_xl import RelativeAttention, RelativeBiases, distance_sinusoids
@@ -228,6 +229,7 @@ class TransformerXL(NextToken):
         else:
             self.embedding = nn.Embedding(vocab_size, size)
             self.output = Softmax(vocab_size, size, bias=True, tied_to=self.embedding)
+        self.embeddings = Embeddings(scale=math.sqrt(size), dropout=config.dropout)
         self.biases = nn.ModuleList(
             RelativeBiases(config.num_heads, size // config.num_heads)
             for _ in range(1 if config.shared_biases else config.num_layers)
@@ -269,7 +271,7 @@ class TransformerXL(NextToken):
         elif state.caches is not None:
             raise ValueError("a state that was read into without gradients cannot be trained on; start another")
         relative = self._distances(state, min(state.length, self.memory_length) + tokens.shape[1])
-        hidden = self.dropout(self.embedding(tokens) * math.sqrt(self.config.hidden_size))
+        hidden = self.embeddings(self.embedding(tokens))
         inputs = []
         for number, layer in enumerate(self.layers):
             inputs.append(hidden)
