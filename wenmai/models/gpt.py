@@ -21,7 +21,6 @@ Shapes: B rows, T tokens, M hidden size, V vocabulary.
 """  # noqa: E501  a table
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
@@ -105,7 +104,7 @@ class Gpt(NextToken):
         layers = (_layer(config, number) for number in range(config.num_layers))
         self.decoder = Encoder(layers, hidden_size=config.hidden_size, epsilon=_EPSILON)
         self.output = Softmax(vocab_size, config.hidden_size, tied_to=self.embedding)
-        self._small_steps = 0  # taken with few rows
+        self._shortcut = plain.Shortcut()
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -127,7 +126,12 @@ class Gpt(NextToken):
         room = (batch_size, config.num_heads, capacity or config.max_length, config.hidden_size // config.num_heads)
         weight = self.embedding.weight
         caches = [KeyValue.empty(*room, like=weight.detach()) for _ in range(config.num_layers)]
-        return CachedState(caches, compiled=self._compiled() if batch_size <= plain.FEW else None)
+        if config.window is not None:  # not the same for all layers
+            return CachedState(caches)
+        compiled = self._shortcut.begin(
+            batch_size, self.decoder, weight, self.positions, num_heads=config.num_heads, activation="gelu_tanh"
+        )
+        return CachedState(caches, compiled=compiled)
 
     def forward(self, tokens: Tensor, state: LanguageState | None = None, *, documents: Tensor | None = None) -> Tensor:
         """Returns the states (B, T, M) of the last layer.
@@ -152,30 +156,8 @@ class Gpt(NextToken):
     def step(self, tokens: Tensor, state: LanguageState) -> Step:
         """Reads one token for each row, and returns the logits (N, V) of the next; advances the state."""
         assert isinstance(state, CachedState)
-        if tokens.shape[0] <= plain.FEW:
-            self._small_steps += 1
-            if state.compiled is not None and plain.undisturbed():
-                return Step(state.compiled(tokens, state))
-        return super().step(tokens, state)
-
-    def _compiled(self) -> Callable[[Tensor, CachedState], Tensor] | None:
-        """The layers as one compiled function, or none where they cannot be one, or that would not pay yet."""
-        config = self.config
-        if self._small_steps < plain.WORTH or config.window is not None:
-            return None
-        stack = plain.compiled(self.decoder, self.embedding.weight, num_heads=config.num_heads, activation="gelu_tanh")
-        if stack is None:
-            return None
-
-        def step(tokens: Tensor, state: CachedState) -> Tensor:
-            length = state.length
-            position = self.positions(length, 1)
-            for cache in state.caches:
-                cache.extend(1)
-            caches = [(cache.buffer, None) for cache in state.caches]
-            return stack.step(tokens, caches, length=length, position=position)
-
-        return step
+        logits = self._shortcut.step(tokens, state)
+        return super().step(tokens, state) if logits is None else Step(logits)
 
     def _embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
         embedded: Tensor = self.embeddings(self.embedding(tokens), position=positions)  # (B, T, M)

@@ -18,7 +18,6 @@ sinusoids, a begin token instead of a zero vector, Xavier-uniform weights.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
@@ -129,7 +128,7 @@ class Transformer(nn.Module):
         self.encoder = Encoder((_encoder_layer(config) for _ in range(config.num_layers)), hidden_size=size)
         decoder_layers = config.decoder_layers or config.num_layers
         self.decoder = Decoder((_decoder_layer(config) for _ in range(decoder_layers)), hidden_size=size)
-        self._small_steps = 0  # taken with few hypotheses
+        self._shortcut = plain.Shortcut()
 
     def encode(self, source_ids: Tensor, source_valid: Tensor) -> Memory:
         """Encodes sources, to be attended to.
@@ -201,12 +200,19 @@ class Transformer(nn.Module):
                     memory=KeyValue(projected, length=source_ids.shape[1]),
                 )
             )
-        return DecoderState(
-            caches,
-            memory_mask=_padding(source_valid),
-            need_attention=need_attention,
-            compiled=self._compiled() if batch <= plain.FEW and not need_attention else None,
-        )
+        state = DecoderState(caches, memory_mask=_padding(source_valid), need_attention=need_attention)
+        if not need_attention:
+            state.compiled = self._shortcut.begin(
+                batch,
+                self.decoder,
+                self.embedding,
+                self.target_positions,
+                num_heads=heads,
+                activation=self.config.activation,
+                scale=self.embeddings.scale,
+                window=self.config.window,
+            )
+        return state
 
     def step(self, tokens: Tensor, state: DecoderState) -> Step:
         """Takes one step with the last token of each hypothesis, and advances the state.
@@ -222,37 +228,10 @@ class Transformer(nn.Module):
         weights = watched["memory_attention"][0].mean(1)  # (B, N/B, S)
         return Step(logits, weights.flatten(0, 1))
 
-    def _compiled(self) -> Callable[[Tensor, DecoderState], Tensor] | None:
-        """The decoder as one compiled function, or none where it cannot be one, or that would not pay yet."""
-        config = self.config
-        if self._small_steps < plain.WORTH:
-            return None
-        stack = plain.compiled(
-            self.decoder,
-            self.embedding,
-            num_heads=config.num_heads,
-            activation=config.activation,
-            scale=self.embeddings.scale,
-            window=config.window,
-        )
-        if stack is None:
-            return None
-
-        def step(tokens: Tensor, state: DecoderState) -> Tensor:
-            length = state.length
-            position = self.target_positions(length, 1)
-            for cache in state.caches:
-                cache.own.extend(1)
-            caches = [(cache.own.buffer, cache.memory.buffer) for cache in state.caches]
-            return stack.step(tokens, caches, length=length, position=position, mask=state.memory_mask)
-
-        return step
-
     def _step(self, tokens: Tensor, state: DecoderState) -> Tensor:
-        if tokens.shape[0] <= plain.FEW:
-            self._small_steps += 1
-            if state.compiled is not None and plain.undisturbed():
-                return state.compiled(tokens, state)
+        logits = self._shortcut.step(tokens, state)
+        if logits is not None:
+            return logits
         hidden = self._embed(tokens[:, None], self.embedding, self.target_positions(state.length, 1))
         hidden = self.decoder(hidden, memory_mask=state.memory_mask, caches=state.caches)
         return self.logits(hidden.squeeze(1))
