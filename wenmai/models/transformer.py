@@ -28,12 +28,13 @@ from torch import Tensor, nn
 from typing_extensions import Doc
 
 from wenmai.core.errors import SettingError
-from wenmai.decode.protocol import Step
+from wenmai.decode.protocol import State, Step
 from wenmai.nn import plain
 from wenmai.nn.attention import watch_attention
 from wenmai.nn.biases import ShawRelative
 from wenmai.nn.cache import DecoderCache, DecoderState, KeyValue
 from wenmai.nn.embeddings import Embeddings, make_positions
+from wenmai.nn.encoder_decoder import EncoderDecoder
 from wenmai.nn.linear import linear
 from wenmai.nn.masks import causal
 from wenmai.nn.multihead import MultiHead
@@ -94,7 +95,7 @@ class Memory(NamedTuple):
     valid: Tensor
 
 
-class Transformer(nn.Module):
+class Transformer(EncoderDecoder):
     """The Transformer for sequence to sequence.
 
     Args:
@@ -110,11 +111,9 @@ class Transformer(nn.Module):
     def __init__(
         self, config: TransformerConfig, *, source_vocab_size: int, target_vocab_size: int, tied_sources: bool
     ) -> None:
-        super().__init__()
-        if tied_sources and source_vocab_size != target_vocab_size:
-            raise ValueError(
-                f"{source_vocab_size} source and {target_vocab_size} target tokens cannot share one embedding matrix"
-            )
+        super().__init__(
+            source_vocab_size=source_vocab_size, target_vocab_size=target_vocab_size, tied_sources=tied_sources
+        )
         self.config = config
         size = config.hidden_size
         self.embedding = nn.Parameter(torch.empty(target_vocab_size, size).normal_(std=size**-0.5))
@@ -142,13 +141,7 @@ class Transformer(nn.Module):
         return Memory(self.encoder(hidden, mask=_padding(source_valid)), source_valid)
 
     def forward(self, source_ids: Tensor, source_valid: Tensor, target_ids: Tensor) -> Tensor:
-        """Returns the decoder's states (B, T, M) under teacher forcing, before the output layer.
-
-        Args:
-            source_ids: (B, S) int64.
-            source_valid: (B, S) bool, True = real token.
-            target_ids: (B, T) int64, beginning with the begin token, padded at the right.
-        """
+        """Returns the decoder's states (B, T, M) under teacher forcing, before the output layer."""
         memory = self.encode(source_ids, source_valid)
         hidden = self._embed(target_ids, self.embedding, self.target_positions(0, target_ids.shape[1]))
         states: Tensor = self.decoder(hidden, memory.hidden, mask=_CAUSAL, memory_mask=_padding(memory.valid))
@@ -172,12 +165,6 @@ class Transformer(nn.Module):
         self, source_ids: Tensor, source_valid: Tensor, *, max_length: int, need_attention: bool = False
     ) -> DecoderState:
         """Encodes sources and makes the state of their decoding, one hypothesis each.
-
-        Args:
-            source_ids: (B, S) int64.
-            source_valid: (B, S) bool, True = real token.
-            max_length: Most steps that will be taken.
-            need_attention: Whether each step shall return attention weights.
 
         Raises:
             ValueError: if learned positions do not reach that far.
@@ -214,13 +201,9 @@ class Transformer(nn.Module):
             )
         return state
 
-    def step(self, tokens: Tensor, state: DecoderState) -> Step:
-        """Takes one step with the last token of each hypothesis, and advances the state.
-
-        Args:
-            tokens: (N,) int64; the begin token at first.
-            state: Of N hypotheses.
-        """
+    def step(self, tokens: Tensor, state: State) -> Step:
+        """Takes one step with the last token of each hypothesis, and advances the state."""
+        assert isinstance(state, DecoderState)
         if not state.need_attention:
             return Step(self._step(tokens, state))
         with watch_attention(self.decoder.layers[-1]) as watched:

@@ -19,6 +19,7 @@ from wenmai.data.encoded import EncodedPairs
 from wenmai.data.pairs import PairsConfig, read_pairs
 from wenmai.models.seq2seq import Seq2SeqConfig
 from wenmai.models.transformer import TransformerConfig
+from wenmai.nn.encoder_decoder import EncoderDecoder
 from wenmai.objectives.language import Loss, cross_entropy
 from wenmai.tasks.neural import NeuralTask, refuse_other_tokenizer, take_over
 from wenmai.tasks.parallel import TranslationData, read_translation_data
@@ -106,6 +107,11 @@ class _TranslationTask(NeuralTask):
         self._data = data
         self._numbers = data.train_numbers
         self._lengths = data.train.lengths[self._numbers] + 1  # the end, or the begin token
+
+    @property
+    def module(self) -> EncoderDecoder:
+        """The network."""
+        return self.translator.module
 
     # --- data ---------------------------------------------------------------------------------------------------
 
@@ -203,8 +209,8 @@ class _TranslationTask(NeuralTask):
         hidden = module(source, valid, fed) if share == 1.0 else module(source, valid, fed, teacher_share=share)
         return cross_entropy(
             hidden[real],
-            self.module.output_weight,  # type: ignore[arg-type]
-            self.module.output_bias,  # type: ignore[arg-type]
+            self.module.output_weight,
+            self.module.output_bias,
             wanted[real],
             label_smoothing=self.objective.label_smoothing,
         )
@@ -217,7 +223,7 @@ class _TranslationTask(NeuralTask):
         for batch in plan:
             source, valid, fed, wanted, real = self._tensors(pairs, numbers[batch])
             hidden = self.module(source, valid, fed)
-            loss = cross_entropy(hidden[real], self.module.output_weight, self.module.output_bias, wanted[real])  # type: ignore[arg-type]
+            loss = cross_entropy(hidden[real], self.module.output_weight, self.module.output_bias, wanted[real])
             total, count = total + float(loss.nll), count + loss.targets
         figures = {"loss": total / count, "perplexity": math.exp(min(700.0, total / count))}
         if self.objective.validate_bleu:

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import FormatError, SettingError
@@ -22,6 +22,7 @@ from wenmai.decode.search import beam_search, greedy
 from wenmai.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from wenmai.models.transformer import Transformer, TransformerConfig
 from wenmai.nn.attention import watch_attention
+from wenmai.nn.encoder_decoder import EncoderDecoder
 from wenmai.text.tokenizer import Tokenizer
 from wenmai.training.tensors import loaded_model, save_model
 
@@ -84,9 +85,9 @@ def build(
     *,
     source: Tokenizer,
     target: Tokenizer,
-) -> nn.Module:
+) -> EncoderDecoder:
     """Makes a model with fresh parameters for two tokenizers; they are the same object where they are joint."""
-    model: nn.Module = ARCHITECTURES[kind][1](
+    model: EncoderDecoder = ARCHITECTURES[kind][1](
         config,
         source_vocab_size=source.vocab_size,
         target_vocab_size=target.vocab_size,
@@ -110,7 +111,7 @@ class Translator:
         self,
         kind: str,
         config: Any,  # noqa: ANN401
-        module: nn.Module,
+        module: EncoderDecoder,
         source: Tokenizer,
         target: Tokenizer,
     ) -> None:
@@ -305,9 +306,7 @@ class Translator:
         limits = (source_valid.sum(1) + _EXTRA_LENGTH).clamp(max=self.config.max_length)  # (B,)
         covering = drawing is None and search["coverage_beta"] > 0
         source_ids, source_valid, limits = (part.to(self.device) for part in (source_ids, source_valid, limits))
-        state = self.module.begin(  # type: ignore[operator]
-            source_ids, source_valid, max_length=int(limits.max()), need_attention=covering
-        )
+        state = self.module.begin(source_ids, source_valid, max_length=int(limits.max()), need_attention=covering)
         common: dict[str, Any] = {
             "bos_id": self.target.bos_id,
             "eos_id": self.target.eos_id,
@@ -316,12 +315,12 @@ class Translator:
             "device": self.device,
         }
         if drawing is not None:
-            return [[drawn] for drawn in sample(self.module, state, **common, **drawing)]  # type: ignore[arg-type]
+            return [[drawn] for drawn in sample(self.module, state, **common, **drawing)]
         if search["beam_size"] == 1 and not covering:
             scoring = Scoring(length_penalty=search["length_penalty"], alpha=search["alpha"], coverage_beta=0.0)
-            return [[scoring.scored(found)] for found in greedy(self.module, state, **common)]  # type: ignore[arg-type]
+            return [[scoring.scored(found)] for found in greedy(self.module, state, **common)]
         return beam_search(
-            self.module,  # type: ignore[arg-type]
+            self.module,
             state,
             source_valid=source_valid if covering else None,
             stop="bound",
@@ -391,7 +390,7 @@ class Translator:
             wanted = torch.tensor([*made, self.target.eos_id], device=self.device)
             fed = torch.cat([wanted.new_tensor([self.target.bos_id]), wanted[:-1]])
             hidden = self.module(ids, torch.ones_like(ids, dtype=torch.bool), fed[None])
-            logits = self.module.logits(hidden[0])  # type: ignore[operator]
+            logits = self.module.logits(hidden[0])
             chosen = torch.log_softmax(logits, dim=-1).gather(1, wanted[:, None])
             scores.append(math.fsum(chosen.flatten().tolist()))
         return scores
