@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from wenmai.nn.attention import attend
+from wenmai.nn.biases import ShawRelative
 from wenmai.nn.masks import causal, padding, window
-from wenmai.nn.relative import ShawRelative
 from wenmai.nn.scorers import Additive, Bilinear, Concat, Cosine, Dot, ScaledDot
 
 B, H, T, S, D = 2, 3, 4, 6, 5  # the queries are the last T of S positions
@@ -138,7 +138,7 @@ def test_shaw_relative_keys_and_values(tensors, per_head):
         lambda b, h, i, j: value[b, h, j] + row(shaw.values, h, i, j),
         lambda b, i, j: j <= i + S - T,
     )
-    bias, values = shaw.slots(query, S)
+    _, bias, values = shaw(query, key, {})
     context = attend(query, key, value, mask=causal(), bias=bias, values=values).context
     torch.testing.assert_close(context, expected, atol=1e-14, rtol=0)
 
@@ -217,7 +217,7 @@ def test_gradients_are_those_of_the_formula(slots):
     shaw = ShawRelative(2, 1).double()
 
     def run(query, key, value, keys, values):
-        bias, added = shaw.slots(query, 3)
+        _, bias, added = shaw(query, key, {})
         return attend(
             query,
             key,

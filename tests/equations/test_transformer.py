@@ -111,7 +111,7 @@ def test_feed_forward_is_its_equation():
 def test_dropout_stands_where_the_paper_has_it(monkeypatch, batch):
     """On the embedding sums and on what each sub-layer returns; on weights and activations where that is set."""
     rates = []
-    for module in ("nn.attention", "nn.transformer", "models.transformer"):
+    for module in ("nn.attention", "nn.transformer", "nn.embeddings"):
         name = "apply_dropout" if module == "nn.attention" else "dropout"
         monkeypatch.setattr(f"wenmai.{module}.{name}", lambda hidden, rate: rates.append(rate) or hidden)
     config = TransformerConfig(

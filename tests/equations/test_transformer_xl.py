@@ -185,7 +185,7 @@ def test_without_its_positions_it_is_attention_to_content():
         plain.out_proj.weight.copy_(attention.output.weight)
     hidden = torch.randn(2, 6, SIZE)
     relative = attention.project_distances(distance_sinusoids(6, SIZE, like=hidden))
-    found = attention(hidden, relative, biases, mask=causal())
+    found = attention(hidden, mask=causal(), structure=biases.structure(relative))
     expected, _ = plain(hidden, hidden, hidden, attn_mask=torch.ones(6, 6, dtype=torch.bool).triu(1))
     torch.testing.assert_close(found, expected)
 

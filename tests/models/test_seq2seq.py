@@ -215,7 +215,7 @@ def test_a_shared_vocabulary_shares_one_embedding():
 
 
 def test_vocabularies_of_two_sizes_cannot_be_shared():
-    with pytest.raises(ValueError, match="shared embedding of 5 source and 6 target"):
+    with pytest.raises(ValueError, match="5 source and 6 target tokens cannot share"):
         Seq2Seq(Seq2SeqConfig(), source_vocab_size=5, target_vocab_size=6, tied_sources=True)
 
 

@@ -252,7 +252,7 @@ def test_missing_and_truncated_files_are_refused(saved, name):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 2}, "is not a model configuration of version 1"),
+        ({"version": 2}, "is not the configuration of a model, version 1"),
         ({"kind": "glove"}, "is not a word2vec configuration"),
         ({"vector_size": 0}, "is not a word2vec configuration"),
         ({"vector_size": "5"}, "is not a word2vec configuration"),

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from wenmai.nn.attention import attend, watch_attention
+from wenmai.nn.biases import ShawRelative
 from wenmai.nn.cache import KeyValue
 from wenmai.nn.masks import causal, padding, window
 from wenmai.nn.multihead import MultiHead, banded_attend
-from wenmai.nn.relative import ShawRelative
 
 
 @pytest.fixture(autouse=True)

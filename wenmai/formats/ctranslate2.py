@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from wenmai.models.gpt import Gpt
     from wenmai.models.transformer import Transformer
+    from wenmai.nn.embeddings import Positions
     from wenmai.nn.multihead import MultiHead
-    from wenmai.nn.positions import Positions
     from wenmai.nn.transformer import DecoderLayer, EncoderLayer, FeedForward
     from wenmai.text.tokenizer import Tokenizer
 
@@ -228,10 +228,12 @@ def _fill_common(described: Any, layer: "EncoderLayer | DecoderLayer") -> None: 
 
 def _fill_attention(described: Any, attention: "MultiHead") -> None:  # noqa: ANN401
     """Self-attention: [query, key, value], output; over a memory: query, [key, value], output."""
+    from wenmai.nn.biases import ShawRelative
+
     inner = [attention.query, attention.memory] if attention.over_memory else [attention.qkv]
     for target, linear in zip(described.linear, [*inner, attention.output], strict=True):
         _fill_linear(target, linear)
-    if attention.relative is not None:
+    if isinstance(attention.relative, ShawRelative):
         described.relative_position_keys = _numbers(attention.relative.keys[0])  # (2k+1, D), one for all heads
         described.relative_position_values = _numbers(attention.relative.values[0])
 

@@ -222,6 +222,8 @@ _ACTIVATIONS = {"relu": "Relu", "gelu": "Gelu"}
 
 
 def _attention(graph: _Graph, attention: "MultiHead", hidden: str, allowed: str, distances: str | None) -> str:
+    from wenmai.nn.biases import ShawRelative
+
     heads, size = attention.num_heads, attention.head_size
     parts = graph.add("Split", graph.linear(hidden, attention.qkv), outputs=3, axis=2, num_outputs=3)
     query, key, value = (
@@ -231,6 +233,7 @@ def _attention(graph: _Graph, attention: "MultiHead", hidden: str, allowed: str,
     query = graph.add("Mul", query, graph.numbers(np.float32(size**-0.5)))
     scores = graph.add("MatMul", query, key)  # (B, H, S, S)
     relative, places, by_distance = attention.relative, "", ""
+    assert relative is None or isinstance(relative, ShawRelative)
     if relative is not None and distances is not None:
         reach = relative.max_distance
         clipped = graph.add("Clip", distances, graph.numbers(np.int64(-reach)), graph.numbers(np.int64(reach)))

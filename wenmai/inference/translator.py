@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.folder import writing_json
@@ -20,6 +20,7 @@ from wenmai.decode.search import beam_search, greedy
 from wenmai.inference.architecture import read_architecture
 from wenmai.models.folder import CONFIG
 from wenmai.nn.attention import watch_attention
+from wenmai.nn.encoder_decoder import EncoderDecoder
 from wenmai.text.tokenizer import Tokenizer
 from wenmai.training.tensors import loaded_model, save_model
 
@@ -77,9 +78,9 @@ def build(
     *,
     source: Tokenizer,
     target: Tokenizer,
-) -> nn.Module:
+) -> EncoderDecoder:
     """Makes a model with fresh parameters for two tokenizers; they are the same object where they are joint."""
-    model: nn.Module = architecture(
+    model: EncoderDecoder = architecture(
         config,
         source_vocab_size=source.vocab_size,
         target_vocab_size=target.vocab_size,
@@ -99,7 +100,7 @@ class Translator:
 
     def __init__(
         self,
-        module: Any,  # noqa: ANN401  a Transformer or Seq2Seq
+        module: EncoderDecoder,
         source: Tokenizer,
         target: Tokenizer,
     ) -> None:
@@ -110,8 +111,7 @@ class Translator:
     @property
     def kind(self) -> str:
         """The system of the network."""
-        kind: str = self.module.kind
-        return kind
+        return self.module.kind
 
     @property
     def config(self) -> Any:  # noqa: ANN401  each architecture has its own
@@ -127,7 +127,7 @@ class Translator:
     @property
     def has_attention(self) -> bool:
         """Whether the decoder attends to the source."""
-        return bool(self.module.has_attention)
+        return self.module.has_attention
 
     # --- files --------------------------------------------------------------------------------------------------
 
@@ -159,7 +159,7 @@ class Translator:
         Raises:
             FormatError: if a file is missing, damaged, or does not fit the others.
         """
-        found = read_architecture(folder, nn.Module)
+        found = read_architecture(folder, EncoderDecoder)
         if found.facts.get("joint"):
             source = target = Tokenizer.load(folder / "tokenizer.json")
         else:

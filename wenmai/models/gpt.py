@@ -8,7 +8,7 @@
 
 | equation | where |
 |---|---|
-| h_0 = W_e[x] + W_p (GPT-1, eq. 2) | ``Gpt._embedded`` |
+| h_0 = W_e[x] + W_p (GPT-1, eq. 2) | ``Gpt._embed`` |
 | h_l = block(h_{l-1}) | ``wenmai.nn.transformer.EncoderLayer`` with a causal mask |
 | P = softmax(h_L W_eᵀ) | ``Gpt.output`` |
 
@@ -21,7 +21,6 @@ Shapes: B rows, T tokens, M hidden size, V vocabulary.
 """  # noqa: E501  a table
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
@@ -35,11 +34,10 @@ from wenmai.core.errors import SettingError
 from wenmai.decode.protocol import Step
 from wenmai.nn import plain
 from wenmai.nn.cache import KeyValue
-from wenmai.nn.dropout import dropout
+from wenmai.nn.embeddings import Embeddings, Learned
 from wenmai.nn.language import CachedState, LanguageState, NextToken
 from wenmai.nn.masks import Mask, causal
 from wenmai.nn.multihead import MultiHead
-from wenmai.nn.positions import Learned
 from wenmai.nn.softmax import Softmax
 from wenmai.nn.transformer import Encoder, EncoderLayer, FeedForward
 
@@ -104,10 +102,11 @@ class Gpt(NextToken):
         self.max_length = config.max_length
         self.embedding = nn.Embedding(vocab_size, config.hidden_size)
         self.positions = Learned(config.hidden_size, config.max_length)
+        self.embeddings = Embeddings(dropout=config.dropout)
         layers = (_layer(config, number) for number in range(config.num_layers))
         self.decoder = Encoder(layers, hidden_size=config.hidden_size, epsilon=_EPSILON)
         self.output = Softmax(vocab_size, config.hidden_size, tied_to=self.embedding)
-        self._small_steps = 0  # taken with few rows
+        self._shortcut = plain.Shortcut()
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -129,7 +128,12 @@ class Gpt(NextToken):
         room = (batch_size, config.num_heads, capacity or config.max_length, config.hidden_size // config.num_heads)
         weight = self.embedding.weight
         caches = [KeyValue.empty(*room, like=weight.detach()) for _ in range(config.num_layers)]
-        return CachedState(caches, compiled=self._compiled() if batch_size <= plain.FEW else None)
+        if config.window is not None:  # not the same for all layers
+            return CachedState(caches)
+        compiled = self._shortcut.begin(
+            batch_size, self.decoder, weight, self.positions, num_heads=config.num_heads, activation="gelu_tanh"
+        )
+        return CachedState(caches, compiled=compiled)
 
     def forward(self, tokens: Tensor, state: LanguageState | None = None, *, documents: Tensor | None = None) -> Tensor:
         """Returns the states (B, T, M) of the last layer.
@@ -143,45 +147,23 @@ class Gpt(NextToken):
                 raise ValueError("the documents of a segment are kept apart in whole segments; leave out the state")
             begins, mask = _apart(documents)
             places = torch.arange(tokens.shape[1], device=tokens.device) - begins
-            return self._decoded(self._embedded(tokens, self.positions.at(places)), mask)
+            return self._decoded(self._embed(tokens, self.positions.at(places)), mask)
         if state is None:
-            return self._decoded(self._embedded(tokens, self.positions(0, tokens.shape[1])), mask)
+            return self._decoded(self._embed(tokens, self.positions(0, tokens.shape[1])), mask)
         assert isinstance(state, CachedState)
         state.detach()
-        hidden = self._embedded(tokens, self.positions(state.length, tokens.shape[1]))
+        hidden = self._embed(tokens, self.positions(state.length, tokens.shape[1]))
         return self._decoded(hidden, mask if tokens.shape[1] > 1 else None, state.caches)
 
     def step(self, tokens: Tensor, state: LanguageState) -> Step:
         """Reads one token for each row, and returns the logits (N, V) of the next; advances the state."""
         assert isinstance(state, CachedState)
-        if tokens.shape[0] <= plain.FEW:
-            self._small_steps += 1
-            if state.compiled is not None and plain.undisturbed():
-                return Step(state.compiled(tokens, state))
-        return super().step(tokens, state)
+        logits = self._shortcut.step(tokens, state)
+        return super().step(tokens, state) if logits is None else Step(logits)
 
-    def _compiled(self) -> Callable[[Tensor, CachedState], Tensor] | None:
-        """The layers as one compiled function, or none where they cannot be one, or that would not pay yet."""
-        config = self.config
-        if self._small_steps < plain.WORTH or config.window is not None:
-            return None
-        stack = plain.compiled(self.decoder, self.embedding.weight, num_heads=config.num_heads, activation="gelu_tanh")
-        if stack is None:
-            return None
-
-        def step(tokens: Tensor, state: CachedState) -> Tensor:
-            length = state.length
-            position = self.positions(length, 1)
-            for cache in state.caches:
-                cache.extend(1)
-            caches = [(cache.buffer, None) for cache in state.caches]
-            return stack.step(tokens, caches, length=length, position=position)
-
-        return step
-
-    def _embedded(self, tokens: Tensor, positions: Tensor) -> Tensor:
-        hidden = F.embedding(tokens, self.embedding.weight) + positions  # (B, T, M)
-        return dropout(hidden, self.config.dropout) if self.training else hidden
+    def _embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        embedded: Tensor = self.embeddings(self.embedding(tokens), position=positions)  # (B, T, M)
+        return embedded
 
     def _decoded(self, hidden: Tensor, mask: Mask | Tensor | None, caches: list[KeyValue] | None = None) -> Tensor:
         decoded: Tensor = self.decoder(hidden, mask=mask, caches=caches)

@@ -26,9 +26,10 @@ from torch import Tensor, nn
 from typing_extensions import Doc
 
 from wenmai.core.errors import SettingError
-from wenmai.decode.protocol import Step
+from wenmai.decode.protocol import State, Step
 from wenmai.nn.convolution import ConvolutionEncoder
 from wenmai.nn.dropout import Dropout
+from wenmai.nn.encoder_decoder import EncoderDecoder
 from wenmai.nn.linear import Linear
 from wenmai.nn.recurrent import Kind, Recurrent, reverse
 from wenmai.nn.recurrent_decoder import (
@@ -169,11 +170,8 @@ class Seq2SeqState:
             self.source, self.places = _select(self.source, rows), places
 
 
-class Seq2Seq(nn.Module):
+class Seq2Seq(EncoderDecoder):
     """An encoder and a decoder with their embeddings and the output layer.
-
-    Everywhere ``source_ids`` is (B, S) int64 and ``source_valid`` (B, S) bool, True for real tokens, all of them before
-    the padding.
 
     Args:
         config: The settings.
@@ -187,15 +185,16 @@ class Seq2Seq(nn.Module):
 
     kind: ClassVar[str] = "seq2seq"
     config_class: ClassVar[type] = Seq2SeqConfig
-    samples_targets: ClassVar[bool] = True  # whether training may feed the decoder what it predicted itself
+    samples_targets: ClassVar[bool] = True
 
     def __init__(
         self, config: Seq2SeqConfig, *, source_vocab_size: int, target_vocab_size: int, tied_sources: bool
     ) -> None:
-        super().__init__()
-        if tied_sources and source_vocab_size != target_vocab_size:
-            raise ValueError(f"a shared embedding of {source_vocab_size} source and {target_vocab_size} target tokens")
+        super().__init__(
+            source_vocab_size=source_vocab_size, target_vocab_size=target_vocab_size, tied_sources=tied_sources
+        )
         self.config = config
+        self.has_attention = config.context == "attention"
         self.target_embedding = _embedding(target_vocab_size, config)
         self.source_embedding = None if tied_sources else _embedding(source_vocab_size, config)
         self.dropout = Dropout(config.dropout)
@@ -219,18 +218,13 @@ class Seq2Seq(nn.Module):
 
     @property
     def output_weight(self) -> Tensor:
-        """(V, R), of the vocabulary projection."""
+        """(V, R)."""
         return self.output.weight
 
     @property
     def output_bias(self) -> Tensor:
-        """(V,), of the vocabulary projection."""
+        """(V,)."""
         return self.output.bias
-
-    @property
-    def has_attention(self) -> bool:
-        """Whether the decoder attends to the source."""
-        return self.config.context == "attention"
 
     def encode(self, source_ids: Tensor, source_valid: Tensor) -> Memory:
         """Reads sources.
@@ -252,8 +246,8 @@ class Seq2Seq(nn.Module):
         """Returns the decoder's readouts (B, T, R), from which :meth:`logits` predicts the tokens after each.
 
         Args:
-            source_ids: See the class, as for ``source_valid``.
-            source_valid: The same.
+            source_ids: (B, S) int64.
+            source_valid: (B, S) bool, True for real tokens.
             target_ids: (B, T) int64, the tokens that are fed: ``<s>`` and the target.
             teacher_share: Probability that a fed token is the one of ``target_ids``; else one drawn from what the
                 model predicts there, through which no gradient flows (scheduled sampling). The first is always fed.
@@ -281,24 +275,13 @@ class Seq2Seq(nn.Module):
     def begin(
         self, source_ids: Tensor, source_valid: Tensor, *, max_length: int, need_attention: bool = False
     ) -> Seq2SeqState:
-        """Reads sources to decode from, one hypothesis each.
-
-        Args:
-            source_ids: See the class, as for ``source_valid``.
-            source_valid: The same.
-            max_length: Steps that will be taken at most; a recurrent state does not grow, so nothing depends on it.
-            need_attention: Whether :meth:`step` is to return attention weights.
-        """
+        """Reads sources to decode from, one hypothesis each; ``max_length`` does not matter to a recurrent state."""
         source, state = self.decoder.read(self.encode(source_ids, source_valid))
         return Seq2SeqState(source, state, need_attention=need_attention)
 
-    def step(self, tokens: Tensor, state: Seq2SeqState) -> Step:
-        """Feeds one token to each hypothesis, advances ``state``, and predicts the next tokens.
-
-        Args:
-            tokens: (N,) int64.
-            state: Of :meth:`begin`; changed in place.
-        """
+    def step(self, tokens: Tensor, state: State) -> Step:
+        """Feeds one token to each hypothesis, advances ``state``, and predicts the next tokens."""
+        assert isinstance(state, Seq2SeqState)
         decoded = self._decode(tokens[:, None], state.source, state.state)
         state.state = decoded.state
         weights = decoded.weights[:, 0] if state.need_attention and decoded.weights is not None else None

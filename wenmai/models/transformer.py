@@ -10,7 +10,7 @@ Vaswani et al., "Attention Is All You Need", NIPS 2017, https://arxiv.org/abs/17
 | feed-forward, eq. 2 | ``wenmai.nn.transformer.FeedForward`` |
 | LN(x + dropout(f(x))) (section 3.1, 5.4) | ``wenmai.nn.transformer.PostNorm`` |
 | softmax(H Eᵀ) (section 3.4) | ``Transformer.logits`` |
-| relative positions, Shaw eq. 3 and 4 | ``wenmai.nn.relative.ShawRelative`` |
+| relative positions, Shaw eq. 3 and 4 | ``wenmai.nn.biases.ShawRelative`` |
 
 Differs from the paper: the embeddings are two matrices where source and target have vocabularies of their own;
 projections have biases unless ``attention_bias`` is false. Differs from Tensor2Tensor: the paper's layout of
@@ -18,7 +18,6 @@ sinusoids, a begin token instead of a zero vector, Xavier-uniform weights.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
@@ -29,16 +28,16 @@ from torch import Tensor, nn
 from typing_extensions import Doc
 
 from wenmai.core.errors import SettingError
-from wenmai.decode.protocol import Step
+from wenmai.decode.protocol import State, Step
 from wenmai.nn import plain
 from wenmai.nn.attention import watch_attention
+from wenmai.nn.biases import ShawRelative
 from wenmai.nn.cache import DecoderCache, DecoderState, KeyValue
-from wenmai.nn.dropout import dropout
+from wenmai.nn.embeddings import Embeddings, make_positions
+from wenmai.nn.encoder_decoder import EncoderDecoder
 from wenmai.nn.linear import linear
 from wenmai.nn.masks import causal
 from wenmai.nn.multihead import MultiHead
-from wenmai.nn.positions import make_positions
-from wenmai.nn.relative import ShawRelative
 from wenmai.nn.transformer import Decoder, DecoderLayer, Encoder, EncoderLayer, FeedForward
 
 __all__ = ["Memory", "Transformer", "TransformerConfig"]
@@ -96,7 +95,7 @@ class Memory(NamedTuple):
     valid: Tensor
 
 
-class Transformer(nn.Module):
+class Transformer(EncoderDecoder):
     """The Transformer for sequence to sequence.
 
     Args:
@@ -111,16 +110,13 @@ class Transformer(nn.Module):
 
     kind: ClassVar[str] = "transformer"
     config_class: ClassVar[type] = TransformerConfig
-    samples_targets: ClassVar[bool] = False  # whether training may feed the decoder what it predicted itself
 
     def __init__(
         self, config: TransformerConfig, *, source_vocab_size: int, target_vocab_size: int, tied_sources: bool
     ) -> None:
-        super().__init__()
-        if tied_sources and source_vocab_size != target_vocab_size:
-            raise ValueError(
-                f"{source_vocab_size} source and {target_vocab_size} target tokens cannot share one embedding matrix"
-            )
+        super().__init__(
+            source_vocab_size=source_vocab_size, target_vocab_size=target_vocab_size, tied_sources=tied_sources
+        )
         self.config = config
         size = config.hidden_size
         self.embedding = nn.Parameter(torch.empty(target_vocab_size, size).normal_(std=size**-0.5))
@@ -130,15 +126,11 @@ class Transformer(nn.Module):
         absolute = "none" if config.positions == "shaw" else config.positions
         self.source_positions = make_positions(absolute, size, config.max_length)
         self.target_positions = make_positions(absolute, size, config.max_length)
+        self.embeddings = Embeddings(scale=math.sqrt(size), dropout=config.dropout)
         self.encoder = Encoder((_encoder_layer(config) for _ in range(config.num_layers)), hidden_size=size)
         decoder_layers = config.decoder_layers or config.num_layers
         self.decoder = Decoder((_decoder_layer(config) for _ in range(decoder_layers)), hidden_size=size)
-        self._small_steps = 0  # taken with few hypotheses
-
-    @property
-    def has_attention(self) -> bool:
-        """Whether the decoder attends to the source."""
-        return True
+        self._shortcut = plain.Shortcut()
 
     def encode(self, source_ids: Tensor, source_valid: Tensor) -> Memory:
         """Encodes sources, to be attended to.
@@ -152,13 +144,7 @@ class Transformer(nn.Module):
         return Memory(self.encoder(hidden, mask=_padding(source_valid)), source_valid)
 
     def forward(self, source_ids: Tensor, source_valid: Tensor, target_ids: Tensor) -> Tensor:
-        """Returns the decoder's states (B, T, M) under teacher forcing, before the output layer.
-
-        Args:
-            source_ids: (B, S) int64.
-            source_valid: (B, S) bool, True = real token.
-            target_ids: (B, T) int64, beginning with the begin token, padded at the right.
-        """
+        """Returns the decoder's states (B, T, M) under teacher forcing, before the output layer."""
         memory = self.encode(source_ids, source_valid)
         hidden = self._embed(target_ids, self.embedding, self.target_positions(0, target_ids.shape[1]))
         states: Tensor = self.decoder(hidden, memory.hidden, mask=_CAUSAL, memory_mask=_padding(memory.valid))
@@ -183,12 +169,6 @@ class Transformer(nn.Module):
     ) -> DecoderState:
         """Encodes sources and makes the state of their decoding, one hypothesis each.
 
-        Args:
-            source_ids: (B, S) int64.
-            source_valid: (B, S) bool, True = real token.
-            max_length: Most steps that will be taken.
-            need_attention: Whether each step shall return attention weights.
-
         Raises:
             ValueError: if learned positions do not reach that far.
         """
@@ -210,20 +190,23 @@ class Transformer(nn.Module):
                     memory=KeyValue(projected, length=source_ids.shape[1]),
                 )
             )
-        return DecoderState(
-            caches,
-            memory_mask=_padding(source_valid),
-            need_attention=need_attention,
-            compiled=self._compiled() if batch <= plain.FEW and not need_attention else None,
-        )
+        state = DecoderState(caches, memory_mask=_padding(source_valid), need_attention=need_attention)
+        if not need_attention:
+            state.compiled = self._shortcut.begin(
+                batch,
+                self.decoder,
+                self.embedding,
+                self.target_positions,
+                num_heads=heads,
+                activation=self.config.activation,
+                scale=self.embeddings.scale,
+                window=self.config.window,
+            )
+        return state
 
-    def step(self, tokens: Tensor, state: DecoderState) -> Step:
-        """Takes one step with the last token of each hypothesis, and advances the state.
-
-        Args:
-            tokens: (N,) int64; the begin token at first.
-            state: Of N hypotheses.
-        """
+    def step(self, tokens: Tensor, state: State) -> Step:
+        """Takes one step with the last token of each hypothesis, and advances the state."""
+        assert isinstance(state, DecoderState)
         if not state.need_attention:
             return Step(self._step(tokens, state))
         with watch_attention(self.decoder.layers[-1]) as watched:
@@ -231,46 +214,17 @@ class Transformer(nn.Module):
         weights = watched["memory_attention"][0].mean(1)  # (B, N/B, S)
         return Step(logits, weights.flatten(0, 1))
 
-    def _compiled(self) -> Callable[[Tensor, DecoderState], Tensor] | None:
-        """The decoder as one compiled function, or none where it cannot be one, or that would not pay yet."""
-        config = self.config
-        if self._small_steps < plain.WORTH:
-            return None
-        stack = plain.compiled(
-            self.decoder,
-            self.embedding,
-            num_heads=config.num_heads,
-            activation=config.activation,
-            scale=math.sqrt(config.hidden_size),
-            window=config.window,
-        )
-        if stack is None:
-            return None
-
-        def step(tokens: Tensor, state: DecoderState) -> Tensor:
-            length = state.length
-            position = self.target_positions(length, 1)
-            for cache in state.caches:
-                cache.own.extend(1)
-            caches = [(cache.own.buffer, cache.memory.buffer) for cache in state.caches]
-            return stack.step(tokens, caches, length=length, position=position, mask=state.memory_mask)
-
-        return step
-
     def _step(self, tokens: Tensor, state: DecoderState) -> Tensor:
-        if tokens.shape[0] <= plain.FEW:
-            self._small_steps += 1
-            if state.compiled is not None and plain.undisturbed():
-                return state.compiled(tokens, state)
+        logits = self._shortcut.step(tokens, state)
+        if logits is not None:
+            return logits
         hidden = self._embed(tokens[:, None], self.embedding, self.target_positions(state.length, 1))
         hidden = self.decoder(hidden, memory_mask=state.memory_mask, caches=state.caches)
         return self.logits(hidden.squeeze(1))
 
     def _embed(self, token_ids: Tensor, table: Tensor, positions: Tensor | None) -> Tensor:
-        hidden = F.embedding(token_ids, table)  # (B, T, M)
-        scale = math.sqrt(self.config.hidden_size)
-        hidden = hidden * scale if positions is None else torch.add(positions, hidden, alpha=scale)
-        return dropout(hidden, self.config.dropout) if self.training else hidden
+        embedded: Tensor = self.embeddings(F.embedding(token_ids, table), position=positions)  # (B, T, M)
+        return embedded
 
 
 def _padding(valid: Tensor) -> Tensor | None:

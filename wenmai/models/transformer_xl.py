@@ -5,10 +5,10 @@ Context", ACL 2019, https://aclanthology.org/P19-1285.
 
 | equation (section 3) | where |
 |---|---|
-| h̃ = [SG(m); h]: keys and values also of the memory, without gradient | ``wenmai.nn.relative_xl.RelativeAttention`` |
-| A = (a) + (b) + (c) + (d), with u and v | the same |
+| h̃ = [SG(m); h]: keys and values also of the memory, without gradient | ``wenmai.nn.multihead.MultiHead`` |
+| A = (a) + (b) + (c) + (d), with u and v | ``wenmai.nn.relative_xl.distance_bias`` |
 | m = the last ``memory_length`` inputs of each layer | ``TransformerXLState.remember`` |
-| LN(h + attention(h)), LN(h + ffn(h)) | ``_Layer`` |
+| LN(h + attention(h)), LN(h + ffn(h)) | ``wenmai.nn.transformer.EncoderLayer`` |
 | adaptive softmax and input | ``wenmai.nn.softmax`` |
 
 Without gradients the memory holds keys and values in place of hidden states: the same numbers, projected once. So the
@@ -35,11 +35,12 @@ from typing_extensions import Doc
 from wenmai.core.errors import SettingError
 from wenmai.nn.cache import RollingKeyValue
 from wenmai.nn.dropout import Dropout
+from wenmai.nn.embeddings import Embeddings
 from wenmai.nn.language import LanguageState, NextToken, refuse_documents
-from wenmai.nn.masks import Mask, causal, window
+from wenmai.nn.masks import causal, window
 from wenmai.nn.relative_xl import RelativeAttention, RelativeBiases, distance_sinusoids
 from wenmai.nn.softmax import AdaptiveEmbedding, AdaptiveSoftmax, Softmax
-from wenmai.nn.transformer import FeedForward, PostNorm, PreNorm
+from wenmai.nn.transformer import EncoderLayer, FeedForward
 
 __all__ = ["TransformerXL", "TransformerXLConfig", "TransformerXLState"]
 
@@ -176,41 +177,15 @@ def _last(memory: Tensor, length: int) -> Tensor:
     return memory[:, max(0, memory.shape[1] - length) :]
 
 
-class _Layer(nn.Module):
-    """Attention to the memory and the segment, then feed-forward."""
-
-    def __init__(self, config: TransformerXLConfig) -> None:
-        super().__init__()
-        size, rate = config.hidden_size, config.dropout
-        residual = PreNorm if config.norm == "pre" else PostNorm
-        self.attention = RelativeAttention(size, config.num_heads, dropout=config.attention_dropout)
-        self.attention_residual = residual(size, dropout=rate, epsilon=_EPSILON)
-        self.ffn = FeedForward(size, config.ffn_size, activation="relu", dropout=rate)
-        self.ffn_residual = residual(size, dropout=rate, epsilon=_EPSILON)
-
-    def forward(
-        self,
-        hidden: Tensor,
-        relative: Tensor,
-        biases: RelativeBiases,
-        *,
-        mask: Mask,
-        memory: Tensor | None,
-        cache: RollingKeyValue | None,
-    ) -> Tensor:
-        """Returns (B, T, M) of (B, T, M)."""
-        known = None if memory is None else self.normed(memory)
-        hidden = self.attention_residual(
-            hidden, lambda x: self.attention(x, relative, biases, mask=mask, memory=known, cache=cache)
-        )
-        output: Tensor = self.ffn_residual(hidden, self.ffn)
-        return output
-
-    def normed(self, memory: Tensor) -> Tensor:
-        """Memories as attention reads them: a pre-norm layer norms them like its input."""
-        residual = self.attention_residual
-        normed: Tensor = residual.norm(memory) if isinstance(residual, PreNorm) else memory
-        return normed
+def _layer(config: TransformerXLConfig) -> EncoderLayer:
+    size, rate = config.hidden_size, config.dropout
+    return EncoderLayer(
+        RelativeAttention(size, config.num_heads, dropout=config.attention_dropout),
+        FeedForward(size, config.ffn_size, activation="relu", dropout=rate),
+        norm=config.norm,
+        dropout=rate,
+        epsilon=_EPSILON,
+    )
 
 
 class TransformerXL(NextToken):
@@ -256,11 +231,12 @@ class TransformerXL(NextToken):
         else:
             self.embedding = nn.Embedding(vocab_size, size)
             self.output = Softmax(vocab_size, size, bias=True, tied_to=self.embedding)
+        self.embeddings = Embeddings(scale=math.sqrt(size), dropout=config.dropout)
         self.biases = nn.ModuleList(
             RelativeBiases(config.num_heads, size // config.num_heads)
             for _ in range(1 if config.shared_biases else config.num_layers)
         )
-        self.layers = nn.ModuleList(_Layer(config) for _ in range(config.num_layers))
+        self.layers = nn.ModuleList(_layer(config) for _ in range(config.num_layers))
         self.norm = nn.LayerNorm(size, eps=_EPSILON) if config.norm == "pre" else nn.Identity()
         self.dropout = Dropout(config.dropout)
         self.reset_parameters()
@@ -297,13 +273,14 @@ class TransformerXL(NextToken):
         elif state.caches is not None:
             raise ValueError("a state that was read into without gradients cannot be trained on; start another")
         relative = self._distances(state, min(state.length, self.memory_length) + tokens.shape[1])
-        hidden = self.dropout(self.embedding(tokens) * math.sqrt(self.config.hidden_size))
+        hidden = self.embeddings(self.embedding(tokens))
         inputs = []
         for number, layer in enumerate(self.layers):
             inputs.append(hidden)
             biases = self.biases[0 if self.config.shared_biases else number]
+            assert isinstance(biases, RelativeBiases)
             memory, cache = state.known(number, self.memory_length)
-            hidden = layer(hidden, relative[number], biases, mask=mask, memory=memory, cache=cache)
+            hidden = layer(hidden, memory, mask=mask, structure=biases.structure(relative[number]), cache=cache)
         if state.caches is None:
             state.remember(inputs, self.memory_length)
         output: Tensor = self.dropout(self.norm(hidden))
@@ -313,7 +290,7 @@ class TransformerXL(NextToken):
         """Makes keys and values of what a state remembers, if it does not have them yet."""
         if state.caches is None:
             projected = [
-                layer.attention.project_memory(layer.normed(_last(memory, self.memory_length)))
+                layer.project_memory(_last(memory, self.memory_length))
                 for layer, memory in zip(self._layers(), state.memories, strict=True)
             ]
             state.caches = [RollingKeyValue(held, reach=0, length=held.shape[3]) for held in projected]
@@ -324,15 +301,20 @@ class TransformerXL(NextToken):
         like, size = self.biases[0].get_parameter("distance"), self.config.hidden_size
         if torch.is_grad_enabled():
             waves = self.dropout(distance_sinusoids(keys, size, clamp=self.clamp_length, like=like))
-            return [layer.attention.project_distances(waves) for layer in self._layers()]
+            return self._project(waves)
         if not state.relative or state.relative[0].shape[1] < keys or state.clamp_length != self.clamp_length:
             room = keys + max(64, keys // 4)
             waves = self.dropout(distance_sinusoids(room, size, clamp=self.clamp_length, like=like))
-            state.relative = [layer.attention.project_distances(waves) for layer in self._layers()]
+            state.relative = self._project(waves)
             state.clamp_length = self.clamp_length
         return state.relative
 
-    def _layers(self) -> Iterator[_Layer]:
+    def _project(self, waves: Tensor) -> list[Tensor]:
+        """Returns r of each layer, (H, S, D), of sinusoids (S, M)."""
+        attentions = (layer.attention for layer in self._layers())
+        return [each.project_distances(waves) for each in attentions if isinstance(each, RelativeAttention)]
+
+    def _layers(self) -> Iterator[EncoderLayer]:
         for layer in self.layers:
-            assert isinstance(layer, _Layer)
+            assert isinstance(layer, EncoderLayer)
             yield layer

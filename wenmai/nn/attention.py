@@ -6,7 +6,7 @@
 |---|---|
 | scorer | Luong, Bahdanau, cosine (:mod:`wenmai.nn.scorers`); none: scaled dot product |
 | mask | padding, causal, windows, blocks (:mod:`wenmai.nn.masks`); True = may attend |
-| bias | relative positions (Shaw's keys, Transformer-XL), SSAN's entity structure |
+| bias | relative positions (Shaw's keys, Transformer-XL), SSAN's entity structure (:mod:`wenmai.nn.biases`) |
 | reweight | Luong's local-p: a Gaussian on the weights, not renormalised |
 | values | Shaw's relative values |
 

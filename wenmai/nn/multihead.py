@@ -1,14 +1,14 @@
-"""Multi-head attention over one sequence or over a memory, with caches, windows and relative positions."""
+"""Multi-head attention over one sequence or over a memory, with caches, windows and biases."""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wenmai.nn.attention import Attention, attend
+from wenmai.nn.biases import Bias, Structure
 from wenmai.nn.cache import KeyValue
-from wenmai.nn.linear import Linear
+from wenmai.nn.linear import Linear, linear
 from wenmai.nn.masks import Mask, window
-from wenmai.nn.relative import ShawRelative
 
 __all__ = ["MultiHead", "banded_attend"]
 
@@ -24,11 +24,11 @@ class MultiHead(Attention):
         memory_size: Size of the memory that is attended to; None: self-attention.
         dropout: Of the weights, while training.
         bias: Whether projections have biases.
-        relative: Relative positions of self-attention.
+        relative: Bias of self-attention, from how two positions stand to each other.
         window: Radius r of restricted self-attention: i sees j only where abs(i - j) <= r.
 
     Raises:
-        ValueError: if the sizes do not fit, or a memory is combined with relative positions or a window.
+        ValueError: if the sizes do not fit, or a memory is combined with a bias of scores or a window.
     """
 
     def __init__(
@@ -39,14 +39,14 @@ class MultiHead(Attention):
         memory_size: int | None = None,
         dropout: float = 0.0,
         bias: bool = True,
-        relative: ShawRelative | None = None,
+        relative: Bias | None = None,
         window: int | None = None,
     ) -> None:
         super().__init__()
         if hidden_size % num_heads:
             raise ValueError(f"hidden_size={hidden_size} is not a multiple of num_heads={num_heads}")
         if memory_size is not None and (relative is not None or window is not None):
-            raise ValueError("relative positions and windows are for self-attention; leave them out with a memory")
+            raise ValueError("biases of scores and windows are for self-attention; leave them out with a memory")
         self.hidden_size = hidden_size
         self.num_heads = num_heads
         self.head_size = hidden_size // num_heads
@@ -64,12 +64,12 @@ class MultiHead(Attention):
 
     def reset_parameters(self) -> None:
         """Xavier-uniform for W^Q, W^K, W^V and W^O, each for itself; zero biases."""
-        for linear in self.children():
-            if isinstance(linear, Linear):
-                for matrix in linear.weight.detach().view(-1, self.hidden_size, linear.in_features):
+        for part in self.children():
+            if isinstance(part, Linear):
+                for matrix in part.weight.detach().view(-1, self.hidden_size, part.in_features):
                     nn.init.xavier_uniform_(matrix)
-                if linear.bias is not None:
-                    nn.init.zeros_(linear.bias)
+                if part.bias is not None:
+                    nn.init.zeros_(part.bias)
 
     def forward(
         self,
@@ -77,16 +77,17 @@ class MultiHead(Attention):
         memory: Tensor | None = None,
         *,
         mask: Mask | Tensor | None = None,
-        bias: Tensor | None = None,
+        structure: Structure | None = None,
         cache: KeyValue | None = None,
     ) -> Tensor:
         """Attends.
 
         Args:
             hidden: (B, T, M) queries.
-            memory: (B, S, memory_size), not needed when ``cache`` holds what :meth:`project_memory` returned.
+            memory: (B, S, memory_size), not needed when ``cache`` holds what :meth:`project_memory` returned. Of
+                self-attention without a cache: (B, S - T, M), hidden states that stand before these, or none.
             mask: As of :func:`wenmai.nn.attention.attend`, over all S positions.
-            bias: Likewise.
+            structure: Of the S positions, for the bias of self-attention.
             cache: Self-attention: earlier positions, which the new ones are appended to. Memory: its keys and values;
                 it may have fewer rows than there are queries, whose rows then share one each, in order.
 
@@ -107,22 +108,36 @@ class MultiHead(Attention):
                 key, value = self.project_memory(memory).unbind(0)
             else:
                 raise ValueError("attention over a memory was given neither the memory nor a cache of it")
-        else:
+        elif memory is None:
             projected = self._heads(self.qkv(hidden))
             query = projected[0]
             key, value = projected[1:].unbind(0) if cache is None else cache.append(projected[1:])
-        context = self._attend(query, key, value, mask, bias, cached=cache is not None)
+        else:
+            query = self._projected(hidden, slice(self.hidden_size))[0]
+            key, value = self.project_memory(torch.cat((memory, hidden), 1)).unbind(0)
+        continued = cache is not None or memory is not None
+        context = self._attend(query, key, value, mask, structure, continued=continued)
         output: Tensor = self.output(context.transpose(1, 2).reshape(shape))
         return output
 
     def project_memory(self, memory: Tensor) -> Tensor:
-        """Returns the keys and values of a memory (B, S, memory_size): (2, B, H, S, D)."""
-        return self._heads(self.memory(memory))
+        """Returns the keys and values (2, B, H, S, D) of a memory (B, S, memory_size), or of earlier hidden states."""
+        if self.over_memory:
+            return self._heads(self.memory(memory))
+        return self._projected(memory, slice(self.hidden_size, None))
+
+    def _projected(self, hidden: Tensor, rows: slice) -> Tensor:
+        """Returns the projections of some rows of ``qkv``, split into heads."""
+        qkv = self.qkv
+        if qkv.bias is None:
+            return self._heads(linear(hidden, qkv.weight[rows]))
+        return self._heads(linear(hidden, qkv.weight[rows], qkv.bias[rows]))
 
     def _heads(self, projected: Tensor) -> Tensor:
         """Returns (n, B, H, T, D) of n projections side by side (B, T, n·M)."""
-        batch, length, _ = projected.shape
-        return projected.view(batch, length, -1, self.num_heads, self.head_size).permute(2, 0, 3, 1, 4)
+        batch, length, size = projected.shape
+        count = size // self.hidden_size  # not left to view: a memory may be of no position
+        return projected.view(batch, length, count, self.num_heads, self.head_size).permute(2, 0, 3, 1, 4)
 
     def _attend(
         self,
@@ -130,17 +145,17 @@ class MultiHead(Attention):
         key: Tensor,
         value: Tensor,
         mask: Mask | Tensor | None,
-        bias: Tensor | None,
+        structure: Structure | None,
         *,
-        cached: bool,
+        continued: bool,
     ) -> Tensor:
         dropout = self.dropout if self.training else 0.0
         radius = self.window
         if radius is not None and not self.watched:
             queries = query.shape[2]
-            if cached and queries == 1 and mask is None:  # one step: the keys in reach are the last ones
+            if continued and queries == 1 and mask is None and structure is None:  # the keys in reach are the last ones
                 key, value, radius = key[:, :, -radius - 1 :], value[:, :, -radius - 1 :], None
-            elif not cached and bias is None and self.relative is None and queries > 4 * radius and _along_keys(mask):
+            elif not continued and self.relative is None and queries > 4 * radius and _along_keys(mask):
                 return banded_attend(
                     query,
                     key,
@@ -152,10 +167,9 @@ class MultiHead(Attention):
                 )
         if radius is not None:
             mask = _windowed(mask, radius, query.shape[2], key.shape[2], query.device)
-        values = None
-        if self.relative is not None:
-            relative_bias, values = self.relative.slots(query, key.shape[2])
-            bias = relative_bias if bias is None else bias + relative_bias
+        if self.relative is None:
+            return self.attend(query, key, value, mask=mask, dropout=dropout).context
+        query, bias, values = self.relative(query, key, structure or {})
         return self.attend(query, key, value, mask=mask, bias=bias, values=values, dropout=dropout).context
 
 

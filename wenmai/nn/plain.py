@@ -1,11 +1,15 @@
 """When a step for a few rows may be taken by one compiled function (:mod:`wenmai.nn.stack`) instead of modules."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TypeVar
 
 from torch import Tensor, float32, is_autocast_enabled, is_grad_enabled, nn
 from torch import compiler as torch_compiler
 
 from wenmai.nn.attention import watching
+from wenmai.nn.cache import DecoderState, KeyValue
+from wenmai.nn.embeddings import Positions
+from wenmai.nn.language import CachedState
 from wenmai.nn.linear import Linear
 from wenmai.nn.multihead import MultiHead
 from wenmai.nn.transformer import (
@@ -19,10 +23,9 @@ from wenmai.nn.transformer import (
     PreNorm,
 )
 
-if TYPE_CHECKING:
-    from wenmai.nn.stack import Stack
+__all__ = ["FEW", "WORTH", "Shortcut"]
 
-__all__ = ["FEW", "WORTH", "compiled", "undisturbed"]
+_StateT = TypeVar("_StateT", CachedState, DecoderState)
 
 FEW = 32  # rows: up to here a compiled step was measured to be faster
 WORTH = 1000  # steps with few rows, after which a model is in earnest use: reading compiled code takes as long
@@ -43,47 +46,81 @@ _PLAIN = {
 }
 
 
-def compiled(
-    layers: Encoder | Decoder,
-    embedding: Tensor,
-    *,
-    num_heads: int,
-    activation: ActivationName,
-    scale: float = 1.0,
-    window: int | None = None,
-) -> "Stack | None":
-    """Returns layers as one compiled function, or none where they have what it does not know, or would leave out.
+class Shortcut:
+    """The compiled steps of one model: made once it is in earnest use, and taken where nothing speaks against them."""
 
-    Args:
-        layers: A decoder, or an encoder that is used with a causal mask.
-        embedding: (V, M), also the output matrix.
-        num_heads: H.
-        activation: Of the feed-forward networks.
-        scale: Embeddings are multiplied by it.
-        window: Positions that self-attention of every layer looks back; none: all.
-    """
-    if not _known(layers, embedding, num_heads):
-        return None
-    from wenmai.nn.stack import Block, Part, Stack  # numba takes time to import
+    def __init__(self) -> None:
+        self._steps = 0  # taken with few rows
 
-    found = [layer for layer in layers.layers if isinstance(layer, EncoderLayer | DecoderLayer)]
-    residual, final = found[0].ffn_residual, layers.norm
-    blocks = []
-    for layer in found:
-        attention, *memory, ffn = (Part(*tensors) for tensors in layer.parts())
-        blocks.append(Block(attention, memory[0] if memory else None, ffn))
-    return Stack(
-        blocks,
-        num_heads=num_heads,
-        embedding=embedding,
-        scale=scale,
-        output=embedding,
-        final_norm=(final.weight, final.bias) if isinstance(final, nn.LayerNorm) else None,
-        pre_norm=isinstance(residual, PreNorm),
-        activation=activation,
-        epsilon=residual.norm.eps,
-        window=window,
-    )
+    def begin(
+        self,
+        rows: int,
+        layers: Encoder | Decoder,
+        embedding: Tensor,
+        positions: Positions,
+        *,
+        num_heads: int,
+        activation: ActivationName,
+        scale: float = 1.0,
+        window: int | None = None,
+    ) -> Callable[[Tensor, CachedState | DecoderState], Tensor] | None:
+        """Returns what takes the steps of a new state.
+
+        Args:
+            rows: Of the state.
+            layers: A decoder, or an encoder that is used with a causal mask.
+            embedding: (V, M), also the output matrix.
+            positions: Added to the embeddings.
+            num_heads: H.
+            activation: Of the feed-forward networks.
+            scale: Embeddings are multiplied by it.
+            window: Positions that self-attention of every layer looks back; none: all.
+
+        Returns:
+            From tokens (N,) and the state to logits (N, V), or none where it would not pay yet, or the layers have what
+            the compiled function does not know, or would leave out.
+        """
+        if rows > FEW or self._steps < WORTH or not _known(layers, embedding, num_heads):
+            return None
+        from wenmai.nn.stack import Block, Part, Stack  # numba takes time to import
+
+        found = [layer for layer in layers.layers if isinstance(layer, EncoderLayer | DecoderLayer)]
+        residual, final = found[0].ffn_residual, layers.norm
+        blocks = []
+        for layer in found:
+            attention, *over_memory, ffn = (Part(*tensors) for tensors in layer.parts())
+            blocks.append(Block(attention, over_memory[0] if over_memory else None, ffn))
+        stack = Stack(
+            blocks,
+            num_heads=num_heads,
+            embedding=embedding,
+            scale=scale,
+            output=embedding,
+            final_norm=(final.weight, final.bias) if isinstance(final, nn.LayerNorm) else None,
+            pre_norm=isinstance(residual, PreNorm),
+            activation=activation,
+            epsilon=residual.norm.eps,
+            window=window,
+        )
+
+        def step(tokens: Tensor, state: CachedState | DecoderState) -> Tensor:
+            length, mask = state.length, state.memory_mask if isinstance(state, DecoderState) else None
+            position = positions(length, 1)
+            caches = []
+            for cache in state.caches:
+                own, memory = (cache, None) if isinstance(cache, KeyValue) else (cache.own, cache.memory.buffer)
+                own.extend(1)
+                caches.append((own.buffer, memory))
+            return stack.step(tokens, caches, length=length, position=position, mask=mask)
+
+        return step
+
+    def step(self, tokens: Tensor, state: _StateT) -> Tensor | None:
+        """Takes a step and returns logits (N, V), or returns none where the model has to take it with its modules."""
+        if tokens.shape[0] > FEW:
+            return None
+        self._steps += 1
+        return state.compiled(tokens, state) if state.compiled is not None and _undisturbed() else None
 
 
 def _known(layers: Encoder | Decoder, embedding: Tensor, num_heads: int) -> bool:
@@ -96,6 +133,7 @@ def _known(layers: Encoder | Decoder, embedding: Tensor, num_heads: int) -> bool
             type(part) in _PLAIN and not part._forward_hooks and not part._forward_pre_hooks
             for part in layers.modules()
         )
+        and all(part.relative is None for part in layers.modules() if isinstance(part, MultiHead))
         and all(
             tensor.dtype is float32 and tensor.device.type == "cpu" and tensor.is_contiguous() for tensor in tensors
         )
@@ -105,6 +143,6 @@ def _known(layers: Encoder | Decoder, embedding: Tensor, num_heads: int) -> bool
     )
 
 
-def undisturbed() -> bool:
+def _undisturbed() -> bool:
     """Whether nobody wants gradients, attention weights, another precision, or to compile it another way."""
     return not (is_grad_enabled() or is_autocast_enabled("cpu") or torch_compiler.is_compiling() or watching())

@@ -15,12 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from wenmai.nn.attention import Attention
-from wenmai.nn.cache import KeyValue
-from wenmai.nn.linear import Linear, linear
-from wenmai.nn.masks import Mask
+from wenmai.nn.biases import Slots, Structure
+from wenmai.nn.linear import Linear
+from wenmai.nn.multihead import MultiHead
 
-__all__ = ["RelativeAttention", "RelativeBiases", "distance_sinusoids", "relative_shift"]
+__all__ = ["RelativeAttention", "RelativeBiases", "distance_bias", "distance_sinusoids", "relative_shift"]
 
 
 def distance_sinusoids(keys: int, size: int, *, clamp: int | None = None, like: Tensor) -> Tensor:
@@ -65,8 +64,19 @@ class RelativeBiases(nn.Module):
         self.content = nn.Parameter(torch.empty(num_heads, head_size).normal_(std=0.02))
         self.distance = nn.Parameter(torch.empty(num_heads, head_size).normal_(std=0.02))
 
+    def structure(self, relative: Tensor) -> Structure:
+        """Returns what :func:`distance_bias` needs to know; ``relative``: of ``project_distances``."""
+        return {"relative": relative, "content": self.content, "distance": self.distance}
 
-class RelativeAttention(Attention):
+
+def distance_bias(query: Tensor, key: Tensor, structure: Structure) -> Slots:
+    """Terms (b), (c) and (d): a :class:`wenmai.nn.biases.Bias` for the structure of :class:`RelativeBiases`."""
+    relative = structure["relative"][:, -key.shape[2] :]
+    by_distance = (query + structure["distance"][:, None]) * query.shape[-1] ** -0.5 @ relative.mT  # (B, H, T, S)
+    return Slots(query + structure["content"][:, None], relative_shift(by_distance))
+
+
+class RelativeAttention(MultiHead):
     """Multi-head attention of a segment to its memory and itself, by content and by distance; no biases but u and v.
 
     Args:
@@ -76,68 +86,16 @@ class RelativeAttention(Attention):
     """
 
     def __init__(self, hidden_size: int, num_heads: int, *, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.hidden_size = hidden_size
-        self.num_heads = num_heads
-        self.head_size = hidden_size // num_heads
-        self.dropout = dropout
-        self.qkv = Linear(hidden_size, 3 * hidden_size, bias=False)
+        super().__init__(hidden_size, num_heads, dropout=dropout, bias=False, relative=distance_bias)
+        output = self.output
+        del self.output  # checkpoints of optimisers number the parameters: qkv, positions, output
         self.positions = Linear(hidden_size, hidden_size, bias=False)
-        self.output = Linear(hidden_size, hidden_size, bias=False)
+        self.output = output
 
-    def forward(
-        self,
-        hidden: Tensor,
-        relative: Tensor,
-        biases: RelativeBiases,
-        *,
-        mask: Mask,
-        memory: Tensor | None = None,
-        cache: KeyValue | None = None,
-    ) -> Tensor:
-        """Attends.
-
-        Args:
-            hidden: (B, T, M), the segment.
-            relative: (H, S or more, D), of :meth:`project_distances`.
-            biases: u and v.
-            mask: Over all S positions, of which the queries are the last.
-            memory: (B, S - T, M), hidden states before the segment, where there is no cache.
-            cache: Keys and values before the segment, which those of the segment are appended to.
-
-        Returns:
-            (B, T, M).
-        """
-        if cache is not None:
-            query, *keys_values = self._heads(linear(hidden, self.qkv.weight))
-            key, value = cache.append(torch.stack(keys_values))
-        else:
-            query = self._heads(linear(hidden, self.qkv.weight[: self.hidden_size]))[0]
-            key, value = self.project_memory(hidden if memory is None else torch.cat((memory, hidden), 1))
-        relative = relative[:, -key.shape[2] :]
-        by_distance = (query + biases.distance[:, None]) * self.head_size**-0.5 @ relative.mT  # (B, H, T, S)
-        context = self.attend(
-            query + biases.content[:, None],
-            key,
-            value,
-            mask=mask,
-            bias=relative_shift(by_distance),
-            dropout=self.dropout if self.training else 0.0,
-        ).context
-        output: Tensor = self.output(context.transpose(1, 2).flatten(2))
-        return output
-
-    def project_memory(self, memory: Tensor) -> Tensor:
-        """Returns keys and values (2, B, H, S, D) of hidden states (B, S, M)."""
-        return self._heads(linear(memory, self.qkv.weight[self.hidden_size :]))
+    def reset_parameters(self) -> None:
+        """Nothing: the model draws all of its weights."""
 
     def project_distances(self, sinusoids: Tensor) -> Tensor:
         """Returns r, (H, S, D), of sinusoids (S, M)."""
         projected: Tensor = self.positions(sinusoids)
         return projected.view(-1, self.num_heads, self.head_size).transpose(0, 1)
-
-    def _heads(self, projected: Tensor) -> Tensor:
-        """Returns (n, B, H, S, D) of n projections side by side (B, S, n·M)."""
-        batch, length, size = projected.shape
-        count = size // self.hidden_size
-        return projected.view(batch, length, count, self.num_heads, self.head_size).permute(2, 0, 3, 1, 4)

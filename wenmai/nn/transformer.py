@@ -7,6 +7,7 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from wenmai.nn.biases import Structure
 from wenmai.nn.cache import DecoderCache, KeyValue
 from wenmai.nn.dropout import dropout
 from wenmai.nn.linear import Linear
@@ -83,16 +84,25 @@ class PostNorm(nn.Module):
         normed: Tensor = self.norm(hidden + output)
         return normed
 
+    def inputs(self, hidden: Tensor) -> Tensor:
+        """Returns hidden states as the sub-layer reads them."""
+        return hidden
+
 
 class PreNorm(PostNorm):
     """x + dropout(f(LN(x))): Tensor2Tensor's later order; a stack of it ends with one more LN."""
 
     def forward(self, hidden: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """Returns (B, T, M) of (B, T, M)."""
-        output = sublayer(self.norm(hidden))
+        output = sublayer(self.inputs(hidden))
         if self.training and self.dropout:
             output = dropout(output, self.dropout)
         return hidden + output
+
+    def inputs(self, hidden: Tensor) -> Tensor:
+        """Returns hidden states as the sub-layer reads them: normed."""
+        normed: Tensor = self.norm(hidden)
+        return normed
 
 
 _RESIDUALS: dict[NormName, type[PostNorm]] = {"post": PostNorm, "pre": PreNorm}
@@ -119,11 +129,38 @@ class EncoderLayer(nn.Module):
         self.ffn = ffn
         self.ffn_residual = residual(attention.hidden_size, dropout=dropout, epsilon=epsilon)
 
-    def forward(self, hidden: Tensor, *, mask: Mask | Tensor | None = None, cache: KeyValue | None = None) -> Tensor:
-        """Returns (B, T, M) of (B, T, M), which a cache of earlier positions is continued with."""
-        hidden = self.attention_residual(hidden, lambda x: self.attention(x, mask=mask, cache=cache))
+    def forward(
+        self,
+        hidden: Tensor,
+        memory: Tensor | None = None,
+        *,
+        mask: Mask | Tensor | None = None,
+        structure: Structure | None = None,
+        cache: KeyValue | None = None,
+    ) -> Tensor:
+        """Runs the layer.
+
+        Args:
+            hidden: (B, T, M).
+            memory: (B, S - T, M), what the layer was given for earlier positions, where no cache holds them.
+            mask: Over all S positions.
+            structure: Of the S positions, for the bias of attention.
+            cache: Of earlier positions; continued.
+
+        Returns:
+            (B, T, M).
+        """
+        if memory is not None:
+            memory = self.attention_residual.inputs(memory)
+        hidden = self.attention_residual(
+            hidden, lambda x: self.attention(x, memory, mask=mask, structure=structure, cache=cache)
+        )
         output: Tensor = self.ffn_residual(hidden, self.ffn)
         return output
+
+    def project_memory(self, memory: Tensor) -> Tensor:
+        """Returns keys and values (2, B, H, S, D) of what the layer was given for earlier positions, (B, S, M)."""
+        return self.attention.project_memory(self.attention_residual.inputs(memory))
 
     def parts(self) -> list[tuple[Tensor, Tensor | None, Tensor, Tensor | None, Tensor, Tensor]]:
         """Returns the parameters of self-attention and of the feed-forward network, as :class:`DecoderLayer` does."""
@@ -210,11 +247,19 @@ class Encoder(nn.Module):
         hidden: Tensor,
         *,
         mask: Mask | Tensor | None = None,
+        structure: Structure | None = None,
         caches: Sequence[KeyValue] | None = None,
     ) -> Tensor:
-        """Returns (B, S, M) of (B, S, M); ``caches``, one for each layer, are appended to."""
+        """Returns (B, S, M) of (B, S, M).
+
+        Args:
+            hidden: The embedded sequence.
+            mask: Which positions attend to which, in every layer.
+            structure: Of the sequence, for the biases of all layers.
+            caches: One for each layer, which are appended to.
+        """
         for index, layer in enumerate(self.layers):
-            hidden = layer(hidden, mask=mask, cache=None if caches is None else caches[index])
+            hidden = layer(hidden, mask=mask, structure=structure, cache=None if caches is None else caches[index])
         output: Tensor = self.norm(hidden)
         return output
 

@@ -19,6 +19,7 @@ from wenmai.data.encoded import EncodedPairs
 from wenmai.data.pairs import PairsConfig
 from wenmai.data.parallel import TranslationData
 from wenmai.inference.translator import Translator, build
+from wenmai.nn.encoder_decoder import EncoderDecoder
 from wenmai.objectives.language import cross_entropy
 from wenmai.objectives.loss import Loss, evaluated
 from wenmai.tasks.neural import NeuralJob, NeuralTask
@@ -121,6 +122,11 @@ class TranslationJob(NeuralJob):
         self._numbers = data.train_numbers
         self._lengths = data.train.lengths[self._numbers] + 1  # the end, or the begin token
 
+    @property
+    def module(self) -> EncoderDecoder:
+        """The network."""
+        return self.translator.module
+
     # --- what the loop asks for ---------------------------------------------------------------------------------
 
     def plan(self, epoch: int) -> Sequence[Any]:
@@ -136,8 +142,8 @@ class TranslationJob(NeuralJob):
         hidden = module(source, mask, fed) if share == 1.0 else module(source, mask, fed, teacher_share=share)
         return cross_entropy(
             hidden[real],
-            self.module.output_weight,  # type: ignore[arg-type]
-            self.module.output_bias,  # type: ignore[arg-type]
+            self.module.output_weight,
+            self.module.output_bias,
             wanted[real],
             label_smoothing=self.objective.label_smoothing,
         )
@@ -150,7 +156,7 @@ class TranslationJob(NeuralJob):
         def loss(batch: Any) -> Loss:  # noqa: ANN401
             source, mask, fed, wanted, real = self._tensors(pairs, numbers[batch])
             hidden = self.module(source, mask, fed)
-            return cross_entropy(hidden[real], self.module.output_weight, self.module.output_bias, wanted[real])  # type: ignore[arg-type]
+            return cross_entropy(hidden[real], self.module.output_weight, self.module.output_bias, wanted[real])
 
         figures = evaluated(map(loss, plan), self.loss_weights)
         figures["perplexity"] = math.exp(min(700.0, figures["loss"]))

@@ -1,11 +1,51 @@
-"""Relative positions inside self-attention (Shaw, Uszkoreit, Vaswani 2018, https://aclanthology.org/N18-2074)."""
+"""Biases of self-attention: what a score owes to how query and key stand to each other.
 
-from collections.abc import Callable
+A bias sees queries, keys and the structure of the sequence, and fills slots of :func:`wenmai.nn.attention.attend`. Any
+function or module of this form can be given to :class:`wenmai.nn.multihead.MultiHead`.
+
+| bias | source |
+|---|---|
+| :class:`ShawRelative` | Shaw, Uszkoreit, Vaswani 2018, https://aclanthology.org/N18-2074 |
+| :func:`wenmai.nn.relative_xl.distance_bias` | Dai et al. 2019, https://aclanthology.org/P19-1285 |
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["ShawRelative"]
+__all__ = ["Bias", "ShawRelative", "Slots", "Structure"]
+
+Structure = Mapping[str, Tensor]  # what is known of a sequence besides its hidden states; each bias takes what it knows
+
+
+class Slots(NamedTuple):
+    """What a bias gives to :func:`wenmai.nn.attention.attend`.
+
+    Attributes:
+        query: (B, H, T, D), the queries that are compared with the keys.
+        bias: (B, H, T, S), added to the scores.
+        values: What is added to the context, (B, H, T, D) of the weights (B, H, T, S); none: nothing.
+    """
+
+    query: Tensor
+    bias: Tensor
+    values: Callable[[Tensor], Tensor] | None = None
+
+
+class Bias(Protocol):
+    """A bias of self-attention."""
+
+    def __call__(self, query: Tensor, key: Tensor, structure: Structure) -> Slots:
+        """Returns the slots of one layer.
+
+        Args:
+            query: (B, H, T, D), the last T of S positions.
+            key: (B, H, S, D).
+            structure: Of the S positions; empty: nothing is known.
+        """
+        ...
 
 
 class ShawRelative(nn.Module):
@@ -33,16 +73,9 @@ class ShawRelative(nn.Module):
         i, j = torch.arange(keys - queries, keys, device=device), torch.arange(keys, device=device)
         return (j - i[:, None]).clamp(-self.max_distance, self.max_distance) + self.max_distance
 
-    def slots(self, query: Tensor, keys: int) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-        """Returns the ``bias`` and ``values`` slots of :func:`wenmai.nn.attention.attend`.
-
-        Args:
-            query: (B, H, T, D), the last T of ``keys`` positions.
-            keys: S.
-
-        Returns:
-            (B, H, T, S), and a function of the weights (B, H, T, S) that returns (B, H, T, D).
-        """
+    def forward(self, query: Tensor, key: Tensor, structure: Structure) -> Slots:
+        """Returns the slots, of distances alone."""
+        keys = key.shape[2]
         batch, heads, queries, size = query.shape
         places = self.distances(queries, keys).expand(batch, heads, queries, keys)
         by_distance = (query * size**-0.5) @ self.keys.mT  # (B, H, T, 2k+1)
@@ -51,7 +84,7 @@ class ShawRelative(nn.Module):
             sums = weights.new_zeros(by_distance.shape).scatter_add(-1, places, weights)  # (B, H, T, 2k+1)
             return sums @ self.values
 
-        return by_distance.gather(-1, places), values
+        return Slots(query, by_distance.gather(-1, places), values)
 
 
 def _tables(shape: tuple[int, int, int]) -> Tensor:

@@ -1,4 +1,15 @@
-"""Absolute positions that are added to embeddings: sinusoidal, learned, or none."""
+"""Embeddings: what the first layer of a network reads, a sum of one vector from each of several tables.
+
+| table | who has it |
+|---|---|
+| token | all |
+| position: sinusoidal, learned, or none | Transformer; GPT and BERT: learned |
+| segment | BERT |
+| task | ERNIE 2.0 |
+
+The tables belong to the model, under the names that checkpoints have for them; :class:`Embeddings` adds what was looked
+up in them.
+"""
 
 from typing import Literal
 
@@ -6,9 +17,45 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-__all__ = ["Learned", "PositionName", "Positions", "Sinusoidal", "make_positions", "sinusoid"]
+from wenmai.nn.dropout import dropout
+
+__all__ = ["Embeddings", "Learned", "PositionName", "Positions", "Sinusoidal", "make_positions", "sinusoid"]
 
 PositionName = Literal["sinusoidal", "learned", "none"]
+
+
+class Embeddings(nn.Module):
+    """dropout(norm(scale·E[x] + Σ others)) at each position.
+
+    Args:
+        scale: Of the vectors of tokens; √M in the Transformer (Vaswani et al. 2017, section 3.4).
+        norm: Of the sum, as in BERT; none: there is no such.
+        dropout: While training.
+    """
+
+    def __init__(self, *, scale: float = 1.0, norm: nn.LayerNorm | None = None, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.scale = scale
+        self.norm = norm
+        self.dropout = dropout
+
+    def forward(self, token: Tensor, **others: Tensor | None) -> Tensor:
+        """Adds up.
+
+        Args:
+            token: (B, T, M), the vectors of the tokens.
+            others: From each other table by its name, (B, T, M) or what broadcasts to it; None: nothing.
+
+        Returns:
+            (B, T, M).
+        """
+        added = [vectors for vectors in others.values() if vectors is not None]
+        hidden = torch.add(added[0], token, alpha=self.scale) if added else token * self.scale
+        for vectors in added[1:]:
+            hidden = hidden + vectors
+        if self.norm is not None:
+            hidden = self.norm(hidden)
+        return dropout(hidden, self.dropout) if self.training else hidden
 
 
 def sinusoid(positions: Tensor, size: int) -> Tensor:
@@ -54,7 +101,7 @@ class Sinusoidal(Positions):
 
 
 class Learned(Positions):
-    """One learned vector for each of ``max_length`` positions, N(0, 0.02²) at the start."""
+    """One learned vector for each of ``max_length`` positions, segments or tasks, N(0, 0.02²) at the start."""
 
     def __init__(self, hidden_size: int, max_length: int) -> None:
         super().__init__()
