@@ -40,8 +40,9 @@ def replaced(text: str, results: Mapping[str, Result], *, chinese: bool) -> str:
             name = found.chinese if chinese else found.name
             lines.append(f"| {name} | {found.value}{'' if found.met else ' ✗'} | {found.target} |")
     contents = [result.content for result in results.values()]
-    machines = {f"{content['machine']['processor']} ({content['machine']['cores']})" for content in contents}
+    cores = "核" if chinese else "cores"
+    machines = {f"{content['machine']['processor']}, {content['machine']['cores']} {cores}" for content in contents}
     peers = {f"{name} {version}" for content in contents for name, version in content["peer"].items()}
-    source = SOURCES[chinese].format(machines=", ".join(sorted(machines)), peers=", ".join(sorted(peers)) or "-")
+    source = SOURCES[chinese].format(machines="; ".join(sorted(machines)), peers=", ".join(sorted(peers)) or "-")
     table = "\n".join([*lines, "", source, ""])
     return PLACE.sub(lambda place: place[1] + table + place[2], text)

@@ -73,7 +73,7 @@ def test_the_table_takes_the_place_of_what_stood_between_the_markers() -> None:
     before = "# Title\n<!-- measured -->\nold\n<!-- /measured -->\nafter\n"
     english, chinese = (readme.replaced(before, results, chinese=chinese) for chinese in (False, True))
     assert "| 2.00 × ✗ | ≥ 5 × |" in english
-    assert "A processor (2)" in english
+    assert "A processor, 2 cores" in english
     assert "实测" in chinese
     for text in (english, chinese):
         assert "old" not in text
