@@ -1,1 +1,25 @@
-"""How fast, how good: measurements against the reference library and against our own targets. See README.md."""
+"""Measurements of speed and quality, beside reference libraries and our own targets. See README.md."""
+
+THEMES = (  # modules, in the order of the page
+    "word2vec",
+    "quality",
+    "scaling",
+    "deterministic",
+    "memory",
+    "numbering",
+    "compile",
+    "startup",
+    "search",
+    "fasttext",
+    "glove",
+    "classification",
+    "autotune",
+    "decoding",
+    "training",
+    "layers",
+    "translation",
+    "ngram",
+    "gpt",
+    "context",
+    "language",
+)

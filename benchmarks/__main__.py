@@ -7,48 +7,28 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
+from benchmarks import THEMES
 from benchmarks.harness import DEFAULT_PAIRS, Bench, Options, show_command
 from benchmarks.quality import SIDES, VARIANTS
 from wenmai.core.errors import WenmaiError
 from wenmai.core.folder import cache_folder
 
-RESULTS = Path(__file__).parent / "results"
-THEMES = {
-    "startup": "startup",
-    "compile": "compilation",
-    "numbering": "numbering",
-    "search": "search",
-    "word2vec": "word2vec",
-    "deterministic": "deterministic",
-    "memory": "memory",
-    "scaling": "scaling",
-    "quality": "quality",
-    "fasttext": "fasttext",
-    "glove": "glove",
-    "ngram": "ngram",
-    "decoding": "decoding",
-    "training": "training",
-    "layers": "layers",
-    "translation": "translation",
-    "classification": "classification",
-    "autotune": "autotune",
-    "gpt": "gpt",
-    "context": "context",
-    "language": "language",
-}
+FOLDER = Path(__file__).parent
+RESULTS = FOLDER / "results"
 NOT_MEASURED = ("page", "fingerprints")
 QUALITY = tuple(VARIANTS)
 
 
 def main(arguments: Sequence[str]) -> None:
     """Runs themes one after the other, each in a temporary folder of its own."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure wenmai, beside its peers.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Measure wenmai, beside its peers.",
+        epilog="themes:\n" + "\n".join(f"  {theme:15}{_purpose(theme)}" for theme in THEMES),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument(
-        "themes",
-        nargs="*",
-        metavar="THEME",
-        default=["all"],
-        help=f"all, page, fingerprints, or of: {', '.join(THEMES)} [all]",
+        "themes", nargs="*", metavar="THEME", default=["all"], help="all, page, fingerprints, or some themes [all]"
     )
     parser.add_argument("--corpus", default="data:en8", help="a file, or a name of the catalogue [data:en8]")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that it works, measures nothing")
@@ -101,7 +81,12 @@ def main(arguments: Sequence[str]) -> None:
             fingerprints.check(results, only=chosen.only, write=chosen.write)
             continue
         with tempfile.TemporaryDirectory(prefix="wenmai-benchmark-") as work:
-            import_module(f"benchmarks.{THEMES[theme]}").run(Bench(options, Path(work)))
+            import_module(f"benchmarks.{theme}").run(Bench(options, Path(work)))
+
+
+def _purpose(theme: str) -> str:
+    """What a theme measures: the first line of its module, which is not imported for that."""
+    return (FOLDER / f"{theme}.py").read_text(encoding="utf-8").splitlines()[0].strip('"')
 
 
 def _names(known: Sequence[str]) -> Callable[[str], tuple[str, ...]]:

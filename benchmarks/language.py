@@ -1,13 +1,19 @@
-"""How well finished language models foretell a text: bits per character, perplexity, cost.
+"""How well finished language models predict a text: bits per character, perplexity, cost.
 
 Nothing is trained here (but two tiny models with ``--quick``): the page shows the command of every run.
 """
 
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from benchmarks.harness import Bench, public_name
+from benchmarks.result import Numbers, Result, Row, Rows
+from benchmarks.section import Claim, Part, Section, table
+from benchmarks.translation import train_command
 
-__all__ = ["LSTM_ON", "LSTM_PERPLEXITY", "LSTM_SECONDS", "run"]
+__all__ = ["LSTM_ON", "LSTM_PERPLEXITY", "LSTM_SECONDS", "SECTION", "run"]
 
 LSTM_ON, LSTM_PERPLEXITY, LSTM_SECONDS = "data:ptb-valid", 118, 3600
 QUICK_RUNS = {"ngram": ("order=2",), "rnnlm": ("hidden_size=8", "num_layers=1", "steps=5", "threads=1", "min_count=1")}
@@ -42,3 +48,85 @@ def _tiny_runs(bench: Bench, text: Path) -> tuple[Path, ...]:
         settings = [f"--set={assignment}" for assignment in chosen]
         bench.wenmai("train", system, text, "--out", runs[-1], "--quiet", *settings)
     return tuple(runs)
+
+
+# --- the page -------------------------------------------------------------------------------------------------------
+
+COLUMNS = {
+    "run": "{run}",
+    "system": "{system}",
+    "parameters": "{parameters:,}",
+    "perplexity by token": "{perplexity:.2f}",
+    "by word": "{word_perplexity:.2f}",
+    "bits per character": "{bits_per_character:.4f}",
+    "spelled": "{spelled_bits_per_character:.4f}",
+    "unknown tokens": "{oov:,}",
+    "training, s": "{training_seconds:,.0f}",
+    "training tokens": "{training_tokens:,}",
+    "size, MB": "{size_bytes:MB}",
+}
+
+
+def _tables(section: Section, result: Result) -> Iterator[str]:
+    for on, rows in result.rows.by("on").items():
+        ordered = Rows(sorted(rows, key=lambda row: row["bits_per_character"]))
+        groups = section.groups(result, "run memory", ordered)
+        yield f"`{on}`:\n"
+        yield table([{heading: facts.fill(cell) for heading, cell in COLUMNS.items()} for _, facts in groups])
+    commands = list(dict.fromkeys(map(train_command, result.rows)))
+    first = result.rows[0]
+    score = f"wenmai score runs/{first['run']} {shlex.quote(first['on'])}"
+    yield "```\n" + "\n".join([*commands, score]) + "\n```\n"
+
+
+def _facts(rows: Rows, result: Result) -> dict[str, Any]:
+    lstms = rows.where(system="rnnlm", on=LSTM_ON)
+    best = lstms.largest(lambda row: (row["training_seconds"] <= LSTM_SECONDS, -row["perplexity"]))
+    memory = [with_memory["perplexity"] / without["perplexity"] for with_memory, without in _memory_pairs(rows)]
+    return {
+        "lstm": best,
+        "minutes": Numbers(seconds / 60 for seconds in best.training_seconds),
+        "memory_ratio": Numbers(memory),
+    }
+
+
+def _memory_pairs(rows: Rows) -> list[tuple[Row, Row]]:
+    """Transformer-XLs with a memory and without one, alike in everything else, the tokens they were trained on too."""
+    alike: dict[Any, dict[bool, Row]] = {}
+    apart = ("memory_length", "minutes", "steps")  # the number of tokens says how long they were trained
+    for row in rows.where(system="transformer-xl"):
+        rest = sorted((name, str(value)) for name, value in row["changed"].items() if name not in apart)
+        key = (row["corpus"], row["training_tokens"], *rest)
+        alike.setdefault(key, {})[row["changed"].get("memory_length") == 0] = row
+    return [(both[False], both[True]) for both in alike.values() if len(both) == 2]
+
+
+SECTION = Section(
+    "Language models",
+    (
+        Part(
+            """
+            Perplexities by token compare models with one vocabulary; bits per character compare all, *spelled* with 8
+            bits more for each byte of an unknown word. Seconds are of the training, on the machine of the results. Runs
+            of the same few minutes show how fast a system begins to learn, not where it ends. `gpt` reads segments in
+            random order, the others the text in order, in rows side by side: where a text is read less than once, they
+            differ in that too. In the rows named `-5min` the learning rates of `gpt` and `transformer-xl` decay to zero
+            by the end of the minutes; those of `nnlm` and `rnnlm` stay constant, since in so short a training both
+            ended worse with decay: that was tried on these texts.
+            """
+        ),
+        _tables,
+    ),
+    Claim(
+        f"LSTM of {{lstm.parameters:.1fM}} M parameters, `{LSTM_ON}`: perplexity",
+        "{lstm.perplexity:.1f} in {minutes:.1f} min",
+        f"≤ {LSTM_PERPLEXITY} in {LSTM_SECONDS / 60:g} min",
+    ),
+    Claim(
+        "Transformer-XL, `{on}`: perplexity over that without memory, equal training",
+        "{memory_ratio:.3f} ×",
+        "< 1 ×",
+        by="on",
+    ),
+    facts=_facts,
+)

@@ -3,11 +3,17 @@
 The table of complexities of Vaswani et al. 2017, section 4, measured.
 """
 
+import math
+import statistics
+from collections.abc import Iterator
 from typing import Any
 
 from benchmarks.harness import Bench
+from benchmarks.plots import Panel, Plot, Series
+from benchmarks.result import Result, Rows
+from benchmarks.section import Part, Section, table
 
-__all__ = ["FIT_FROM", "KINDS", "run"]
+__all__ = ["FIT_FROM", "KINDS", "SECTION", "run"]
 
 KINDS = {  # name: (cost of a layer, n tokens of width d; steps that cannot be done at once)
     "self-attention": ("O(n²·d)", "O(1)"),
@@ -40,3 +46,69 @@ def run(bench: Bench) -> None:
             for kind in KINDS:
                 found = bench.job("layer", kind=kind, length=length, **settings)
                 results.add({"kind": kind, "length": length, "repeat": repeat, **found})
+
+
+# --- the page -------------------------------------------------------------------------------------------------------
+
+MEASURES = {"milliseconds, forward and backward": ("seconds", 1e-3), "peak memory, MB": ("memory_bytes", 1e6)}
+
+
+def _tables(_: Section, result: Result) -> Iterator[str]:
+    for title, (value, unit) in MEASURES.items():
+        cells = []
+        for kind, (cost, steps) in KINDS.items():
+            own = result.rows.where(kind=kind)
+            row = {title: kind} | ({"cost": cost, "sequential steps": steps} if value == "seconds" else {})
+            row |= {
+                f"n = {n:,}": f"{float(getattr(found, value)) / unit:,.1f}" for n, found in own.by("length").items()
+            }
+            power = exponent(own, value, result.settings["fit_from"])
+            cells.append(row | {"exponent": "-" if power is None else f"**{power:.2f}**"})
+        yield table(cells)
+
+
+def exponent(rows: Rows, value: str, fit_from: int) -> float | None:
+    """Returns the power of the length with which time or memory grows: a straight line through the logarithms.
+
+    Only lengths from ``fit_from`` on count; None if fewer than two of them have a value.
+    """
+    long = [row for row in rows if row["length"] >= fit_from and row[value] > 0]
+    if len({row["length"] for row in long}) < 2:
+        return None
+    points = [(math.log(row["length"]), math.log(row[value])) for row in long]
+    return statistics.linear_regression(*zip(*points, strict=True)).slope
+
+
+def _plot(_: Section, result: Result) -> Plot:
+    panels = []
+    for title, (value, unit) in MEASURES.items():
+        series = []
+        for kind in KINDS:
+            own = result.rows.where(kind=kind)
+            sizes = {length: float(getattr(found, value)) / unit for length, found in own.by("length").items()}
+            power = exponent(own, value, result.settings["fit_from"])
+            name = kind if power is None else f"{kind}: n^{power:.2f}"
+            series.append(Series(name, {length: size for length, size in sizes.items() if size > 0}))
+        ticks = {length: str(length) for length in result.rows.by("length")}
+        panels.append(Panel(series=series, x="tokens of a sequence, n", y=title, log="xy", ticks=ticks))
+    return Plot(kind="lines", panels=panels, size=(9, 3.6))
+
+
+SECTION = Section(
+    "What a layer costs",
+    (
+        Part(
+            """
+            One layer of width d = {width} on {batch} sequences of n tokens, {threads} threads: self-attention with
+            {heads} heads, a GRU, a gated convolution with a kernel of k = {kernel} (and the linear layer before it),
+            self-attention restricted to r = {radius} tokens on each side. *Exponent* is the slope of a straight line
+            through the logarithms from n = {fit_from} on: 2 is quadratic, 1 linear. Projections, which cost O(n·d²),
+            are a part of both attentions, so the quadratic part shows only where n is well above d. Memory is by how
+            much the peak of the process rose; torch's fused attention never holds the n × n weights, so what
+            self-attention needs grows with n only.
+            """
+        ),
+        _tables,
+    ),
+    plot=_plot,
+)

@@ -1,8 +1,10 @@
 """How much memory training takes beyond the two matrices that it is about."""
 
 from benchmarks.harness import SETTINGS, Bench, settings_of
+from benchmarks.result import Numbers, Result, Rows
+from benchmarks.section import Claim, Part, Section
 
-__all__ = ["ALLOWED_BYTES", "run"]
+__all__ = ["ALLOWED_BYTES", "SECTION", "run"]
 
 ALLOWED_BYTES = 250_000_000  # beyond the two matrices
 CASES = (  # vocabulary, vector size, words of the text
@@ -17,7 +19,7 @@ QUICK_CASES = ((10_000, 100, 300_000), (10_000, 100, 1_000_000))
 
 
 def run(bench: Bench) -> None:
-    """Trains for one epoch on made-up text: once with numbering it in the same process, once with that done before."""
+    """Trains for one epoch on synthetic text: once with encoding it in the same process, once with that done before."""
     results = bench.results("memory", SETTINGS | {"epochs": 1, "min_count": 1}, corpus=False)
     for vocabulary, size, words in QUICK_CASES if bench.quick else CASES:
         settings = settings_of("sgns", {"epochs": 1, "seed": 1, "min_count": 1, "vector_size": size})
@@ -29,3 +31,32 @@ def run(bench: Bench) -> None:
         text.path.unlink()
         peaks = {"numbering_peak_bytes": first["peak_memory_bytes"], "training_peak_bytes": again["peak_memory_bytes"]}
         results.add({**case, **peaks})
+
+
+def _facts(rows: Rows, _: Result) -> dict[str, Numbers]:
+    peaks = [max(row["numbering_peak_bytes"], row["training_peak_bytes"]) - row["matrices_bytes"] for row in rows]
+    return {"beyond": Numbers(peaks)}
+
+
+SECTION = Section(
+    "Memory",
+    (
+        Part(
+            """
+            The peak resident memory of a training process, in MB: skip-gram with negative sampling on synthetic text,
+            with the corpus encoded before, and with encoding in the same process.
+            """,
+            {
+                "vocabulary": "{vocabulary:,}",
+                "d": "{vector_size}",
+                "words of the text": "{words:,}",
+                "matrices, MB": "{matrices_bytes:MB}",
+                "peak, MB": "{training_peak_bytes:MB}",
+                "peak with encoding, MB": "{numbering_peak_bytes:MB}",
+                "beyond, MB": "{beyond:MB}",
+            },
+        ),
+    ),
+    Claim("peak memory beyond the two matrices", "{beyond.most:.3gMB} MB", f"≤ {ALLOWED_BYTES / 1e6:g} MB"),
+    facts=_facts,
+)

@@ -6,13 +6,28 @@ asked for, see ``jobs.py``.
 A long run may be split: every training is written down when it is done, and what is there already is skipped.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import SETTINGS, Bench, require, settings_of
+from benchmarks.result import Numbers, Result, Row, Rows, Score
+from benchmarks.section import Bars, Claim, Part, Section
+from benchmarks.word2vec import NAMES
 from wenmai.data.catalogue import get
 
-__all__ = ["ANALOGIES", "LARGEST_SHORTFALL", "SIDES", "SIMILARITY", "VARIANTS", "run", "score_vectors"]
+__all__ = [
+    "ANALOGIES",
+    "LARGEST_SHORTFALL",
+    "SECTION",
+    "SIDES",
+    "SIMILARITY",
+    "TESTS",
+    "VARIANTS",
+    "compared_scores",
+    "run",
+    "score_vectors",
+]
 
 VARIANTS = {  # name: (system, settings of ours alone)
     "sgns": ("sgns", {}),
@@ -24,6 +39,7 @@ VARIANTS = {  # name: (system, settings of ours alone)
 SIDES = ("ours", "gensim", "gensim-linear")
 SIMILARITY = {"WS-353": "ws353-all", "SimLex-999": "simlex-999", "MTurk-771": "mturk-771"}
 ANALOGIES = {"Google analogies": "google-analogies"}
+TESTS = SIMILARITY | ANALOGIES
 RESTRICT_VOCAB = 30_000
 LARGEST_SHORTFALL = 0.01
 
@@ -33,7 +49,7 @@ def run(bench: Bench) -> None:
     options = bench.options
     if options.sides != ("ours",):
         require("gensim")
-    sets = {name: get(entry) for name, entry in (SIMILARITY | ANALOGIES).items()}
+    sets = {name: get(entry) for name, entry in TESTS.items()}
     results = bench.results("quality", SETTINGS | {"restrict_vocab": RESTRICT_VOCAB}, keep=not bench.quick)
     there = {(row["system"], row["side"], row["seed"]) for row in results.rows}
     for seed in bench.seeds(1, 2, 3):
@@ -78,3 +94,80 @@ def score_vectors(bench: Bench, run: Path, sets: dict[str, Path]) -> dict[str, f
         result["accuracy"] for result in found["analogy"]
     ]
     return dict(zip(sets, values, strict=True))
+
+
+# --- the page -------------------------------------------------------------------------------------------------------
+
+
+def compared_scores(pairs: Iterable[tuple[Row, Row]], allowed: float) -> dict[str, Score | Numbers]:
+    """Returns for each test our mean score beside a peer's; nothing where a test was not measured."""
+    found: dict[str, Score | Numbers] = {}
+    for test in TESTS:
+        scores = [(ours["scores"][test], theirs["scores"][test]) for ours, theirs in pairs]
+        known = scores and None not in [one for both in scores for one in both]
+        found[test] = Score(scores, allowed=allowed) if known else Numbers()
+    return found
+
+
+def _facts(rows: Rows, result: Result) -> dict[str, Any]:
+    variant, epochs, threads = rows[0]["system"], result.settings["epochs"], result.settings["threads"]
+    facts: dict[str, Any] = {"name": NAMES[variant], "allowed": LARGEST_SHORTFALL}
+    facts["seeds"] = ", ".join(map(str, sorted(result.rows.by("seed"))))
+    facts["higher"] = (1 - (epochs - 1 + 1 / threads) / (2 * epochs)) / 0.5 - 1
+    for peer in ("gensim", "gensim-linear"):
+        both = result.rows.where(system=VARIANTS[variant][0], side=peer) + rows.where(side="ours")
+        facts[f"beside_{peer}"] = compared_scores(Rows(both).beside(peer, "seed"), LARGEST_SHORTFALL)
+    usual = variant != "sgns-classic"  # which is there for study
+    facts["usual"] = facts["beside_gensim"] if usual else dict.fromkeys(TESTS, Numbers())
+    for side in SIDES:
+        own = rows.where(side="ours") if side == "ours" else result.rows.where(system=VARIANTS[variant][0], side=side)
+        facts[f"dots_{side}"] = {test: [row["scores"][test] for row in own if row["scores"][test]] for test in TESTS}
+    return facts
+
+
+SECTION = Section(
+    "Quality",
+    (
+        Part(
+            """
+            Means over the seeds {seeds}: ours / gensim's and the difference, which should not be below -{allowed}.
+            Similarity is Spearman's correlation; analogies are limited to the {restrict_vocab:,} most frequent words.
+            Both sides are trained with the settings of the comparison above and scored by the same code.
+            """,
+            {"system": "{name}", **{test: f"{{beside_gensim[{test}]}}" for test in TESTS}},
+            by="system",
+            where={"side": "ours"},
+        ),
+        Part(
+            """
+            One setting is not the same in effect. Each thread of gensim's `corpus_file` path compares the words that it
+            has read itself with those of the whole text, so with {threads} threads the learning rate falls within an
+            epoch only by 1/{threads} of what it should; over {epochs} epochs it is {higher:.0%} higher on average. For
+            the following, gensim was called once for each epoch with rates that make it fall as intended:
+            """,
+            {"system": "{name}", **{test: f"{{beside_gensim-linear[{test}]}}" for test in TESTS}},
+            by="system",
+            where={"side": "ours"},
+        ),
+    ),
+    *(
+        Claim(
+            f"{test}: score minus gensim's, the lowest of the four systems",
+            f"{{usual[{test}]:+.4f}}",
+            f"≥ -{LARGEST_SHORTFALL}",
+            by="system",
+            worst=True,
+            chinese="Google analogies：得分减 gensim 得分，四个系统中最低者" if test in ANALOGIES else "",
+        )
+        for test in TESTS
+    ),
+    facts=_facts,
+    plot=Bars(
+        by="system",
+        label="{system}",
+        panels={test: {side: f"dots_{side}[{test}]" for side in SIDES} for test in TESTS},
+        x="score of each seed",
+        kind="dots",
+        size=(9, 3.1),
+    ),
+)

@@ -1,51 +1,48 @@
-"""The table of figures in README.md and README.zh.md, between ``<!-- figures -->`` and ``<!-- /figures -->``."""
+"""The table in README.md and README.zh.md between ``<!-- measured -->`` and ``<!-- /measured -->``."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.claims import claims
-from benchmarks.figures import Results, read_results
 from benchmarks.harness import ROOT
+from benchmarks.page import checked
+from benchmarks.result import Result, read_results
 
 __all__ = ["replaced", "update"]
 
 READMES = ("README.md", "README.zh.md")
-PLACE = re.compile(r"(<!-- figures -->\n).*?(<!-- /?figures -->)", re.DOTALL)
-HEADINGS = (("What", "Target", "Measured"), ("项目", "目标", "实测"))
+PLACE = re.compile(r"(<!-- measured -->\n).*?(<!-- /measured -->)", re.DOTALL)
+HEADINGS = ("| What | Measured | Target |", "| 项目 | 实测 | 目标 |")
 SOURCES = (
-    "Measured on {machine}, against {peers}; [the benchmark page](docs/benchmarks.md) has the commands, the "
-    "plots and everything else.",
-    "测量环境：{machine}，对照 {peers}；命令、图表和其余数据见[基准测试页](docs/benchmarks.md)。",
+    "Measured on {machines}, against {peers}. ✗: target not met.",
+    "测量环境：{machines}；对照：{peers}。✗：未达目标。",
 )
 
 
 def update(folder: Path) -> list[str]:
-    """Writes the figures of the results in ``folder`` into both READMEs; returns what was done, a line each."""
+    """Writes the table of the results in ``folder`` into both READMEs; returns what was done, a line each."""
     results = read_results(folder)
-    if not claims(results):
+    if not results:
         return [f"no results in {folder.name}/: the READMEs stay as they are"]
     done = []
-    for language, name in enumerate(READMES):
-        path = ROOT / name
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
-        if PLACE.search(text):
-            path.write_text(replaced(text, results, language), encoding="utf-8")
-            done.append(f"{name}: figures written")
-        else:
-            done.append(f"{name}: no <!-- figures --> … <!-- /figures --> in it, nothing written")
+    for name in READMES:
+        text = (ROOT / name).read_text(encoding="utf-8")
+        (ROOT / name).write_text(replaced(text, results, chinese=name != READMES[0]), encoding="utf-8")
+        done.append(f"{name}: table written" if PLACE.search(text) else f"{name}: no place for the table in it")
     return done
 
 
-def replaced(text: str, results: Results, language: int) -> str:
-    """Returns a text with the table between its markers; language 0 is English, 1 Chinese."""
-    return PLACE.sub(lambda place: place[1] + _table(results, language) + place[2], text)
-
-
-def _table(results: Results, language: int) -> str:
-    lines = [f"| {' | '.join(HEADINGS[language])} |", "|---|---|---|"]
-    for claim in claims(results):
-        lines.append(f"| {claim.name[language]} | {claim.target} | {claim.value}{'' if claim.met else ' ✗'} |")
-    machines = {f"{content['machine']['processor']} ({content['machine']['cores']})" for content in results.values()}
-    peers = {f"{name} {version}" for content in results.values() for name, version in content["peer"].items()}
-    source = SOURCES[language].format(machine=", ".join(sorted(machines)), peers=", ".join(sorted(peers)) or "-")
-    return "\n".join([*lines, "", source, ""])
+def replaced(text: str, results: Mapping[str, Result], *, chinese: bool) -> str:
+    """Returns a text with the table between its markers: the values that have a Chinese name."""
+    lines = [HEADINGS[chinese], "|---|--:|--:|"]
+    for found in checked(results):
+        if found.chinese:
+            name = found.chinese if chinese else found.name
+            lines.append(f"| {name} | {found.value}{'' if found.met else ' ✗'} | {found.target} |")
+    contents = [result.content for result in results.values()]
+    cores = "核" if chinese else "cores"
+    machines = {f"{content['machine']['processor']}, {content['machine']['cores']} {cores}" for content in contents}
+    peers = {f"{name} {version}" for content in contents for name, version in content["peer"].items()}
+    source = SOURCES[chinese].format(machines="; ".join(sorted(machines)), peers=", ".join(sorted(peers)) or "-")
+    table = "\n".join([*lines, "", source, ""])
+    return PLACE.sub(lambda place: place[1] + table + place[2], text)

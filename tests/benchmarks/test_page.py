@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from benchmarks import page, readme
-from benchmarks.claims import claims
-from benchmarks.figures import read_results
 from benchmarks.harness import Results
+from benchmarks.page import checked
+from benchmarks.result import Result, read_results
 
 HEAD: dict[str, Any] = {
     "quick": False,
@@ -49,35 +49,37 @@ def quality_rows(ours: float, gensim: float) -> list[dict[str, Any]]:
 
 def test_ratios_pair_the_measurements_of_a_round_and_are_judged_by_their_median() -> None:
     rows = speed_rows(ours=[2e6, 3e6, 6e6], gensim=[1e6, 0.5e6, 0.5e6])  # 2, 6 and 12 times
-    (claim,) = claims({"word2vec": HEAD | {"rows": rows}})
-    assert (claim.target, claim.value, claim.met) == ("≥ 5 ×", "6.00 ×", True)
-    text = page.page_text({"word2vec": HEAD | {"rows": rows}}, {})
+    results = {"word2vec": Result(HEAD | {"rows": rows})}
+    (found,) = checked(results)
+    assert (found.target, found.value, found.met) == ("≥ 5 ×", "6.00 ×", True)
+    text = page.page_text(results)
     assert "| 3.00 | 0.50 | **6.00** (2.00, 6.00, 12.00) | ≥ 5 |" in text
     assert "Not measured yet: `python -m benchmarks scaling`." in text
 
 
 @pytest.mark.parametrize(("ours", "met"), [(0.595, True), (0.585, False)])
 def test_quality_may_be_a_hundredth_below(ours: float, met: bool) -> None:
-    found = claims({"quality": HEAD | {"rows": quality_rows(ours, 0.6)}})
-    assert [claim.met for claim in found] == [met] * 4
+    results = {"quality": Result(HEAD | {"rows": quality_rows(ours, 0.6)})}
+    found = checked(results)
+    assert [one.met for one in found] == [met] * 4
     assert found[0].value == f"{ours - 0.6:+.4f}"
-    text = page.page_text({"quality": HEAD | {"rows": quality_rows(ours, 0.6)}}, {})
+    text = page.page_text(results)
     assert f"{ours + 0.02:.4f} / 0.6200" in text
     assert "17% higher on average" in text  # 1 - (2 + 1/2) / 6 = 0.583 of the first rate, not a half
 
 
 def test_the_table_takes_the_place_of_what_stood_between_the_markers() -> None:
-    results = {"word2vec": HEAD | {"rows": speed_rows([2e6], [1e6])}}
-    before = "# Title\n<!-- figures -->\nold\n<!-- /figures -->\nafter\n"
-    english, chinese = (readme.replaced(before, results, language) for language in (0, 1))
-    assert "| ≥ 5 × | 2.00 × ✗ |" in english
-    assert "A processor (2)" in english
+    results = {"word2vec": Result(HEAD | {"rows": speed_rows([2e6], [1e6])})}
+    before = "# Title\n<!-- measured -->\nold\n<!-- /measured -->\nafter\n"
+    english, chinese = (readme.replaced(before, results, chinese=chinese) for chinese in (False, True))
+    assert "| 2.00 × ✗ | ≥ 5 × |" in english
+    assert "A processor, 2 cores" in english
     assert "实测" in chinese
     for text in (english, chinese):
         assert "old" not in text
-        assert text.startswith("# Title\n<!-- figures -->\n")
-        assert text.endswith("<!-- /figures -->\nafter\n")
-        assert readme.replaced(text, results, 0) == english
+        assert text.startswith("# Title\n<!-- measured -->\n")
+        assert text.endswith("<!-- /measured -->\nafter\n")
+        assert readme.replaced(text, results, chinese=False) == english
 
 
 def test_a_result_file_grows_row_by_row_and_refuses_rows_of_another_corpus(tmp_path: Path) -> None:
@@ -85,7 +87,7 @@ def test_a_result_file_grows_row_by_row_and_refuses_rows_of_another_corpus(tmp_p
     head = HEAD | {"commands": ["first"]}
     Results(path, head).add({"seed": 1})
     Results(path, head | {"commands": ["second"]}, keep=True).add({"seed": 2})
-    found = read_results(tmp_path)["quality"]
+    found = read_results(tmp_path)["quality"].content
     assert [row["seed"] for row in found["rows"]] == [1, 2]
     assert found["commands"] == ["first", "second"]
     with pytest.raises(SystemExit, match="another corpus"):

@@ -5,6 +5,7 @@ import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from wenmai.core.errors import RunError
 from wenmai.runs.comparison import Comparison, Corpus, CurvePoint, MapWord, Measure, System
 from wenmai.runs.report import report_html, write_report
 
+PAGE = Path(__file__).resolve().parents[2] / "wenmai" / "runs" / "page"
 VOID = {"meta", "link", "input", "br", "hr", "img"}
 HOSTILE = "</script><script>alert('\"&amp;')"
 
@@ -327,3 +329,20 @@ def test_a_report_that_fails_leaves_the_old_one(tmp_path):
         write_report(a_comparison(title=3), path)
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_what_pages_are_made_of_can_be_read():
+    files = [path for path in PAGE.iterdir() if path.suffix in {".js", ".css", ".html"}]
+    long = [path.name for path in files for line in path.read_text("utf-8").splitlines() if len(line) > 120]
+    assert len(files) > 7
+    assert not long
+
+
+def test_what_both_pages_need_is_written_once():
+    common, page, alignment = (
+        set(re.findall(r"^const .*", (PAGE / name).read_text("utf-8"), re.M))
+        for name in ("common.js", "page.js", "alignment.js")
+    )
+    assert len(common) > 10
+    assert not common & (page | alignment)
+    assert not page & alignment

@@ -2,18 +2,15 @@
 
 The page carries the weights as bytes (steps of 1/255), which the script ``page/alignment.js`` draws as a map of
 tokens against tokens, as links between words, and as an overview of every layer and head. Its colours and type are
-those of the report (``page/page.css``).
+those of the report (``page/common.css``).
 """
 
 import base64
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from importlib.resources import files
 from pathlib import Path
-from string import Template
 from typing import Any
 
 import numpy as np
@@ -21,6 +18,7 @@ from numpy.typing import NDArray
 
 from wenmai.core.errors import SettingError
 from wenmai.core.folder import writing
+from wenmai.runs.page import filled, json_in_script
 
 __all__ = ["Alignment", "alignment_html", "write_alignment_page", "write_alignment_picture"]
 
@@ -92,16 +90,7 @@ def alignment_html(alignments: Sequence[Alignment], *, title: str) -> str:
     """
     if not alignments:
         raise ValueError("an alignment page needs at least one alignment")
-    page = files("wenmai.runs") / "page"
-    return Template((page / "alignment.html").read_text("utf-8")).substitute(
-        title=escape(title),
-        byline=escape(_byline(alignments)),
-        style=(page / "page.css").read_text("utf-8").strip()
-        + "\n"
-        + (page / "alignment.css").read_text("utf-8").strip(),
-        script=(page / "alignment.js").read_text("utf-8").strip(),
-        data=_data(alignments),
-    )
+    return filled("alignment", title=escape(title), byline=escape(_byline(alignments)), data=_data(alignments))
 
 
 def write_alignment_picture(
@@ -205,10 +194,7 @@ def _data(alignments: Sequence[Alignment]) -> str:
         }
         for alignment in alignments
     ]
-    text = json.dumps(stored, ensure_ascii=False, separators=(",", ":"))
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
+    return json_in_script(stored)
 
 
 def _bytes(weights: NDArray[Any]) -> str:

@@ -6,12 +6,10 @@ JSON. Columns come from the measures that the systems have: a new kind of measur
 ``KINDS``.
 """
 
-import json
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from html import escape
-from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
 from string import Template
@@ -19,12 +17,13 @@ from typing import Any
 
 from wenmai.core.folder import writing
 from wenmai.runs.comparison import Comparison, Facts, Measure, System
+from wenmai.runs.page import filled, json_in_script
 
 __all__ = ["report_html", "write_report"]
 
 MOST_CURVE_POINTS = 300  # per system: more than a screen can show apart
-COLOURS = 6  # --s0 to --s5 in page.css; later systems use them again with a dash pattern
-DASHES = ("", "6 3", "2 2.5", "8 3 2 3")  # the same in page.js
+COLOURS = 6  # --s0 to --s5 in common.css; later systems use them again with a dash pattern
+DASHES = ("", "6 3", "2 2.5", "8 3 2 3")
 INTERVAL_WIDTH = 84  # pixels
 BAR_WIDTH = 56
 
@@ -60,12 +59,12 @@ KINDS = {
     "bits": _Kind(
         title="Bits per character",
         items="words",
-        about="is what it takes to write down a character of a text, ends of lines included, when the model foretells "
+        about="is what it takes to write down a character of a text, ends of lines included, when the model predicts "
         "it: less is better, whatever the model’s tokens are. An unknown word costs 8 bits more for each of its bytes.",
     ),
     "perplexity": _Kind(
         title="Perplexity by word",
-        about="is the number of equally likely words that would be as hard to foretell; an unknown word counts as one "
+        about="is the number of equally likely words that would be as hard to predict; an unknown word counts as one "
         "word, whichever it is, which favours models that know few words.",
         short=True,
     ),
@@ -83,10 +82,10 @@ NOTES = {
     "Interval": "comes from drawing the test items again at random, many times: $confidence of the draws "
     "score inside it. It holds the luck of the test items, not the luck of the training seed.",
     "Speed": "is the number of corpus words read per second of training, averaged over all epochs.",
-    "Time": "is the wall-clock time of training, without numbering the corpus or measuring.",
+    "Time": "is the wall-clock time of training, without encoding the corpus or evaluating.",
     "Memory": "is the largest resident memory of the training process.",
     "Size": "is what the finished model takes on disk.",
-    "Cost": "figures are of one training each, on the machine named below; small differences mean little.",
+    "Cost": "is that of one training each, on the machine named below; small differences mean little.",
 }
 
 
@@ -140,12 +139,10 @@ def report_html(comparison: Comparison) -> str:
     """
     stored = comparison.to_json()
     comparison = Comparison.from_json(stored)  # plain Python numbers, and none that is not finite
-    page = files("wenmai.runs") / "page"
     quality, cost = _quality_columns(comparison.systems), _cost_columns(comparison.systems)
-    return Template((page / "page.html").read_text("utf-8")).substitute(
+    return filled(
+        "page",
         title=escape(comparison.title or _title(comparison)),
-        style=(page / "page.css").read_text("utf-8").strip(),
-        script=(page / "page.js").read_text("utf-8").strip(),
         byline=_byline(comparison),
         abstract=escape(_abstract(comparison, quality)),
         table=_table(comparison, quality, cost),
@@ -421,7 +418,7 @@ def _sections(systems: list[System]) -> str:
 
 
 def _samples(systems: list[System]) -> str:
-    """Returns how each system writes on, prompt by prompt."""
+    """Returns what each system generates, prompt by prompt."""
     prompts = list(dict.fromkeys(prompt for system in systems for prompt in system.samples))
     if not prompts:
         return ""
@@ -435,9 +432,9 @@ def _samples(systems: list[System]) -> str:
         )
         tables.append(_scroll(f"Samples after {prompt!r}", f'<table class="samples"><tbody>{rows}</tbody></table>'))
     return (
-        '<section id="samples" aria-labelledby="samples-title"><h2 id="samples-title">Written on</h2>'
+        '<section id="samples" aria-labelledby="samples-title"><h2 id="samples-title">Generated text</h2>'
         + "".join(tables)
-        + '<p class="caption">Each model goes on from the words in bold: one draw from the nine tenths of the '
+        + '<p class="caption">Each model continues the words in bold: one draw from the nine tenths of the '
         "probability that are most likely, with the same seed. Nothing was chosen by hand.</p></section>"
     )
 
@@ -579,12 +576,7 @@ def _fact(value: str | int | float | bool | None) -> str:
 def _data(stored: dict[str, Any]) -> str:
     """Returns the comparison as JSON that can stand in a script element, curves thinned, numbers rounded."""
     systems = [{**system, "curve": _thinned(system["curve"])} for system in stored["systems"]]
-    text = json.dumps(
-        _rounded({**stored, "systems": systems}), ensure_ascii=False, allow_nan=False, separators=(",", ":")
-    )
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
+    return json_in_script(_rounded({**stored, "systems": systems}))
 
 
 def _thinned(curve: list[Any]) -> list[Any]:
