@@ -205,7 +205,7 @@ def test_settings_that_do_not_fit_are_refused(system, settings, message):
 def test_what_the_catalogue_knows_of_a_text_becomes_the_settings_of_a_tokenizer():
     _, hints, names = GptTask.open("builtin:pydocs")
     assert names == ("builtin:pydocs",)
-    assert set(hints) <= {"tokenizer.kind", "tokenizer.case", "tokenizer.normalise"}
+    assert set(hints) <= {"tokenizer.kind", "tokenizer.lowercase", "tokenizer.nfkc"}
 
 
 @pytest.mark.parametrize("system", TASKS)

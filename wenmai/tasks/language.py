@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
@@ -29,7 +29,7 @@ from wenmai.tasks.language_model import Context, LanguageModel, build
 from wenmai.tasks.neural import NeuralTask, refuse_other_tokenizer, take_over
 from wenmai.tasks.protocol import ReadProgress
 from wenmai.tasks.running_text import LanguageData, Stream, read_language_data
-from wenmai.text.pieces import StreamTokenizerConfig
+from wenmai.text.pieces import StreamTokenizerConfig, suitable
 from wenmai.text.vocabulary_files import absolute_source
 from wenmai.training.distributed import Ranks
 from wenmai.training.loop import choose_device
@@ -40,15 +40,6 @@ __all__ = ["GptTask", "LanguageConfig", "NnlmTask", "RnnlmTask", "TransformerXLT
 
 _SEGMENT = 128  # targets, for a model that can read on for ever
 _VALIDATION_ROWS = 8
-
-# What the catalogue knows of a text, as settings of a tokenizer.
-_HINTS: dict[tuple[str, Any], tuple[str, Any]] = {
-    ("text.segment", "words"): ("tokenizer.kind", "words"),
-    ("text.segment", "characters"): ("tokenizer.kind", "characters"),
-    ("text.segment", "whitespace"): ("tokenizer.kind", "whitespace"),
-    ("text.lowercase", True): ("tokenizer.case", "lower"),
-    ("text.nfkc", True): ("tokenizer.normalise", "nfkc"),
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,9 +99,8 @@ class LanguageTask(NeuralTask):
     def open(cls, corpus: Any) -> tuple[Corpus, dict[str, Any], tuple[str, ...]]:  # noqa: ANN401
         """Opens text: paths, folders, globs, standard input, names of the catalogue, or strings in memory."""
         opened, hints, names = open_texts(corpus)
-        known = {f"{section}.{field.name}" for section, kind in cls.sections.items() for field in fields(kind)}
-        fitting = {name: value for name, value in hints.items() if name in known}
-        return opened, fitting | dict(_HINTS[hint] for hint in hints.items() if hint in _HINTS), names
+        known = suitable({name.removeprefix("text."): value for name, value in hints.items()})
+        return opened, {f"tokenizer.{name}": value for name, value in known.items()}, names
 
     @classmethod
     def with_absolute_paths(cls, settings: dict[str, Any]) -> dict[str, Any]:
