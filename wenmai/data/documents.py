@@ -190,12 +190,13 @@ class DocumentReader:
         """
         begins, inside = True, False  # a document; a line whose first part is out
         for piece in self._texts(_before_space):
-            *whole, rest = piece.replace("\r\n", "\n").split("\n")
-            for written, ends in [*((line, True) for line in whole), (rest, False)]:
-                text = written.lstrip(_BOUNDARY)
-                begins = begins or text != written
+            parts = piece.replace("\r\n", "\n").split("\n")
+            for behind, text in enumerate(parts, start=1 - len(parts)):
+                if text.startswith(_BOUNDARY):
+                    text, begins = text.lstrip(_BOUNDARY), True
+                ends = behind < 0  # the last part has no line end
                 if ends or text:
-                    blank = ends and not inside and not text.strip()
+                    blank = ends and not inside and (not text or text.isspace())
                     yield Line(text, ends, begins and not blank)
                     begins = blank and (begins or self._format == "lines")
                     inside = not ends

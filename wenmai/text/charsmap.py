@@ -17,10 +17,9 @@ https://github.com/s-yata/darts-clone. A tokenizer looks up each grapheme of few
 character, and each character of a longer one.
 """
 
+import struct
 from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 __all__ = ["charsmap"]
 
@@ -44,10 +43,10 @@ def charsmap(mapping: Mapping[str, str]) -> bytes:
             node[0] = len(texts)
             texts += text.encode() + b"\0"
     units = _double_array(root)
-    return np.array([units.nbytes], "<u4").tobytes() + units.tobytes() + bytes(texts)
+    return struct.pack(f"<{1 + len(units)}I", 4 * len(units), *units) + texts
 
 
-def _double_array(root: dict[int, Any]) -> np.ndarray[Any, np.dtype[np.uint32]]:
+def _double_array(root: dict[int, Any]) -> list[int]:
     """Lays the nodes of a trie out such that no two units share a place.
 
     Nodes with several ways on are laid out from left to right; those with nothing but an end then fill the gaps.
@@ -71,6 +70,4 @@ def _double_array(root: dict[int, Any]) -> np.ndarray[Any, np.dtype[np.uint32]]:
         base = 1
         while nodes:
             base = lay(*nodes.pop(), base)
-    found = np.zeros(-(-(max(units) + 1) // _BLOCK) * _BLOCK, "<u4")
-    found[list(units)] = list(units.values())
-    return found
+    return [units.get(place, 0) for place in range(_BLOCK * (1 + max(units) // _BLOCK))]

@@ -15,7 +15,7 @@ from typing_extensions import Doc
 
 from wenmai.core.errors import SettingError
 from wenmai.text.normalise import tokenizer_steps
-from wenmai.text.settings import FoldWidth, Lowercase, Nfkc, Script, check_choices, normalisation_of
+from wenmai.text.settings import SCRIPTS, FoldWidth, Lowercase, Nfkc, Script, check_choices, normalisation_of
 
 if TYPE_CHECKING:
     import tokenizers
@@ -35,7 +35,7 @@ __all__ = [
 
 TokenizerKind = Literal["bpe", "byte-bpe", "wordpiece", "unigram", "words", "whitespace", "characters"]
 
-CHOICES: dict[str, tuple[str, ...]] = {"kind": get_args(TokenizerKind), "script": ("keep", "simplified")}
+CHOICES: dict[str, tuple[str, ...]] = {"kind": get_args(TokenizerKind), "script": SCRIPTS}
 
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 """Padding, unknown, begin, end: the ids 0 to 3 of every tokenizer that is trained here."""
@@ -67,7 +67,7 @@ class TokenizerConfig:
             "separates; characters: single characters"
         ),
     ] = "bpe"
-    vocab_size: Annotated[int, Ge(5), Doc("pieces at most, the four special ones included")] = 8000
+    vocab_size: Annotated[int, Ge(5), Doc("pieces at most, special ones included")] = 8000
     min_count: Annotated[
         int | None,
         Ge(1),

@@ -12,6 +12,7 @@ from typing_extensions import Doc
 from wenmai.core.errors import SettingError, nearest_name
 
 __all__ = [
+    "SCRIPTS",
     "BadLines",
     "FoldWidth",
     "Lowercase",
@@ -27,12 +28,14 @@ __all__ = [
 
 TextFormat = Literal["auto", "lines", "wikiextractor"]
 BadLines = Literal["error", "skip"]
+_Script = Literal["keep", "simplified"]
+SCRIPTS: tuple[str, ...] = get_args(_Script)
 Segmentation = Literal["whitespace", "words", "characters", "chinese"]
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "format": get_args(TextFormat),
     "bad_lines": get_args(BadLines),
-    "script": ("keep", "simplified"),
+    "script": SCRIPTS,
     "segment": get_args(Segmentation),
 }
 
@@ -43,9 +46,7 @@ FoldWidth = Annotated[
     Doc("full-width letters, digits, punctuation and spaces become ordinary ones, half-width kana full"),
 ]
 Lowercase = Annotated[bool, Doc("letters become lower case")]
-Script = Annotated[
-    Literal["keep", "simplified"], Doc("simplified: traditional Chinese characters become simplified ones")
-]
+Script = Annotated[_Script, Doc("simplified: traditional Chinese characters become simplified ones")]
 
 
 def normalisation_of(settings: object) -> dict[str, bool | str]:
