@@ -15,6 +15,7 @@ from typing_extensions import Doc
 from wenmai.config.recipe import Recipe, changed_settings, parse_assignments, read_recipe, settings_of
 from wenmai.core.errors import SettingError
 from wenmai.core.registry import systems
+from wenmai.text.pieces import TokenizerConfig
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -288,3 +289,23 @@ def test_files_that_cannot_be_read(tmp_path):
     for path in (tmp_path, tmp_path / "missing"):
         with pytest.raises(SettingError, match="cannot be read"):
             read_recipe(path)
+
+
+@pytest.mark.parametrize(
+    ("former", "now"),
+    [
+        ("normalise: nfc, case: keep", (True, False, False)),
+        ("normalise: nfkc, case: lower", (True, True, True)),
+        ("normalise: none", (False, False, False)),
+    ],
+)
+def test_a_recipe_may_have_the_former_names_of_settings(tmp_path, former, now):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(f"version: 1\nsystem: example\ntokenizer: {{{former}, kind: words}}\n")
+    sections = {"tokenizer": TokenizerConfig}
+    found = Recipe.build("example", sections, read_recipe(path)["settings"]).sections["tokenizer"]
+    assert (found.nfc, found.nfkc, found.lowercase) == now
+    assert found.kind == "words"
+    path.write_text("version: 1\nsystem: example\ntokenizer: {case: upper}\n")
+    with pytest.raises(SettingError, match=r"no setting 'tokenizer\.case'"):
+        Recipe.build("example", sections, read_recipe(path)["settings"])

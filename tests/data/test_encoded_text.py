@@ -1,6 +1,7 @@
 """Running text as numbers."""
 
 import io
+import itertools
 import json
 import sys
 
@@ -66,13 +67,15 @@ def test_the_text_is_encoded_once(tmp_path, monkeypatch):
     assert first.verify() == []
 
 
-@pytest.mark.parametrize("damage", ["cut", "lines", "json", "version", "missing"])
+@pytest.mark.parametrize("damage", ["cut", "lines", "documents", "json", "version", "missing"])
 def test_a_damaged_text_is_refused(tmp_path, damage):
     folder = encoded(written(tmp_path, "a b c\n")).folder
     if damage == "cut":
         (folder / "tokens.bin").write_bytes((folder / "tokens.bin").read_bytes()[:-1])
     elif damage == "lines":
         (folder / "lines.bin").write_bytes(bytes(16))
+    elif damage == "documents":
+        (folder / "documents.bin").write_bytes(np.array([9], "<i8").tobytes())
     elif damage == "json":
         (folder / "text.json").write_text("[]")
     elif damage == "version":
@@ -101,7 +104,108 @@ def test_bad_lines_can_be_left_out_and_are_counted(tmp_path):
 def test_what_can_be_read_once_only_is_copied_while_it_is_needed(monkeypatch, cache_folder):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a b\nc\n")))
     for corpus in (Corpus.of(iter(["a b", "c"])), Corpus.of([["a", "b"], ["c"]]), Corpus.of("-")):
-        with readable_twice(corpus, LinesConfig()) as text:
+        with readable_twice(corpus, LinesConfig()) as (text, _):
             assert len(encode_text(text, tokenizer(), LinesConfig())) == 5
             assert encode_text(text, tokenizer(), LinesConfig()).stats.lines == 2
     assert not list((cache_folder / "texts").glob(".copy-*"))
+
+
+WIKI = (
+    '<doc id="1" url="u" title="A">\nA\n\na b.\n\nb\n</doc>\n'
+    '<doc id="2" url="u" title="empty">\n</doc>\n'
+    '<doc id="3" url="u" title="C">\n\nC c\n</doc>\n'
+)
+
+
+def documents(text, cutter):
+    """Each document as its lines."""
+    ends = [*text.documents.tolist()[1:], len(text)]
+    lines = [0, *text.ends[:, 0].tolist()]
+    found = []
+    for begin, end in zip(text.documents.tolist(), ends, strict=True):
+        assert begin in lines
+        places = [place for place in lines if begin <= place <= end]
+        found.append([cutter.decode(text.tokens[low:high]) for low, high in itertools.pairwise(places)])
+    assert len(found) == text.stats.documents
+    return found
+
+
+def bytes_cutter():
+    return tokenizer(["a b c"], kind="byte-bpe", vocab_size=270)
+
+
+@pytest.mark.parametrize(
+    ("written_text", "expected"),
+    [
+        ("a\nb\nc", [["a", "b", "c"]]),
+        ("\n\na\nb\n\n\nc\n \t\r\na", [["a", "b"], ["c", " \t"], ["a"]]),
+        ("a\r\n\r\nb\r\n", [["a"], ["b"]]),
+        (WIKI, [["A", "a b.", "b"], ["C c"]]),
+        ("\n" + WIKI + "after the last\n\ntag\n" + WIKI, None),
+    ],
+)
+def test_documents_end_at_blank_lines_and_at_tags(tmp_path, written_text, expected):
+    cutter = bytes_cutter()
+    if expected is None:
+        expected = [["A", "a b.", "b"], ["C c"], ["after the last", "tag"], ["A", "a b.", "b"], ["C c"]]
+    text = encoded(written(tmp_path, written_text), cutter)
+    assert text.documents.dtype == np.int64
+    assert documents(text, cutter) == expected
+    assert documents(EncodedText.open(text.folder), cutter) == expected
+
+
+def test_documents_end_with_their_file_and_keep_the_order_of_the_files(tmp_path):
+    cutter = bytes_cutter()
+    paths = [
+        written(tmp_path, content, f"{name}.txt") for name, content in (("b", "b\nb"), ("a", WIKI), ("c", "c\n\nc\n"))
+    ]
+    text = encode_text(Corpus.of_paths(paths), cutter, LinesConfig())
+    assert documents(text, cutter) == [["b", "b"], ["A", "a b.", "b"], ["C c"], ["c"], ["c"]]
+
+
+def test_documents_may_be_longer_than_what_is_read_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr("wenmai.data.documents.BLOCK_BYTES", 64)
+    monkeypatch.setattr("wenmai.data.encoded_text._BATCH_CHARACTERS", 50)
+    cutter = bytes_cutter()
+    lines = [["a " * size + "b"] * 3 for size in (1, 5, 40, 90, 2, 33)]
+    for text, between in (("", "\n"), ('<doc id="1">\n', '</doc>\n<doc id="2">\n')):
+        content = text + between.join("".join(f"{line}\n" for line in document) for document in lines)
+        assert documents(encoded(written(tmp_path, content), cutter), cutter) == lines
+
+
+def test_without_tags_a_line_of_white_space_alone_is_in_the_document_before_it(tmp_path):
+    cutter = tokenizer()
+    text = encoded(written(tmp_path, "a\n  \n\nb c\n\n \n"), cutter)
+    assert text.documents.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    "config", [LinesConfig(), LinesConfig(format="wikiextractor"), LinesConfig(encoding="gb18030")]
+)
+def test_a_copy_has_the_same_documents(tmp_path, monkeypatch, config):
+    cutter = bytes_cutter()
+    content = (WIKI + "中文\n").encode(config.encoding)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    with readable_twice(Corpus.of("-"), config) as (corpus, reading):
+        copied = encode_text(corpus, cutter, reading)
+        direct = encode_text(Corpus.of_paths([written(tmp_path, content)]), cutter, config)
+        assert copied.folder != direct.folder
+        assert documents(copied, cutter) == documents(direct, cutter) == [["A", "a b.", "b"], ["C c"], ["中文"]]
+
+
+def test_texts_from_memory_are_lines_and_blank_ones_end_documents():
+    cutter = bytes_cutter()
+    for items in (["a", "b", "", "c"], [["a"], ["b"], [], ["c"]]):
+        with readable_twice(Corpus.of(iter(items)), LinesConfig()) as (corpus, reading):
+            assert documents(encode_text(corpus, cutter, reading), cutter) == [["a", "b"], ["c"]]
+
+
+def test_a_text_of_the_cache_without_documents_is_encoded_again(tmp_path):
+    path = written(tmp_path, "a b\n\nc\n")
+    first = encoded(path)
+    head = json.loads((first.folder / "text.json").read_text())
+    (first.folder / "text.json").write_text(json.dumps(head | {"version": 2}))
+    (first.folder / "documents.bin").unlink()
+    again = encoded(path)
+    assert again.folder == first.folder
+    assert again.documents.tolist() == [0, 3]

@@ -140,7 +140,7 @@ def test_a_line_feed_is_part_of_the_text_of_a_model_that_reads_each_line_for_its
 
 def test_an_unknown_word_is_spelled_as_it_stands_in_the_text():
     model = make("gpt")
-    cutter = Tokenizer.train(["a b"] * 2, TokenizerConfig(kind="whitespace", normalise="nfkc"))
+    cutter = Tokenizer.train(["a b"] * 2, TokenizerConfig(kind="whitespace", nfkc=True))
     model.tokenizer = cutter
     (score,) = model.score(["\ufb01 \ufb01 \u732b\u72ac b"], context="fresh")  # fi fi, as one sign each
     assert score.oov == 3

@@ -207,7 +207,7 @@ def test_what_the_catalogue_knows_of_a_text_becomes_the_settings_of_a_tokenizer(
     assert names == ("builtin:pydocs",)
     recipe, _ = plan("gpt", "builtin:pydocs")
     assert recipe.corpus == names
-    known = {name: value for name, value in hints.items() if name in ("tokenizer.case", "tokenizer.normalise")}
+    known = {name: value for name, value in hints.items() if name in ("tokenizer.lowercase", "tokenizer.nfkc")}
     assert known
     assert {name: recipe.flat_settings()[name] for name in known} == known
 

@@ -31,8 +31,8 @@ def trained() -> dict[str, Tokenizer]:
     return {kind: train(kind) for kind in KINDS}
 
 
-def train(kind: str, texts=TEXTS, **settings) -> Tokenizer:
-    return Tokenizer.train(iter(texts), TokenizerConfig(kind=kind, **{"vocab_size": 400} | settings))
+def train(kind: str, texts=TEXTS, roles=(), **settings) -> Tokenizer:
+    return Tokenizer.train(iter(texts), TokenizerConfig(kind=kind, **{"vocab_size": 400} | settings), roles=roles)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -42,6 +42,31 @@ def test_special_tokens_have_the_first_ids_and_the_vocabulary_is_no_larger_than_
     assert [tokenizer.token(number) for number in range(4)] == list(SPECIALS)
     assert 4 < tokenizer.vocab_size <= 400
     assert all(tokenizer.id(tokenizer.token(number)) == number for number in range(tokenizer.vocab_size))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_may_ask_for_more_roles(kind, tmp_path):
+    texts = [*TEXTS, "a [MASK] is a word", "[CLS] [SEP]"] * 2
+    tokenizer = train(kind, texts, roles=("cls", "sep", "mask"))
+    tokenizer.save(tmp_path / "tokenizer.json")
+    for one in (tokenizer, Tokenizer.load(tmp_path / "tokenizer.json")):
+        assert [one.token(number) for number in range(7)] == [*SPECIALS, "[CLS]", "[SEP]", "[MASK]"]
+        assert (one.pad_id, one.unk_id, one.bos_id, one.eos_id) == (0, 1, 2, 3)
+        assert (one.cls_id, one.sep_id, one.mask_id) == (4, 5, 6)
+        assert {4, 5, 6}.isdisjoint(one.encode("[CLS] a [MASK] b [SEP]").ids)
+        assert one.decode([4, *one.encode("cat").ids, 6, 5]) == one.decode(one.encode("cat").ids)
+    with pytest.raises(SettingError, match=r"cls, sep, mask kind=.* needs"):
+        train(kind, texts, vocab_size=260 if kind == "byte-bpe" else 5, roles=("cls", "sep", "mask"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_being_asked_for_there_are_no_more_roles(kind, trained, tmp_path):
+    assert (trained[kind].cls_id, trained[kind].sep_id, trained[kind].mask_id) == (None, None, None)
+    tokenizer = Tokenizer.train(["[MASK] [CLS]"] * 9, TokenizerConfig(kind=kind))
+    tokenizer.save(tmp_path / "tokenizer.json")
+    loaded = Tokenizer.load(tmp_path / "tokenizer.json")
+    assert loaded.mask_id is None  # a word of the text
+    assert loaded.encode("[MASK]").ids == tokenizer.encode("[MASK]").ids
 
 
 @pytest.mark.parametrize("kind", ["bpe", "wordpiece", "words", "characters"])
@@ -102,7 +127,7 @@ def test_offsets_point_into_the_source_text(trained, kind):
 
 def test_offsets_survive_normalisation():
     text = "Ｔhe ＣＡＴ"
-    found = train("words", ["the cat"] * 2, normalise="nfkc", case="lower").encode(text)
+    found = train("words", ["the cat"] * 2, nfkc=True, lowercase=True).encode(text)
     assert found.tokens == ["the", "cat"]
     assert [text[start:end] for start, end in found.offsets] == ["Ｔhe", "ＣＡＴ"]
 
@@ -220,6 +245,21 @@ def test_the_usual_names_of_others_give_the_roles(tmp_path):
     assert loaded.decode([2, 4, 5, 6, 3]) == "unknown word"
 
 
+@pytest.mark.parametrize(
+    ("names", "roles"),
+    [
+        (["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], (2, 3, 2, 3, 4)),  # BERT, ERNIE
+        (["<s>", "<pad>", "</s>", "<unk>", "<mask>"], (0, 2, 0, 2, 4)),  # RoBERTa
+        (["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>"], (1, 2, 3, 4, 6)),  # XLNet
+        (["<unk>", "<s>", "</s>", "<pad>"], (1, 2, None, None, None)),
+    ],
+)
+def test_files_of_masked_models_have_their_roles(tmp_path, names, roles):
+    model = tokenizers.models.WordLevel({name: number for number, name in enumerate(names)}, unk_token="<unk>")
+    loaded = Tokenizer.load(foreign(tmp_path / "tokenizer.json", model, names))
+    assert (loaded.bos_id, loaded.eos_id, loaded.cls_id, loaded.sep_id, loaded.mask_id) == roles
+
+
 def test_one_token_may_have_every_role(tmp_path):
     alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
     vocab = {character: number for number, character in enumerate(sorted(alphabet))}
@@ -323,8 +363,7 @@ def test_an_error_while_texts_are_read_is_passed_on():
     ("settings", "message"),
     [
         ({"kind": "bqe"}, "did you mean 'bpe'"),
-        ({"normalise": "nfd"}, "normalise='nfd'"),
-        ({"case": "upper"}, "case='upper'"),
+        ({"script": "traditional"}, "script='traditional'"),
         ({"kind": "byte-bpe", "vocab_size": 259}, "needs 260"),
         ({"vocab_size": 4}, "too small"),
         ({"kind": "unigram", "min_count": 3}, "no effect"),

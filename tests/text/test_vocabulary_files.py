@@ -174,7 +174,7 @@ def test_no_row_is_made_for_ids_without_tokens(tmp_path):
         read_tokenizer(tmp_path)
 
 
-@pytest.mark.parametrize(("setting", "value"), [("kind", "words"), ("vocab_size", 500), ("case", "lower")])
+@pytest.mark.parametrize(("setting", "value"), [("kind", "words"), ("vocab_size", 500), ("lowercase", True)])
 def test_settings_that_a_file_leaves_without_effect(setting, value):
     with pytest.raises(SettingError, match=f"{setting}={value} has no effect with file=here"):
         StreamTokenizerConfig(file="here", **{setting: value})

@@ -31,6 +31,16 @@ __all__ = [
 VERSION = 1
 Sections = Mapping[str, type]
 
+_NFC = {"tokenizer.nfc": True, "tokenizer.nfkc": False}
+_FORMER: dict[str, dict[str, dict[str, bool]]] = {  # settings that are called otherwise today, with their old values
+    "tokenizer.normalise": {
+        "nfc": _NFC,
+        "nfkc": _NFC | {"tokenizer.nfkc": True},
+        "none": _NFC | {"tokenizer.nfc": False},
+    },
+    "tokenizer.case": {"keep": {"tokenizer.lowercase": False}, "lower": {"tokenizer.lowercase": True}},
+}
+
 
 @dataclass(frozen=True)
 class Located:
@@ -134,8 +144,8 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
     """Reads a recipe file: ``version``, ``system``, ``corpus``, ``start`` and sections of settings.
 
     Returns:
-        ``{"system", "corpus", "start", "settings"}``, settings named ``section.name``; values are checked by
-        :meth:`Recipe.build`.
+        ``{"system", "corpus", "start", "settings"}``, settings named ``section.name`` as they are called
+        today; values are checked by :meth:`Recipe.build`.
 
     Raises:
         SettingError: if it cannot be read or is not a recipe.
@@ -162,7 +172,9 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
     for section, values in content.items():
         if not isinstance(values, dict):
             raise SettingError(f"{path}: `{section}` must be a section with settings in it, not {values!r}")
-        settings |= {f"{section}.{name}": value for name, value in values.items()}
+        for name, value in values.items():
+            former = _FORMER.get(f"{section}.{name}", {}).get(str(value))
+            settings |= {f"{section}.{name}": value} if former is None else former
     return {"system": system, "corpus": corpus, "start": start, "settings": settings}
 
 

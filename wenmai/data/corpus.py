@@ -19,11 +19,11 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data import documents
-from wenmai.data.documents import CorpusStats, DocumentReader, plain
-from wenmai.text.segment import LINE_END, LINES, Segmenter
+from wenmai.data.documents import CorpusStats, DocumentReader, Line, plain
+from wenmai.text.segment import LINE_END
 from wenmai.text.settings import TextConfig
 
-__all__ = ["Corpus", "CorpusStats", "FileHash", "Progress"]
+__all__ = ["Corpus", "CorpusStats", "FileHash", "Line", "Progress"]
 
 Progress = Callable[[int, int | None], None]
 """Called with the bytes read so far and, where it is known, their number in all."""
@@ -166,7 +166,6 @@ class Corpus:
         stats: CorpusStats,
         hashes: list[FileHash] | None = None,
         progress: Progress | None = None,
-        cutter: Segmenter | None = None,
     ) -> Iterator[list[str]]:
         r"""Reads the corpus once, as lists of about a megabyte of tokens.
 
@@ -176,7 +175,6 @@ class Corpus:
                 the tokens: sentences, blank lines, tokens, types.
             hashes: What :meth:`hashes` returned; a file that has changed since is an error.
             progress: Called after each block.
-            cutter: What cuts strings into tokens, if not what ``text.segment`` names.
 
         Yields:
             Tokens in order, with :data:`~wenmai.text.segment.LINE_END` at the end of each line; a line may go
@@ -185,9 +183,42 @@ class Corpus:
         Raises:
             CorpusError: if the text cannot be read.
         """
+        for source in self._opened(text, stats, hashes, progress):
+            yield from source.batches()
+
+    def lines(
+        self,
+        text: TextConfig,
+        *,
+        stats: CorpusStats,
+        hashes: list[FileHash] | None = None,
+        progress: Progress | None = None,
+    ) -> Iterator[Line]:
+        """Reads the corpus once, line by line as it is written, for tokenizers that cut it up themselves.
+
+        Args:
+            text: How bytes become text; its normalisation and segmentation have no say.
+            stats: As of :meth:`batches`.
+            hashes: Likewise.
+            progress: Likewise.
+
+        Yields:
+            Lines; of a line longer than a megabyte each part. A list of tokens from Python is a line, with a space
+            between two tokens.
+
+        Raises:
+            CorpusError: if the text cannot be read.
+        """
+        for source in self._opened(text, stats, hashes, progress):
+            yield from source.lines()
+
+    def _opened(
+        self, text: TextConfig, stats: CorpusStats, hashes: list[FileHash] | None, progress: Progress | None
+    ) -> Iterator["DocumentReader | _TokenLists"]:
+        """Yields what reads each source, one by one; checks each once it has been read."""
         stats.skipped_files += self._skipped_files
         if self._texts is not None:
-            yield from self._batches_of_texts(text, stats, progress, cutter)
+            yield self._opened_texts(text, stats, progress)
             return
         done, total = 0, self.size_bytes
 
@@ -199,8 +230,8 @@ class Corpus:
 
         for place, file in enumerate(self._files):
             digest = hashlib.sha256()
-            reader = DocumentReader(str(file.path), text, stats, cutter=cutter)
-            yield from reader.batches(plain(_observed(_read(file.path), digest, advance), str(file.path)))
+            chunks = plain(_observed(_read(file.path), digest, advance), str(file.path))
+            yield (reader := DocumentReader(str(file.path), chunks, text, stats))
             stats.files += 1
             if reader.empty:
                 if file.named:
@@ -209,43 +240,9 @@ class Corpus:
             if hashes is not None and hashes[place].sha256 != digest.hexdigest():
                 raise CorpusError(f"{file.path}: changed while it was read; run again when nothing writes to it")
 
-    def lines(
-        self,
-        text: TextConfig,
-        *,
-        stats: CorpusStats,
-        hashes: list[FileHash] | None = None,
-        progress: Progress | None = None,
-    ) -> Iterator[tuple[str, bool]]:
-        """Reads the corpus once, line by line as it is written, for tokenizers that cut it up themselves.
-
-        Args:
-            text: How bytes become text; its segmentation has no say.
-            stats: As of :meth:`batches`.
-            hashes: Likewise.
-            progress: Likewise.
-
-        Yields:
-            A line and True; of a line longer than a megabyte each part, with True at the last. The tokens of a list
-            from Python are joined by spaces.
-
-        Raises:
-            CorpusError: if the text cannot be read.
-        """
-        for batch in self.batches(text, stats=stats, hashes=hashes, progress=progress, cutter=LINES):
-            parts: list[str] = []
-            for part in batch:
-                if part == LINE_END:
-                    yield " ".join(parts), True
-                    parts = []
-                else:
-                    parts.append(part)
-            if parts:
-                yield " ".join(parts), False
-
-    def _batches_of_texts(
-        self, text: TextConfig, stats: CorpusStats, progress: Progress | None, cutter: Segmenter | None
-    ) -> Iterator[list[str]]:
+    def _opened_texts(
+        self, text: TextConfig, stats: CorpusStats, progress: Progress | None
+    ) -> "DocumentReader | _TokenLists":
         items = iter(self._texts or ())
         first = next(items, None)
         if first is None:
@@ -263,8 +260,7 @@ class Corpus:
                     "lists of tokens are taken as they are: normalisation and segmentation have no effect on "
                     "them; leave these settings out, or give strings"
                 )
-            yield from _token_lists(items, stats, progress)
-            return
+            return _TokenLists(items, stats, progress)
         if codecs.lookup(text.encoding).name != "utf-8":
             raise SettingError(f"encoding={text.encoding} has no effect on strings from Python; leave it out")
 
@@ -279,38 +275,58 @@ class Corpus:
                 if progress is not None:
                     progress(done, None)
 
-        yield from DocumentReader("text from Python", text, stats, cutter=cutter).batches(encoded())
+        return DocumentReader("text from Python", encoded(), text, stats)
 
 
-def _token_lists(items: Iterable[Any], stats: CorpusStats, progress: Progress | None) -> Iterator[list[str]]:
-    """Yields the tokens of many lists as flat batches."""
-    batch: list[str] = []
-    size = done = 0
-    for number, item in enumerate(items):
-        if isinstance(item, (str, bytes)) or not isinstance(item, Iterable):
-            raise CorpusError(
-                f"item {number} of the corpus is {type(item).__name__}; expected strings throughout, or "
-                "lists of tokens throughout"
-            )
-        tokens = list(item)
-        if not _are_tokens(tokens):
-            bad = next(token for token in tokens if not _are_tokens([token]))
-            raise CorpusError(
-                f"item {number} of the corpus has the token {bad!r}; expected strings that are not empty, "
-                "can be written as UTF-8, and have no line end or NUL"
-            )
-        size += sum(map(len, tokens))
-        stats.lines += 1
-        batch += tokens
-        batch.append(LINE_END)
-        if size >= documents.BLOCK_BYTES:
-            yield batch
-            batch = []
-            done += size
-            size = 0
-            if progress is not None:
-                progress(done, None)
-    yield batch
+@dataclass(frozen=True, slots=True)
+class _TokenLists:
+    """Reads lists of tokens, a line each."""
+
+    items: Iterable[Any]
+    stats: CorpusStats
+    progress: Progress | None
+
+    def batches(self) -> Iterator[list[str]]:
+        """Yields the tokens of many lists as flat batches."""
+        batch: list[str] = []
+        size = 0
+        for tokens in self._checked():
+            batch += tokens
+            batch.append(LINE_END)
+            size += sum(map(len, tokens))
+            if size >= documents.BLOCK_BYTES:
+                yield batch
+                batch, size = [], 0
+        yield batch
+
+    def lines(self) -> Iterator[Line]:
+        """Yields each list as a line."""
+        begins = True
+        for tokens in self._checked():
+            yield Line(" ".join(tokens), ends=True, begins_document=begins and bool(tokens))
+            begins = not tokens
+
+    def _checked(self) -> Iterator[list[str]]:
+        done = reported = 0
+        for number, item in enumerate(self.items):
+            if isinstance(item, (str, bytes)) or not isinstance(item, Iterable):
+                raise CorpusError(
+                    f"item {number} of the corpus is {type(item).__name__}; expected strings throughout, or "
+                    "lists of tokens throughout"
+                )
+            tokens = list(item)
+            if not _are_tokens(tokens):
+                bad = next(token for token in tokens if not _are_tokens([token]))
+                raise CorpusError(
+                    f"item {number} of the corpus has the token {bad!r}; expected strings that are not empty, "
+                    "can be written as UTF-8, and have no line end or NUL"
+                )
+            self.stats.lines += 1
+            yield tokens
+            done += sum(map(len, tokens))
+            if self.progress is not None and done - reported >= documents.BLOCK_BYTES:
+                self.progress(done, None)
+                reported = done
 
 
 def _are_tokens(items: list[Any]) -> bool:

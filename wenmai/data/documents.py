@@ -1,4 +1,4 @@
-"""The bytes of one source as tokens: decoded, freed of document tags, normalised and segmented, block by block.
+"""The bytes of one source as tokens or lines: decoded, freed of document tags, and cut up, block by block.
 
 Memory does not grow with the source even if all of it is one line. What makes no sense is a
 :class:`~wenmai.core.errors.CorpusError` that names source, line and byte; what is left out is counted.
@@ -7,16 +7,17 @@ Memory does not grow with the source even if all of it is one line. What makes n
 import codecs
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from wenmai.core.compressed import DamagedStream, decompressed
 from wenmai.core.errors import CorpusError
 from wenmai.text.normalise import normaliser
-from wenmai.text.segment import Segmenter, segmenter
+from wenmai.text.segment import segmenter
 from wenmai.text.settings import TextConfig
 
-__all__ = ["BLOCK_BYTES", "CorpusStats", "DocumentReader", "plain"]
+__all__ = ["BLOCK_BYTES", "CorpusStats", "DocumentReader", "Line", "plain"]
 
 BLOCK_BYTES = 1 << 20
 MAX_WORD = 1 << 20
@@ -57,6 +58,21 @@ class CorpusStats:
     pruned_types: int = 0
     pruned_tokens: int = 0
     pruned_pairs: int = 0
+
+
+class Line(NamedTuple):
+    """A line as it is written, or part of a line longer than a megabyte.
+
+    Attributes:
+        text: What it says, without the line end.
+        ends: Whether the line ends here.
+        begins_document: Whether a document begins here: at the beginning of a file, behind a blank line, and in files
+            of WikiExtractor behind a tag instead. No blank line does.
+    """
+
+    text: str
+    ends: bool
+    begins_document: bool
 
 
 _NOT_TEXT = {
@@ -119,35 +135,35 @@ def _blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 _NUL = "a NUL, which no text has (but UTF-16, for which use encoding=utf-16)"
-_OPENING_TAG = re.compile(r"^[ \t]*<doc(?:[ \t][^\n]*)?>[ \t\r]*\n", re.MULTILINE)
-_CLOSING_TAG = re.compile(r"^[ \t]*</doc>[ \t\r]*\n", re.MULTILINE)
+_TAG = re.compile(r"^[ \t]*(?:(<doc)(?:[ \t][^\n]*)?|</doc)>[ \t\r]*\n", re.MULTILINE)
+_BOUNDARY = "\0"  # in place of a tag; no text holds a NUL
 
 
 class DocumentReader:
-    """Turns the bytes of one source into batches of tokens.
+    """Turns the bytes of one source into batches of tokens, or into lines.
 
     Bytes are gathered until they end with a line. A line longer than a block is decoded part by part, and
-    each part is cut where the segmenter says that this changes no token.
+    each part is cut where this changes no token.
 
     Args:
         name: What to call the source.
+        chunks: Its bytes.
         text: How text becomes tokens.
         stats: Counters of documents and lines to be increased.
-        cutter: What cuts text into tokens, if not what ``text.segment`` names.
 
     Attributes:
         empty: Whether nothing has come so far.
     """
 
-    def __init__(self, name: str, text: TextConfig, stats: CorpusStats, *, cutter: Segmenter | None = None) -> None:
+    def __init__(self, name: str, chunks: Iterable[bytes], text: TextConfig, stats: CorpusStats) -> None:
         self.empty = True
         self._name = name
+        self._chunks = chunks
+        self._text = text
         self._stats = stats
         self._bad_lines = text.bad_lines
         self._format: str = text.format
         self._encoding = codecs.lookup(text.encoding).name.removesuffix("-sig")
-        self._segmenter = cutter or segmenter(text.segment)
-        self._normalise = normaliser(text)
         self._lines = 0  # lines before the next byte
         self._offset = 0  # of the next byte
         # Only while a line longer than a block is read:
@@ -155,20 +171,45 @@ class DocumentReader:
         self._head = ""  # decoded, but kept back because it may end within a token
         self._dropping = False  # the rest of the line, because it is bad
 
-    def batches(self, chunks: Iterable[bytes]) -> Iterator[list[str]]:
-        """Yields the tokens of the source, with ``LINE_END`` at the end of each line.
+    def batches(self) -> Iterator[list[str]]:
+        """Yields the tokens of the source, normalised, with ``LINE_END`` at the end of each line.
 
         Raises:
             CorpusError: if a line cannot be decoded, has a NUL or a word that never ends, or the layout is another.
         """
+        cutter, normalise = segmenter(self._text.segment), normaliser(self._text)
+        for piece in self._texts(cutter.cut):
+            if text := piece.replace(_BOUNDARY, ""):
+                yield cutter.tokens(normalise(text))
+
+    def lines(self) -> Iterator[Line]:
+        """Yields the lines of the source as they are written, a long one in parts.
+
+        Raises:
+            CorpusError: as :meth:`batches` does.
+        """
+        begins, inside = True, False  # a document; a line whose first part is out
+        for piece in self._texts(_before_space):
+            parts = piece.replace("\r\n", "\n").split("\n")
+            for behind, text in enumerate(parts, start=1 - len(parts)):
+                if text.startswith(_BOUNDARY):
+                    text, begins = text.lstrip(_BOUNDARY), True
+                ends = behind < 0  # the last part has no line end
+                if ends or text:
+                    blank = ends and not inside and (not text or text.isspace())
+                    yield Line(text, ends, begins and not blank)
+                    begins = blank and (begins or self._format == "lines")
+                    inside = not ends
+
+    def _texts(self, cut: Callable[[str], int]) -> Iterator[str]:
+        """Yields decoded text with a boundary in place of each tag; ``cut`` says where a long line may be cut."""
         documents = self._stats.documents
-        blocks = _blocks(chunks)
+        blocks = _blocks(self._chunks)
         if not _has_plain_line_ends(self._encoding):
             blocks = self._transcoded(blocks)
-        for piece in self._pieces(blocks):
+        for piece in self._pieces(blocks, cut):
             self.empty = False
-            if text := self._without_tags(piece):
-                yield self._segmenter.tokens(self._normalise(text))
+            yield self._without_tags(piece)
         if self._format == "wikiextractor" and self._stats.documents == documents and not self.empty:
             raise CorpusError(
                 f'{self._name}: has no line such as <doc id="1">, which format=wikiextractor expects; use format=lines'
@@ -191,14 +232,14 @@ class DocumentReader:
             lines += string.count("\n")
             yield string.encode("utf-8", "surrogatepass")
 
-    def _pieces(self, blocks: Iterable[bytes]) -> Iterator[str]:
+    def _pieces(self, blocks: Iterable[bytes], cut: Callable[[str], int]) -> Iterator[str]:
         """Yields decoded text: whole lines, or parts of a line longer than a block."""
         pending = b""
         for block in blocks:
             raw = pending + block
             if self._decoder is not None:
                 end = raw.find(b"\n") + 1 or len(raw)
-                yield self._part_of_line(self._decoder, raw[:end])
+                yield self._part_of_line(self._decoder, raw[:end], cut)
                 raw = raw[end:]
             end = raw.rfind(b"\n") + 1
             if end:
@@ -206,10 +247,10 @@ class DocumentReader:
             pending = raw[end:]
             if len(pending) >= BLOCK_BYTES:
                 self._decoder = codecs.getincrementaldecoder(self._encoding)()
-                yield self._part_of_line(self._decoder, pending)
+                yield self._part_of_line(self._decoder, pending, cut)
                 pending = b""
         if self._decoder is not None:
-            yield self._part_of_line(self._decoder, pending + b"\n")
+            yield self._part_of_line(self._decoder, pending + b"\n", cut)
         elif pending:
             yield self._whole_lines(pending + b"\n")
 
@@ -237,7 +278,7 @@ class DocumentReader:
             offset += len(line) + 1
         return "".join(good)
 
-    def _part_of_line(self, decoder: codecs.IncrementalDecoder, raw: bytes) -> str:
+    def _part_of_line(self, decoder: codecs.IncrementalDecoder, raw: bytes, cut: Callable[[str], int]) -> str:
         """Decodes part of a long line, the last if it has a line end; returns what ends with a token."""
         last = raw.endswith(b"\n")
         string = "\n" if last else ""
@@ -257,7 +298,7 @@ class DocumentReader:
         if last:
             self._decoder, self._head, self._dropping = None, "", False
             return string
-        end = self._segmenter.cut(string)
+        end = cut(string)
         self._head = string[end:]
         if len(self._head) > MAX_WORD:
             byte = self._offset - len(self._head.encode(self._encoding))
@@ -293,14 +334,19 @@ class DocumentReader:
         return f"{found}; if the file has another encoding, name it (encoding=gb18030, big5, latin-1, ...)"
 
     def _without_tags(self, piece: str) -> str:
-        """Drops and counts the lines that open and close documents."""
+        """Puts a boundary in place of the lines that open and close documents; counts the former."""
         if self._format == "auto" and not piece.isspace():
-            self._format = "wikiextractor" if _OPENING_TAG.match(piece.lstrip()) else "lines"
+            tag = _TAG.match(piece.lstrip())
+            self._format = "wikiextractor" if tag and tag[1] else "lines"
         if self._format != "wikiextractor" or "doc" not in piece:
             return piece
-        piece, opened = _OPENING_TAG.subn("", piece)
-        self._stats.documents += opened
-        return _CLOSING_TAG.sub("", piece)
+        self._stats.documents += _TAG.findall(piece).count("<doc")
+        return _TAG.sub(_BOUNDARY, piece)
+
+
+def _before_space(text: str) -> int:
+    """Returns the place of the last white space, or 0: pieces of words begin with the space before them."""
+    return next((place for place in range(len(text) - 1, 0, -1) if text[place].isspace()), 0)
 
 
 def _has_plain_line_ends(encoding: str) -> bool:

@@ -1,7 +1,8 @@
 """Running text as numbers, for models that predict the next token: encoded once, memory-mapped by every training.
 
 ``<cache>/texts/<fingerprint>/`` holds ``tokens.bin`` (int32 ids, little endian; the end token closes every line),
-``lines.bin`` (two int64 for each line: how many tokens and characters there are up to its end) and ``text.json``.
+``lines.bin`` (two int64 for each line: how many tokens and characters there are up to its end), ``documents.bin``
+(int64: the token with which each document begins) and ``text.json``.
 """
 
 import hashlib
@@ -9,7 +10,7 @@ import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +23,7 @@ from wenmai.config.recipe import Located
 from wenmai.core.errors import CorpusError, RunError
 from wenmai.core.folder import cache_folder, check_sealed, sealed_folder, writing_json
 from wenmai.data.cached import installed, mapped, new_folder, opened, sweep
-from wenmai.data.corpus import Corpus, CorpusStats, Progress
+from wenmai.data.corpus import Corpus, CorpusStats, Line, Progress
 from wenmai.data.encoded import disk_trouble
 from wenmai.data.sources import absolute_name
 from wenmai.text.settings import BadLines, TextConfig, TextFormat
@@ -30,7 +31,8 @@ from wenmai.text.tokenizer import Tokenizer
 
 __all__ = ["EncodedText", "EncodedTextStats", "LinesConfig", "encode_text", "readable_twice"]
 
-VERSION = 2
+VERSION = 3  # of the files
+_CONTENT = 2  # of the ids that a text and a tokenizer give
 _BATCH_CHARACTERS = 1 << 20
 
 
@@ -61,6 +63,7 @@ class EncodedTextStats:
     """What was encoded, and what was left out.
 
     Attributes:
+        documents: Documents that are here; see :attr:`EncodedText.documents`.
         lines: Lines that are here.
         blank_lines: Lines without any token, left out.
         skipped_lines: Lines left out because of ``bad_lines=skip``.
@@ -70,6 +73,7 @@ class EncodedTextStats:
         characters: Unicode characters, and the ends of lines.
     """
 
+    documents: int = 0
     lines: int = 0
     blank_lines: int = 0
     skipped_lines: int = 0
@@ -88,7 +92,11 @@ class EncodedText:
         fingerprint: Of the text, the tokenizer and the settings.
         stats: What was encoded and what was left out.
         tokens: (tokens) int32 ids, memory-mapped, each line with its end.
-        ends: (lines, 2) int64, memory-mapped: tokens and characters up to the end of each line, which is counted.
+        ends: (lines, 2) int64, memory-mapped: tokens and characters up to the end of each line, which is counted. Lines
+            are sentences where the text has one a line.
+        documents: (documents,) int64, memory-mapped, rising from 0: the token with which each document begins, which is
+            the first of a line. A document ends at a tag of WikiExtractor, in other files at a blank line, and with its
+            file; one without tokens is not here.
         sources: What the text is called.
         files: Of each file its path, ``bytes`` and ``sha256``.
     """
@@ -98,6 +106,7 @@ class EncodedText:
     stats: EncodedTextStats
     tokens: npt.NDArray[np.int32]
     ends: npt.NDArray[np.int64]
+    documents: npt.NDArray[np.int64]
     sources: tuple[str, ...]
     files: tuple[dict[str, Any], ...]
 
@@ -112,17 +121,21 @@ class EncodedText:
         try:
             found = json.loads((folder / "text.json").read_bytes())
             if found["version"] != VERSION:
-                raise ValueError(f"its version is {found['version']}, expected {VERSION}")
+                raise RunError(f"{folder}: the encoded text is of version {found['version']}, expected {VERSION}")
             stats = EncodedTextStats(**found["stats"])
             ends = mapped(folder / "lines.bin", "<i8", 2 * stats.lines).reshape(-1, 2)
             if ends[-1].tolist() != [stats.tokens, stats.characters]:
                 raise ValueError(f"lines.bin ends at {ends[-1].tolist()}")
+            documents = mapped(folder / "documents.bin", "<i8", stats.documents)
+            if documents[0] != 0 or documents[-1] >= stats.tokens:
+                raise ValueError(f"documents.bin goes from {documents[0]} to {documents[-1]}")
             return cls(
                 folder=folder,
                 fingerprint=str(found["fingerprint"]),
                 stats=stats,
                 tokens=mapped(folder / "tokens.bin", "<i4", stats.tokens),
                 ends=ends,
+                documents=documents,
                 sources=tuple(found["sources"]),
                 files=tuple(found["files"]),
             )
@@ -165,7 +178,7 @@ def encode_text(
     hashes = corpus.hashes()
     if hashes is None:
         raise ValueError("a text that can be read once only is not encoded; see readable_twice")
-    key = [VERSION, [file.sha256 for file in hashes], tokenizer.fingerprint, config.text.identity()]
+    key = [_CONTENT, [file.sha256 for file in hashes], tokenizer.fingerprint, config.text.identity()]
     fingerprint = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
     folder = (cache or cache_folder()) / "texts"
     if found := opened(folder / fingerprint, EncodedText.open):
@@ -175,10 +188,15 @@ def encode_text(
     try:
         with sealed_folder(made := new_folder(folder)) as entry:
             lines = corpus.lines(config.text, stats=read, hashes=hashes, progress=progress)
-            with (entry / "tokens.bin").open("wb") as tokens, (entry / "lines.bin").open("wb") as line_ends:
-                for ids, ends in _encoded(lines, tokenizer, stats):
+            with (
+                (entry / "tokens.bin").open("wb") as tokens,
+                (entry / "lines.bin").open("wb") as line_ends,
+                (entry / "documents.bin").open("wb") as documents,
+            ):
+                for ids, ends, begins in _encoded(lines, tokenizer, stats):
                     tokens.write(ids.data)
                     line_ends.write(ends.data)
+                    documents.write(begins.data)
             stats.skipped_lines = read.skipped_lines
             if stats.lines == 0:
                 raise CorpusError(f"{corpus.describe()}: has no text: all {read.lines:,} lines are blank or left out")
@@ -191,30 +209,40 @@ def encode_text(
 
 
 @contextmanager
-def readable_twice(corpus: Corpus, config: LinesConfig) -> Iterator[Corpus]:
-    """Gives a corpus that can be read again and again: the same, or a copy of it in a file while the context lasts."""
+def readable_twice(corpus: Corpus, config: LinesConfig) -> Iterator[tuple[Corpus, LinesConfig]]:
+    """Gives a corpus that can be read again and again, and how: the same, or a copy while the context lasts.
+
+    The copy is a file in UTF-8 with the same lines; where these had tags, blank lines alone divide the documents.
+    """
     if corpus.repeatable:
-        yield corpus
+        yield corpus, config
         return
     folder = cache_folder() / "texts"
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".copy-") as place:
         path = Path(place) / "text.txt"
         with path.open("w", encoding="utf-8", newline="\n") as file:
-            for text, ends in corpus.lines(config.text, stats=CorpusStats()):
-                file.write(text + "\n" if ends else text)
+            read, inside = CorpusStats(), False
+            for line in corpus.lines(config.text, stats=read):
+                if read.documents and not inside:
+                    if not line.text:
+                        continue
+                    file.write("\n" if line.begins_document else "")
+                file.write(line.text + "\n" if line.ends else line.text)
+                inside = not line.ends
         if path.stat().st_size == 0:
             raise CorpusError(f"{corpus.describe()}: is empty; expected text")
-        yield Corpus.of_paths([path])
+        tags_are_gone = "lines" if config.format == "wikiextractor" else config.format
+        yield Corpus.of_paths([path]), replace(config, encoding="utf-8", format=tags_are_gone)
 
 
-def _batches(lines: Iterator[tuple[str, bool]]) -> Iterator[list[tuple[str, bool]]]:
+def _batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
     """Gathers lines and parts of lines of about a megabyte, which are encoded together."""
-    batch: list[tuple[str, bool]] = []
+    batch: list[Line] = []
     size = 0
     for line in lines:
         batch.append(line)
-        size += len(line[0]) + 1
+        size += len(line.text) + 1
         if size >= _BATCH_CHARACTERS:
             yield batch
             batch, size = [], 0
@@ -223,15 +251,24 @@ def _batches(lines: Iterator[tuple[str, bool]]) -> Iterator[list[tuple[str, bool
 
 
 def _encoded(
-    lines: Iterator[tuple[str, bool]], tokenizer: Tokenizer, stats: EncodedTextStats
-) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]]:
-    """Yields the tokens of lines, an end token behind each that has any, and where they end; counts what it meets."""
+    lines: Iterator[Line], tokenizer: Tokenizer, stats: EncodedTextStats
+) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    """Yields the tokens of lines, an end token behind each that has any, where these end, and where documents begin.
+
+    Counts what it meets.
+    """
     inside = False  # a line that has tokens
+    begins = True  # a document, with the next token
     named = tokenizer.token(tokenizer.unk_id)
     for batch in _batches(lines):
         ids: list[int] = []
         line_ends: list[tuple[int, int]] = []
-        for row, (text, ends) in zip(tokenizer.encode_batch([text for text, _ in batch]), batch, strict=True):
+        documents: list[int] = []
+        for row, (text, ends, first) in zip(tokenizer.encode_batch([one.text for one in batch]), batch, strict=True):
+            begins = begins or first
+            if begins and row:
+                documents.append(stats.tokens + len(ids))
+                begins = False
             inside = inside or bool(row)
             ids += row
             stats.unknown += row.count(tokenizer.unk_id) - (text.split().count(named) if tokenizer.takes_unknown else 0)
@@ -246,4 +283,5 @@ def _encoded(
                 stats.blank_lines += not inside
                 inside = False
         stats.tokens += len(ids)
-        yield np.array(ids, "<i4"), np.array(line_ends, "<i8")
+        stats.documents += len(documents)
+        yield np.array(ids, "<i4"), np.array(line_ends, "<i8"), np.array(documents, "<i8")

@@ -180,17 +180,17 @@ def read_language_data(
         SettingError: if a vocabulary shall grow that is new, or cannot.
     """
     grown: list[list[int]] = []
-    with readable_twice(corpus, config) as text:
+    with readable_twice(corpus, config) as (text, reading):
         if inherited is None:
             if config.grow:
                 raise SettingError(f"grow={config.grow} is for a run that continues another (--from); leave it out")
             if tokenizer.file is not None:
                 inherited = read_tokenizer(tokenizer.file)
             else:
-                inherited = Tokenizer.train(_lines(text, config, progress), tokenizer)
+                inherited = Tokenizer.train(_lines(text, reading, progress), tokenizer)
         elif config.grow:
-            inherited, grown = grow(inherited, _lines(text, config, progress), config.grow)
-        train = encode_text(text, inherited, config, progress=progress)
+            inherited, grown = grow(inherited, _lines(text, reading, progress), config.grow)
+        train = encode_text(text, inherited, reading, progress=progress)
     valid = None
     if config.valid is not None:
         given, _, _ = open_texts(config.valid)
@@ -206,5 +206,5 @@ def read_language_data(
 
 
 def _lines(corpus: Corpus, config: LinesConfig, progress: Progress | None) -> Iterator[str]:
-    for line, _ in corpus.lines(config.text, stats=CorpusStats(), progress=progress):
-        yield line
+    for line in corpus.lines(config.text, stats=CorpusStats(), progress=progress):
+        yield line.text

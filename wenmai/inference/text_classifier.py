@@ -31,7 +31,7 @@ class TextClassifier:
         self.model = model
         self.text = text or TextConfig()
         self.labels: list[str] = list(model.labels.tokens)
-        self._plain = text is None or _plain(self.text)
+        self._plain = not self.text.lossy
         self._words = words_of(self.text)
 
     def predict(self, texts: Iterable[str], k: int = 1, threshold: float = 0.0) -> list[list[tuple[str, float]]]:
@@ -82,9 +82,3 @@ class TextClassifier:
         """Writes the model and ``text.json``."""
         self.model.save(folder)
         writing_json(folder / "text.json", asdict(self.text))
-
-
-def _plain(text: TextConfig) -> bool:
-    """Whether a text is cut at white space, unchanged, as the model itself does."""
-    changes = text.nfkc or text.fold_width or text.lowercase or text.script != "keep"
-    return text.segment == "whitespace" and not changes

@@ -22,6 +22,8 @@ from wenmai.runs.language import language_model_of
 from wenmai.runs.language_comparison import describe_contexts, describe_positions, foretelling, samples
 from wenmai.runs.probes import probe as run_probe
 from wenmai.runs.report import write_report
+from wenmai.text.pieces import TokenizerConfig
+from wenmai.text.settings import TextConfig
 from wenmai.training.run import Run
 from wenmai.vectors.word_vectors import WordVectors
 
@@ -32,16 +34,6 @@ _NEIGHBOURS = 10
 _MAP_WORDS = 300
 _MAP_CLUSTERS = 8
 _QUERIES = 8
-_LEFT_OUT: dict[str, dict[str, tuple[str | bool, ...]]] = {  # what makes a model read less than the text says
-    "text": {
-        "nfkc": (True,),
-        "fold_width": (True,),
-        "lowercase": (True,),
-        "script": ("simplified",),
-        "segment": ("words", "characters", "chinese"),
-    },
-    "tokenizer": {"kind": ("words", "wordpiece"), "normalise": ("nfkc",), "case": ("lower",)},
-}
 _UNKNOWN = "unknown:"  # begins what an imported run was trained on
 
 
@@ -336,9 +328,9 @@ def _not_foretold(names: Sequence[str], runs: Sequence[Run]) -> str:
     found = [
         [
             f"{name}={json.dumps(value) if isinstance(value, bool) else value}"
-            for section, settings in _LEFT_OUT.items()
-            for name, values in settings.items()
-            if (value := getattr(run.recipe.sections.get(section), name, None)) in values
+            for settings in run.recipe.sections.values()
+            if isinstance(settings, TextConfig | TokenizerConfig)
+            for name, value in settings.lossy.items()
         ]
         for run in runs
     ]

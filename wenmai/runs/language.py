@@ -77,10 +77,10 @@ def read_lines(source: str | Path | Corpus) -> Iterator[str]:
     corpus = source if isinstance(source, Corpus) else open_texts(source)[0]
     parts: list[str] = []
     anything = False
-    for text, ends in corpus.lines(TextConfig(), stats=CorpusStats()):
+    for line in corpus.lines(TextConfig(), stats=CorpusStats()):
         anything = True
-        parts.append(text)
-        if ends:
+        parts.append(line.text)
+        if line.ends:
             yield "".join(parts)
             parts = []
     if not anything:

@@ -21,19 +21,11 @@ from wenmai.data.parallel import TranslationData, read_translation_data
 from wenmai.data.running_text import LanguageData, read_language_data
 from wenmai.data.sources import open_texts
 from wenmai.tasks.task import Opened, ReadProgress, Source
+from wenmai.text.pieces import suitable
 from wenmai.text.settings import TextConfig
 from wenmai.training.run import RECIPE
 
 __all__ = ["Counts", "LabelledTexts", "LabelledTokens", "Pairs", "RunningText", "SegmentedTexts", "Tokens"]
-
-# What the catalogue knows of a text, as settings of a tokenizer.
-_HINTS: dict[tuple[str, Any], tuple[str, Any]] = {
-    ("text.segment", "words"): ("tokenizer.kind", "words"),
-    ("text.segment", "characters"): ("tokenizer.kind", "characters"),
-    ("text.segment", "whitespace"): ("tokenizer.kind", "whitespace"),
-    ("text.lowercase", True): ("tokenizer.case", "lower"),
-    ("text.nfkc", True): ("tokenizer.normalise", "nfkc"),
-}
 
 
 class TextSource(Source):
@@ -85,8 +77,8 @@ class RunningText(TextSource):
     def open(self, corpus: Any) -> Opened:  # noqa: ANN401
         """Opens text; what the catalogue knows of it is said as settings of a tokenizer too."""
         opened = super().open(corpus)
-        known = dict(_HINTS[hint] for hint in opened.hints.items() if hint in _HINTS)
-        return opened._replace(hints={**opened.hints, **known})
+        known = suitable({name.removeprefix("text."): value for name, value in opened.hints.items()})
+        return opened._replace(hints={f"tokenizer.{name}": value for name, value in known.items()})
 
     def read(self, recipe: Recipe, source: Any, progress: ReadProgress, base: Any) -> LanguageData:  # noqa: ANN401
         """Trains the tokenizer, unless a model that is continued has one, and encodes the text."""

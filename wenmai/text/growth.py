@@ -79,7 +79,6 @@ def _merged(tokenizer: Tokenizer, texts: Iterable[str], most: int, model: dict[s
             pairs[pair] += frequencies[number]
             places[pair].add(number)
     names = {number: token for token, number in model["vocab"].items()}
-    special = {tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id}
     made: list[list[int]] = []
     queue = [(-count, pair) for pair, count in pairs.items()]  # counts may be out of date
     heapify(queue)
@@ -91,7 +90,7 @@ def _merged(tokenizer: Tokenizer, texts: Iterable[str], most: int, model: dict[s
             continue
         if -count < _SMALLEST_COUNT:
             break
-        token = names[pair[0]] + names[pair[1]] if special.isdisjoint(pair) else ""
+        token = names[pair[0]] + names[pair[1]] if tokenizer.special_ids.isdisjoint(pair) else ""
         if not token or token in model["vocab"]:
             continue  # pieces that never join, or that another merge has joined
         new = tokenizer.vocab_size + len(made)

@@ -6,7 +6,7 @@ Equal texts give equal vocabularies, whatever the order in which the threads of 
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
@@ -15,29 +15,36 @@ from annotated_types import Ge
 from typing_extensions import Doc
 
 from wenmai.config.recipe import Located
-from wenmai.core.errors import SettingError, nearest_name
+from wenmai.core.errors import SettingError
+from wenmai.text.normalise import tokenizer_steps
+from wenmai.text.settings import SCRIPTS, FoldWidth, Lowercase, Nfkc, Script, check_choices, normalisation_of
 
 if TYPE_CHECKING:
     import tokenizers
 
 __all__ = [
     "CHOICES",
+    "OPTIONAL_SPECIALS",
     "SPECIALS",
     "JointTokenizerConfig",
+    "OptionalRole",
     "StreamTokenizerConfig",
     "TokenizerConfig",
     "guard",
+    "suitable",
     "trained",
 ]
 
 TokenizerKind = Literal["bpe", "byte-bpe", "wordpiece", "unigram", "words", "whitespace", "characters"]
-Normalisation = Literal["nfc", "nfkc", "none"]
-Case = Literal["keep", "lower"]
 
-CHOICES = {"kind": get_args(TokenizerKind), "normalise": get_args(Normalisation), "case": get_args(Case)}
+CHOICES: dict[str, tuple[str, ...]] = {"kind": get_args(TokenizerKind), "script": SCRIPTS}
 
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 """Padding, unknown, begin, end: the ids 0 to 3 of every tokenizer that is trained here."""
+
+OptionalRole = Literal["cls", "sep", "mask"]
+OPTIONAL_SPECIALS: dict[OptionalRole, str] = {"cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+"""Role to the token that it has in a tokenizer that is trained for a model that needs it, as in BERT."""
 
 _UNKNOWN = SPECIALS[1]
 
@@ -62,31 +69,41 @@ class TokenizerConfig:
             "separates; characters: single characters"
         ),
     ] = "bpe"
-    vocab_size: Annotated[int, Ge(5), Doc("pieces at most, the four special ones included")] = 8000
+    vocab_size: Annotated[int, Ge(5), Doc("pieces at most, special ones included")] = 8000
     min_count: Annotated[
         int | None,
         Ge(1),
         Doc("words, characters and joined pieces seen fewer times are left out; none: 2; not for unigram"),
     ] = None
-    normalise: Annotated[Normalisation, Doc("Unicode normalisation form")] = "nfc"
-    case: Annotated[Case, Doc("lower: letters become lower case")] = "keep"
+    nfc: Annotated[bool, Doc("Unicode normalisation form C: one spelling for letters with accents")] = True
+    nfkc: Nfkc = False
+    fold_width: FoldWidth = False
+    lowercase: Lowercase = False
+    script: Script = "keep"
 
     def __post_init__(self) -> None:
-        for name, choices in CHOICES.items():
-            value = getattr(self, name)
-            if value not in choices:
-                hint = nearest_name(str(value), choices)
-                raise SettingError(f"{name}={value!r} is not one of {', '.join(choices)}{hint}")
+        check_choices(self, CHOICES)
         if self.kind == "unigram" and self.min_count is not None:
             raise SettingError("min_count has no effect with kind=unigram, whose vocabulary follows from vocab_size")
-        smallest = len(SPECIALS) + (256 if self.kind == "byte-bpe" else 1)
-        if self.vocab_size < smallest:
-            raise SettingError(f"vocab_size={self.vocab_size} is too small: kind={self.kind} needs {smallest}")
+        if self.vocab_size < self.smallest_size:
+            raise SettingError(
+                f"vocab_size={self.vocab_size} is too small: kind={self.kind} needs {self.smallest_size}"
+            )
+
+    @property
+    def smallest_size(self) -> int:
+        """The least size of a vocabulary of this kind."""
+        return len(SPECIALS) + (256 if self.kind == "byte-bpe" else 1)
 
     @property
     def smallest_count(self) -> int:
         """The least count that is asked for."""
         return 2 if self.min_count is None else self.min_count
+
+    @property
+    def lossy(self) -> dict[str, bool | str]:
+        """The settings by which different texts have the same pieces."""
+        return normalisation_of(self) | ({"kind": self.kind} if self.kind in ("words", "wordpiece") else {})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,8 +142,25 @@ class StreamTokenizerConfig(TokenizerConfig):
                 )
 
 
-def trained(texts: Iterable[str], config: TokenizerConfig) -> "tokenizers.Tokenizer":
-    """Returns a tokenizer with the vocabulary of some texts; special tokens have the first ids.
+def suitable(known: Mapping[str, Any]) -> dict[str, Any]:
+    """Turns what is known of a text, as settings of :class:`TextConfig`, into settings of a tokenizer.
+
+    Normalisation has the same names; the segmentations into words, characters and by white space are kinds of pieces.
+    """
+    same = {field.name for field in fields(TokenizerConfig)}
+    kind = {"kind": known["segment"]} if known.get("segment") in CHOICES["kind"] else {}
+    return kind | {name: value for name, value in known.items() if name in same}
+
+
+def trained(
+    texts: Iterable[str], config: TokenizerConfig, specials: Sequence[str] = SPECIALS
+) -> "tokenizers.Tokenizer":
+    """Returns a tokenizer with the vocabulary of some texts.
+
+    Args:
+        texts: Read once.
+        config: The kind of pieces, and how many.
+        specials: The tokens with the first ids: :data:`SPECIALS` and what else is needed.
 
     Raises:
         SettingError: if a unigram vocabulary has less places than the texts have characters.
@@ -138,17 +172,17 @@ def trained(texts: Iterable[str], config: TokenizerConfig) -> "tokenizers.Tokeni
         backend.normalizer = normalizer
     if config.kind != "characters":
         backend.pre_tokenizer = _pre_tokenizer(config)
-        guard(backend, set(SPECIALS) - ({_UNKNOWN} if config.kind == "whitespace" else set()))
+        guard(backend, set(specials) - ({_UNKNOWN} if config.kind == "whitespace" else set()))
     common: dict[str, Any] = {
         "vocab_size": config.vocab_size,
-        "special_tokens": list(SPECIALS),
+        "special_tokens": list(specials),
         "show_progress": False,
     }
     counted = common | {"min_frequency": config.smallest_count}
     # Rare characters would else take the places of all pieces where a script has thousands of them.
-    alphabet: dict[str, Any] = {"limit_alphabet": int(0.75 * (config.vocab_size - len(SPECIALS))) or 1}
+    alphabet: dict[str, Any] = {"limit_alphabet": int(0.75 * (config.vocab_size - len(specials))) or 1}
     if config.kind == "characters":
-        backend.model = _characters(texts, config, normalizer)
+        backend.model = _characters(texts, backend, config, specials)
         backend.decoder = decoders.Fuse()
     elif config.kind in ("words", "whitespace"):
         backend.model = models.WordLevel(unk_token=_UNKNOWN)
@@ -175,20 +209,16 @@ def trained(texts: Iterable[str], config: TokenizerConfig) -> "tokenizers.Tokeni
                 raise
             fault = f"vocab_size={config.vocab_size} is too small: the texts have more different characters"
             raise SettingError(f"{fault}; use a larger one, or kind=bpe, which leaves out the rarest") from None
-        backend.model = _canonical(backend)
+        backend.model = _canonical(backend, specials)
         backend.decoder = decoders.Metaspace()
-    backend.add_special_tokens(list(SPECIALS))
+    backend.add_special_tokens(list(specials))
     return backend
 
 
 def _normalizer(config: TokenizerConfig) -> Any:  # noqa: ANN401  a normalizer, or None
     from tokenizers import Regex, normalizers
 
-    steps: list[Any] = []
-    if config.normalise != "none":
-        steps.append(normalizers.NFC() if config.normalise == "nfc" else normalizers.NFKC())
-    if config.case == "lower":
-        steps.append(normalizers.Lowercase())
+    steps = tokenizer_steps(config)
     if config.kind in ("bpe", "unigram"):  # ▁ stands for a space in their pieces
         steps += [normalizers.Replace(Regex(r"[\s▁]+"), " "), normalizers.Strip()]
     return normalizers.Sequence(steps) if steps else None
@@ -229,16 +259,18 @@ def guard(backend: "tokenizers.Tokenizer", special: Iterable[str]) -> None:
         backend.pre_tokenizer = pre_tokenizers.Sequence([*steps, pre_tokenizers.Split(Regex(pattern), "isolated")])
 
 
-def _characters(texts: Iterable[str], config: TokenizerConfig, normalizer: Any) -> Any:  # noqa: ANN401  a model
+def _characters(
+    texts: Iterable[str], backend: "tokenizers.Tokenizer", config: TokenizerConfig, specials: Sequence[str]
+) -> "tokenizers.models.BPE":
     """Returns BPE without merges: its pieces are the characters, and nothing is faster."""
     from tokenizers import models
 
     counts: Counter[str] = Counter()
     for text in texts:
-        counts.update(text if normalizer is None else normalizer.normalize_str(text))
+        counts.update(_normalised(backend, text))
     ordered = sorted(counts, key=lambda character: (-counts[character], character))
     kept = [character for character in ordered if counts[character] >= config.smallest_count]
-    vocab = {token: number for number, token in enumerate([*SPECIALS, *kept][: config.vocab_size])}
+    vocab = {token: number for number, token in enumerate([*specials, *kept][: config.vocab_size])}
     return models.BPE(vocab, [], unk_token=_UNKNOWN)
 
 
@@ -280,7 +312,7 @@ def _normalised(backend: "tokenizers.Tokenizer", text: str) -> str:
     return text if backend.normalizer is None else str(backend.normalizer.normalize_str(text))
 
 
-def _canonical(backend: "tokenizers.Tokenizer") -> Any:  # noqa: ANN401  a model
+def _canonical(backend: "tokenizers.Tokenizer", specials: Sequence[str]) -> Any:  # noqa: ANN401  a model
     """Frees the scores of a unigram vocabulary from the order in which the trainer's threads added them.
 
     It finds the same pieces each time, but their scores differ in the last digits; and the characters that it adds at
@@ -288,10 +320,10 @@ def _canonical(backend: "tokenizers.Tokenizer") -> Any:  # noqa: ANN401  a model
     """
     from tokenizers import models
 
-    scores = dict(json.loads(backend.to_str())["model"]["vocab"][len(SPECIALS) :])
+    scores = dict(json.loads(backend.to_str())["model"]["vocab"][len(specials) :])
     lowest = min(scores.values())
     for piece, score in scores.items():
         steps = 1e4 * (score - lowest)
         scores[piece] = round(lowest if len(piece) == 1 and abs(steps - round(steps)) < 1e-5 else score, 6)
     ordered = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
-    return models.Unigram([(token, 0.0) for token in SPECIALS] + ordered, unk_id=1, byte_fallback=False)
+    return models.Unigram([(token, 0.0) for token in specials] + ordered, unk_id=1, byte_fallback=False)

@@ -13,7 +13,7 @@ from functools import cache
 
 from wenmai.core.errors import SettingError, nearest_name
 
-__all__ = ["LINES", "LINE_END", "Segmenter", "segmenter"]
+__all__ = ["LINE_END", "Segmenter", "segmenter"]
 
 LINE_END = "\0"
 """The token that ends a line. No text holds it, as NUL characters are refused when text is read."""
@@ -102,18 +102,6 @@ def _chinese() -> Segmenter:
     return Segmenter(tokens=tokens, cut=cut)
 
 
-def _lines() -> Segmenter:
-    def tokens(text: str) -> list[str]:
-        parts = text.replace("\r\n", "\n").split("\n")
-        found = [piece for part in parts[:-1] for piece in (part, LINE_END)]
-        return [*found, parts[-1]] if parts[-1] else found
-
-    def cut(text: str) -> int:  # before white space: pieces of words begin with the space before them
-        return next((place for place in range(len(text) - 1, 0, -1) if text[place].isspace()), 0)
-
-    return Segmenter(tokens=tokens, cut=cut)
-
-
 def _after_last(text: str, wanted: Callable[[str], bool]) -> int:
     """Returns the place behind the last wanted character, or 0."""
     return next((place for place in range(len(text), 0, -1) if wanted(text[place - 1])), 0)
@@ -133,7 +121,3 @@ def _marks() -> str:
             else:
                 ranges.append([code, code])
     return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
-
-
-LINES = _lines()
-"""Lines as they are, for tokenizers that have a way of their own with white space; a long one comes in parts."""

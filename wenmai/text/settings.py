@@ -2,6 +2,7 @@
 
 import codecs
 import unicodedata
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal, get_args
 
@@ -10,19 +11,59 @@ from typing_extensions import Doc
 
 from wenmai.core.errors import SettingError, nearest_name
 
-__all__ = ["BadLines", "Script", "Segmentation", "TextConfig", "TextFormat", "VocabConfig"]
+__all__ = [
+    "SCRIPTS",
+    "BadLines",
+    "FoldWidth",
+    "Lowercase",
+    "Nfkc",
+    "Script",
+    "Segmentation",
+    "TextConfig",
+    "TextFormat",
+    "VocabConfig",
+    "check_choices",
+    "normalisation_of",
+]
 
 TextFormat = Literal["auto", "lines", "wikiextractor"]
 BadLines = Literal["error", "skip"]
-Script = Literal["keep", "simplified"]
+_Script = Literal["keep", "simplified"]
+SCRIPTS: tuple[str, ...] = get_args(_Script)
 Segmentation = Literal["whitespace", "words", "characters", "chinese"]
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "format": get_args(TextFormat),
     "bad_lines": get_args(BadLines),
-    "script": get_args(Script),
+    "script": SCRIPTS,
     "segment": get_args(Segmentation),
 }
+
+# Normalisation: the settings that the texts of static models and the tokenizers of neural models share.
+Nfkc = Annotated[bool, Doc("Unicode normalisation form KC: one spelling for characters that look alike")]
+FoldWidth = Annotated[
+    bool,
+    Doc("full-width letters, digits, punctuation and spaces become ordinary ones, half-width kana full"),
+]
+Lowercase = Annotated[bool, Doc("letters become lower case")]
+Script = Annotated[_Script, Doc("simplified: traditional Chinese characters become simplified ones")]
+
+
+def normalisation_of(settings: object) -> dict[str, bool | str]:
+    """Returns the settings of normalisation that are not left at their defaults; each makes different texts equal."""
+    names = ("nfkc", "fold_width", "lowercase", "script")
+    return {name: value for name in names if (value := getattr(settings, name)) not in (False, "keep")}
+
+
+def check_choices(settings: object, choices: Mapping[str, tuple[str, ...]]) -> None:
+    """Makes sure that settings are among their choices.
+
+    Raises:
+        SettingError: if one is not; the message names the nearest choice.
+    """
+    for name, known in choices.items():
+        if (value := getattr(settings, name)) not in known:
+            raise SettingError(f"{name}={value!r} is not one of {', '.join(known)}{nearest_name(str(value), known)}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,13 +85,10 @@ class TextConfig:
         BadLines,
         Doc("what to do with a line that cannot be decoded or holds a NUL: error, or skip and count it"),
     ] = "error"
-    nfkc: Annotated[bool, Doc("Unicode normalisation form KC: one spelling for characters that look alike")] = False
-    fold_width: Annotated[
-        bool,
-        Doc("full-width letters, digits, punctuation and spaces become ordinary ones, half-width kana full"),
-    ] = False
-    lowercase: Annotated[bool, Doc("letters become lower case")] = False
-    script: Annotated[Script, Doc("simplified: traditional Chinese characters become simplified ones")] = "keep"
+    nfkc: Nfkc = False
+    fold_width: FoldWidth = False
+    lowercase: Lowercase = False
+    script: Script = "keep"
     segment: Annotated[
         Segmentation,
         Doc(
@@ -71,11 +109,7 @@ class TextConfig:
     ] = 5
 
     def __post_init__(self) -> None:
-        for name, choices in CHOICES.items():
-            value = getattr(self, name)
-            if value not in choices:
-                hint = nearest_name(str(value), choices)
-                raise SettingError(f"{name}={value!r} is not one of {', '.join(choices)}{hint}")
+        check_choices(self, CHOICES)
         try:
             "\n".encode(self.encoding)
         except LookupError:
@@ -83,6 +117,11 @@ class TextConfig:
                 f"encoding={self.encoding!r} is not a text encoding that Python knows; use a name such as "
                 "utf-8, gb18030, big5, utf-16 or latin-1"
             ) from None
+
+    @property
+    def lossy(self) -> dict[str, bool | str]:
+        """The settings by which different texts have the same tokens."""
+        return normalisation_of(self) | ({} if self.segment == "whitespace" else {"segment": self.segment})
 
     def identity(self) -> dict[str, Any]:
         """Returns what the tokens depend on: the settings that matter, and versions of the tables behind."""

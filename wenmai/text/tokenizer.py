@@ -8,15 +8,15 @@ equal files from equal texts, and errors that say what is wrong with a file.
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wenmai.core.errors import CorpusError, FormatError, VocabError, nearest_name
+from wenmai.core.errors import CorpusError, FormatError, SettingError, VocabError, nearest_name
 from wenmai.core.folder import writing
-from wenmai.text.pieces import SPECIALS, TokenizerConfig, guard, trained
+from wenmai.text.pieces import OPTIONAL_SPECIALS, SPECIALS, OptionalRole, TokenizerConfig, guard, trained
 
 if TYPE_CHECKING:
     import tokenizers
@@ -28,8 +28,11 @@ USUAL_SPECIALS = {
     "unk": ("<unk>", "[UNK]", "<|unk|>", "<|unknown|>"),
     "bos": ("<s>", "[CLS]", "<bos>", "[BOS]", "<|startoftext|>", "<|begin_of_text|>"),
     "eos": ("</s>", "[SEP]", "<eos>", "[EOS]", "<|endoftext|>", "<|end_of_text|>"),
+    "cls": ("[CLS]", "<cls>"),
+    "sep": ("[SEP]", "<sep>"),
+    "mask": ("[MASK]", "<mask>", "<|mask|>"),
 }
-"""Role to the names that its token may have, the likeliest first."""
+"""Role to the names that its token may have, the most usual first."""
 
 _MOST_HOLES = 1000  # ids without a token, besides as many as there are tokens
 _LINE_END = "\n</w>"  # the only end that GPT-1 knows
@@ -72,6 +75,9 @@ class Tokenizer:
         unk_id: The id of what is not in the vocabulary.
         bos_id: The id before a sequence.
         eos_id: The id behind a sequence.
+        cls_id: The id before a sequence whose state stands for the whole, or None.
+        sep_id: The id behind each of two sequences, or None.
+        mask_id: The id in the place of a token that is hidden, or None.
         takes_unknown: Whether the spelling of the unknown token in a text, such as ``<unk>``, is that token.
     """
 
@@ -79,8 +85,13 @@ class Tokenizer:
         self._backend = backend
         self.pad_id, self.unk_id = roles["pad"], roles["unk"]
         self.bos_id, self.eos_id = roles["bos"], roles["eos"]
+        self.mask_id = roles.get("mask")
+        # Where there is a mask, begin and end take the roles that have no token of their own, as in RoBERTa.
+        shared = {} if self.mask_id is None else {"cls": self.bos_id, "sep": self.eos_id}
+        self.cls_id, self.sep_id = (roles.get(role, shared.get(role)) for role in ("cls", "sep"))
         added = backend.get_added_tokens_decoder()
         special = {number for number, token in added.items() if token.special} | set(roles.values())
+        self.special_ids = frozenset(roles.values())
         self._silent = special - {self.unk_id} | {self.pad_id, self.bos_id, self.eos_id}  # one token may be all four
         numbers = set(backend.get_vocab(with_added_tokens=True).values())
         self._size = 1 + max(numbers)
@@ -97,19 +108,27 @@ class Tokenizer:
         self._spaced = model == "WordPiece" or (model == "WordLevel" and backend.decoder is None and not by_space)
 
     @classmethod
-    def train(cls, texts: Iterable[str], config: TokenizerConfig) -> "Tokenizer":
+    def train(cls, texts: Iterable[str], config: TokenizerConfig, *, roles: Sequence[OptionalRole] = ()) -> "Tokenizer":
         """Makes the vocabulary of some texts, read once as a stream; equal texts give equal vocabularies.
 
         Args:
             texts: Sentences or documents. Memory grows with the different words, not with the texts.
             config: The kind of pieces, and how many.
+            roles: What else the model needs, of ``cls``, ``sep`` and ``mask``; their tokens have the ids from 4 on.
 
         Raises:
             CorpusError: if there is no text.
+            SettingError: if the vocabulary is too small.
         """
-        backend = trained(_encodable(texts), config)
-        found = cls(backend, dict(zip(("pad", "unk", "bos", "eos"), range(4), strict=True)))
-        if found.vocab_size == len(SPECIALS):
+        specials = [*SPECIALS, *(OPTIONAL_SPECIALS[role] for role in roles)]
+        if config.vocab_size < config.smallest_size + len(roles):
+            raise SettingError(
+                f"vocab_size={config.vocab_size} is too small: with special tokens for {', '.join(roles)} "
+                f"kind={config.kind} needs {config.smallest_size + len(roles)}"
+            )
+        backend = trained(_encodable(texts), config, specials)
+        found = cls(backend, {role: number for number, role in enumerate(("pad", "unk", "bos", "eos", *roles))})
+        if found.vocab_size == len(specials):
             raise CorpusError(
                 "no vocabulary can be made of the texts: nothing in them occurs"
                 f" min_count={config.smallest_count} times"
@@ -121,7 +140,8 @@ class Tokenizer:
         """Reads a ``tokenizer.json``, of wenmai or of others.
 
         In files of others the roles go to special tokens with the usual names (such as ``[PAD]`` or
-        ``<|endoftext|>``); where padding or begin is missing, the end of a sequence takes the role.
+        ``<|endoftext|>``); where padding or begin is missing, the end of a sequence takes the role. Where there is a
+        mask but no ``[CLS]`` or ``[SEP]``, begin and end take theirs.
 
         Raises:
             FormatError: if the file is missing or damaged, is no tokenizer, or lacks special tokens.
@@ -261,9 +281,13 @@ class Tokenizer:
 
 
 def _roles(backend: "tokenizers.Tokenizer", model: dict[str, Any], path: str | Path) -> dict[str, int]:
-    """Finds the ids of the four roles among the tokens of a file."""
+    """Finds the ids of the roles among the tokens of a file."""
     vocab = backend.get_vocab(with_added_tokens=True)
-    known = {role: [vocab[name] for name in names if name in vocab] for role, names in USUAL_SPECIALS.items()}
+    special = {token.content for token in backend.get_added_tokens_decoder().values() if token.special}
+    known = {  # a word such as [MASK] is one like others in a file that does not call it special
+        role: [vocab[name] for name in names if name in (special if role in OPTIONAL_SPECIALS else vocab)]
+        for role, names in USUAL_SPECIALS.items()
+    }
     found: dict[str, int] = {role: numbers[0] for role, numbers in known.items() if numbers}
     if "eos" not in found and _LINE_END in vocab:
         found["eos"] = vocab[_LINE_END]
@@ -280,7 +304,7 @@ def _roles(backend: "tokenizers.Tokenizer", model: dict[str, Any], path: str | P
         raise FormatError(
             f"{path}: has no token for what is unknown; expected one of {', '.join(USUAL_SPECIALS['unk'])}"
         )
-    return dict.fromkeys(USUAL_SPECIALS, found["eos"]) | found
+    return dict.fromkeys(("pad", "unk", "bos"), found["eos"]) | found
 
 
 def _encodable(texts: Iterable[str]) -> Iterator[str]:
