@@ -214,6 +214,7 @@ def plan_training(pairs: str, settings: Mapping[str, Any], steps: int, target: s
 def train_ours(pairs: str, settings: Mapping[str, Any], warm_up: int, folder: str) -> dict[str, Any]:
     """Times the updates of our loop after the first ``warm_up``; the looks and checkpoints at the end are not in it."""
     from wenmai.runs.environment import peak_memory_bytes
+    from wenmai.tasks.task import Session
     from wenmai.training.checkpoint import Checkpoints
     from wenmai.training.records import UpdateRecord
 
@@ -228,7 +229,7 @@ def train_ours(pairs: str, settings: Mapping[str, Any], warm_up: int, folder: st
             losses.append(record.loss or 0.0)
             peaks.append(peak_memory_bytes())
 
-    job.train(Checkpoints(Path(folder)), report, resumed=None)
+    job.train(Session(Checkpoints(Path(folder)), report))
     (begin, before), (end, after) = marks[warm_up], marks[max(marks)]
     return {
         "tokens_per_second": (after - before) / (end - begin),

@@ -16,7 +16,7 @@ from wenmai.core.registry import find_system
 from wenmai.data.sources import named_texts
 from wenmai.runs.environment import describe_environment, peak_memory_bytes
 from wenmai.runs.owner import claimed, owned
-from wenmai.tasks.task import Data, Job, Opened, Resumed, Task
+from wenmai.tasks.task import Data, Job, Opened, Resumed, Session, Task
 from wenmai.training.records import Record, RecordFile
 from wenmai.training.run import (
     CHECKPOINTS,
@@ -205,9 +205,8 @@ def _join(folder: Path, strategy: Strategy) -> Run:
         job = run.task.begin(run.recipe, data, base.model, strategy)
     else:
         job = run.task.restore(run.recipe, data, newest, _beginning(run), strategy)
-    job.train(
-        run.checkpoints, lambda record: None, resumed=None if newest is None else (newest, state), strategy=strategy
-    )
+    resumed = None if newest is None else (newest, state)
+    job.train(Session(run.checkpoints, lambda record: None, resumed, strategy))
     strategy.wait()  # until the model is written
     return run
 
@@ -278,7 +277,7 @@ def _go_on(run: Run, job: Job, base: "_Base", resumed: Resumed | None, watcher: 
         watcher.record(record)
 
     try:
-        job.train(run.checkpoints, report, resumed=resumed, strategy=strategy)
+        job.train(Session(run.checkpoints, report, resumed, strategy))
     finally:
         records.close()
     with strategy.meeting():
