@@ -15,7 +15,7 @@ from wenmai.core.folder import cache_folder
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results"
-NOT_MEASURED = ("page", "fingerprints")
+NOT_MEASURED = ("page", "fingerprints", "revisions")
 QUALITY = tuple(VARIANTS)
 
 
@@ -44,6 +44,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--only", type=lambda text: text.split(","), default=(), help="for fingerprints: trainings [all]"
     )
+    parser.add_argument("--against", type=Path, metavar="FOLDER", help="for revisions: the other checkout")
     parser.add_argument("--write", action="store_true", help="for fingerprints: write the file instead of comparing")
     chosen = parser.parse_args(arguments)
     themes = [*THEMES, "page"] if chosen.themes == ["all"] else chosen.themes
@@ -74,6 +75,14 @@ def main(arguments: Sequence[str]) -> None:
             print(page.write_page(results, target))
             if target == page.PAGE:
                 print(*readme.update(results), sep="\n")
+            continue
+        if theme == "revisions":
+            from benchmarks import revisions
+
+            if chosen.against is None:
+                parser.error("revisions compares with another checkout: --against FOLDER")
+            repeats = chosen.repeats or (1 if chosen.quick else 5)
+            revisions.check(results, chosen.against, repeats=repeats, quick=chosen.quick)
             continue
         if theme == "fingerprints":
             from benchmarks import fingerprints
