@@ -7,15 +7,16 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from benchmarks import THEMES
 from benchmarks.harness import DEFAULT_PAIRS, Bench, Options, show_command
 from benchmarks.quality import SIDES, VARIANTS
+from benchmarks.section import sections
 from wenmai.core.errors import WenmaiError
 from wenmai.core.folder import cache_folder
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results"
 QUALITY = tuple(VARIANTS)
+THEMES = tuple(sections())  # in the order of the page
 
 
 def main(arguments: Sequence[str]) -> None:
