@@ -6,7 +6,7 @@ A measurement that is there already is skipped, so a long run may be split.
 import statistics
 from typing import Any
 
-from benchmarks.harness import Bench, require
+from benchmarks.harness import Bench, in_turn, require
 from benchmarks.plots import Bars
 from benchmarks.result import Numbers, Result, Row, Rows, Score
 
@@ -46,7 +46,7 @@ def run(bench: Bench) -> None:
         for turn, seed in enumerate(bench.seeds(1, 2, 3)):
             for configuration, chosen in CONFIGURATIONS.items():
                 both = {**chosen, "threads": _THREADS, "seed": seed}
-                for side in ("ours", "reference") if turn % 2 == 0 else ("reference", "ours"):
+                for side in in_turn(("ours", "reference"), turn):
                     if (name, configuration, side, seed) in there:
                         continue
                     if side == "ours":

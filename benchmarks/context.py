@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from benchmarks.harness import Bench
+from benchmarks.harness import Bench, in_turn
 
 __all__ = ["LENGTHS", "run"]
 
@@ -19,6 +19,6 @@ def run(bench: Bench) -> None:
     results = bench.results("context", {**settings, **sizes}, corpus=False, peers=("torch",))
     for repeat in range(bench.repeats(3)):
         for context in (16,) if bench.quick else LENGTHS:
-            for side in ("ours", "vanilla") if repeat % 2 == 0 else ("vanilla", "ours"):
+            for side in in_turn(("ours", "vanilla"), repeat):
                 found = bench.job("read_context", side=side, sizes=sizes, context=context, **settings)
                 results.add({"context": context, "side": side, "repeat": repeat, **found})

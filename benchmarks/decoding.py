@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from benchmarks.harness import Bench, require
+from benchmarks.harness import Bench, in_turn, require
 from benchmarks.neural import COMPILED_AFTER
 from benchmarks.result import Rows
 
@@ -30,11 +30,9 @@ def run(bench: Bench) -> None:
     results = bench.results("decoding", settings, corpus=False, peers=("torch", "transformers", "ctranslate2"))
     folder = bench.work / "engine"
     for repeat in range(bench.repeats(3)):
-        first = repeat % len(SIDES)
-        order = [*SIDES][first:] + [*SIDES][:first]
         for case, batch in TARGETS:
             sizes = TINY if bench.quick else CASES[case]
-            for side in order:
+            for side in in_turn(SIDES, repeat):
                 bench.clear(folder)
                 more: dict[str, Any] = {"folder": folder} if side == "ctranslate2" else {}
                 found = bench.job(SIDES[side], sizes=sizes, batch=batch, **settings, **more)

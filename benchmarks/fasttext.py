@@ -7,7 +7,7 @@ words drawn by the square root of their counts. A training that is there already
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import Bench, require
+from benchmarks.harness import Bench, in_turn, require
 from benchmarks.plots import Bars
 from benchmarks.quality import ANALOGIES, RESTRICT_VOCAB, SIMILARITY, TESTS, compared_scores, score_vectors
 from benchmarks.result import Numbers, Result, Rows
@@ -49,7 +49,7 @@ def run(bench: Bench) -> None:
     there = {(row["system"], row["side"], row["seed"]) for row in results.rows}
     for turn, seed in enumerate(bench.seeds(1)):
         for system in SYSTEMS:
-            for side in SIDES if turn % 2 == 0 else reversed(SIDES):
+            for side in in_turn(SIDES, turn):
                 if (system, side, seed) in there:
                     continue
                 model, settings = bench.work / "run", SETTINGS | {"seed": seed}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from benchmarks.harness import Bench, require
+from benchmarks.harness import Bench, in_turn, require
 from benchmarks.neural import COMPILED_AFTER
 from benchmarks.result import Rows
 
@@ -24,7 +24,7 @@ def run(bench: Bench) -> None:
     results = bench.results("gpt", {**settings, **sizes}, corpus=False, peers=("torch", "transformers"))
     for repeat in range(bench.repeats(3)):
         for case, batch in CASES.items():
-            for side in SIDES if repeat % 2 == 0 else reversed(SIDES):
+            for side in in_turn(SIDES, repeat):
                 common = {"side": side, "sizes": sizes, "batch": batch, "threads": settings["threads"]}
                 if case == "training":
                     found = bench.job("train_gpt", steps=settings["steps"], warm_up=settings["warm_up"], **common)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from benchmarks.harness import Bench, require
+from benchmarks.harness import Bench, in_turn, require
 from benchmarks.result import Numbers, Result, Rows
 
 __all__ = ["MODES", "PAIRS", "run"]
@@ -52,7 +52,7 @@ def run(bench: Bench) -> None:
     for repeat in range(bench.repeats(1)):
         for mode, (precision, bfloat16) in MODES.items():
             folder = bench.work / f"{mode}-{repeat}"
-            for side in ("ours", "trainer") if repeat % 2 == 0 else ("trainer", "ours"):
+            for side in in_turn(("ours", "trainer"), repeat):
                 if side == "ours":
                     chosen = ours | {"precision": precision}
                     found = bench.job("train_ours", pairs=pairs, settings=chosen, warm_up=warm_up, folder=folder)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from benchmarks.harness import SETTINGS, Bench, require, settings_of
+from benchmarks.harness import SETTINGS, Bench, in_turn, require, settings_of
 from benchmarks.plots import Bars
 from benchmarks.result import Result, Rows
 
@@ -34,7 +34,7 @@ def run(bench: Bench) -> None:
     for repeat in range(bench.repeats(3)):
         for system, size in TARGETS:
             settings = settings_of(system, {"vector_size": size, "seed": repeat + 1})
-            for side in ("ours", "gensim") if repeat % 2 == 0 else ("gensim", "ours"):
+            for side in in_turn(("ours", "gensim"), repeat):
                 if side == "ours":
                     found = bench.train(bench.corpus, system, settings)
                 else:
