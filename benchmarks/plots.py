@@ -116,11 +116,11 @@ def draw(plot: Plot, path: Path) -> None:
         for axes, panel in zip(row, plot.panels, strict=True):
             (_categories if categories else _lines)(axes, panel, plot.kind)
             axes.set(xlabel=panel.x, ylabel=panel.y)
-            axes.set_title(panel.title, fontsize=9)
+            axes.set_title(panel.title, fontsize=9, loc="left")
             for name, place in panel.marks.items():
                 axes.axvline(place, color=FAINT, ls=":")
                 top = axes.get_xaxis_transform()
-                axes.text(place, 1, f" {name}", transform=top, va="top", color="#888888")
+                axes.text(place, 1, name, transform=top, ha="center", va="bottom", color="#888888")
         if categories:
             row[0].invert_yaxis()
         names = [axes.get_legend_handles_labels()[1] for axes in row]
