@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from benchmarks import THEMES
 from benchmarks.harness import DEFAULT_PAIRS, Bench, Options, show_command
 from benchmarks.quality import SIDES, VARIANTS
+from benchmarks.section import sections
 from wenmai.core.errors import WenmaiError
 from wenmai.core.folder import cache_folder
 
@@ -17,6 +17,7 @@ FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results"
 NOT_MEASURED = ("page", "fingerprints", "revisions")
 QUALITY = tuple(VARIANTS)
+THEMES = tuple(sections())  # in the order of the page
 
 
 def main(arguments: Sequence[str]) -> None:
