@@ -29,7 +29,11 @@ def main(arguments: Sequence[str]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "themes", nargs="*", metavar="THEME", default=["all"], help="all, page, fingerprints, or some themes [all]"
+        "themes",
+        nargs="*",
+        metavar="THEME",
+        default=["all"],
+        help="all, page, fingerprints, revisions, or some themes [all]",
     )
     parser.add_argument("--corpus", default="data:en8", help="a file, or a name of the catalogue [data:en8]")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that it works, measures nothing")
