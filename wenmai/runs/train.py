@@ -365,8 +365,8 @@ class _Base:
 
     @cached_property
     def model(self) -> Any:  # noqa: ANN401  the task's own
-        """The whole model; None if there is no such run."""
-        return None if self.run is None else self._run.task.load_base(self.run.model_folder)
+        """The whole model, as the task of its own run reads it; None if there is no such run."""
+        return None if self.run is None else self.run.task.load_base(self.run.model_folder)
 
     @cached_property
     def run(self) -> Run | None:
@@ -413,7 +413,7 @@ def _how_to_go_on(folder: Path) -> str:
 
 def _inherit(base: Recipe, system: str, task: Task, chosen: dict[str, Any], meant: Mapping[str, Any]) -> None:
     """Takes the settings that make the model from the run that is continued, but for those that are meant."""
-    if find_system(base.system).load() is not task:
+    if not task.starts_from(find_system(base.system).load()):
         raise SettingError(f"a {base.system} run cannot be continued as {system}")
     named = {name.partition(".")[2] or name for name in meant}
     for full, value in base.flat_settings().items():

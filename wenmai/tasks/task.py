@@ -172,6 +172,10 @@ class Task(ABC):
         """
         return self.begin(recipe, data, None, strategy)
 
+    def starts_from(self, other: "Task") -> bool:
+        """Whether a training may start from a finished run of another task; by default it continues its own only."""
+        return other is self
+
     def load_base(self, folder: Path) -> Any:  # noqa: ANN401
         """Reads the whole model of a finished run, to continue it.
 
