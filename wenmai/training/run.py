@@ -17,9 +17,9 @@ from wenmai.vectors.word_vectors import WordVectors
 
 __all__ = ["Run", "folder_bytes", "load", "remove", "verify"]
 
-RECIPE, MODEL, CHECKPOINTS = "recipe.yaml", "model", "checkpoints"
+RECIPE, MODEL, CHECKPOINTS, CURVES = "recipe.yaml", "model", "checkpoints", "tensorboard"
 METRICS, ENVIRONMENT, SUMMARY, CORPUS = "metrics.jsonl", "environment.json", "summary.json", "corpus.json"
-_FOLDERS = (MODEL, CHECKPOINTS)
+_FOLDERS = (MODEL, CHECKPOINTS, CURVES)
 _OWN = (*_FOLDERS, RECIPE, METRICS, ENVIRONMENT, SUMMARY, CORPUS, MANIFEST)  # nothing outside a run is ever changed
 _SEALED = (RECIPE, CORPUS)  # what a training that is resumed trusts
 
