@@ -12,7 +12,7 @@ import pytest
 import wenmai
 
 VERBS = [
-    *(["systems"], ["train"], ["resume"], ["evaluate"], ["compare"], ["nearest"], ["analogy"], ["export"]),
+    *(["systems"], ["train"], ["resume"], ["evaluate"], ["compare"], ["nearest"], ["analogy"], ["formats"], ["export"]),
     *(["import"], ["verify"], ["data"], ["data", "list"], ["data", "get"], ["data", "check"]),
 ]
 

@@ -248,8 +248,11 @@ def test_what_cannot_be_quantised_or_trained_again(run, classifier_run, cache_fo
     few = import_run("fasttext", tmp_path / "few.bin", tmp_path / "few")
     with pytest.raises(SettingError, match=r"few: quantising takes at least 256 rows, and the input has 1; so small"):
         export_run(few, "fasttext", tmp_path / "out.ftz")
-    with pytest.raises(RunError, match="few: was imported without the text it learnt from"):
-        export_run(few, "fasttext", tmp_path / "out.ftz", cutoff=300, retrain=True)
+    words = Vocab([f"w{place}" for place in range(400)], [1] * 400)
+    write_fasttext(tmp_path / "many.bin", FastText(model.config, words, model.labels))
+    many = import_run("fasttext", tmp_path / "many.bin", tmp_path / "many")
+    with pytest.raises(RunError, match="many: was imported without the text it learnt from"):
+        export_run(many, "fasttext", tmp_path / "out.ftz", cutoff=300, retrain=True)
     copy = shutil.copytree(classifier_run.path, tmp_path / "copy")
     recipe = (copy / "recipe.yaml").read_text()
     (copy / "recipe.yaml").write_text(recipe.replace("train.txt", "gone.txt"))

@@ -16,7 +16,7 @@ FormatName = Annotated[str, typer.Argument(metavar="FORMAT", help="A format; `we
 
 
 def formats_command(as_json: Json = False) -> None:
-    """List the formats of other programs, and whether models go out as them, come in, or both.
+    """List the formats of other programs, out, in, or both.
 
     Example: wenmai formats
     """

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ from wenmai.models.folder import CONFIG, read_fields, read_settings, write_field
 from wenmai.text.settings import TextConfig
 from wenmai.training.run import Run
 from wenmai.vectors.pooling import TokenVectors, token_encoder
+
+if TYPE_CHECKING:
+    from wenmai.kernels.descent import Objective
 
 __all__ = ["LinearClassifierConfig", "LinearTextClassifier", "load_encoder", "read_tensors"]
 
@@ -40,6 +43,11 @@ class LinearClassifierConfig:
     l2: Annotated[
         float | None, Ge(0), Doc("times the squared length of the weights is added to the loss; none: the method's own")
     ] = None
+
+    @property
+    def objective(self) -> "Objective":
+        """The loss, as kernels call it."""
+        return "squared" if self.method == "least-squares" else self.method
 
 
 class LinearTextClassifier:
@@ -118,10 +126,8 @@ class LinearTextClassifier:
         from wenmai.kernels.descent import probabilities
 
         scores = self.features.transform(tokens) @ self.weights + self.bias
-        if self.config.method == "softmax":
-            return probabilities("softmax", scores)
         if self.probabilistic:
-            return probabilities("logistic", scores)
+            return probabilities(self.config.objective, scores)
         if scores.shape[1] == 1:
             scores = np.hstack([-scores, scores])
         squashed: npt.NDArray[np.float64] = (1 + scores / (1 + np.abs(scores))) / 2
