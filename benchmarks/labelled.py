@@ -128,7 +128,7 @@ def quantise_classifier(folder: str, run: str, cutoff: int, target: str) -> dict
     """Writes a run as ``.bin`` and, pruned and trained again, as ``.ftz``; measures what that costs."""
     from wenmai.formats.fasttext import read_fasttext
     from wenmai.measures.classification import measure_classification
-    from wenmai.runs.exchange import export_run
+    from wenmai.runs.formats import export_run
 
     lines = (Path(folder) / "test.txt").read_text(encoding="utf-8").splitlines()
     gold = [(line.split(" ", 1)[0].removeprefix("__label__"),) for line in lines]

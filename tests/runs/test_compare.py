@@ -16,7 +16,7 @@ from wenmai.runs import language_comparison
 from wenmai.runs.compare import compare
 from wenmai.runs.compare_systems import compare_systems
 from wenmai.runs.comparison import Comparison
-from wenmai.runs.exchange import export_run, import_run
+from wenmai.runs.formats import export_run, import_run
 from wenmai.runs.language import measure_language
 
 SMALL = {"vector_size": 16, "epochs": 2, "threads": 1}

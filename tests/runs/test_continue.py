@@ -10,7 +10,7 @@ import pytest
 import wenmai
 from wenmai.core.errors import RunError, SettingError
 from wenmai.models.word2vec import Word2Vec
-from wenmai.runs.exchange import export_run, import_run
+from wenmai.runs.formats import export_run, import_run
 from wenmai.runs.train import Watcher
 
 SMALL = {"vector_size": 16, "epochs": 2, "threads": 1}

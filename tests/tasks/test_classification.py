@@ -8,9 +8,10 @@ import pytest
 
 import wenmai
 from wenmai.core.errors import CorpusError, SettingError, TrainingError, VocabError
-from wenmai.formats.ftz import quantise_fasttext
+from wenmai.formats.fasttext.quantised import quantise_fasttext
 from wenmai.models.fasttext import FastText
-from wenmai.runs.classification import autotune, evaluate_classification, retrainer_of
+from wenmai.runs.classification import autotune, evaluate_classification
+from wenmai.runs.formats import FinishedRun
 from wenmai.runs.train import Watcher, resume
 
 SMALL = {"vector_size": 8, "epochs": 3, "learning_rate": 0.5, "threads": 1}
@@ -205,7 +206,7 @@ def test_a_pruned_model_is_trained_again(texts):
     settings = SMALL | {"word_ngrams": 2, "buckets": 500}
     run = wenmai.train("fasttext-supervised", texts / "train.txt", out=texts / "run", **settings)
     model = FastText.load(run.model_folder)
-    small = quantise_fasttext(model, cutoff=300, retrain=retrainer_of(run))
+    small = quantise_fasttext(model, cutoff=300, retrain=FinishedRun(run).retrain)
     found = small.predict(["colour1 colour2", "number3"])
     assert [best[0][0] for best in found] == ["colour", "number"]
     assert len(small.input) == 300

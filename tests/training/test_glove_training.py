@@ -10,7 +10,7 @@ import pytest
 
 import wenmai
 from wenmai.core.errors import RunError, SettingError, TrainingError
-from wenmai.runs.exchange import export_run
+from wenmai.runs.formats import export_run
 from wenmai.runs.train import Watcher
 from wenmai.training.run import Run
 

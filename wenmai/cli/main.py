@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wenmai.cli import classification, data, exchange, language
+from wenmai.cli import classification, data, formats, language
 from wenmai.cli.printing import setting_value, show_comparison, show_rows, show_run
 from wenmai.cli.translation import Beam, evaluate_on, translate
 from wenmai.core.errors import SettingError, WenmaiError
@@ -437,5 +437,6 @@ app.command()(language.generate)
 app.command()(translate)
 app.command()(classification.classify)
 app.command()(classification.autotune)
-app.command("export")(exchange.export_command)
-app.command("import")(exchange.import_command)
+app.command("formats")(formats.formats_command)
+app.command("export")(formats.export_command)
+app.command("import")(formats.import_command)

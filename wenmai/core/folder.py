@@ -15,13 +15,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from wenmai.core.errors import RunError
+from wenmai.core.errors import FormatError, RunError
 
 __all__ = [
     "cache_folder",
     "check_listed",
     "check_sealed",
     "file_sha256",
+    "read_json_object",
     "seal_files",
     "sealed_folder",
     "writing",
@@ -64,6 +65,23 @@ def writing_json(path: str | Path, value: Any) -> None:  # noqa: ANN401  any JSO
     with writing(path) as file:
         text = json.dumps(value, ensure_ascii=False, indent=2)
         file.write(text.encode(errors="backslashreplace") + b"\n")  # names of files may be any bytes
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """Reads a JSON object.
+
+    Raises:
+        FormatError: if the file is missing or is none.
+    """
+    try:
+        found = json.loads(path.read_bytes())
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise FormatError(f"{path}: expected a JSON object")
+    return found
 
 
 @contextmanager

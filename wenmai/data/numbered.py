@@ -6,10 +6,8 @@ first, and ``corpus.json``. All words are there; whoever trains leaves out ids f
 on.
 """
 
-import errno
 import hashlib
 import json
-import logging
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -22,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from wenmai.core.errors import CorpusError, RunError
-from wenmai.core.folder import cache_folder, check_sealed, sealed_folder, writing_json
-from wenmai.data.cached import installed, mapped, new_folder, opened, sweep
+from wenmai.core.folder import cache_folder, check_sealed, writing_json
+from wenmai.data.cached import made, mapped, opened, stored_head
 from wenmai.data.corpus import Corpus, CorpusStats, FileHash, Progress
 from wenmai.text.phrases import PairCounter, joined_pairs
 from wenmai.text.segment import LINE_END
@@ -36,10 +34,6 @@ VERSION = 1
 BLOCK_TOKENS = 1 << 21
 MAX_TYPES = 20_000_000
 _BLOCK_WORDS = 1 << 16
-_DAY_SECONDS = 86_400
-_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,14 +77,7 @@ class NumberedCorpus:
             RunError: if the folder is missing, unfinished or damaged.
         """
         folder = Path(folder)
-        try:
-            manifest = json.loads((folder / "manifest.json").read_bytes())
-            for name, entry in manifest["files"].items():
-                if (size := (folder / name).stat().st_size) != entry["bytes"]:
-                    raise ValueError(f"{name} has {size} bytes, expected {entry['bytes']}")
-            found = json.loads((folder / "corpus.json").read_bytes())
-            if found["version"] != VERSION:
-                raise ValueError(f"its version is {found['version']}, expected {VERSION}")
+        with stored_head(folder, "corpus.json", VERSION, "numbered corpus") as found:
             stats = CorpusStats(**found["stats"])
             return cls(
                 folder=folder,
@@ -102,10 +89,6 @@ class NumberedCorpus:
                 sources=[FileHash(**file) for file in found["sources"]],
                 text=dict(found["text"]),
             )
-        except OSError as error:
-            raise RunError(f"{folder}: is not a numbered corpus ({error.filename}: {error.strerror})") from None
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise RunError(f"{folder}: the numbered corpus is damaged: {error}") from None
 
     @cached_property
     def words(self) -> WordTable:
@@ -173,19 +156,11 @@ def number_corpus(
         RunError: if the result cannot be written.
     """
     folder = (cache or cache_folder()) / "corpora"
-    try:
-        if text.phrases > 0:
-            fewer = replace(text, phrases=text.phrases - 1, phrase_threshold=2 * text.phrase_threshold)
-            base = number_corpus(corpus, fewer, cache=cache, max_types=max_types, progress=progress)
-            return _with_phrases(base, text, folder)
-        return _numbered(corpus, text, folder, max_types, progress)
-    except OSError as error:
-        if error.errno not in _DISK_ERRORS:
-            raise
-        raise RunError(
-            f"{folder}: the numbered corpus cannot be written ({error.strerror}); set WENMAI_CACHE to a "
-            "folder with room, 4 bytes a token"
-        ) from None
+    if text.phrases > 0:
+        fewer = replace(text, phrases=text.phrases - 1, phrase_threshold=2 * text.phrase_threshold)
+        base = number_corpus(corpus, fewer, cache=cache, max_types=max_types, progress=progress)
+        return _with_phrases(base, text, folder)
+    return _numbered(corpus, text, folder, max_types, progress)
 
 
 def _numbered(
@@ -198,9 +173,9 @@ def _numbered(
         content.update("".join(file.sha256 for file in hashes).encode())
         if found := opened(folder / content.hexdigest(), NumberedCorpus.open):
             return replace(found, stats=replace(found.stats, skipped_files=corpus.skipped_files))
-    sweep(folder)
-    stats = CorpusStats()
-    with sealed_folder(made := new_folder(folder)) as entry:
+
+    def fill(entry: Path) -> str:
+        stats = CorpusStats()
         with _Numbering(entry, stats, max_types) as numbering:
             for batch in corpus.batches(text, stats=stats, hashes=hashes, progress=progress):
                 ids = numbering.add(batch)
@@ -212,8 +187,9 @@ def _numbered(
         if hashes is None:
             content.update("\n".join(words).encode())
         _finish(entry, words, stats)
-        _describe(entry, content.hexdigest(), stats, hashes or [], settings)
-    return installed(made, folder / content.hexdigest(), NumberedCorpus.open)
+        return _describe(entry, content.hexdigest(), stats, hashes or [], settings)
+
+    return made(folder, fill, NumberedCorpus.open, "numbered corpus")
 
 
 class _Ids(dict[str, int]):
@@ -315,11 +291,13 @@ def _with_phrases(base: NumberedCorpus, text: TextConfig, folder: Path) -> Numbe
         word = f"{base.words[first]}_{base.words[second]}"
         targets[place] = number_of.setdefault(word, len(number_of))
     stats = replace(base.stats, pruned_pairs=base.stats.pruned_pairs + counter.pruned)
-    with sealed_folder(made := new_folder(folder)) as entry:
+
+    def fill(entry: Path) -> str:
         stats.tokens = _join(base, phrases, targets, entry)
         _finish(entry, list(number_of), stats)
-        _describe(entry, fingerprint, stats, base.sources, text.identity())
-    return installed(made, folder / fingerprint, NumberedCorpus.open)
+        return _describe(entry, fingerprint, stats, base.sources, text.identity())
+
+    return made(folder, fill, NumberedCorpus.open, "numbered corpus")
 
 
 def _join(base: NumberedCorpus, phrases: npt.NDArray[np.int64], targets: npt.NDArray[np.int32], entry: Path) -> int:
@@ -384,7 +362,8 @@ def _read_only(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return counts
 
 
-def _describe(entry: Path, fingerprint: str, stats: CorpusStats, sources: list[FileHash], text: dict[str, Any]) -> None:
+def _describe(entry: Path, fingerprint: str, stats: CorpusStats, sources: list[FileHash], text: dict[str, Any]) -> str:
+    """Writes the head; returns the fingerprint."""
     content = {
         "version": VERSION,
         "fingerprint": fingerprint,
@@ -393,6 +372,7 @@ def _describe(entry: Path, fingerprint: str, stats: CorpusStats, sources: list[F
         "text": text,
     }
     writing_json(entry / "corpus.json", content)
+    return fingerprint
 
 
 def _no_words(corpus: Corpus, stats: CorpusStats) -> str:

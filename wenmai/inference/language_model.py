@@ -12,14 +12,13 @@ import torch
 from torch import Tensor
 
 from wenmai.core.errors import FormatError, SettingError
-from wenmai.core.folder import writing_json
 from wenmai.data.batches import pad, plan_batches
 from wenmai.decode.protocol import Step
 from wenmai.inference.architecture import read_architecture
 from wenmai.inference.generation import Generated, GenerationConfig, generate, stream
 from wenmai.inference.reading import READ, Ids, Scores, Stream, log_probs_within
 from wenmai.measures.language import SentenceScore
-from wenmai.models.folder import CONFIG
+from wenmai.models.folder import CONFIG, write_fields
 from wenmai.nn.language import LanguageState, NextToken
 from wenmai.text.tokenizer import Tokenizer
 from wenmai.training.tensors import loaded_model, save_model
@@ -28,7 +27,6 @@ __all__ = ["Context", "LanguageModel", "build"]
 
 Context = Literal["fresh", "carried"]
 
-_VERSION = 1
 _CHUNK = 512  # lines that are sorted by length and scored together
 _BATCH_TOKENS = 4096
 
@@ -93,14 +91,13 @@ class LanguageModel:
 
     def save(self, folder: Path) -> None:
         """Writes ``config.json``, ``model.safetensors`` and ``tokenizer.json``."""
-        head = {
-            "version": _VERSION,
-            "kind": self.kind,
-            "vocab_size": self.module.vocab_size,
-            "context": self.context,
-            "model": asdict(self.config),
-        }
-        writing_json(folder / CONFIG, head)
+        write_fields(
+            folder,
+            kind=self.kind,
+            vocab_size=self.module.vocab_size,
+            context=self.context,
+            model=asdict(self.config),
+        )
         save_model(self.module, folder)
         self.tokenizer.save(folder / "tokenizer.json")
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from wenmai.config.recipe import Recipe, with_absolute_paths
 from wenmai.core.errors import RunError, SettingError, TrainingError, VocabError
@@ -21,16 +21,12 @@ from wenmai.measures.classification import (
     precision_recall_curves,
 )
 from wenmai.runs.owner import require_room
-from wenmai.runs.train import Watcher, read_again, train
-from wenmai.tasks.classification import FastTextClassifierJob
+from wenmai.runs.train import Watcher, train
 from wenmai.tasks.task import Session
 from wenmai.text.settings import TextConfig
-from wenmai.training.checkpoint import Checkpoints
+from wenmai.training.checkpoint import NoCheckpoints
 from wenmai.training.records import Record
 from wenmai.training.run import Run
-
-if TYPE_CHECKING:
-    from wenmai.models.fasttext import FastText
 
 __all__ = [
     "AUTOTUNE",
@@ -41,7 +37,6 @@ __all__ = [
     "classifier_of",
     "evaluate_classification",
     "labelled_settings",
-    "retrainer_of",
 ]
 
 AUTOTUNE = "autotune.json"
@@ -146,31 +141,6 @@ def evaluate_classification(
     )
 
 
-def retrainer_of(run: str | Path | Run) -> Callable[["FastText"], None]:
-    """Returns what trains a model on the text of a run, in place, as ``quantise_fasttext`` asks for after pruning.
-
-    Args:
-        run: A finished run of ``fasttext-supervised``.
-
-    Raises:
-        RunError: if the run is of another system, or came from a file; what is returned raises it if the text is gone.
-    """
-    opened = run if isinstance(run, Run) else Run(run)
-    if opened.task is not find_system(_SYSTEM).load():
-        raise RunError(f"{opened.path}: is a {opened.recipe.system} run; only {_SYSTEM} is trained again")
-    if "imported" in opened.summary:
-        raise RunError(f"{opened.path}: was imported without the text it learnt from, and cannot be trained again")
-
-    def retrain(model: "FastText") -> None:
-        data = read_again(opened)
-        sections = dict(opened.recipe.sections)
-        sections["data"] = replace(sections["data"], valid=None)
-        job = FastTextClassifierJob(replace(opened.recipe, sections=sections), data, model)
-        job.train(Session(_Nowhere(), lambda record: None))
-
-    return retrain
-
-
 # --- autotune ---------------------------------------------------------------------------------------------------
 
 
@@ -195,17 +165,6 @@ class Trial:
 
 class _TimeOver(Exception):
     """The time for trials is over."""
-
-
-class _Nowhere(Checkpoints):
-    """A trial is not resumed."""
-
-    def __init__(self) -> None:
-        super().__init__(Path())
-
-    def save(self, step: int, state: Mapping[str, Any], write: Callable[[Path], None]) -> Path:
-        """Saves nothing."""
-        return self.folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,7 +367,7 @@ def _try(
         recipe = Recipe.build(_SYSTEM, task.sections, chosen)
         sections = dict(recipe.sections) | {"data": replace(recipe.sections["data"], valid=None)}
         job = task.begin(replace(recipe, sections=sections), data)
-        job.train(Session(_Nowhere(), report))
+        job.train(Session(NoCheckpoints(), report))
         classifier: Classifier = job.classifier()
         predicted = classifier.predict([example.text for example in examples])
         gold = [example.labels for example in examples]

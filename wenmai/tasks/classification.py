@@ -5,7 +5,7 @@ learning rate falls from block to block and ends at a ten-thousandth, sigmoids a
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,6 +31,7 @@ from wenmai.tasks.task import Job, Notes, Session, Task
 from wenmai.text.settings import TextConfig
 from wenmai.text.utf8 import encode
 from wenmai.text.vocab import Vocab
+from wenmai.training.checkpoint import NoCheckpoints
 from wenmai.training.records import EpochRecord, EvaluationRecord, Record
 from wenmai.training.strategy import SINGLE, Strategy
 from wenmai.training.sweep import SweepConfig, Tally, Totals, sweep
@@ -77,7 +78,7 @@ class FastTextClassifierTask(Task):
         "train": ClassifierSweepConfig,
     }
     inherited = ("text", "model")
-    verbs = ("classify", "export")
+    verbs = ("classify",)
 
     def load(self, folder: Path) -> TextClassifier:
         """Reads a finished model as the object that classifies."""
@@ -138,6 +139,12 @@ class FastTextClassifierTask(Task):
         """Takes a training up again from the model that a checkpoint holds."""
         _warm_up()
         return FastTextClassifierJob(recipe, data, FastText.load(checkpoint), old_words=noted["words"])
+
+    def retrain(self, recipe: Recipe, data: NumberedLabelled, model: FastText) -> None:
+        """Trains a model in place, as a pruned one is before it is quantised; measures and writes nothing."""
+        sections = dict(recipe.sections) | {"data": replace(recipe.sections["data"], valid=None)}
+        job = FastTextClassifierJob(replace(recipe, sections=sections), data, model)
+        job.train(Session(NoCheckpoints(), lambda record: None))
 
 
 class FastTextClassifierJob(Job):

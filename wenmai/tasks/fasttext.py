@@ -38,7 +38,7 @@ class FastTextTask(Task):
         "train": SweepConfig,
     }
     inherited = ("text", "model")
-    verbs = ("nearest", "analogy", "export")
+    verbs = ("nearest", "analogy")
 
     def load(self, folder: Path) -> WordVectors:
         """Reads a finished model as vectors, which unseen words have too."""

@@ -18,6 +18,7 @@ from wenmai.core.errors import SettingError
 from wenmai.core.seeding import mixed_seed
 from wenmai.data.encoded_text import LinesConfig
 from wenmai.data.running_text import LanguageData, Stream
+from wenmai.formats.huggingface import Pretrained
 from wenmai.inference.language_model import Context, LanguageModel, build
 from wenmai.nn.language import LanguageState, NextToken
 from wenmai.objectives.language import next_token_loss
@@ -66,7 +67,7 @@ class LanguageTask(NeuralTask):
         "objective": LanguageConfig,
         "train": LoopConfig,
     }
-    verbs = ("score", "next", "generate", "export")
+    verbs = ("score", "next", "generate")
 
     def __init__(self, model: type[NextToken]) -> None:
         super().__init__(model)
@@ -75,6 +76,10 @@ class LanguageTask(NeuralTask):
     def load(self, folder: Path) -> LanguageModel:
         """Reads a finished model."""
         return LanguageModel.load(folder)
+
+    def adopt(self, imported: Pretrained) -> LanguageModel:
+        """Gives a network from elsewhere the verbs of a language model."""
+        return LanguageModel(imported.module, imported.tokenizer, context=imported.context)
 
     def make(self, recipe: Recipe, data: LanguageData, base: LanguageModel | None) -> LanguageModel:
         """Makes a model for a tokenizer."""

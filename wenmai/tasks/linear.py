@@ -2,6 +2,7 @@
 
 import math
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -110,7 +111,7 @@ class ClassifierJob(Job):
     """A training of a linear classifier."""
 
     def __init__(self, recipe: Recipe, texts: SegmentedTexts) -> None:
-        from wenmai.kernels.descent import Descent, Objective, coded_targets
+        from wenmai.kernels.descent import Descent, coded_targets
 
         super().__init__(recipe)
         self.config: LinearClassifierConfig = recipe.sections["model"]
@@ -129,7 +130,7 @@ class ClassifierJob(Job):
         self.features = make_features(wanted, encoder)
         matrix = self.features.fit_transform(texts.tokens)
         number = {label: place for place, label in enumerate(self.labels)}
-        objective: Objective = "squared" if method == "least-squares" else method
+        objective = self.config.objective
         targets = coded_targets(objective, np.array([number[label] for label in texts.labels]), len(self.labels))
         self.descent = Descent(
             objective,
@@ -287,15 +288,8 @@ class ClassifierJob(Job):
 
     def _solve(self, report: Callable[[Record], None]) -> None:
         """Solves the normal equations: one step."""
-        import time
-
-        from wenmai.kernels.descent import solve_least_squares
-
         started = time.monotonic()
-        descent, count = self.descent, len(self._words)
-        weights, bias = solve_least_squares(descent.features, descent.targets, l2=descent.l2, fit_intercept=True)
-        descent.weights[...], descent.bias[...] = weights, bias
-        loss = float(((descent.features @ weights + bias - descent.targets) ** 2).sum() / count)
+        loss = self.descent.solve()
         seconds = time.monotonic() - started
         words = int(self._words.sum())
         self.totals = Totals(position=1, seconds=seconds, words=words, last_epoch_loss=loss)

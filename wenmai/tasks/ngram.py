@@ -72,7 +72,7 @@ class NgramTask(Task):
         "model": NgramConfig,
         "counting": CountingConfig,
     }
-    verbs = ("score", "next", "generate", "export")
+    verbs = ("score", "next", "generate")
 
     def load(self, folder: Path) -> NgramModel:
         """Opens a finished model."""

@@ -176,6 +176,10 @@ class Task(ABC):
         """Whether a training may start from a finished run of another task; by default it continues its own only."""
         return other is self
 
+    def adopt(self, imported: Any) -> Any:  # noqa: ANN401
+        """Turns what a format has read into a model that can be saved: nothing to do for most."""
+        return imported
+
     def load_base(self, folder: Path) -> Any:  # noqa: ANN401
         """Reads the whole model of a finished run, to continue it.
 
@@ -183,3 +187,11 @@ class Task(ABC):
             SettingError: if models of this kind cannot be continued.
         """
         raise SettingError(f"{folder.parent}: such a run cannot be continued; train a new one")
+
+    def retrain(self, recipe: Recipe, data: Any, model: Any) -> None:  # noqa: ANN401
+        """Trains a changed copy of a whole model in place, for a format that asks for it.
+
+        Raises:
+            SettingError: if models of this kind are not trained so.
+        """
+        raise SettingError(f"a {recipe.system} model cannot be changed and trained again")

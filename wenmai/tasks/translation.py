@@ -83,7 +83,7 @@ class TranslationTask(NeuralTask):
         "objective": TranslationConfig,
         "train": LoopConfig,
     }
-    verbs = ("translate", "export")
+    verbs = ("translate",)
     replicated = True
 
     def load(self, folder: Path) -> Translator:

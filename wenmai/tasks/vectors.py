@@ -37,7 +37,7 @@ class Word2VecTask(Task):
         "train": SweepConfig,
     }
     inherited = ("text", "model")
-    verbs = ("nearest", "analogy", "export")
+    verbs = ("nearest", "analogy")
 
     def load(self, folder: Path) -> WordVectors:
         """Reads the vectors of a finished model."""
