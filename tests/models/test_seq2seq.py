@@ -11,6 +11,8 @@ from wenmai.nn.attention import watch_attention
 ATTENDING = [
     {"encoder": encoder, "attention": attention} for encoder in ("gru", "lstm") for attention in ("bahdanau", "luong")
 ] + [{"encoder": "cnn"}, {"attention": "luong", "num_layers": 2}, {"num_layers": 2, "scorer": "dot"}]
+ATTENDING += [{"selection": "hard"}, {"selection": "sampled", "attention": "luong"}]
+ATTENDING += [{"selection": "local-m", "window": 1}, {"selection": "local-p", "window": 2, "attention": "luong"}]
 BLIND = [
     {"context": "every_step"},
     {"context": "first_state", "bidirectional": False, "reverse_source": True},
@@ -130,7 +132,9 @@ def test_attention_can_be_watched_and_asked_for(options):
         model(source_ids, valid, target_ids)
     ((weights,),) = seen.values()
     assert weights.shape == (3, 1, 5, 6)
-    torch.testing.assert_close(weights.sum(-1), torch.ones(3, 1, 5))
+    if options.get("window") is None:  # else fewer than all tokens may share less than all weight
+        torch.testing.assert_close(weights.sum(-1), torch.ones(3, 1, 5))
+    assert (weights.sum(-1) < 1 + 1e-5).all()
     assert not weights.masked_select(~valid[:, None, None]).any()
     with torch.inference_mode():
         state = model.begin(source_ids, valid, max_length=5, need_attention=True)
@@ -233,6 +237,10 @@ def test_a_source_longer_than_max_length_is_refused():
         ({"reverse_source": True}, "bidirectional=false"),
         ({"context": "first_state", "attention": "luong"}, "no attention"),
         ({"context": "every_step", "scorer": "dot"}, "no attention"),
+        ({"context": "first_state", "selection": "hard"}, "no attention"),
+        ({"context": "every_step", "selection": "local-p"}, "no attention"),
+        ({"window": 5}, "window belongs to selection=local-m and local-p, not to soft"),
+        ({"selection": "sampled", "window": 5}, "not to sampled"),
     ],
 )
 def test_settings_without_effect_are_refused(options, message):
