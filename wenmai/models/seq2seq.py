@@ -104,7 +104,7 @@ class Seq2SeqConfig:
             raise SettingError(f"context={self.context} has no attention; leave out attention, scorer and selection")
         if self.selection not in ("local-m", "local-p") and self.window != _WINDOW:
             raise SettingError(
-                f"window belongs to selection=local-m and local-p, not to {self.selection}; leave it out"
+                f"window belongs to local-m and local-p, not to selection={self.selection}; leave it out"
             )
 
     @property
