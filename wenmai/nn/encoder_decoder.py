@@ -27,6 +27,7 @@ class EncoderDecoder(nn.Module, ABC):
         config: The settings.
         samples_targets: Whether training may feed the decoder what it predicted itself.
         has_attention: Whether the decoder attends to the source.
+        samples_attention: Whether training draws the source tokens that it attends to.
 
     Raises:
         ValueError: if vocabularies of different sizes shall be tied.
@@ -37,6 +38,7 @@ class EncoderDecoder(nn.Module, ABC):
     config: Any
     samples_targets: ClassVar[bool] = False
     has_attention: bool = True
+    samples_attention: bool = False
 
     def __init__(self, *, source_vocab_size: int, target_vocab_size: int, tied_sources: bool) -> None:
         super().__init__()
