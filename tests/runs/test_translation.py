@@ -8,7 +8,7 @@ import pytest
 import wenmai
 from wenmai.core.errors import CorpusError, FormatError, RunError, SettingError
 from wenmai.runs.train import Watcher
-from wenmai.runs.translation import evaluate_translation, translator_of, write_attention
+from wenmai.runs.translation import write_attention
 
 TINY = {
     "hidden_size": 16,
@@ -154,7 +154,7 @@ def test_a_damaged_model_is_refused_with_a_message(tmp_path, runs):
 
 def test_systems_that_cannot_do_something_say_what_they_can(runs):
     with pytest.raises(RunError, match=r"is a word2vec run, which cannot 'translate'; it can .*nearest"):
-        translator_of(runs["words"])
+        runs["words"].model_for("translate")
     with pytest.raises(RunError, match="is a transformer run, which cannot 'nearest'; it can translate"):
         _ = runs["transformer"].vectors
 
@@ -165,23 +165,23 @@ def test_systems_that_cannot_do_something_say_what_they_can(runs):
 def test_a_test_set_gives_bleu_chrf_and_signature(tmp_path, runs):
     path = tmp_path / "test.tsv"
     path.write_text("a b\tB A\nc\tC\n")
-    found = evaluate_translation(runs["transformer"].path, path, beam_size=2).as_dict()
+    found = wenmai.evaluate(runs["transformer"].path, on=path, beam=2).as_dict()
     assert {"bleu", "chrf", "signature", "exact_match", "sentences"} <= set(found)
     assert found["on"] == str(path)
-    turned = evaluate_translation(runs["blind"], [("a b", "B A")], beam_size=1)
+    turned = wenmai.evaluate(runs["blind"], on=[("a b", "B A")], beam=1)
     assert turned.result.sentences == 1
 
 
 def test_two_runs_are_compared_on_one_test_set(runs):
     test = some_pairs(20, seed=3)
-    found = evaluate_translation(runs["transformer"], test, against=runs["seq2seq"].path, beam_size=1)
+    found = wenmai.evaluate(runs["transformer"], on=test, against=runs["seq2seq"].path, beam=1)
     difference = found.as_dict()["difference"]["bleu"]
     assert difference["difference"] == pytest.approx(difference["second"] - difference["first"])
     assert found.result.bleu == pytest.approx(difference["second"])
     with pytest.raises(RunError, match="translate in opposite directions"):
-        evaluate_translation(runs["transformer"], test, against=runs["blind"], beam_size=1)
+        wenmai.evaluate(runs["transformer"], on=test, against=runs["blind"], beam=1)
     with pytest.raises(RunError, match="cannot 'translate'"):
-        evaluate_translation(runs["transformer"], test, against=runs["words"], beam_size=1)
+        wenmai.evaluate(runs["transformer"], on=test, against=runs["words"], beam=1)
 
 
 # --- attention --------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import wenmai
 from wenmai.core.errors import CorpusError, SettingError, TrainingError, VocabError
 from wenmai.formats.fasttext.quantised import quantise_fasttext
 from wenmai.models.fasttext import FastText
-from wenmai.runs.classification import autotune, evaluate_classification
+from wenmai.runs.classification import autotune
 from wenmai.runs.formats import FinishedRun
 from wenmai.runs.train import Watcher, resume
 
@@ -58,7 +58,7 @@ def test_learns_measures_and_classifies(texts):
     assert best[1] > 0.9
     assert best[1] + second[1] == pytest.approx(1)
     assert nothing[0][0] == "number"
-    found = evaluate_classification(run, texts / "valid.txt", k=1, curves=True)
+    found = wenmai.evaluate(run, on=texts / "valid.txt", k=1, curves=True)
     assert found.result.accuracy == 1.0
     assert all(curve.average_precision == pytest.approx(1) for curve in found.curves)
     json.dumps(found.as_dict(), allow_nan=False)
@@ -69,7 +69,7 @@ def test_other_losses_learn_too(texts, loss):
     run = wenmai.train(
         "fasttext-supervised", texts / "train.txt", out=texts / "run", loss=loss, word_ngrams=2, buckets=100, **SMALL
     )
-    assert evaluate_classification(run, texts / "valid.txt").result.accuracy > 0.95
+    assert wenmai.evaluate(run, on=texts / "valid.txt").result.accuracy > 0.95
 
 
 def test_one_thread_gives_the_same_bytes_and_so_does_deterministic_mode(texts):
@@ -144,7 +144,7 @@ def test_words_are_made_as_in_training(tmp_path):
 
 def test_a_new_label_in_the_test_set_is_counted_not_lost(texts):
     run = wenmai.train("fasttext-supervised", texts / "train.txt", out=texts / "run", **SMALL)
-    found = evaluate_classification(run, [("colour1", "colour"), ("x", "new")]).result
+    found = wenmai.evaluate(run, on=[("colour1", "colour"), ("x", "new")]).result
     assert found.unknown_labels == {"new": 1}
     assert (found.accuracy, found.precision_at_k) == (0.5, 1.0)
 
@@ -179,7 +179,7 @@ def test_mistakes_are_explained(tmp_path, items, settings, error, message):
 def test_autotune_finds_settings_that_are_no_worse(texts):
     trials = []
     run = autotune(
-        texts / "train.txt", valid=texts / "valid.txt", out=texts / "run", seconds=1.5, told=trials.append,
+        texts / "train.txt", valid=texts / "valid.txt", out=texts / "run", seconds=1.5, report=trials.append,
         size_bytes=400_000, threads=1, word_ngrams=1, epochs=1,
     )  # fmt: skip
     noted = json.loads((run.path / "autotune.json").read_text())

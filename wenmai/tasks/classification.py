@@ -78,7 +78,7 @@ class FastTextClassifierTask(Task):
         "train": ClassifierSweepConfig,
     }
     inherited = ("text", "model")
-    verbs = ("classify",)
+    verbs = ("classify", "embed")
 
     def load(self, folder: Path) -> TextClassifier:
         """Reads a finished model as the object that classifies."""

@@ -134,6 +134,8 @@ class Task(ABC):
         sections: The settings, by section; a model that has a ``config_class`` brings the section ``model``.
         inherited: Sections that a continued training takes from the run it continues.
         verbs: What its models can do.
+        measurers: ``module:NAME`` of what measures a verb that wenmai does not know, by verb; see
+            ``wenmai.runs.measuring``.
         replicated: Whether several processes may train together.
     """
 
@@ -141,6 +143,7 @@ class Task(ABC):
     sections: Mapping[str, type]
     inherited: ClassVar[tuple[str, ...]] = ()
     verbs: ClassVar[tuple[str, ...]]
+    measurers: ClassVar[Mapping[str, str]] = {}
     replicated: bool = False
 
     def __init__(self, model: Any) -> None:  # noqa: ANN401  a class
