@@ -152,6 +152,21 @@ def test_a_checkpoint_that_is_a_link_is_none(interrupted, tmp_path):
     assert (outside / "precious").exists()
 
 
+@pytest.mark.parametrize("what", ["link", "pipe"])
+@pytest.mark.parametrize("name", ["config.json", "vocab.json"])
+def test_a_model_with_a_link_or_a_pipe_is_refused_at_once(what, name, interrupted, tmp_path):
+    run = interrupted()
+    (tmp_path / "model").rename(run / "model")
+    assert wenmai.load(run).vector_size == 8
+    (run / "model" / name).unlink()
+    if what == "pipe":
+        os.mkfifo(run / "model" / name)
+    else:
+        (run / "model" / name).symlink_to("/dev/zero")
+    with pytest.raises(RunError, match=f"{name}: must be a file of the run itself"):
+        wenmai.load(run)
+
+
 def test_a_recipe_that_is_a_pipe_is_refused_instead_of_waited_for(tmp_path):
     os.mkfifo(tmp_path / "recipe.yaml")
     with pytest.raises(RunError, match=r"recipe\.yaml"):

@@ -31,12 +31,11 @@ __all__ = [
 VERSION = 1
 Sections = Mapping[str, type]
 
-_NFC = {"tokenizer.nfc": True, "tokenizer.nfkc": False}
 _FORMER: dict[str, dict[str, dict[str, bool]]] = {  # settings that are called otherwise today, with their old values
     "tokenizer.normalise": {
-        "nfc": _NFC,
-        "nfkc": _NFC | {"tokenizer.nfkc": True},
-        "none": _NFC | {"tokenizer.nfc": False},
+        "nfc": {"tokenizer.nfc": True, "tokenizer.nfkc": False},
+        "nfkc": {"tokenizer.nfc": True, "tokenizer.nfkc": True},
+        "none": {"tokenizer.nfc": False, "tokenizer.nfkc": False},
     },
     "tokenizer.case": {"keep": {"tokenizer.lowercase": False}, "lower": {"tokenizer.lowercase": True}},
 }

@@ -23,11 +23,11 @@ from wenmai.measures.classification import (
 from wenmai.runs.owner import require_room
 from wenmai.runs.train import Watcher, read_again, train
 from wenmai.tasks.classification import FastTextClassifierJob
+from wenmai.tasks.task import Session
 from wenmai.text.settings import TextConfig
 from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.records import Record
 from wenmai.training.run import Run
-from wenmai.training.strategy import SINGLE
 
 if TYPE_CHECKING:
     from wenmai.models.fasttext import FastText
@@ -166,7 +166,7 @@ def retrainer_of(run: str | Path | Run) -> Callable[["FastText"], None]:
         sections = dict(opened.recipe.sections)
         sections["data"] = replace(sections["data"], valid=None)
         job = FastTextClassifierJob(replace(opened.recipe, sections=sections), data, model)
-        job.train(_Nowhere(), lambda record: None, resumed=None, strategy=SINGLE)
+        job.train(Session(_Nowhere(), lambda record: None))
 
     return retrain
 
@@ -407,8 +407,8 @@ def _try(
         task = find_system(_SYSTEM).load()
         recipe = Recipe.build(_SYSTEM, task.sections, chosen)
         sections = dict(recipe.sections) | {"data": replace(recipe.sections["data"], valid=None)}
-        job = task.begin(replace(recipe, sections=sections), data, None, SINGLE)
-        job.train(_Nowhere(), report, resumed=None, strategy=SINGLE)
+        job = task.begin(replace(recipe, sections=sections), data)
+        job.train(Session(_Nowhere(), report))
         classifier: Classifier = job.classifier()
         predicted = classifier.predict([example.text for example in examples])
         gold = [example.labels for example in examples]
