@@ -202,16 +202,18 @@ def test_a_run_that_is_moved_is_sound_and_says_the_same(system, train, tmp_path)
 
 
 def test_damage_is_noticed(system, train, tmp_path):
-    run = train(system)
+    shutil.copytree(train(system).path, tmp_path / "run")
+    run = wenmai.Run(tmp_path / "run")
     for name, content in files(run).items():
-        moved = tmp_path / str(name).replace("/", "-")
-        shutil.copytree(run.path, moved)
-        (moved / "model" / name).write_bytes(content[: len(content) // 2])
-        assert verify(moved)[1], name
-        if name.name != "manifest.json":
-            with pytest.raises(WenmaiError) as error:
-                answers(wenmai.Run(moved))
-            assert "\n" not in str(error.value)
+        for damaged in (content[: len(content) // 2], b""):
+            (run.path / "model" / name).write_bytes(damaged)
+            assert verify(run.path)[1], name
+            if name.name != "manifest.json":
+                with pytest.raises(WenmaiError) as error:
+                    answers(run)
+                assert "\n" not in str(error.value)
+        (run.path / "model" / name).write_bytes(content)
+    assert verify(run.path)[1] == []
 
 
 def test_it_is_exported_in_every_format_or_the_refusal_says_in_which(system, train, tmp_path):

@@ -146,7 +146,7 @@ def test_averages_of_word_vectors(three, tmp_path, monkeypatch):
     ("labelled", "settings", "error", "message"),
     [
         ([("a b", "x"), ("c d", "x")], {}, CorpusError, "all 2 texts have the label 'x'"),
-        ([("a b", ["x", "y"]), ("c d", "x")], {}, CorpusError, "text 1 has the labels x, y; classifier takes one"),
+        ([("a b", ["x", "y"]), ("c d", "x")], {}, CorpusError, "text 1 has the labels x, y; expected one"),
         ([("a b", None), ("c d", "x")], {}, CorpusError, "no label"),
         ([("a", "x"), ("b", "y")], {"solver": "closed"}, SettingError, "solver=closed is of method=least-squares"),
         ([("a", "x"), ("b", "y")], {"method": "perceptron", "l2": 0.1}, SettingError, "no effect"),

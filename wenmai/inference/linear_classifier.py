@@ -15,6 +15,7 @@ from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.folder import writing_json
 from wenmai.core.tensors import write_tensors
 from wenmai.data.features import NGRAMS, FeaturesConfig, NgramFeatures, VectorFeatures, segmented
+from wenmai.models.folder import checked
 from wenmai.text.settings import TextConfig
 from wenmai.training.run import Run
 from wenmai.vectors.pooling import TokenVectors, token_encoder
@@ -148,17 +149,14 @@ class LinearTextClassifier:
         Raises:
             FormatError: if it is damaged.
         """
-        from pydantic import TypeAdapter, ValidationError
-
         try:
             content = json.loads((folder / CONFIG).read_bytes())
             if content["version"] != 1:
                 raise ValueError(f"version {content['version']!r}, expected 1")
-            labels = TypeAdapter(list[str]).validate_python(content["labels"])
-            config = TypeAdapter(LinearClassifierConfig).validate_python(content["model"])
-            text = TypeAdapter(TextConfig).validate_python(content["text"])
-            wanted = TypeAdapter(FeaturesConfig).validate_python(content["features"])
-        except (OSError, ValueError, KeyError, TypeError, RecursionError, ValidationError, SettingError) as error:
+            labels = checked(list[str], content["labels"])
+            config = checked(LinearClassifierConfig, content["model"])
+            text, wanted = checked(TextConfig, content["text"]), checked(FeaturesConfig, content["features"])
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, SettingError) as error:
             raise FormatError(f"{folder / CONFIG}: is not the configuration of a classifier ({error})") from None
         tensors = read_tensors(folder / TENSORS)
         features: NgramFeatures | VectorFeatures

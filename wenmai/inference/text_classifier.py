@@ -1,5 +1,6 @@
 """Classifiers as they are used: texts in, labels and probabilities out."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +12,7 @@ from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.folder import writing_json
 from wenmai.data.numbered_labelled import words_of
 from wenmai.models.fasttext import FastText
+from wenmai.models.folder import checked
 from wenmai.text.settings import TextConfig
 from wenmai.vectors.word_vectors import WordVectors
 
@@ -65,16 +67,14 @@ class TextClassifier:
         Raises:
             FormatError: if a file is missing, damaged, or does not fit the others.
         """
-        from pydantic import TypeAdapter, ValidationError
-
         path = Path(folder) / "text.json"
         if not path.exists():  # a model from elsewhere
             return cls(FastText.load(folder))
         try:
-            text = TypeAdapter(TextConfig).validate_json(path.read_bytes())
+            text = checked(TextConfig, json.loads(path.read_bytes()))
         except OSError as error:
             raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
-        except (ValidationError, SettingError, ValueError) as error:
+        except (SettingError, ValueError, RecursionError) as error:
             raise FormatError(f"{path}: does not say how a text becomes words: {error}") from None
         return cls(FastText.load(folder), text)
 

@@ -11,7 +11,7 @@ from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.folder import writing_json
 from wenmai.text.vocab import Vocab
 
-__all__ = ["read_config", "read_fields", "read_vocab", "write_config"]
+__all__ = ["checked", "read_config", "read_fields", "read_vocab", "write_config"]
 
 VERSION = 1
 CONFIG = "config.json"
@@ -40,8 +40,6 @@ def read_config(
     Raises:
         FormatError: if the file is missing, damaged, or is one of another model.
     """
-    from pydantic import TypeAdapter, ValidationError
-
     path, found = folder / CONFIG, read_fields(folder)
     given = {fact: found.pop(fact, None) for fact in facts}
     for fact, kinds in facts.items():
@@ -50,9 +48,29 @@ def read_config(
     if unknown := sorted(set(found) - {field.name for field in fields(kind)}):  # type: ignore[arg-type]
         raise FormatError(f"{path}: the setting {unknown[0]!r} is none of {name}'s")
     try:
-        return TypeAdapter(kind).validate_json(json.dumps(found), strict=True), given
-    except (ValidationError, SettingError) as error:
+        return checked(kind, found), given
+    except SettingError as error:
         raise FormatError(f"{path}: is not a {name} configuration: {error}") from None
+
+
+def checked(kind: type[Config], content: object) -> Config:
+    """Returns what a file says as a dataclass, or as a list of something.
+
+    Args:
+        kind: What is expected.
+        content: JSON values.
+
+    Raises:
+        SettingError: if they are something else; one line says where.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(kind).validate_json(json.dumps(content), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = "".join(f"{part}: " for part in first["loc"])
+        raise SettingError(f"{where}{first['msg'][:1].lower()}{first['msg'][1:]}") from None
 
 
 def read_fields(folder: Path) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from wenmai.kernels.ngram_lookup import (
     fill_log_probs,
     score_text,
 )
+from wenmai.models.folder import checked
 from wenmai.models.ngram.config import NgramConfig
 from wenmai.models.ngram.estimate import CONTEXTS, LEAVES
 from wenmai.models.ngram.words import Words, mapped_file
@@ -221,8 +222,6 @@ class Ngram:
 
 def _checked(content: Any, path: Path) -> tuple[NgramConfig, TextConfig, dict[str, Any]]:  # noqa: ANN401  JSON
     """Returns settings and sizes after checking their types."""
-    from pydantic import TypeAdapter, ValidationError
-
     if not isinstance(content, dict) or content.pop("version", None) != VERSION:
         raise FormatError(f"{path}: is not the configuration of an n-gram model of version {VERSION}")
     names = ("text", "vocab_size", "ngrams", "unknown_is_word", "facts")
@@ -232,9 +231,8 @@ def _checked(content: Any, path: Path) -> tuple[NgramConfig, TextConfig, dict[st
             known = set(asdict(kind()))
             if not isinstance(fields, dict) or set(fields) - known:
                 raise ValueError(f"expected settings of {', '.join(sorted(known))}, found {fields!r:.200}")
-        config = TypeAdapter(NgramConfig).validate_json(json.dumps(content), strict=True)
-        text = TypeAdapter(TextConfig).validate_json(json.dumps(rest["text"]), strict=True)
-    except (ValidationError, SettingError, ValueError) as error:
+        config, text = checked(NgramConfig, content), checked(TextConfig, rest["text"])
+    except (SettingError, ValueError) as error:
         raise FormatError(f"{path}: is not an n-gram configuration: {error}") from None
     ngrams = rest["ngrams"]
     if (
