@@ -19,14 +19,16 @@ def examples_of(config: pytest.Config) -> dict[str, Example]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Gives ``system`` the name of each example, and ``entry`` each (system, form) of the ``FAMILY`` of a module."""
+    """Gives ``system`` the name of each example, and ``entry`` each (system, form) of the ``FAMILY`` of a
+    module."""
     examples = examples_of(metafunc.config)
     if "system" in metafunc.fixturenames:
         metafunc.parametrize("system", examples)
     if "entry" in metafunc.fixturenames:
         family = metafunc.module.FAMILY
         models = [name for name in examples if is_of(find_system(name).load_model(), family)]
-        entries = [(name, form) for name in models for form in examples[name].forms]
+        most = getattr(metafunc.function, "forms", None)  # of each model, if not all
+        entries = [(name, form) for name in models for form in [*examples[name].forms][:most]]
         metafunc.parametrize("entry", entries, ids=[f"{name}-{form}" for name, form in entries])
 
 
