@@ -57,7 +57,8 @@ def _pairs(number: int) -> str:
 
 
 def _labelled(number: int) -> str:
-    return "".join(f"__label__{'early' if words[0] < 'd' else 'late'} {' '.join(words)}\n" for words in _sentences(number))
+    named = (("early" if words[0] < "d" else "late", words) for words in _sentences(number))
+    return "".join(f"__label__{label} {' '.join(words)}\n" for label, words in named)
 
 
 TEXTS = {  # by the name of the file: what is enough, and what is hardly anything
