@@ -26,7 +26,7 @@ SUMMARY = {"run", "system", "loss", "objective", "seconds", "size_bytes", "peak_
 PASSING = re.compile("seconds|per_second|memory|^run$")  # figures that differ from run to run
 ANSWERS = {  # what each verb says; of a new verb here first
     "nearest": lambda model: list(model.most_similar(model.index_to_key[0])),
-    "analogy": lambda model: list(model.analogy(*model.index_to_key[:3])),
+    "analogy": lambda model: list(model.analogy(*(model.index_to_key * 3)[:3])),
     "score": lambda model: [*model.score(["a b c", "h unseen", ""])],
     "next": lambda model: model.next("a b"),
     "generate": lambda model: [*model.stream("a b", max_tokens=5)],
