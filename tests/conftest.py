@@ -25,6 +25,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # for numpy, and for processes th
 signal.signal(signal.SIGINT, signal.default_int_handler)  # shells start what runs in the background without it
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Lets another package hold its systems to the contract of ours."""
+    parser.addoption("--examples", metavar="MODULE", help="tests/contract: of the systems in this module's EXAMPLES")
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of public corpora and test sets that some tests read."""

@@ -1,73 +1,19 @@
-"""One contract for every neural language model: a table of tiny configs, and what must hold for each of them.
+"""One contract for every neural language model that is registered: what must hold for each form of its example."""
 
-A public language model in ``wenmai.models`` that is not in the table fails the suite.
-"""
-
-import inspect
 import math
-import pkgutil
-from importlib import import_module
 from itertools import pairwise
 
 import pytest
 import torch
 
-import wenmai.models
-from wenmai.core.errors import SettingError
+from wenmai.core.registry import find_system
 from wenmai.decode.search import beam_search, greedy
-from wenmai.models.gpt import Gpt, GptConfig
-from wenmai.models.nnlm import Nnlm, NnlmConfig
-from wenmai.models.rnnlm import Rnnlm, RnnlmConfig
-from wenmai.models.transformer_xl import TransformerXL, TransformerXLConfig
 from wenmai.nn.language import NextToken
 from wenmai.objectives.language import next_token_loss
 from wenmai.training.tensors import load_model, save_model
 
+FAMILY = NextToken  # of which a test gets each entry, the name of a system and that of a form
 V, BOS, B, T = 23, 2, 3, 12
-TABLE = {
-    Nnlm: {
-        "plain": {},
-        "direct": {"direct": True, "order": 3},
-        "only direct": {"direct": True, "hidden_size": 0},
-        "bigrams": {"order": 2},
-    },
-    Rnnlm: {
-        "lstm": {},
-        "gru, tied": {"cell": "gru", "tied": True, "num_layers": 1},
-        "rnn": {"cell": "rnn", "embedding_size": 7, "init_range": 0.2},
-    },
-    Gpt: {
-        "gpt-1": {"norm": "post", "attention_dropout": 0.1},
-        "gpt-2": {},
-        "gpt-3": {"window": 2, "ffn_size": 20, "num_layers": 3},
-    },
-    TransformerXL: {
-        "plain": {},
-        "pre-norm": {"norm": "pre", "shared_biases": False, "attention_dropout": 0.1},
-        "adaptive": {"cutoffs": (7, 15), "div_value": 2},
-        "adaptive of one table": {"cutoffs": (7, 15), "embedding_size": 6, "tied_projections": False},
-    },
-}
-CONFIGS = {Nnlm: NnlmConfig, Rnnlm: RnnlmConfig, Gpt: GptConfig, TransformerXL: TransformerXLConfig}
-LAYERS = {"hidden_size": 16, "num_layers": 2, "num_heads": 2}
-SIZES = {
-    Nnlm: {"order": 5, "embedding_size": 6, "hidden_size": 10},
-    Rnnlm: {"hidden_size": 12, "num_layers": 2},
-    Gpt: LAYERS | {"max_length": T},
-    TransformerXL: LAYERS | {"ffn_size": 20, "memory_length": T},
-}
-ENTRIES = [(architecture, name) for architecture, configs in TABLE.items() for name in configs]
-WRONG = {
-    "no input": (NnlmConfig, {"hidden_size": 0}, "add direct=true"),
-    "tied sizes": (RnnlmConfig, {"tied": True, "embedding_size": 3}, "must be equal"),
-    "gpt heads": (GptConfig, {"hidden_size": 10, "num_heads": 4}, "not a multiple"),
-    "gpt window": (GptConfig, {"num_layers": 1, "window": 4}, "no effect"),
-    "xl heads": (TransformerXLConfig, {"hidden_size": 10, "num_heads": 4}, "not a multiple"),
-    "xl odd": (TransformerXLConfig, {"hidden_size": 9, "num_heads": 3}, "odd"),
-    "cutoffs": (TransformerXLConfig, {"cutoffs": (5, 3)}, "rising"),
-    "no cutoffs": (TransformerXLConfig, {"div_value": 2}, "are for cutoffs"),
-    "no column": (TransformerXLConfig, {"cutoffs": (5, 9), "div_value": 100}, "no column"),
-}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -79,31 +25,37 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-@pytest.fixture(params=ENTRIES, ids=[f"{architecture.__name__}-{name}" for architecture, name in ENTRIES])
-def entry(request):
-    return request.param
+@pytest.fixture
+def make(entry, examples):
+    """Makes a model of the entry."""
+    system, form = entry
+    architecture, example = find_system(system).load_model(), examples[system]
+
+    def made(seed=1, **changes):
+        sizes = example.sizes(architecture.config_class)
+        settings = {name: value for name, value in sizes.items() if not name.endswith("dropout")}  # as by default
+        torch.manual_seed(seed)
+        config = architecture.config_class(**settings | example.forms[form] | changes)
+        return architecture(config, vocab_size=V, bos_id=BOS)
+
+    return made
 
 
 @pytest.fixture
-def model(entry):
-    return make(entry).eval()
+def still(make):
+    """A model in training whose dropout drops nothing."""
+    fields = make().config.__dataclass_fields__
+    return make(**{name: 0.0 for name in fields if name.endswith("dropout")}).train()
+
+
+@pytest.fixture
+def model(make):
+    return make().eval()
 
 
 @pytest.fixture
 def tokens():
     return torch.randint(0, V, (B, T), generator=torch.Generator().manual_seed(5))
-
-
-def make(entry, seed=1, **changes):
-    architecture, name = entry
-    settings = SIZES[architecture] | TABLE[architecture][name] | changes
-    torch.manual_seed(seed)
-    return architecture(CONFIGS[architecture](**settings), vocab_size=V, bos_id=BOS)
-
-
-def without_dropout(entry):
-    fields = CONFIGS[entry[0]].__dataclass_fields__
-    return {name: 0.0 for name in fields if name.endswith("dropout")}
 
 
 def close(one, other):
@@ -112,15 +64,6 @@ def close(one, other):
 
 def log_probs(model, hidden):
     return model.output.log_probs(hidden.flatten(0, 1)).view(*hidden.shape[:2], V)
-
-
-def test_no_language_model_is_missing_from_the_table():
-    public = set()
-    for info in pkgutil.iter_modules(wenmai.models.__path__, "wenmai.models."):
-        module = import_module(info.name)
-        own = [kind for _, kind in inspect.getmembers(module, inspect.isclass) if kind.__module__ == info.name]
-        public |= {kind for kind in own if issubclass(kind, NextToken)}
-    assert public == set(TABLE) == set(CONFIGS)
 
 
 def test_shapes(model, tokens):
@@ -159,8 +102,8 @@ def test_pieces_say_what_one_pass_says(model, tokens, cuts):
         close(torch.cat(found, 1), model(tokens))
 
 
-def test_segments_in_training_say_what_one_pass_says_where_the_state_is_carried(entry, tokens):
-    model = make(entry, **without_dropout(entry)).train()
+def test_segments_in_training_say_what_one_pass_says_where_the_state_is_carried(still, tokens):
+    model = still
     if not model.carries:
         pytest.skip("trains on segments that stand alone")
     state = model.start(B)
@@ -168,8 +111,8 @@ def test_segments_in_training_say_what_one_pass_says_where_the_state_is_carried(
     close(torch.cat(found, 1), model(tokens))
 
 
-def test_no_gradient_flows_into_what_came_before_a_segment(entry, tokens):
-    model = make(entry, **without_dropout(entry)).train()
+def test_no_gradient_flows_into_what_came_before_a_segment(still, tokens):
+    model = still
     if not model.carries:
         pytest.skip("trains on segments that stand alone")
     state = model.start(B)
@@ -197,8 +140,8 @@ def test_a_state_can_branch(model, tokens):
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_a_state_that_was_kept_goes_on_as_if_it_had_not_been(entry, tokens, training):
-    model = make(entry, **without_dropout(entry)).train(training)
+def test_a_state_that_was_kept_goes_on_as_if_it_had_not_been(still, tokens, training):
+    model = still.train(training)
     with torch.set_grad_enabled(training and model.carries):
         state = model.start(B)
         model(tokens[:, :5], state)
@@ -232,12 +175,11 @@ def test_documents_are_kept_apart_or_refused(model, tokens):
             close(found[row, own], model(tokens[row, own][None])[0])
 
 
-def test_evaluation_is_deterministic_and_a_seed_decides_training(entry, tokens):
-    model = make(entry).eval()
+def test_evaluation_is_deterministic_and_a_seed_decides_training(model, make, tokens):
     assert torch.equal(model(tokens), model(tokens))
 
     def run(seed):
-        module = make(entry, seed=seed).train()
+        module = make(seed).train()
         return module.state_dict(), module(tokens)
 
     (first, states), (second, again), (other, _) = run(1), run(1), run(2)
@@ -246,8 +188,8 @@ def test_evaluation_is_deterministic_and_a_seed_decides_training(entry, tokens):
     assert any(not torch.equal(tensor, other[name]) for name, tensor in first.items())
 
 
-def test_every_parameter_gets_a_gradient(entry, tokens):
-    model = make(entry).train()
+def test_every_parameter_gets_a_gradient(make, tokens):
+    model = make().train()
     loss = next_token_loss(model.output, model(tokens).flatten(0, 1), tokens.flatten())
     loss.total.backward()
     assert loss.targets == B * T
@@ -279,8 +221,8 @@ def test_it_begins_without_an_opinion(model, tokens):
     torch.testing.assert_close(found.mean(), expected.mean(), atol=0.05, rtol=0)
 
 
-def test_a_text_is_learned_by_heart(entry, tokens):
-    model = make(entry, **without_dropout(entry)).train()
+def test_a_text_is_learned_by_heart(entry, still, tokens):
+    model = still
     optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
     inputs = torch.cat((torch.full((B, 1), BOS), tokens[:, :-1]), 1)
     inputs[:, 0] = torch.arange(B)  # so that the first token can be known
@@ -295,8 +237,8 @@ def test_a_text_is_learned_by_heart(entry, tokens):
     assert loss.nll < 1.5 * loss.targets
 
 
-def test_a_saved_model_is_the_same_model(entry, tokens, tmp_path):
-    before, after = make(entry).eval(), make(entry, seed=2).eval()
+def test_a_saved_model_is_the_same_model(make, tokens, tmp_path):
+    before, after = make().eval(), make(2).eval()
     save_model(before, tmp_path)
     load_model(after, tmp_path)
     assert torch.equal(before(tokens), after(tokens))
@@ -321,13 +263,7 @@ def test_half_precision_is_close(model, tokens):
     torch.testing.assert_close(found, expected, atol=0.1, rtol=0.05)
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_settings_that_do_not_fit_are_refused(name):
-    config, settings, message = WRONG[name]
-    with pytest.raises(SettingError, match=message):
-        config(**settings)
-
-
-def test_a_begin_token_outside_of_the_vocabulary_is_refused():
+def test_a_begin_token_outside_of_the_vocabulary_is_refused(entry, examples):
+    architecture = find_system(entry[0]).load_model()
     with pytest.raises(ValueError, match="bos_id=9 is none of 5 tokens"):
-        Nnlm(NnlmConfig(), vocab_size=5, bos_id=9)
+        architecture(architecture.config_class(), vocab_size=5, bos_id=9)

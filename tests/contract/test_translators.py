@@ -1,91 +1,23 @@
-"""One contract for every model that translates: a table of tiny configs, and what must hold for each of them.
+"""One contract for every registered model that translates: what must hold for each form of its example."""
 
-A public model in ``wenmai.models`` that is in no table, here or in ``test_language_models.py``, fails the suite.
-"""
-
-import inspect
 import os
-import pkgutil
 from dataclasses import asdict
-from importlib import import_module
 
 import pytest
 import torch
 from torch import nn
 
-import wenmai.models
 from wenmai.config.recipe import Recipe, read_recipe
 from wenmai.core.registry import find_system
 from wenmai.decode.search import beam_search, greedy
 from wenmai.inference.translator import Translator, build
-from wenmai.models.seq2seq import Seq2Seq
-from wenmai.models.transformer import Transformer
 from wenmai.nn.attention import watch_attention
-from wenmai.nn.language import NextToken
+from wenmai.nn.encoder_decoder import EncoderDecoder
 from wenmai.objectives.language import cross_entropy
 from wenmai.text.tokenizer import Tokenizer, TokenizerConfig
 
-TABLE = {
-    Transformer: {
-        "sinusoidal": {},
-        "pre-norm": {"norm": "pre", "activation": "gelu", "decoder_layers": 1, "attention_bias": False},
-        "learned": {"positions": "learned", "attention_dropout": 0.1, "activation_dropout": 0.1},
-        "shaw": {"positions": "shaw", "max_distance": 2, "decoder_layers": 2},
-        "no positions": {"positions": "none"},
-        "window": {"window": 1},
-        "shaw in a window": {"positions": "shaw", "window": 2, "norm": "pre"},
-    },
-    Seq2Seq: {
-        "gru bahdanau additive": {},
-        "lstm bahdanau scaled_dot": {
-            "encoder": "lstm",
-            "scorer": "scaled_dot",
-            "num_layers": 2,
-            "bidirectional": False,
-        },
-        "rnn bahdanau concat": {
-            "encoder": "rnn",
-            "scorer": "concat",
-            "bidirectional": False,
-            "reverse_source": True,
-        },
-        "cnn bahdanau cosine": {"encoder": "cnn", "scorer": "cosine", "num_layers": 2},
-        "gru luong additive": {"attention": "luong"},
-        "lstm luong bilinear": {"encoder": "lstm", "attention": "luong", "scorer": "bilinear", "num_layers": 2},
-        "cnn luong dot": {"encoder": "cnn", "attention": "luong", "scorer": "dot", "kernel_size": 2},
-        "gru every_step": {"context": "every_step", "num_layers": 2},
-        "cnn every_step": {"encoder": "cnn", "context": "every_step"},
-        "lstm first_state": {
-            "encoder": "lstm",
-            "context": "first_state",
-            "bidirectional": False,
-            "reverse_source": True,
-        },
-        "rnn first_state": {"encoder": "rnn", "context": "first_state"},
-    },
-}
-SIZES = {
-    Transformer: {"hidden_size": 16, "num_layers": 1, "num_heads": 2, "ffn_size": 24, "max_length": 40},
-    Seq2Seq: {"embedding_size": 8, "hidden_size": 12, "max_length": 40},
-}
-TARGET_TABLE = {Transformer: "embedding", Seq2Seq: "target_embedding.weight"}
-KINDS = {find_system(kind).load_model(): kind for kind in ("transformer", "seq2seq")}
-ENTRIES = [(architecture, name) for architecture, configs in TABLE.items() for name in configs]
+FAMILY = EncoderDecoder  # of which a test gets each entry, the name of a system and that of a form
 LENGTHS = (7, 1, 4)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """For models this small, threads that wait for each other are slower."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(params=ENTRIES, ids=[f"{architecture.__name__}-{name}" for architecture, name in ENTRIES])
-def entry(request):
-    return request.param
 
 
 @pytest.fixture(scope="module")
@@ -99,13 +31,29 @@ def target():
 
 
 @pytest.fixture
-def translator(entry, source, target):
-    return make(entry, source, target)
+def settings(entry, examples):
+    """The settings of the entry's model."""
+    system, form = entry
+    sizes = examples[system].sizes(find_system(system).load_model().config_class)
+    return {name: value for name, value in sizes.items() if not name.endswith("dropout")} | examples[system].forms[form]
 
 
 @pytest.fixture
-def model(translator):
-    return translator.module
+def make(entry, settings, source, target):
+    """Makes a translator of the entry."""
+    architecture = find_system(entry[0]).load_model()
+
+    def made(seed=1, source=source, **changes):
+        torch.manual_seed(seed)
+        module = build(architecture, architecture.config_class(**settings | changes), source=source, target=target)
+        return Translator(module.eval(), source, target)
+
+    return made
+
+
+@pytest.fixture
+def model(make):
+    return make().module
 
 
 @pytest.fixture
@@ -122,41 +70,11 @@ def words(letter, count):
     return Tokenizer.train(texts, TokenizerConfig(kind="words"))
 
 
-def settings_of(entry):
-    architecture, name = entry
-    return SIZES[architecture] | TABLE[architecture][name]
-
-
-def make(entry, source, target, seed=1, **changes):
-    kind = KINDS[entry[0]]
-    config = find_system(kind).load_model().config_class(**(settings_of(entry) | changes))
-    torch.manual_seed(seed)
-    module = build(find_system(kind).load_model(), config, source=source, target=target)
-    return Translator(module.eval(), source, target)
-
-
-def attends(entry):
-    return entry[0] is Transformer or settings_of(entry).get("context", "attention") == "attention"
-
-
 def close(one, other):
     torch.testing.assert_close(one, other, atol=2e-5, rtol=1e-5)
 
 
-def test_no_model_is_missing_from_the_table():
-    public, modules = set(), set()
-    for info in pkgutil.iter_modules(wenmai.models.__path__, "wenmai.models."):
-        module = import_module(info.name)
-        own = [kind for _, kind in inspect.getmembers(module, inspect.isclass) if kind.__module__ == info.name]
-        found = {kind for kind in own if issubclass(kind, nn.Module)}
-        if found and not any(issubclass(kind, NextToken) for kind in found):  # those are in test_language_models.py
-            modules.add(info.name)
-            public |= {kind for kind in found if kind.__name__ in module.__all__}
-    assert public == set(TABLE)
-    assert modules == {kind.__module__ for kind in TABLE}
-
-
-def test_shapes(entry, model, batch, source, target):
+def test_shapes(model, batch, target):
     hidden = model(*batch)
     size = model.output_weight.shape[1]
     assert hidden.shape == (3, 6, size)
@@ -169,7 +87,7 @@ def test_shapes(entry, model, batch, source, target):
     assert state.batch_size == 3
     step = model.step(batch[2][:, 0], state)
     assert step.logits.shape == (3, target.vocab_size)
-    assert (step.attention is not None) is attends(entry)
+    assert (step.attention is not None) is model.has_attention
     assert step.attention is None or step.attention.shape == (3, 7)
 
 
@@ -189,14 +107,15 @@ def test_the_order_of_a_batch_changes_nothing(model, batch):
     close(model(*(tensor[order] for tensor in batch)), model(*batch)[order])
 
 
-def test_no_gradient_flows_from_a_state_to_a_later_token(entry, model, batch):
+def test_no_gradient_flows_from_a_state_to_a_later_token(model, batch, target):
     source_ids, valid, _ = (tensor[:1] for tensor in batch)
     target_ids = torch.arange(4, 10)  # all different: a row of the table is a position
     hidden = model(source_ids, valid, target_ids[None])
     hidden = hidden * torch.randn(hidden.shape[-1])  # the plain sum of a normed state is constant
-    table = model.get_parameter(TARGET_TABLE[entry[0]])
+    tables = [one for one in model.parameters() if one.dim() == 2 and len(one) == target.vocab_size]
     for position in range(6):
-        (gradient,) = torch.autograd.grad(hidden[:, position].sum(), table, retain_graph=True)
+        found = torch.autograd.grad(hidden[:, position].sum(), tables, retain_graph=True, allow_unused=True)
+        (gradient,) = (one for one in found if one is not None)  # of what was looked up; the output layer was not asked
         assert not gradient[target_ids[position + 1 :]].any()
         assert gradient[target_ids[position]].any()
 
@@ -219,10 +138,10 @@ def test_a_beam_of_one_is_greedy(model, batch, target):
 
 
 @pytest.mark.parametrize("joint", [False, True], ids=["two vocabularies", "one vocabulary"])
-def test_a_saved_model_is_the_same_model(entry, joint, source, target, tmp_path, monkeypatch):
+def test_a_saved_model_is_the_same_model(make, joint, source, target, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda handle: None)  # how fast the disk is does not matter here
     first = target if joint else source
-    before = make(entry, first, target)
+    before = make(source=first)
     before.save(tmp_path)
     after = Translator.load(tmp_path)
     assert (after.kind, after.config) == (before.kind, before.config)
@@ -235,21 +154,21 @@ def test_a_saved_model_is_the_same_model(entry, joint, source, target, tmp_path,
     assert list(after.stream(texts, beam_size=2)) == list(before.stream(texts, beam_size=2))
 
 
-def test_a_recipe_keeps_every_setting(entry, tmp_path):
-    kind = KINDS[entry[0]]
+def test_a_recipe_keeps_every_setting(entry, settings, tmp_path):
+    kind = entry[0]
     sections = find_system(kind).load().sections
-    recipe = Recipe.build(kind, sections, {f"model.{name}": value for name, value in settings_of(entry).items()})
+    recipe = Recipe.build(kind, sections, {f"model.{name}": value for name, value in settings.items()})
     recipe.write(tmp_path / "recipe.yaml")
     found = read_recipe(tmp_path / "recipe.yaml")
     again = Recipe.build(found["system"], sections, found["settings"])
     assert again.sections == recipe.sections
-    expected = find_system(kind).load_model().config_class(**settings_of(entry))
+    expected = find_system(kind).load_model().config_class(**settings)
     assert asdict(again.sections["model"]) == asdict(expected)
 
 
-def test_a_seed_decides_everything(entry, batch, source, target):
+def test_a_seed_decides_everything(make, batch):
     def run(seed):
-        module = make(entry, source, target, seed=seed).module.train()
+        module = make(seed).module.train()
         return module.state_dict(), module(*batch)
 
     (first, states), (second, again), (other, _) = run(1), run(1), run(2)
@@ -272,9 +191,9 @@ def loss_of(model, batch):
     return cross_entropy(hidden, model.output_weight, model.output_bias, target_ids[:, 1:].flatten())
 
 
-def test_a_batch_is_learned_by_heart(entry, batch, source, target):
-    off = {name: 0.0 for name in settings_of(entry) if name.endswith("dropout")} | {"dropout": 0.0}
-    model = make(entry, source, target, **off).module.train()
+def test_a_batch_is_learned_by_heart(make, model, batch):
+    off = {name: 0.0 for name in model.config.__dataclass_fields__ if name.endswith("dropout")}
+    model = make(**off).module.train()
     optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
     for _ in range(80):
         optimiser.zero_grad(set_to_none=True)
@@ -286,11 +205,11 @@ def test_a_batch_is_learned_by_heart(entry, batch, source, target):
     assert loss.nll < 0.1 * loss.targets
 
 
-def test_attention_sums_to_one_over_real_tokens(entry, model, batch):
+def test_attention_sums_to_one_over_real_tokens(model, batch):
     _, valid, _ = batch
     with torch.no_grad(), watch_attention(model) as watched:
         model(*batch)
-    assert bool(watched) is attends(entry)
+    assert bool(watched) is model.has_attention
     for name, found in watched.items():
         weights = torch.cat(found, dim=2)  # (B, H, T, S)
         sums = weights.sum(-1).transpose(1, 2)  # (B, T, H)
@@ -301,8 +220,9 @@ def test_attention_sums_to_one_over_real_tokens(entry, model, batch):
 
 
 @pytest.mark.filterwarnings("ignore")  # the compiler warns of what it does itself
-@pytest.mark.parametrize("architecture", TABLE)
-def test_a_compiled_model_says_the_same(architecture, batch, source, target):
-    model = make((architecture, next(iter(TABLE[architecture]))), source, target).module
+def test_a_compiled_model_says_the_same(model, batch):
     expected = model(*batch)
     close(torch.compile(model, backend="eager")(*batch), expected)
+
+
+test_a_compiled_model_says_the_same.forms = 1  # as compiling takes long

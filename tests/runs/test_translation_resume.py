@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -27,10 +26,9 @@ COMMON = {
     "dropout": 0.2,
     "hidden_size": 16,
 }
+TRANSFORMER = COMMON | {"num_heads": 2, "ffn_size": 16, "warmup": 10, "average": 2}
 SYSTEMS = {
-    "transformer": ("transformer", {"num_heads": 2, "ffn_size": 16, "warmup": 10, "average": 2, "accumulation": 2}),
     "bfloat16": ("transformer", {"num_heads": 2, "ffn_size": 16, "precision": "bfloat16", "evaluate_steps": 4}),
-    "seq2seq": ("seq2seq", {"embedding_size": 8, "scheduled_sampling": "linear", "sampling_steps": 20, "patience": 9}),
     "luong": ("seq2seq", {"embedding_size": 8, "attention": "luong", "scorer": "bilinear", "joint": False}),
 }
 
@@ -82,24 +80,6 @@ def test_a_stopped_training_goes_on_to_the_same_bytes_and_records(name, tmp_path
     assert model_bytes(run) == model_bytes(whole)
     assert timeless(run) == timeless(whole)
     assert {path.name for path in run.path.iterdir()} == {path.name for path in whole.path.iterdir()}
-
-
-def test_a_training_that_was_killed_goes_on_to_the_same_bytes(tmp_path, shell):
-    path = tmp_path / "pairs.tsv"
-    path.write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS))
-    settings = COMMON | SYSTEMS["transformer"][1] | {"epochs": 4}
-    flags = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
-    frequent = ["--set", "checkpoint_seconds=0", "--out", "killed"]
-    process = shell.start("train", "transformer", path, *flags, *frequent)
-    while len(list((tmp_path / "killed" / "checkpoints").glob("step-*"))) < 2:
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.01)
-    process.kill()
-    process.communicate()
-    whole = wenmai.train("transformer", path, out=tmp_path / "whole", **settings)
-    run = wenmai.resume(tmp_path / "killed")
-    assert model_bytes(run) == model_bytes(whole)
-    assert timeless(run) == timeless(whole)
 
 
 def test_pairs_that_are_gone_from_memory_and_cache_are_explained(tmp_path, monkeypatch):
@@ -186,7 +166,7 @@ def free_ports(number):
 
 
 def test_two_processes_train_what_one_would_have_trained(tmp_path, cache_folder):
-    settings = COMMON | SYSTEMS["transformer"][1] | {"precision": "float32"}
+    settings = TRANSFORMER | {"accumulation": 2, "precision": "float32"}
     arguments = [json.dumps(free_ports(7)), json.dumps(settings | {"accumulation": 1}), json.dumps(PAIRS)]
     package = str(Path(wenmai.__file__).parents[1])
     made = subprocess.run(
@@ -228,7 +208,7 @@ def test_two_processes_train_what_one_would_have_trained(tmp_path, cache_folder)
 def test_torchrun_starts_them_as_documented(tmp_path, cache_folder):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS))
-    settings = COMMON | SYSTEMS["transformer"][1] | {"precision": "float32"}
+    settings = TRANSFORMER | {"accumulation": 2, "precision": "float32"}
     flags = [part for name, value in (settings | {"accumulation": 1}).items() for part in ("--set", f"{name}={value}")]
     launched = ["torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(free_ports(1)[0])]
     made = subprocess.run(

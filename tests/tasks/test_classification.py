@@ -12,7 +12,7 @@ from wenmai.formats.fasttext.quantised import quantise_fasttext
 from wenmai.models.fasttext import FastText
 from wenmai.runs.classification import autotune
 from wenmai.runs.formats import FinishedRun
-from wenmai.runs.train import Watcher, resume
+from wenmai.runs.train import Watcher
 
 SMALL = {"vector_size": 8, "epochs": 3, "learning_rate": 0.5, "threads": 1}
 
@@ -83,22 +83,6 @@ def test_one_thread_gives_the_same_bytes_and_so_does_deterministic_mode(texts):
     assert np.array_equal(first, rows("c", threads=2, deterministic=True))
     assert not np.array_equal(first, rows("d", seed=2))
     assert not np.array_equal(first, rows("e", shuffle=False))
-
-
-def test_an_interrupted_training_ends_with_the_same_bytes(texts):
-    whole = wenmai.train("fasttext-supervised", texts / "train.txt", out=texts / "whole", **SMALL)
-
-    class Interrupting(Watcher):
-        def record(self, record):
-            if record.kind == "epoch" and record.epoch == 2:
-                raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        wenmai.train(
-            "fasttext-supervised", texts / "train.txt", out=texts / "cut", watcher=Interrupting(),
-            checkpoint_seconds=0, **SMALL,
-        )  # fmt: skip
-    assert np.array_equal(input_rows(resume(texts / "cut")), input_rows(whole))
 
 
 def test_a_run_is_continued_with_new_words_and_labels(texts):

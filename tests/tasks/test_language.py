@@ -8,28 +8,18 @@ import numpy as np
 import pytest
 import torch
 
+from tests.contract.examples import EXAMPLES
 from wenmai.config.recipe import Recipe
-from wenmai.core.errors import CorpusError, SettingError
+from wenmai.core.errors import CorpusError
 from wenmai.core.registry import find_system
 from wenmai.data.running_text import LanguageData
 from wenmai.objectives.language import next_token_loss
 from wenmai.runs.train import plan
+from wenmai.tasks.language import LanguageTask
 
-SIZES = {
-    "nnlm": {"embedding_size": 4, "hidden_size": 8, "order": 3},
-    "rnnlm": {"hidden_size": 8, "num_layers": 1, "dropout": 0.0},
-    "gpt": {"hidden_size": 8, "num_layers": 1, "num_heads": 2, "max_length": 8, "dropout": 0.0},
-    "transformer-xl": {
-        "hidden_size": 8,
-        "num_layers": 1,
-        "num_heads": 2,
-        "ffn_size": 8,
-        "memory_length": 6,
-        "dropout": 0.0,
-    },
-}
-TASKS = {name: find_system(name).load() for name in ("nnlm", "rnnlm", "gpt", "transformer-xl")}
-COMMON = {"tokenizer.kind": "whitespace", "min_count": 1, "threads": 1, "batch_tokens": 24, "segment_length": 6}
+TASKS = {name: task for name in EXAMPLES if isinstance(task := find_system(name).load(), LanguageTask)}
+CARRYING = [name for name, task in TASKS.items() if task.model.carries]
+ISOLATING = [name for name, task in TASKS.items() if task.model.isolates]
 
 
 def lines(number=80, seed=1):
@@ -40,7 +30,7 @@ def lines(number=80, seed=1):
 def begin(system, texts=None, **settings):
     task = TASKS[system]
     opened = task.source.open(lines() if texts is None else texts)
-    recipe = Recipe.build(system, task.sections, COMMON | SIZES[system] | settings, corpus=opened.names)
+    recipe = Recipe.build(system, task.sections, EXAMPLES[system].settings | settings, corpus=opened.names)
     return task.begin(recipe, task.source.read(recipe, opened.source, lambda done, total: None, None))
 
 
@@ -49,7 +39,7 @@ def read_once(task, epoch=0):
     return [(int(start), batch.length) for batch in task.plan(epoch) for start in batch.starts]
 
 
-@pytest.mark.parametrize("system", ["rnnlm", "transformer-xl", "nnlm"])
+@pytest.mark.parametrize("system", CARRYING)
 def test_rows_read_the_text_side_by_side_and_nearly_every_token_once(system):
     task = begin(system)
     size = len(task._data.train_stream)
@@ -89,7 +79,7 @@ def test_the_loss_of_a_batch_is_that_of_its_next_tokens(system):
         assert float(task.loss(task.module, batch, 0).nll) == pytest.approx(total, rel=1e-5)
 
 
-@pytest.mark.parametrize("system", ["rnnlm", "transformer-xl", "nnlm"])
+@pytest.mark.parametrize("system", CARRYING)
 def test_the_state_is_carried_through_an_epoch_and_begins_anew_with_the_next(system):
     task = begin(system)
     task.module.eval()
@@ -106,7 +96,7 @@ def begin_again(task, batch):
     return task.loss(task.module, batch, 0).nll
 
 
-@pytest.mark.parametrize("system", ["nnlm", "gpt"])
+@pytest.mark.parametrize("system", ISOLATING)
 def test_masked_boundaries_make_a_line_the_same_whatever_stands_before_it(system):
     same = ["c d e"] * 2
     texts = [["a b", *same] * 20, ["g h", *same] * 20]
@@ -189,19 +179,6 @@ def test_what_was_read_is_found_again_in_the_cache_alone():
     assert LanguageData.reopen("0" * 64) is None
 
 
-@pytest.mark.parametrize(
-    ("system", "settings", "message"),
-    [
-        ("rnnlm", {"boundaries": "masked"}, "rnnlm reads one stream"),
-        ("transformer-xl", {"boundaries": "masked"}, "transformer-xl reads one stream"),
-        ("gpt", {"segment_length": 9}, "segment_length=9 is more than max_length=8"),
-    ],
-)
-def test_settings_that_do_not_fit_are_refused(system, settings, message):
-    with pytest.raises(SettingError, match=message):
-        begin(system, **settings)
-
-
 def test_what_the_catalogue_knows_of_a_text_becomes_the_settings_of_a_tokenizer():
     _, hints, names, _ = TASKS["gpt"].source.open("builtin:pydocs")
     assert names == ("builtin:pydocs",)
@@ -210,9 +187,3 @@ def test_what_the_catalogue_knows_of_a_text_becomes_the_settings_of_a_tokenizer(
     known = {name: value for name, value in hints.items() if name in ("tokenizer.lowercase", "tokenizer.nfkc")}
     assert known
     assert {name: recipe.flat_settings()[name] for name in known} == known
-
-
-@pytest.mark.parametrize("system", TASKS)
-def test_the_systems_are_listed_with_settings_that_they_have(system):
-    listed = find_system(system)
-    assert Recipe.build(system, listed.load().sections, dict(listed.settings), corpus=()).sections["train"].clip

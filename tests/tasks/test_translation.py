@@ -7,16 +7,17 @@ import pytest
 import torch
 
 import wenmai
+from tests.contract.examples import EXAMPLES
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.registry import find_system
 from wenmai.data.parallel import TranslationData
 from wenmai.runs.train import Watcher
-from wenmai.tasks.translation import TranslationConfig
+from wenmai.tasks.translation import TranslationConfig, TranslationTask
 
-TINY = {"hidden_size": 16, "num_layers": 1, "batch_tokens": 40, "kind": "words", "min_count": 1, "threads": 1}
-SIZES = {"transformer": {"num_heads": 2, "ffn_size": 16}, "seq2seq": {"embedding_size": 8}}
-TASKS = {name: find_system(name).load() for name in ("transformer", "seq2seq")}
+TINY = {"num_layers": 1, "batch_tokens": 40, "kind": "words", "min_count": 1, "threads": 1}
+TASKS = {name: task for name in EXAMPLES if isinstance(task := find_system(name).load(), TranslationTask)}
+SIZES = {name: EXAMPLES[name].sizes(task.model.config_class) | {"dropout": 0.1} for name, task in TASKS.items()}
 
 
 def pairs(number=60):

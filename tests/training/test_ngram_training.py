@@ -101,28 +101,6 @@ def test_no_word_is_frequent_enough(tmp_path):
         wenmai.train("ngram", LINES, out=tmp_path / "run", min_count=1000)
 
 
-def test_a_training_that_was_killed_starts_over(topics, tmp_path):
-    whole = wenmai.train("ngram", topics, out=tmp_path / "whole", order=3)
-    run = wenmai.train("ngram", topics, out=tmp_path / "run", order=3)
-    files = {path.name: path.read_bytes() for path in (run.path / "model").iterdir()}
-    for path in (run.path / "model").iterdir():
-        path.unlink()
-    (run.path / "model").rmdir()
-    leftover = run.path / "checkpoints" / ".ngrams.tmp"
-    leftover.mkdir(parents=True)
-    (leftover / "contexts.bin").write_bytes(b"half")
-    resumed = wenmai.resume(run.path)
-    assert {path.name: path.read_bytes() for path in (resumed.path / "model").iterdir()} == files
-    assert not leftover.exists()
-    assert whole.summary["loss"] == resumed.summary["loss"]
-
-
-def test_counts_cannot_be_continued(tmp_path):
-    run = wenmai.train("ngram", LINES, out=tmp_path / "run", order=2)
-    with pytest.raises(SettingError, match="train anew on both"):
-        wenmai.train("ngram", LINES, out=tmp_path / "more", start=run.path)
-
-
 def test_the_shell(shell, topics, tmp_path):
     shell("train", "ngram", topics, "--out", "run", "--quiet", "--set", "order=3")
     (tmp_path / "test.txt").write_text("number1 number2 number3\n\ncolour1 other\n")

@@ -65,15 +65,33 @@ def read_settings(path: Path, kind: type[Config], found: Any, name: str) -> Conf
     Raises:
         FormatError: for a setting that is unknown, or a value that is none.
     """
-    from pydantic import TypeAdapter, ValidationError
-
     known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
     if isinstance(found, dict) and (unknown := sorted(set(found) - known)):
         raise FormatError(f"{path}: the setting {unknown[0]!r} is none of {name}'s")
     try:
-        return TypeAdapter(kind).validate_json(json.dumps(found), strict=True)
-    except (ValidationError, SettingError) as error:
+        return checked(kind, found)
+    except SettingError as error:
         raise FormatError(f"{path}: is not a {name} configuration: {error}") from None
+
+
+def checked(kind: type[Config], content: object) -> Config:
+    """Returns what a file says as a dataclass, or as a list of something.
+
+    Args:
+        kind: What is expected.
+        content: JSON values.
+
+    Raises:
+        SettingError: if they are something else; one line says where.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(kind).validate_json(json.dumps(content), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = "".join(f"{part}: " for part in first["loc"])
+        raise SettingError(f"{where}{first['msg'][:1].lower()}{first['msg'][1:]}") from None
 
 
 def read_fields(folder: Path) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class NeuralTask(Task):
         torch.manual_seed(config.seed)
         model = self.make(recipe, data, base)
         if base is not None:
-            take_over(model.module, base.module, getattr(data, "grown", ()))
+            self.initialise(model, data, base)
         strategy.place(model.module, config.device)
         if config.tensorboard:
             require_tensorboard()
@@ -79,6 +79,10 @@ class NeuralTask(Task):
     def load_base(self, folder: Path) -> Any:  # noqa: ANN401
         """Reads a finished model."""
         return self.load(folder)
+
+    def initialise(self, model: Any, data: Any, base: Any) -> None:  # noqa: ANN401
+        """Gives a new model what ``base`` has learned: all parameters, which are those of the same names."""
+        take_over(model.module, base.module, getattr(data, "grown", ()))
 
     @abstractmethod
     def make(self, recipe: Recipe, data: Any, base: Any) -> NeuralModel:  # noqa: ANN401

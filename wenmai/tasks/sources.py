@@ -231,8 +231,8 @@ def _single_labels(
     for number, example in enumerate(source.read(stats, progress), start=1):
         if len(example.labels) != 1:
             raise CorpusError(
-                f"{source.describe()}: text {number} has the labels {', '.join(example.labels)}; classifier takes one "
-                "label a text, fasttext-supervised with loss=ova takes several"
+                f"{source.describe()}: text {number} has the labels {', '.join(example.labels)}; expected one, as "
+                "only fasttext-supervised with loss=ova takes several"
             )
         texts.append(example.text)
         labels.append(example.labels[0])

@@ -1,0 +1,247 @@
+"""A tiny example of every system, for the contract that all of them keep.
+
+A system has an entry of its own, or shares that of a system with the same task and model, of which it is a preset. A
+system of another package has its entry in a module of that package: ``pytest tests/contract --examples MODULE``.
+"""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from wenmai.core.registry import find_system, systems
+
+__all__ = ["EXAMPLES", "TEXTS", "Example", "named_like", "without_example"]
+
+Settings = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """How a system is trained in a moment.
+
+    Attributes:
+        data: What it is trained on, one of ``TEXTS``.
+        settings: What makes it tiny.
+        wrong: Settings that are refused beside them, each with words of the message.
+        forms: Of a neural model: other settings of its architecture, by name; the contracts of modules hold for each.
+        start: The system with the example that it starts from, if it cannot start from nothing.
+    """
+
+    data: str
+    settings: Settings
+    wrong: tuple[tuple[Settings, str], ...]
+    forms: Mapping[str, Settings] = field(default_factory=lambda: {"plain": {}})
+    start: str | None = None
+
+    def sizes(self, config: type) -> dict[str, Any]:
+        """Returns those of the settings that are fields of the configuration of a model."""
+        known = {one.name for one in fields(config)}
+        return {name: value for name, value in self.settings.items() if name in known}
+
+
+# --- data -----------------------------------------------------------------------------------------------------------
+
+
+def _sentences(number: int) -> list[list[str]]:
+    draw = random.Random(1)
+    return [draw.choices("abcdefgh", k=draw.randint(1, 6)) for _ in range(number)]
+
+
+def _text(number: int) -> str:
+    return "".join(" ".join(words) + "\n" for words in _sentences(number))
+
+
+def _pairs(number: int) -> str:
+    return "".join(f"{' '.join(words)}\t{' '.join(reversed(words)).upper()}\n" for words in _sentences(number))
+
+
+def _labelled(number: int) -> str:
+    named = (("early" if words[0] < "d" else "late", words) for words in _sentences(number))
+    return "".join(f"__label__{label} {' '.join(words)}\n" for label, words in named)
+
+
+TEXTS = {  # by the name of the file: what is enough, and what is hardly anything
+    "text.txt": {"enough": _text(80), "a line": "a b c d\n", "a word": "a\n", "a blank": " \n", "nothing": ""},
+    "pairs.tsv": {"enough": _pairs(60), "a line": "a b\tB A\n", "a word": "a\tA\n", "nothing": ""},
+    "labels.txt": {
+        "enough": _labelled(60),
+        "a line": "__label__early a b c d\n",
+        "a word": "__label__early a\n",
+        "two words": "__label__early a\n__label__late h\n",
+        "a label": "__label__early\n",
+        "nothing": "",
+    },
+}
+
+# --- systems --------------------------------------------------------------------------------------------------------
+
+_SWEEP = {"threads": 1, "epochs": 2, "vector_size": 8, "min_count": 1}
+_LOOP = {"threads": 1, "epochs": 2, "min_count": 1, "learning_rate": 0.02}
+_LANGUAGE = _LOOP | {"kind": "whitespace", "batch_tokens": 24, "segment_length": 6}
+_LAYERS = {"hidden_size": 16, "num_layers": 2, "num_heads": 2}
+_TRANSLATION = _LOOP | {"kind": "words", "batch_tokens": 40, "max_length": 40}
+_WRONG_LOOP = (({"momentum": 0.5}, "momentum has no effect"), ({"schedule": "cosin"}, "did you mean 'cosine'"))
+
+EXAMPLES = {
+    "word2vec": Example(
+        data="text.txt",
+        settings=_SWEEP,
+        wrong=(({"negative": 0}, "nothing to learn from"), ({"softmax": True}, "an objective of its own")),
+    ),
+    "glove": Example(data="text.txt", settings=_SWEEP, wrong=(({"x_max": 0}, "x_max=0: expected"),)),
+    "ppmi-svd": Example(
+        data="text.txt",
+        settings={"threads": 1, "vector_size": 4, "min_count": 1},
+        wrong=(({"vector_size": 40}, "needs a vocabulary of more than 40 words"),),
+    ),
+    "fasttext": Example(
+        data="text.txt",
+        settings=_SWEEP | {"buckets": 50},
+        wrong=(({"negative": 0}, "nothing to learn from"), ({"algorithm": "skipgrams"}, "did you mean 'skipgram'")),
+    ),
+    "fasttext-supervised": Example(
+        data="labels.txt",
+        settings=_SWEEP | {"buckets": 50, "word_ngrams": 2},
+        wrong=(({"loss": "softmaxx"}, "did you mean 'softmax'"),),
+    ),
+    "classifier": Example(
+        data="labels.txt",
+        settings={"epochs": 2, "buckets": 50},
+        wrong=(
+            ({"solver": "closed"}, "solver=closed is of method=least-squares"),
+            ({"word_ngrams": 0}, "leave no features"),
+        ),
+    ),
+    "ngram": Example(
+        data="text.txt",
+        settings={"order": 3},
+        wrong=(({"k": 0.5}, "k=0.5 has no effect"), ({"prune": "1"}, "expected|give 0")),
+    ),
+    "nnlm": Example(
+        data="text.txt",
+        settings=_LANGUAGE | {"order": 5, "embedding_size": 6, "hidden_size": 10},
+        forms={
+            "plain": {},
+            "direct": {"direct": True, "order": 3},
+            "only direct": {"direct": True, "hidden_size": 0},
+            "bigrams": {"order": 2},
+        },
+        wrong=(({"hidden_size": 0}, "add direct=true"), *_WRONG_LOOP),
+    ),
+    "rnnlm": Example(
+        data="text.txt",
+        settings=_LANGUAGE | {"hidden_size": 12, "num_layers": 2, "dropout": 0.2},
+        forms={
+            "lstm": {},
+            "gru, tied": {"cell": "gru", "tied": True, "num_layers": 1},
+            "rnn": {"cell": "rnn", "embedding_size": 7, "init_range": 0.2},
+        },
+        wrong=(
+            ({"tied": True, "embedding_size": 3}, "must be equal"),
+            ({"boundaries": "masked"}, "rnnlm reads one stream"),
+        ),
+    ),
+    "gpt": Example(
+        data="text.txt",
+        settings=_LANGUAGE | _LAYERS | {"max_length": 12, "accumulation": 2},
+        forms={
+            "gpt-1": {"norm": "post", "attention_dropout": 0.1},
+            "gpt-2": {},
+            "gpt-3": {"window": 2, "ffn_size": 20, "num_layers": 3},
+        },
+        wrong=(
+            ({"hidden_size": 10, "num_heads": 4}, "not a multiple"),
+            ({"num_layers": 1, "window": 4}, "no effect"),
+            ({"segment_length": 13}, "segment_length=13 is more than max_length=12"),
+        ),
+    ),
+    "transformer-xl": Example(
+        data="text.txt",
+        settings=_LANGUAGE | _LAYERS | {"ffn_size": 20, "memory_length": 12},
+        forms={
+            "plain": {},
+            "pre-norm": {"norm": "pre", "shared_biases": False, "attention_dropout": 0.1},
+            "adaptive": {"cutoffs": (7, 15), "div_value": 2},
+            "adaptive of one table": {"cutoffs": (7, 15), "embedding_size": 6, "tied_projections": False},
+        },
+        wrong=(
+            ({"num_heads": 3}, "not a multiple"),
+            ({"hidden_size": 9, "num_heads": 3}, "odd"),
+            ({"cutoffs": (5, 3)}, "rising"),
+            ({"div_value": 2}, "are for cutoffs"),
+            ({"cutoffs": (5, 9), "div_value": 100}, "no column"),
+            ({"boundaries": "masked"}, "transformer-xl reads one stream"),
+        ),
+    ),
+    "seq2seq": Example(
+        data="pairs.tsv",
+        settings=_TRANSLATION
+        | {"embedding_size": 8, "hidden_size": 12, "num_layers": 1, "dropout": 0.2}
+        | {"scheduled_sampling": "linear", "sampling_steps": 20, "patience": 9},
+        forms={
+            "gru bahdanau additive": {},
+            "lstm bahdanau scaled_dot": {
+                "encoder": "lstm",
+                "scorer": "scaled_dot",
+                "num_layers": 2,
+                "bidirectional": False,
+            },
+            "rnn bahdanau concat": {
+                "encoder": "rnn",
+                "scorer": "concat",
+                "bidirectional": False,
+                "reverse_source": True,
+            },
+            "cnn bahdanau cosine": {"encoder": "cnn", "scorer": "cosine", "num_layers": 2},
+            "gru luong additive": {"attention": "luong"},
+            "lstm luong bilinear": {"encoder": "lstm", "attention": "luong", "scorer": "bilinear", "num_layers": 2},
+            "cnn luong dot": {"encoder": "cnn", "attention": "luong", "scorer": "dot", "kernel_size": 2},
+            "gru every_step": {"context": "every_step", "num_layers": 2},
+            "cnn every_step": {"encoder": "cnn", "context": "every_step"},
+            "lstm first_state": {
+                "encoder": "lstm",
+                "context": "first_state",
+                "bidirectional": False,
+                "reverse_source": True,
+            },
+            "rnn first_state": {"encoder": "rnn", "context": "first_state"},
+        },
+        wrong=(
+            ({"encoder": "cnn", "bidirectional": False}, "leave bidirectional on"),
+            ({"context": "first_state", "scorer": "dot"}, "has no attention"),
+        ),
+    ),
+    "transformer": Example(
+        data="pairs.tsv",
+        settings=_TRANSLATION
+        | {"hidden_size": 16, "num_layers": 1, "num_heads": 2, "ffn_size": 24, "dropout": 0.2}
+        | {"warmup": 10, "average": 2, "accumulation": 2},
+        forms={
+            "sinusoidal": {},
+            "pre-norm": {"norm": "pre", "activation": "gelu", "decoder_layers": 1, "attention_bias": False},
+            "learned": {"positions": "learned", "attention_dropout": 0.1, "activation_dropout": 0.1},
+            "shaw": {"positions": "shaw", "max_distance": 2, "decoder_layers": 2},
+            "no positions": {"positions": "none"},
+            "window": {"window": 1},
+            "shaw in a window": {"positions": "shaw", "window": 2, "norm": "pre"},
+        },
+        wrong=(
+            ({"num_heads": 3}, "not a multiple"),
+            ({"max_distance": 4}, "max_distance has no effect"),
+            ({"scheduled_sampling": "linear"}, "scheduled_sampling is for decoders that read token by token"),
+        ),
+    ),
+}
+
+
+def named_like(name: str) -> list[str]:
+    """Returns the systems that differ from one in their settings alone, itself among them."""
+    one = find_system(name)
+    return [other.name for other in systems().values() if (other.task, other.model) == (one.task, one.model)]
+
+
+def without_example(examples: Mapping[str, Example]) -> list[str]:
+    """Returns the systems that neither have an example nor are presets of one that has."""
+    covered = {preset for name in examples for preset in named_like(name)}
+    return [name for name in systems() if name not in covered]
