@@ -344,25 +344,24 @@ def _not_predicted(names: Sequence[str], runs: Sequence[Run]) -> str:
 
 _PANELS = {
     "positions": Panel(
-        section="What context is worth",
+        section="Effect of context",
         title="Bits per character",
         axis="Characters read before",
         unit="characters before",
         caption="Bits per character of passages that each begin without any context, by how much of the passage was"
-        " read before: a model that can look far back goes on getting better.",
+        " read before: a model that uses long contexts keeps improving.",
     ),
     "contexts": Panel(
-        section="What context is worth",
+        section="Effect of context",
         title="Bits per character",
         axis="Characters known before",
         unit="characters before",
         log=True,
-        caption="The same lines predicted again and again, each token from only so much of the text just before it,"
-        " and from nothing else: a line is flat from where a model does not look farther back, or gains nothing by "
-        "it. Context is counted in tokens of each model, 1, 2, 4 and so on up to 512 (from 16 on up to an eighth "
-        "more), and drawn at the characters that so many are on average. It ends at the beginning of the line where"
-        " a model reads every line for itself. What lies more than 128 tokens back, a model has in its recurrent "
-        "state or its memory only.",
+        caption="The same lines predicted repeatedly, each token from a context of limited length: a curve is flat "
+        "from where a model does not use a longer context, or gains nothing from it. Context is counted in tokens of "
+        "each model, 1, 2, 4 and so on up to 512 (from 16 on up to an eighth more), and drawn at the average number "
+        "of characters of so many tokens. It ends at the beginning of the line where a model reads every line "
+        "separately. What lies more than 128 tokens back, a model has only in its recurrent state or its memory.",
     ),
 }
 _SAMPLED = Samples(
