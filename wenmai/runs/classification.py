@@ -17,7 +17,7 @@ from wenmai.data.labelled import Example, LabelledStats
 from wenmai.inference.verbs import Classifier
 from wenmai.measures.classification import measure_classification
 from wenmai.runs.owner import require_room
-from wenmai.runs.train import Watcher, train
+from wenmai.runs.train import Callback, train
 from wenmai.tasks.task import Session
 from wenmai.training.checkpoint import NoCheckpoints
 from wenmai.training.records import Record
@@ -112,7 +112,7 @@ def autotune(
     seconds: float = 300.0,
     metric: str = "f1",
     size_bytes: int | None = None,
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
     report: Callable[[Trial], None] = lambda trial: None,
     **settings: Any,  # noqa: ANN401  checked against the system's settings
 ) -> Run:
@@ -129,7 +129,7 @@ def autotune(
         seconds: Time for the trials; the last one is broken off.
         metric: ``f1`` (micro) or ``f1:LABEL``.
         size_bytes: The most bytes that the parameters may take.
-        watcher: Follows the training of the run.
+        callback: Follows the training of the run.
         report: Called with every trial.
         **settings: Settings of ``fasttext-supervised`` that are not to be searched.
 
@@ -173,7 +173,7 @@ def autotune(
             best = trial
     if best is None:
         raise TrainingError(f"none of {len(trials)} trials succeeded; the first: {trials[0].failure}")
-    run = train(_SYSTEM, corpus, out=out, watcher=watcher, **(_renamed(given, best.settings) | _named(best.settings)))
+    run = train(_SYSTEM, corpus, out=out, callback=callback, **(_renamed(given, best.settings) | _named(best.settings)))
     writing_json(
         run.path / AUTOTUNE,
         {
