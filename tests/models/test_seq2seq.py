@@ -160,7 +160,7 @@ def test_searches_agree_and_score_what_the_model_scores(options):
         beams = beam_search(
             model,
             model.begin(source_ids, valid, max_length=6, need_attention=True),
-            source_valid=valid,
+            source_mask=valid,
             beam_size=3,
             n_best=1,
             length_penalty="none",

@@ -11,7 +11,7 @@ from wenmai.config.recipe import Recipe
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.registry import find_system
 from wenmai.data.parallel import TranslationData
-from wenmai.runs.train import Watcher
+from wenmai.runs.train import Callback
 from wenmai.tasks.translation import TranslationConfig
 
 TINY = {"hidden_size": 16, "num_layers": 1, "batch_tokens": 40, "kind": "words", "min_count": 1, "threads": 1}
@@ -193,14 +193,14 @@ def test_the_baseline_is_a_running_mean_that_checkpoints_keep():
 def test_a_training_that_draws_source_tokens_goes_on_to_the_bit(tmp_path):
     settings = TINY | SIZES["seq2seq"] | {"selection": "sampled", "epochs": 3}
 
-    class Impatient(Watcher):
+    class Impatient(Callback):
         def record(self, record):
             if record.position == 12:
                 raise KeyboardInterrupt
 
     whole = wenmai.train("seq2seq", pairs(), out=tmp_path / "whole", **settings)
     with pytest.raises(KeyboardInterrupt):
-        wenmai.train("seq2seq", pairs(), out=tmp_path / "cut", watcher=Impatient(), **settings)
+        wenmai.train("seq2seq", pairs(), out=tmp_path / "cut", callback=Impatient(), **settings)
     again = wenmai.resume(tmp_path / "cut")
     models = [(run.path / "model" / "model.safetensors").read_bytes() for run in (whole, again)]
     assert models[0] == models[1]

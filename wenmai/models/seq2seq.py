@@ -245,7 +245,7 @@ class Seq2Seq(EncoderDecoder):
         """(V,)."""
         return self.output.bias
 
-    def encode(self, source_ids: Tensor, source_valid: Tensor) -> Memory:
+    def encode(self, source_ids: Tensor, source_mask: Tensor) -> Memory:
         """Reads sources.
 
         Raises:
@@ -256,13 +256,13 @@ class Seq2Seq(EncoderDecoder):
                 f"{source_ids.shape[1]} tokens in a source, max_length is {self.config.max_length}: cut it"
             )
         words = self.dropout((self.source_embedding or self.target_embedding)(source_ids))
-        memory: Memory = self.encoder(words, source_valid)
+        memory: Memory = self.encoder(words, source_mask)
         return memory
 
     def forward(
         self,
         source_ids: Tensor,
-        source_valid: Tensor,
+        source_mask: Tensor,
         target_ids: Tensor,
         *,
         teacher_share: float = 1.0,
@@ -272,13 +272,13 @@ class Seq2Seq(EncoderDecoder):
 
         Args:
             source_ids: (B, S) int64.
-            source_valid: (B, S) bool, True for real tokens.
+            source_mask: (B, S) bool, True for real tokens.
             target_ids: (B, T) int64, the tokens that are fed: ``<s>`` and the target.
             teacher_share: Probability that a fed token is the one of ``target_ids``; else one drawn from what the
                 model predicts there, through which no gradient flows (scheduled sampling). The first is always fed.
             choices: Gets what sampled attention drew while training: of all T steps, or of each.
         """
-        source, state = self.decoder.read(self.encode(source_ids, source_valid))
+        source, state = self.decoder.read(self.encode(source_ids, source_mask))
         if teacher_share >= 1.0:
             return self._decode(target_ids, source, state, choices).hidden
         hidden: list[Tensor] = []
@@ -299,10 +299,10 @@ class Seq2Seq(EncoderDecoder):
         return logits
 
     def begin(
-        self, source_ids: Tensor, source_valid: Tensor, *, max_length: int, need_attention: bool = False
+        self, source_ids: Tensor, source_mask: Tensor, *, max_length: int, need_attention: bool = False
     ) -> Seq2SeqState:
         """Reads sources to decode from, one hypothesis each; ``max_length`` does not matter to a recurrent state."""
-        source, state = self.decoder.read(self.encode(source_ids, source_valid))
+        source, state = self.decoder.read(self.encode(source_ids, source_mask))
         return Seq2SeqState(source, state, need_attention=need_attention)
 
     def step(self, tokens: Tensor, state: State) -> Step:

@@ -15,7 +15,7 @@ from typing_extensions import Doc
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError
 from wenmai.data.batches import pad, plan_batches
-from wenmai.data.encoded import EncodedPairs
+from wenmai.data.encoded_pairs import EncodedPairs
 from wenmai.data.pairs import PairsConfig
 from wenmai.data.parallel import TranslationData
 from wenmai.inference.translator import Translator, build
