@@ -7,16 +7,17 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from benchmarks import THEMES
 from benchmarks.harness import DEFAULT_PAIRS, Bench, Options, show_command
 from benchmarks.quality import SIDES, VARIANTS
+from benchmarks.section import sections
 from wenmai.core.errors import WenmaiError
 from wenmai.core.folder import cache_folder
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results"
-NOT_MEASURED = ("page", "fingerprints")
+NOT_MEASURED = ("page", "fingerprints", "revisions")
 QUALITY = tuple(VARIANTS)
+THEMES = tuple(sections())  # in the order of the page
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -28,7 +29,11 @@ def main(arguments: Sequence[str]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "themes", nargs="*", metavar="THEME", default=["all"], help="all, page, fingerprints, or some themes [all]"
+        "themes",
+        nargs="*",
+        metavar="THEME",
+        default=["all"],
+        help="all, page, fingerprints, revisions, or some themes [all]",
     )
     parser.add_argument("--corpus", default="data:en8", help="a file, or a name of the catalogue [data:en8]")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that it works, measures nothing")
@@ -44,6 +49,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--only", type=lambda text: text.split(","), default=(), help="for fingerprints: trainings [all]"
     )
+    parser.add_argument("--against", type=Path, metavar="FOLDER", help="for revisions: the other checkout")
     parser.add_argument("--write", action="store_true", help="for fingerprints: write the file instead of comparing")
     chosen = parser.parse_args(arguments)
     themes = [*THEMES, "page"] if chosen.themes == ["all"] else chosen.themes
@@ -74,6 +80,14 @@ def main(arguments: Sequence[str]) -> None:
             print(page.write_page(results, target))
             if target == page.PAGE:
                 print(*readme.update(results), sep="\n")
+            continue
+        if theme == "revisions":
+            from benchmarks import revisions
+
+            if chosen.against is None:
+                parser.error("revisions compares with another checkout: --against FOLDER")
+            repeats = chosen.repeats or (1 if chosen.quick else 5)
+            revisions.check(results, chosen.against, repeats=repeats, quick=chosen.quick)
             continue
         if theme == "fingerprints":
             from benchmarks import fingerprints

@@ -8,11 +8,9 @@ from typing import Any
 from benchmarks.classification import SETS
 from benchmarks.harness import Bench
 from benchmarks.result import Numbers, Result, Rows
-from benchmarks.section import Claim, Part, Section
 
-__all__ = ["LEAST_BETTER", "SECTION", "run"]
+__all__ = ["run"]
 
-LEAST_BETTER = 4  # of the five sets
 _SECONDS = 60.0
 _SETTINGS = {"threads": 2}
 
@@ -39,7 +37,7 @@ def run(bench: Bench) -> None:
 _FOUND = ("epochs", "learning_rate", "vector_size", "word_ngrams", "min_ngram", "max_ngram", "buckets")
 
 
-def _facts(rows: Rows, _: Result) -> dict[str, Any]:
+def facts(rows: Rows, _: Result) -> dict[str, Any]:
     sets, first = rows.by("set").values(), rows[0]
     return {
         "name": SETS[first["set"]],
@@ -48,31 +46,3 @@ def _facts(rows: Rows, _: Result) -> dict[str, Any]:
         "gain": Numbers([first["tuned"] - first["default"]]),
         "found": ", ".join(f"{name}={first[name]:{'.3g' if name == 'learning_rate' else ''}}" for name in _FOUND),
     }
-
-
-SECTION = Section(
-    "Automatic tuning",
-    (
-        Part(
-            """
-            `wenmai autotune` for {seconds:g} s, {threads} threads, on the sets above: it sees the texts for training
-            and those for validation; accuracy is that on the texts for testing, beside a training with the defaults of
-            `fasttext-supervised`.
-            """,
-            {
-                "set": "{name}",
-                "defaults": "{default:.2%}",
-                "tuned": "**{tuned:.2%}**",
-                "points": "{gain:pp}",
-                "trials": "{trials}",
-                "settings found": "{found}",
-            },
-        ),
-    ),
-    Claim(
-        "`wenmai autotune`: sets with better accuracy than the defaults",
-        "{better} of {sets}",
-        f"≥ {LEAST_BETTER} of {len(SETS)}",
-    ),
-    facts=_facts,
-)

@@ -6,19 +6,16 @@ A measurement that is there already is skipped, so a long run may be split.
 import statistics
 from typing import Any
 
-from benchmarks.harness import Bench, require
+from benchmarks.harness import Bench, in_turn, require
+from benchmarks.plots import Bars
 from benchmarks.result import Numbers, Result, Row, Rows, Score
-from benchmarks.section import Bars, Claim, Part, Section
 
 __all__ = [
-    "ACCURACY_LOST_BY_QUANTISING",
     "CONFIGURATIONS",
     "CUTOFF",
     "LARGEST_SHORTFALL",
     "PREDICTION_TARGET",
     "QUANTISED",
-    "QUANTISED_SHARE",
-    "SECTION",
     "SETS",
     "TRAINING_TARGET",
     "run",
@@ -26,7 +23,6 @@ __all__ = [
 
 TRAINING_TARGET, PREDICTION_TARGET = 2.0, 3.0  # times the speed of the reference implementation
 LARGEST_SHORTFALL = 0.005  # of the mean accuracy
-QUANTISED_SHARE, ACCURACY_LOST_BY_QUANTISING = 0.05, 0.01  # of .ftz against .bin
 SETS = {"ag-news": "AG News", "thucnews": "THUCNews", "chnsenticorp": "ChnSentiCorp", "sst2": "SST-2", "trec": "TREC"}
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "defaults": {"learning_rate": 0.1, "vector_size": 100, "epochs": 5, "word_ngrams": 1, "buckets": 200_000},
@@ -35,10 +31,6 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
 QUANTISED = "bigrams"  # hashed n-grams are what makes models large
 CUTOFF = 40_000  # rows that the quantised model keeps
 _THREADS = 2
-_CHOSEN = "; ".join(
-    f"*{name}*: " + ", ".join(f"{setting}={value:g}" for setting, value in chosen.items())
-    for name, chosen in CONFIGURATIONS.items()
-)
 
 
 def run(bench: Bench) -> None:
@@ -54,7 +46,7 @@ def run(bench: Bench) -> None:
         for turn, seed in enumerate(bench.seeds(1, 2, 3)):
             for configuration, chosen in CONFIGURATIONS.items():
                 both = {**chosen, "threads": _THREADS, "seed": seed}
-                for side in ("ours", "reference") if turn % 2 == 0 else ("reference", "ours"):
+                for side in in_turn(("ours", "reference"), turn):
                     if (name, configuration, side, seed) in there:
                         continue
                     if side == "ours":
@@ -77,10 +69,7 @@ def _ours(bench: Bench, name: str, settings: dict[str, Any], *, quantised: bool)
     return found
 
 
-# --- the page -------------------------------------------------------------------------------------------------------
-
-
-def _facts(rows: Rows, result: Result) -> dict[str, Any]:
+def facts(rows: Rows, result: Result) -> dict[str, Any]:
     scores = []
     for group in rows.by("configuration").values():
         if pairs := [(ours["accuracy"], theirs["accuracy"]) for ours, theirs in _pairs(group)]:
@@ -90,6 +79,10 @@ def _facts(rows: Rows, result: Result) -> dict[str, Any]:
     return {
         "name": SETS[rows[0]["set"]],
         "seeds": ", ".join(map(str, sorted(result.rows.by("seed")))),
+        "chosen": "; ".join(
+            f"*{name}*: " + ", ".join(f"{setting}={value:g}" for setting, value in chosen.items())
+            for name, chosen in CONFIGURATIONS.items()
+        ),
         "texts_predicted": result.rows[0]["predicted"],
         "medians": {name: _medians(rows, seconds) for name, seconds in times.items()},
         "totals": {name: _totals(rows, seconds) for name, seconds in times.items()},
@@ -125,105 +118,14 @@ def _totals(rows: Rows, seconds: str) -> Numbers:
     return Numbers(theirs / ours for ours, theirs in totals)
 
 
-SECTION = Section(
-    "Text classification",
-    (
-        Part(
-            f"""
-            fastText's classifier beside the fastText project's Python package: ours / the peer's, and in brackets how
-            many times as fast ours is, or the difference of accuracy. {_CHOSEN}; {{threads}} threads. Accuracy is the
-            mean over the seeds {{seeds}} on held-out texts, and should on no set be lower by more than
-            {100 * LARGEST_SHORTFALL:g} points over both settings; both sides read the same lines. *Training* leaves out
-            reading, as above; the *whole call* has it, and of ours also encoding the text anew and writing the run. The
-            fastText package checks only every tenth of a second whether its threads are done, which counts on small
-            sets; therefore the targets are for the time of all sets together:
-            """,
-            {
-                "all sets together, times as fast": "{configuration}",
-                "training": "{totals[training]:each}",
-                "whole call of training": "{totals[whole]:each}",
-                "classifying": "{totals[predicting]:each}",
-                "targets": f"≥ {TRAINING_TARGET:g}, -, ≥ {PREDICTION_TARGET:g}",
-            },
-            by="configuration",
-        ),
-        Part(
-            "Set by set; the time for classifying is that of {texts_predicted:,} texts:",
-            {
-                "set": "{name}",
-                "settings": "{configuration}",
-                "texts for training / for testing": "{texts:,} / {tested:,}",
-                "training, s": "{ours.seconds:.2f} / {reference.seconds:.2f} (**{medians[training]:.2f}**)",
-                "whole call, s": "{ours.whole_seconds:.2f} / {reference.whole_seconds:.2f} (**{medians[whole]:.2f}**)",
-                "classifying, s": "{ours.predict_seconds:.2f} / {reference.predict_seconds:.2f} "
-                "(**{medians[predicting]:.2f}**)",
-                "accuracy": "{accuracies}",
-            },
-            by="set configuration",
-        ),
-        Part(
-            f"""
-            The models of *{QUANTISED}*, as files: `wenmai export RUN fasttext model.ftz --set cutoff={{cutoff}} --set
-            retrain=true` keeps the {{cutoff:,}} longest rows, trains them again and writes a byte for every two
-            numbers. The target is at most {QUANTISED_SHARE:.0%} of the size for at most
-            {100 * ACCURACY_LOST_BY_QUANTISING:g} point.
-            """,
-            {
-                "set": "{name}",
-                "`.bin`, MB": "{bin_bytes:.2fMB}",
-                "`.ftz`, MB": "{ftz_bytes:.2fMB}",
-                "share": "**{share:.1%}**",
-                "accuracy of `.bin`": "{bin_accuracy:.2%}",
-                "of `.ftz`": "{ftz_accuracy:.2%}",
-                "points": "{gain:pp}",
-                "seconds": "{ftz_seconds:.1f}",
-            },
-            by="set",
-            has="ftz_bytes",
-        ),
-    ),
-    *(
-        Claim(
-            f"{name}: speed over official fastText's (the lower of two configurations)",
-            f"{{totals[{value}]:.2f}} ×",
-            f"≥ {target:g} ×",
-            by="configuration",
-            worst=True,
-            chinese=f"{chinese}：速度与官方 fastText 之比（两种配置中较低者）",
-        )
-        for name, chinese, value, target in (
-            ("training a classifier", "训练文本分类器", "training", TRAINING_TARGET),
-            ("classifying many texts", "批量分类文本", "predicting", PREDICTION_TARGET),
-        )
-    ),
-    Claim(
-        "accuracy minus official fastText's, the lowest of the five sets",
-        "{lead:pp} points",
-        f"≥ {-100 * LARGEST_SHORTFALL:g} points",
-        by="set",
-        worst=True,
-        chinese="文本分类准确率减官方 fastText 准确率，五个数据集中最低者（points 为百分点）",
-    ),
-    Claim(
-        "quantised classifier: size of `.ftz` over `.bin`, the largest",
-        "{share.most:.3gpp} %",
-        f"≤ {100 * QUANTISED_SHARE:g} %",
-    ),
-    Claim(
-        "quantised classifier: accuracy lost, the most",
-        "{lost.most:.3gpp} points",
-        f"≤ {100 * ACCURACY_LOST_BY_QUANTISING:g} points",
-    ),
-    facts=_facts,
-    plot=Bars(
-        by="set",
-        label="{name}",
-        panels={
-            "training": {name: f"plotted[training {name}]" for name in CONFIGURATIONS},
-            "classifying": {name: f"plotted[predicting {name}]" for name in CONFIGURATIONS},
-        },
-        x="times as fast as the fastText package",
-        size=(9, 2.8),
-        mark={"training": TRAINING_TARGET, "classifying": PREDICTION_TARGET},
-    ),
+plot = Bars(
+    by="set",
+    label="{name}",
+    panels={
+        "training": {name: f"plotted[training {name}]" for name in CONFIGURATIONS},
+        "classifying": {name: f"plotted[predicting {name}]" for name in CONFIGURATIONS},
+    },
+    x="times as fast as the fastText package",
+    size=(9, 2.8),
+    mark={"training": TRAINING_TARGET, "classifying": PREDICTION_TARGET},
 )

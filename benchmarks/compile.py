@@ -4,11 +4,8 @@ from typing import Any
 
 from benchmarks.harness import Bench
 from benchmarks.result import Result, Rows
-from benchmarks.section import Claim, Part, Section
 
-__all__ = ["SECTION", "TARGET_SECONDS", "run"]
-
-TARGET_SECONDS = 15.0
+__all__ = ["run"]
 
 
 def run(bench: Bench) -> None:
@@ -22,23 +19,7 @@ def run(bench: Bench) -> None:
                 results.add({"deterministic": deterministic, "cache": cache, "repeat": repeat, **found})
 
 
-def _facts(rows: Rows, _: Result) -> dict[str, Any]:
+def facts(rows: Rows, _: Result) -> dict[str, Any]:
     kernel = ("ordinary", "deterministic=true")[rows[0]["deterministic"]]
     times = {cache: rows.where(cache=cache).seconds for cache in ("empty", "filled")}
     return {"kernel": kernel, "which": kernel.partition("=")[0].replace("ordinary", "").strip(), **times}
-
-
-SECTION = Section(
-    "Compilation",
-    (
-        Part(
-            "Compiled code is kept in numba's cache, once for a machine; one kernel serves all settings.",
-            {"kernel": "{kernel}", "first time, s": "{empty:.1f}", "from the cache, s": "{filled:.1f}"},
-            by="deterministic",
-        ),
-    ),
-    Claim(
-        "compiling the {which} kernel, the first time", "{empty:.3g} s", f"≤ {TARGET_SECONDS:g} s", by="deterministic"
-    ),
-    facts=_facts,
-)

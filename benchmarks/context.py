@@ -2,12 +2,10 @@
 
 from typing import Any
 
-from benchmarks.harness import Bench
-from benchmarks.section import Claim, Part, Section
+from benchmarks.harness import Bench, in_turn
 
-__all__ = ["LENGTHS", "SECTION", "TARGET", "run"]
+__all__ = ["LENGTHS", "run"]
 
-TARGET = 50.0  # times as fast, at a context of 512 and more
 LENGTHS = (512, 1024, 2048)
 SIZES = {"vocab_size": 8192, "hidden_size": 256, "num_layers": 4, "num_heads": 4}
 TINY = {"vocab_size": 100, "hidden_size": 16, "num_layers": 1, "num_heads": 2}
@@ -21,35 +19,6 @@ def run(bench: Bench) -> None:
     results = bench.results("context", {**settings, **sizes}, corpus=False, peers=("torch",))
     for repeat in range(bench.repeats(3)):
         for context in (16,) if bench.quick else LENGTHS:
-            for side in ("ours", "vanilla") if repeat % 2 == 0 else ("vanilla", "ours"):
+            for side in in_turn(("ours", "vanilla"), repeat):
                 found = bench.job("read_context", side=side, sizes=sizes, context=context, **settings)
                 results.add({"context": context, "side": side, "repeat": repeat, **found})
-
-
-SECTION = Section(
-    "Long contexts",
-    (
-        Part(
-            """
-            Random models of {num_layers} layers of {hidden_size}, vocabulary {vocab_size:,}, {threads} threads; one
-            text, of which every token is predicted from the given number of tokens before it. Transformer-XL reads
-            {segment} tokens at a time with its memory; a Transformer with absolute positions has to read the whole
-            context again for each token (four tokens at once).
-            """,
-            {
-                "context": "{context}",
-                "Transformer-XL, tokens/s": "{ours.tokens_per_second:,.1f}",
-                "reading again": "{vanilla.tokens_per_second:,.1f}",
-                "ratio (each round)": "{over_vanilla:each}",
-                "target": f"≥ {TARGET:g}",
-            },
-            by="context",
-        ),
-    ),
-    Claim(
-        "Transformer-XL, context of {context}: tokens/s over a Transformer that reads it again",
-        "{over_vanilla:.0f} ×",
-        f"≥ {TARGET:g} ×",
-        by="context",
-    ),
-)

@@ -4,10 +4,9 @@ from typing import Any
 
 from benchmarks.harness import SETTINGS, Bench, settings_of
 from benchmarks.result import Result, Rows
-from benchmarks.section import Part, Section
 from benchmarks.word2vec import NAMES
 
-__all__ = ["SECTION", "run"]
+__all__ = ["run"]
 
 
 def run(bench: Bench) -> None:
@@ -24,29 +23,7 @@ def run(bench: Bench) -> None:
                     results.add({**case, "repeat": repeat, **found})
 
 
-def _facts(rows: Rows, _: Result) -> dict[str, Any]:
+def facts(rows: Rows, _: Result) -> dict[str, Any]:
     plain, fixed = (rows.where(deterministic=mode).words_per_second for mode in (False, True))
     cost = float(plain) / float(fixed) if plain and fixed else 0
     return {"name": NAMES[rows[0]["system"]], "plain": plain, "fixed": fixed, "cost": cost}
-
-
-SECTION = Section(
-    "The deterministic mode",
-    (
-        Part(
-            """
-            With one thread the ordinary mode gives the same bytes every time; `deterministic=true` gives the same bytes
-            for any number of threads, at this price:
-            """,
-            {
-                "system": "{name}",
-                "threads": "{threads}",
-                "ordinary, M words/s": "{plain:M}",
-                "deterministic, M words/s": "{fixed:M}",
-                "its cost": "{cost:.2f} ×",
-            },
-            by="system threads",
-        ),
-    ),
-    facts=_facts,
-)

@@ -7,14 +7,14 @@ words drawn by the square root of their counts. A training that is there already
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import Bench, require
+from benchmarks.harness import Bench, in_turn, require
+from benchmarks.plots import Bars
 from benchmarks.quality import ANALOGIES, RESTRICT_VOCAB, SIMILARITY, TESTS, compared_scores, score_vectors
 from benchmarks.result import Numbers, Result, Rows
-from benchmarks.section import Bars, Claim, Part, Section
 from benchmarks.word2vec import NAMES
 from wenmai.data.catalogue import get
 
-__all__ = ["LARGEST_SHORTFALL", "SECTION", "SETTINGS", "SIDES", "SYSTEMS", "TARGETS", "run"]
+__all__ = ["LARGEST_SHORTFALL", "SETTINGS", "SIDES", "SYSTEMS", "TARGETS", "run"]
 
 SETTINGS: dict[str, Any] = {
     "vector_size": 100,
@@ -35,6 +35,7 @@ SIDES = {"ours": None, "official": "fasttext", "gensim": "gensim"}  # and what e
 TARGETS = {"fasttext-skipgram": 4.0}  # at least this many times the official words/s
 LARGEST_SHORTFALL = 0.01  # of each similarity score, below the official
 _MOST_DIFFERENCE = 0.02  # between the words of the text and those that a peer reports to have read
+SPEED, TURN = "words_per_second", "seed"
 
 
 def run(bench: Bench) -> None:
@@ -48,7 +49,7 @@ def run(bench: Bench) -> None:
     there = {(row["system"], row["side"], row["seed"]) for row in results.rows}
     for turn, seed in enumerate(bench.seeds(1)):
         for system in SYSTEMS:
-            for side in SIDES if turn % 2 == 0 else reversed(SIDES):
+            for side in in_turn(SIDES, turn):
                 if (system, side, seed) in there:
                     continue
                 model, settings = bench.work / "run", SETTINGS | {"seed": seed}
@@ -77,10 +78,7 @@ def _train_peer(bench: Bench, side: str, system: str, settings: dict[str, Any], 
     return {"words_per_second": words / found["seconds"], **found}
 
 
-# --- the page -------------------------------------------------------------------------------------------------------
-
-
-def _facts(rows: Rows, result: Result) -> dict[str, Any]:
+def facts(rows: Rows, result: Result) -> dict[str, Any]:
     system, side = rows[0]["system"], rows[0]["side"]
     own = result.rows.where(system=system)
     seeds = {name: set(group.by("seed")) for name, group in result.rows.by("side").items()}
@@ -98,72 +96,11 @@ def _facts(rows: Rows, result: Result) -> dict[str, Any]:
     }
 
 
-def _scores(peer: str) -> Part:
-    return Part(
-        f"""
-        Means over the seeds that both have ({{shared_seeds}}): ours / {peer} and the difference. All vectors are scored
-        by the same code, as under *Quality*.
-        """,
-        {f"system: ours / {peer}": "{name}", **{test: f"{{scores[{peer}][{test}]}}" for test in TESTS}},
-        by="system",
-        where={"side": peer},
-    )
-
-
-SECTION = Section(
-    "fastText: vectors with subwords",
-    (
-        Part(
-            """
-            d = {vector_size}, n-grams of {min_ngram} to {max_ngram} characters in {buckets:,} buckets, window {window},
-            {negative} negatives drawn by the counts to the power {noise_exponent:g}, sample {sample:g}, min_count
-            {min_count}, epochs: {epochs}, {threads} threads, learning rate {learning_rate:g}; the same on all sides.
-            *official* is the fastText project's Python package. Words/s are all words of the text times epochs over the
-            time of training alone, computed alike everywhere. The official package reads, allocates and trains in one
-            call; of its time that of the same call with no epochs is subtracted; it takes no seed from Python, and
-            fills a tenth of its rows for each thread before it trains, so that with few threads most begin as zeros.
-            Both peers read a copy with a line break after every 1,000 words.
-            """,
-            {
-                "system": "{name}",
-                "side": "{side}",
-                "M words/s": "{words_per_second:.3fM}",
-                "ours over it (each seed)": "{over:each}",
-                "target": "{goal}",
-                "seconds of training": "{seconds:.1f}",
-                "seconds of the process": "{wall_seconds:.1f}",
-                "peak MB": "{peak_memory_bytes:MB}",
-            },
-            by="system side",
-        ),
-        _scores("official"),
-        _scores("gensim"),
-    ),
-    Claim(
-        "{name}: words/s over official fastText's",
-        "{speed_judged:.2f} ×",
-        f"≥ {TARGETS['fasttext-skipgram']:g} ×",
-        by="system",
-        chinese="含子词的 skip-gram：速度与官方 fastText 之比",
-    ),
-    *(
-        Claim(
-            f"{{name}}, {test}: score minus official fastText's",
-            f"{{scores_judged[{test}]:+.4f}}",
-            f"≥ -{LARGEST_SHORTFALL}",
-            by="system",
-        )
-        for test in SIMILARITY
-    ),
-    facts=_facts,
-    speed="words_per_second",
-    turn="seed",
-    plot=Bars(
-        by="system",
-        label="{system}",
-        panels={"": {side: f"{side}.words_per_second" for side in SIDES}},
-        x="million words/s, {threads} threads",
-        unit=1e6,
-        size=(7, 2.2),
-    ),
+plot = Bars(
+    by="system",
+    label="{system}",
+    panels={"": {side: f"{side}.words_per_second" for side in SIDES}},
+    x="million words/s, {threads} threads",
+    unit=1e6,
+    size=(7, 2.2),
 )

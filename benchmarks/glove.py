@@ -9,16 +9,13 @@ import statistics
 from typing import Any
 
 from benchmarks.harness import SETTINGS, Bench, settings_of
+from benchmarks.plots import Bars
 from benchmarks.quality import ANALOGIES, RESTRICT_VOCAB, SIMILARITY, TESTS, score_vectors
 from benchmarks.result import Numbers, Result, Rows
-from benchmarks.section import Bars, Claim, Part, Section
 from wenmai.data.catalogue import get
 
-__all__ = ["COUNTING_TARGET", "LARGEST_SHORTFALL", "REFERENCE", "SECTION", "SYSTEMS", "TRAINING_TARGET", "run"]
+__all__ = ["REFERENCE", "SYSTEMS", "run"]
 
-COUNTING_TARGET = 3e6  # words a second on two threads, vocabulary of min_count 5, window of 10 on both sides
-TRAINING_TARGET = 4e6  # non-zero counts a second on two threads, vectors of 100
-LARGEST_SHORTFALL = 0.01  # of a score below that of the reference
 REFERENCE = "glove-reference"
 TITLES = {
     "glove": "GloVe",
@@ -79,10 +76,7 @@ def _train_reference(bench: Bench, programs: dict[str, str | None]) -> dict[str,
     return {**found, "counted_per_second": words / found["counting_seconds"], "non_zeros_per_second": trained}
 
 
-# --- the page -------------------------------------------------------------------------------------------------------
-
-
-def _facts(rows: Rows, result: Result) -> dict[str, Any]:
+def facts(rows: Rows, result: Result) -> dict[str, Any]:
     ours, theirs = (_means(result.rows.where(system=system)) for system in ("glove", REFERENCE))
     return {
         "name": TITLES[rows[0]["system"]],
@@ -100,50 +94,10 @@ def _means(rows: Rows) -> dict[str, Numbers]:
     return {test: Numbers([statistics.mean(found)] if found else []) for test, found in scores.items()}
 
 
-SECTION = Section(
-    "GloVe and PPMI-SVD",
-    (
-        Part(
-            f"""
-            d = {{vector_size}}, min_count {{min_count}}, {{threads}} threads; GloVe with {{epochs}} epochs and its
-            window of 10 on both sides, PPMI-SVD with its window of 5, skip-gram as in the comparison with gensim;
-            everything else is the default. *Counts* are the non-zero cells of the co-occurrence table. Counting should
-            reach {COUNTING_TARGET / 1e6:g} M words/s and training {TRAINING_TARGET / 1e6:g} M counts/s with GloVe's
-            settings; seconds of training are without counting, and PPMI-SVD's are those of its decomposition. Scores
-            are means over the seeds {{seeds}}. Of GloVe's own programs (in C, double precision) counting is `cooccur`
-            alone and training the whole of `glove`; the memory that of the largest.
-            """,
-            {
-                "system": "{name}",
-                "counting, M words/s": "{counted_per_second:M}",
-                "counts": "{non_zeros:,}",
-                "training, M counts/s": "{non_zeros_per_second:M}",
-                "seconds of training": "{seconds:.1f}",
-                "peak MB": "{peak_memory_bytes:MB}",
-                **{test: f"{{scores[{test}]:.4f}}" for test in TESTS},
-            },
-            by="system",
-        ),
-    ),
-    Claim("GloVe, counting: words/s", "{glove.counted_per_second:M} M", f"≥ {COUNTING_TARGET / 1e6:g} M"),
-    Claim(
-        "GloVe, training: counts/s",
-        "{glove.non_zeros_per_second:M} M",
-        f"≥ {TRAINING_TARGET / 1e6:g} M",
-        chinese="GloVe，训练：每秒处理的非零项数",
-    ),
-    *(
-        Claim(
-            f"GloVe, {test}: score minus that of its own programs", f"{{lead[{test}]:+.4f}}", f"≥ -{LARGEST_SHORTFALL}"
-        )
-        for test in TESTS
-    ),
-    facts=_facts,
-    plot=Bars(
-        by="system",
-        label="{name}",
-        panels={test: {"score": f"scores[{test}]"} for test in TESTS},
-        x="mean score",
-        size=(9, 2.8),
-    ),
+plot = Bars(
+    by="system",
+    label="{name}",
+    panels={test: {"score": f"scores[{test}]"} for test in TESTS},
+    x="mean score",
+    size=(9, 2.8),
 )

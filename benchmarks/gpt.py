@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from benchmarks.harness import Bench, require
+from benchmarks.harness import Bench, in_turn, require
 from benchmarks.neural import COMPILED_AFTER
-from benchmarks.section import Claim, Part, Section
+from benchmarks.result import Rows
 
-__all__ = ["CASES", "SECTION", "SIDES", "TARGETS", "run"]
+__all__ = ["CASES", "COMPILED_AFTER", "SIDES", "TARGETS", "run"]
 
 SIZES = {"vocab_size": 8192, "hidden_size": 256, "num_layers": 4, "num_heads": 4, "max_length": 256}
 TINY = {"vocab_size": 100, "hidden_size": 16, "num_layers": 1, "num_heads": 2, "max_length": 24}
@@ -24,7 +24,7 @@ def run(bench: Bench) -> None:
     results = bench.results("gpt", {**settings, **sizes}, corpus=False, peers=("torch", "transformers"))
     for repeat in range(bench.repeats(3)):
         for case, batch in CASES.items():
-            for side in SIDES if repeat % 2 == 0 else reversed(SIDES):
+            for side in in_turn(SIDES, repeat):
                 common = {"side": side, "sizes": sizes, "batch": batch, "threads": settings["threads"]}
                 if case == "training":
                     found = bench.job("train_gpt", steps=settings["steps"], warm_up=settings["warm_up"], **common)
@@ -34,35 +34,6 @@ def run(bench: Bench) -> None:
                 results.add({"case": case, "side": side, "repeat": repeat, **found})
 
 
-SECTION = Section(
-    "GPT",
-    (
-        Part(
-            f"""
-            Equal GPT-2 models of {{num_layers}} layers of {{hidden_size}}, vocabulary {{vocab_size:,}}, in float32,
-            {{threads}} threads. Training: updates with AdamW on {CASES["training"]} rows of {{max_length}} random
-            tokens, dropout 0.1, the median of {{steps}}. Generation: {{made}} greedy tokens after prompts of
-            {{prompt}}, with caches; no sequence ends early. `transformers` is `GPT2LMHeadModel`, timed after a first
-            call, ours after {COMPILED_AFTER:,} steps: from then on a step of few rows is one compiled function, as in a
-            long job or a service ([decision 14](adr/0014-a-compiled-step-for-few-hypotheses.md)).
-            """,
-            {
-                "what": "{case}",
-                "ours, tokens/s": "{ours.tokens_per_second:,.0f}",
-                "transformers": "{transformers.tokens_per_second:,.0f}",
-                "ratio (each round)": "{over_transformers:each}",
-                "target": "≥ {goal:g}",
-            },
-            by="case",
-        ),
-    ),
-    Claim(
-        "GPT, {case}: tokens/s over transformers'",
-        "{over_transformers:.2f} ×",
-        "≥ {goal:g} ×",
-        by="case",
-        chinese="GPT 生成，批大小 1：速度与 transformers 之比",
-        only="generation, batch 1",
-    ),
-    facts=lambda rows, _: {"goal": TARGETS[rows[0]["case"]]},
-)
+def facts(rows: Rows, _: object) -> dict[str, float]:
+    """Returns the target of a case."""
+    return {"goal": TARGETS[rows[0]["case"]]}

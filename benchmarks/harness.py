@@ -32,6 +32,7 @@ __all__ = [
     "Options",
     "Results",
     "Text",
+    "in_turn",
     "public_name",
     "require",
     "settings_of",
@@ -304,6 +305,13 @@ class Bench:
         if cache == "cold":
             found["NUMBA_CACHE_DIR"] = str(self.work / cache / "numba")
         return found
+
+
+def in_turn(sides: Iterable[str], turn: int) -> list[str]:
+    """Returns the sides of a comparison in the order of a round: who begins changes with every round."""
+    names = list(sides)
+    first = turn % len(names)
+    return names[first:] + names[:first]
 
 
 def settings_of(system: str, changed: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from typing import Any
 
 from benchmarks.harness import Bench, public_name
 from benchmarks.result import Numbers, Result, Row, Rows
-from benchmarks.section import Claim, Part, Section, table
+from benchmarks.section import Section, table
 from benchmarks.translation import train_command
 
-__all__ = ["LSTM_ON", "LSTM_PERPLEXITY", "LSTM_SECONDS", "SECTION", "run"]
+__all__ = ["LSTM_ON", "LSTM_PERPLEXITY", "LSTM_SECONDS", "run"]
 
 LSTM_ON, LSTM_PERPLEXITY, LSTM_SECONDS = "data:ptb-valid", 118, 3600
 QUICK_RUNS = {"ngram": ("order=2",), "rnnlm": ("hidden_size=8", "num_layers=1", "steps=5", "threads=1", "min_count=1")}
@@ -50,8 +50,6 @@ def _tiny_runs(bench: Bench, text: Path) -> tuple[Path, ...]:
     return tuple(runs)
 
 
-# --- the page -------------------------------------------------------------------------------------------------------
-
 COLUMNS = {
     "run": "{run}",
     "system": "{system}",
@@ -67,7 +65,7 @@ COLUMNS = {
 }
 
 
-def _tables(section: Section, result: Result) -> Iterator[str]:
+def tables(section: Section, result: Result) -> Iterator[str]:
     for on, rows in result.rows.by("on").items():
         ordered = Rows(sorted(rows, key=lambda row: row["bits_per_character"]))
         groups = section.groups(result, "run memory", ordered)
@@ -79,7 +77,7 @@ def _tables(section: Section, result: Result) -> Iterator[str]:
     yield "```\n" + "\n".join([*commands, score]) + "\n```\n"
 
 
-def _facts(rows: Rows, result: Result) -> dict[str, Any]:
+def facts(rows: Rows, result: Result) -> dict[str, Any]:
     lstms = rows.where(system="rnnlm", on=LSTM_ON)
     best = lstms.largest(lambda row: (row["training_seconds"] <= LSTM_SECONDS, -row["perplexity"]))
     memory = [with_memory["perplexity"] / without["perplexity"] for with_memory, without in _memory_pairs(rows)]
@@ -99,34 +97,3 @@ def _memory_pairs(rows: Rows) -> list[tuple[Row, Row]]:
         key = (row["corpus"], row["training_tokens"], *rest)
         alike.setdefault(key, {})[row["changed"].get("memory_length") == 0] = row
     return [(both[False], both[True]) for both in alike.values() if len(both) == 2]
-
-
-SECTION = Section(
-    "Language models",
-    (
-        Part(
-            """
-            Perplexities by token compare models with one vocabulary; bits per character compare all, *spelled* with 8
-            bits more for each byte of an unknown word. Seconds are of the training, on the machine of the results. Runs
-            of the same few minutes show how fast a system begins to learn, not where it ends. `gpt` reads segments in
-            random order, the others the text in order, in rows side by side: where a text is read less than once, they
-            differ in that too. In the rows named `-5min` the learning rates of `gpt` and `transformer-xl` decay to zero
-            by the end of the minutes; those of `nnlm` and `rnnlm` stay constant, since in so short a training both
-            ended worse with decay: that was tried on these texts.
-            """
-        ),
-        _tables,
-    ),
-    Claim(
-        f"LSTM of {{lstm.parameters:.1fM}} M parameters, `{LSTM_ON}`: perplexity",
-        "{lstm.perplexity:.1f} in {minutes:.1f} min",
-        f"≤ {LSTM_PERPLEXITY} in {LSTM_SECONDS / 60:g} min",
-    ),
-    Claim(
-        "Transformer-XL, `{on}`: perplexity over that without memory, equal training",
-        "{memory_ratio:.3f} ×",
-        "< 1 ×",
-        by="on",
-    ),
-    facts=_facts,
-)

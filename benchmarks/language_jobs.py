@@ -2,11 +2,11 @@
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from benchmarks.neural import COMPILED_AFTER
+from benchmarks.neural import COMPILED_AFTER, timed_tokens
 
 __all__ = ["generate_gpt", "read_context", "score_run", "train_gpt"]
 
@@ -80,7 +80,7 @@ def generate_gpt(
     once = ours if side == "ours" else peer
     for _ in range(COMPILED_AFTER // steps + 2 if side == "ours" else 1):  # so that the compiled step is timed
         once()
-    return _timed(once, batch * steps, seconds)
+    return timed_tokens(once, batch * steps, seconds)
 
 
 def read_context(side: str, sizes: Sizes, context: int, threads: int, seconds: float, segment: int) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def read_context(side: str, sizes: Sizes, context: int, threads: int, seconds: f
             return len(windows)
 
     tokens = once()
-    return _timed(once, tokens, seconds)
+    return timed_tokens(once, tokens, seconds)
 
 
 def score_run(run: str, on: str, memory: int | None = None) -> dict[str, Any]:
@@ -160,16 +160,3 @@ def _peer(sizes: Sizes, *, dropout: float) -> Any:
         eos_token_id=EOS,
     )
     return library.GPT2LMHeadModel(config)
-
-
-def _timed(once: Callable[[], int], tokens: int, seconds: float) -> dict[str, Any]:
-    """Calls for some seconds, three times at least; the median counts."""
-    times: list[float] = []
-    begin = time.perf_counter()
-    while len(times) < 3 or time.perf_counter() - begin < seconds:
-        start = time.perf_counter()
-        if (made := once()) != tokens:
-            raise SystemExit(f"{made} tokens were made, expected {tokens}: nothing to compare with")
-        times.append(time.perf_counter() - start)
-    median = statistics.median(times)
-    return {"tokens_per_second": tokens / median, "seconds": median, "calls": len(times)}

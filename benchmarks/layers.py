@@ -11,9 +11,9 @@ from typing import Any
 from benchmarks.harness import Bench
 from benchmarks.plots import Panel, Plot, Series
 from benchmarks.result import Result, Rows
-from benchmarks.section import Part, Section, table
+from benchmarks.section import Section, table
 
-__all__ = ["FIT_FROM", "KINDS", "SECTION", "run"]
+__all__ = ["FIT_FROM", "KINDS", "run"]
 
 KINDS = {  # name: (cost of a layer, n tokens of width d; steps that cannot be done at once)
     "self-attention": ("O(n²·d)", "O(1)"),
@@ -48,12 +48,10 @@ def run(bench: Bench) -> None:
                 results.add({"kind": kind, "length": length, "repeat": repeat, **found})
 
 
-# --- the page -------------------------------------------------------------------------------------------------------
-
 MEASURES = {"milliseconds, forward and backward": ("seconds", 1e-3), "peak memory, MB": ("memory_bytes", 1e6)}
 
 
-def _tables(_: Section, result: Result) -> Iterator[str]:
+def tables(_: Section, result: Result) -> Iterator[str]:
     for title, (value, unit) in MEASURES.items():
         cells = []
         for kind, (cost, steps) in KINDS.items():
@@ -79,7 +77,7 @@ def exponent(rows: Rows, value: str, fit_from: int) -> float | None:
     return statistics.linear_regression(*zip(*points, strict=True)).slope
 
 
-def _plot(_: Section, result: Result) -> Plot:
+def plot(_: Section, result: Result) -> Plot:
     panels = []
     for title, (value, unit) in MEASURES.items():
         series = []
@@ -92,23 +90,3 @@ def _plot(_: Section, result: Result) -> Plot:
         ticks = {length: str(length) for length in result.rows.by("length")}
         panels.append(Panel(series=series, x="tokens of a sequence, n", y=title, log="xy", ticks=ticks))
     return Plot(kind="lines", panels=panels, size=(9, 3.6))
-
-
-SECTION = Section(
-    "What a layer costs",
-    (
-        Part(
-            """
-            One layer of width d = {width} on {batch} sequences of n tokens, {threads} threads: self-attention with
-            {heads} heads, a GRU, a gated convolution with a kernel of k = {kernel} (and the linear layer before it),
-            self-attention restricted to r = {radius} tokens on each side. *Exponent* is the slope of a straight line
-            through the logarithms from n = {fit_from} on: 2 is quadratic, 1 linear. Projections, which cost O(n·d²),
-            are a part of both attentions, so the quadratic part shows only where n is well above d. Memory is by how
-            much the peak of the process rose; torch's fused attention never holds the n × n weights, so what
-            self-attention needs grows with n only.
-            """
-        ),
-        _tables,
-    ),
-    plot=_plot,
-)

@@ -2,11 +2,9 @@
 
 from benchmarks.harness import SETTINGS, Bench, settings_of
 from benchmarks.result import Numbers, Result, Rows
-from benchmarks.section import Claim, Part, Section
 
-__all__ = ["ALLOWED_BYTES", "SECTION", "run"]
+__all__ = ["run"]
 
-ALLOWED_BYTES = 250_000_000  # beyond the two matrices
 CASES = (  # vocabulary, vector size, words of the text
     (10_000, 100, 5_000_000),
     (100_000, 100, 5_000_000),
@@ -33,30 +31,6 @@ def run(bench: Bench) -> None:
         results.add({**case, **peaks})
 
 
-def _facts(rows: Rows, _: Result) -> dict[str, Numbers]:
+def facts(rows: Rows, _: Result) -> dict[str, Numbers]:
     peaks = [max(row["numbering_peak_bytes"], row["training_peak_bytes"]) - row["matrices_bytes"] for row in rows]
     return {"beyond": Numbers(peaks)}
-
-
-SECTION = Section(
-    "Memory",
-    (
-        Part(
-            """
-            The peak resident memory of a training process, in MB: skip-gram with negative sampling on synthetic text,
-            with the corpus encoded before, and with encoding in the same process.
-            """,
-            {
-                "vocabulary": "{vocabulary:,}",
-                "d": "{vector_size}",
-                "words of the text": "{words:,}",
-                "matrices, MB": "{matrices_bytes:MB}",
-                "peak, MB": "{training_peak_bytes:MB}",
-                "peak with encoding, MB": "{numbering_peak_bytes:MB}",
-                "beyond, MB": "{beyond:MB}",
-            },
-        ),
-    ),
-    Claim("peak memory beyond the two matrices", "{beyond.most:.3gMB} MB", f"≤ {ALLOWED_BYTES / 1e6:g} MB"),
-    facts=_facts,
-)

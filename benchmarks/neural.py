@@ -56,7 +56,7 @@ def decode_ours(
 
     for _ in range(COMPILED_AFTER // steps + 2):  # so that the compiled step is timed
         once()
-    return _timed(once, batch * steps, seconds) | {"parameters": _parameters(model)}
+    return timed_tokens(once, batch * steps, seconds) | {"parameters": _parameters(model)}
 
 
 def decode_generate(
@@ -74,7 +74,7 @@ def decode_generate(
         made = model.generate(input_ids=sources, attention_mask=valid, **chosen)
         return int(made[:, 1:].numel())  # without the begin token
 
-    return _timed(once, batch * steps, seconds) | {"parameters": _parameters(model)}
+    return timed_tokens(once, batch * steps, seconds) | {"parameters": _parameters(model)}
 
 
 def decode_ctranslate2(
@@ -103,21 +103,26 @@ def decode_ctranslate2(
         )
         return sum(len(result.hypotheses[0]) for result in found)
 
-    return _timed(once, batch * steps, seconds) | {"parameters": parameters}
+    return timed_tokens(once, batch * steps, seconds) | {"parameters": parameters}
 
 
-def _timed(once: Callable[[], int], tokens: int, seconds: float) -> dict[str, Any]:
-    """Calls for some seconds, three times at least, after one call to warm up; the median counts."""
+def timed_tokens(once: Callable[[], int], tokens: int, seconds: float) -> dict[str, Any]:
+    """Calls what makes so many tokens for some seconds, after one call to warm up; the median counts."""
     if (made := once()) != tokens:
         raise SystemExit(f"{made} tokens were made, expected {tokens}: nothing to compare with")
+    found = _timed(once, seconds)
+    return {"tokens_per_second": tokens / found["seconds"], **found}
+
+
+def _timed(once: Callable[[], object], seconds: float) -> dict[str, Any]:
+    """Calls for some seconds, three times at least; the median counts."""
     times: list[float] = []
     begin = time.perf_counter()
     while len(times) < 3 or time.perf_counter() - begin < seconds:
         start = time.perf_counter()
         once()
         times.append(time.perf_counter() - start)
-    median = statistics.median(times)
-    return {"tokens_per_second": tokens / median, "seconds": median, "calls": len(times)}
+    return {"seconds": statistics.median(times), "calls": len(times)}
 
 
 def _transformer(sizes: Sizes, threads: int) -> Any:
@@ -214,6 +219,7 @@ def plan_training(pairs: str, settings: Mapping[str, Any], steps: int, target: s
 def train_ours(pairs: str, settings: Mapping[str, Any], warm_up: int, folder: str) -> dict[str, Any]:
     """Times the updates of our loop after the first ``warm_up``; the looks and checkpoints at the end are not in it."""
     from wenmai.runs.environment import peak_memory_bytes
+    from wenmai.tasks.task import Session
     from wenmai.training.checkpoint import Checkpoints
     from wenmai.training.records import UpdateRecord
 
@@ -228,7 +234,7 @@ def train_ours(pairs: str, settings: Mapping[str, Any], warm_up: int, folder: st
             losses.append(record.loss or 0.0)
             peaks.append(peak_memory_bytes())
 
-    job.train(Checkpoints(Path(folder)), report, resumed=None)
+    job.train(Session(Checkpoints(Path(folder)), report))
     (begin, before), (end, after) = marks[warm_up], marks[max(marks)]
     return {
         "tokens_per_second": (after - before) / (end - begin),
@@ -355,18 +361,8 @@ def layer(
     before = _peak_since()
     once(length)
     peak = _peak_since(before)
-    times: list[float] = []
-    begin = time.perf_counter()
-    while len(times) < 3 or time.perf_counter() - begin < seconds:
-        start = time.perf_counter()
-        once(length)
-        times.append(time.perf_counter() - start)
-    return {
-        "seconds": statistics.median(times),
-        "calls": len(times),
-        "memory_bytes": peak,
-        "parameters": _parameters(module),
-    }
+    found = _timed(lambda: once(length), seconds)
+    return {**found, "memory_bytes": peak, "parameters": _parameters(module)}
 
 
 def _peak_since(before: int | None = None) -> int:

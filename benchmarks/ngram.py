@@ -9,13 +9,11 @@ from typing import Any
 
 from benchmarks.harness import Bench, Results, require
 from benchmarks.result import Numbers, Result, Rows
-from benchmarks.section import Claim, Part, Section
 from wenmai.data.catalogue import get
 
-__all__ = ["ORDER", "PERPLEXITY", "SECTION", "TARGETS", "run"]
+__all__ = ["ORDER", "PERPLEXITY", "run"]
 
 ORDER = 5
-TARGETS = {"build": 1.0, "score": 1.0, "difference": 1e-5, "load_seconds": 0.1}
 _LINES, _LINE_WORDS = 10_000, 20  # of the text that is scored: from the training text, and as many shuffled
 _COPIES = 10  # of it, so that the clock has something to measure
 PERPLEXITY = ("data:ptb-train", "data:ptb-valid")
@@ -78,10 +76,7 @@ def _perplexities(bench: Bench, results: Results, lmplz: str | None) -> None:
         results.add({**row, "side": "kenlm", **bench.job("kenlm_perplexity", arpa=arpa, lines=texts[1])})
 
 
-# --- the page -------------------------------------------------------------------------------------------------------
-
-
-def _facts(rows: Rows, result: Result) -> dict[str, Any]:
+def facts(rows: Rows, result: Result) -> dict[str, Any]:
     measures = result.rows.by("measure")
     build, score, sizes = (measures.get(name, Rows()) for name in ("build", "score", "size"))
     binary = rows.where(side="kenlm") and sizes  # of KenLM, what can be queried
@@ -95,64 +90,3 @@ def _facts(rows: Rows, result: Result) -> dict[str, Any]:
         "binary_size": sizes.size_bytes,
         "values": ", ".join(f"{row['side']} {row['perplexity']:.3f}" for row in measures.get("perplexity", ())),
     }
-
-
-SECTION = Section(
-    "N-grams",
-    (
-        Part(
-            """
-            Unpruned {order}-grams with modified Kneser-Ney. Building is the time of the whole process: ours reads the
-            text, encodes it and writes a model that is ready for queries, KenLM's `lmplz -S 1G` writes an ARPA file;
-            KenLM's size is that of the probing binary that is made of it afterwards. Speed over KenLM's (each round):
-            building {building:each}, scoring {scoring:each}.
-            """,
-            {
-                "side": "{side}",
-                "building, s": "{wall_seconds:.1f}",
-                "peak MB": "{peak_memory_bytes.most:MB}",
-                "model, MB": "{model:MB}",
-            },
-            by="side",
-            where={"measure": "build"},
-        ),
-        Part(
-            """
-            Scoring lines from Python, as the users of each package do: `model.score(lines)` with {threads} threads,
-            `kenlm.Model.score` line by line; loading is that of a model on disk after imports. On
-            {agreement.tokens:,} tokens, half of them in shuffled lines, log10 differs by
-            {agreement.largest_difference:.1e} at most.
-            """,
-            {
-                "side": "{side}",
-                "M words/s": "{words_per_second:M}",
-                "loading, ms": "{load_seconds:ms}",
-                "peak MB": "{peak_memory_bytes:MB}",
-            },
-            by="side",
-            where={"measure": "score"},
-        ),
-        Part(
-            """
-            Trained on `{train}` with the same settings, `<unk>` a word like any other, the perplexity by word and end
-            of line on `{on}` is: {values}.
-            """,
-            where={"measure": "perplexity"},
-        ),
-    ),
-    Claim(
-        "n-grams, building the 5-gram model: speed over KenLM's",
-        "{building:.2f} ×",
-        f"≥ {TARGETS['build']:g} ×",
-        chinese="建立 5 元语言模型：速度与 KenLM 之比",
-    ),
-    Claim("n-grams, scoring a file: speed over KenLM's", "{scoring:.2f} ×", f"≥ {TARGETS['score']:g} ×"),
-    Claim(
-        "n-grams: largest difference of log10 from KenLM's",
-        "{agreement.largest_difference.most:.3g}",
-        f"≤ {TARGETS['difference']:g}",
-    ),
-    Claim("n-grams: loading the model of en8", "{loading:.3gms} ms", f"≤ {1000 * TARGETS['load_seconds']:g} ms"),
-    Claim("n-grams: model file, beside KenLM's probing binary", "{ours_size:.3gMB} MB", "≤ {binary_size:.4gMB} MB"),
-    facts=_facts,
-)

@@ -5,12 +5,9 @@ import shutil
 
 from benchmarks.harness import Bench
 from benchmarks.result import Numbers, Result, Rows
-from benchmarks.section import Claim, Part, Section
 from wenmai.core.compressed import compression, reading
 
-__all__ = ["SECTION", "TARGET_WORDS_PER_SECOND", "run"]
-
-TARGET_WORDS_PER_SECOND = 3e6  # and core
+__all__ = ["run"]
 
 
 def run(bench: Bench) -> None:
@@ -33,35 +30,6 @@ def run(bench: Bench) -> None:
             results.add({"packing": packing, "repeat": repeat, **sizes})
 
 
-def _facts(rows: Rows, _: Result) -> dict[str, Numbers]:
+def facts(rows: Rows, _: Result) -> dict[str, Numbers]:
     times = {"speed": "seconds", "per_core": "cpu_seconds"}
     return {name: Numbers(row["words"] / row[seconds] for row in rows) for name, seconds in times.items()}
-
-
-SECTION = Section(
-    "Encoding a corpus",
-    (
-        Part(
-            f"""
-            From an empty cache: hashing the file, reading it, turning words into ids, ordering by frequency, writing.
-            *Per core* is per second of processor time, and should be at least {TARGET_WORDS_PER_SECOND / 1e6:g} M.
-            """,
-            {
-                "file": "{packing}",
-                "its MB": "{bytes:MB}",
-                "M words/s": "{speed:M}",
-                "M words/s per core": "{per_core:M}",
-                "peak MB": "{peak_memory_bytes.most:MB}",
-            },
-            by="packing",
-        ),
-    ),
-    Claim(
-        "encoding the corpus, words/s per core (plain or xz, the slower)",
-        "{per_core:M} M",
-        f"≥ {TARGET_WORDS_PER_SECOND / 1e6:g} M",
-        by="packing",
-        worst=True,
-    ),
-    facts=_facts,
-)

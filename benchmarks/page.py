@@ -1,26 +1,18 @@
-"""``docs/benchmarks.md``: every number on it, and every plot, is computed from the results."""
+"""``docs/benchmarks.md``: ``page.template``, filled with numbers and plots that are computed from the results."""
 
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
 
-from benchmarks import THEMES
 from benchmarks.harness import ROOT
 from benchmarks.plots import draw
 from benchmarks.result import Result, Row, read_results
-from benchmarks.section import Checked, Section, table
+from benchmarks.section import Checked, introduction, sections, table
 
-__all__ = ["PAGE", "checked", "page_text", "section", "write_page"]
+__all__ = ["PAGE", "checked", "page_text", "write_page"]
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 
-INTRODUCTION = """# Benchmarks
-
-This page is written by `python -m benchmarks page` from the files in `benchmarks/results`; no number on it is typed by
-hand. `make bench` measures everything again; `benchmarks/README.md` explains how to measure a part. Speed is measured
-in whole processes on an otherwise idle machine; the systems that are compared take turns in one run. Where something
-was repeated, the table shows the median, and the result file has every measurement.
-"""
+TARGETS = "<!-- all targets -->\n"  # where the table of all targets comes
 QUICK = "**Some of these results are of a quick check with tiny sizes. They mean nothing.**\n"
 
 
@@ -33,9 +25,9 @@ def write_page(folder: Path, page: Path) -> Path:
     """
     results = read_results(folder)
     for theme, result in results.items():
-        found = section(theme)
-        if found.plot:
-            draw(found.plot(found, result), page.with_suffix("") / f"{theme}.svg")
+        section = sections()[theme]
+        if plot := getattr(section.module, "plot", None):
+            draw(plot(section, result), page.with_suffix("") / f"{theme}.svg")
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(page_text(results, plots=f"{page.stem}/"), encoding="utf-8")
     return page
@@ -43,34 +35,27 @@ def write_page(folder: Path, page: Path) -> Path:
 
 def page_text(results: Mapping[str, Result], *, plots: str = "") -> str:
     """Returns the page; ``plots`` is the folder of the plots, seen from the page."""
-    parts = [INTRODUCTION]
+    targets = [
+        {"what": one.name, "target": one.target, "measured": one.value, "met": "yes" if one.met else "**no**"}
+        for one in checked(results)
+    ]
+    parts = [introduction().replace(TARGETS, table(targets) if targets else "")]
     if any(result.content["quick"] for result in results.values()):
         parts.append(QUICK)
-    if found := checked(results):
-        headings = ("what", "target", "measured", "met")
-        cells = ((one.name, one.target, one.value, "yes" if one.met else "**no**") for one in found)
-        parts.append(table([dict(zip(headings, row, strict=True)) for row in cells]))
-    for theme in THEMES:
-        about = section(theme)
-        parts.append(f"## {about.title}\n")
-        if theme not in results:
+    for theme, section in sections().items():
+        parts.append(f"## {section.title}\n")
+        if theme in results:
+            parts += [*section.body(results[theme], plots=plots), _origin(results[theme].content)]
+        else:
             parts.append(f"Not measured yet: `python -m benchmarks {theme}`.\n")
-            continue
-        if about.plot:
-            parts.append(f"![{about.title}]({plots}{theme}.svg)\n")
-        parts += [*about.body(results[theme]), _origin(results[theme].content)]
     return "\n".join(parts)
 
 
 def checked(results: Mapping[str, Result]) -> list[Checked]:
     """Returns all values with a target whose theme was measured."""
-    return [found for theme in THEMES if theme in results for found in section(theme).checked(results[theme])]
-
-
-def section(theme: str) -> Section:
-    """Returns the description of a theme's section, which is in the module that measures it."""
-    found: Section = import_module(f"benchmarks.{theme}").SECTION
-    return found
+    return [
+        found for theme, section in sections().items() if theme in results for found in section.checked(results[theme])
+    ]
 
 
 def _origin(content: Row) -> str:

@@ -4,11 +4,15 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.harness import require
 
-__all__ = ["COLOURS", "FAINT", "Panel", "Plot", "Series", "draw"]
+if TYPE_CHECKING:
+    from benchmarks.result import Result
+    from benchmarks.section import Section
+
+__all__ = ["Bars", "Panel", "Plot", "Series", "draw"]
 
 COLOURS = ("#1f77b4", "#9aa0a6", "#d95f02", "#1b9e77", "#c0a060")
 FAINT = "#c8c8c8"
@@ -62,6 +66,43 @@ class Plot:
     size: tuple[float, float]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Bars:
+    """A plot with the groups of ``by`` from top to bottom, in panels side by side.
+
+    Attributes:
+        by: There are bars for each value of these names.
+        label: The name of a group, as a template.
+        panels: Title: name of a bar: where its value is.
+        x: What the bars show, as a template, in multiples of ``unit``.
+        size: In inches.
+        kind: ``bars`` for medians, ``dots`` for all values.
+        mark: Title: where a dotted line stands.
+    """
+
+    by: str
+    label: str
+    panels: Mapping[str, Mapping[str, str]]
+    x: str
+    size: tuple[float, float]
+    unit: float = 1
+    kind: str = "bars"
+    mark: Mapping[str, float] = field(default_factory=dict)
+
+    def __call__(self, section: "Section", result: "Result") -> Plot:
+        """Returns the plot of a result."""
+        groups = {facts.fill(self.label): facts for _, facts in section.groups(result, self.by)}
+        x, panels = section.about(result.rows, result).fill(self.x), []
+        for title, bars in self.panels.items():
+            series = []
+            for name, path in bars.items():
+                found = {label: facts.find(path) for label, facts in groups.items()}
+                series.append(Series(name, {label: [one / self.unit for one in own] for label, own in found.items()}))
+            marks = {"target": self.mark[title]} if title in self.mark else {}
+            panels.append(Panel(series=series, title=title, x=x, marks=marks))
+        return Plot(kind=self.kind, panels=panels, size=self.size)
+
+
 def draw(plot: Plot, path: Path) -> None:
     """Writes a plot as SVG."""
     require("matplotlib")
@@ -75,11 +116,11 @@ def draw(plot: Plot, path: Path) -> None:
         for axes, panel in zip(row, plot.panels, strict=True):
             (_categories if categories else _lines)(axes, panel, plot.kind)
             axes.set(xlabel=panel.x, ylabel=panel.y)
-            axes.set_title(panel.title, fontsize=9)
+            axes.set_title(panel.title, fontsize=9, loc="left")
             for name, place in panel.marks.items():
                 axes.axvline(place, color=FAINT, ls=":")
                 top = axes.get_xaxis_transform()
-                axes.text(place, 1, f" {name}", transform=top, va="top", color="#888888")
+                axes.text(place, 1, name, transform=top, ha="center", va="bottom", color="#888888")
         if categories:
             row[0].invert_yaxis()
         names = [axes.get_legend_handles_labels()[1] for axes in row]

@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import SETTINGS, Bench, require, settings_of
+from benchmarks.plots import Bars
 from benchmarks.result import Numbers, Result, Row, Rows, Score
-from benchmarks.section import Bars, Claim, Part, Section
 from benchmarks.word2vec import NAMES
 from wenmai.data.catalogue import get
 
 __all__ = [
     "ANALOGIES",
     "LARGEST_SHORTFALL",
-    "SECTION",
     "SIDES",
     "SIMILARITY",
     "TESTS",
@@ -96,9 +95,6 @@ def score_vectors(bench: Bench, run: Path, sets: dict[str, Path]) -> dict[str, f
     return dict(zip(sets, values, strict=True))
 
 
-# --- the page -------------------------------------------------------------------------------------------------------
-
-
 def compared_scores(pairs: Iterable[tuple[Row, Row]], allowed: float) -> dict[str, Score | Numbers]:
     """Returns for each test our mean score beside a peer's; nothing where a test was not measured."""
     found: dict[str, Score | Numbers] = {}
@@ -109,7 +105,7 @@ def compared_scores(pairs: Iterable[tuple[Row, Row]], allowed: float) -> dict[st
     return found
 
 
-def _facts(rows: Rows, result: Result) -> dict[str, Any]:
+def facts(rows: Rows, result: Result) -> dict[str, Any]:
     variant, epochs, threads = rows[0]["system"], result.settings["epochs"], result.settings["threads"]
     facts: dict[str, Any] = {"name": NAMES[variant], "allowed": LARGEST_SHORTFALL}
     facts["seeds"] = ", ".join(map(str, sorted(result.rows.by("seed"))))
@@ -125,49 +121,11 @@ def _facts(rows: Rows, result: Result) -> dict[str, Any]:
     return facts
 
 
-SECTION = Section(
-    "Quality",
-    (
-        Part(
-            """
-            Means over the seeds {seeds}: ours / gensim's and the difference, which should not be below -{allowed}.
-            Similarity is Spearman's correlation; analogies are limited to the {restrict_vocab:,} most frequent words.
-            Both sides are trained with the settings of the comparison above and scored by the same code.
-            """,
-            {"system": "{name}", **{test: f"{{beside_gensim[{test}]}}" for test in TESTS}},
-            by="system",
-            where={"side": "ours"},
-        ),
-        Part(
-            """
-            One setting is not the same in effect. Each thread of gensim's `corpus_file` path compares the words that it
-            has read itself with those of the whole text, so with {threads} threads the learning rate falls within an
-            epoch only by 1/{threads} of what it should; over {epochs} epochs it is {higher:.0%} higher on average. For
-            the following, gensim was called once for each epoch with rates that make it fall as intended:
-            """,
-            {"system": "{name}", **{test: f"{{beside_gensim-linear[{test}]}}" for test in TESTS}},
-            by="system",
-            where={"side": "ours"},
-        ),
-    ),
-    *(
-        Claim(
-            f"{test}: score minus gensim's, the lowest of the four systems",
-            f"{{usual[{test}]:+.4f}}",
-            f"≥ -{LARGEST_SHORTFALL}",
-            by="system",
-            worst=True,
-            chinese="Google analogies：得分减 gensim 得分，四个系统中最低者" if test in ANALOGIES else "",
-        )
-        for test in TESTS
-    ),
-    facts=_facts,
-    plot=Bars(
-        by="system",
-        label="{system}",
-        panels={test: {side: f"dots_{side}[{test}]" for side in SIDES} for test in TESTS},
-        x="score of each seed",
-        kind="dots",
-        size=(9, 3.1),
-    ),
+plot = Bars(
+    by="system",
+    label="{system}",
+    panels={test: {side: f"dots_{side}[{test}]" for side in SIDES} for test in TESTS},
+    x="score of each seed",
+    kind="dots",
+    size=(9, 3.1),
 )

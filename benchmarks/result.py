@@ -140,9 +140,8 @@ class Facts(dict[str, Any]):
         return getattr(self._rows, name) if any(name in row for row in self._rows) else self._rows.where(side=name)
 
     def fill(self, template: str) -> str:
-        """Fills a template and joins the lines of each paragraph."""
-        paragraphs = template.format_map(self).split("\n\n")
-        return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+        """Fills a template and joins its lines."""
+        return " ".join(template.format_map(self).split())
 
     def numbers(self, template: str) -> list[float]:
         """Returns the values that a template names, in the units it shows; none if the first is missing."""
@@ -152,7 +151,7 @@ class Facts(dict[str, Any]):
         return [] if missing else [float(value) / unit for value, unit in found]
 
     def find(self, path: str) -> Any:
-        """Returns what a template calls ``{path}``."""
+        """Returns what ``{path}`` stands for in a template."""
         return Formatter().get_field(path, (), self)[0]
 
 

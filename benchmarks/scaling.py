@@ -7,10 +7,10 @@ from typing import Any
 from benchmarks.harness import SETTINGS, Bench, settings_of
 from benchmarks.plots import Panel, Plot, Series
 from benchmarks.result import Numbers, Result, Rows
-from benchmarks.section import Part, Section
+from benchmarks.section import Section
 from wenmai.training.sweep import available_cores
 
-__all__ = ["SECTION", "run"]
+__all__ = ["run"]
 
 NAMES = {"skip-gram": "sgns", "CBOW": "cbow-ns"}
 VOCABULARIES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
@@ -42,12 +42,10 @@ def run(bench: Bench) -> None:
         measure("threads", bench.corpus, {"threads": threads})
 
 
-# --- the page -------------------------------------------------------------------------------------------------------
-
 LABELS = {"vocabulary": "vocabulary", "dimension": "vector_size", "threads": "threads"}  # and what a row calls it
 
 
-def _facts(rows: Rows, result: Result) -> dict[str, object]:
+def facts(rows: Rows, result: Result) -> dict[str, object]:
     by_size = result.rows.where(against="dimension", system="sgns")
     line = statistics.linear_regression(by_size.vector_size, [1e9 / speed for speed in by_size.words_per_second])
     threads = result.rows.where(against="threads", system="sgns").by("threads")
@@ -75,7 +73,7 @@ COLUMNS = {
 }
 
 
-def _plot(_: Section, result: Result) -> Plot:
+def plot(_: Section, result: Result) -> Plot:
     panels = []
     for against, label in LABELS.items():
         rows, marks = result.rows.where(against=against), {}
@@ -90,34 +88,3 @@ def _plot(_: Section, result: Result) -> Plot:
         log = "" if against == "threads" else "x"
         panels.append(Panel(series=series, x=against, y="million words/s", log=log, ticks=values, marks=marks))
     return Plot(kind="lines", panels=panels, size=(9, 3))
-
-
-SECTION = Section(
-    "Cost as work grows",
-    (
-        Part(
-            """
-            One thing changes at a time; the others stay at the settings of the comparison above, for one epoch. Against
-            the vocabulary the text is synthetic: 1/rank frequencies, and every word at least once. *Kept* counts only
-            the words that sub-sampling leaves over, which are the ones that cost something.
-
-            **Where it bends, and why.** *Vocabulary*: a kept word costs the same arithmetic whatever the vocabulary,
-            but its rows have to come from somewhere. The dotted lines are where the two matrices outgrow a cache
-            ({caches}). Beyond the last one, noise words and rare words come from main memory, and prefetching hides
-            only a part of the wait; frequent words stay in the cache, which is why the curve falls slowly. *Dimension*:
-            a word costs a part that does not depend on d (drawing windows and noise, finding rows) and a part that
-            grows with d. A straight line through skip-gram's times gives {fixed:.0f} ns and {each:.2f} ns for each
-            dimension, per word of the text, so the two are equal where d is {equal:.0f}, and the speed falls in
-            proportion to d only well beyond. Rows of vocabularies this small are padded to multiples of 16 numbers, so
-            d = 50 costs as much as 64; where that would cost more than 8 MB a matrix, to multiples of 4. *Threads*
-            share nothing but the matrices; with {most}, skip-gram trains {times:.2f} times as fast as with one.
-            """
-        ),
-        *(
-            Part("", {against: f"{{{label}:,}}", **COLUMNS}, by=label, where={"against": against})
-            for against, label in LABELS.items()
-        ),
-    ),
-    facts=_facts,
-    plot=_plot,
-)

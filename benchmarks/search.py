@@ -3,11 +3,9 @@
 from typing import Any
 
 from benchmarks.harness import Bench, require
-from benchmarks.section import Claim, Part, Section
 
-__all__ = ["SECTION", "TARGET_SECONDS", "run"]
+__all__ = ["run"]
 
-TARGET_SECONDS = 1.0
 WORDS, VECTOR_SIZE = 1_000_000, 300
 
 
@@ -18,26 +16,3 @@ def run(bench: Bench) -> None:
     results = bench.results("search", sizes, corpus=False)
     for side in ("ours", "gensim"):
         results.add({"side": side, **bench.job("search", **sizes, repeats=bench.repeats(10), side=side)})
-
-
-SECTION = Section(
-    "Nearest neighbours",
-    (
-        Part(
-            "`most_similar(word, topn=10)` among {size:,} random vectors of {vector_size} dimensions.",
-            {
-                "side": "{side}",
-                "median, ms": "{median_seconds:ms}",
-                "first query, ms": "{first_seconds:ms}",
-                "making the object, ms": "{load_seconds:ms}",
-            },
-            by="side",
-        ),
-    ),
-    Claim(
-        "`most_similar` among {size:,} × {vector_size}",
-        "{ours.median_seconds:.3gms} ms",
-        f"≤ {1000 * TARGET_SECONDS:g} ms",
-        chinese="在 1,000,000 个 300 维词向量中查询 `most_similar`",
-    ),
-)

@@ -1,36 +1,36 @@
-"""How a theme describes its section of the page, and how that becomes Markdown."""
+"""The sections of ``page.template``: each theme's sentences, tables and targets, filled with what was measured.
+
+A section is a heading, ``<!-- theme NAME -->``, and blocks with empty lines between them:
+
+- Paragraphs, in which ``{NAME}`` is a fact; see ``Facts`` for which there are, and ``Numbers`` for their formats.
+- Tables, as two lines: the headings, and the cells of a row. ``<!-- by A B -->`` before them makes a row for each value
+  of A and B, ``<!-- each row -->`` one for each measurement.
+- ``<!-- where A=VALUE -->`` and ``<!-- has A -->`` before a paragraph or a table: of these measurements alone. Without
+  any, the block is left out. They stand before ``by``.
+- ``<!-- plot -->`` and ``<!-- tables -->``: what the functions of these names in the module of the theme return.
+- ``<!-- targets -->``: lines of a name, a value, the target for it, and ``by A B`` for a target of each group, or
+  ``worst by A B`` for the worst group alone. A Chinese name at the end puts the line into the READMEs; of several
+  groups the one whose values stand before it.
+
+A module may also have ``facts(rows, result)``, ``SPEED`` (what ``over_PEER`` compares) and ``TURN`` (what tells its
+rounds apart).
+"""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from operator import ge, le, lt
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.plots import Panel, Plot, Series
 from benchmarks.result import Facts, Result, Rows
 
-__all__ = ["Bars", "Checked", "Claim", "Part", "Section", "table"]
+__all__ = ["Checked", "Section", "introduction", "sections", "table"]
 
+TEMPLATE = Path(__file__).with_name("page.template")
 COMPARISONS = {"≥": ge, "≤": le, "<": lt}
-
-
-@dataclass(frozen=True)
-class Part:
-    """A text, and a table under it. Both are templates; see ``result.py`` for what they can name.
-
-    Attributes:
-        text: Left out, with the table, if there are no rows.
-        columns: Heading: template of a cell.
-        by: There is a row of the table for each value of these names; for each measurement if it is empty.
-        where: Takes only the measurements with these values.
-        has: Takes only the measurements that have this value.
-    """
-
-    text: str
-    columns: Mapping[str, str] = field(default_factory=dict)
-    by: str = ""
-    where: Mapping[str, object] = field(default_factory=dict)
-    has: str = ""
 
 
 class Checked(NamedTuple):
@@ -44,139 +44,109 @@ class Checked(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A value that is held to a target.
-
-    Attributes:
-        name: What was measured, as a template.
-        value: A template, such as ``{over_gensim:.2f} ×``; without its first value there is no claim.
-        target: A template, such as ``≥ 5 ×``: a comparison (``≥``, ``≤`` or ``<``) and a number. If both name more
-            numbers (``41.0 in 59.0 min``, ``≥ 39 in 60 min``), those of the value should be no larger.
-        by: There is a claim for each group.
-        worst: There is one claim, for the group with the worst value.
-        chinese: The name in the Chinese README; claims with such a name stand in both READMEs.
-        only: The group that the READMEs show, if there are several.
-    """
-
-    name: str
-    value: str
-    target: str
-    by: str = ""
-    worst: bool = False
-    chinese: str = ""
-    only: object = None
-
-    def check(self, facts: Facts, key: object) -> Checked | None:
-        """Compares the value of a group with the target of the group."""
-        values = facts.numbers(self.value)
-        if not values:
-            return None
-        target = facts.fill(self.target)
-        bound, *more = (float(number) for number in re.findall(r"-?\d[\d.]*(?:e-?\d+)?", target))
-        met = COMPARISONS[target[0]](values[0], bound) and all(map(le, values[1:], more))
-        chinese = self.chinese if self.only in (None, key) else ""
-        return Checked(facts.fill(self.name), facts.fill(self.value), target, met, chinese)
-
-
-@dataclass(frozen=True)
-class Bars:
-    """A plot with the groups of ``by`` from top to bottom, in panels side by side.
-
-    Attributes:
-        by: There are bars for each value of these names.
-        label: The name of a group, as a template.
-        panels: Title: name of a bar: where its value is.
-        x: What the bars show, as a template, in multiples of ``unit``.
-        size: In inches.
-        kind: ``bars`` for medians, ``dots`` for all values.
-        mark: Title: where a dotted line stands.
-    """
-
-    by: str
-    label: str
-    panels: Mapping[str, Mapping[str, str]]
-    x: str
-    size: tuple[float, float]
-    unit: float = 1
-    kind: str = "bars"
-    mark: Mapping[str, float] = field(default_factory=dict)
-
-    def __call__(self, section: "Section", result: Result) -> Plot:
-        """Returns the plot of a result."""
-        groups = {facts.fill(self.label): facts for _, facts in section.groups(result, self.by)}
-        panels = []
-        for title, bars in self.panels.items():
-            series = []
-            for name, path in bars.items():
-                found = {label: facts.find(path) for label, facts in groups.items()}
-                points = {label: [one / self.unit for one in values or ()] for label, values in found.items()}
-                series.append(Series(name, points))
-            marks = {"target": self.mark[title]} if title in self.mark else {}
-            x = section.about(result.rows, result).fill(self.x)
-            panels.append(Panel(series=series, title=title, x=x, marks=marks))
-        return Plot(kind=self.kind, panels=panels, size=self.size)
-
-
 class Section:
-    """What the page says about a theme.
+    """A section of the template: its heading, its theme, and each block as a directive and lines."""
 
-    Args:
-        title: The heading.
-        parts: Texts with tables; a function where the columns depend on what was measured.
-        claims: The targets.
-        facts: Returns what the templates can name besides, of all rows and of those of a group.
-        plot: Returns the picture of the section.
-        speed: What ``over_PEER`` compares, and ``turn`` what tells its rounds apart.
-    """
+    title: str
+    theme: str
+    blocks: tuple[tuple[str, list[str]], ...]
 
-    def __init__(
-        self,
-        title: str,
-        parts: Sequence[Part | Callable[["Section", Result], Iterator[str]]],
-        *claims: Claim,
-        facts: Callable[[Rows, Result], Mapping[str, Any]] = lambda _rows, _result: {},
-        plot: Callable[["Section", Result], Plot] | None = None,
-        speed: str = "tokens_per_second",
-        turn: str = "repeat",
-    ) -> None:
-        self.title, self.parts, self.claims, self.facts, self.plot = title, parts, claims, facts, plot
-        self.speed, self.turn = speed, turn
+    @property
+    def module(self) -> Any:
+        """The module that measures the theme."""
+        return import_module(f"benchmarks.{self.theme}")
 
     def about(self, rows: Rows, result: Result, **given: object) -> Facts:
         """Returns what templates can name about some rows."""
-        given = {**result.settings, **given, **self.facts(rows, result)}
-        return Facts(rows, speed=self.speed, turn=self.turn, given=given)
+        found = getattr(self.module, "facts", lambda _rows, _result: {})(rows, result)
+        constants = {name: value for name, value in vars(self.module).items() if name.isupper()}
+        speed, turn = constants.get("SPEED", "tokens_per_second"), constants.get("TURN", "repeat")
+        return Facts(rows, speed=speed, turn=turn, given={**constants, **result.settings, **given, **found})
 
-    def groups(self, result: Result, by: str, rows: Rows | None = None) -> Iterator[tuple[Any, Facts]]:
+    def groups(self, result: Result, by: str, rows: Rows | None = None) -> Iterator[tuple[str, Facts]]:
         """Yields the key and the facts of each group; of each row if ``by`` is empty."""
         rows = result.rows if rows is None else rows
-        for key, group in rows.by(by).items() if by else ((None, Rows([row])) for row in rows):
+        for group in rows.by(by).values() if by else (Rows([row]) for row in rows):
             names = by.split() or group[0]
+            key = " ".join(str(group[0].get(name)) for name in by.split())
             yield key, self.about(group, result, **{name: getattr(group, name) for name in names})
 
-    def body(self, result: Result) -> Iterator[str]:
-        """Yields the texts and tables."""
-        for part in self.parts:
-            if not isinstance(part, Part):
-                yield from part(self, result)
+    def body(self, result: Result, *, plots: str = "") -> Iterator[str]:
+        """Yields the blocks as Markdown; ``plots`` is the folder of the plots, seen from the page."""
+        for directive, lines in self.blocks:
+            rows = _chosen(result.rows, directive)
+            if directive == "plot":
+                yield f"![{self.title}]({plots}{self.theme}.svg)\n"
+            elif directive == "tables":
+                yield from self.module.tables(self, result)
+            elif directive == "targets" or not rows:
                 continue
-            rows = Rows(row for row in result.rows.where(**part.where) if not part.has or part.has in row)
-            if rows and part.text:
-                yield self.about(rows, result).fill(part.text) + "\n"
-            if rows and part.columns:
-                groups = self.groups(result, part.by, rows)
-                cells = part.columns.items()
-                yield table([{heading: facts.fill(cell) for heading, cell in cells} for _, facts in groups])
+            elif lines[0].startswith("|"):
+                heading, cells = map(_cells, lines)
+                groups = self.groups(result, directive.partition("by ")[2], rows)
+                filled = ([facts.fill(cell) for cell in cells] for _, facts in groups)
+                yield table([dict(zip(heading, row, strict=True)) for row in filled])
+            else:
+                yield self.about(rows, result).fill(" ".join(lines)) + "\n"
 
     def checked(self, result: Result) -> Iterator[Checked]:
         """Yields the values that are held to a target."""
-        for claim in self.claims:
-            groups = self.groups(result, claim.by) if claim.by else [(None, self.about(result.rows, result))]
-            known = [(facts, key) for key, facts in groups if facts.numbers(claim.value)]
-            if claim.worst:
-                known.sort(key=lambda group: group[0].numbers(claim.value), reverse=claim.target[0] != "≥")
-            found = [claim.check(*group) for group in (known[:1] if claim.worst else known)]
-            yield from filter(None, found)
+        for line in (line for directive, lines in self.blocks if directive == "targets" for line in lines):
+            name, value, target, which, chinese = [*_cells(line), "", ""][:5]
+            by = which.removeprefix("worst ").removeprefix("by ")
+            groups = self.groups(result, by) if by else [("", self.about(result.rows, result))]
+            known = [(key, facts) for key, facts in groups if facts.numbers(value)]
+            if which.startswith("worst"):
+                known.sort(key=lambda group: group[1].numbers(value), reverse=target[0] != "≥")
+                known = [("", facts) for _, facts in known[:1]]
+            only, _, chinese = chinese.rpartition(": ")
+            for key, facts in known:
+                yield _check(facts, name, value, target, chinese if only in ("", key) else "")
+
+
+def _check(facts: Facts, name: str, value: str, target: str, chinese: str) -> Checked:
+    """Compares a value with its target; further numbers of the value should be no larger than those of the target."""
+    values, aim = facts.numbers(value), facts.fill(target)
+    bound, *most = (float(number) for number in re.findall(r"-?\d[\d.]*(?:e-?\d+)?", aim))
+    met = bool(COMPARISONS[aim[0]](values[0], bound)) and all(map(le, values[1:], most))
+    return Checked(facts.fill(name), facts.fill(value), aim, met, chinese)
+
+
+def _chosen(rows: Rows, directive: str) -> Rows:
+    """The rows with all values of ``where NAME=VALUE`` and with what ``has NAME`` names."""
+    wanted = dict(re.findall(r"where (\w+)=(\S+)", directive))
+    needed = re.findall(r"has (\w+)", directive)
+    fitting = (row for row in rows if all(str(row.get(name)) == value for name, value in wanted.items()))
+    return Rows(row for row in fitting if all(name in row for name in needed))
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().split("|")[1:-1]]
+
+
+def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:
+    for block in filter(None, text.strip().split("\n\n")):
+        first, *lines = block.splitlines()
+        found = re.fullmatch("<!-- (.*) -->", first)
+        yield (found[1], lines) if found else ("", [first, *lines])
+
+
+@cache
+def sections() -> Mapping[str, Section]:
+    """Returns the sections of the template by theme, in the order of the page."""
+    _, *parts = TEMPLATE.read_text(encoding="utf-8").split("\n## ")
+    found = {}
+    for part in parts:
+        title, _, text = part.partition("\n")
+        (directive, _), *blocks = _blocks(text)
+        theme = directive.removeprefix("theme ")
+        found[theme] = Section(title, theme, tuple(blocks))
+    return found
+
+
+def introduction() -> str:
+    """Returns what stands before the first section."""
+    return TEMPLATE.read_text(encoding="utf-8").partition("\n## ")[0]
 
 
 def table(rows: Sequence[Mapping[str, object]]) -> str:

@@ -2,13 +2,11 @@
 
 from typing import Any
 
-from benchmarks.harness import Bench, require
-from benchmarks.result import Numbers
-from benchmarks.section import Claim, Part, Section
+from benchmarks.harness import Bench, in_turn, require
+from benchmarks.result import Numbers, Result, Rows
 
-__all__ = ["MODES", "PAIRS", "SECTION", "TARGET", "run"]
+__all__ = ["MODES", "PAIRS", "run"]
 
-TARGET = 1.5  # times the target tokens/s of Trainer
 PAIRS = "data:multi30k-train-de,data:multi30k-train-en"
 MODES = {  # name: (our precision, whether Trainer gets bf16); the last is what each side does if nothing is said
     "float32": ("float32", False),
@@ -54,7 +52,7 @@ def run(bench: Bench) -> None:
     for repeat in range(bench.repeats(1)):
         for mode, (precision, bfloat16) in MODES.items():
             folder = bench.work / f"{mode}-{repeat}"
-            for side in ("ours", "trainer") if repeat % 2 == 0 else ("trainer", "ours"):
+            for side in in_turn(("ours", "trainer"), repeat):
                 if side == "ours":
                     chosen = ours | {"precision": precision}
                     found = bench.job("train_ours", pairs=pairs, settings=chosen, warm_up=warm_up, folder=folder)
@@ -73,51 +71,12 @@ def run(bench: Bench) -> None:
                 results.add({"mode": mode, "side": side, "repeat": repeat, **common, **found})
 
 
-# --- the page -------------------------------------------------------------------------------------------------------
-
 NAMES = {"float32": "float32", "bfloat16": "bfloat16 (autocast)", "default": "defaults of each side"}
 
 
-SECTION = Section(
-    "Training a Transformer",
-    (
-        Part(
-            """
-            A Transformer of {num_layers}+{num_layers} layers of {hidden_size} ({parameters:,} parameters, the same on
-            both sides) on `{pairs}`: batches of at most {batch_tokens:,} tokens, planned and padded by us
-            ({target_padding:.1%} of the targets is padding), identical for both and in the same order; label smoothing,
-            Adam, clipping and dropout as ours; {threads} threads. Tokens are real target tokens: padding is work but
-            counts for nothing. Measured are {steps} updates after {warm_up}. Ours is the loop that `wenmai train` runs;
-            the peer is `MarianMTModel` in `transformers.Trainer`. *Defaults of each side* is our `precision=auto`,
-            which takes bfloat16 where the processor has it, against what `Trainer` does by itself. The lead is smaller
-            where a processor has neither AVX-512 nor bfloat16:
-            [decision 11](adr/0011-products-by-onednn-and-bfloat16-where-it-is-real.md) says how much.
-            """,
-            {
-                "precision": "{name}",
-                "ours, tokens/s": "{ours.tokens_per_second:,.0f}",
-                "Trainer": "{trainer.tokens_per_second:,.0f}",
-                "ratio (each round)": "{over_trainer:each}",
-                "target": f"≥ {TARGET:g}",
-                "seconds an update": "{update[ours]:.2f} / {update[trainer]:.2f}",
-                "peak MB": "{ours.peak_memory_bytes:MB} / {trainer.peak_memory_bytes:MB}",
-            },
-            by="mode",
-        ),
-    ),
-    Claim(
-        "training a Transformer, {name}: tokens/s over Trainer's",
-        "{over_trainer:.2f} ×",
-        f"≥ {TARGET:g} ×",
-        by="mode",
-        chinese="训练 Transformer，双方均用默认设置：速度与 Hugging Face Trainer 之比",
-        only="default",
-    ),
-    facts=lambda rows, result: {
-        "name": NAMES[rows[0]["mode"]],
-        "update": {
-            side: Numbers(row["seconds"] / result.settings["steps"] for row in rows.where(side=side))
-            for side in ("ours", "trainer")
-        },
-    },
-)
+def facts(rows: Rows, result: Result) -> dict[str, object]:
+    """Returns the name of a mode, and the seconds that an update takes on each side."""
+    seconds = {side: rows.where(side=side).seconds for side in ("ours", "trainer")}
+    steps = result.settings["steps"]
+    update = {side: Numbers(one / steps for one in found) for side, found in seconds.items()}
+    return {"name": NAMES[rows[0]["mode"]], "update": update}

@@ -11,9 +11,9 @@ from typing import Any
 from benchmarks.harness import DEFAULT_PAIRS, Bench, public_name
 from benchmarks.plots import Panel, Plot, Series
 from benchmarks.result import Numbers, Result, Row, Rows
-from benchmarks.section import Claim, Part, Section, table
+from benchmarks.section import Section, table
 
-__all__ = ["BEAM", "SECONDS", "SECTION", "TARGETS", "latest", "run", "train_command"]
+__all__ = ["BEAM", "SECONDS", "TARGETS", "latest", "run", "train_command"]
 
 BEAM = 5
 TARGETS, SECONDS = {"transformer": 39, "seq2seq": 32}, 3600  # BLEU there, after so many seconds of training
@@ -57,12 +57,10 @@ def _tiny_runs(bench: Bench) -> tuple[tuple[Path, ...], str]:
     return tuple(runs), str(test)
 
 
-# --- the page -------------------------------------------------------------------------------------------------------
-
 _HIDDEN = ("threads", "seed")  # of a run: they are in its command, but do not make it another model
 
 
-def _tables(_: Section, result: Result) -> Iterator[str]:
+def tables(_: Section, result: Result) -> Iterator[str]:
     for pairs, rows in latest(result.rows).items():
         yield f"### {pairs}\n"
         yield table([_cells(row, rows) for row in rows])
@@ -129,7 +127,7 @@ def _setting(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _facts(rows: Rows, _: Result) -> dict[str, Any]:
+def facts(rows: Rows, _: Result) -> dict[str, Any]:
     """The best run of each system within the time that counts, on the usual test set."""
     own = latest(rows).get(DEFAULT_PAIRS, Rows()).where(attention=True)
     best = {
@@ -140,7 +138,7 @@ def _facts(rows: Rows, _: Result) -> dict[str, Any]:
     return {"best": best, "minutes": minutes}
 
 
-def _plot(_: Section, result: Result) -> Plot:
+def plot(_: Section, result: Result) -> Plot:
     panels = []
     for pairs, rows in latest(result.rows).items():
         places, series = {low: place for place, low in enumerate(_buckets(rows))}, []
@@ -151,35 +149,3 @@ def _plot(_: Section, result: Result) -> Plot:
         ticks, x = dict(enumerate(_buckets(rows).values())), f"{rows[0]['length_unit']} of the source"
         panels.append(Panel(series=series, title=pairs, x=x, y="BLEU", ticks=ticks))
     return Plot(kind="lines", panels=panels, size=(1.5 + 4.2 * len(panels), 3.4))
-
-
-SECTION = Section(
-    "Translation",
-    (
-        Part(
-            """
-            Finished runs, measured on test sets that they were not trained on; a beam of {beam}. BLEU and chrF2 have
-            intervals of 95 % (bootstrap over the sentences). Seconds are wall-clock time on machines that were not
-            otherwise idle: they say what a training took, not which model is faster. One seed each. `gru-every-step`
-            and `gru-first-state` are the GRU without attention: one vector for the whole source, seen at every step or
-            as the first state alone. They learn more slowly and were still improving, so a part of the gap is training;
-            which share of the score is missing at which length says more than the score.
-            """
-        ),
-        _tables,
-    ),
-    *(
-        Claim(
-            f"Multi30k, German to English, {name}: BLEU on test_2016",
-            f"{{best[{system}].bleu:.1f}} in {{minutes[{system}]:.1f}} min",
-            f"≥ {TARGETS[system]} in {SECONDS / 60:g} min",
-            chinese=chinese,
-        )
-        for system, name, chinese in (
-            ("transformer", "Transformer", "Multi30k 德译英，Transformer：test_2016 上的 BLEU"),
-            ("seq2seq", "GRU with attention", ""),
-        )
-    ),
-    facts=_facts,
-    plot=_plot,
-)

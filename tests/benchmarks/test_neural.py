@@ -12,7 +12,7 @@ from benchmarks.harness import DEFAULT_PAIRS, public_name, show_command
 from benchmarks.jobs import JOBS
 from benchmarks.layers import exponent
 from benchmarks.result import Result
-from benchmarks.section import Checked
+from benchmarks.section import Checked, sections
 from benchmarks.translation import latest, train_command
 
 HEAD: dict[str, Any] = {
@@ -31,7 +31,7 @@ def claims(contents: dict[str, Any]) -> list[Checked]:
 
 
 def body(theme: str, content: dict[str, Any]) -> str:
-    return "\n".join(page.section(theme).body(Result(content)))
+    return "\n".join(sections()[theme].body(Result(content)))
 
 
 def decoding_content(speeds: dict[str, list[float]]) -> dict[str, Any]:
@@ -127,8 +127,8 @@ def test_the_page_has_all_sections_and_the_command_of_every_run():
 
 def test_the_plots_are_drawn(tmp_path: Path):
     for theme in ("layers", "translation"):
-        section = page.section(theme)
-        plots.draw(section.plot(section, Result(ALL[theme])), tmp_path / f"{theme}.svg")
+        section = sections()[theme]
+        plots.draw(section.module.plot(section, Result(ALL[theme])), tmp_path / f"{theme}.svg")
     assert "no attention" in (tmp_path / "translation.svg").read_text()
     assert "n^2.00" in (tmp_path / "layers.svg").read_text()
 

@@ -9,7 +9,8 @@ import pytest
 from benchmarks import page, readme
 from benchmarks.harness import Results
 from benchmarks.page import checked
-from benchmarks.result import Result, read_results
+from benchmarks.result import Numbers, Result, Rows, read_results
+from benchmarks.section import Section
 
 HEAD: dict[str, Any] = {
     "quick": False,
@@ -94,3 +95,40 @@ def test_a_result_file_grows_row_by_row_and_refuses_rows_of_another_corpus(tmp_p
         Results(path, head | {"corpus": {"name": "other"}}, keep=True)
     Results(path, head).add({"seed": 3})
     assert [row["seed"] for row in json.loads(path.read_bytes())["rows"]] == [3]
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [("", "2500000"), (",", "2,500,000"), ("M", "2.50"), (".1fM", "2.5"), ("MB", "2"), ("each", "**2500000.00** (1")],
+)
+def test_measurements_are_written_as_their_median_in_a_unit(form: str, text: str) -> None:
+    assert format(Numbers([1e6, 2.5e6, 4e6]), form).startswith(text)
+    assert format(Numbers(), form) == "-"
+
+
+def test_a_section_is_filled_for_the_rows_that_its_directives_choose() -> None:
+    rows = [{"kind": "a", "size": 1}, {"kind": "a", "size": 3}, {"kind": "b", "size": 9, "extra": 1}]
+    result = Result({"rows": rows, "settings": {"threads": 2}})
+    blocks = (
+        ("", ["With {threads}", "threads, {size} is the median."]),
+        ("has other", ["Nobody has this: {other}."]),
+        ("where kind=a by kind", ["| kind | size |", "| {kind} | {size:.1f} |"]),
+        ("has extra each row", ["| size |", "| {size} |"]),
+        (
+            "targets",
+            [
+                "| {kind}: size | {size:.0f} MB | ≤ 4 MB | by kind | b: 大小 |",
+                "| worst | {size} | ≤ 9 | worst by kind |",
+            ],
+        ),
+    )
+    section = Section("Sizes", "search", blocks)
+    text = "".join(section.body(result))
+    assert text.startswith("With 2 threads, 3 is the median.\n| kind | size |\n| --- | --: |\n| a | 2.0 |\n| size |")
+    assert "Nobody" not in text
+    assert [(one.name, one.value, one.met, one.chinese) for one in section.checked(result)] == [
+        ("a: size", "2 MB", True, ""),
+        ("b: size", "9 MB", False, "大小"),
+        ("worst", "9", True, ""),
+    ]
+    assert Rows(rows).by("kind size").keys() == {("a", 1), ("a", 3), ("b", 9)}

@@ -5,12 +5,13 @@ from typing import Any, ClassVar
 
 import pytest
 
-from benchmarks import THEMES, classification, fasttext, page, plots
-from benchmarks.__main__ import RESULTS
+from benchmarks import classification, fasttext, page, plots
+from benchmarks.__main__ import RESULTS, THEMES
 from benchmarks.harness import Bench, Options
 from benchmarks.jobs import JOBS
 from benchmarks.page import checked
 from benchmarks.result import Result, read_results
+from benchmarks.section import sections
 
 HEAD: dict[str, Any] = {
     "quick": False,
@@ -102,9 +103,9 @@ def text(content: dict[str, Any]) -> str:
 
 def draw(content: dict[str, Any], folder: Path) -> None:
     for theme, found in content.items():
-        section = page.section(theme)
-        if section.plot:
-            plots.draw(section.plot(section, Result(found)), folder / f"{theme}.svg")
+        section = sections()[theme]
+        if plot := getattr(section.module, "plot", None):
+            plots.draw(plot(section, Result(found)), folder / f"{theme}.svg")
 
 
 def test_vectors_with_subwords_are_judged_beside_the_official_package():
@@ -213,9 +214,10 @@ def test_a_stopped_comparison_goes_on_where_it_was(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_every_theme_has_a_section_of_its_results(theme: str):
-    results = read_results(RESULTS)
-    section = page.section(theme)
-    assert "".join(section.body(results[theme]))
+    result = read_results(RESULTS)[theme]
+    assert "{" not in "".join(sections()[theme].body(result))
+    assert not [found for found in sections()[theme].checked(result) if "{" in "".join(map(str, found))]
+    assert callable(sections()[theme].module.run)
 
 
 @pytest.mark.parametrize("dataset", ["thucnews", "trec"])

@@ -13,6 +13,7 @@ from wenmai.config.recipe import Recipe
 from wenmai.core.registry import find_system
 from wenmai.data.labelled import read_labelled
 from wenmai.models.fasttext import FastText
+from wenmai.tasks.task import Session
 
 TASK = find_system("fasttext-supervised").load()
 
@@ -127,7 +128,7 @@ def test_a_training_is_what_the_paper_says(settings):
     settings = settings | {"buckets": 50, "vector_size": 7}
     a, o, loss = learnt(LINES, settings, epochs=3, rate=0.5)
     job = TASK.begin(recipe(settings, 3, 0.5), numbered(LINES), None)
-    job.train(NoCheckpoints(), lambda record: None, resumed=None)
+    job.train(Session(NoCheckpoints(), lambda record: None))
     assert job.summary()["loss"] == pytest.approx(loss, rel=1e-5)
     assert job.model.dense("input") == pytest.approx(a, abs=1e-6)
     assert job.model.dense("output") == pytest.approx(o, abs=1e-6)
@@ -150,7 +151,7 @@ def test_is_as_accurate_as_the_reference_implementation(loss, topics, tmp_path):
     built = Recipe.build("fasttext-supervised", TASK.sections, settings)
     data = TASK.source.read(built, read_labelled(train), lambda done, total: None, None)
     job = TASK.begin(built, data, None)
-    job.train(NoCheckpoints(), lambda record: None, resumed=None)
+    job.train(Session(NoCheckpoints(), lambda record: None))
     gold = list(read_labelled(test))
     found = job.classifier().predict([example.text for example in gold])
     right = np.mean([best[0][0] in example.labels for best, example in zip(found, gold, strict=True)])

@@ -248,7 +248,7 @@ def test_language_models_are_compared_by_what_a_character_costs(tmp_path):
         assert set(system.samples) == {"the cat sat on"}
     page = (tmp_path / "both" / "report.html").read_text()
     assert "Bits per character" in page
-    assert "Written on" in page
+    assert "Generated text" in page
     assert (
         Comparison.from_json(json.loads((tmp_path / "both" / "comparison.json").read_text())).systems == found.systems
     )

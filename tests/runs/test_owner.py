@@ -124,11 +124,11 @@ def test_no_fingerprint_names_a_folder_outside_the_cache(system, relative, tmp_p
     assert (victim / "precious").exists()
 
 
-@pytest.mark.parametrize("name", ["checkpoints", "model", "metrics.jsonl", "recipe.yaml", "corpus.json"])
+@pytest.mark.parametrize("name", ["checkpoints", "model", "tensorboard", "metrics.jsonl", "recipe.yaml", "corpus.json"])
 def test_no_part_of_a_run_is_a_link_to_something_else(name, interrupted, tmp_path):
     run = interrupted()
     outside = tmp_path / "outside"
-    if name in ("checkpoints", "model"):
+    if name in ("checkpoints", "model", "tensorboard"):
         (outside / "step-7").mkdir(parents=True)
         (outside / "step-7" / "precious").touch()
     else:
@@ -150,6 +150,21 @@ def test_a_checkpoint_that_is_a_link_is_none(interrupted, tmp_path):
     (run / "checkpoints" / "step-999999").symlink_to(outside)
     assert wenmai.resume(run).finished
     assert (outside / "precious").exists()
+
+
+@pytest.mark.parametrize("what", ["link", "pipe"])
+@pytest.mark.parametrize("name", ["config.json", "vocab.json"])
+def test_a_model_with_a_link_or_a_pipe_is_refused_at_once(what, name, interrupted, tmp_path):
+    run = interrupted()
+    (tmp_path / "model").rename(run / "model")
+    assert wenmai.load(run).vector_size == 8
+    (run / "model" / name).unlink()
+    if what == "pipe":
+        os.mkfifo(run / "model" / name)
+    else:
+        (run / "model" / name).symlink_to("/dev/zero")
+    with pytest.raises(RunError, match=f"{name}: must be a file of the run itself"):
+        wenmai.load(run)
 
 
 def test_a_recipe_that_is_a_pipe_is_refused_instead_of_waited_for(tmp_path):

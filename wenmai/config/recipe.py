@@ -31,12 +31,11 @@ __all__ = [
 VERSION = 1
 Sections = Mapping[str, type]
 
-_NFC = {"tokenizer.nfc": True, "tokenizer.nfkc": False}
 _FORMER: dict[str, dict[str, dict[str, bool]]] = {  # settings that are called otherwise today, with their old values
     "tokenizer.normalise": {
-        "nfc": _NFC,
-        "nfkc": _NFC | {"tokenizer.nfkc": True},
-        "none": _NFC | {"tokenizer.nfc": False},
+        "nfc": {"tokenizer.nfc": True, "tokenizer.nfkc": False},
+        "nfkc": {"tokenizer.nfc": True, "tokenizer.nfkc": True},
+        "none": {"tokenizer.nfc": False, "tokenizer.nfkc": False},
     },
     "tokenizer.case": {"keep": {"tokenizer.lowercase": False}, "lower": {"tokenizer.lowercase": True}},
 }
@@ -95,7 +94,7 @@ class Recipe:
         Args:
             system: Name of the system.
             sections: Section name to dataclass type.
-            settings: Setting name (``epochs`` or ``train.epochs``) to value; text is read as its type asks.
+            settings: Setting name (``epochs`` or ``train.epochs``) to value; text is parsed by its type.
             corpus: Paths of the text.
             start: The run that is continued.
 
@@ -123,7 +122,7 @@ class Recipe:
         }
 
     def write(self, path: str | Path) -> None:
-        """Writes the recipe as YAML in which every setting carries its meaning as a comment."""
+        """Writes the recipe as YAML in which every setting has its meaning as a comment."""
         lines = [
             f"version: {VERSION}",
             f"system: {_flow(self.system)}",
@@ -295,7 +294,7 @@ def _may_be_none(hint: Any) -> bool:  # noqa: ANN401  a type, perhaps a union
 
 
 def _explained(problem: Any) -> str:  # noqa: ANN401  pydantic's ErrorDetails
-    """Turns pydantic's words into ours."""
+    """Turns an error of pydantic into a message of wenmai."""
     message = str(problem["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
     context = problem.get("ctx", {})
     if problem["type"] == "literal_error":

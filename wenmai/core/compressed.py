@@ -1,4 +1,4 @@
-"""Text and numbers from outside as plain bytes, however they are compressed: told by content, not by name."""
+"""Files as plain bytes, however they are compressed: the format is recognised by content, not by name."""
 
 import io
 import re
@@ -12,7 +12,7 @@ from wenmai.core.errors import FormatError, WenmaiError
 
 __all__ = ["DamagedStream", "compression", "decompressed", "reading"]
 
-_HEAD_BYTES = 10  # that tell a compression
+_HEAD_BYTES = 10  # that identify a compression
 _STEP_BYTES = 4096  # decompressed at a time: a few bytes can stand for hundreds of thousands
 _BLOCK_BYTES = 1 << 20
 
@@ -36,7 +36,7 @@ class DamagedStream(Exception):
 
 
 def compression(path: str | Path) -> str | None:
-    """Tells ``"gzip"``, ``"bzip2"``, ``"xz"`` and ``"zstd"`` by the first bytes; ``None`` is plain."""
+    """Recognises ``"gzip"``, ``"bzip2"``, ``"xz"`` and ``"zstd"`` by the first bytes; ``None`` is plain."""
     with open(path, "rb") as file:
         return _kind(file.read(_HEAD_BYTES))
 
@@ -45,7 +45,7 @@ def compression(path: str | Path) -> str | None:
 def reading(
     path: str | Path, *, error: type[WenmaiError] = FormatError, advance: Callable[[int], None] | None = None
 ) -> Iterator[BinaryIO]:
-    """Opens a file for reading, decompressing gzip, bzip2, xz and zstd as told by its first bytes.
+    """Opens a file for reading, decompressing gzip, bzip2, xz and zstd, recognised by its first bytes.
 
     Args:
         path: the file.
@@ -75,7 +75,7 @@ def reading(
 
 
 def decompressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yields what one or more compressed streams, one behind the other, hold, or the pieces as they are if plain.
+    """Yields the content of one or more concatenated compressed streams, or the pieces as they are if plain.
 
     Raises:
         DamagedStream: if the compressed data is truncated or damaged.

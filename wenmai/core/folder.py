@@ -1,6 +1,6 @@
-"""Files and folders that are either whole or absent.
+"""Files and folders that are either complete or absent.
 
-A file is written beside its place, synced and renamed. A *sealed* folder also carries ``manifest.json`` with the
+A file is written beside its place, synced and renamed. A *sealed* folder also has ``manifest.json`` with the
 size and SHA-256 of every file, written last; :func:`check_sealed` finds any truncation, flipped bit, missing or
 extra file.
 """
@@ -35,7 +35,7 @@ _unsealed: set[Path] = set()  # folders whose files are synced when they are sea
 
 
 def cache_folder() -> Path:
-    """Returns where downloads and numbered corpora are kept: ``$WENMAI_CACHE``, or ``~/.cache/wenmai``."""
+    """Returns where downloads and encoded corpora are kept: ``$WENMAI_CACHE``, or ``~/.cache/wenmai``."""
     return Path(os.environ.get("WENMAI_CACHE") or "~/.cache/wenmai").expanduser()
 
 
@@ -61,7 +61,7 @@ def writing(path: str | Path) -> Iterator[BinaryIO]:
 
 
 def writing_json(path: str | Path, value: Any) -> None:  # noqa: ANN401  any JSON value
-    """Writes ``value`` as indented UTF-8 JSON, whole or not at all."""
+    """Writes ``value`` as indented UTF-8 JSON, completely or not at all."""
     with writing(path) as file:
         text = json.dumps(value, ensure_ascii=False, indent=2)
         file.write(text.encode(errors="backslashreplace") + b"\n")  # names of files may be any bytes
@@ -123,7 +123,7 @@ def seal_files(folder: Path, names: Iterable[str]) -> None:
 
 
 def check_sealed(path: str | Path) -> list[str]:
-    """Returns what is wrong with a sealed folder, one sentence each; an empty list means it is whole.
+    """Returns what is wrong with a sealed folder, one sentence each; an empty list means it is intact.
 
     Raises:
         RunError: if the folder does not exist.
@@ -145,8 +145,8 @@ def _check(path: Path, present: set[str] | None) -> list[str]:
 
     Args:
         path: The folder.
-        present: The files that are there, none of which may be missing in the manifest; None to look for those of the
-            manifest only, which must be plain names.
+        present: The files that are there, none of which may be missing in the manifest; None to check those of
+            the manifest only, which must be plain names.
     """
     try:
         manifest = json.loads((path / MANIFEST).read_bytes())

@@ -63,7 +63,7 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """Keeps the K most likely unfinished sequences of each sentence and collects those that finish.
 
-    At each step the best 2K continuations are looked at (ties: lower beam, then lower token), so that ended ones
+    At each step the best 2K continuations are considered (ties: lower beam, then lower token), so that ended ones
     cannot starve the beam. Ended ones count only among the first K of them (as in fairseq; so K = 1 is greedy), the
     best K others go on. All sentences and beams are one batch; a sentence leaves it when its stop rule holds:
 

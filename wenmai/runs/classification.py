@@ -22,11 +22,11 @@ from wenmai.measures.classification import (
 )
 from wenmai.runs.owner import require_room
 from wenmai.runs.train import Watcher, train
+from wenmai.tasks.task import Session
 from wenmai.text.settings import TextConfig
 from wenmai.training.checkpoint import NoCheckpoints
 from wenmai.training.records import Record
 from wenmai.training.run import Run
-from wenmai.training.strategy import SINGLE
 
 __all__ = [
     "AUTOTUNE",
@@ -366,8 +366,8 @@ def _try(
         task = find_system(_SYSTEM).load()
         recipe = Recipe.build(_SYSTEM, task.sections, chosen)
         sections = dict(recipe.sections) | {"data": replace(recipe.sections["data"], valid=None)}
-        job = task.begin(replace(recipe, sections=sections), data, None, SINGLE)
-        job.train(NoCheckpoints(), report, resumed=None, strategy=SINGLE)
+        job = task.begin(replace(recipe, sections=sections), data)
+        job.train(Session(NoCheckpoints(), report))
         classifier: Classifier = job.classifier()
         predicted = classifier.predict([example.text for example in examples])
         gold = [example.labels for example in examples]

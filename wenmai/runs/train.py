@@ -16,7 +16,7 @@ from wenmai.core.registry import find_system
 from wenmai.data.sources import named_texts
 from wenmai.runs.environment import describe_environment, peak_memory_bytes
 from wenmai.runs.owner import claimed, owned
-from wenmai.tasks.task import Data, Job, Opened, Resumed, Task
+from wenmai.tasks.task import Data, Job, Opened, Resumed, Session, Task
 from wenmai.training.records import Record, RecordFile
 from wenmai.training.run import (
     CHECKPOINTS,
@@ -205,9 +205,8 @@ def _join(folder: Path, strategy: Strategy) -> Run:
         job = run.task.begin(run.recipe, data, base.model, strategy)
     else:
         job = run.task.restore(run.recipe, data, newest, _beginning(run), strategy)
-    job.train(
-        run.checkpoints, lambda record: None, resumed=None if newest is None else (newest, state), strategy=strategy
-    )
+    resumed = None if newest is None else (newest, state)
+    job.train(Session(run.checkpoints, lambda record: None, resumed, strategy))
     strategy.wait()  # until the model is written
     return run
 
@@ -278,7 +277,7 @@ def _go_on(run: Run, job: Job, base: "_Base", resumed: Resumed | None, watcher: 
         watcher.record(record)
 
     try:
-        job.train(run.checkpoints, report, resumed=resumed, strategy=strategy)
+        job.train(Session(run.checkpoints, report, resumed, strategy))
     finally:
         records.close()
     with strategy.meeting():
@@ -366,8 +365,8 @@ class _Base:
 
     @cached_property
     def model(self) -> Any:  # noqa: ANN401  the task's own
-        """The whole model; None if there is no such run."""
-        return None if self.run is None else self._run.task.load_base(self.run.model_folder)
+        """The whole model, as the task of its own run reads it; None if there is no such run."""
+        return None if self.run is None else self.run.task.load_base(self.run.model_folder)
 
     @cached_property
     def run(self) -> Run | None:
@@ -414,7 +413,7 @@ def _how_to_go_on(folder: Path) -> str:
 
 def _inherit(base: Recipe, system: str, task: Task, chosen: dict[str, Any], meant: Mapping[str, Any]) -> None:
     """Takes the settings that make the model from the run that is continued, but for those that are meant."""
-    if find_system(base.system).load() is not task:
+    if not task.starts_from(find_system(base.system).load()):
         raise SettingError(f"a {base.system} run cannot be continued as {system}")
     named = {name.partition(".")[2] or name for name in meant}
     for full, value in base.flat_settings().items():

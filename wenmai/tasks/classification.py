@@ -4,7 +4,7 @@ Differs from the reference implementation: every epoch has a new order of the te
 learning rate falls from block to block and ends at a ten-thousandth, sigmoids are exact.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -27,11 +27,11 @@ from wenmai.measures.classification import measure_classification
 from wenmai.models.fasttext import FastText, FastTextClassifierConfig, used_buckets
 from wenmai.tasks.pretrained import insert_vectors, numbers_of, pretrained_vectors
 from wenmai.tasks.sources import LabelledTokens
-from wenmai.tasks.task import Job, Notes, Resumed, Task
+from wenmai.tasks.task import Job, Notes, Session, Task
 from wenmai.text.settings import TextConfig
 from wenmai.text.utf8 import encode
 from wenmai.text.vocab import Vocab
-from wenmai.training.checkpoint import Checkpoints, NoCheckpoints
+from wenmai.training.checkpoint import NoCheckpoints
 from wenmai.training.records import EpochRecord, EvaluationRecord, Record
 from wenmai.training.strategy import SINGLE, Strategy
 from wenmai.training.sweep import SweepConfig, Tally, Totals, sweep
@@ -144,7 +144,7 @@ class FastTextClassifierTask(Task):
         """Trains a model in place, as a pruned one is before it is quantised; measures and writes nothing."""
         sections = dict(recipe.sections) | {"data": replace(recipe.sections["data"], valid=None)}
         job = FastTextClassifierJob(replace(recipe, sections=sections), data, model)
-        job.train(NoCheckpoints(), lambda record: None, resumed=None)
+        job.train(Session(NoCheckpoints(), lambda record: None))
 
 
 class FastTextClassifierJob(Job):
@@ -234,32 +234,25 @@ class FastTextClassifierJob(Job):
             "stats": asdict(self._data.stats),
         }
 
-    def train(
-        self,
-        checkpoints: Checkpoints,
-        report: Callable[[Record], None],
-        *,
-        resumed: Resumed | None,
-        strategy: Strategy = SINGLE,
-    ) -> None:
+    def train(self, session: Session) -> None:
         """Sweeps over the examples; measures on the validation set, if there is one, after every epoch."""
-        if resumed is not None:
-            self.totals = Totals.of_state(resumed[1])
+        if session.resumed is not None:
+            self.totals = Totals.of_state(session.resumed[1])
 
         def measuring(record: Record) -> None:
-            report(record)
+            session.report(record)
             if isinstance(record, EpochRecord) and self._labelled.valid is not None:
                 self.measured = self._measure()
                 rate = self.learning_rate * (1 - record.epoch / self.train_config.epochs)
                 place: dict[str, Any] = {"position": record.position, "epoch": record.epoch, "seconds": record.seconds}
-                report(EvaluationRecord(**place, learning_rate=rate, figures=self.measured))
+                session.report(EvaluationRecord(**place, learning_rate=rate, figures=self.measured))
 
         sweep(
             self,
             self.train_config,
             learning_rate=self.learning_rate,
             totals=self.totals,
-            checkpoints=checkpoints,
+            checkpoints=session.checkpoints,
             report=measuring,
         )
 

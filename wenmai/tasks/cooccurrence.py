@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,9 +18,8 @@ from wenmai.models.glove import GloVe, GloVeConfig, GloVeVectors
 from wenmai.models.ppmi import PpmiConfig, PpmiSvd
 from wenmai.tasks.factorising import CountsSweep, FactoriseConfig, diverged
 from wenmai.tasks.sources import Counts
-from wenmai.tasks.task import Job, Notes, Resumed, Task
+from wenmai.tasks.task import Job, Notes, Session, Task
 from wenmai.text.settings import TextConfig, VocabConfig
-from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.records import EpochRecord, Record, StepRecord
 from wenmai.training.strategy import SINGLE, Strategy
 from wenmai.training.sweep import SweepConfig, Totals, available_cores, sweep
@@ -155,23 +154,16 @@ class GloveJob(_CountsJob):
         """The sizes of corpus, vocabulary and counts, and the effort."""
         return {**super().facts(), "epochs": self.train_config.epochs}
 
-    def train(
-        self,
-        checkpoints: Checkpoints,
-        report: Callable[[Record], None],
-        *,
-        resumed: Resumed | None,
-        strategy: Strategy = SINGLE,
-    ) -> None:
+    def train(self, session: Session) -> None:
         """Sweeps over the counts."""
-        if resumed is not None:
-            self.totals = Totals.of_state(resumed[1])
+        if session.resumed is not None:
+            self.totals = Totals.of_state(session.resumed[1])
         config: FactoriseConfig = self.train_config
 
         def report_rate(record: Record) -> None:
             if isinstance(record, StepRecord):
                 record = replace(record, learning_rate=config.learning_rate)  # which does not fall
-            report(record)
+            session.report(record)
 
         sweep(
             CountsSweep(self.model, self._counts, config, self._words),
@@ -183,7 +175,7 @@ class GloveJob(_CountsJob):
             ),
             learning_rate=config.learning_rate,
             totals=self.totals,
-            checkpoints=checkpoints,
+            checkpoints=session.checkpoints,
             report=report_rate,
         )
         if not all(np.isfinite(rows).all() for rows in (self.model.words, self.model.contexts)):
@@ -239,21 +231,14 @@ class PpmiJob(_CountsJob):
         """The sizes of corpus, vocabulary and counts."""
         return {**super().facts(), "epochs": 1}
 
-    def train(
-        self,
-        checkpoints: Checkpoints,
-        report: Callable[[Record], None],
-        *,
-        resumed: Resumed | None,
-        strategy: Strategy = SINGLE,
-    ) -> None:
+    def train(self, session: Session) -> None:
         """Computes associations and factorises them."""
         began = time.monotonic()
         matrix = _csr(self._counts)
         self.model = PpmiSvd.fit(self.config, self._counts.vocab, matrix, self.train_config.seed)
         self._seconds = time.monotonic() - began
         loss = self.model.left_out
-        report(
+        session.report(
             StepRecord(
                 progress=1.0,
                 position=1,
@@ -265,7 +250,7 @@ class PpmiJob(_CountsJob):
                 seconds_left=0.0,
             )
         )
-        report(EpochRecord(position=1, epoch=1, loss=loss, seconds=self._seconds, words=self._words))
+        session.report(EpochRecord(position=1, epoch=1, loss=loss, seconds=self._seconds, words=self._words))
 
     def summary(self) -> dict[str, Any]:
         """Speed, loss and sizes."""

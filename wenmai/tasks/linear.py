@@ -26,9 +26,8 @@ from wenmai.inference.linear_classifier import (
     read_tensors,
 )
 from wenmai.tasks.sources import LabelledTexts, SegmentedTexts
-from wenmai.tasks.task import Job, Notes, Resumed, Task
+from wenmai.tasks.task import Job, Notes, Session, Task
 from wenmai.text.settings import TextConfig
-from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.records import EpochRecord, EvaluationRecord, Record, StepRecord
 from wenmai.training.run import MODEL, RECIPE
 from wenmai.training.strategy import SINGLE, Strategy
@@ -210,26 +209,19 @@ class ClassifierJob(Job):
             "stats": asdict(self._texts.stats),
         }
 
-    def train(
-        self,
-        checkpoints: Checkpoints,
-        report: Callable[[Record], None],
-        *,
-        resumed: Resumed | None,
-        strategy: Strategy = SINGLE,
-    ) -> None:
+    def train(self, session: Session) -> None:
         """Trains to the end; the loss of every part of an epoch is reported, and the figures of ``valid`` after it."""
         if self.train_config.solver == "closed":
-            self._solve(report)
+            self._solve(session.report)
             return
-        if resumed is not None:
-            self.totals = Totals.of_state(resumed[1])
+        if session.resumed is not None:
+            self.totals = Totals.of_state(session.resumed[1])
 
         def told(record: Record) -> None:
-            report(record)
+            session.report(record)
             if isinstance(record, EpochRecord) and self._texts.valid is not None:
                 rate = self.learning_rate * (1 - record.epoch / self.train_config.epochs)
-                report(self._measured(record, max(rate, 0.0)))
+                session.report(self._measured(record, max(rate, 0.0)))
 
         config = SweepConfig(
             epochs=self.train_config.epochs, threads=1, checkpoint_seconds=self.train_config.checkpoint_seconds
@@ -239,7 +231,7 @@ class ClassifierJob(Job):
             config,
             learning_rate=self.learning_rate,
             totals=self.totals,
-            checkpoints=checkpoints,
+            checkpoints=session.checkpoints,
             report=told,
         )
 

@@ -1,7 +1,7 @@
 """What every torch model in training has in common: the loop, the rate, continuing another model, the summary."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -11,10 +11,8 @@ from torch import Tensor, nn
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError
 from wenmai.objectives.loss import Losses
-from wenmai.tasks.task import Job, Notes, Resumed, Task
-from wenmai.training.checkpoint import Checkpoints
+from wenmai.tasks.task import Job, Notes, Session, Task
 from wenmai.training.loop import LoopState, train_loop
-from wenmai.training.records import Record
 from wenmai.training.schedule import LONGEST_WARMUP, noam_peak
 from wenmai.training.settings import LoopConfig
 from wenmai.training.strategy import SINGLE, Strategy
@@ -155,26 +153,19 @@ class NeuralJob(Job):
     def carry(self, tensors: Mapping[str, Tensor]) -> None:
         """Nothing is carried."""
 
-    def train(
-        self,
-        checkpoints: Checkpoints,
-        report: Callable[[Record], None],
-        *,
-        resumed: Resumed | None,
-        strategy: Strategy = SINGLE,
-    ) -> None:
+    def train(self, session: Session) -> None:
         """Runs the loop."""
-        if resumed is not None:
-            self.state = LoopState.of_checkpoint(resumed[1])
+        if session.resumed is not None:
+            self.state = LoopState.of_checkpoint(session.resumed[1])
         train_loop(
             self,
             self.config,
             peak_rate=self.learning_rate,
             state=self.state,
-            checkpoint=None if resumed is None else resumed[0],
-            checkpoints=checkpoints,
-            report=report,
-            strategy=strategy,
+            checkpoint=None if session.resumed is None else session.resumed[0],
+            checkpoints=session.checkpoints,
+            report=session.report,
+            strategy=session.strategy,
         )
 
     def summary(self) -> dict[str, Any]:

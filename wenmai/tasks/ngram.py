@@ -25,11 +25,10 @@ from wenmai.models.ngram import (
     estimate,
 )
 from wenmai.tasks.sources import Tokens
-from wenmai.tasks.task import Job, ReadProgress, Resumed, Task
+from wenmai.tasks.task import Job, ReadProgress, Session, Task
 from wenmai.text.settings import TextConfig, VocabConfig
 from wenmai.text.vocab import Vocab
-from wenmai.training.checkpoint import Checkpoints
-from wenmai.training.records import EpochRecord, Record, StepRecord
+from wenmai.training.records import EpochRecord, StepRecord
 from wenmai.training.strategy import SINGLE, Strategy
 
 __all__ = ["NgramJob", "NgramTask"]
@@ -130,24 +129,17 @@ class NgramJob(Job):
             "stats": stats,
         }
 
-    def train(
-        self,
-        checkpoints: Checkpoints,
-        report: Callable[[Record], None],
-        *,
-        resumed: Resumed | None,
-        strategy: Strategy = SINGLE,
-    ) -> None:
+    def train(self, session: Session) -> None:
         """Counts, and estimates probabilities."""
         began, total, done = time.monotonic(), len(self._corpus), 0
-        folder = self._folder = checkpoints.folder / _FILES
+        folder = self._folder = session.checkpoints.folder / _FILES
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
 
         def advance(tokens: int) -> None:
             nonlocal done
             done += tokens
-            report(self._record(_COUNTING * done / total, time.monotonic() - began, None))
+            session.report(self._record(_COUNTING * done / total, time.monotonic() - began, None))
 
         try:
             self._estimated = estimate(self._rows(folder, advance), len(self._words), self.config, folder)
@@ -165,8 +157,8 @@ class NgramJob(Job):
             raise
         self._seconds = time.monotonic() - began
         loss = self._loss
-        report(self._record(1.0, self._seconds, loss))
-        report(EpochRecord(position=1, epoch=1, loss=loss, seconds=self._seconds, words=total))
+        session.report(self._record(1.0, self._seconds, loss))
+        session.report(EpochRecord(position=1, epoch=1, loss=loss, seconds=self._seconds, words=total))
 
     def _rows(self, folder: Path, advance: Callable[[int], None]) -> Rows:
         return count_rows(

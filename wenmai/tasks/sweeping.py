@@ -1,7 +1,7 @@
 """What systems have in common that are trained by sweeping over a numbered corpus."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,8 @@ import numpy.typing as npt
 from wenmai.config.recipe import Recipe
 from wenmai.core.seeding import mixed_seed
 from wenmai.data.numbered import NumberedCorpus
-from wenmai.tasks.task import Job, Resumed
+from wenmai.tasks.task import Job, Session
 from wenmai.text.vocab import Vocab
-from wenmai.training.checkpoint import Checkpoints
-from wenmai.training.records import Record
-from wenmai.training.strategy import SINGLE, Strategy
 from wenmai.training.sweep import SweepConfig, Tally, Totals, sweep
 from wenmai.vectors.word_vectors import WordVectors
 
@@ -121,24 +118,17 @@ class SweepJob(Job):
             "stats": asdict(self._corpus.stats),
         }
 
-    def train(
-        self,
-        checkpoints: Checkpoints,
-        report: Callable[[Record], None],
-        *,
-        resumed: Resumed | None,
-        strategy: Strategy = SINGLE,
-    ) -> None:
+    def train(self, session: Session) -> None:
         """Sweeps over the corpus."""
-        if resumed is not None:
-            self.totals = Totals.of_state(resumed[1])
+        if session.resumed is not None:
+            self.totals = Totals.of_state(session.resumed[1])
         sweep(
             self,
             self.train_config,
             learning_rate=self.learning_rate,
             totals=self.totals,
-            checkpoints=checkpoints,
-            report=report,
+            checkpoints=session.checkpoints,
+            report=session.report,
         )
 
     def summary(self) -> dict[str, Any]:

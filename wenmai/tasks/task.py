@@ -15,7 +15,7 @@ from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.records import Record
 from wenmai.training.strategy import SINGLE, Strategy
 
-__all__ = ["Data", "Job", "Notes", "Opened", "ReadProgress", "Resumed", "Source", "Task"]
+__all__ = ["Data", "Job", "Notes", "Opened", "ReadProgress", "Resumed", "Session", "Source", "Task"]
 
 ReadProgress = Callable[[int, int | None], None]  # bytes read, of how many
 Notes = Mapping[str, Any]  # what a training remembers of its beginning, as JSON values
@@ -47,6 +47,22 @@ class Opened(NamedTuple):
     hints: Mapping[str, Any]
     names: tuple[str, ...]
     repeatable: bool
+
+
+class Session(NamedTuple):
+    """What a run gives to a training.
+
+    Attributes:
+        checkpoints: Where it is saved.
+        report: Receives every record.
+        resumed: The checkpoint to go on from, if there is one.
+        strategy: The processes that train together.
+    """
+
+    checkpoints: Checkpoints
+    report: Callable[[Record], None]
+    resumed: Resumed | None = None
+    strategy: Strategy = SINGLE
 
 
 class Source(ABC):
@@ -87,15 +103,8 @@ class Job(ABC):
         """What is shown when a training begins: ``sizes`` in words, epochs, threads, stats."""
 
     @abstractmethod
-    def train(
-        self,
-        checkpoints: Checkpoints,
-        report: Callable[[Record], None],
-        *,
-        resumed: Resumed | None,
-        strategy: Strategy = SINGLE,
-    ) -> None:
-        """Trains to the end, from the checkpoint ``resumed`` if there is one."""
+    def train(self, session: Session) -> None:
+        """Trains to the end, from the checkpoint ``session.resumed`` if there is one."""
 
     @abstractmethod
     def summary(self) -> dict[str, Any]:
@@ -166,6 +175,10 @@ class Task(ABC):
     def adopt(self, imported: Any) -> Any:  # noqa: ANN401
         """Turns what a format has read into a model that can be saved: nothing to do for most."""
         return imported
+
+    def starts_from(self, other: "Task") -> bool:
+        """Whether a training may start from a finished run of another task; by default it continues its own only."""
+        return other is self
 
     def load_base(self, folder: Path) -> Any:  # noqa: ANN401
         """Reads the whole model of a finished run, to continue it.

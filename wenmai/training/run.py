@@ -17,9 +17,9 @@ from wenmai.vectors.word_vectors import WordVectors
 
 __all__ = ["Run", "folder_bytes", "load", "remove", "verify"]
 
-RECIPE, MODEL, CHECKPOINTS = "recipe.yaml", "model", "checkpoints"
+RECIPE, MODEL, CHECKPOINTS, CURVES = "recipe.yaml", "model", "checkpoints", "tensorboard"
 METRICS, ENVIRONMENT, SUMMARY, CORPUS = "metrics.jsonl", "environment.json", "summary.json", "corpus.json"
-_FOLDERS = (MODEL, CHECKPOINTS)
+_FOLDERS = (MODEL, CHECKPOINTS, CURVES)
 _OWN = (*_FOLDERS, RECIPE, METRICS, ENVIRONMENT, SUMMARY, CORPUS, MANIFEST)  # nothing outside a run is ever changed
 _SEALED = (RECIPE, CORPUS)  # what a training that is resumed trusts
 
@@ -43,10 +43,7 @@ class Run:
         if not (self.path / RECIPE).is_file():
             raise RunError(f"{self.path}: is not a run folder (it has no {RECIPE})")
         for name in _OWN:
-            path = self.path / name
-            if path.is_symlink() or (path.exists() and not (path.is_dir() if name in _FOLDERS else path.is_file())):
-                kind = "folder" if name in _FOLDERS else "file"
-                raise RunError(f"{path}: must be a {kind} of the run itself, not a link or anything else")
+            _require_own(self.path / name, folder=name in _FOLDERS)
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
@@ -75,10 +72,12 @@ class Run:
         """The folder of the finished model.
 
         Raises:
-            RunError: if the training has not finished.
+            RunError: if the training has not finished, or a part of the model is a link or a special file.
         """
         if not self.finished:
             raise RunError(f"{self.path}: the training has not finished; `wenmai resume {self.path}` goes on with it")
+        for path in sorted((self.path / MODEL).rglob("*")):
+            _require_own(path, folder=path.is_dir())
         return self.path / MODEL
 
     def require(self, verb: str) -> None:
@@ -161,6 +160,13 @@ class Run:
         if not isinstance(content, dict):
             raise RunError(f"{path}: is damaged (expected a JSON object)")
         return content
+
+
+def _require_own(path: Path, *, folder: bool) -> None:
+    """Raises RunError if something is there that is no plain folder or file, such as a link or a pipe."""
+    if path.is_symlink() or (path.exists() and not (path.is_dir() if folder else path.is_file())):
+        kind = "folder" if folder else "file"
+        raise RunError(f"{path}: must be a {kind} of the run itself, not a link or anything else")
 
 
 def load(path: str | Path) -> Any:  # noqa: ANN401

@@ -1,7 +1,7 @@
 const alignments = data;
-const KINDS = [["decodercross", "translation on source", "The translation looks at the source"],
-  ["encoderself", "source on itself", "The source looks at itself"],
-  ["decoderself", "translation on itself", "The translation looks at itself"]];
+const KINDS = [["decodercross", "translation on source", "The translation attends to the source"],
+  ["encoderself", "source on itself", "The source attends to itself"],
+  ["decoderself", "translation on itself", "The translation attends to itself"]];
 const NAMES = { source: "source", target: "translation" };
 const MEAN = -1, LONG = 26, LEAST = 0.04, SMALLEST_CELL = 15, LARGEST_CELL = 38, HIGHEST = 900;
 const visible = (token) => (token.trim() ? token : token ? "␣" : "∅");
@@ -262,9 +262,9 @@ const links = (width, beside) => {  // beside: where the map has its rows, if it
   const y = [place(rows), place(columns)];
   const root = svg("svg", { width, height: top + high, tabindex: 0, role: "img", "aria-label":
     `Links from ${NAMES[map().queries]} words on the left ` +
-    `to the ${NAMES[map().keys]} words they look at; arrow keys move` });
+    `to the ${NAMES[map().keys]} words they attend to; arrow keys move` });
   root.append(svg("text", { class: "side", x: x[0], y: top - 20, "text-anchor": "end" }, NAMES[map().queries]),
-    svg("text", { class: "side", x: (x[0] + x[1]) / 2, y: top - 20, "text-anchor": "middle" }, "looks at"),
+    svg("text", { class: "side", x: (x[0] + x[1]) / 2, y: top - 20, "text-anchor": "middle" }, "attends to"),
     svg("text", { class: "side", x: x[1], y: top - 20 }, NAMES[map().keys]));
   const curves = [], bend = (x[1] - x[0] - 16) * 0.45;
   values.forEach((value, i) => {
@@ -336,7 +336,7 @@ const release = () => {
 const tell = (x, y) => {
   if (focus.row === null || focus.column === null) return hideTip();
   const table = chosen(), value = table.values[focus.row * table.columns + focus.column];
-  return showTip(x, y, html("b", {}, visible(alignment()[map().queries][focus.row])), " looks at ",
+  return showTip(x, y, html("b", {}, visible(alignment()[map().queries][focus.row])), " attends to ",
     html("b", {}, visible(alignment()[map().keys][focus.column])), html("br"), `weight ${value.toFixed(2)}`);
 };
 const say = () => {  // for screen readers: the strongest links of the word that has the focus
@@ -347,7 +347,7 @@ const say = () => {  // for screen readers: the strongest links of the word that
   const strongest = weights.sort(([a], [b]) => b - a).slice(0, 3)
     .map(([value, token]) => `${token} ${value.toFixed(2)}`);
   const word = right ? tokens[1][focus.column] : tokens[0][from];
-  byId("said").textContent = `${word} ${right ? "is looked at by" : "looks at"} ${strongest.join(", ")}`;
+  byId("said").textContent = `${word} ${right ? "is attended to by" : "attends to"} ${strongest.join(", ")}`;
 };
 const pointed = (node, at, tells = true) => {
   node.addEventListener("pointermove", (event) => {
