@@ -8,7 +8,7 @@ import pytest
 
 import wenmai
 from wenmai.core.errors import FormatError, SettingError
-from wenmai.runs.train import Watcher
+from wenmai.runs.train import Callback
 
 COMMON = {
     "tokenizer.kind": "whitespace",
@@ -33,7 +33,7 @@ def lines(number=80):
     return [" ".join(draw.choices("abcdefgh", k=draw.randint(1, 6))) for _ in range(number)]
 
 
-class Stopping(Watcher):
+class Stopping(Callback):
     """Sends this process an interrupt after some updates."""
 
     def __init__(self, step):
@@ -57,9 +57,9 @@ def test_a_stopped_training_goes_on_to_the_same_bytes_and_records(system, tmp_pa
     settings = COMMON | SYSTEMS[system]
     whole = wenmai.train(system, lines(), out=tmp_path / "whole", **settings)
     with pytest.raises(KeyboardInterrupt):
-        wenmai.train(system, lines(), out=tmp_path / "run", watcher=Stopping(3), **settings)
+        wenmai.train(system, lines(), out=tmp_path / "run", callback=Stopping(3), **settings)
     with pytest.raises(KeyboardInterrupt):
-        wenmai.resume(tmp_path / "run", watcher=Stopping(whole.summary["steps"] // 2 + 2))
+        wenmai.resume(tmp_path / "run", callback=Stopping(whole.summary["steps"] // 2 + 2))
     run = wenmai.resume(tmp_path / "run")
     assert model_bytes(run) == model_bytes(whole)
     assert timeless(run) == timeless(whole)

@@ -7,7 +7,7 @@ import pytest
 
 import wenmai
 from wenmai.core.errors import CorpusError, FormatError, RunError, SettingError
-from wenmai.runs.train import Watcher
+from wenmai.runs.train import Callback
 from wenmai.runs.translation import evaluate_translation, translator_of, write_attention
 
 TINY = {
@@ -116,11 +116,11 @@ def test_a_watcher_sees_how_far_reading_has_come(tmp_path):
     path, seen = tmp_path / "pairs.tsv", []
     path.write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS), encoding="utf-8")
 
-    class Listener(Watcher):
-        def numbering(self, done_bytes, total_bytes):
+    class Listener(Callback):
+        def encoding_corpus(self, done_bytes, total_bytes):
             seen.append((done_bytes, total_bytes))
 
-    wenmai.train("transformer", path, out=tmp_path / "run", watcher=Listener(), **TINY)
+    wenmai.train("transformer", path, out=tmp_path / "run", callback=Listener(), **TINY)
     size = path.stat().st_size
     assert seen == [(size, size)] * 2  # for the tokenizer, and for the numbers
 

@@ -11,7 +11,7 @@ import pytest
 import wenmai
 from wenmai.core.errors import RunError, SettingError, TrainingError
 from wenmai.runs.formats import export_run
-from wenmai.runs.train import Watcher
+from wenmai.runs.train import Callback
 from wenmai.training.run import Run
 
 SETTINGS = {"vector_size": 16, "window": 4, "threads": 1}
@@ -126,14 +126,14 @@ def test_a_killed_training_ends_as_if_nothing_had_happened(text, shell, tmp_path
 def test_an_interrupted_training_goes_on_to_the_same_result(text, tmp_path, cache_folder):
     expected = wenmai.train("glove", text, out=tmp_path / "expected", **GLOVE)
 
-    class Impatient(Watcher):
+    class Impatient(Callback):
         def record(self, record):
             if record.position > 20:
                 raise KeyboardInterrupt
 
     run = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
-        wenmai.train("glove", text, out=run, watcher=Impatient(), **GLOVE | {"checkpoint_seconds": 0.01})
+        wenmai.train("glove", text, out=run, callback=Impatient(), **GLOVE | {"checkpoint_seconds": 0.01})
     for folder in (cache_folder / "cooccurrences").iterdir():
         (folder / "places.bin").write_bytes(b"damaged")  # they are made again
     wenmai.resume(run)
@@ -157,13 +157,13 @@ def test_ctrl_c_saves_and_says_how_to_go_on(text, shell, tmp_path):
 
 
 def test_ppmi_starts_over_when_it_is_resumed(text, tmp_path):
-    class Impatient(Watcher):
+    class Impatient(Callback):
         def begin(self, run, facts):
             raise KeyboardInterrupt
 
     run = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
-        wenmai.train("ppmi-svd", text, out=run, watcher=Impatient(), **SETTINGS)
+        wenmai.train("ppmi-svd", text, out=run, callback=Impatient(), **SETTINGS)
     assert wenmai.resume(run).finished
 
 

@@ -145,7 +145,7 @@ def autotune(
         values = ", ".join(f"{name}={value:.4g}" for name, value in trial.settings.items())
         print(f"trial {trial.number}: {score} in {trial.seconds:.1f} s; {values}", file=sys.stderr, flush=True)
 
-    with Progress(quiet=quiet) as watcher:
+    with Progress(quiet=quiet) as callback:
         run = search(
             named_texts(corpus),
             valid=valid,
@@ -153,7 +153,7 @@ def autotune(
             seconds=seconds,
             metric=metric,
             size_bytes=size,
-            watcher=watcher,
+            callback=callback,
             told=told,
             **chosen,
         )

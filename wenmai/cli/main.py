@@ -203,11 +203,11 @@ def train(
         system, texts = Run(start).recipe.system, [system, *texts]
     if not (from_recipe or texts):
         raise SettingError(f"name the text to train {system} on, for example `wenmai train {system} corpus.txt`")
-    with Progress(quiet=quiet) as watcher:
+    with Progress(quiet=quiet) as callback:
         if from_recipe:
-            run = train_recipe(system, out=out, watcher=watcher, **chosen)
+            run = train_recipe(system, out=out, callback=callback, **chosen)
         else:
-            run = start_training(system, named_texts(texts), out=out, start=start, watcher=watcher, **chosen)
+            run = start_training(system, named_texts(texts), out=out, start=start, callback=callback, **chosen)
     show_run(run, as_json)
 
 
@@ -223,8 +223,8 @@ def resume(run: RunFolder, as_json: Json = False, quiet: Quiet = False) -> None:
     from wenmai.cli.progress import Progress
     from wenmai.runs.train import resume as go_on
 
-    with Progress(quiet=quiet) as watcher:
-        finished = go_on(run, watcher=watcher)
+    with Progress(quiet=quiet) as callback:
+        finished = go_on(run, callback=callback)
     show_run(finished, as_json)
 
 

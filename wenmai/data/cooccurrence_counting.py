@@ -20,7 +20,7 @@ from wenmai.core.folder import cache_folder, writing_json
 from wenmai.data.cached import made, new_folder, opened
 from wenmai.data.cooccurrence import VERSION, Cooccurrences, CountsConfig
 from wenmai.data.corpus import Progress
-from wenmai.data.numbered import NumberedCorpus
+from wenmai.data.encoded_corpus import EncodedCorpus
 from wenmai.kernels.counts import (
     arrange_tiles,
     compact_text,
@@ -47,7 +47,7 @@ _Columns = npt.NDArray[np.int32]
 
 
 def count_cooccurrences(
-    corpus: NumberedCorpus,
+    corpus: EncodedCorpus,
     vocabulary: VocabConfig,
     config: CountsConfig,
     *,
@@ -148,7 +148,7 @@ class _Counting:
 
     def __init__(
         self,
-        corpus: NumberedCorpus,
+        corpus: EncodedCorpus,
         size: int,
         word_counts: npt.NDArray[np.int64],
         config: CountsConfig,
@@ -268,7 +268,7 @@ class _Counting:
 
 @contextmanager
 def _scratch(folder: Path) -> Iterator[Path]:
-    """A folder for the parts of a text, removed afterwards; after a kill :func:`sweep` removes it."""
+    """A folder for the parts of a text, removed afterwards; after a kill :func:`remove_leftovers` removes it."""
     place = new_folder(folder)
     place.mkdir(parents=True)
     try:

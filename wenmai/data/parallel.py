@@ -14,7 +14,7 @@ from wenmai.core.errors import CorpusError
 from wenmai.core.folder import writing_json
 from wenmai.data.cached import cache_entry, kept, reopened, stored_head
 from wenmai.data.corpus import Progress
-from wenmai.data.encoded import EncodedPairs, encode_pairs
+from wenmai.data.encoded_pairs import EncodedPairs, encode_pairs
 from wenmai.data.pairs import PairsConfig, PairsStats, read_pairs
 from wenmai.text.pieces import JointTokenizerConfig
 from wenmai.text.tokenizer import Tokenizer

@@ -171,7 +171,7 @@ class LanguageModel:
         lines = [passage[-1] for passage in passages]
         return [[self._scored(*one) for one in zip(lines, rows, scores, strict=True)] for scores in found]
 
-    def likelier(self, first: str, second: str) -> tuple[SentenceScore, SentenceScore]:
+    def more_likely(self, first: str, second: str) -> tuple[SentenceScore, SentenceScore]:
         """Returns the scores of two texts, each for itself; the likelier has the higher ``log_prob``."""
         one, other = self.score([first, second], context="fresh")
         return one, other
@@ -301,7 +301,7 @@ class LanguageModel:
             state = writer.read(tokens[:-1], rows=1, capacity=len(tokens))
             step = writer.step(torch.tensor(tokens[-1:], device=self.device), state)
         probabilities = step.logits[0].double().softmax(0)
-        never = [token for token in self.vocabulary.silent if token != self.tokenizer.unk_id]
+        never = [token for token in self.vocabulary.suppressed if token != self.tokenizer.unk_id]
         probabilities[never] = 0.0
         top = probabilities.topk(min(topn, len(probabilities) - len(never)))
         shown = zip(top.values.tolist(), top.indices.tolist(), strict=True)
@@ -381,7 +381,7 @@ class _Pieces:
         return self._tokenizer.eos_id
 
     @property
-    def silent(self) -> Collection[int]:
+    def suppressed(self) -> Collection[int]:
         one = self._tokenizer
         return {one.pad_id, one.unk_id, one.bos_id} - {one.eos_id} | self._nameless
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from wenmai.core.errors import SettingError
 from wenmai.core.folder import read_json_object, writing_json
-from wenmai.data.numbered_labelled import words_of
+from wenmai.data.encoded_labelled import words_of
 from wenmai.models.fasttext import FastText
 from wenmai.models.folder import read_settings
 from wenmai.text.settings import TextConfig

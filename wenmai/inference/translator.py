@@ -287,12 +287,12 @@ class Translator:
 
     @torch.inference_mode()
     def _decoded(
-        self, source_ids: Tensor, source_valid: Tensor, search: Mapping[str, Any], drawing: Mapping[str, Any] | None
+        self, source_ids: Tensor, source_mask: Tensor, search: Mapping[str, Any], drawing: Mapping[str, Any] | None
     ) -> list[list[Hypothesis]]:
-        limits = (source_valid.sum(1) + _EXTRA_LENGTH).clamp(max=self.config.max_length)  # (B,)
+        limits = (source_mask.sum(1) + _EXTRA_LENGTH).clamp(max=self.config.max_length)  # (B,)
         covering = drawing is None and search["coverage_beta"] > 0
-        source_ids, source_valid, limits = (part.to(self.device) for part in (source_ids, source_valid, limits))
-        state = self.module.begin(source_ids, source_valid, max_length=int(limits.max()), need_attention=covering)
+        source_ids, source_mask, limits = (part.to(self.device) for part in (source_ids, source_mask, limits))
+        state = self.module.begin(source_ids, source_mask, max_length=int(limits.max()), need_attention=covering)
         common: dict[str, Any] = {
             "bos_id": self.target.bos_id,
             "eos_id": self.target.eos_id,
@@ -308,7 +308,7 @@ class Translator:
         return beam_search(
             self.module,
             state,
-            source_valid=source_valid if covering else None,
+            source_mask=source_mask if covering else None,
             stop="bound",
             **search,
             **common,

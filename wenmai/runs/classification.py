@@ -21,7 +21,7 @@ from wenmai.measures.classification import (
     precision_recall_curves,
 )
 from wenmai.runs.owner import require_room
-from wenmai.runs.train import Watcher, train
+from wenmai.runs.train import Callback, train
 from wenmai.tasks.task import Session
 from wenmai.text.settings import TextConfig
 from wenmai.training.checkpoint import NoCheckpoints
@@ -216,7 +216,7 @@ def autotune(
     seconds: float = 300.0,
     metric: str = "f1",
     size_bytes: int | None = None,
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
     told: Callable[[Trial], None] = lambda trial: None,
     **settings: Any,  # noqa: ANN401  checked against the system's settings
 ) -> Run:
@@ -233,7 +233,7 @@ def autotune(
         seconds: Time for the trials; the last one is broken off.
         metric: ``f1`` (micro) or ``f1:LABEL``.
         size_bytes: The most bytes that the parameters may take.
-        watcher: Follows the training of the run.
+        callback: Follows the training of the run.
         told: Called with every trial.
         **settings: Settings of ``fasttext-supervised`` that are not to be searched.
 
@@ -277,7 +277,7 @@ def autotune(
             best = trial
     if best is None:
         raise TrainingError(f"none of {len(trials)} trials succeeded; the first: {trials[0].failure}")
-    run = train(_SYSTEM, corpus, out=out, watcher=watcher, **(_renamed(given, best.settings) | _named(best.settings)))
+    run = train(_SYSTEM, corpus, out=out, callback=callback, **(_renamed(given, best.settings) | _named(best.settings)))
     writing_json(
         run.path / AUTOTUNE,
         {

@@ -172,13 +172,13 @@ class Task(ABC):
         """
         return self.begin(recipe, data, None, strategy)
 
-    def adopt(self, imported: Any) -> Any:  # noqa: ANN401
-        """Turns what a format has read into a model that can be saved: nothing to do for most."""
-        return imported
-
     def starts_from(self, other: "Task") -> bool:
         """Whether a training may start from a finished run of another task; by default it continues its own only."""
         return other is self
+
+    def adopt(self, imported: Any) -> Any:  # noqa: ANN401
+        """Turns what a format has read into a model that can be saved: nothing to do for most."""
+        return imported
 
     def load_base(self, folder: Path) -> Any:  # noqa: ANN401
         """Reads the whole model of a finished run, to continue it.

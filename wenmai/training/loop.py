@@ -76,6 +76,9 @@ class Trainable(Protocol):
     def save(self, folder: Path) -> None:
         """Writes the model into a folder, its parameters as ``model.safetensors``."""
 
+    def note(self, means: Mapping[str, float | None]) -> None:
+        """Takes note of an update: the mean of each part of its loss, over the batches of all processes."""
+
     def carried(self) -> Mapping[str, Tensor]:
         """What the next batch needs of the ones before, such as a memory; saved with every checkpoint."""
 
@@ -237,6 +240,7 @@ def train_loop(
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
 
+            job.note(part_means(sums))
             state.step += 1
             if device.type == "cpu" and state.step % _RELEASE_EVERY == 0:
                 release_free_memory()

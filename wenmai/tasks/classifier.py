@@ -28,10 +28,10 @@ from wenmai.inference.linear_classifier import (
 from wenmai.tasks.sources import LabelledTexts, SegmentedTexts
 from wenmai.tasks.task import Job, Notes, Session, Task
 from wenmai.text.settings import TextConfig
+from wenmai.training.passes import PassesConfig, Tally, Totals, run_passes
 from wenmai.training.records import EpochRecord, EvaluationRecord, Record, StepRecord
 from wenmai.training.run import MODEL, RECIPE
 from wenmai.training.strategy import SINGLE, Strategy
-from wenmai.training.sweep import SweepConfig, Tally, Totals, sweep
 
 __all__ = ["ClassifierJob", "ClassifierTask", "DescentConfig"]
 
@@ -166,7 +166,7 @@ class ClassifierJob(Job):
         own = min(20.0, 1.75 * math.sqrt(self.descent.batch_size))
         return {"perceptron": 1.0, "least-squares": 0.3}.get(self.config.method, own)
 
-    # --- what the sweep asks for --------------------------------------------------------------------------------
+    # --- what a pass asks for --------------------------------------------------------------------------------
 
     @property
     def blocks(self) -> int:
@@ -223,10 +223,10 @@ class ClassifierJob(Job):
                 rate = self.learning_rate * (1 - record.epoch / self.train_config.epochs)
                 session.report(self._measured(record, max(rate, 0.0)))
 
-        config = SweepConfig(
+        config = PassesConfig(
             epochs=self.train_config.epochs, threads=1, checkpoint_seconds=self.train_config.checkpoint_seconds
         )
-        sweep(
+        run_passes(
             _Job(self),
             config,
             learning_rate=self.learning_rate,
@@ -303,7 +303,7 @@ class ClassifierJob(Job):
 
 
 class _Job:
-    """A task as the sweep sees it: what it saves is a checkpoint, not the model."""
+    """A job as a pass sees it: what it saves is a checkpoint, not the model."""
 
     def __init__(self, task: ClassifierJob) -> None:
         self.blocks, self.share_before, self.worker = task.blocks, task.share_before, task.worker

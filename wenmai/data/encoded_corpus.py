@@ -28,7 +28,7 @@ from wenmai.text.segment import LINE_END
 from wenmai.text.settings import TextConfig
 from wenmai.text.vocab import WordTable
 
-__all__ = ["NumberedCorpus", "number_corpus"]
+__all__ = ["EncodedCorpus", "encode_corpus"]
 
 VERSION = 1
 BLOCK_TOKENS = 1 << 21
@@ -37,7 +37,7 @@ _BLOCK_WORDS = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
-class NumberedCorpus:
+class EncodedCorpus:
     """A numbered corpus on disk.
 
     Attributes:
@@ -70,7 +70,7 @@ class NumberedCorpus:
         }
 
     @classmethod
-    def open(cls, folder: str | Path) -> "NumberedCorpus":
+    def open(cls, folder: str | Path) -> "EncodedCorpus":
         """Opens a numbered corpus; checks the sizes of its files but not every byte (see :meth:`verify`).
 
         Raises:
@@ -109,7 +109,7 @@ class NumberedCorpus:
         return words
 
     def read(self, start: int, end: int) -> npt.NDArray[np.int32]:
-        """Returns tokens[start:end], read rather than mapped: a sweep leaves nothing of the corpus in memory.
+        """Returns tokens[start:end], read rather than mapped: a pass leaves nothing of the corpus in memory.
 
         Raises:
             RunError: if the file is damaged.
@@ -133,14 +133,14 @@ class NumberedCorpus:
         return self.stats.tokens
 
 
-def number_corpus(
+def encode_corpus(
     corpus: Corpus,
     text: TextConfig,
     *,
     cache: Path | None = None,
     max_types: int = MAX_TYPES,
     progress: Progress | None = None,
-) -> NumberedCorpus:
+) -> EncodedCorpus:
     """Returns the corpus as numbers, reading the text once, or not at all if that was done before.
 
     Args:
@@ -158,20 +158,20 @@ def number_corpus(
     folder = (cache or cache_folder()) / "corpora"
     if text.phrases > 0:
         fewer = replace(text, phrases=text.phrases - 1, phrase_threshold=2 * text.phrase_threshold)
-        base = number_corpus(corpus, fewer, cache=cache, max_types=max_types, progress=progress)
+        base = encode_corpus(corpus, fewer, cache=cache, max_types=max_types, progress=progress)
         return _with_phrases(base, text, folder)
     return _numbered(corpus, text, folder, max_types, progress)
 
 
 def _numbered(
     corpus: Corpus, text: TextConfig, folder: Path, max_types: int, progress: Progress | None
-) -> NumberedCorpus:
+) -> EncodedCorpus:
     settings = text.identity()
     hashes = corpus.hashes()
     content = hashlib.sha256(json.dumps([VERSION, settings, max_types], sort_keys=True).encode())
     if hashes is not None:
         content.update("".join(file.sha256 for file in hashes).encode())
-        if found := opened(folder / content.hexdigest(), NumberedCorpus.open):
+        if found := opened(folder / content.hexdigest(), EncodedCorpus.open):
             return replace(found, stats=replace(found.stats, skipped_files=corpus.skipped_files))
 
     def fill(entry: Path) -> str:
@@ -189,7 +189,7 @@ def _numbered(
         _finish(entry, words, stats)
         return _describe(entry, content.hexdigest(), stats, hashes or [], settings)
 
-    return made(folder, fill, NumberedCorpus.open, "numbered corpus")
+    return made(folder, fill, EncodedCorpus.open, "numbered corpus")
 
 
 class _Ids(dict[str, int]):
@@ -273,11 +273,11 @@ def _finish(entry: Path, words: list[str], stats: CorpusStats) -> None:
     stats.pruned_tokens = stats.tokens - int(counts.sum())
 
 
-def _with_phrases(base: NumberedCorpus, text: TextConfig, folder: Path) -> NumberedCorpus:
+def _with_phrases(base: EncodedCorpus, text: TextConfig, folder: Path) -> EncodedCorpus:
     """Returns ``base`` after one pass of phrase mining."""
     key = json.dumps([VERSION, base.fingerprint, text.phrase_threshold, text.phrase_min_count])
     fingerprint = hashlib.sha256(key.encode()).hexdigest()
-    if found := opened(folder / fingerprint, NumberedCorpus.open):
+    if found := opened(folder / fingerprint, EncodedCorpus.open):
         return replace(found, stats=replace(found.stats, skipped_files=base.stats.skipped_files))
     counter = PairCounter(
         base.counts, total=len(base), threshold=text.phrase_threshold, min_count=text.phrase_min_count
@@ -297,10 +297,10 @@ def _with_phrases(base: NumberedCorpus, text: TextConfig, folder: Path) -> Numbe
         _finish(entry, list(number_of), stats)
         return _describe(entry, fingerprint, stats, base.sources, text.identity())
 
-    return made(folder, fill, NumberedCorpus.open, "numbered corpus")
+    return made(folder, fill, EncodedCorpus.open, "numbered corpus")
 
 
-def _join(base: NumberedCorpus, phrases: npt.NDArray[np.int64], targets: npt.NDArray[np.int32], entry: Path) -> int:
+def _join(base: EncodedCorpus, phrases: npt.NDArray[np.int64], targets: npt.NDArray[np.int32], entry: Path) -> int:
     """Writes the tokens of ``base`` with phrases joined, and sentence starts; returns how many tokens."""
     done = 0
     carried = False  # whether the last token of the block before takes in the first one of this
@@ -321,7 +321,7 @@ def _join(base: NumberedCorpus, phrases: npt.NDArray[np.int64], targets: npt.NDA
 
 
 def _blocks(
-    base: NumberedCorpus,
+    base: EncodedCorpus,
 ) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_], npt.NDArray[np.int64]]]:
     """Yields n + 1 tokens, whether the next of each of n is in its sentence, and where sentences start."""
     for start in range(0, len(base), BLOCK_TOKENS):

@@ -30,7 +30,7 @@ from wenmai.text.segment import LINE_END, segmenter
 from wenmai.text.settings import TextConfig
 from wenmai.text.vocab import WordTable
 
-__all__ = ["END_OF_TEXT", "NumberedLabelled", "number_labelled", "words_of"]
+__all__ = ["END_OF_TEXT", "EncodedLabelled", "encode_labelled", "words_of"]
 
 END_OF_TEXT = "</s>"
 _VERSION = 1
@@ -38,7 +38,7 @@ _TEXTS_AT_ONCE = 2048
 
 
 @dataclass(frozen=True, eq=False)
-class NumberedLabelled:
+class EncodedLabelled:
     """Numbered labelled text on disk.
 
     Attributes:
@@ -66,7 +66,7 @@ class NumberedLabelled:
     sources: list[FileHash]
 
     @classmethod
-    def open(cls, folder: str | Path) -> "NumberedLabelled":
+    def open(cls, folder: str | Path) -> "EncodedLabelled":
         """Opens what was numbered; checks the sizes of its files but not every byte (see :meth:`verify`).
 
         Raises:
@@ -89,7 +89,7 @@ class NumberedLabelled:
             )
 
     @classmethod
-    def reopen(cls, fingerprint: str) -> "NumberedLabelled | None":
+    def reopen(cls, fingerprint: str) -> "EncodedLabelled | None":
         """Opens what the cache has, every byte checked; None if it is gone or damaged."""
         return reopened("labelled", fingerprint, cls.open)
 
@@ -150,7 +150,7 @@ def words_of(text: TextConfig) -> Callable[[Sequence[str]], list[list[bytes]]]:
     return cut
 
 
-def number_labelled(labelled: Labelled, *, progress: Progress | None = None) -> NumberedLabelled:
+def encode_labelled(labelled: Labelled, *, progress: Progress | None = None) -> EncodedLabelled:
     """Returns labelled text as numbers, reading it once, or not at all if that was done before.
 
     Args:
@@ -164,7 +164,7 @@ def number_labelled(labelled: Labelled, *, progress: Progress | None = None) -> 
     folder = cache_folder() / "labelled"
     hashes = labelled.hashes()
     fingerprint = hashlib.sha256(f"{_VERSION} {labelled.fingerprint()}".encode()).hexdigest()
-    if found := opened(folder / fingerprint, NumberedLabelled.open):
+    if found := opened(folder / fingerprint, EncodedLabelled.open):
         return replace(found, sources=hashes)
 
     def fill(entry: Path) -> str:
@@ -176,7 +176,7 @@ def number_labelled(labelled: Labelled, *, progress: Progress | None = None) -> 
         writing_json(entry / "labelled.json", head | {"sources": [file._asdict() for file in hashes]})
         return fingerprint
 
-    return made(folder, fill, NumberedLabelled.open, "numbered text")
+    return made(folder, fill, EncodedLabelled.open, "numbered text")
 
 
 class _Ids(dict[bytes, int]):

@@ -12,7 +12,7 @@ from wenmai.formats.fasttext.quantised import quantise_fasttext
 from wenmai.models.fasttext import FastText
 from wenmai.runs.classification import autotune, evaluate_classification
 from wenmai.runs.formats import FinishedRun
-from wenmai.runs.train import Watcher, resume
+from wenmai.runs.train import Callback, resume
 
 SMALL = {"vector_size": 8, "epochs": 3, "learning_rate": 0.5, "threads": 1}
 
@@ -35,7 +35,7 @@ def input_rows(run):
     return FastText.load(run.model_folder).dense("input").copy()
 
 
-class Notes(Watcher):
+class Notes(Callback):
     """Remembers what is told."""
 
     def __init__(self):
@@ -88,14 +88,14 @@ def test_one_thread_gives_the_same_bytes_and_so_does_deterministic_mode(texts):
 def test_an_interrupted_training_ends_with_the_same_bytes(texts):
     whole = wenmai.train("fasttext-supervised", texts / "train.txt", out=texts / "whole", **SMALL)
 
-    class Interrupting(Watcher):
+    class Interrupting(Callback):
         def record(self, record):
             if record.kind == "epoch" and record.epoch == 2:
                 raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         wenmai.train(
-            "fasttext-supervised", texts / "train.txt", out=texts / "cut", watcher=Interrupting(),
+            "fasttext-supervised", texts / "train.txt", out=texts / "cut", callback=Interrupting(),
             checkpoint_seconds=0, **SMALL,
         )  # fmt: skip
     assert np.array_equal(input_rows(resume(texts / "cut")), input_rows(whole))
@@ -106,7 +106,7 @@ def test_a_run_is_continued_with_new_words_and_labels(texts):
     (texts / "more.txt").write_text("".join(lines(200, ("colour", "place"), seed=3)))
     notes = Notes()
     second = wenmai.train(
-        "fasttext-supervised", texts / "more.txt", out=texts / "b", start=first.path, watcher=notes, **SMALL
+        "fasttext-supervised", texts / "more.txt", out=texts / "b", start=first.path, callback=notes, **SMALL
     )
     assert any("20 words and 1 labels are new" in note for note in notes.notes)
     model = wenmai.load(second.path)
@@ -154,7 +154,7 @@ def test_rare_labels_are_left_out_and_told(texts):
         file.write("__label__rare colour1\n")
     notes = Notes()
     run = wenmai.train(
-        "fasttext-supervised", texts / "train.txt", out=texts / "run", min_label_count=2, watcher=notes, **SMALL
+        "fasttext-supervised", texts / "train.txt", out=texts / "run", min_label_count=2, callback=notes, **SMALL
     )
     assert len(wenmai.load(run.path).labels) == 2
     assert any("1 labels that are too rare" in note for note in notes.notes)
