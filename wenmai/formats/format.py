@@ -90,8 +90,9 @@ class Format:
 
 def is_a(model: type, name: str) -> bool:
     """Whether a class is the one of that name or a subclass; imports nothing, as bases are imported before."""
-    module, _, kind = name.partition(":")
-    return module in sys.modules and issubclass(model, getattr(sys.modules[module], kind))
+    module, _, attribute = name.partition(":")
+    kind = getattr(sys.modules.get(module), attribute, None)
+    return isinstance(kind, type) and issubclass(model, kind)
 
 
 def formats() -> dict[str, Format]:
