@@ -104,7 +104,7 @@ class Kind:
 
     Attributes:
         title: Heading of their columns.
-        name: What tells them from others of the same test set; empty: the kind as it is.
+        name: What distinguishes them from others of the same test set; empty: the kind as it is.
         items: What a test set has.
         about: How the note on them goes on after the first words of the title.
         percent: Whether they are shares, shown in percent.
