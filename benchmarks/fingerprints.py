@@ -110,15 +110,15 @@ class _Work:
     def _interrupted(self, name: str) -> Path:
         """The run of a training that is interrupted in its middle, and resumed."""
         import wenmai
-        from wenmai.runs.train import Watcher
+        from wenmai.runs.train import Callback
 
-        class Impatient(Watcher):
+        class Impatient(Callback):
             def record(self, record: Any) -> None:
                 raise KeyboardInterrupt
 
         out = self.folder / f"{name}-interrupted"
         try:
-            self._train(name, out, watcher=Impatient())
+            self._train(name, out, callback=Impatient())
         except KeyboardInterrupt:
             wenmai.resume(out)
             return out

@@ -29,13 +29,13 @@ def head(source: str, target: str, size: int) -> dict[str, Any]:
 def number(source: str, text: Mapping[str, Any], min_count: int) -> dict[str, Any]:
     """Numbers a text; the clock runs from opening it until the numbered corpus is in its place."""
     from wenmai.data.corpus import Corpus
-    from wenmai.data.numbered import number_corpus
+    from wenmai.data.encoded_corpus import encode_corpus
     from wenmai.models.word2vec import Word2VecConfig, keep_probabilities
     from wenmai.runs.environment import peak_memory_bytes
     from wenmai.text.settings import TextConfig
 
     begin, begin_cpu = time.perf_counter(), time.process_time()
-    corpus = number_corpus(Corpus.of_paths([source]), TextConfig(**text))
+    corpus = encode_corpus(Corpus.of_paths([source]), TextConfig(**text))
     seconds, cpu_seconds = time.perf_counter() - begin, time.process_time() - begin_cpu
     peak = peak_memory_bytes()
     counts = corpus.counts[corpus.counts >= min_count]
@@ -53,10 +53,10 @@ def number(source: str, text: Mapping[str, Any], min_count: int) -> dict[str, An
 def break_lines(source: str, text: Mapping[str, Any], target: str) -> dict[str, Any]:
     """Writes the words of a text (numbered already) in lines of at most 1,000."""
     from wenmai.data.corpus import Corpus
-    from wenmai.data.numbered import number_corpus
+    from wenmai.data.encoded_corpus import encode_corpus
     from wenmai.text.settings import TextConfig
 
-    corpus = number_corpus(Corpus.of_paths([source]), TextConfig(**text))
+    corpus = encode_corpus(Corpus.of_paths([source]), TextConfig(**text))
     words = corpus.words
     with open(target, "w", encoding="utf-8") as file:
         for start, end in zip(corpus.starts[:-1].tolist(), corpus.starts[1:].tolist(), strict=True):
@@ -188,12 +188,12 @@ def compile_kernel(deterministic: bool) -> dict[str, Any]:
     from wenmai.config.recipe import Recipe
     from wenmai.core.registry import find_system
     from wenmai.data.corpus import Corpus
-    from wenmai.data.numbered import number_corpus
+    from wenmai.data.encoded_corpus import encode_corpus
 
     task = find_system("word2vec").load()
     settings = {"min_count": 1, "hierarchical": True, "deterministic": deterministic, "threads": 2}
     recipe = Recipe.build("word2vec", task.sections, settings)
-    corpus = number_corpus(Corpus.of([["a", "few", "words", "and", "a", "few", "more"]] * 10), recipe.sections["text"])
+    corpus = encode_corpus(Corpus.of([["a", "few", "words", "and", "a", "few", "more"]] * 10), recipe.sections["text"])
     begin = time.perf_counter()
     job = task.begin(recipe, corpus)
     job.worker()  # the tables of noise and Huffman paths have kernels of their own

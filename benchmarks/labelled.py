@@ -64,9 +64,10 @@ def classify_ours(folder: str, settings: Mapping[str, Any], run: str) -> dict[st
     run. Modules are imported and kernels compiled before, as the other side's are.
     """
     from wenmai.core.registry import find_system
-    from wenmai.runs.classification import classifier_of, evaluate_classification
     from wenmai.runs.environment import peak_memory_bytes
+    from wenmai.runs.evaluate import evaluate
     from wenmai.runs.train import train
+    from wenmai.training.run import Run
 
     compiled = import_module("wenmai.kernels.classify")
     compiled.warm_up()
@@ -75,13 +76,13 @@ def classify_ours(folder: str, settings: Mapping[str, Any], run: str) -> dict[st
     begin = time.perf_counter()
     finished = train("fasttext-supervised", Path(folder) / "train.txt", out=run, **settings)
     whole = time.perf_counter() - begin
-    accuracy = evaluate_classification(finished, Path(folder) / "test.txt").result.accuracy
+    accuracy = evaluate(finished, on=Path(folder) / "test.txt").result.accuracy
     return {
         "accuracy": accuracy,
         "seconds": finished.summary["seconds"],
         "whole_seconds": whole,
         "peak_memory_bytes": peak_memory_bytes(),
-        **_prediction(folder, classifier_of(finished).predict),
+        **_prediction(folder, Run(finished).model_for("classify").predict),
     }
 
 
@@ -128,7 +129,7 @@ def quantise_classifier(folder: str, run: str, cutoff: int, target: str) -> dict
     """Writes a run as ``.bin`` and, pruned and trained again, as ``.ftz``; measures what that costs."""
     from wenmai.formats.fasttext import read_fasttext
     from wenmai.measures.classification import measure_classification
-    from wenmai.runs.exchange import export_run
+    from wenmai.runs.formats import export_run
 
     lines = (Path(folder) / "test.txt").read_text(encoding="utf-8").splitlines()
     gold = [(line.split(" ", 1)[0].removeprefix("__label__"),) for line in lines]
@@ -147,7 +148,8 @@ def quantise_classifier(folder: str, run: str, cutoff: int, target: str) -> dict
 
 def autotune_classifier(folder: str, seconds: float, run: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Searches settings on the validation set; measures them and the defaults on the test set."""
-    from wenmai.runs.classification import AUTOTUNE, autotune, evaluate_classification
+    from wenmai.runs.classification import AUTOTUNE, autotune
+    from wenmai.runs.evaluate import evaluate
     from wenmai.runs.train import train
 
     files = {part: Path(folder) / f"{part}.txt" for part in ("train", "dev", "test")}
@@ -155,8 +157,8 @@ def autotune_classifier(folder: str, seconds: float, run: str, settings: Mapping
     plain = train("fasttext-supervised", files["train"], out=f"{run}-default", **settings)
     model, sweep = found.recipe.sections["model"], found.recipe.sections["train"]
     return {
-        "tuned": evaluate_classification(found, files["test"]).result.accuracy,
-        "default": evaluate_classification(plain, files["test"]).result.accuracy,
+        "tuned": evaluate(found, on=files["test"]).result.accuracy,
+        "default": evaluate(plain, on=files["test"]).result.accuracy,
         "trials": len(json.loads((found.path / AUTOTUNE).read_bytes())["trials"]),
         **{name: getattr(model, name) for name in ("vector_size", "word_ngrams", "min_ngram", "max_ngram", "buckets")},
         **{name: getattr(sweep, name) for name in ("epochs", "learning_rate")},

@@ -129,10 +129,10 @@ def read_context(side: str, sizes: Sizes, context: int, threads: int, seconds: f
 
 def score_run(run: str, on: str, memory: int | None = None) -> dict[str, Any]:
     """What a finished run says of a text."""
-    from wenmai.runs.language import measure_language
+    from wenmai.runs.evaluate import evaluate
 
     begin = time.perf_counter()
-    found = measure_language(run, on, memory=memory).as_dict()
+    found = evaluate(run, on=on, memory=memory).result.as_dict()
     return dict(found) | {"seconds": time.perf_counter() - begin, "memory": memory}
 
 

@@ -8,7 +8,7 @@ from benchmarks.harness import SETTINGS, Bench, settings_of
 from benchmarks.plots import Panel, Plot, Series
 from benchmarks.result import Numbers, Result, Rows
 from benchmarks.section import Section
-from wenmai.training.sweep import available_cores
+from wenmai.training.passes import available_cores
 
 __all__ = ["run"]
 

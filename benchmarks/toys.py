@@ -68,6 +68,10 @@ _SEQ2SEQ = {
     "dot": "attention=luong scorer=dot encoder=rnn bidirectional=false",
     "first-state": "context=first_state bidirectional=false reverse_source=true",
     "every-step": "context=every_step num_layers=2",
+    "hard": "selection=hard",
+    "drawn": "selection=sampled",
+    "local-m": "selection=local-m window=2",
+    "local-p": "selection=local-p window=2 attention=luong",
     "cnn": "encoder=cnn",
     "sampling": "scheduled_sampling=linear sampling_steps=8 validate_bleu=true",
 }

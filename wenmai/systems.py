@@ -9,7 +9,7 @@ __all__ = ["SYSTEMS"]
 
 _FASTTEXT = "wenmai.models.fasttext:FastText"
 _LANGUAGE_TASK, _TRANSLATION_TASK = "wenmai.tasks.language:LanguageTask", "wenmai.tasks.translation:TranslationTask"
-_word2vec = partial(System, task="wenmai.tasks.vectors:Word2VecTask", model="wenmai.models.word2vec:Word2Vec")
+_word2vec = partial(System, task="wenmai.tasks.word2vec:Word2VecTask", model="wenmai.models.word2vec:Word2Vec")
 _fasttext = partial(System, task="wenmai.tasks.fasttext:FastTextTask", model=_FASTTEXT)
 _gpt = partial(System, task=_LANGUAGE_TASK, model="wenmai.models.gpt:Gpt")
 _transformer = partial(System, task=_TRANSLATION_TASK, model="wenmai.models.transformer:Transformer")
@@ -79,13 +79,13 @@ SYSTEMS = (
     ),
     System(
         name="fasttext-supervised",
-        task="wenmai.tasks.classification:FastTextClassifierTask",
+        task="wenmai.tasks.fasttext_classifier:FastTextClassifierTask",
         model=_FASTTEXT,
         summary="classifier of texts: the mean of words and n-grams (fastText; Joulin et al. 2017)",
     ),
     System(
         name="classifier",
-        task="wenmai.tasks.linear:ClassifierTask",
+        task="wenmai.tasks.classifier:ClassifierTask",
         model="wenmai.inference.linear_classifier:LinearTextClassifier",
         summary="text classification: softmax or logistic regression, perceptron or least squares",
     ),

@@ -25,9 +25,9 @@ def a_terminal():
         yield terminal
 
 
-def train(topics, tmp_path, watcher):
-    with watcher:
-        wenmai.train("word2vec", topics, out=tmp_path / "run", watcher=watcher, vector_size=16, epochs=2, threads=1)
+def train(topics, tmp_path, callback):
+    with callback:
+        wenmai.train("word2vec", topics, out=tmp_path / "run", callback=callback, vector_size=16, epochs=2, threads=1)
 
 
 def test_a_terminal_shows_one_line_that_changes(topics, tmp_path):
@@ -50,7 +50,7 @@ def test_a_terminal_shows_one_line_that_changes(topics, tmp_path):
 def test_a_narrow_terminal_shows_what_fits(monkeypatch):
     monkeypatch.setenv("COLUMNS", "20")
     with a_terminal() as terminal, Progress() as progress:
-        progress.numbering(10, 100)
+        progress.encoding_corpus(10, 100)
     assert terminal.getvalue() == "\rreading the corpus \n"
 
 
@@ -66,15 +66,17 @@ def test_quiet_shows_warnings_only(tmp_path, capsys):
     path = tmp_path / "text"
     path.write_bytes(b"a b c d e f\n" * 50 + b"\xff\n")
     for name, settings in (("good", {}), ("lonely", {"segment": "whitespace"})):
-        with Progress(quiet=True) as watcher:
-            wenmai.train("word2vec", path, out=tmp_path / name, watcher=watcher, bad_lines="skip", epochs=1, **settings)
+        with Progress(quiet=True) as callback:
+            wenmai.train(
+                "word2vec", path, out=tmp_path / name, callback=callback, bad_lines="skip", epochs=1, **settings
+            )
     assert capsys.readouterr().err == "note: left out of the corpus: 1 undecodable lines\n" * 2
 
 
 def test_an_interrupt_ends_the_line_and_says_how_to_go_on():
     def stopped():
         with Progress() as progress:
-            progress.numbering(10, 100)
+            progress.encoding_corpus(10, 100)
             error = KeyboardInterrupt()
             error.add_note("`wenmai resume run` goes on")
             raise error

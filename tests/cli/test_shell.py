@@ -12,7 +12,7 @@ import pytest
 import wenmai
 
 VERBS = [
-    *(["systems"], ["train"], ["resume"], ["evaluate"], ["compare"], ["nearest"], ["analogy"], ["export"]),
+    *(["systems"], ["train"], ["resume"], ["evaluate"], ["compare"], ["nearest"], ["analogy"], ["formats"], ["export"]),
     *(["import"], ["verify"], ["data"], ["data", "list"], ["data", "get"], ["data", "check"]),
 ]
 
@@ -161,7 +161,7 @@ MISTAKES = [
     (4, ["analogy", "RUN", "colour1", "colour2", "numbre1"], "did you mean 'number1'?"),
     (2, ["analogy", "RUN", "colour1", "colour2"], "Missing argument 'C'"),
     (2, ["nearest", "RUN", "colour1", "--topn", "0"], "greater than or equal to 1"),
-    (2, ["export", "RUN", "word2vec-bin", "x"], "did you mean 'word2vec-binary'? (formats: word2vec,"),
+    (2, ["export", "RUN", "word2vec-bin", "x"], "did you mean 'word2vec-binary'? (formats: arpa,"),
     (2, ["import", "word2wec", "x", "--out", "y"], "did you mean 'word2vec'?"),
     (5, ["import", "word2vec", "TEXT", "--out", "y"], "topics.txt"),
     (5, ["import", "word2vec", "nowhere", "--out", "y"], "nowhere: no such file"),

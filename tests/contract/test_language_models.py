@@ -104,7 +104,7 @@ def test_pieces_say_what_one_pass_says(model, tokens, cuts):
 
 def test_segments_in_training_say_what_one_pass_says_where_the_state_is_carried(still, tokens):
     model = still
-    if not model.carries:
+    if not model.stateful:
         pytest.skip("trains on segments that stand alone")
     state = model.start(B)
     found = [model(piece, state) for piece in tokens.split(4, 1)]
@@ -113,7 +113,7 @@ def test_segments_in_training_say_what_one_pass_says_where_the_state_is_carried(
 
 def test_no_gradient_flows_into_what_came_before_a_segment(still, tokens):
     model = still
-    if not model.carries:
+    if not model.stateful:
         pytest.skip("trains on segments that stand alone")
     state = model.start(B)
     first = model(tokens[:, :6], state)
@@ -142,7 +142,7 @@ def test_a_state_can_branch(model, tokens):
 @pytest.mark.parametrize("training", [False, True])
 def test_a_state_that_was_kept_goes_on_as_if_it_had_not_been(still, tokens, training):
     model = still.train(training)
-    with torch.set_grad_enabled(training and model.carries):
+    with torch.set_grad_enabled(training and model.stateful):
         state = model.start(B)
         model(tokens[:, :5], state)
         kept = {name: tensor.detach().clone() for name, tensor in state.tensors().items()}
@@ -164,7 +164,7 @@ def test_a_foreign_state_is_refused(model):
 
 def test_documents_are_kept_apart_or_refused(model, tokens):
     documents = torch.tensor([[1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2], [3] * 12, [4] + [5] * 10 + [6]])
-    if not model.isolates:
+    if not model.masks_documents:
         with pytest.raises(ValueError, match="cannot keep the documents"):
             model(tokens, documents=documents)
         return

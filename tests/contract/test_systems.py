@@ -11,14 +11,14 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from wenmai.runs.exchange import EXPORTS, export_run
 
 import wenmai
 from tests.contract.examples import TEXTS, named_like, without_example
 from wenmai.config.recipe import settings_of
 from wenmai.core.errors import RunError, SettingError, WenmaiError
 from wenmai.core.registry import find_system
-from wenmai.runs.exchange import EXPORTS, export_run
-from wenmai.runs.train import Watcher, train_recipe
+from wenmai.runs.train import Callback, train_recipe
 from wenmai.training.run import verify
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,7 +35,7 @@ ANSWERS = {  # what each verb says; of a new verb here first
 }
 
 
-class Stopping(Watcher):
+class Stopping(Callback):
     """Sends this process a signal at one of the records."""
 
     def __init__(self, records):
@@ -148,12 +148,12 @@ def test_a_training_interrupted_twice_ends_as_if_nothing_had_happened(system, tr
     whole, out = train(system), tmp_path / "run"
     third = max(1, len(whole.records) // 3)
     with pytest.raises(KeyboardInterrupt) as caught:
-        train(system, out=out, watcher=Stopping(third))
+        train(system, out=out, callback=Stopping(third))
     assert caught.value.__notes__ == [f"`wenmai resume {out}` goes on"]
     with pytest.raises(RunError, match="has not finished"):
         wenmai.load(out)
     try:
-        wenmai.resume(out, watcher=Stopping(third))
+        wenmai.resume(out, callback=Stopping(third))
     except KeyboardInterrupt:
         assert not wenmai.Run(out).finished
     assert_same(wenmai.resume(out), whole)
@@ -162,19 +162,19 @@ def test_a_training_interrupted_twice_ends_as_if_nothing_had_happened(system, tr
 KILLED = """
 import json, os, signal, sys
 import wenmai
-from wenmai.runs.train import Watcher
+from wenmai.runs.train import Callback
 
 for module, given, records in json.loads(sys.argv[1]):
     __import__(module)  # here once for all the children
     child = os.fork()
     if child == 0:
-        class Killed(Watcher):
+        class Killed(Callback):
             left = records
             def record(self, record):
                 self.left -= 1
                 if self.left == 0:
                     os.kill(os.getpid(), signal.SIGKILL)
-        wenmai.train(**given, watcher=Killed())
+        wenmai.train(**given, callback=Killed())
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL, given
 """

@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import lzma
+import zlib
 
 import pytest
 import zstandard
@@ -70,3 +71,26 @@ def test_errors_of_the_block_pass_through(tmp_path):
     path.write_bytes(gzip.compress(TEXT))
     with pytest.raises(FileNotFoundError), reading(path):
         (tmp_path / "absent").read_bytes()
+
+
+def test_data_that_takes_much_memory_to_decompress_is_refused(tmp_path):
+    path = tmp_path / "file"
+    greedy = bytearray(lzma.compress(TEXT, check=lzma.CHECK_NONE))
+    greedy[16] = 40  # the dictionary: 4 GiB
+    greedy[20:24] = zlib.crc32(greedy[12:20]).to_bytes(4, "little")  # of the header of the block
+    wide = zstandard.ZstdCompressionParameters(window_log=28)
+    frame = zstandard.ZstdCompressor(compression_params=wide).compressobj()
+    for data in (bytes(greedy), frame.compress(TEXT) + frame.flush()):
+        path.write_bytes(data)
+        with pytest.raises(FormatError, match="needs more than 128 MiB of memory"), reading(path) as file:
+            file.read()
+
+
+def test_the_strongest_usual_compression_is_read(tmp_path):
+    path = tmp_path / "file"
+    strong = zstandard.ZstdCompressionParameters(window_log=27)
+    frame = zstandard.ZstdCompressor(compression_params=strong).compressobj()
+    for data in (lzma.compress(TEXT, preset=9 | lzma.PRESET_EXTREME), frame.compress(TEXT) + frame.flush()):
+        path.write_bytes(data)
+        with reading(path) as file:
+            assert file.read() == TEXT

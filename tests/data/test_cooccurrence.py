@@ -11,13 +11,13 @@ from wenmai.core.errors import CorpusError, RunError
 from wenmai.data.cooccurrence import Cooccurrences, CountsConfig
 from wenmai.data.cooccurrence_counting import count_cooccurrences
 from wenmai.data.corpus import Corpus
-from wenmai.data.numbered import number_corpus
+from wenmai.data.encoded_corpus import encode_corpus
 from wenmai.text.settings import TextConfig, VocabConfig
 
 
 def count(sentences, *, min_count=1, max_size=None, cache=None, **settings):
     places = {name: settings.pop(name) for name in ("threads", "seed", "part_words") if name in settings}
-    corpus = number_corpus(Corpus.of([sentence.split() for sentence in sentences]), TextConfig())
+    corpus = encode_corpus(Corpus.of([sentence.split() for sentence in sentences]), TextConfig())
     vocabulary = VocabConfig(min_count=min_count, max_size=max_size)
     return count_cooccurrences(corpus, vocabulary, CountsConfig(**settings), cache=cache, **places)
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from wenmai.core.errors import CorpusError, SettingError
+from wenmai.data.encoded_labelled import EncodedLabelled, encode_labelled, words_of
 from wenmai.data.labelled import LabelledConfig, LabelledStats, read_labelled
-from wenmai.data.numbered_labelled import NumberedLabelled, number_labelled, words_of
 from wenmai.text.settings import TextConfig
 
 
@@ -133,7 +133,7 @@ def test_what_is_no_labelled_text(spec):
 def test_numbers_say_what_the_text_says(tmp_path):
     lines = ["__label__x b a b", "__label__y __label__x c", "a __label__y"]
     path = written(tmp_path / "a.txt", "\n".join(lines) + "\n")
-    found = number_labelled(read_labelled(path))
+    found = encode_labelled(read_labelled(path))
     words, names = list(found.words), list(found.label_names)
     texts = [[words[t] for t in found.tokens[a:b]] for a, b in pairwise(found.starts)]
     labels = [[names[t] for t in found.labels[a:b]] for a, b in pairwise(found.label_starts)]
@@ -147,12 +147,12 @@ def test_numbers_say_what_the_text_says(tmp_path):
 
 def test_numbering_is_kept_and_noticed_when_damaged(tmp_path):
     path = written(tmp_path / "a.txt", "__label__x a\n")
-    first = number_labelled(read_labelled(path))
-    assert number_labelled(read_labelled(path)).folder == first.folder
-    assert number_labelled(read_labelled(path, None, TextConfig(lowercase=True))).folder != first.folder
+    first = encode_labelled(read_labelled(path))
+    assert encode_labelled(read_labelled(path)).folder == first.folder
+    assert encode_labelled(read_labelled(path, None, TextConfig(lowercase=True))).folder != first.folder
     (first.folder / "tokens.bin").write_bytes(b"\1")
-    assert NumberedLabelled.reopen(first.fingerprint) is None
-    again = number_labelled(read_labelled(path))
+    assert EncodedLabelled.reopen(first.fingerprint) is None
+    again = encode_labelled(read_labelled(path))
     assert np.array_equal(again.tokens, [1, 0]) or again.tokens.size == 2
 
 

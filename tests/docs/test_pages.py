@@ -13,7 +13,7 @@ from wenmai.cli.main import app
 from wenmai.config.recipe import parse_assignments, settings_of
 from wenmai.core.registry import systems
 from wenmai.data.datasets import datasets
-from wenmai.runs.exchange import EXPORTS
+from wenmai.formats.format import formats
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "README.zh.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -68,7 +68,7 @@ def test_commands_can_be_parsed(page: Path) -> None:
         if words and not {"--help", "--version"} & set(words):
             context = command.make_context(command.name, words)  # fails for unknown options and missing arguments
             chosen = parse_assignments(context.params.get("settings") or [])
-            export = EXPORTS.get(context.params.get("name")) if command.name == "export" else None
+            export = formats().get(context.params.get("name")) if command.name == "export" else None
             every = (
                 settings_of({"export": export.settings})
                 if export and export.settings

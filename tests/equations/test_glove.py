@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from wenmai.data.cooccurrence import CountsConfig
 from wenmai.data.cooccurrence_counting import count_cooccurrences
 from wenmai.data.corpus import Corpus
-from wenmai.data.numbered import number_corpus
+from wenmai.data.encoded_corpus import encode_corpus
 from wenmai.kernels.factorise import ROW_FLOATS, Counts, Settings, Visited, parameter_rows, train_visits
 from wenmai.models.glove import GloVe, GloVeConfig
-from wenmai.tasks.factorising import CountsSweep, FactoriseConfig
+from wenmai.tasks.factorising import CountsPasses, FactoriseConfig
 from wenmai.text.settings import TextConfig, VocabConfig
 
 # --- the equations ------------------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ def counts(tmp_path_factory):
     shares = 1 / np.arange(1, 601)
     drawn_words = generator.choice(600, (400, 20), p=shares / shares.sum())
     folder = tmp_path_factory.mktemp("counts")
-    corpus = number_corpus(
+    corpus = encode_corpus(
         Corpus.of([[f"w{word}" for word in line] for line in drawn_words]), TextConfig(), cache=folder
     )
     return count_cooccurrences(corpus, VocabConfig(min_count=1), CountsConfig(window=3), cache=folder)
@@ -162,7 +162,7 @@ def counts(tmp_path_factory):
 def sweep_of(counts, **chosen):
     model = GloVe(GloVeConfig(vector_size=8), counts.vocab)
     model.initialise(1)
-    return CountsSweep(model, counts, FactoriseConfig(**chosen), words=8000)
+    return CountsPasses(model, counts, FactoriseConfig(**chosen), words=8000)
 
 
 def visits_of(sweep, epoch):

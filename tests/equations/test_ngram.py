@@ -8,20 +8,20 @@ import pytest
 
 import wenmai
 from wenmai.models.ngram import discounts_of
-from wenmai.runs.train import Watcher
+from wenmai.runs.train import Callback
 
 EXAMPLE = ["d b", "d", "c a", "d b", "a d c d", "c"]
 
 
 def train(texts, tmp_path, **settings):
-    watcher = Notes()
+    callback = Notes()
     run = wenmai.train(
-        "ngram", texts, out=tmp_path / f"run{len(list(tmp_path.iterdir()))}", watcher=watcher, **settings
+        "ngram", texts, out=tmp_path / f"run{len(list(tmp_path.iterdir()))}", callback=callback, **settings
     )
-    return run.model, watcher.notes
+    return run.model, callback.notes
 
 
-class Notes(Watcher):
+class Notes(Callback):
     def __init__(self):
         self.notes = []
 

@@ -10,6 +10,7 @@ from torch import nn
 from wenmai.models.seq2seq import Seq2Seq, Seq2SeqConfig
 
 LENGTHS = (4, 2, 5)
+LOCAL = [{"selection": kind, "window": window} for kind in ("local-m", "local-p") for window in (1, 2, 10)]
 SCORERS = ("additive", "dot", "scaled_dot", "bilinear", "concat", "cosine")
 
 
@@ -56,8 +57,9 @@ def layer_step(kind, layers, layer, x, state):
     return step(kind, w @ x + b, u, c, state)
 
 
-def alignment(attention, query, memory):
-    """Weights over the source tokens of one sentence: a softmax of scores, one by one."""
+def alignment(model, query, memory, step):
+    """Weights over the source tokens of one sentence: a softmax of scores, one by one, and what is selected of it."""
+    attention, selection, window = model.decoder.attention, model.config.selection, model.config.window
     name, scorer, scores = type(attention.scorer).__name__, attention.scorer, []
     for h in memory:
         k = attention.key.weight @ h if isinstance(attention.key, nn.Linear) else h
@@ -74,7 +76,19 @@ def alignment(attention, query, memory):
                 scores.append(query @ k)
             case "ScaledDot":
                 scores.append(query @ k / len(k) ** 0.5)
-    return torch.softmax(torch.stack(scores), 0)
+    if selection in ("soft", "hard", "sampled"):
+        weights = torch.softmax(torch.stack(scores), 0)
+        return weights if selection == "soft" else torch.eye(len(scores), dtype=torch.float64)[weights.argmax()]
+    centre, weights = step, []
+    if selection == "local-p":
+        outer, inner = attention.centre[2].weight[0], attention.centre[0].weight
+        centre = len(memory) * torch.sigmoid(outer @ torch.tanh(inner @ query))
+    inside = [abs(place - centre) <= window for place in range(len(memory))]
+    total = sum(score.exp() for score, near in zip(scores, inside, strict=True) if near)
+    for place, (score, near) in enumerate(zip(scores, inside, strict=True)):
+        factor = torch.exp(-((place - centre) ** 2) / (2 * (window / 2) ** 2)) if selection == "local-p" else 1.0
+        weights.append(factor * score.exp() / total if near else torch.zeros_like(score))
+    return torch.stack(weights)
 
 
 def first_states(bridge, last):
@@ -88,9 +102,9 @@ def maxout(readout, *inputs):
 def bahdanau(model, memory, last, target_ids):
     decoder, kind, size = model.decoder, model.config.cell, model.config.hidden_size
     states, outputs = first_states(decoder.bridge, last), []
-    for token in target_ids:
+    for place, token in enumerate(target_ids):
         y = model.target_embedding.weight[token]
-        weights = alignment(decoder.attention, states[0][:size], memory)  # the state before the step
+        weights = alignment(model, states[0][:size], memory, place)  # the state before the step
         c = sum(weight * h for weight, h in zip(weights, memory, strict=True))
         w = torch.cat((decoder.words.weight, decoder.context.weight), 1)  # of [E y; c]
         states[0] = cell_step(kind, decoder.cell, w @ torch.cat((y, c)) + decoder.words.bias, states[0])
@@ -105,7 +119,7 @@ def luong(model, memory, last, target_ids):
     decoder, kind, size = model.decoder, model.config.cell, model.config.hidden_size
     states, outputs = first_states(decoder.bridge, last), []
     fed = torch.zeros(size, dtype=torch.float64)
-    for token in target_ids:
+    for place, token in enumerate(target_ids):
         y = model.target_embedding.weight[token]
         w = torch.cat((decoder.words.weight, decoder.feed.weight), 1)  # of [E y; h̃]
         gates = w @ torch.cat((y, fed)) + decoder.words.bias
@@ -114,7 +128,7 @@ def luong(model, memory, last, target_ids):
                 gates = affine(decoder.between[layer - 1], states[layer - 1][:size])
             states[layer] = cell_step(kind, cell, gates, states[layer])
         s = states[-1][:size]
-        weights = alignment(decoder.attention, s, memory)  # the state after the step
+        weights = alignment(model, s, memory, place)  # the state after the step
         c = sum(weight * h for weight, h in zip(weights, memory, strict=True))
         fed = torch.tanh(torch.cat((decoder.context.weight, decoder.top.weight), 1) @ torch.cat((c, s)))
         outputs.append(fed)
@@ -162,6 +176,12 @@ def test_bahdanau_with_every_scorer(scorer):
 @pytest.mark.parametrize("scorer", SCORERS)
 def test_luong_with_every_scorer(scorer):
     assert_equal(make(attention="luong", scorer=scorer, bidirectional=scorer == "dot"), luong)
+
+
+@pytest.mark.parametrize("selection", [{"selection": kind} for kind in ("hard", "sampled")] + LOCAL)
+@pytest.mark.parametrize("equations", [bahdanau, luong])
+def test_every_selection_of_source_tokens(equations, selection):
+    assert_equal(make(attention=equations.__name__, num_layers=2, **selection).eval(), equations)
 
 
 @pytest.mark.parametrize("encoder", ["rnn", "lstm", "gru", "cnn"])

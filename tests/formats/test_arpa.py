@@ -13,7 +13,7 @@ from wenmai.core.errors import FormatError, SettingError
 from wenmai.formats.arpa import read_arpa, write_arpa
 from wenmai.inference.ngram_model import NgramModel
 from wenmai.models.ngram import NgramConfig
-from wenmai.runs.exchange import export_run, import_run
+from wenmai.runs.formats import export_run, import_run
 
 EXAMPLE = ["d b", "d", "c a", "d b", "a d c d", "c"]
 SMALL = """\\data\\

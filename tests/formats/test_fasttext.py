@@ -7,7 +7,7 @@ import pytest
 
 from wenmai.core.errors import FormatError, SettingError
 from wenmai.formats.fasttext import read_fasttext, write_fasttext
-from wenmai.formats.ftz import prune_fasttext, quantise_fasttext
+from wenmai.formats.fasttext.quantised import prune_fasttext, quantise_fasttext
 from wenmai.models.fasttext import FastText, FastTextClassifierConfig, FastTextConfig
 from wenmai.text.vocab import Vocab
 

@@ -31,6 +31,7 @@ SEQ2SEQ = {
     "rnn, one direction": {"encoder": "rnn", "bidirectional": False},
     "lstm, reversed": {"encoder": "lstm", "bidirectional": False, "reverse_source": True, "num_layers": 2},
     "gru, reversed": {"bidirectional": False, "reverse_source": True},
+    "local attention": {"selection": "local-p", "window": 3},
     "cnn": {"encoder": "cnn", "num_layers": 2},
     "cnn, even kernel": {"encoder": "cnn", "kernel_size": 4},
 }

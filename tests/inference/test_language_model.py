@@ -96,7 +96,7 @@ def test_the_next_token_has_the_probability_that_scoring_gives(model):
 
 
 def test_the_likelier_of_two_texts_is_told(model):
-    one, other = model.likelier("a b c", "c b a")
+    one, other = model.more_likely("a b c", "c b a")
     assert (one.text, other.text) == ("a b c", "c b a")
     assert one.log_prob != other.log_prob
 

@@ -215,7 +215,7 @@ def test_folders(model, tmp_path):
         ("config.json", {"tokens": "many"}, "'tokens' is 'many'"),
         ("config.json", {"loss": "hinge"}, "is not a fastText configuration"),
         ("config.json", {"loss": 1, "more": 2}, "the setting 'more' is none of fastText's"),
-        ("config.json", {"version": 2}, "of version 1"),
+        ("config.json", {"version": 2}, "version 1"),
         ("config.json", None, "is not JSON"),
         ("labels.json", None, "is not a vocabulary"),
         ("model.safetensors", None, "is not a whole safetensors file"),

@@ -2,15 +2,17 @@
 
 import json
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from wenmai.core.errors import FormatError
+from wenmai.formats.format import formats
+from wenmai.formats.glove import write_glove_binary, write_glove_parameters
 from wenmai.formats.word2vec import read_word2vec
 from wenmai.models.glove import GloVe, GloVeConfig
 from wenmai.models.ppmi import PpmiConfig, PpmiSvd
-from wenmai.runs.exchange import EXPORTS
 from wenmai.text.vocab import Vocab
 
 VOCAB = Vocab(["the", "of", "cat"], np.array([9, 5, 2]))
@@ -78,7 +80,7 @@ def test_vectors_have_four_forms(output, glove, tmp_path):
 @pytest.mark.parametrize(("name", "output"), [("glove", "sum"), ("glove-words", "words"), ("glove-both", "both")])
 def test_exports_are_glove_text(name, output, glove, tmp_path):
     glove.save(tmp_path)
-    EXPORTS[name].write(tmp_path / "vectors.txt", GloVe.load_vectors(tmp_path))
+    formats()[name].write(tmp_path / "vectors.txt", SimpleNamespace(model=GloVe.load_vectors(tmp_path)))
     lines = (tmp_path / "vectors.txt").read_text().splitlines()
     assert [line.split(" ")[0] for line in lines] == ["the", "of", "cat"]
     assert {len(line.split(" ")) for line in lines} == {11 if output == "both" else 6}
@@ -90,9 +92,9 @@ def test_everything_goes_out_as_the_glove_program_writes_it(glove, tmp_path):
     glove.save(tmp_path)
     vectors, tensors = GloVe.load_vectors(tmp_path), glove.tensors()
     layout = np.vstack([np.hstack([tensors[f"{one}s"], tensors[f"{one}_biases"]]) for one in ("word", "context")])
-    EXPORTS["glove-binary"].write(tmp_path / "vectors.bin", vectors)
+    write_glove_binary(tmp_path / "vectors.bin", vectors)
     np.testing.assert_array_equal(np.fromfile(tmp_path / "vectors.bin", "<f8").reshape(layout.shape), layout)
-    EXPORTS["glove-parameters"].write(tmp_path / "vectors.txt", vectors)
+    write_glove_parameters(tmp_path / "vectors.txt", vectors)
     rows = [line.split(" ") for line in (tmp_path / "vectors.txt").read_text().splitlines()]
     assert [row[0] for row in rows] == ["the", "of", "cat"]
     found = np.array([row[1:] for row in rows], np.float32)
@@ -119,8 +121,8 @@ DAMAGE = {
     "no config": (lambda folder: (folder / "config.json").unlink(), "cannot be read"),
     "no JSON": (lambda folder: (folder / "config.json").write_text("{"), "is not JSON"),
     "deep JSON": (lambda folder: (folder / "config.json").write_text("[" * 100_000), "is not JSON"),
-    "a list": (lambda folder: (folder / "config.json").write_text("[]"), "not a model configuration of version 1"),
-    "another version": (lambda folder: edit(folder, version=2), "not a model configuration of version 1"),
+    "a list": (lambda folder: (folder / "config.json").write_text("[]"), "expected a JSON object"),
+    "another version": (lambda folder: edit(folder, version=2), "not the configuration of a model, version 1"),
     "unknown setting": (lambda folder: edit(folder, extra=1), "the setting 'extra' is none of"),
     "wrong type": (lambda folder: edit(folder, vector_size="5"), "configuration"),
     "wrong kind": (lambda folder: edit(folder, kind="bert"), "configuration"),

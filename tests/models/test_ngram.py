@@ -79,7 +79,7 @@ def test_a_line_of_unknown_words(model):
 
 
 def test_likelier(model):
-    one, other = model.likelier("the cat sat", "sat cat the")
+    one, other = model.more_likely("the cat sat", "sat cat the")
     assert one.log_prob > other.log_prob
 
 

@@ -5,12 +5,15 @@ import torch
 import torch.nn.functional as F
 
 from wenmai.core.errors import SettingError
+from wenmai.decode.search import beam_search, greedy
 from wenmai.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from wenmai.nn.attention import watch_attention
 
 ATTENDING = [
     {"encoder": encoder, "attention": attention} for encoder in ("gru", "lstm") for attention in ("bahdanau", "luong")
 ] + [{"encoder": "cnn"}, {"attention": "luong", "num_layers": 2}, {"num_layers": 2, "scorer": "dot"}]
+ATTENDING += [{"selection": "hard"}, {"selection": "sampled", "attention": "luong"}]
+ATTENDING += [{"selection": "local-m", "window": 1}, {"selection": "local-p", "window": 2, "attention": "luong"}]
 BLIND = [
     {"context": "every_step"},
     {"context": "first_state", "bidirectional": False, "reverse_source": True},
@@ -130,7 +133,9 @@ def test_attention_can_be_watched_and_asked_for(options):
         model(source_ids, valid, target_ids)
     ((weights,),) = seen.values()
     assert weights.shape == (3, 1, 5, 6)
-    torch.testing.assert_close(weights.sum(-1), torch.ones(3, 1, 5))
+    if options.get("window") is None:  # else fewer than all tokens may share less than all weight
+        torch.testing.assert_close(weights.sum(-1), torch.ones(3, 1, 5))
+    assert (weights.sum(-1) < 1 + 1e-5).all()
     assert not weights.masked_select(~valid[:, None, None]).any()
     with torch.inference_mode():
         state = model.begin(source_ids, valid, max_length=5, need_attention=True)
@@ -144,6 +149,31 @@ def test_a_decoder_without_attention_returns_none(options):
     model, (source_ids, valid, target_ids) = make(options).eval(), batch()
     state = model.begin(source_ids, valid, max_length=5, need_attention=True)
     assert model.step(target_ids[:, 0], state).attention is None
+
+
+@pytest.mark.parametrize("options", ATTENDING, ids=names)
+def test_searches_agree_and_score_what_the_model_scores(options):
+    model, (source_ids, valid, _) = make(options).eval(), batch()
+    rules = {"bos_id": 1, "eos_id": 2, "max_lengths": torch.tensor([4, 6, 3]), "device": source_ids.device}
+    with torch.inference_mode():
+        straight = greedy(model, model.begin(source_ids, valid, max_length=6), **rules)
+        beams = beam_search(
+            model,
+            model.begin(source_ids, valid, max_length=6, need_attention=True),
+            source_mask=valid,
+            beam_size=3,
+            n_best=1,
+            length_penalty="none",
+            coverage_beta=0.2,
+            **rules,
+        )
+        for row, found in enumerate([*straight, *(best for (best,) in beams)]):
+            row %= len(LENGTHS)
+            wanted = torch.tensor([[*found.tokens, 2][: len(found.tokens) + found.finished]])
+            fed = torch.cat((torch.tensor([[1]]), wanted[:, :-1]), 1)
+            log_probs = model.logits(model(source_ids[row : row + 1], valid[row : row + 1], fed)).log_softmax(-1)
+            expected = log_probs.gather(2, wanted[..., None]).sum().item()
+            assert found.log_prob == pytest.approx(expected, abs=1e-4)
 
 
 # --- scheduled sampling -------------------------------------------------------------------------------------------
@@ -233,6 +263,10 @@ def test_a_source_longer_than_max_length_is_refused():
         ({"reverse_source": True}, "bidirectional=false"),
         ({"context": "first_state", "attention": "luong"}, "no attention"),
         ({"context": "every_step", "scorer": "dot"}, "no attention"),
+        ({"context": "first_state", "selection": "hard"}, "no attention"),
+        ({"context": "every_step", "selection": "local-p"}, "no attention"),
+        ({"window": 5}, "window belongs to local-m and local-p, not to selection=soft"),
+        ({"selection": "sampled", "window": 5}, "not to selection=sampled"),
     ],
 )
 def test_settings_without_effect_are_refused(options, message):

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.tensors import write_tensors
 from wenmai.data.corpus import Corpus
-from wenmai.data.numbered import number_corpus
+from wenmai.data.encoded_corpus import encode_corpus
 from wenmai.models import word2vec as word2vec_module
 from wenmai.models.word2vec import Word2Vec, Word2VecConfig, keep_probabilities
-from wenmai.tasks.sweeping import block_bounds, row_of_type
+from wenmai.tasks.passes import block_bounds, row_of_type
 from wenmai.text.settings import TextConfig
 from wenmai.text.vocab import Vocab
 
@@ -362,7 +362,7 @@ def test_a_large_corpus_has_blocks_of_ten_thousand_tokens():
 
 
 def test_rows_of_types_are_found_also_in_another_vocabulary(tmp_path):
-    corpus = number_corpus(Corpus.of(["a a a b b c", "a d"]), TextConfig(), cache=tmp_path)
+    corpus = encode_corpus(Corpus.of(["a a a b b c", "a d"]), TextConfig(), cache=tmp_path)
     assert corpus.words == ["a", "b", "c", "d"]
     own = Vocab.from_counts(corpus.words, corpus.counts, min_count=2)
     assert row_of_type(corpus, own).tolist() == [0, 1, -1, -1]

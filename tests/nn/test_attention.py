@@ -1,9 +1,9 @@
-"""What every attention promises: zeros where nothing may be seen, one result by two paths, hard choices, watching."""
+"""What every attention promises: zeros where nothing may be seen, one result by two paths, watching."""
 
 import pytest
 import torch
 
-from wenmai.nn.attention import Attention, attend, hard_attend, sampled_attend, watch_attention
+from wenmai.nn.attention import Attention, attend, watch_attention
 from wenmai.nn.masks import causal, padding
 from wenmai.nn.scorers import SCORERS, Additive, Bilinear, make_scorer
 
@@ -152,44 +152,6 @@ def test_dropout_drops_weights_and_keeps_their_mean():
         context = attend(query, key, value, dropout=0.5, need_weights=need_weights).context
         assert context[0, 0, 0, 0] == pytest.approx(1.0, abs=0.1)
         assert context[0, 0, 0, 0] != 1.0
-
-
-def test_hard_attention_takes_the_value_of_the_best_key(tensors):
-    query, key, value = (tensor[:, 0] for tensor in tensors)
-    valid = torch.tensor([[True] * 5, [True, True, False, False, False]])
-    soft = attend(query, key, value, mask=padding(valid), need_weights=True).weights
-    choice = hard_attend(query, key, value, mask=padding(valid))
-    best = soft.argmax(-1)
-    torch.testing.assert_close(choice.context, value.gather(1, best[..., None].expand(-1, -1, 8)))
-    torch.testing.assert_close(choice.log_probs, soft.amax(-1).log())
-    assert choice.weights.sum(-1).eq(1).all()
-
-
-def test_a_hard_choice_among_no_keys_is_zero(tensors):
-    mask = torch.ones(5, 5, dtype=torch.bool)
-    mask[1] = False
-    for choose in (hard_attend, sampled_attend):
-        choice = choose(*tensors, mask=mask)
-        choice.log_probs.sum().backward()
-        assert not choice.context[:, :, 1].any()
-        assert not choice.log_probs[:, :, 1].any()
-        assert all(gradient is None or gradient.isfinite().all() for gradient in gradients(tensors))
-
-
-def test_samples_follow_the_weights_and_their_gradient_estimates_the_true_one():
-    torch.manual_seed(3)
-    query, key, value = torch.randn(1, 1, 4), torch.randn(1, 3, 4), torch.tensor([[[1.0], [2.0], [4.0]]])
-    query.requires_grad_()
-    soft = attend(query, key, value, need_weights=True)
-    soft.context.sum().backward()  # the expected reward, when the reward is the value
-    exact, query.grad = query.grad, None
-    many = query.expand(20_000, 1, 4)
-    choice = sampled_attend(
-        many, key.expand(20_000, 3, 4), value.expand(20_000, 3, 1), generator=torch.Generator().manual_seed(1)
-    )
-    torch.testing.assert_close(choice.weights.mean(0), soft.weights[0].detach(), atol=0.015, rtol=0)
-    ((choice.context[..., 0] - 2).detach() * choice.log_probs).mean().backward()
-    torch.testing.assert_close(query.grad, exact, atol=0.03, rtol=0)
 
 
 class Pooled(Attention):

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from wenmai.nn.attention import watch_attention
-from wenmai.nn.recurrent import Bridge, Cell, Maxout, Recurrent, StepwiseAttention, reverse
+from wenmai.nn.recurrent import Bridge, Cell, Maxout, Recurrent, reverse
 
 KINDS = ("rnn", "lstm", "gru")
 LENGTHS = (4, 1, 5, 3)
@@ -220,22 +219,3 @@ def test_maxout_takes_the_greater_of_two_maps():
     both = torch.cat((a, b), 1) @ maxout.linear.weight.T + maxout.linear.bias
     expected = [[max(row[0], row[2]), max(row[1], row[3])] for row in both.tolist()]
     torch.testing.assert_close(maxout(a, b), torch.tensor(expected))
-
-
-@pytest.mark.parametrize("scorer", ["dot", "scaled_dot", "bilinear", "additive", "concat", "cosine"])
-@pytest.mark.parametrize("memory_size", [4, 6])
-def test_looking_step_by_step_equals_looking_at_once(scorer, memory_size):
-    attention = StepwiseAttention(scorer, query_size=4, memory_size=memory_size)
-    memory, values = torch.randn(2, 5, memory_size), torch.randn(2, 5, 3)
-    valid = torch.arange(5) < torch.tensor([[5], [2]])
-    queries, keys = list(torch.randn(3, 2, 4)), attention.prepare(memory)
-    with watch_attention(attention) as seen:
-        contexts, weights = zip(*(attention(query, keys, values, valid) for query in queries), strict=True)
-        attention.show(queries, keys, values, valid)
-    (at_once,) = seen[""]
-    stepwise = torch.cat(weights, 1)
-    assert at_once.shape == (2, 1, 3, 5)
-    torch.testing.assert_close(at_once[:, 0], stepwise)
-    torch.testing.assert_close(torch.stack(contexts, 1), stepwise @ values)
-    torch.testing.assert_close(stepwise.sum(-1), torch.ones(2, 3))
-    assert not stepwise[1, :, 2:].any()

@@ -4,6 +4,9 @@ import json
 import math
 import re
 import shutil
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,12 +15,12 @@ import wenmai
 from wenmai.core.errors import RunError, SettingError, VocabError, WenmaiError
 from wenmai.data.datasets import Dataset, TextExample
 from wenmai.measures.language import SentenceScore
-from wenmai.runs import language_comparison
 from wenmai.runs.compare import compare
 from wenmai.runs.compare_systems import compare_systems
-from wenmai.runs.comparison import Comparison
-from wenmai.runs.exchange import export_run, import_run
-from wenmai.runs.language import measure_language
+from wenmai.runs.comparison import Comparison, Measure
+from wenmai.runs.formats import export_run, import_run
+from wenmai.runs.measuring import language
+from wenmai.runs.measuring.measurer import Measurer
 
 SMALL = {"vector_size": 16, "epochs": 2, "threads": 1}
 
@@ -175,12 +178,42 @@ def test_classifiers_are_compared_on_labelled_text(tmp_path):
         assert measure.low <= measure.value <= measure.high
         assert {part.name for part in measure.parts} == {"colour", "number"}
         assert len(system.curve) >= 4
-    with pytest.raises(SettingError, match="classifiers have --on"):
+    with pytest.raises(SettingError, match="--probe: not for classifiers, which take --on"):
         wenmai.compare(runs, out=tmp_path / "again", probe=["trec"])
 
 
+def test_another_package_brings_what_measures_its_verb(runs, tmp_path, monkeypatch):
+    def count(run, *, on):
+        return f"{run.recipe.system} counts {on}"
+
+    def counted(runs, comparison, *, on):
+        measured = [replace(one, measures=[Measure(name=on[0], kind="count", value=2)]) for one in comparison.systems]
+        return replace(comparison, systems=measured)
+
+    this = SimpleNamespace(COUNTED=Measurer(models="counters", evaluate=count, compare=counted, check=lambda on: None))
+    monkeypatch.setitem(sys.modules, "counters", this)
+    monkeypatch.setattr(type(wenmai.Run(runs[0]).task), "verbs", ("nearest", "count"))
+    monkeypatch.setattr(type(wenmai.Run(runs[0]).task), "measurers", {"count": "counters:COUNTED"})
+    assert wenmai.evaluate(runs[0], on="a.txt") == "word2vec-sgns counts a.txt"
+    found = wenmai.compare(runs, out=tmp_path / "out", on=["a.txt"])
+    assert [system.measures[0].value for system in found.systems] == [2, 2]
+    assert "Count" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_vectors_of_whatever_has_some_are_probed(tmp_path, monkeypatch):
+    texts = [TextExample(f"{topic}{n % 9} {topic}{n % 7}", topic) for n in range(40) for topic in ("colour", "number")]
+    monkeypatch.setattr(Dataset, "read", lambda self, split: iter(texts))
+    labelled = [(example.text, example.label) for example in texts]
+    run = wenmai.train("fasttext-supervised", labelled, out=tmp_path / "run", vector_size=4, epochs=5, threads=1)
+    found = wenmai.evaluate(run, probe=["trec"])
+    assert [result.weighting for result in found.probes] == ["mean", "tfidf", "sif"]
+    assert set(found.as_dict()) == {"run", "similarity", "analogy", "probes"}
+    compared = wenmai.compare([run], out=tmp_path / "out", probe=["trec"])
+    assert compared.systems[0].measures[0].value == found.probes[0].accuracy
+
+
 def test_classifiers_and_vectors_are_not_compared(runs, tmp_path):
-    with pytest.raises(SettingError, match="--on is for classifiers"):
+    with pytest.raises(SettingError, match="--on: not for word vectors, which take --similarity"):
         wenmai.compare(runs, out=tmp_path / "out", on=["test.txt"])
 
 
@@ -238,13 +271,14 @@ def test_language_models_are_compared_by_what_a_character_costs(tmp_path):
         assert (bits.kind, perplexity.kind, bits.lower_is_better) == ("bits", "perplexity", True)
         assert bits.low <= bits.value <= bits.high
         assert bits.covered == bits.total - 24  # "a" and "zebra"
-        total = measure_language(tmp_path / system.name, str(test))
+        total = wenmai.evaluate(tmp_path / system.name, on=str(test)).result
         assert bits.value == pytest.approx(total.spelled_bits_per_character)
         assert total.oov_bytes == 12 * (len("a") + len("zebra") + 2)
         assert perplexity.value == pytest.approx(total.word_perplexity)
-        assert system.positions[0][1] > 0
-        assert [point.tokens for point in system.contexts] == [1, 2, 4, 8, 16, 32, 64]  # half of the text is context
-        assert all(point.bits > 0 for point in system.contexts)
+        assert system.lines["positions"][0].y > 0
+        contexts = system.lines["contexts"]
+        assert [point.note for point in contexts] == [f"{2**n} tokens" for n in range(7)]  # half of the text is context
+        assert all(point.y > 0 for point in contexts)
         assert set(system.samples) == {"the cat sat on"}
     page = (tmp_path / "both" / "report.html").read_text()
     assert "Bits per character" in page
@@ -256,7 +290,7 @@ def test_language_models_are_compared_by_what_a_character_costs(tmp_path):
         compare([tmp_path / "ngram"], out=tmp_path / "none")
 
 
-def test_models_that_need_not_foretell_all_of_a_text_are_named(tmp_path):
+def test_models_that_need_not_predict_all_of_a_text_are_named(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("The cat sat on The mat\n" * 20)
     settings = {"whole": {}, "lower": {"lowercase": True}, "words": {"segment": "words", "nfkc": True}}
@@ -265,7 +299,7 @@ def test_models_that_need_not_foretell_all_of_a_text_are_named(tmp_path):
 
     def facts(*names):
         found = compare([tmp_path / name for name in names], out=tmp_path / "both", on=[str(text)])
-        return found.corpus.facts.get("not foretold")
+        return found.corpus.facts.get("not predicted")
 
     assert facts("whole") is facts("lower") is None  # nothing is compared
     told = facts("whole", "lower", "words")
@@ -283,12 +317,15 @@ def test_models_that_need_not_foretell_all_of_a_text_are_named(tmp_path):
         ({"analogy": ["nowhere.txt"]}, "nowhere.txt: no such file"),
         ({"probe": ["sst3"]}, "sst2"),
         ({"probe": ["mrpc"]}, "is of sentence pairs"),
-        ({"on": ["text.txt"]}, "--on is for classifiers"),
+        ({"on": ["text.txt"]}, "--on: not for word vectors"),
         ({"systems": ["ngram"], "on": ["nowhere.txt"]}, "nowhere.txt"),
         ({"systems": ["ngram"], "on": ["data:sst2/evening"]}, "evening"),
         ({"systems": ["ngram"]}, "--on FILE"),
-        ({"systems": ["ngram"], "probe": ["sst2"]}, "are for word vectors"),
-        ({"systems": ["ngram", "word2vec"], "on": ["text.txt"]}, "comparisons are of word vectors"),
+        ({"systems": ["ngram"], "probe": ["sst2"]}, "--probe: not for language models, which take --on"),
+        (
+            {"systems": ["ngram", "word2vec"], "on": ["text.txt"]},
+            "can do nothing alike that is measured (ngram: score",
+        ),
     ],
 )
 def test_what_cannot_be_measured_is_told_before_the_first_training(topics, tmp_path, wrong, message):
@@ -322,17 +359,17 @@ class Told:
 
 
 def test_a_line_is_spread_over_the_places_that_its_tokens_have(tmp_path, monkeypatch):
-    monkeypatch.setattr(language_comparison, "_PASSAGES", 1)
-    monkeypatch.setattr(language_comparison, "_BINS", 4)  # of 1000 characters
+    monkeypatch.setattr(language, "_PASSAGES", 1)
+    monkeypatch.setattr(language, "_BINS", 4)  # of 1000 characters
     lines = ["a" * 499, "b" * 998 + "1", "c" * 1997 + "23", "d" * 999]
     (tmp_path / "test.txt").write_text("\n".join(lines))
-    found = language_comparison.describe_positions(Told(), str(tmp_path / "test.txt"))
+    found = language.describe_positions(Told(), str(tmp_path / "test.txt"))
     lines[3] = "d" * 500  # the passage ends there, and the line has no end
-    assert [place for place, _ in found] == [500, 1500, 2500, 3500]
+    assert [point.x for point in found] == [500, 1500, 2500, 3500]
     totals = [1 + 8 + 500 + 8 * 0.5, 500 + 1 + 8 * 0.5 + 500 * 2 + 8 / 4, 2000 + 8 / 2, 1000 + 1 + 8 / 4 + 8]
-    assert [bits for _, bits in found] == pytest.approx([total / 1000 for total in totals])
+    assert [point.y for point in found] == pytest.approx([total / 1000 for total in totals])
     passage = [(line, True) for line in lines[:3]]
-    bits, characters = language_comparison._by_position(Told(), [passage, passage[:1]])
+    bits, characters = language._by_position(Told(), [passage, passage[:1]])
     whole = list(Told().score([*lines[:3], lines[0]]))
     assert characters.sum() == pytest.approx(sum(score.characters for score in whole))
     assert bits.sum() == pytest.approx(sum(-score.log_prob / math.log(2) + 8 for score in whole))
@@ -352,16 +389,16 @@ def test_an_ngram_model_gains_by_context_up_to_its_order_and_no_farther(tmp_path
     points = {}
     for order in (1, 3, 4):
         run = wenmai.train("ngram", tmp_path / "train.txt", out=tmp_path / f"{order}", order=order, min_count=1)
-        points[order] = language_comparison.describe_contexts(run.model, str(tmp_path / "test.txt"))
-        assert [point.tokens for point in points[order]] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
-        assert [point.characters for point in points[order]] == pytest.approx([24 / 13 * 2**n for n in range(10)])
-    bits = {order: [point.bits for point in found] for order, found in points.items()}
+        points[order] = language.describe_contexts(run.model, str(tmp_path / "test.txt"))
+        assert [point.note for point in points[order]] == [f"{2**n} tokens" for n in range(10)]
+        assert [point.x for point in points[order]] == pytest.approx([24 / 13 * 2**n for n in range(10)])
+    bits = {order: [point.y for point in found] for order, found in points.items()}
     assert len(set(bits[1])) == 1
     assert bits[3][0] > 1.2 * bits[3][1]
     assert len(set(bits[3][1:])) == 1
     assert bits[4][0] > 1.2 * bits[4][1] > bits[4][2]  # how far the end of the line is, the fourth does not know
     assert len(set(bits[4][2:])) == 1
-    (whole, _) = language_comparison.foretelling(run.model, [str(tmp_path / "test.txt")])
+    (whole, _) = language.measures_of(run.model, [str(tmp_path / "test.txt")])
     assert bits[4][-1] == pytest.approx(whole.value, rel=0.05)
 
 
@@ -383,8 +420,8 @@ def test_a_model_gains_where_what_decides_the_next_word_comes_into_reach(tmp_pat
         (tmp_path / f"{name}.txt").write_text("\n".join(lines))
     settings = {"order": 5, "epochs": 5, "hidden_size": 64, "embedding_size": 16, "batch_tokens": 320, "threads": 1}
     run = wenmai.train("nnlm", tmp_path / "train.txt", out=tmp_path / "run", learning_rate=0.01, **settings)
-    found = language_comparison.describe_contexts(run.model, str(tmp_path / "test.txt"))
-    bits = {point.tokens: point.bits for point in found}
+    found = language.describe_contexts(run.model, str(tmp_path / "test.txt"))
+    bits = {int(point.note.split()[0]): point.y for point in found}
     assert bits[2] > 0.9 * bits[1]
     assert bits[4] < 0.6 * bits[2]
     assert [bits[8], bits[64], bits[512]] == pytest.approx([bits[4]] * 3, rel=1e-5)
@@ -392,9 +429,9 @@ def test_a_model_gains_where_what_decides_the_next_word_comes_into_reach(tmp_pat
 
 def test_the_interval_is_that_of_all_lines(runs, tmp_path, monkeypatch):
     """Also where there are too many to be drawn one by one, and they get harder."""
-    monkeypatch.setattr(language_comparison, "_MOST_GROUPS", 30)
+    monkeypatch.setattr(language, "_MOST_GROUPS", 30)
     text = ["a b c"] * 200 + ["c a"] * 10
     run = wenmai.train("ngram", text, out=tmp_path / "run", order=2, min_count=1)
     (tmp_path / "test.txt").write_text("a b c\n" * 200 + "c c c c\n" * 100)
-    bits, _ = language_comparison.foretelling(run.model, [str(tmp_path / "test.txt")])
+    bits, _ = language.measures_of(run.model, [str(tmp_path / "test.txt")])
     assert bits.low <= bits.value <= bits.high

@@ -10,8 +10,8 @@ import pytest
 import wenmai
 from wenmai.core.errors import RunError, SettingError
 from wenmai.models.word2vec import Word2Vec
-from wenmai.runs.exchange import export_run, import_run
-from wenmai.runs.train import Watcher
+from wenmai.runs.formats import export_run, import_run
+from wenmai.runs.train import Callback
 
 SMALL = {"vector_size": 16, "epochs": 2, "threads": 1}
 NEW = ["colour1 fresh colour2 fresh rare colour3"] * 200 + ["scarce colour1 number1"] * 3
@@ -81,11 +81,11 @@ def test_slower_old_rows_drift_less(first, tmp_path):
 def test_the_drift_is_what_it_says(first, tmp_path):
     notes = []
 
-    class Listener(Watcher):
+    class Listener(Callback):
         def note(self, message):
             notes.append(message)
 
-    run = wenmai.train("word2vec", texts(), out=tmp_path / "run", start=first.path, threads=1, watcher=Listener())
+    run = wenmai.train("word2vec", texts(), out=tmp_path / "run", start=first.path, threads=1, callback=Listener())
     old, new = first.vectors, run.vectors
     distance = {
         word: 1 - float(np.dot(old[word], new[word]) / np.linalg.norm(old[word]) / np.linalg.norm(new[word]))
@@ -131,7 +131,7 @@ def test_imported_vectors_are_continued(first, topics, tmp_path):
     assert "scarce" in run.vectors
 
 
-class Stop(Watcher):
+class Stop(Callback):
     """Ends a training as a power failure would, as far as the run folder shows."""
 
     def record(self, record):
@@ -142,7 +142,15 @@ class Stop(Watcher):
 def stopped(topics, first, path, **settings):
     with pytest.raises(SystemExit):
         wenmai.train(
-            "word2vec", topics, out=path, start=first.path, watcher=Stop(), epochs=2, threads=1, min_count=1, **settings
+            "word2vec",
+            topics,
+            out=path,
+            start=first.path,
+            callback=Stop(),
+            epochs=2,
+            threads=1,
+            min_count=1,
+            **settings,
         )
     return path
 

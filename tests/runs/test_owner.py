@@ -124,11 +124,11 @@ def test_no_fingerprint_names_a_folder_outside_the_cache(system, relative, tmp_p
     assert (victim / "precious").exists()
 
 
-@pytest.mark.parametrize("name", ["checkpoints", "model", "metrics.jsonl", "recipe.yaml", "corpus.json"])
+@pytest.mark.parametrize("name", ["checkpoints", "model", "tensorboard", "metrics.jsonl", "recipe.yaml", "corpus.json"])
 def test_no_part_of_a_run_is_a_link_to_something_else(name, interrupted, tmp_path):
     run = interrupted()
     outside = tmp_path / "outside"
-    if name in ("checkpoints", "model"):
+    if name in ("checkpoints", "model", "tensorboard"):
         (outside / "step-7").mkdir(parents=True)
         (outside / "step-7" / "precious").touch()
     else:

@@ -12,7 +12,7 @@ import wenmai
 from wenmai.core.errors import FormatError, RunError, SettingError
 from wenmai.formats.huggingface import write_huggingface
 from wenmai.models.gpt import Gpt, GptConfig
-from wenmai.runs.exchange import export_run, import_run
+from wenmai.runs.formats import export_run, import_run
 from wenmai.runs.train import train_recipe
 from wenmai.text.tokenizer import Tokenizer, TokenizerConfig
 from wenmai.training.run import Run

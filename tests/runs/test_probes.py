@@ -136,4 +136,4 @@ def test_the_shell_probes_a_run(shared_data: Path, tmp_path, monkeypatch, capsys
     assert [found["weighting"] for found in done["probes"]] == ["mean", "tfidf", "sif"]
     assert max(found["accuracy"] for found in done["probes"]) > done["probes"][0]["majority"]
     assert main(["evaluate", str(tmp_path / "run"), "--probe", "trec", "--on", "x"]) == 2
-    assert "give one or the others" in capsys.readouterr().err
+    assert "--on: not for word vectors" in capsys.readouterr().err

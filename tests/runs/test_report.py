@@ -12,6 +12,7 @@ import pytest
 
 from wenmai.core.errors import RunError
 from wenmai.runs.comparison import Comparison, Corpus, CurvePoint, MapWord, Measure, System
+from wenmai.runs.measuring.vectors import VECTORS
 from wenmai.runs.report import report_html, write_report
 
 PAGE = Path(__file__).resolve().parents[2] / "wenmai" / "runs" / "page"
@@ -107,6 +108,7 @@ def a_comparison(*systems, **changes):
         command="wenmai compare --systems a,b en8.txt",
         machine={"processor": "a CPU", "cores": 2, "wenmai": "0.1.0"},
         queries=["king"],
+        kinds=dict(VECTORS.kinds),
     )
     return replace(comparison, **changes)
 

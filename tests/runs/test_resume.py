@@ -16,7 +16,7 @@ import pytest
 
 import wenmai
 from wenmai.core.errors import RunError
-from wenmai.runs.train import Watcher
+from wenmai.runs.train import Callback
 
 EPOCHS = 30
 SETTINGS = {"vector_size": 200, "window": 3, "epochs": EPOCHS, "threads": 1, "checkpoint_seconds": 0.02}
@@ -74,7 +74,7 @@ def assert_whole(run):
     assert wenmai.Run(run).summary["words"] == EPOCHS * 30_000
 
 
-class Listener(Watcher):
+class Listener(Callback):
     def __init__(self):
         self.notes, self.facts = [], []
 
@@ -176,7 +176,7 @@ def test_a_kill_before_the_first_checkpoint_starts_over(topics, shell, tmp_path,
     wait_for(process, lambda: records(run) > 5)
     kill(process)
     listener = Listener()
-    wenmai.resume(run, watcher=listener)
+    wenmai.resume(run, callback=listener)
     assert listener.facts[0]["position"] == 0
     assert model_sha256(run) == expected[1]
     assert_whole(run)
@@ -211,13 +211,13 @@ def test_an_interrupted_training_goes_on_to_the_same_result(topics, shell, tmp_p
     run = tmp_path / "run"
     settings = SETTINGS | {"checkpoint_seconds": 600}
 
-    class Impatient(Watcher):
+    class Impatient(Callback):
         def record(self, record):
             if record.position > 300:
                 raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt) as raised:
-        wenmai.train("word2vec", topics, out=run, watcher=Impatient(), **settings)
+        wenmai.train("word2vec", topics, out=run, callback=Impatient(), **settings)
     assert raised.value.__notes__ == [f"`wenmai resume {run}` goes on"]
     wenmai.resume(run)
     assert model_sha256(run) == expected[1]
@@ -225,13 +225,13 @@ def test_an_interrupted_training_goes_on_to_the_same_result(topics, shell, tmp_p
 
 
 def test_an_interrupt_while_the_text_is_read_can_be_resumed(topics, tmp_path, expected):
-    class Impatient(Watcher):
-        def numbering(self, done_bytes, total_bytes):
+    class Impatient(Callback):
+        def encoding_corpus(self, done_bytes, total_bytes):
             raise KeyboardInterrupt
 
     run = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
-        wenmai.train("word2vec", topics, out=run, watcher=Impatient(), **SETTINGS)
+        wenmai.train("word2vec", topics, out=run, callback=Impatient(), **SETTINGS)
     with pytest.raises(RunError, match="has not finished"):
         _ = wenmai.Run(run).vectors
     wenmai.resume(run)
@@ -272,7 +272,7 @@ def lose_the_manifest(checkpoint):
 def test_a_damaged_checkpoint_is_passed_over(damage, killed, expected):
     damage(checkpoints(killed)[-1])
     listener = Listener()
-    wenmai.resume(killed, watcher=listener)
+    wenmai.resume(killed, callback=listener)
     assert "passed over a damaged checkpoint" in listener.notes[0]
     assert checkpoints(killed) == []
     assert listener.facts[0]["position"] > 0

@@ -14,7 +14,7 @@ import zstandard
 import wenmai
 from wenmai.core.errors import CorpusError, RunError, SettingError, TrainingError, VocabError
 from wenmai.data import pydocs
-from wenmai.runs.train import Watcher, plan, train_recipe
+from wenmai.runs.train import Callback, plan, train_recipe
 
 SMALL = {"vector_size": 16, "epochs": 1, "threads": 1}
 
@@ -23,13 +23,13 @@ def model_sha256(run):
     return hashlib.sha256((run.path / "model" / "model.safetensors").read_bytes()).hexdigest()
 
 
-class Listener(Watcher):
+class Listener(Callback):
     """Keeps what a training says."""
 
     def __init__(self):
         self.read, self.facts, self.records, self.notes = [], [], [], []
 
-    def numbering(self, done_bytes, total_bytes):
+    def encoding_corpus(self, done_bytes, total_bytes):
         self.read.append((done_bytes, total_bytes))
 
     def begin(self, run, facts):
@@ -90,7 +90,7 @@ def test_words_of_a_topic_are_near_each_other(topics, tmp_path):
 
 def test_the_loss_falls_and_the_records_are_in_order(topics, tmp_path):
     listener = Listener()
-    run = wenmai.train("word2vec", topics, out=tmp_path / "run", watcher=listener, vector_size=16, epochs=3, threads=1)
+    run = wenmai.train("word2vec", topics, out=tmp_path / "run", callback=listener, vector_size=16, epochs=3, threads=1)
     records = run.records
     assert [record["position"] for record in records] == sorted(record["position"] for record in records)
     epochs = [record for record in records if record["kind"] == "epoch"]
@@ -280,7 +280,7 @@ def test_what_is_skipped_is_counted(tmp_path):
 
 def test_a_text_to_learn_nothing_from_is_trained_with_a_warning(tmp_path):
     listener = Listener()
-    run = wenmai.train("word2vec", (["lonely"] for _ in range(100)), out=tmp_path / "run", watcher=listener, **SMALL)
+    run = wenmai.train("word2vec", (["lonely"] for _ in range(100)), out=tmp_path / "run", callback=listener, **SMALL)
     assert run.summary["loss"] is None
     assert "nothing was learnt" in listener.notes[0]
     assert list(run.vectors.index_to_key) == ["lonely"]
@@ -339,7 +339,7 @@ def test_a_place_that_cannot_be_written_is_found_before_the_text_is_read(topics,
     (tmp_path / "file").write_text("kept")
     listener = Listener()
     with pytest.raises(RunError, match=r"cannot be (written|read).*choose another --out"):
-        wenmai.train("word2vec", topics, out=tmp_path / "file" / "run", watcher=listener, **SMALL)
+        wenmai.train("word2vec", topics, out=tmp_path / "file" / "run", callback=listener, **SMALL)
     assert listener.read == []
 
 

@@ -7,8 +7,8 @@ import pytest
 
 import wenmai
 from wenmai.core.errors import CorpusError, FormatError, RunError, SettingError
-from wenmai.runs.train import Watcher
-from wenmai.runs.translation import evaluate_translation, translator_of, write_attention
+from wenmai.runs.train import Callback
+from wenmai.runs.translation import write_attention
 
 TINY = {
     "hidden_size": 16,
@@ -116,11 +116,11 @@ def test_a_watcher_sees_how_far_reading_has_come(tmp_path):
     path, seen = tmp_path / "pairs.tsv", []
     path.write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS), encoding="utf-8")
 
-    class Listener(Watcher):
-        def numbering(self, done_bytes, total_bytes):
+    class Listener(Callback):
+        def encoding_corpus(self, done_bytes, total_bytes):
             seen.append((done_bytes, total_bytes))
 
-    wenmai.train("transformer", path, out=tmp_path / "run", watcher=Listener(), **TINY)
+    wenmai.train("transformer", path, out=tmp_path / "run", callback=Listener(), **TINY)
     size = path.stat().st_size
     assert seen == [(size, size)] * 2  # for the tokenizer, and for the numbers
 
@@ -154,7 +154,7 @@ def test_a_damaged_model_is_refused_with_a_message(tmp_path, runs):
 
 def test_systems_that_cannot_do_something_say_what_they_can(runs):
     with pytest.raises(RunError, match=r"is a word2vec run, which cannot 'translate'; it can .*nearest"):
-        translator_of(runs["words"])
+        runs["words"].model_for("translate")
     with pytest.raises(RunError, match="is a transformer run, which cannot 'nearest'; it can translate"):
         _ = runs["transformer"].vectors
 
@@ -165,23 +165,51 @@ def test_systems_that_cannot_do_something_say_what_they_can(runs):
 def test_a_test_set_gives_bleu_chrf_and_signature(tmp_path, runs):
     path = tmp_path / "test.tsv"
     path.write_text("a b\tB A\nc\tC\n")
-    found = evaluate_translation(runs["transformer"].path, path, beam_size=2).as_dict()
+    found = wenmai.evaluate(runs["transformer"].path, on=path, beam=2).as_dict()
     assert {"bleu", "chrf", "signature", "exact_match", "sentences"} <= set(found)
     assert found["on"] == str(path)
-    turned = evaluate_translation(runs["blind"], [("a b", "B A")], beam_size=1)
+    turned = wenmai.evaluate(runs["blind"], on=[("a b", "B A")], beam=1)
     assert turned.result.sentences == 1
 
 
 def test_two_runs_are_compared_on_one_test_set(runs):
     test = some_pairs(20, seed=3)
-    found = evaluate_translation(runs["transformer"], test, against=runs["seq2seq"].path, beam_size=1)
+    found = wenmai.evaluate(runs["transformer"], on=test, against=runs["seq2seq"].path, beam=1)
     difference = found.as_dict()["difference"]["bleu"]
     assert difference["difference"] == pytest.approx(difference["second"] - difference["first"])
     assert found.result.bleu == pytest.approx(difference["second"])
     with pytest.raises(RunError, match="translate in opposite directions"):
-        evaluate_translation(runs["transformer"], test, against=runs["blind"], beam_size=1)
+        wenmai.evaluate(runs["transformer"], on=test, against=runs["blind"], beam=1)
     with pytest.raises(RunError, match="cannot 'translate'"):
-        evaluate_translation(runs["transformer"], test, against=runs["words"], beam_size=1)
+        wenmai.evaluate(runs["transformer"], on=test, against=runs["words"], beam=1)
+
+
+def test_translators_are_compared_on_pairs(runs, tmp_path):
+    test = tmp_path / "test.tsv"
+    test.write_text("".join(f"{source}\t{target}\n" for source, target in some_pairs(20, seed=3)))
+    chosen = [runs["transformer"], runs["seq2seq"]]
+    found = wenmai.compare(chosen, out=tmp_path / "out", on=[str(test)], beam=1)
+    tested = wenmai.evaluate(chosen[1], on=test, against=chosen[0], beam=1)
+    first, second = found.systems
+    assert [(measure.kind, measure.name) for measure in second.measures] == [("bleu", "test.tsv"), ("chrf", "test.tsv")]
+    assert [measure.value for measure in second.measures] == [tested.result.bleu, tested.result.chrf]
+    assert [measure.difference for measure in first.measures] == [None, None]
+    for measure, paired in zip(second.measures, (tested.difference.bleu, tested.difference.chrf), strict=True):
+        assert measure.low <= measure.value <= measure.high
+        assert (measure.difference.value, measure.difference.p_value) == (paired.difference, paired.p_value)
+    buckets = tested.result.buckets
+    assert [(part.name, part.value) for part in second.measures[0].parts] == [
+        (f"{bucket.name} words", bucket.bleu) for bucket in buckets
+    ]
+    assert [point.y for point in second.lines["test.tsv"]] == [bucket.bleu for bucket in buckets]
+    assert set(first.samples) == set(second.samples) == set(found.sampled.references)
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert tested.result.signature in page
+    assert "Long and short sentences" in page
+    with pytest.raises(RunError, match="translate in opposite directions"):
+        wenmai.compare([runs["transformer"], runs["blind"]], out=tmp_path / "other", on=[str(test)])
+    with pytest.raises(SettingError, match="name at least one test set: --on FILE, for translators"):
+        wenmai.compare(chosen, out=tmp_path / "other")
 
 
 # --- attention --------------------------------------------------------------------------------------------------

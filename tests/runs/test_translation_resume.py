@@ -13,7 +13,7 @@ import pytest
 
 import wenmai
 from wenmai.core.errors import RunError
-from wenmai.runs.train import Watcher
+from wenmai.runs.train import Callback
 
 CLOCK = ("seconds", "seconds_left", "tokens_per_second")
 COMMON = {
@@ -50,7 +50,7 @@ def timeless(run):
     return [{name: value for name, value in record.items() if name not in CLOCK} for record in run.records]
 
 
-class Stopping(Watcher):
+class Stopping(Callback):
     """Sends this process a signal after some updates."""
 
     def __init__(self, step, number=signal.SIGINT):
@@ -70,13 +70,13 @@ def test_a_stopped_training_goes_on_to_the_same_bytes_and_records(name, tmp_path
     whole = wenmai.train(system, PAIRS, out=tmp_path / "whole", **settings)
     stop = Stopping(3)
     with pytest.raises(KeyboardInterrupt) as caught:
-        wenmai.train(system, PAIRS, out=tmp_path / "run", watcher=stop, **settings)
+        wenmai.train(system, PAIRS, out=tmp_path / "run", callback=stop, **settings)
     assert caught.value.__notes__ == [f"`wenmai resume {tmp_path / 'run'}` goes on"]
     with pytest.raises(KeyboardInterrupt):
-        wenmai.resume(tmp_path / "run", watcher=Stopping(5, signal.SIGTERM))
-    watcher = Stopping(10**9)
-    run = wenmai.resume(tmp_path / "run", watcher=watcher)
-    assert watcher.facts[0]["position"] in (5, 6)
+        wenmai.resume(tmp_path / "run", callback=Stopping(5, signal.SIGTERM))
+    callback = Stopping(10**9)
+    run = wenmai.resume(tmp_path / "run", callback=callback)
+    assert callback.facts[0]["position"] in (5, 6)
     assert model_bytes(run) == model_bytes(whole)
     assert timeless(run) == timeless(whole)
     assert {path.name for path in run.path.iterdir()} == {path.name for path in whole.path.iterdir()}
@@ -84,7 +84,7 @@ def test_a_stopped_training_goes_on_to_the_same_bytes_and_records(name, tmp_path
 
 def test_pairs_that_are_gone_from_memory_and_cache_are_explained(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
-        wenmai.train("seq2seq", PAIRS, out=tmp_path / "run", watcher=Stopping(3), **COMMON)
+        wenmai.train("seq2seq", PAIRS, out=tmp_path / "run", callback=Stopping(3), **COMMON)
     monkeypatch.setenv("WENMAI_CACHE", str(tmp_path / "other"))
     with pytest.raises(RunError, match="its corpus came from memory or standard input"):
         wenmai.resume(tmp_path / "run")
@@ -98,7 +98,7 @@ import torch
 import torch._dynamo  # which every optimiser imports, which takes a second; here once for all the children
 import wenmai
 from wenmai.core.errors import WenmaiError
-from wenmai.runs.train import Watcher, resume, train
+from wenmai.runs.train import Callback, resume, train
 from wenmai.tasks.translation import TranslationJob
 
 torch.set_num_threads(1)
@@ -127,7 +127,7 @@ def together(work):
     return [json.load(open(f"{folder}/told-{rank}.json")) for rank in range(2)] + [time.monotonic() - began]
 
 
-class Stop(Watcher):
+class Stop(Callback):
     def record(self, record):
         if record.kind == "step" and record.position == 5:
             os.kill(os.getpid(), signal.SIGTERM)
@@ -145,7 +145,7 @@ def failing(rank):
 
 print(json.dumps({
     "whole": together(lambda rank: train("transformer", pairs, out=f"{folder}/two", **settings)),
-    "stopped": together(lambda rank: train("transformer", pairs, out=f"{folder}/run", watcher=Stop(), **settings)),
+    "stopped": together(lambda rank: train("transformer", pairs, out=f"{folder}/run", callback=Stop(), **settings)),
     "resumed": together(lambda rank: resume(f"{folder}/run")),
     "taken": together(lambda rank: train("transformer", pairs, out=f"{folder}/two", **settings)),
     "failed": together(failing),

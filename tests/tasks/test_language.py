@@ -18,8 +18,8 @@ from wenmai.runs.train import plan
 from wenmai.tasks.language import LanguageTask
 
 TASKS = {name: task for name in EXAMPLES if isinstance(task := find_system(name).load(), LanguageTask)}
-CARRYING = [name for name, task in TASKS.items() if task.model.carries]
-ISOLATING = [name for name, task in TASKS.items() if task.model.isolates]
+CARRYING = [name for name, task in TASKS.items() if task.model.stateful]
+ISOLATING = [name for name, task in TASKS.items() if task.model.masks_documents]
 
 
 def lines(number=80, seed=1):

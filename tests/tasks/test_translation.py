@@ -6,11 +6,13 @@ import random
 import pytest
 import torch
 
+import wenmai
 from tests.contract.examples import EXAMPLES
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.registry import find_system
 from wenmai.data.parallel import TranslationData
+from wenmai.runs.train import Callback
 from wenmai.tasks.translation import TranslationConfig, TranslationTask
 
 TINY = {"num_layers": 1, "batch_tokens": 40, "kind": "words", "min_count": 1, "threads": 1}
@@ -157,6 +159,52 @@ def test_scheduled_sampling_is_for_seq2seq():
 def test_settings_of_a_sampling_that_is_off_are_refused():
     with pytest.raises(SettingError, match="have no effect with scheduled_sampling=none"):
         TranslationConfig(sampling_steps=5)
+
+
+@pytest.mark.parametrize("schedule", ["none", "linear"])
+def test_drawn_source_tokens_add_a_gradient_and_nothing_to_the_loss(schedule):
+    sampling = {} if schedule == "none" else {"scheduled_sampling": schedule, "sampling_steps": 10}
+    job = begin("seq2seq", selection="sampled", dropout=0, label_smoothing=0, **sampling)
+    job.module.train()
+    scorer = job.module.decoder.attention.scorer
+    found, batch = [], job.plan(0)[0]
+    for baseline in (-3.0, -1.0):
+        torch.manual_seed(1)
+        job.carry({"baseline": torch.tensor(baseline)})
+        loss = job.loss(job.module, batch, 5)
+        assert loss.total.item() == loss.nll.item()
+        found.append((loss.nll.item(), torch.autograd.grad(loss.total, scorer.vector)[0]))
+    (one, gradient), (other, moved) = found
+    assert one == other
+    assert not torch.allclose(gradient, moved)
+    job.module.eval()
+    with torch.no_grad():
+        assert job.loss(job.module, batch, 5).total.isfinite()
+
+
+def test_the_baseline_is_a_running_mean_that_checkpoints_keep():
+    job = begin("seq2seq", selection="sampled")
+    assert float(job.carried()["baseline"]) == pytest.approx(-math.log(job.module.output_weight.shape[0]))
+    job.carry({"baseline": torch.tensor(-2.0)})
+    job.note({"loss": 1.0})
+    assert float(job.carried()["baseline"]) == pytest.approx(0.9 * -2 + 0.1 * -1)
+    assert not begin("seq2seq", selection="hard").carried()
+
+
+def test_a_training_that_draws_source_tokens_goes_on_to_the_bit(tmp_path):
+    settings = TINY | SIZES["seq2seq"] | {"selection": "sampled", "epochs": 3}
+
+    class Impatient(Callback):
+        def record(self, record):
+            if record.position == 12:
+                raise KeyboardInterrupt
+
+    whole = wenmai.train("seq2seq", pairs(), out=tmp_path / "whole", **settings)
+    with pytest.raises(KeyboardInterrupt):
+        wenmai.train("seq2seq", pairs(), out=tmp_path / "cut", callback=Impatient(), **settings)
+    again = wenmai.resume(tmp_path / "cut")
+    models = [(run.path / "model" / "model.safetensors").read_bytes() for run in (whole, again)]
+    assert models[0] == models[1]
 
 
 def test_the_noam_rate_follows_from_the_width():

@@ -10,14 +10,14 @@ from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError, TrainingError
 from wenmai.core.registry import find_system
 from wenmai.data.corpus import Corpus
-from wenmai.data.numbered import NumberedCorpus, number_corpus
+from wenmai.data.encoded_corpus import EncodedCorpus, encode_corpus
 from wenmai.models.fasttext import FastText
 from wenmai.runs.train import train as train_run
 from wenmai.tasks.fasttext import FastTextJob
 from wenmai.text.settings import TextConfig
 from wenmai.training.checkpoint import Checkpoints
+from wenmai.training.passes import Totals, run_passes
 from wenmai.training.records import Record
-from wenmai.training.sweep import Totals, sweep
 
 TASK = find_system("fasttext").load()
 
@@ -32,8 +32,8 @@ SMALL = {"vector_size": 20, "buckets": 200, "min_count": 2, "epochs": 2, "sample
 
 @pytest.fixture(autouse=True)
 def fewer_and_faster_checkpoints(monkeypatch):
-    monkeypatch.setattr("wenmai.training.sweep._ROUNDS", 20)
-    monkeypatch.setattr("wenmai.training.sweep._SHORTEST_ROUND_SECONDS", 0)
+    monkeypatch.setattr("wenmai.training.passes._ROUNDS", 20)
+    monkeypatch.setattr("wenmai.training.passes._SHORTEST_ROUND_SECONDS", 0)
     monkeypatch.setattr("os.fsync", lambda handle: None)
 
 
@@ -51,8 +51,8 @@ def text() -> list[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def corpus(text: list[list[str]], tmp_path_factory: pytest.TempPathFactory) -> NumberedCorpus:
-    return number_corpus(Corpus.of(text), TextConfig(), cache=tmp_path_factory.mktemp("corpus"))
+def corpus(text: list[list[str]], tmp_path_factory: pytest.TempPathFactory) -> EncodedCorpus:
+    return encode_corpus(Corpus.of(text), TextConfig(), cache=tmp_path_factory.mktemp("corpus"))
 
 
 def recipe_of(**settings) -> Recipe:
@@ -62,7 +62,7 @@ def recipe_of(**settings) -> Recipe:
 def train(job: FastTextJob, folder: Path, *, totals: Totals | None = None) -> tuple[FastTextJob, Totals, list[Record]]:
     records: list[Record] = []
     totals = totals or Totals()
-    sweep(
+    run_passes(
         job,
         job.train_config,
         learning_rate=job.learning_rate,
@@ -154,7 +154,7 @@ def test_settings_that_cannot_be_served_are_refused(corpus, settings, message):
 def test_continued_training_keeps_words_and_buckets_and_can_be_resumed(corpus, text, tmp_path):
     old, _, _ = train(TASK.begin(recipe_of(), corpus), tmp_path / "old")
     renamed = [[word.replace("aqua", "new") for word in sentence] for sentence in text[:300]]
-    more = number_corpus(Corpus.of(renamed), TextConfig(), cache=tmp_path)
+    more = encode_corpus(Corpus.of(renamed), TextConfig(), cache=tmp_path)
     recipe = recipe_of(checkpoint_seconds=0, old_rate=0.0)
     job, _, _ = train(TASK.begin(recipe, more, old.model), tmp_path / "new")
     size, grown = len(old.model.vocab), len(job.model.vocab)

@@ -7,8 +7,8 @@ import pytest
 
 import wenmai
 from wenmai.core.errors import RunError, TrainingError
-from wenmai.runs.exchange import export_run
-from wenmai.runs.train import Watcher
+from wenmai.runs.formats import export_run
+from wenmai.runs.train import Callback
 
 SETTINGS = {"vector_size": 16, "window": 4, "threads": 1}
 GLOVE = {**SETTINGS, "epochs": 4}
@@ -91,14 +91,14 @@ def test_one_thread_repeats_to_the_bit_and_a_seed_matters(text, tmp_path):
 def test_an_interrupted_training_goes_on_to_the_same_result(text, tmp_path, cache_folder):
     expected = wenmai.train("glove", text, out=tmp_path / "expected", **GLOVE)
 
-    class Impatient(Watcher):
+    class Impatient(Callback):
         def record(self, record):
             if record.position > 20:
                 raise KeyboardInterrupt
 
     run = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
-        wenmai.train("glove", text, out=run, watcher=Impatient(), **GLOVE | {"checkpoint_seconds": 0.01})
+        wenmai.train("glove", text, out=run, callback=Impatient(), **GLOVE | {"checkpoint_seconds": 0.01})
     for folder in (cache_folder / "cooccurrences").iterdir():
         (folder / "places.bin").write_bytes(b"damaged")  # they are made again
     wenmai.resume(run)

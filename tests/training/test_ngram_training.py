@@ -118,9 +118,7 @@ def test_the_shell(shell, topics, tmp_path):
 @pytest.mark.shared_data
 def test_penn_treebank(shared_data, tmp_path):
     run = wenmai.train("ngram", shared_data / "ptb" / "ptb.train.txt.xz", out=tmp_path / "run")
-    from wenmai.runs.language import measure_language
-
-    found = measure_language(run, shared_data / "ptb" / "ptb.valid.txt.xz")
+    found = wenmai.evaluate(run, on=shared_data / "ptb" / "ptb.valid.txt.xz").result
     assert found.tokens == 73_760
     assert found.oov == 0
     assert found.perplexity == pytest.approx(148.008, abs=0.005)  # lmplz, with <unk> as another word: 148.007

@@ -10,12 +10,12 @@ from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError, TrainingError
 from wenmai.core.registry import find_system
 from wenmai.data.corpus import Corpus
-from wenmai.data.numbered import NumberedCorpus, number_corpus
-from wenmai.tasks.vectors import Word2VecJob
+from wenmai.data.encoded_corpus import EncodedCorpus, encode_corpus
+from wenmai.tasks.word2vec import Word2VecJob
 from wenmai.text.settings import TextConfig
 from wenmai.training.checkpoint import Checkpoints
+from wenmai.training.passes import Totals, run_passes
 from wenmai.training.records import Record
-from wenmai.training.sweep import Totals, sweep
 
 TASK = find_system("word2vec").load()
 
@@ -31,8 +31,8 @@ SMALL = {"vector_size": 20, "min_count": 2, "epochs": 2, "sample": 1e-2, "thread
 
 @pytest.fixture(autouse=True)
 def fewer_and_faster_checkpoints(monkeypatch):
-    monkeypatch.setattr("wenmai.training.sweep._ROUNDS", 40)
-    monkeypatch.setattr("wenmai.training.sweep._SHORTEST_ROUND_SECONDS", 0)
+    monkeypatch.setattr("wenmai.training.passes._ROUNDS", 40)
+    monkeypatch.setattr("wenmai.training.passes._SHORTEST_ROUND_SECONDS", 0)
     monkeypatch.setattr("os.fsync", lambda handle: None)
 
 
@@ -49,8 +49,8 @@ def text() -> list[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def corpus(text: list[list[str]], tmp_path_factory: pytest.TempPathFactory) -> NumberedCorpus:
-    return number_corpus(Corpus.of(text), TextConfig(), cache=tmp_path_factory.mktemp("corpus"))
+def corpus(text: list[list[str]], tmp_path_factory: pytest.TempPathFactory) -> EncodedCorpus:
+    return encode_corpus(Corpus.of(text), TextConfig(), cache=tmp_path_factory.mktemp("corpus"))
 
 
 def recipe_of(**settings) -> Recipe:
@@ -63,7 +63,7 @@ def train(
     records: list[Record] = []
     totals = totals or Totals()
     checkpoints = Checkpoints(folder / "checkpoints", keep=keep)
-    sweep(
+    run_passes(
         job,
         job.train_config,
         learning_rate=job.learning_rate,
@@ -82,7 +82,7 @@ def parameters(job: Word2VecJob) -> bytes:
 @pytest.mark.parametrize("threads", ["1 thread", "deterministic, 1 thread", "deterministic, 2 threads"])
 @pytest.mark.parametrize("model", MODELS)
 def test_resuming_from_any_checkpoint_ends_with_the_same_bytes(corpus, tmp_path, model, threads, monkeypatch):
-    monkeypatch.setattr("wenmai.training.sweep._SHORTEST_ROUND_SECONDS", 0)  # the same rounds on every machine
+    monkeypatch.setattr("wenmai.training.passes._SHORTEST_ROUND_SECONDS", 0)  # the same rounds on every machine
     settings = MODELS[model] | {"deterministic": "deterministic" in threads, "threads": 2 if "2" in threads else 1}
     recipe = recipe_of(checkpoint_seconds=0, **settings)
     job, totals, records = train(TASK.begin(recipe, corpus), tmp_path)
@@ -171,7 +171,7 @@ def test_the_whole_softmax_has_no_deterministic_mode(corpus):
 def test_continued_training_keeps_ids_and_can_be_resumed(corpus, text, tmp_path, mode):
     old, _, _ = train(TASK.begin(recipe_of(), corpus), tmp_path / "old")
     renamed = [[word.replace("w1", "new") for word in sentence] for sentence in text[:300]]
-    more = number_corpus(Corpus.of(renamed), TextConfig(), cache=tmp_path)
+    more = encode_corpus(Corpus.of(renamed), TextConfig(), cache=tmp_path)
     recipe = recipe_of(checkpoint_seconds=0, old_rate=0.0, **mode)
     job, _, _ = train(TASK.begin(recipe, more, old.model), tmp_path / "new")
     size = len(old.model.vocab)

@@ -1,4 +1,4 @@
-"""``wenmai classify`` and ``wenmai autotune``, and what ``wenmai evaluate`` does with classifiers."""
+"""``wenmai classify`` and ``wenmai autotune``."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ import typer
 from wenmai.cli.lines import lines_of
 from wenmai.core.errors import SettingError
 
-__all__ = ["autotune", "classify", "evaluate_on", "is_classifier"]
+__all__ = ["autotune", "classify"]
 
 _TEXTS_AT_ONCE = 1024
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
@@ -38,11 +38,12 @@ def classify(
 
     Example: cat news.txt | wenmai classify runs/topics > topics.txt
     """
-    from wenmai.runs.classification import classifier_of
+    from wenmai.inference.verbs import Classifier
+    from wenmai.training.run import Run
 
     if k < 1 and k != -1:
         raise SettingError(f"--k {k}: expected at least 1 label, or -1 for all")
-    classifier = classifier_of(run)
+    classifier: Classifier = Run(run).model_for("classify")
     waiting = (file is None or str(file) == "-") and sys.stdin.isatty()
     for texts in _portions(lines_of(file), 1 if waiting else _TEXTS_AT_ONCE):
         written = []
@@ -61,50 +62,6 @@ def classify(
 def _portions(lines: Iterator[str], size: int) -> Iterator[list[str]]:
     while portion := list(islice(lines, size)):
         yield portion
-
-
-def is_classifier(run: Path, *, k: int, against: Path | None, tokenize: str | None) -> bool:
-    """Whether a run classifies texts.
-
-    Raises:
-        SettingError: if an option of ``evaluate --on`` is given that is not for this kind of run.
-    """
-    from wenmai.training.run import Run
-
-    classifies = "classify" in Run(run).task.verbs
-    if classifies and (against is not None or tokenize is not None):
-        raise SettingError("--against and --tokenize are for translations, and this run classifies")
-    if not classifies and k != 1:
-        raise SettingError("--k is for classifiers, and this run is none")
-    return classifies
-
-
-def evaluate_on(run: Path, on: str, k: int, as_json: bool) -> None:
-    """Measures a classifier on labelled text and prints the figures."""
-    from wenmai.cli.printing import show_columns
-    from wenmai.runs.classification import evaluate_classification
-
-    found = evaluate_classification(run, on, k=k)
-    if as_json:
-        print(json.dumps(found.as_dict(), ensure_ascii=False, allow_nan=False))
-        return
-    result = found.result
-    print(result)
-    rows = [["label", "texts", "precision", "recall", "F1"]]
-    for label in result.labels:
-        figures = [f"{value:.4f}" for value in (label.precision, label.recall, label.f1)]
-        rows.append([label.label, str(label.support), *figures])
-    show_columns(rows)
-    if result.unknown_labels:
-        listed = ", ".join(f"{label} ({count})" for label, count in list(result.unknown_labels.items())[:5])
-        print(
-            f"note: {sum(result.unknown_labels.values())} labels of the test set are none of the classifier's and "
-            f"count as missed: {listed}",
-            file=sys.stderr,
-        )
-    left_out = found.stats.blank_lines + found.stats.unlabelled + found.stats.skipped_lines
-    if left_out:
-        print(f"note: {left_out} lines without text, label or good characters were left out", file=sys.stderr)
 
 
 def autotune(
@@ -138,14 +95,14 @@ def autotune(
 
     chosen = parse_assignments(settings or [])
 
-    def told(trial: Trial) -> None:
+    def report(trial: Trial) -> None:
         if quiet:
             return
         score = f"{metric} {trial.score:.4f}" if trial.score is not None else f"failed ({trial.failure})"
         values = ", ".join(f"{name}={value:.4g}" for name, value in trial.settings.items())
         print(f"trial {trial.number}: {score} in {trial.seconds:.1f} s; {values}", file=sys.stderr, flush=True)
 
-    with Progress(quiet=quiet) as watcher:
+    with Progress(quiet=quiet) as callback:
         run = search(
             named_texts(corpus),
             valid=valid,
@@ -153,8 +110,8 @@ def autotune(
             seconds=seconds,
             metric=metric,
             size_bytes=size,
-            watcher=watcher,
-            told=told,
+            callback=callback,
+            report=report,
             **chosen,
         )
     show_run(run, as_json)

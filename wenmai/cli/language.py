@@ -1,4 +1,4 @@
-"""``wenmai score``, ``wenmai next`` and ``wenmai generate``, and what ``wenmai evaluate`` does with language models."""
+"""``wenmai score``, ``wenmai next`` and ``wenmai generate``."""
 
 import json
 import sys
@@ -11,17 +11,7 @@ import typer
 from wenmai.cli.printing import show_rows
 from wenmai.core.errors import SettingError
 
-__all__ = [
-    "FewShot",
-    "Limit",
-    "Seed",
-    "evaluate_few_shot",
-    "evaluate_on",
-    "generate",
-    "is_language_model",
-    "next_token",
-    "score",
-]
+__all__ = ["Context", "FewShot", "Limit", "Memory", "Seed", "generate", "next_token", "score"]
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 Context = Annotated[
@@ -49,11 +39,11 @@ def score(
     ] = None,
     text: Annotated[
         list[str] | None,
-        typer.Option("--text", help="Score this text. Repeatable; likeliest first, with --json in the order given."),
+        typer.Option("--text", help="Score this text. Repeatable; most likely first, with --json in the order given."),
     ] = None,
     context: Context = None,
     memory: Memory = None,
-    tokens: Annotated[bool, typer.Option("--tokens", help="Tell the logarithm of each token too.")] = False,
+    tokens: Annotated[bool, typer.Option("--tokens", help="Print the logarithm of each token too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line, the totals last.")] = False,
 ) -> None:
     """Say how likely texts are, line by line and in all.
@@ -68,7 +58,7 @@ def score(
     Example: wenmai score runs/gpt --text "the cat sat down" --text "cat the down sat"
     """
     from wenmai.measures.language import add_up
-    from wenmai.runs.language import language_model_of, require_tokens, score_json, scores, text_score_json
+    from wenmai.runs.language import language_model_of, require_tokens, score_json, scores, text_score_values
 
     if text and file is not None:
         raise SettingError("give a file or --text, not both")
@@ -97,7 +87,7 @@ def score(
     total = add_up(shown())
     require_tokens(total, file or "the text")
     if as_json:
-        print(text_score_json(total))
+        print(json.dumps(text_score_values(total), allow_nan=False))
     else:
         print(total)
 
@@ -127,7 +117,7 @@ def next_token(
 def generate(
     run: RunFolder,
     prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="What the text begins with.")] = "",
-    max_tokens: Annotated[int | None, typer.Option("--max-tokens", min=1, help="Tokens written, at most [50].")] = None,
+    max_tokens: Annotated[int | None, typer.Option("--max-tokens", min=1, help="Tokens, at most [50].")] = None,
     count: Annotated[int, typer.Option("--count", min=1, help="How many texts.")] = 1,
     greedy: Annotated[bool, typer.Option("--greedy", help="Always the most likely token.")] = False,
     beam: Annotated[int | None, typer.Option("--beam", min=1, help="Search with so many hypotheses.")] = None,
@@ -137,7 +127,7 @@ def generate(
         float | None, typer.Option("--top-p", help="Draw among the most likely tokens with this mass.")
     ] = None,
     repetition_penalty: Annotated[
-        float, typer.Option("--repetition-penalty", help="Above 1: what was written comes again less.")
+        float, typer.Option("--repetition-penalty", help="Above 1: what was generated comes again less.")
     ] = 1.0,
     stop: Annotated[list[str] | None, typer.Option("--stop", help="End before this string. Repeatable.")] = None,
     past_end: Annotated[bool, typer.Option("--past-end", help="Go on behind the end of a line.")] = False,
@@ -145,7 +135,9 @@ def generate(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the draws.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a text.")] = False,
 ) -> None:
-    """Write on from a prompt; one text is shown as it is written.
+    """Generate text from a prompt.
+
+    One text is shown as it is generated.
 
     Example: wenmai generate runs/gpt "Once upon a time" --top-p 0.9 --max-tokens 100
 
@@ -180,38 +172,3 @@ def generate(
     for piece in model.stream(prompt, **options):
         print(piece, end="", flush=True)
     print()
-
-
-def is_language_model(run: Path) -> bool:
-    """Whether a run predicts text."""
-    from wenmai.training.run import Run
-
-    return "score" in Run(run).task.verbs
-
-
-def evaluate_on(run: Path, on: str, as_json: bool) -> None:
-    """Measures a language model on a text and prints the figures."""
-    from wenmai.runs.language import measure_language, text_score_json
-
-    found = measure_language(run, on)
-    print(text_score_json(found) if as_json else found)
-
-
-def evaluate_few_shot(run: Path, on: str, shots: int, seed: int, limit: int | None, as_json: bool) -> None:
-    """Lets a language model choose the answers of a data set and prints how well it does."""
-    from wenmai.runs.fewshot import evaluate_few_shot as measure
-
-    progress = _asked if sys.stderr.isatty() else None
-    found = measure(run, on, shots=shots, seed=seed, limit=limit, progress=progress)
-    for count, what in (
-        (found.shortened, f"prompts are without {found.left_out:,} solved examples, which the model could not read"),
-        (found.cut, "examples were longer than the model can read, and were cut at their beginning"),
-        (found.unknown_options, f"of {found.options:,} different options have words that the vocabulary lacks"),
-    ):
-        if count:
-            print(f"note: {count:,} {what}", file=sys.stderr)
-    print(json.dumps(found.as_dict(), ensure_ascii=False, allow_nan=False) if as_json else found)
-
-
-def _asked(done: int, total: int) -> None:
-    print(f"\r{done:,} of {total:,} examples", end="\n" if done == total else "", file=sys.stderr, flush=True)

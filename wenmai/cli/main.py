@@ -12,9 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
-from wenmai.cli import classification, data, exchange, language
+from wenmai.cli import classification, data, formats, language
 from wenmai.cli.printing import setting_value, show_comparison, show_rows, show_run
-from wenmai.cli.translation import Beam, evaluate_on, translate
+from wenmai.cli.translation import translate
 from wenmai.core.errors import SettingError, WenmaiError
 
 __all__ = ["app", "main"]
@@ -49,7 +49,14 @@ Probe = Annotated[
     typer.Option("--probe", metavar="DATASET", help="A linear probe of vectors: sst2, conll2003 ... Repeatable."),
 ]
 Restrict = Annotated[
-    int, typer.Option("--restrict-vocab", min=0, help="Vectors: analogies among this many frequent words; 0 for all.")
+    int | None,
+    typer.Option("--restrict-vocab", min=0, help="Vectors: analogies among so many frequent words, 0 for all [30000]."),
+]
+EvaluationBeam = Annotated[
+    int | None, typer.Option("--beam", min=1, help="Translators: hypotheses kept at each step; 1 is greedy [5].")
+]
+Tokenize = Annotated[
+    str | None, typer.Option("--tokenize", help="Translators: sacreBLEU's tokeniser, 13a, zh, char, intl or none.")
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 
@@ -203,11 +210,11 @@ def train(
         system, texts = Run(start).recipe.system, [system, *texts]
     if not (from_recipe or texts):
         raise SettingError(f"name the text to train {system} on, for example `wenmai train {system} corpus.txt`")
-    with Progress(quiet=quiet) as watcher:
+    with Progress(quiet=quiet) as callback:
         if from_recipe:
-            run = train_recipe(system, out=out, watcher=watcher, **chosen)
+            run = train_recipe(system, out=out, callback=callback, **chosen)
         else:
-            run = start_training(system, named_texts(texts), out=out, start=start, watcher=watcher, **chosen)
+            run = start_training(system, named_texts(texts), out=out, start=start, callback=callback, **chosen)
     show_run(run, as_json)
 
 
@@ -223,8 +230,8 @@ def resume(run: RunFolder, as_json: Json = False, quiet: Quiet = False) -> None:
     from wenmai.cli.progress import Progress
     from wenmai.runs.train import resume as go_on
 
-    with Progress(quiet=quiet) as watcher:
-        finished = go_on(run, watcher=watcher)
+    with Progress(quiet=quiet) as callback:
+        finished = go_on(run, callback=callback)
     show_run(finished, as_json)
 
 
@@ -233,7 +240,7 @@ def evaluate(
     run: RunFolder,
     similarity: Similarity = None,
     analogy: Analogy = None,
-    restrict_vocab: Restrict = 30_000,
+    restrict_vocab: Restrict = None,
     probe: Probe = None,
     on: Annotated[
         str | None,
@@ -244,17 +251,23 @@ def evaluate(
     few_shot: language.FewShot = None,
     seed: language.Seed = None,
     limit: language.Limit = None,
-    k: Annotated[int, typer.Option("--k", min=1, help="With --on: labels that a classifier names for a text.")] = 1,
+    context: language.Context = None,
+    memory: language.Memory = None,
+    k: Annotated[int | None, typer.Option("--k", min=1, help="Classifiers: labels of a text, at most [1].")] = None,
+    threshold: Annotated[
+        float | None, typer.Option("--threshold", min=0, max=1, help="Classifiers: leave out labels less probable.")
+    ] = None,
+    curves: Annotated[
+        bool | None, typer.Option("--curves", help="Classifiers, with --json: precision-recall curves of labels.")
+    ] = None,
     against: Annotated[
-        Path | None, typer.Option("--against", metavar="RUN", help="With --on: is the difference more than chance?")
+        Path | None, typer.Option("--against", metavar="RUN", help="Translators: is the difference more than chance?")
     ] = None,
-    beam: Beam = 5,
-    tokenize: Annotated[
-        str | None, typer.Option("--tokenize", help="With --on: sacreBLEU's tokeniser, 13a, zh, char, intl or none.")
-    ] = None,
+    beam: EvaluationBeam = None,
+    tokenize: Tokenize = None,
     as_json: Json = False,
 ) -> None:
-    """Measure vectors on test sets, translations on pairs.
+    """Measure a run on test sets.
 
     Example: wenmai evaluate runs/first --similarity data:ws353-all --analogy data:google-analogies
 
@@ -265,54 +278,29 @@ def evaluate(
     Example: wenmai evaluate runs/gpt --few-shot 8 --on data:sst2
     """
     from wenmai.runs.evaluate import evaluate as measure
-    from wenmai.runs.probes import probe as probe_run
 
-    if few_shot is None and (seed is not None or limit is not None):
-        raise SettingError("--seed and --limit go with --few-shot K")
-    if few_shot is not None:
-        others = (similarity, analogy, probe, against, tokenize)
-        if on is None or any(other is not None for other in others) or (k, beam) != (1, 5):
-            raise SettingError("--few-shot K goes with --on DATASET, such as --on data:sst2, and with no other measure")
-        language.evaluate_few_shot(run, on, few_shot, 1 if seed is None else seed, limit, as_json)
-        return
-    if on is not None:
-        if similarity or analogy or probe:
-            raise SettingError(
-                "--on measures translations and classes, --similarity, --analogy and --probe vectors; give one or the "
-                "others"
-            )
-        if classification.is_classifier(run, k=k, against=against, tokenize=tokenize):
-            classification.evaluate_on(run, on, k, as_json)
-            return
-        if language.is_language_model(run):
-            if against is not None or tokenize is not None or (k, beam) != (1, 5):
-                raise SettingError(
-                    "--against, --tokenize, --beam and --k are not for language models; `wenmai compare` compares them"
-                )
-            language.evaluate_on(run, on, as_json)
-            return
-        evaluate_on(run, on, against, beam, tokenize, as_json)
-        return
-
-    if not (similarity or analogy or probe):
-        raise SettingError(
-            "name at least one test set: --similarity FILE or --analogy FILE (`wenmai data list`), --probe DATASET, or "
-            "--on PAIRS"
-        )
-    sets = (similarity or [], analogy or [])
-    found = (
-        measure(run, similarity=sets[0], analogy=sets[1], restrict_vocab=restrict_vocab or None) if any(sets) else None
+    options = _given(
+        similarity=similarity,
+        analogy=analogy,
+        restrict_vocab=restrict_vocab,
+        probe=probe,
+        on=on,
+        few_shot=few_shot,
+        seed=seed,
+        limit=limit,
+        context=context,
+        memory=memory,
+        k=k,
+        threshold=threshold,
+        curves=curves,
+        against=against,
+        beam=beam,
+        tokenize=tokenize,
     )
-    probes = [result for dataset in probe or [] for result in probe_run(run, dataset)]
-    if as_json:
-        nothing: dict[str, Any] = {"run": str(run), "similarity": [], "analogy": []}
-        figures = nothing if found is None else found.as_dict()
-        if probe:
-            figures["probes"] = [result.as_dict() for result in probes]
-        print(json.dumps(figures, ensure_ascii=False, allow_nan=False))
-        return
-    for result in (*(() if found is None else (*found.similarity, *found.analogy)), *probes):
-        print(result)
+    found = measure(run, progress=_evaluated if sys.stderr.isatty() else None, **options)
+    for note in found.notes:
+        print(f"note: {note}", file=sys.stderr)
+    print(json.dumps(found.as_dict(), ensure_ascii=False, allow_nan=False) if as_json else found)
 
 
 @app.command()
@@ -328,14 +316,20 @@ def compare(
     similarity: Similarity = None,
     analogy: Analogy = None,
     probe: Probe = None,
-    restrict_vocab: Restrict = 30_000,
+    restrict_vocab: Restrict = None,
     words: Annotated[
         str | None, typer.Option("--words", metavar="A,B,...", help="Show the neighbours of these words.")
     ] = None,
     on: Annotated[
         list[str] | None,
-        typer.Option("--on", metavar="FILE", help="Classifiers: labelled texts; language models: texts. Repeatable."),
+        typer.Option(
+            "--on",
+            metavar="FILE",
+            help="Labelled texts, texts or pairs, as the models need. Repeatable.",
+        ),
     ] = None,
+    beam: EvaluationBeam = None,
+    tokenize: Tokenize = None,
     as_json: Json = False,
 ) -> None:
     """Compare runs, or train systems and compare them.
@@ -345,34 +339,51 @@ def compare(
     Example: wenmai compare --systems word2vec-sgns,word2vec-cbow-ns corpus.txt --similarity data:ws353-all
 
     Example: wenmai compare --systems ngram,rnnlm,gpt corpus.txt --on test.txt
+
+    Example: wenmai compare runs/transformer runs/seq2seq --on test.de,test.en
     """
     from wenmai.config.recipe import parse_assignments
     from wenmai.runs.compare import compare as compare_runs
     from wenmai.runs.compare_systems import compare_systems
 
-    shared: dict[str, Any] = {
-        "out": out,
-        "similarity": similarity or [],
-        "analogy": analogy or [],
-        "probe": probe or [],
-        "restrict_vocab": restrict_vocab or None,
-        "words": [word for word in (words or "").split(",") if word],
-        "command": shlex.join(["wenmai", *sys.argv[1:]]),
-    }
+    options = _given(
+        similarity=similarity,
+        analogy=analogy,
+        probe=probe,
+        restrict_vocab=restrict_vocab,
+        words=_names(words),
+        on=on,
+        beam=beam,
+        tokenize=tokenize,
+    )
+    command = shlex.join(["wenmai", *sys.argv[1:]])
     chosen = parse_assignments(settings or [])
     if systems is not None:
-        names = [name.strip() for name in systems.split(",") if name.strip()]
-        found = compare_systems(names, what, settings=chosen, on=on or [], **shared)
+        found = compare_systems(_names(systems), what, out=out, settings=chosen, command=command, **options)
     else:
         if chosen:
             raise SettingError("--set goes with --systems; finished runs cannot be changed")
-        found = compare_runs(what, on=on or [], **shared)
+        found = compare_runs(what, out=out, command=command, **options)
     report = out / "report.html"
     if as_json:
         print(json.dumps(found.to_json() | {"report": str(report)}, ensure_ascii=False, allow_nan=False))
         return
     show_comparison(found)
     print(f"\nreport: {report}")
+
+
+def _given(**options: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Returns the options that were given; 0 stands for all words."""
+    given = {name: value for name, value in options.items() if value is not None and value != []}
+    return given | ({"restrict_vocab": given["restrict_vocab"] or None} if "restrict_vocab" in given else {})
+
+
+def _names(listed: str | None) -> list[str]:
+    return [name.strip() for name in (listed or "").split(",") if name.strip()]
+
+
+def _evaluated(done: int, total: int) -> None:
+    print(f"\r{done:,} of {total:,} examples", end="\n" if done == total else "", file=sys.stderr, flush=True)
 
 
 @app.command()
@@ -437,5 +448,6 @@ app.command()(language.generate)
 app.command()(translate)
 app.command()(classification.classify)
 app.command()(classification.autotune)
-app.command("export")(exchange.export_command)
-app.command("import")(exchange.import_command)
+app.command("formats")(formats.formats_command)
+app.command("export")(formats.export_command)
+app.command("import")(formats.import_command)

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["plain", "setting_value", "show_columns", "show_comparison", "show_rows", "show_run", "words_a_second"]
+from wenmai.core.columns import in_columns
 
-_UNITS = {"bits": "bits per character", "perplexity": "perplexity by word"}
+__all__ = ["plain", "setting_value", "show_columns", "show_comparison", "show_rows", "show_run", "words_a_second"]
 
 
 def words_a_second(speed: float) -> str:
@@ -38,7 +38,8 @@ def show_comparison(comparison: Any) -> None:  # noqa: ANN401  a Comparison
         dict.fromkeys((measure.name, measure.kind) for one in comparison.systems for measure in one.measures)
     )
     names = [name for name, _ in columns]
-    titles = [f"{name} ({_UNITS.get(kind, kind)})" if names.count(name) > 1 else name for name, kind in columns]
+    kinds = {kind: comparison.kinds[kind].name or kind for kind in comparison.kinds}
+    titles = [f"{name} ({kinds.get(kind, kind)})" if names.count(name) > 1 else name for name, kind in columns]
     rows = []
     for system in comparison.systems:
         found = {(measure.name, measure.kind): measure for measure in system.measures}
@@ -74,14 +75,8 @@ def show_rows(rows: Iterable[Any], as_json: bool, cells: Any) -> None:  # noqa: 
 
 def show_columns(rows: list[list[str]]) -> None:
     """Prints columns that line up, wide characters included."""
-    from rich.cells import cell_len
-
-    if not rows:
-        return
-    widths = [max(cell_len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        padded = [cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]
-        print("  ".join(padded).rstrip())
+    if rows:
+        print(in_columns(rows))
 
 
 def setting_value(value: Any) -> str:  # noqa: ANN401  a setting's default

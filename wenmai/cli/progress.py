@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from wenmai.cli.printing import words_a_second
-from wenmai.runs.train import Watcher
+from wenmai.runs.train import Callback
 from wenmai.training.records import EpochRecord, EvaluationRecord, Record, StepRecord, UpdateRecord
 from wenmai.training.run import Run
 
@@ -24,7 +24,7 @@ _LEFT_OUT = {
 }
 
 
-class Progress(Watcher):
+class Progress(Callback):
     """Prints what a training does.
 
     Args:
@@ -48,7 +48,7 @@ class Progress(Watcher):
         if isinstance(error, KeyboardInterrupt):
             self._print("; ".join(["wenmai: stopped", *getattr(error, "__notes__", [])]))
 
-    def numbering(self, done_bytes: int, total_bytes: int | None) -> None:
+    def encoding_corpus(self, done_bytes: int, total_bytes: int | None) -> None:
         """Shows how much of the corpus has been read."""
         finished = total_bytes is not None and done_bytes >= total_bytes
         share = f"{done_bytes / total_bytes:6.1%} of {_bytes(total_bytes)}" if total_bytes else _bytes(done_bytes)

@@ -1,4 +1,4 @@
-"""``wenmai translate``, and what ``wenmai evaluate`` does with translators."""
+"""``wenmai translate``."""
 
 import json
 import sys
@@ -13,14 +13,12 @@ from wenmai.cli.lines import lines_of
 from wenmai.core.errors import SettingError
 
 if TYPE_CHECKING:
-    from wenmai.inference.translator import Translation
+    from wenmai.inference.translator import Translation, Translator
 
-__all__ = ["evaluate_on", "translate"]
+__all__ = ["translate"]
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 _DRAWN = 50  # texts whose attention is shown, at most
-
-Beam = Annotated[int, typer.Option("--beam", min=1, help="Hypotheses kept at each step; 1 is greedy.")]
 
 
 def translate(
@@ -29,7 +27,7 @@ def translate(
         list[str] | None, typer.Argument(metavar="TEXT", help="Texts; none: from --file or stdin.")
     ] = None,
     file: Annotated[Path | None, typer.Option("--file", metavar="FILE", help="One text a line; - is stdin.")] = None,
-    beam: Beam = 5,
+    beam: Annotated[int, typer.Option("--beam", min=1, help="Hypotheses kept at each step; 1 is greedy.")] = 5,
     n_best: Annotated[int, typer.Option("--n-best", min=1, help="Translations of each text.")] = 1,
     length_penalty: Annotated[
         str, typer.Option("--length-penalty", help="none, mean, gnmt or reward: how lengths are made comparable.")
@@ -57,13 +55,14 @@ def translate(
 
     Example: cat test.de | wenmai translate runs/de-en > test.en
     """
-    from wenmai.runs.translation import require_attention, translation_json, translator_of, write_attention
+    from wenmai.runs.translation import require_attention, translation_json, write_attention
+    from wenmai.training.run import Run
 
     if not sample and (temperature, top_k, top_p, seed) != (1.0, None, None, 1):
         raise SettingError("--temperature, --top-k, --top-p and --seed belong to --sample; add it, or leave them out")
     if texts and file is not None:
         raise SettingError("give texts or --file, not both")
-    translator = translator_of(run)
+    translator: Translator = Run(run).model_for("translate")
     if attention is not None:
         require_attention(translator, attention)
     chunk = 1 if not texts and file is None and sys.stdin.isatty() else 512
@@ -107,26 +106,3 @@ def translate(
     if attention is not None:
         sources, shown = [source for source, _ in drawn], [translation for _, translation in drawn]
         print(f"attention: {write_attention(run, sources, attention, translations=shown)}", file=sys.stderr)
-
-
-def evaluate_on(run: Path, on: str, against: Path | None, beam: int, tokenize: str | None, as_json: bool) -> None:
-    """Measures a translator on pairs and prints the figures."""
-    from wenmai.cli.printing import show_columns
-    from wenmai.runs.translation import evaluate_translation
-
-    found = evaluate_translation(run, on, against=against, tokenize=tokenize, beam_size=beam)
-    if as_json:
-        print(json.dumps(found.as_dict(), ensure_ascii=False, allow_nan=False))
-        return
-    print(found.result)
-    rows = [["length", "sentences", "BLEU", "chrF", "exact"]]
-    for bucket in found.result.buckets:
-        figures = [f"{bucket.bleu:.1f}", f"{bucket.chrf:.1f}", f"{bucket.exact_match:.1%}"]
-        rows.append([f"{bucket.name} {found.result.length_unit}", str(bucket.sentences), *figures])
-    show_columns(rows)
-    if found.difference is not None:
-        for name, paired in (("BLEU", found.difference.bleu), ("chrF", found.difference.chrf)):
-            print(
-                f"{name} {paired.difference:+.2f} against {found.against} [{paired.low:+.2f}, {paired.high:+.2f}], "
-                f"p = {paired.p_value:.4f}"
-            )

@@ -94,7 +94,7 @@ class Recipe:
         Args:
             system: Name of the system.
             sections: Section name to dataclass type.
-            settings: Setting name (``epochs`` or ``train.epochs``) to value; text is read as its type asks.
+            settings: Setting name (``epochs`` or ``train.epochs``) to value; text is parsed by its type.
             corpus: Paths of the text.
             start: The run that is continued.
 
@@ -122,7 +122,7 @@ class Recipe:
         }
 
     def write(self, path: str | Path) -> None:
-        """Writes the recipe as YAML in which every setting carries its meaning as a comment."""
+        """Writes the recipe as YAML in which every setting has its meaning as a comment."""
         lines = [
             f"version: {VERSION}",
             f"system: {_flow(self.system)}",
@@ -294,7 +294,7 @@ def _may_be_none(hint: Any) -> bool:  # noqa: ANN401  a type, perhaps a union
 
 
 def _explained(problem: Any) -> str:  # noqa: ANN401  pydantic's ErrorDetails
-    """Turns pydantic's words into ours."""
+    """Turns an error of pydantic into a message of wenmai."""
     message = str(problem["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
     context = problem.get("ctx", {})
     if problem["type"] == "literal_error":

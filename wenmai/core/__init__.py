@@ -1,1 +1,1 @@
-"""Layer 1: what everything else stands on (errors, files that survive a crash)."""
+"""Layer 1: what all other layers use (errors, files that survive a crash)."""

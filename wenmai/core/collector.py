@@ -1,4 +1,4 @@
-"""Python's collector of garbage."""
+"""Python's garbage collector, paused while many objects are made."""
 
 import gc
 from collections.abc import Iterator
@@ -9,9 +9,9 @@ __all__ = ["uncollected"]
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Keeps the collector away while many objects are made that stay and have no cycles.
+    """Pauses the garbage collector while many objects are made that are kept and have no cycles.
 
-    It would look at all objects of the process again and again, which can take longer than making the new ones.
+    It would traverse all objects of the process again and again, which can take longer than making the new ones.
     """
     enabled = gc.isenabled()
     gc.disable()

@@ -1,4 +1,4 @@
-"""Text and numbers from outside as plain bytes, however they are compressed: told by content, not by name."""
+"""Files as plain bytes, however they are compressed: the format is recognised by content, not by name."""
 
 import io
 import re
@@ -12,31 +12,18 @@ from wenmai.core.errors import FormatError, WenmaiError
 
 __all__ = ["DamagedStream", "compression", "decompressed", "reading"]
 
-_HEAD_BYTES = 10  # that tell a compression
+_HEAD_BYTES = 10  # that identify a compression
 _STEP_BYTES = 4096  # decompressed at a time: a few bytes can stand for hundreds of thousands
 _BLOCK_BYTES = 1 << 20
+_MOST_MEMORY = 1 << 27  # of a decompressor; xz -9 and zstd -19 take half of it, gzip and bzip2 4 MB at most
 
 
 class DamagedStream(Exception):
-    """Compressed data that cannot be decompressed.
-
-    Attributes:
-        kind: The compression.
-        byte: Where, or after how many bytes it ends.
-        problem: What the library says; None: it ends too early.
-    """
-
-    def __init__(self, kind: str, byte: int, problem: str | None) -> None:
-        super().__init__(
-            f"it ends too early, after {byte} bytes" if problem is None else f"near byte {byte}: {problem}"
-        )
-        self.kind = kind
-        self.byte = byte
-        self.problem = problem
+    """Compressed data that cannot be decompressed; the message says why, and what to do."""
 
 
 def compression(path: str | Path) -> str | None:
-    """Tells ``"gzip"``, ``"bzip2"``, ``"xz"`` and ``"zstd"`` by the first bytes; ``None`` is plain."""
+    """Recognises ``"gzip"``, ``"bzip2"``, ``"xz"`` and ``"zstd"`` by the first bytes; ``None`` is plain."""
     with open(path, "rb") as file:
         return _kind(file.read(_HEAD_BYTES))
 
@@ -45,7 +32,7 @@ def compression(path: str | Path) -> str | None:
 def reading(
     path: str | Path, *, error: type[WenmaiError] = FormatError, advance: Callable[[int], None] | None = None
 ) -> Iterator[BinaryIO]:
-    """Opens a file for reading, decompressing gzip, bzip2, xz and zstd as told by its first bytes.
+    """Opens a file for reading, decompressing gzip, bzip2, xz and zstd, recognised by its first bytes.
 
     Args:
         path: the file.
@@ -54,7 +41,7 @@ def reading(
 
     Raises:
         WenmaiError: of class ``error``, if the path is no file or cannot be opened, or, inside the block, if
-            the compressed data is truncated or damaged.
+            the compressed data is truncated or damaged, or takes too much memory to decompress.
     """
     path = Path(path)
     if not path.is_file():
@@ -71,14 +58,14 @@ def reading(
             with io.BufferedReader(_Stream(decompressed(_pieces(file, advance))), _BLOCK_BYTES) as stream:
                 yield cast(BinaryIO, stream)
         except DamagedStream as damage:
-            raise error(f"{path}: the {damage.kind} data is damaged ({damage}); copy or download it again") from None
+            raise error(f"{path}: {damage}") from None
 
 
 def decompressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yields what one or more compressed streams, one behind the other, hold, or the pieces as they are if plain.
+    """Yields the content of one or more concatenated compressed streams, or the pieces as they are if plain.
 
     Raises:
-        DamagedStream: if the compressed data is truncated or damaged.
+        DamagedStream: if the compressed data is truncated or damaged, or takes too much memory to decompress.
     """
     pieces, head = iter(pieces), b""
     for piece in pieces:
@@ -104,6 +91,7 @@ _KINDS = {
     "xz": re.compile(rb"\xfd7zXZ\0"),
     "zstd": re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"),  # a frame, or one that is skipped
 }
+_TOO_MUCH_MEMORY = ("Memory usage limit exceeded", "requires too much memory")  # as xz and zstd say it
 
 
 def _kind(head: bytes) -> str | None:
@@ -122,10 +110,10 @@ def _decompressor(kind: str) -> _Decompressor:
     if kind == "xz":
         import lzma
 
-        return lzma.LZMADecompressor()
+        return lzma.LZMADecompressor(memlimit=_MOST_MEMORY)
     import zstandard
 
-    found: _Decompressor = zstandard.ZstdDecompressor().decompressobj()
+    found: _Decompressor = zstandard.ZstdDecompressor(max_window_size=_MOST_MEMORY).decompressobj()
     return found
 
 
@@ -144,13 +132,20 @@ def _decompressed(pieces: Iterable[bytes], kind: str) -> Iterator[bytes]:
                 try:
                     yield stream.decompress(data)
                 except Exception as error:  # each of the four libraries has an exception of its own
-                    raise DamagedStream(kind, done + start, str(error)) from None
+                    if any(complaint in str(error) for complaint in _TOO_MUCH_MEMORY):
+                        problem = f"needs more than {_MOST_MEMORY >> 20} MiB of memory to decompress; compress it anew"
+                        raise DamagedStream(f"the {kind} data {problem}") from None
+                    raise _damaged(kind, f"near byte {done + start}: {error}") from None
                 data = stream.unused_data if stream.eof else b""
                 if stream.eof:
                     stream = None
         done += len(piece)
     if stream is not None:
-        raise DamagedStream(kind, done, None)
+        raise _damaged(kind, f"it ends too early, after {done} bytes")
+
+
+def _damaged(kind: str, problem: str) -> DamagedStream:
+    return DamagedStream(f"the {kind} data is damaged ({problem}); copy or download it again")
 
 
 def _pieces(file: BinaryIO, advance: Callable[[int], None] | None) -> Iterator[bytes]:

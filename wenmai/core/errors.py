@@ -1,7 +1,7 @@
 """The errors a user can meet.
 
 Every message says what is wrong, where, what was expected, and what to do. The command line prints the message
-alone and exits with the class's ``exit_code``; Python callers catch :class:`WenmaiError` or one of its children.
+alone and exits with the class's ``exit_code``; Python callers catch :class:`WenmaiError` or one of its subclasses.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ __all__ = [
 
 
 class WenmaiError(Exception):
-    """Any mistake or bad file that wenmai explains in one message."""
+    """Any error of a user or bad file that wenmai explains in one message."""
 
     exit_code = 1
 
@@ -56,13 +56,13 @@ class RunError(WenmaiError):
 
 
 class TrainingError(WenmaiError):
-    """A training that had to be stopped, for example because the loss is no longer a number."""
+    """A training that had to be stopped, for example because the loss is NaN or infinite."""
 
     exit_code = 7
 
 
 class DownloadError(WenmaiError):
-    """A corpus that could not be fetched, or whose checksum is not the registered one."""
+    """A corpus that could not be downloaded, or whose checksum is not the registered one."""
 
     exit_code = 8
 

@@ -1,6 +1,6 @@
-"""Files and folders that are either whole or absent.
+"""Files and folders that are either complete or absent.
 
-A file is written beside its place, synced and renamed. A *sealed* folder also carries ``manifest.json`` with the
+A file is written beside its place, synced and renamed. A *sealed* folder also has ``manifest.json`` with the
 size and SHA-256 of every file, written last; :func:`check_sealed` finds any truncation, flipped bit, missing or
 extra file.
 """
@@ -15,13 +15,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from wenmai.core.errors import RunError
+from wenmai.core.errors import FormatError, RunError
 
 __all__ = [
     "cache_folder",
     "check_listed",
     "check_sealed",
     "file_sha256",
+    "read_json_object",
     "seal_files",
     "sealed_folder",
     "writing",
@@ -34,7 +35,7 @@ _unsealed: set[Path] = set()  # folders whose files are synced when they are sea
 
 
 def cache_folder() -> Path:
-    """Returns where downloads and numbered corpora are kept: ``$WENMAI_CACHE``, or ``~/.cache/wenmai``."""
+    """Returns where downloads and encoded corpora are kept: ``$WENMAI_CACHE``, or ``~/.cache/wenmai``."""
     return Path(os.environ.get("WENMAI_CACHE") or "~/.cache/wenmai").expanduser()
 
 
@@ -60,10 +61,27 @@ def writing(path: str | Path) -> Iterator[BinaryIO]:
 
 
 def writing_json(path: str | Path, value: Any) -> None:  # noqa: ANN401  any JSON value
-    """Writes ``value`` as indented UTF-8 JSON, whole or not at all."""
+    """Writes ``value`` as indented UTF-8 JSON, completely or not at all."""
     with writing(path) as file:
         text = json.dumps(value, ensure_ascii=False, indent=2)
         file.write(text.encode(errors="backslashreplace") + b"\n")  # names of files may be any bytes
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """Reads a JSON object.
+
+    Raises:
+        FormatError: if the file is missing or is none.
+    """
+    try:
+        found = json.loads(path.read_bytes())
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise FormatError(f"{path}: expected a JSON object")
+    return found
 
 
 @contextmanager
@@ -105,7 +123,7 @@ def seal_files(folder: Path, names: Iterable[str]) -> None:
 
 
 def check_sealed(path: str | Path) -> list[str]:
-    """Returns what is wrong with a sealed folder, one sentence each; an empty list means it is whole.
+    """Returns what is wrong with a sealed folder, one sentence each; an empty list means it is intact.
 
     Raises:
         RunError: if the folder does not exist.
@@ -127,8 +145,8 @@ def _check(path: Path, present: set[str] | None) -> list[str]:
 
     Args:
         path: The folder.
-        present: The files that are there, none of which may be missing in the manifest; None to look for those of the
-            manifest only, which must be plain names.
+        present: The files that are there, none of which may be missing in the manifest; None to check those of
+            the manifest only, which must be plain names.
     """
     try:
         manifest = json.loads((path / MANIFEST).read_bytes())

@@ -9,14 +9,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from wenmai.core.errors import SettingError, nearest_name
 
-__all__ = ["System", "find_system", "needing_neural", "systems"]
+__all__ = ["System", "announced", "announcements", "find_system", "needing_neural", "systems"]
 
 _OWN = "wenmai.systems"  # imported by name: the table stands above what it names
 _GROUP = "wenmai.systems"  # of entry points
+_T = TypeVar("_T")
 _NEURAL = ("torch", "tokenizers", "sacrebleu")  # what the extra `neural` brings
 
 
@@ -67,9 +68,9 @@ def needing_neural(what: str) -> Iterator[None]:
 def systems() -> dict[str, System]:
     """Returns every known system by name, the built-in ones first; a name is taken only once."""
     known = dict(_built_in())
-    for point in _entry_points():
+    for point in announcements(_GROUP):
         if point.name not in known:
-            known[point.name] = _announced(point)
+            known[point.name] = announced(point, System)
     return known
 
 
@@ -81,9 +82,9 @@ def find_system(name: str) -> System:
     """
     if name in _built_in():  # those of other packages take time to find
         return _built_in()[name]
-    for point in _entry_points():
+    for point in announcements(_GROUP):
         if point.name == name:
-            return _announced(point)
+            return announced(point, System)
     raise SettingError(f"no system is called {name!r}{nearest_name(name, systems())} (`wenmai systems` lists them)")
 
 
@@ -92,28 +93,34 @@ def _built_in() -> Mapping[str, System]:
     return {system.name: system for system in import_module(_OWN).SYSTEMS}
 
 
-def _entry_points() -> Any:  # noqa: ANN401  importlib's EntryPoints
+def announcements(group: str) -> Any:  # noqa: ANN401  importlib's EntryPoints
+    """Returns the entry points of other packages in a group."""
     from importlib.metadata import entry_points
 
-    return entry_points(group=_GROUP)
+    return entry_points(group=group)
 
 
-def _announced(point: Any) -> System:  # noqa: ANN401  importlib's EntryPoint
-    """Returns the system of another package.
+def announced(point: Any, kind: type[_T]) -> _T:  # noqa: ANN401  importlib's EntryPoint
+    """Returns what another package announces.
+
+    Args:
+        point: The entry point.
+        kind: What it must be: something with a ``name``, which is that of the entry point.
 
     Raises:
         SettingError: if the package announces something else, or something that is not there.
     """
+    what = kind.__name__.lower()
     try:
-        system = point.load()
+        found = point.load()
     except (ImportError, AttributeError) as error:
-        raise SettingError(f"the system {point.name!r} of another package cannot be imported: {error}") from None
-    if not isinstance(system, System) or system.name != point.name:
+        raise SettingError(f"the {what} {point.name!r} of another package cannot be imported: {error}") from None
+    if not isinstance(found, kind) or getattr(found, "name", None) != point.name:
         raise SettingError(
-            f"the entry point {point.name!r} = {point.value!r} names {system!r:.100}; expected a "
-            f"wenmai.core.registry.System of that name"
+            f"the entry point {point.name!r} = {point.value!r} names {found!r:.100}; expected a "
+            f"{kind.__module__}.{kind.__name__} of that name"
         )
-    return system
+    return found
 
 
 @cache

@@ -1,10 +1,10 @@
-"""Random streams that belong to a place in the work, so that nobody has to remember where a generator was."""
+"""Random streams that are a function of the position in the work, so that no generator state has to be saved."""
 
 __all__ = ["mixed_seed"]
 
 
 def mixed_seed(*parts: int) -> int:
-    """Returns one 64-bit number from several, such as seed, epoch and place, by SplitMix64's mixing.
+    """Returns one 64-bit number from several, such as seed, epoch and index, by SplitMix64's mixing.
 
     Source: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014, figure 18.
     """

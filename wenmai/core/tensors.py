@@ -28,12 +28,12 @@ _BLOCK_BYTES = 1 << 22
 
 
 def write_tensors(path: str | Path, tensors: Mapping[str, npt.NDArray[np.generic]], *, library: str = "np") -> None:
-    """Writes a safetensors file, whole or not at all.
+    """Writes a safetensors file, completely or not at all.
 
     Args:
         path: Where.
         tensors: Name to array; rows may be strided (a slice of padded rows), the file holds them dense.
-        library: For whom they are; some readers ask for ``pt``.
+        library: The framework they are for; some readers require ``pt``.
     """
     header: dict[str, object] = {"__metadata__": {"format": library}}
     start = 0

@@ -1,30 +1,34 @@
 """Folders of the cache that are made once and then opened by every training, several of which may come at a time."""
 
 import contextlib
+import errno
+import json
 import logging
 import os
 import re
 import shutil
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from wenmai.core.errors import RunError, WenmaiError
-from wenmai.core.folder import cache_folder, check_sealed, sealed_folder
+from wenmai.core.errors import FormatError, RunError, WenmaiError
+from wenmai.core.folder import MANIFEST, cache_folder, check_sealed, sealed_folder
 
-__all__ = ["cache_entry", "installed", "kept", "mapped", "new_folder", "opened", "reopened", "sweep"]
+__all__ = ["cache_entry", "kept", "made", "mapped", "new_folder", "opened", "reopened", "stored_head"]
 
 _DAY_SECONDS = 86_400
+_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}
+_DAMAGE = (ValueError, KeyError, TypeError, AttributeError, IndexError, ZeroDivisionError, RecursionError, FormatError)
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
 def new_folder(cache: Path) -> Path:
-    """Returns a name in ``cache`` that nothing has, for :func:`installed` to move once it is filled."""
+    """Returns a name in ``cache`` that nothing has; what is left there is removed after a day."""
     return cache / f"new-{uuid.uuid4().hex}"
 
 
@@ -81,7 +85,63 @@ def kept(room: str, fingerprint: str, fill: Callable[[Path], None]) -> None:
             fill(entry)
 
 
-def installed(made: Path, folder: Path, open_folder: Callable[[Path], _T]) -> _T:
+@contextlib.contextmanager
+def stored_head(folder: Path, name: str, version: int, what: str) -> Iterator[dict[str, Any]]:
+    """Reads the JSON head of a sealed folder; the block makes an object of it and of the other files.
+
+    The sizes of all files are checked, but not every byte.
+
+    Args:
+        folder: The folder.
+        name: The file of the head.
+        version: What the head must have as ``version``.
+        what: What the folder holds, for messages.
+
+    Raises:
+        RunError: if the folder is missing, unfinished, damaged or of another version, or if the block fails on it.
+    """
+    try:
+        head = json.loads((folder / name).read_bytes())
+        if head["version"] != version:
+            raise ValueError(f"its version is {head['version']}, expected {version}")
+        for file, entry in json.loads((folder / MANIFEST).read_bytes())["files"].items():
+            if (size := (folder / file).stat().st_size) != entry["bytes"]:
+                raise ValueError(f"{file} has {size} bytes, expected {entry['bytes']}")
+        yield head
+    except OSError as error:
+        raise RunError(f"{folder}: has no {what} ({error.filename}: {error.strerror})") from None
+    except _DAMAGE as error:
+        raise RunError(f"{folder}: the {what} is damaged: {error}") from None
+
+
+def made(folder: Path, fill: Callable[[Path], str], open_folder: Callable[[Path], _T], what: str) -> _T:
+    """Makes a folder of the cache and opens it.
+
+    Args:
+        folder: Where it goes.
+        fill: Writes files into a folder and returns their fingerprint, which becomes its name.
+        open_folder: Opens the result.
+        what: What the folder holds, for messages.
+
+    Raises:
+        RunError: if there is no room for it, or no right to write it.
+    """
+    _sweep(folder)
+    new = new_folder(folder)
+    try:
+        with sealed_folder(new) as entry:
+            fingerprint = fill(entry)
+        return _installed(new, folder / fingerprint, open_folder)
+    except OSError as error:
+        if error.errno not in _DISK_ERRORS:
+            raise
+        raise RunError(
+            f"{folder}: the {what} cannot be written ({error.strerror}); set WENMAI_CACHE to a folder with room, at "
+            "least 4 bytes a token"
+        ) from None
+
+
+def _installed(made: Path, folder: Path, open_folder: Callable[[Path], _T]) -> _T:
     """Moves a finished folder to its place and opens it, unless another process was first: a good one stays."""
     while True:
         try:
@@ -99,7 +159,7 @@ def installed(made: Path, folder: Path, open_folder: Callable[[Path], _T]) -> _T
             shutil.rmtree(damaged)
 
 
-def sweep(cache: Path) -> None:
+def _sweep(cache: Path) -> None:
     """Removes what processes that were killed left behind, once it is a day old."""
     for leftover in (*cache.glob(".new-*"), *cache.glob("new-*"), *cache.glob("damaged-*")):
         with contextlib.suppress(OSError):  # another process may have been faster

@@ -11,7 +11,6 @@ which are then added up. The counts are sums of whole numbers (see :mod:`wenmai.
 nor the number of threads changes a bit of them.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +21,7 @@ import numpy.typing as npt
 from annotated_types import Ge, Gt, Le
 from typing_extensions import Doc
 
-from wenmai.core.errors import FormatError, RunError
-from wenmai.data.cached import mapped
+from wenmai.data.cached import mapped, stored_head
 from wenmai.text.vocab import Vocab
 
 __all__ = ["VERSION", "Cooccurrences", "CountsConfig"]
@@ -124,10 +122,7 @@ class Cooccurrences:
             RunError: if the folder is missing, unfinished or damaged.
         """
         folder = Path(folder)
-        try:
-            found = json.loads((folder / "counts.json").read_bytes())
-            if found["version"] != VERSION:
-                raise ValueError(f"its version is {found['version']}, expected {VERSION}")
+        with stored_head(folder, "counts.json", VERSION, "table of co-occurrences") as found:
             vocab = Vocab.load(folder / "vocab.json")
             tiles = -(-len(vocab) // int(found["tile"]))
             bounds = np.array(mapped(folder / "tiles.bin", "<i8", tiles * tiles + 1))
@@ -148,18 +143,6 @@ class Cooccurrences:
             )
             counts._check()
             return counts
-        except OSError as error:
-            raise RunError(f"{folder}: has no co-occurrence counts ({error.filename}: {error.strerror})") from None
-        except (
-            ValueError,
-            KeyError,
-            TypeError,
-            AttributeError,
-            RecursionError,
-            ZeroDivisionError,
-            FormatError,
-        ) as error:
-            raise RunError(f"{folder}: the co-occurrence counts are damaged: {error}") from None
 
     def _check(self) -> None:
         """Raises ValueError for an entry outside the matrix, which compiled code would follow, or not above zero."""

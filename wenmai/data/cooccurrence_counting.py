@@ -15,12 +15,12 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from wenmai.core.errors import CorpusError, RunError, VocabError
-from wenmai.core.folder import cache_folder, sealed_folder, writing_json
-from wenmai.data.cached import installed, new_folder, opened, sweep
+from wenmai.core.errors import CorpusError, VocabError
+from wenmai.core.folder import cache_folder, writing_json
+from wenmai.data.cached import made, new_folder, opened
 from wenmai.data.cooccurrence import VERSION, Cooccurrences, CountsConfig
 from wenmai.data.corpus import Progress
-from wenmai.data.numbered import NumberedCorpus
+from wenmai.data.encoded_corpus import EncodedCorpus
 from wenmai.kernels.counts import (
     arrange_tiles,
     compact_text,
@@ -47,7 +47,7 @@ _Columns = npt.NDArray[np.int32]
 
 
 def count_cooccurrences(
-    corpus: NumberedCorpus,
+    corpus: EncodedCorpus,
     vocabulary: VocabConfig,
     config: CountsConfig,
     *,
@@ -82,44 +82,40 @@ def count_cooccurrences(
     folder = (cache or cache_folder()) / "cooccurrences"
     if found := opened(folder / fingerprint, Cooccurrences.open):
         return found
-    sweep(folder)
     warm_up()  # so that the clock measures counting
     began = time.monotonic()
     room = part_words or min(max(_FEWEST_WORDS, int(config.memory * 2**30 / _WORD_BYTES)), _MOST_WORDS)
     job = _Counting(
         corpus, len(vocab), vocab.counts, config, threads=threads, seed=seed, part_words=room, progress=progress
     )
-    try:
-        with sealed_folder(made := new_folder(folder)) as entry:
-            with _TileWriter(entry, len(vocab), job.scale) as tiles:
-                parts = job.count(tiles.add, folder)
-            if tiles.entries == 0:
-                raise CorpusError(
-                    "nothing to count: no word of the vocabulary stands beside another. One word a line has no "
-                    "neighbours; min_count may be too high for a small text"
-                )
-            vocab.save(entry / "vocab.json")
-            counting = {
-                "seconds": time.monotonic() - began,
-                "parts": parts,
-                "words": job.words,
-                "entries": tiles.entries,
-            }
-            content = {
-                "version": VERSION,
-                "fingerprint": fingerprint,
-                "symmetric": config.sides == "both",
-                "tile": tiles.width,
-                "diagonal": tiles.diagonal,
-                "facts": {**corpus.describe(), "counting": counting},
-            }
-            writing_json(entry / "counts.json", content)
-    except OSError as error:
-        raise RunError(
-            f"{folder}: the co-occurrence counts cannot be written ({error.strerror}); set WENMAI_CACHE to a folder "
-            "with room, about 8 bytes for each pair of words that occur together"
-        ) from None
-    return installed(made, folder / fingerprint, Cooccurrences.open)
+
+    def fill(entry: Path) -> str:
+        with _TileWriter(entry, len(vocab), job.scale) as tiles:
+            parts = job.count(tiles.add, folder)
+        if tiles.entries == 0:
+            raise CorpusError(
+                "nothing to count: no word of the vocabulary stands beside another. One word a line has no "
+                "neighbours; min_count may be too high for a small text"
+            )
+        vocab.save(entry / "vocab.json")
+        counting = {
+            "seconds": time.monotonic() - began,
+            "parts": parts,
+            "words": job.words,
+            "entries": tiles.entries,
+        }
+        content = {
+            "version": VERSION,
+            "fingerprint": fingerprint,
+            "symmetric": config.sides == "both",
+            "tile": tiles.width,
+            "diagonal": tiles.diagonal,
+            "facts": {**corpus.describe(), "counting": counting},
+        }
+        writing_json(entry / "counts.json", content)
+        return fingerprint
+
+    return made(folder, fill, Cooccurrences.open, "table of co-occurrences")
 
 
 class _Rows(NamedTuple):
@@ -152,7 +148,7 @@ class _Counting:
 
     def __init__(
         self,
-        corpus: NumberedCorpus,
+        corpus: EncodedCorpus,
         size: int,
         word_counts: npt.NDArray[np.int64],
         config: CountsConfig,
@@ -272,7 +268,7 @@ class _Counting:
 
 @contextmanager
 def _scratch(folder: Path) -> Iterator[Path]:
-    """A folder for the parts of a text, removed afterwards; after a kill :func:`sweep` removes it."""
+    """A folder for the parts of a text, removed afterwards; after a kill :func:`remove_leftovers` removes it."""
     place = new_folder(folder)
     place.mkdir(parents=True)
     try:

@@ -96,7 +96,7 @@ def plain(chunks: Iterable[bytes], name: str) -> Iterator[bytes]:
         name: What to call it.
 
     Raises:
-        CorpusError: if the compressed data is damaged, or what is inside is plainly no text.
+        CorpusError: if the compressed data cannot be decompressed, or what is inside is plainly no text.
     """
     inside = _blocks(_undamaged(chunks, name))
     head = next(inside, b"")
@@ -110,11 +110,7 @@ def _undamaged(chunks: Iterable[bytes], name: str) -> Iterator[bytes]:
     try:
         yield from decompressed(chunks)
     except DamagedStream as damage:
-        if damage.problem is None:
-            raise CorpusError(
-                f"{name}: is truncated: the {damage.kind} data ends after {damage.byte} bytes but goes on"
-            ) from None
-        raise CorpusError(f"{name}: is damaged: near byte {damage.byte} {damage.kind} says: {damage.problem}") from None
+        raise CorpusError(f"{name}: {damage}") from None
 
 
 def _blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:

@@ -20,11 +20,10 @@ from annotated_types import Ge
 from typing_extensions import Doc
 
 from wenmai.config.recipe import Located
-from wenmai.core.errors import CorpusError, RunError
-from wenmai.core.folder import cache_folder, check_sealed, sealed_folder, writing_json
-from wenmai.data.cached import installed, mapped, new_folder, opened, sweep
+from wenmai.core.errors import CorpusError
+from wenmai.core.folder import cache_folder, check_sealed, writing_json
+from wenmai.data.cached import made, mapped, opened, stored_head
 from wenmai.data.corpus import Corpus, CorpusStats, Line, Progress
-from wenmai.data.encoded import disk_trouble
 from wenmai.data.sources import absolute_name
 from wenmai.text.settings import BadLines, TextConfig, TextFormat
 from wenmai.text.tokenizer import Tokenizer
@@ -118,10 +117,7 @@ class EncodedText:
             RunError: if the folder is missing, unfinished or damaged.
         """
         folder = Path(folder)
-        try:
-            found = json.loads((folder / "text.json").read_bytes())
-            if found["version"] != VERSION:
-                raise RunError(f"{folder}: the encoded text is of version {found['version']}, expected {VERSION}")
+        with stored_head(folder, "text.json", VERSION, "encoded text") as found:
             stats = EncodedTextStats(**found["stats"])
             ends = mapped(folder / "lines.bin", "<i8", 2 * stats.lines).reshape(-1, 2)
             if ends[-1].tolist() != [stats.tokens, stats.characters]:
@@ -139,10 +135,6 @@ class EncodedText:
                 sources=tuple(found["sources"]),
                 files=tuple(found["files"]),
             )
-        except OSError as error:
-            raise RunError(f"{folder}: is no folder of an encoded text ({error.filename}: {error.strerror})") from None
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise RunError(f"{folder}: the encoded text is damaged: {error}") from None
 
     def __len__(self) -> int:
         return self.stats.tokens
@@ -183,29 +175,28 @@ def encode_text(
     folder = (cache or cache_folder()) / "texts"
     if found := opened(folder / fingerprint, EncodedText.open):
         return found
-    sweep(folder)
-    stats, read = EncodedTextStats(), CorpusStats()
-    try:
-        with sealed_folder(made := new_folder(folder)) as entry:
-            lines = corpus.lines(config.text, stats=read, hashes=hashes, progress=progress)
-            with (
-                (entry / "tokens.bin").open("wb") as tokens,
-                (entry / "lines.bin").open("wb") as line_ends,
-                (entry / "documents.bin").open("wb") as documents,
-            ):
-                for ids, ends, begins in _encoded(lines, tokenizer, stats):
-                    tokens.write(ids.data)
-                    line_ends.write(ends.data)
-                    documents.write(begins.data)
-            stats.skipped_lines = read.skipped_lines
-            if stats.lines == 0:
-                raise CorpusError(f"{corpus.describe()}: has no text: all {read.lines:,} lines are blank or left out")
-            head = {"version": VERSION, "fingerprint": fingerprint, "sources": corpus.sources, "stats": asdict(stats)}
-            files = [{"path": file.path, "bytes": file.size_bytes, "sha256": file.sha256} for file in hashes]
-            writing_json(entry / "text.json", head | {"files": files})
-        return installed(made, folder / fingerprint, EncodedText.open)
-    except OSError as error:
-        raise disk_trouble(error, folder, "encoded text") from None
+
+    def fill(entry: Path) -> str:
+        stats, read = EncodedTextStats(), CorpusStats()
+        lines = corpus.lines(config.text, stats=read, hashes=hashes, progress=progress)
+        with (
+            (entry / "tokens.bin").open("wb") as tokens,
+            (entry / "lines.bin").open("wb") as line_ends,
+            (entry / "documents.bin").open("wb") as documents,
+        ):
+            for ids, ends, begins in _encoded(lines, tokenizer, stats):
+                tokens.write(ids.data)
+                line_ends.write(ends.data)
+                documents.write(begins.data)
+        stats.skipped_lines = read.skipped_lines
+        if stats.lines == 0:
+            raise CorpusError(f"{corpus.describe()}: has no text: all {read.lines:,} lines are blank or left out")
+        head = {"version": VERSION, "fingerprint": fingerprint, "sources": corpus.sources, "stats": asdict(stats)}
+        files = [{"path": file.path, "bytes": file.size_bytes, "sha256": file.sha256} for file in hashes]
+        writing_json(entry / "text.json", head | {"files": files})
+        return fingerprint
+
+    return made(folder, fill, EncodedText.open, "encoded text")
 
 
 @contextmanager

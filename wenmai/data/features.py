@@ -1,6 +1,5 @@
 """From tokens to features: bags of n-grams, hashed or with a vocabulary, and averages of word vectors."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -14,7 +13,7 @@ from typing_extensions import Doc
 
 from wenmai.config.recipe import Located
 from wenmai.core.errors import FormatError, SettingError, VocabError
-from wenmai.core.folder import writing_json
+from wenmai.core.folder import read_json_object, writing_json
 from wenmai.data.sources import absolute_name
 from wenmai.text.normalise import normaliser
 from wenmai.text.segment import LINE_END, segmenter
@@ -306,12 +305,12 @@ def read_words(path: Path) -> list[str]:
         FormatError: if it is missing or damaged.
     """
     try:
-        content = json.loads(path.read_bytes())
+        content = read_json_object(path)
         tokens = content["tokens"]
         if content["version"] != 1 or not isinstance(tokens, list) or not all(type(token) is str for token in tokens):
             raise ValueError("it has no list of words")
         if len(set(tokens)) != len(tokens):
             raise ValueError("a word occurs twice")
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError) as error:
         raise FormatError(f"{path}: is not a vocabulary of a classifier ({error})") from None
     return tokens

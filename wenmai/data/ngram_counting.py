@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from wenmai.data.numbered import NumberedCorpus
+from wenmai.data.encoded_corpus import EncodedCorpus
 from wenmai.kernels.ngrams import (
     context_rows,
     find_rows,
@@ -51,7 +51,7 @@ class Rows:
 
 
 def count_rows(
-    corpus: NumberedCorpus,
+    corpus: EncodedCorpus,
     word_of_type: npt.NDArray[np.int32],
     vocabulary: int,
     order: int,
@@ -92,7 +92,7 @@ def count_rows(
 
 
 def _texts(
-    corpus: NumberedCorpus, word_of_type: npt.NDArray[np.int32], room: int
+    corpus: EncodedCorpus, word_of_type: npt.NDArray[np.int32], room: int
 ) -> Iterator[tuple[npt.NDArray[np.int32], int, bool]]:
     """Yields the text in parts of whole sentences: words, how many tokens they are of, and whether that is all.
 

@@ -1,7 +1,6 @@
 """Pairs as a translator is trained on them: numbered, split, and found again by a training that is resumed."""
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain
@@ -13,9 +12,9 @@ import numpy.typing as npt
 
 from wenmai.core.errors import CorpusError
 from wenmai.core.folder import writing_json
-from wenmai.data.cached import cache_entry, kept, reopened
+from wenmai.data.cached import cache_entry, kept, reopened, stored_head
 from wenmai.data.corpus import Progress
-from wenmai.data.encoded import EncodedPairs, encode_pairs
+from wenmai.data.encoded_pairs import EncodedPairs, encode_pairs
 from wenmai.data.pairs import PairsConfig, PairsStats, read_pairs
 from wenmai.text.pieces import JointTokenizerConfig
 from wenmai.text.tokenizer import Tokenizer
@@ -93,17 +92,15 @@ class TranslationData:
 
     @classmethod
     def _open(cls, folder: Path) -> "TranslationData":
-        head = json.loads((folder / "data.json").read_bytes())
-        if head["version"] != _VERSION:
-            raise ValueError(f"version {head['version']}")
-        source = Tokenizer.load(folder / "source-tokenizer.json")
-        return cls(
-            train=EncodedPairs.open(cache_entry("pairs", head["train"])),
-            valid=None if head["valid"] is None else EncodedPairs.open(cache_entry("pairs", head["valid"])),
-            source=source,
-            target=source if head["joint"] else Tokenizer.load(folder / "target-tokenizer.json"),
-            names=tuple(head["names"]),
-        )
+        with stored_head(folder, "data.json", _VERSION, "parallel text") as head:
+            source = Tokenizer.load(folder / "source-tokenizer.json")
+            return cls(
+                train=EncodedPairs.open(cache_entry("pairs", head["train"])),
+                valid=None if head["valid"] is None else EncodedPairs.open(cache_entry("pairs", head["valid"])),
+                source=source,
+                target=source if head["joint"] else Tokenizer.load(folder / "target-tokenizer.json"),
+                names=tuple(head["names"]),
+            )
 
 
 def read_translation_data(

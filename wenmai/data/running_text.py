@@ -1,7 +1,6 @@
 """Running text as a language model is trained on it: encoded, split, and found again by a training that is resumed."""
 
 import hashlib
-import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -14,7 +13,7 @@ import numpy.typing as npt
 
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.folder import writing_json
-from wenmai.data.cached import cache_entry, kept, reopened
+from wenmai.data.cached import cache_entry, kept, reopened, stored_head
 from wenmai.data.corpus import Corpus, CorpusStats, Progress
 from wenmai.data.encoded_text import EncodedText, LinesConfig, encode_text, readable_twice
 from wenmai.data.sources import open_texts
@@ -145,15 +144,13 @@ class LanguageData:
 
     @classmethod
     def _open(cls, folder: Path) -> "LanguageData":
-        head = json.loads((folder / "data.json").read_bytes())
-        if head["version"] != _VERSION:
-            raise ValueError(f"version {head['version']}")
-        return cls(
-            text=EncodedText.open(cache_entry("texts", head["text"])),
-            valid=None if head["valid"] is None else EncodedText.open(cache_entry("texts", head["valid"])),
-            tokenizer=Tokenizer.load(folder / "tokenizer.json"),
-            grown=tuple(tuple(parts) for parts in head["grown"]),
-        )
+        with stored_head(folder, "data.json", _VERSION, "running text") as head:
+            return cls(
+                text=EncodedText.open(cache_entry("texts", head["text"])),
+                valid=None if head["valid"] is None else EncodedText.open(cache_entry("texts", head["valid"])),
+                tokenizer=Tokenizer.load(folder / "tokenizer.json"),
+                grown=tuple(tuple(parts) for parts in head["grown"]),
+            )
 
 
 def read_language_data(

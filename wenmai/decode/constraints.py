@@ -1,4 +1,4 @@
-"""What every way of decoding has in common: the first token, lengths, a forced prefix, and tokens that are banned.
+"""What every way of decoding has in common: the first token, lengths, a forced prefix, and suppressed tokens.
 
 Bans set log-probabilities to ``-inf`` and never renormalise, so that the score of a sequence stays the model's own.
 All rules work on whole batches.
@@ -41,7 +41,7 @@ class Constraints:
         min_length: The fewest tokens before the end token.
         prefix: Tokens that each of the B sequences begins with; they count in its length and log-probability, and no
             ban concerns them.
-        banned: Tokens that are never produced.
+        banned: Suppressed tokens, which are never generated.
         no_repeat_ngram: Sequences hold no n-gram of this length twice; 0 lets them.
         repetition_penalty: Divides positive and multiplies negative logits of tokens already in the sequence; 1 does
             nothing. Keskar et al. 2019 (CTRL), sec. 4.1, use 1.2 and divide whatever the sign.

@@ -13,7 +13,7 @@ _MANY = 8  # fewer rows gain nothing from them where one value is sought
 def first_largest(values: Tensor) -> Tensor:
     """Finds the largest value of each row; of equal ones the lowest index.
 
-    Many wide rows are looked at by blocks, for ``torch.argmax`` takes one value after the other.
+    Many wide rows are searched by blocks, for ``torch.argmax`` compares one value after the other.
 
     Args:
         values: (N, V).
@@ -60,7 +60,7 @@ def largest(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _topk(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """``torch.topk``, twice as fast on wide rows: looks only into the blocks with the largest maxima."""
+    """``torch.topk``, twice as fast on wide rows: searches only the blocks with the largest maxima."""
     size, width = values.shape
     blocks = width // _BLOCK
     if width < _WIDE or blocks <= 2 * count:

@@ -64,9 +64,9 @@ class Hypothesis:
     """One sequence that a search or a sampler found.
 
     Attributes:
-        tokens: Its tokens with the forced prefix, without the begin and end tokens.
+        tokens: Its tokens with the forced prefix, without BOS and EOS.
         log_prob: Sum of the model's log-probabilities of ``tokens`` and of the end token if it is finished; natural
-            logarithm. Tokens that were banned keep their share: nothing is renormalised. Only a repetition penalty
+            logarithm. Nothing is renormalised without suppressed tokens. Only a repetition penalty
             changes the distribution that is summed.
         score: What it was ranked by: ``log_prob`` after length and coverage penalties; higher is better.
         finished: Whether the end token was reached; otherwise the length limit, or a place where no token is allowed.

@@ -14,9 +14,9 @@ __all__ = ["Watch", "refuse_training_mode", "roll_out"]
 _StateT = TypeVar("_StateT", bound=State)
 
 Watch = Callable[[Tensor, Tensor], Tensor | None]
-"""Is told after each step which sequences (N,) got which tokens (N,); returns which of them end here, (N,) bool."""
+"""Is called after each step with sequences (N,) and their new tokens (N,); returns which of them end, (N,) bool."""
 
-_CROWDED = 0.75  # rows leave when fewer than this share still grow: dropping them copies the model's caches
+_CROWDED = 0.75  # rows leave when fewer than this fraction still grow: dropping them copies the model's caches
 
 
 def refuse_training_mode(model: object) -> None:
@@ -41,7 +41,7 @@ def roll_out(
         choose: From (N, V) log-probabilities, ``-inf`` where a token is not allowed, to (N,) tokens. A row without
             any allowed token ends unfinished, whatever is chosen.
         constraints: The rules.
-        watch: Follows the growth, and may end sequences, which are then not finished.
+        watch: A callback after each step; it may end sequences, which are then not finished.
 
     Returns:
         One hypothesis for each row, its score its log-probability.
@@ -68,8 +68,8 @@ def roll_out(
         if seen is not None:
             attention.append((sentences, seen))
         stopped = None
-        if watch is not None and (told := watch(sentences[growing], tokens[growing])) is not None:
-            stopped = torch.zeros_like(growing).masked_scatter(growing, told)
+        if watch is not None and (ended := watch(sentences[growing], tokens[growing])) is not None:
+            stopped = torch.zeros_like(growing).masked_scatter(growing, ended)
         if undisturbed and stopped is None and position + 1 < shortest:
             goes_on = (tokens != constraints.eos_id) & (gained > -torch.inf)
             if bool(goes_on.all()):

@@ -13,7 +13,7 @@ __all__ = ["draw", "nucleus_filter", "sample", "top_k_filter"]
 
 _StateT = TypeVar("_StateT", bound=State)
 
-_HEAD = 256  # a nucleus is looked for among so many tokens before all are sorted
+_HEAD = 256  # a nucleus is searched among this many tokens before all are sorted
 
 
 def sample(

@@ -57,13 +57,13 @@ def beam_search(
     length_penalty: LengthPenalty = "none",
     alpha: float = 1.0,
     coverage_beta: float = 0.0,
-    source_valid: Tensor | None = None,
+    source_mask: Tensor | None = None,
     stop: StopRule = "finished",
     **rules: Unpack[Rules],
 ) -> list[list[Hypothesis]]:
     """Keeps the K most likely unfinished sequences of each sentence and collects those that finish.
 
-    At each step the best 2K continuations are looked at (ties: lower beam, then lower token), so that ended ones
+    At each step the best 2K continuations are considered (ties: lower beam, then lower token), so that ended ones
     cannot starve the beam. Ended ones count only among the first K of them (as in fairseq; so K = 1 is greedy), the
     best K others go on. All sentences and beams are one batch; a sentence leaves it when its stop rule holds:
 
@@ -82,7 +82,7 @@ def beam_search(
         length_penalty: How finished sequences are ranked; the beam itself is ranked by log-probability.
         alpha: Exponent of the penalty, or the reward of each token.
         coverage_beta: Factor of the penalty on source positions with less than 1 of attention in total.
-        source_valid: (B, S) bool, True for a real source token: padding need not be covered. None: all are real.
+        source_mask: (B, S) bool, True for a real source token: padding need not be covered. None: all are real.
         stop: When a sentence is done.
         rules: What sequences may be, and where the model works: see :class:`~wenmai.decode.constraints.Constraints`.
 
@@ -108,7 +108,7 @@ def beam_search(
     constraints = Constraints(state.batch_size, **rules)
     found = Found(state.batch_size, n_best, constraints.first_tokens.device)
     trail = Trail()
-    _search(model, state, constraints, scoring, beam_size, stop, source_valid, found=found, trail=trail)
+    _search(model, state, constraints, scoring, beam_size, stop, source_mask, found=found, trail=trail)
     return found.hypotheses(trail, constraints.eos_id)
 
 
@@ -119,7 +119,7 @@ def _search(
     scoring: Scoring,
     beam_size: int,
     stop: StopRule,
-    source_valid: Tensor | None,
+    source_mask: Tensor | None,
     *,
     found: Found,
     trail: Trail,
@@ -147,7 +147,7 @@ def _search(
             if seen is None:
                 raise ValueError("coverage_beta needs a model that gives attention over the source")
             attended = seen if attended is None else attended + seen
-            valid = None if source_valid is None else source_valid[of_row]
+            valid = None if source_mask is None else source_mask[of_row]
             scores = scores + scoring.coverage(attended, valid)[rows]
 
         ends = next_tokens == constraints.eos_id
@@ -233,7 +233,7 @@ def exhaustive(
     length_penalty: LengthPenalty = "none",
     alpha: float = 1.0,
     coverage_beta: float = 0.0,
-    source_valid: Tensor | None = None,
+    source_mask: Tensor | None = None,
     **rules: Unpack[Rules],
 ) -> list[list[Hypothesis]]:
     """Scores every sequence there is: the truth that beam search approximates, for toy vocabularies.
@@ -266,7 +266,7 @@ def exhaustive(
         if coverage_beta:
             if maps is None:
                 raise ValueError("coverage_beta needs a model that gives attention over the source")
-            valid = None if source_valid is None else source_valid[sentences]
+            valid = None if source_mask is None else source_mask[sentences]
             scores = scores + scoring.coverage(maps.sum(1)[parents], valid)
         ends = tokens == constraints.eos_id
         done = ends | (constraints.limits[sentences] <= position + 1)

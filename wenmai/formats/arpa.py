@@ -16,6 +16,7 @@ import numpy.typing as npt
 from wenmai.core.compressed import reading
 from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.folder import writing
+from wenmai.formats.format import Format, Imported
 from wenmai.kernels.arpa import (
     MISPLACED,
     MOST_BACKOFF,
@@ -33,7 +34,7 @@ from wenmai.models.ngram import SPECIALS, Ngram, NgramConfig, Words
 from wenmai.models.ngram.config import MAX_ORDER
 from wenmai.text.settings import TextConfig
 
-__all__ = ["read_arpa", "write_arpa"]
+__all__ = ["FORMATS", "read_arpa", "write_arpa"]
 
 _BLOCK = 1 << 22
 _LONGEST_LINE = 1 << 20
@@ -373,3 +374,20 @@ def _completed(sections: list[_Section]) -> list[_Section]:
             np.concatenate([backoffs, nothing]),
         )
     return found
+
+
+def _imported(path: Path) -> Imported:
+    model = read_arpa(path)
+    settings = {"order": model.config.order, "smoothing": model.config.smoothing, "min_count": 1}
+    return Imported(system="ngram", model=model, vocabulary=len(model.vocab), settings=settings)
+
+
+FORMATS = (
+    Format(
+        name="arpa",
+        summary="ARPA text of an n-gram model, for KenLM, SRILM and speech recognisers",
+        models=("wenmai.models.ngram:Ngram",),
+        write=lambda path, run: write_arpa(path, run.model.model),
+        read=_imported,
+    ),
+)

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wenmai.core.errors import RunError, SettingError
+from wenmai.core.errors import SettingError
 from wenmai.core.folder import sealed_folder
+from wenmai.formats.format import Format, Trained, require_free
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from wenmai.nn.transformer import DecoderLayer, EncoderLayer, FeedForward
     from wenmai.text.tokenizer import Tokenizer
 
-__all__ = ["write_ctranslate2", "write_generator"]
+__all__ = ["FORMATS", "write_ctranslate2", "write_generator"]
 
 _LONGEST = 1024  # the engine reads that many tokens of a source unless told otherwise: so far positions go at least
 
@@ -55,7 +56,7 @@ def write_ctranslate2(folder: str | Path, model: "nn.Module", *, source: "Tokeni
     """
     transformer = _expressible(model)
     specs = _specifications()
-    folder = _free(folder)
+    folder = require_free(folder)
     spec = _filled(specs, transformer)
     for tokenizer, register in (
         (source, spec.register_source_vocabulary),
@@ -92,7 +93,7 @@ def write_generator(folder: str | Path, model: "nn.Module", tokenizer: "Tokenize
     """
     gpt = _expressible_gpt(model)
     specs = _specifications()
-    folder = _free(folder)
+    folder = require_free(folder)
     spec = _filled_gpt(specs, gpt)
     tokens = [
         f"<unused{number}>"
@@ -109,18 +110,6 @@ def write_generator(folder: str | Path, model: "nn.Module", tokenizer: "Tokenize
     with sealed_folder(folder) as temporary:
         spec.save(str(temporary))
         tokenizer.save(temporary / "tokenizer.json")
-
-
-def _free(folder: str | Path) -> Path:
-    """Returns the folder if it can be written.
-
-    Raises:
-        RunError: if something is there.
-    """
-    folder = Path(folder)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise RunError(f"{folder}: exists already; choose another folder to write")
-    return folder
 
 
 def _expressible_gpt(model: "nn.Module") -> "Gpt":
@@ -255,3 +244,22 @@ def _fill_norm(described: Any, norm: Any) -> None:  # noqa: ANN401
 
 def _numbers(tensor: "Tensor") -> NDArray[np.float32]:
     return np.ascontiguousarray(tensor.detach().float().cpu().numpy())
+
+
+def _export(path: Path, run: Trained) -> None:
+    from wenmai.models.gpt import Gpt  # torch takes time to import
+
+    if isinstance(run.model.module, Gpt):
+        write_generator(path, run.model.module, run.model.tokenizer)
+    else:
+        write_ctranslate2(path, run.model.module, source=run.model.source, target=run.model.target)
+
+
+FORMATS = (
+    Format(
+        name="ctranslate2",
+        summary="a folder for CTranslate2, which translates with Transformers, or writes with GPTs, fast, in int8 too",
+        models=("wenmai.models.transformer:Transformer", "wenmai.models.gpt:Gpt"),
+        write=_export,
+    ),
+)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from wenmai.core.errors import SettingError
 from wenmai.core.folder import writing
+from wenmai.formats.format import Format
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from wenmai.nn.recurrent import Recurrent
     from wenmai.nn.transformer import EncoderLayer
 
-__all__ = ["write_onnx"]
+__all__ = ["FORMATS", "write_onnx"]
 
 _OPERATORS, _FILE_VERSION = 20, 9  # 20: the first with Gelu
 _FLOAT, _INT32, _INT64 = 1, 6, 7  # onnx.TensorProto
@@ -347,3 +348,13 @@ def _words(graph: _Graph, model: "Seq2Seq") -> str:
 def _array(tensor: "Tensor") -> NDArray[np.float32]:
     found: NDArray[np.float32] = tensor.detach().float().cpu().numpy()
     return found
+
+
+FORMATS = (
+    Format(
+        name="onnx",
+        summary="the encoder of a translator as one ONNX file, for ONNX Runtime and other engines",
+        models=("wenmai.models.seq2seq:Seq2Seq", "wenmai.models.transformer:Transformer"),
+        write=lambda path, run: write_onnx(path, run.model.module),
+    ),
+)

@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from wenmai.core.folder import writing
+from wenmai.formats.format import Format
 from wenmai.vectors.word_vectors import WordVectors
 
-__all__ = ["write_projector"]
+__all__ = ["FORMATS", "write_projector"]
 
 ESCAPES = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
@@ -29,3 +30,13 @@ def write_projector(folder: str | Path, vectors: WordVectors) -> None:
         file.writelines("\t".join(map(str, row)).encode() + b"\n" for row in vectors.vectors)
     with writing(Path(folder) / "metadata.tsv") as file:
         file.writelines(label.encode("utf-8", "replace") + b"\n" for label in labels)
+
+
+FORMATS = (
+    Format(
+        name="projector",
+        summary="a folder with vectors.tsv and metadata.tsv for the TensorBoard projector",
+        verb="nearest",
+        write=lambda path, run: write_projector(path, run.model),
+    ),
+)

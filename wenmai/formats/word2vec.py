@@ -23,9 +23,12 @@ from numpy.typing import NDArray
 from wenmai.core.compressed import compression, reading
 from wenmai.core.errors import FormatError, SettingError, VocabError
 from wenmai.core.folder import writing
+from wenmai.formats.format import Format, Imported
+from wenmai.models.word2vec import Word2Vec, Word2VecConfig
+from wenmai.text.vocab import Vocab
 from wenmai.vectors.word_vectors import WordVectors
 
-__all__ = ["read_word2vec", "write_word2vec"]
+__all__ = ["FORMATS", "read_word2vec", "write_word2vec"]
 
 logger = logging.getLogger(__name__)
 
@@ -371,3 +374,30 @@ def _ends_early(path: Path, done: int, total: int) -> str:
 def _excerpt(data: bytes) -> str:
     text = data[:40].decode("utf-8", "backslashreplace").strip()
     return repr(text + "…" if len(data) > 40 else text)
+
+
+def _imported(path: Path) -> Imported:
+    vectors = read_word2vec(path)
+    config = Word2VecConfig(vector_size=vectors.vector_size)
+    counts = vectors.counts if vectors.counts is not None else np.zeros(len(vectors), np.int64)
+    model = Word2Vec(config, Vocab(vectors.index_to_key, counts))
+    model.input[:, : config.vector_size] = vectors.vectors
+    settings = {"vector_size": config.vector_size}
+    return Imported(system="word2vec", model=model, vocabulary=len(vectors), settings=settings)
+
+
+FORMATS = (
+    Format(
+        name="word2vec",
+        summary="word2vec text: `V d`, then a word and its numbers a line; read: binary, GloVe and compressed too",
+        verb="nearest",
+        write=lambda path, run: write_word2vec(path, run.model),
+        read=_imported,
+    ),
+    Format(
+        name="word2vec-binary",
+        summary="word2vec binary: the same with float32 numbers",
+        verb="nearest",
+        write=lambda path, run: write_word2vec(path, run.model, binary=True),
+    ),
+)

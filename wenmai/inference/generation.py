@@ -30,7 +30,7 @@ class Vocabulary(Protocol):
         """The token that ends a line, and stands before a text."""
 
     @property
-    def silent(self) -> Collection[int]:
+    def suppressed(self) -> Collection[int]:
         """Tokens that are never written: padding, begin, unknown."""
 
     def encode(self, text: str) -> list[int]:
@@ -205,7 +205,7 @@ def _generate(
         "bos_id": read[-1],
         "eos_id": end,
         "max_lengths": longest,
-        "banned": tuple(vocabulary.silent),
+        "banned": tuple(vocabulary.suppressed),
         "repetition_penalty": config.repetition_penalty,
     }
     texts = [_Text(vocabulary, read[1:], config.stop, show) for _ in range(rows)]

@@ -12,14 +12,13 @@ import torch
 from torch import Tensor
 
 from wenmai.core.errors import FormatError, SettingError
-from wenmai.core.folder import writing_json
 from wenmai.data.batches import pad, plan_batches
 from wenmai.decode.protocol import Step
 from wenmai.inference.architecture import read_architecture
 from wenmai.inference.generation import Generated, GenerationConfig, generate, stream
 from wenmai.inference.reading import READ, Ids, Scores, Stream, log_probs_within
 from wenmai.measures.language import SentenceScore
-from wenmai.models.folder import CONFIG
+from wenmai.models.folder import CONFIG, write_fields
 from wenmai.nn.language import LanguageState, NextToken
 from wenmai.text.tokenizer import Tokenizer
 from wenmai.training.tensors import loaded_model, save_model
@@ -28,7 +27,6 @@ __all__ = ["Context", "LanguageModel", "build"]
 
 Context = Literal["fresh", "carried"]
 
-_VERSION = 1
 _CHUNK = 512  # lines that are sorted by length and scored together
 _BATCH_TOKENS = 4096
 
@@ -93,14 +91,13 @@ class LanguageModel:
 
     def save(self, folder: Path) -> None:
         """Writes ``config.json``, ``model.safetensors`` and ``tokenizer.json``."""
-        head = {
-            "version": _VERSION,
-            "kind": self.kind,
-            "vocab_size": self.module.vocab_size,
-            "context": self.context,
-            "model": asdict(self.config),
-        }
-        writing_json(folder / CONFIG, head)
+        write_fields(
+            folder,
+            kind=self.kind,
+            vocab_size=self.module.vocab_size,
+            context=self.context,
+            model=asdict(self.config),
+        )
         save_model(self.module, folder)
         self.tokenizer.save(folder / "tokenizer.json")
 
@@ -174,7 +171,7 @@ class LanguageModel:
         lines = [passage[-1] for passage in passages]
         return [[self._scored(*one) for one in zip(lines, rows, scores, strict=True)] for scores in found]
 
-    def likelier(self, first: str, second: str) -> tuple[SentenceScore, SentenceScore]:
+    def more_likely(self, first: str, second: str) -> tuple[SentenceScore, SentenceScore]:
         """Returns the scores of two texts, each for itself; the likelier has the higher ``log_prob``."""
         one, other = self.score([first, second], context="fresh")
         return one, other
@@ -304,7 +301,7 @@ class LanguageModel:
             state = writer.read(tokens[:-1], rows=1, capacity=len(tokens))
             step = writer.step(torch.tensor(tokens[-1:], device=self.device), state)
         probabilities = step.logits[0].double().softmax(0)
-        never = [token for token in self.vocabulary.silent if token != self.tokenizer.unk_id]
+        never = [token for token in self.vocabulary.suppressed if token != self.tokenizer.unk_id]
         probabilities[never] = 0.0
         top = probabilities.topk(min(topn, len(probabilities) - len(never)))
         shown = zip(top.values.tolist(), top.indices.tolist(), strict=True)
@@ -384,7 +381,7 @@ class _Pieces:
         return self._tokenizer.eos_id
 
     @property
-    def silent(self) -> Collection[int]:
+    def suppressed(self) -> Collection[int]:
         one = self._tokenizer
         return {one.pad_id, one.unk_id, one.bos_id} - {one.eos_id} | self._nameless
 

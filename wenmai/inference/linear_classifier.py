@@ -1,10 +1,9 @@
 """A trained linear classifier of texts: what it names, and its files."""
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,19 +11,21 @@ from annotated_types import Ge
 from typing_extensions import Doc
 
 from wenmai.core.errors import FormatError, SettingError
-from wenmai.core.folder import writing_json
 from wenmai.core.tensors import write_tensors
 from wenmai.data.features import NGRAMS, FeaturesConfig, NgramFeatures, VectorFeatures, segmented
-from wenmai.models.folder import checked
+from wenmai.models.folder import CONFIG, read_fields, read_settings, write_fields
 from wenmai.text.settings import TextConfig
 from wenmai.training.run import Run
 from wenmai.vectors.pooling import TokenVectors, token_encoder
+
+if TYPE_CHECKING:
+    from wenmai.kernels.descent import Objective
 
 __all__ = ["LinearClassifierConfig", "LinearTextClassifier", "load_encoder", "read_tensors"]
 
 Method = Literal["softmax", "logistic", "perceptron", "least-squares"]
 
-CONFIG, TENSORS, ENCODER = "config.json", "model.safetensors", "encoder"
+TENSORS, ENCODER = "model.safetensors", "encoder"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,6 +43,11 @@ class LinearClassifierConfig:
     l2: Annotated[
         float | None, Ge(0), Doc("times the squared length of the weights is added to the loss; none: the method's own")
     ] = None
+
+    @property
+    def objective(self) -> "Objective":
+        """The loss, as kernels call it."""
+        return "squared" if self.method == "least-squares" else self.method
 
 
 class LinearTextClassifier:
@@ -120,10 +126,8 @@ class LinearTextClassifier:
         from wenmai.kernels.descent import probabilities
 
         scores = self.features.transform(tokens) @ self.weights + self.bias
-        if self.config.method == "softmax":
-            return probabilities("softmax", scores)
         if self.probabilistic:
-            return probabilities("logistic", scores)
+            return probabilities(self.config.objective, scores)
         if scores.shape[1] == 1:
             scores = np.hstack([-scores, scores])
         squashed: npt.NDArray[np.float64] = (1 + scores / (1 + np.abs(scores))) / 2
@@ -131,14 +135,13 @@ class LinearTextClassifier:
 
     def save(self, folder: Path) -> None:
         """Writes ``config.json``, ``model.safetensors`` and the vocabulary, if there is one."""
-        config = {
-            "version": 1,
-            "labels": self.labels,
-            "model": asdict(self.config),
-            "text": asdict(self.text),
-            "features": asdict(self.features.config),
-        }
-        writing_json(folder / CONFIG, config)
+        write_fields(
+            folder,
+            labels=self.labels,
+            model=asdict(self.config),
+            text=asdict(self.text),
+            features=asdict(self.features.config),
+        )
         kept = self.features.save(folder) | {"weights": self.weights, "bias": self.bias}
         write_tensors(folder / TENSORS, {name: value.astype(np.float32) for name, value in kept.items()})
 
@@ -149,15 +152,13 @@ class LinearTextClassifier:
         Raises:
             FormatError: if it is damaged.
         """
-        try:
-            content = json.loads((folder / CONFIG).read_bytes())
-            if content["version"] != 1:
-                raise ValueError(f"version {content['version']!r}, expected 1")
-            labels = checked(list[str], content["labels"])
-            config = checked(LinearClassifierConfig, content["model"])
-            text, wanted = checked(TextConfig, content["text"]), checked(FeaturesConfig, content["features"])
-        except (OSError, ValueError, KeyError, TypeError, RecursionError, SettingError) as error:
-            raise FormatError(f"{folder / CONFIG}: is not the configuration of a classifier ({error})") from None
+        path, found = folder / CONFIG, read_fields(folder)
+        labels = found.get("labels")
+        if not isinstance(labels, list) or not all(type(label) is str for label in labels):
+            raise FormatError(f"{path}: 'labels' is not a list of strings")
+        config = read_settings(path, LinearClassifierConfig, found.get("model"), "classifier")
+        text = read_settings(path, TextConfig, found.get("text"), "text")
+        wanted = read_settings(path, FeaturesConfig, found.get("features"), "features")
         tensors = read_tensors(folder / TENSORS)
         features: NgramFeatures | VectorFeatures
         if wanted.features == NGRAMS:

@@ -17,7 +17,7 @@ from wenmai.measures.language import SentenceScore
 from wenmai.models.ngram import Ngram
 from wenmai.text.normalise import normaliser
 from wenmai.text.segment import LINE_END, segmenter
-from wenmai.training.sweep import available_cores
+from wenmai.training.passes import available_cores
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -102,7 +102,7 @@ class NgramModel:
             start = place + 1 if word == END else start
         return found
 
-    def likelier(self, first: str, second: str) -> tuple[SentenceScore, SentenceScore]:
+    def more_likely(self, first: str, second: str) -> tuple[SentenceScore, SentenceScore]:
         """Returns the scores of two texts; the likelier has the higher ``log_prob``."""
         one, other = self.score([first, second])
         return one, other
@@ -278,7 +278,7 @@ class _Vocabulary:
         return END
 
     @property
-    def silent(self) -> Collection[int]:
+    def suppressed(self) -> Collection[int]:
         return (UNKNOWN, BEGIN)
 
     def encode(self, text: str) -> list[int]:

@@ -1,6 +1,5 @@
 """Classifiers as they are used: texts in, labels and probabilities out."""
 
-import json
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -8,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from wenmai.core.errors import FormatError, SettingError
-from wenmai.core.folder import writing_json
-from wenmai.data.numbered_labelled import words_of
+from wenmai.core.errors import SettingError
+from wenmai.core.folder import read_json_object, writing_json
+from wenmai.data.encoded_labelled import words_of
 from wenmai.models.fasttext import FastText
-from wenmai.models.folder import checked
+from wenmai.models.folder import read_settings
 from wenmai.text.settings import TextConfig
 from wenmai.vectors.word_vectors import WordVectors
 
@@ -70,12 +69,7 @@ class TextClassifier:
         path = Path(folder) / "text.json"
         if not path.exists():  # a model from elsewhere
             return cls(FastText.load(folder))
-        try:
-            text = checked(TextConfig, json.loads(path.read_bytes()))
-        except OSError as error:
-            raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
-        except (SettingError, ValueError, RecursionError) as error:
-            raise FormatError(f"{path}: does not say how a text becomes words: {error}") from None
+        text = read_settings(path, TextConfig, read_json_object(path), "text")
         return cls(FastText.load(folder), text)
 
     def save(self, folder: Path) -> None:

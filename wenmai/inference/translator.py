@@ -11,14 +11,13 @@ import torch
 from torch import Tensor
 
 from wenmai.core.errors import FormatError, SettingError
-from wenmai.core.folder import writing_json
 from wenmai.data.batches import pad, plan_batches
 from wenmai.decode.protocol import Hypothesis
 from wenmai.decode.sampling import sample
 from wenmai.decode.scoring import LengthPenalty, Scoring
 from wenmai.decode.search import beam_search, greedy
 from wenmai.inference.architecture import read_architecture
-from wenmai.models.folder import CONFIG
+from wenmai.models.folder import CONFIG, write_fields
 from wenmai.nn.attention import watch_attention
 from wenmai.nn.encoder_decoder import EncoderDecoder
 from wenmai.text.tokenizer import Tokenizer
@@ -26,7 +25,6 @@ from wenmai.training.tensors import loaded_model, save_model
 
 __all__ = ["AttentionMaps", "Translation", "Translator", "build"]
 
-_VERSION = 1
 _MAP_KINDS = {"attention": "self", "memory_attention": "cross"}
 _EXTRA_LENGTH = 50  # tokens by which a translation may be longer than its source (Vaswani et al. 2017, section 6.1)
 _CHUNK = 512  # lines read before they are sorted by length
@@ -134,16 +132,13 @@ class Translator:
     def save(self, folder: Path) -> None:
         """Writes ``config.json``, ``model.safetensors`` and the tokenizers."""
         joint = self.source is self.target
-        writing_json(
-            folder / CONFIG,
-            {
-                "version": _VERSION,
-                "kind": self.kind,
-                "joint": joint,
-                "source_vocab_size": self.source.vocab_size,
-                "target_vocab_size": self.target.vocab_size,
-                "model": asdict(self.config),
-            },
+        write_fields(
+            folder,
+            kind=self.kind,
+            joint=joint,
+            source_vocab_size=self.source.vocab_size,
+            target_vocab_size=self.target.vocab_size,
+            model=asdict(self.config),
         )
         save_model(self.module, folder)
         if joint:
@@ -292,12 +287,12 @@ class Translator:
 
     @torch.inference_mode()
     def _decoded(
-        self, source_ids: Tensor, source_valid: Tensor, search: Mapping[str, Any], drawing: Mapping[str, Any] | None
+        self, source_ids: Tensor, source_mask: Tensor, search: Mapping[str, Any], drawing: Mapping[str, Any] | None
     ) -> list[list[Hypothesis]]:
-        limits = (source_valid.sum(1) + _EXTRA_LENGTH).clamp(max=self.config.max_length)  # (B,)
+        limits = (source_mask.sum(1) + _EXTRA_LENGTH).clamp(max=self.config.max_length)  # (B,)
         covering = drawing is None and search["coverage_beta"] > 0
-        source_ids, source_valid, limits = (part.to(self.device) for part in (source_ids, source_valid, limits))
-        state = self.module.begin(source_ids, source_valid, max_length=int(limits.max()), need_attention=covering)
+        source_ids, source_mask, limits = (part.to(self.device) for part in (source_ids, source_mask, limits))
+        state = self.module.begin(source_ids, source_mask, max_length=int(limits.max()), need_attention=covering)
         common: dict[str, Any] = {
             "bos_id": self.target.bos_id,
             "eos_id": self.target.eos_id,
@@ -313,7 +308,7 @@ class Translator:
         return beam_search(
             self.module,
             state,
-            source_valid=source_valid if covering else None,
+            source_mask=source_mask if covering else None,
             stop="bound",
             **search,
             **common,

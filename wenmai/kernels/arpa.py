@@ -17,7 +17,7 @@ __all__ = [
     "parse_lines",
 ]
 
-_MADE_OF = "ngram_lookup.py a3f67a1c1704"
+_MADE_OF = "ngram_lookup.py db43a8e0ce49"
 COMPILE = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
 NOT_A_NUMBER, MISPLACED, UNKNOWN_WORD, POSITIVE, TOO_LARGE = 1, 2, 3, 4, 5  # what may be wrong with a line
 MOST_BACKOFF = 99.0  # to base 10; as far from 1 as the least probability that files write
@@ -53,15 +53,15 @@ def _number(raw, begin, end):
         place += 1
     if place < end and seen and raw[place] | 32 == 101:
         place += 1
-        down, exponent, told = False, 0, False
+        down, exponent, given = False, 0, False
         if place < end and (raw[place] == 45 or raw[place] == 43):
             down = raw[place] == 45
             place += 1
         while place < end and 48 <= raw[place] <= 57:
             exponent = min(exponent * 10 + int(raw[place]) - 48, 9999)
-            told = True
+            given = True
             place += 1
-        seen = told
+        seen = given
         power += -exponent if down else exponent
     if not seen or place < end:
         return np.nan
@@ -81,7 +81,7 @@ def parse_lines(raw, order, text, bounds, slots, words, log_probs, backoffs):
         slots: uint32.
         words: int32 [lines, n], receives the words.
         log_probs: float32 [lines], receives natural logarithms.
-        backoffs: float32 [lines], likewise; 0 where none is told.
+        backoffs: float32 [lines], likewise; 0 where none is given.
 
     Returns:
         How many n-grams were read, where the next line begins, and what is wrong with it (0: nothing).

@@ -2,7 +2,7 @@
 
 Joulin, Grave, Bojanowski, Mikolov 2017, "Bag of Tricks for Efficient Text Classification", EACL, arXiv:1607.01759.
 An example is a text of m features (words, their character n-grams, n-grams of words; a feature that comes twice counts
-twice) and one of its labels, drawn anew at every visit; for one-versus-all it is the text and all its labels:
+twice) and one of its labels, drawn anew in every epoch; for one-versus-all it is the text and all its labels:
 
     hidden    h = 1/m Σ_f A_f
     softmax   loss -log p_y with p = softmax(O h)         slope of score o: p_o - 1[o = y]
@@ -60,7 +60,7 @@ __all__ = [
     "word_hashes",
 ]
 
-_MADE_OF = "simd.py 0ae3cc5d8cea, subwords.py 772853ffc0b7, window.py 35c4aea65885"  # see window.py
+_MADE_OF = "simd.py 0a572d10aeed, subwords.py bbf1a2ab56e4, window.py 9f9192ae33ae"  # see window.py
 SOFTMAX, HIERARCHICAL, NEGATIVE, ONE_VERSUS_ALL = 0, 1, 2, 3
 _SMALL_BYTES = 4 * ROW_FLOATS
 _FOUR = 4 * LANE_BYTES
@@ -79,7 +79,7 @@ class Rows(NamedTuple):
 
 
 class Examples(NamedTuple):
-    """Numbered texts, read-only."""
+    """Encoded texts, read-only."""
 
     tokens: np.ndarray  # int32: types of the corpus
     starts: np.ndarray  # int64 [examples + 1]: where each text begins, and the end
@@ -343,7 +343,7 @@ def train_block(examples, order, rows, tables, choices, scratch, rate, seed, tal
     """Trains on some examples.
 
     Args:
-        examples: Numbered texts and their labels.
+        examples: Encoded texts and their labels.
         order: int64, the examples to train on, one after the other.
         rows: The parameters, changed in place.
         tables: What vocabulary and labels decide.
@@ -352,7 +352,7 @@ def train_block(examples, order, rows, tables, choices, scratch, rate, seed, tal
         rate: float32 learning rate α.
         seed: uint64 that decides every draw.
         tally: float64 [3], receives (loss, examples, tokens); the loss is summed in float64. Examples without any
-            feature or known label are passed over.
+            feature or known label are skipped.
     """
     state = advance(seed)
     stride = 4 * rows.output.shape[1]

@@ -6,7 +6,7 @@ processor's cache; a bitmap of the words that were met gives the row back in ord
 with its pairs, rows can be counted by any thread, and nothing has to be merged unless the text is cut into parts.
 
 Counts are whole numbers: a pair at distance d adds ``units[d]``, and ``scale`` of them make 1 (:func:`distance_units`).
-Their sum does not depend on the order of adding, so the result is the same to the bit for any number of parts and
+Their sum does not depend on the order of adding, so the result is bitwise the same for any number of parts and
 threads.
 
 In a text, ``V`` (the size of the vocabulary) marks the end of a sentence, and ``V + 1`` a word that is not counted but
@@ -78,10 +78,10 @@ def compact_text(tokens, starts, first_place, vocabulary, keep, keeps_places, se
     Args:
         tokens: int32 ids of the corpus; ids below 0 and from ``vocabulary`` on are left out.
         starts: int64 places in ``tokens`` where a sentence begins, ascending; an end mark is put before each.
-        first_place: Place of ``tokens[0]`` in the corpus, which decides the draws of sub-sampling.
+        first_place: Place of ``tokens[0]`` in the corpus, which decides the draws of subsampling.
         vocabulary: V.
-        keep: float32 [V], the share of each word that sub-sampling keeps; empty to keep all.
-        keeps_places: Whether words that sub-sampling drops still count for the distance of others.
+        keep: float32 [V], the fraction of each word that subsampling keeps; empty to keep all.
+        keeps_places: Whether words that subsampling drops still count for the distance of others.
         seed: uint64 of the draws.
         text: int32, with room for ``len(tokens) + len(starts)`` more.
         count: Words in ``text`` so far.
@@ -137,7 +137,7 @@ def row_memory(vocabulary: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.u
 
 @njit(**COMPILE)
 def _lowest_bit(word):
-    """The place of the lowest bit that is set: the top six bits of the product with a de Bruijn sequence tell it."""
+    """The place of the lowest bit that is set: the top six bits of the product with a de Bruijn sequence name it."""
     return _BIT_PLACES[((word & (~word + np.uint64(1))) * _DE_BRUIJN) >> np.uint64(58)]
 
 

@@ -8,9 +8,9 @@ whose blocks are
     x ← x + attention(x), over the cached positions      x ← x + attention(x, memory), left out without a memory
     x ← x + ffn(x)                                       layer norm before each (pre) or after each sum (post)
 
-Threads run the kernel side by side, each on its share of the heads or of the outputs of a product, and wait for each
+Threads run the kernel side by side, each on its part of the heads or of the outputs of a product, and wait for each
 other where one needs what another wrote: six times in a block. What is cheap (sums, layer norms) each does for itself.
-How the work is shared changes no bit of the result.
+How the work is divided changes no bit of the result.
 
 Nothing here checks what the addresses point to.
 """
@@ -43,7 +43,7 @@ from wenmai.kernels.simd import (
 
 __all__ = ["BLOCK_PLACES", "CACHE_PLACES", "PART_PLACES", "STRIP", "kernel"]  # and the places below
 
-_MADE_OF = "simd.py 0ae3cc5d8cea"  # numba's cache looks at this file alone: let it see changes of the others
+_MADE_OF = "simd.py 0a572d10aeed"  # numba's cache checks this file alone: this line changes with the others
 COMPILE = {"fastmath": False, "error_model": "numpy", "boundscheck": False}
 STRIP = 16  # sizes of rows are multiples of this
 _AHEAD = 1 << 14  # bytes from the weights that are multiplied to those that are asked for
@@ -53,7 +53,7 @@ _LANES = 16 if get_host_cpu_features().get("avx512f") else 8  # of a register: e
 # fmt: off
 (
     ROWS, HIDDEN, HEADS, FFN, BLOCKS, VOCAB,  # N, M, H, F, how many, V
-    POSITION, CAPACITY, WINDOW,  # t of the new tokens; positions that there is room for; that are looked back
+    POSITION, CAPACITY, WINDOW,  # t of the new tokens; capacity of the cache; positions that are attended to
     SOURCES, SOURCE_LENGTH,  # rows of the memory, a divisor of N, and S
     PRE_NORM, ACTIVATION,  # a flag; one of the three below
     TEAM, THREAD_NUMBER, BARRIER,  # functions: how many they are, 0 for one; one's own number; waiting for each other
@@ -184,8 +184,8 @@ def _product(inputs, width, rows, weight, bias, outputs, stride, first, last, mo
     """Writes outputs[n, o] = inputs[n] · weight[o] + bias[o] for all rows and first <= o < last, four at a time.
 
     Inputs and weights have ``width`` bytes a row, outputs ``stride``. Four outputs never go beyond the first ``most``:
-    rather they begin earlier, so that some are computed twice. Each pair of rows asks for its share of the weights
-    that come ``_AHEAD``, so that memory works while the products are made.
+    rather they begin earlier, so that some are computed twice. Each pair of rows prefetches its part of the weights
+    ``_AHEAD``, so that memory works while the products are made.
     """
     zero = zeros(_LANES)
     four = zeros(4)
@@ -356,7 +356,7 @@ def _embed(table, hidden, rows, size):
 
 
 def _run(table):
-    """Takes one step: one thread's share of it."""
+    """Takes one step: one thread's part of it."""
     rows, width = _number(table, ROWS), _number(table, HIDDEN)
     heads, ffn = _number(table, HEADS), _number(table, FFN)
     team, barrier = _number(table, TEAM), _number(table, BARRIER)

@@ -11,6 +11,7 @@ One step on a mini-batch of B examples is ``W -= rate * (X' dZ / B + 2 l2 W)`` w
 mean losses the size of a gradient does not depend on B; the penalty leaves the bias alone.
 """
 
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -148,9 +149,8 @@ class Descent:
             raise SettingError("the average of the weights has no L2 penalty; set l2=0")
         self.objective = objective
         self.targets = targets
+        self.features = features
         self.batch_size = min(batch_size or len(targets), len(targets))
-        few = self.batch_size <= _FEW_EXAMPLES  # then numpy would spend its time on calls, not on numbers
-        self.features = sparse.csr_matrix(features) if few else features
         self.l2 = l2
         self.fit_intercept = fit_intercept
         self.shuffle = shuffle
@@ -181,13 +181,20 @@ class Descent:
         order = self._order_of(epoch)[first:last]
         losses = np.empty(-(-order.size // self.batch_size))
         with np.errstate(over="ignore", invalid="ignore"):
-            (self._sparse_steps if sparse.issparse(self.features) else self._dense_steps)(order, rate, losses)
+            (self._dense_steps if self._sparse is None else self._sparse_steps)(order, rate, losses)
         if not np.isfinite(losses).all() or not np.isfinite(self.bias).all():
             raise TrainingError(
                 f"the loss is no longer a number in epoch {epoch + 1} (learning rate {rate:g}); lower learning_rate, "
                 "or scale the features"
             )
         return losses
+
+    def solve(self) -> float:
+        """Takes the weights of least squares, in closed form; returns their mean squared error."""
+        found = solve_least_squares(self.features, self.targets, l2=self.l2, fit_intercept=self.fit_intercept)
+        self.weights[...], self.bias[...] = found
+        errors = self.features @ self.weights + self.bias - self.targets
+        return float((errors**2).sum() / len(self.targets))
 
     def settle(self) -> tuple[Array, Array]:
         """Returns the true weights [D, K] and the bias [K], averaged over all steps if that was asked for."""
@@ -203,8 +210,14 @@ class Descent:
             self._order = epoch, draws.permutation(len(self.targets))
         return self._order[1]
 
+    @cached_property
+    def _sparse(self) -> Any:
+        """The features if they are sparse, or if a step has so few that numpy's time would go into calls; or None."""
+        few = self.batch_size <= _FEW_EXAMPLES
+        return sparse.csr_matrix(self.features) if few or sparse.issparse(self.features) else None
+
     def _sparse_steps(self, order: npt.NDArray[np.int64], rate: float, losses: Array) -> None:
-        rows = self.features
+        rows = self._sparse
         self.mistakes += sparse_steps(
             _CODES[self.objective],
             rows.data,

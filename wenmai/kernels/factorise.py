@@ -36,12 +36,12 @@ from wenmai.kernels.simd import (
 
 __all__ = ["ROW_FLOATS", "Counts", "Settings", "Visited", "parameter_rows", "train_visits", "warm_up"]
 
-_MADE_OF = "simd.py 0ae3cc5d8cea"  # numba's cache looks at this file alone: let it see changes of the others
+_MADE_OF = "simd.py 0a572d10aeed"  # numba's cache checks this file alone: this line changes with the others
 COMPILE = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
 ROW_FLOATS = 8  # vectors are padded with zeros to a multiple of this
 _SMALL_BYTES = 4 * ROW_FLOATS
 _BIAS_FLOATS = 8  # after the vector and its sums: bias, its sum, padding
-_AHEAD = 4  # counts whose rows are asked for before they are needed
+_AHEAD = 4  # counts whose rows are prefetched
 _MULTIPLIER, _INCREMENT = np.uint64(6364136223846793005), np.uint64(1442695040888963407)  # Knuth's MMIX generator
 
 

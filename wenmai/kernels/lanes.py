@@ -45,7 +45,7 @@ from wenmai.kernels.window import (
 
 __all__ = ["LANES", "LaneMemory", "train_lanes", "warm_up"]
 
-_MADE_OF = "simd.py 0ae3cc5d8cea, window.py 35c4aea65885"  # for numba's cache, as in window.py
+_MADE_OF = "simd.py 0a572d10aeed, window.py 9f9192ae33ae"  # for numba's cache, as in window.py
 # The steps are short, so threads wait for each other often. GNU OpenMP lets them spin for milliseconds, which on busy
 # cores halves the speed; this is the time of a step, about 10 µs. It is read when the first parallel kernel starts.
 os.environ.setdefault("GOMP_SPINCOUNT", "3000")
@@ -57,7 +57,7 @@ _WINDOWS = 16  # of a lane in a step: 256 windows see the same parameters, few e
 class LaneMemory(NamedTuple):
     """Working memory of all lanes; the first axis is the lane, except in arrays of rows."""
 
-    kept: np.ndarray  # int32 [L, block]: words that sub-sampling kept
+    kept: np.ndarray  # int32 [L, block]: words that subsampling kept
     low: np.ndarray  # int32 [L, block]: where the word's sentence begins in `kept`
     high: np.ndarray  # int32 [L, block]: and ends
     inputs: np.ndarray  # int64 [L, inputs + 1]

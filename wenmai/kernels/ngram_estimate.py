@@ -1,4 +1,4 @@
-"""From counts of n-grams to their probabilities; rows and nodes are told of in :mod:`wenmai.kernels.ngrams`."""
+"""From counts of n-grams to their probabilities; rows and nodes are defined in :mod:`wenmai.kernels.ngrams`."""
 
 import numpy as np
 from numba import njit
@@ -19,7 +19,7 @@ __all__ = [
     "raw_counts",
 ]
 
-_MADE_OF = "ngrams.py 111354784f54"
+_MADE_OF = "ngrams.py 02fcfa115186"
 COMPILE = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
 
 
@@ -45,7 +45,7 @@ def number_nodes(shared, length, order, nodes):
 
 @njit(**COMPILE)
 def join_nodes(shared, length, last_words, before, lower, order, word, context, parent):
-    """Tells of each node of an order >= 2 its last word, its context and its parent.
+    """Writes the last word, the context and the parent of each node of an order >= 2.
 
     Args:
         shared: uint8 [rows].

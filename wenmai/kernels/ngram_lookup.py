@@ -1,4 +1,4 @@
-"""Looking n-grams up: the probability of a word after others is a walk through a machine of contexts.
+"""Looking n-grams up: the probability of a word after others is a walk through an automaton of contexts.
 
 ``contexts`` holds the n-grams of all orders below N, the words first (the id of a word is its number), then order by
 order; ``leaves`` those of order N. Ids go on from one to the other. The n-grams that go on from context ``s`` have the
@@ -6,7 +6,7 @@ ids from ``contexts[s].first`` to before ``contexts[s + 1].first``, in the order
 spread evenly over all uint32, so that an interpolation finds one among thousands in two or three reads. ``suffix`` is
 the longest n-gram of the model that this one ends with.
 
-Everything is checked on the way: an id that leads out of its place ends the walk, and the caller hears of it.
+Everything is checked on the way: an id that leads out of its place ends the walk, and the result says so.
 """
 
 import numpy as np
@@ -34,7 +34,7 @@ __all__ = [
     "word_slots",
 ]
 
-_MADE_OF = "ngrams.py 111354784f54, simd.py 0ae3cc5d8cea"
+_MADE_OF = "ngrams.py 02fcfa115186, simd.py 0a572d10aeed"
 COMPILE = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
 
 LEAF = np.dtype([("word", "<u4"), ("log_prob", "<f4"), ("suffix", "<u4")])
@@ -120,13 +120,13 @@ def advance(contexts, leaves, state, depth, word):
 
 @njit(**COMPILE)
 def _ask(nodes, place):
-    """Asks for a record before it is read."""
+    """Prefetches a record."""
     prefetch_to_read(nodes.ctypes.data + place * nodes.itemsize)
 
 
 @njit(**COMPILE)
 def _ask_for_word(contexts, leaves, state, word):
-    """Asks for the record where a word is sought first among those that go on from a context; whether there are any."""
+    """Prefetches the record where the search for a word after a context begins; returns whether there are any."""
     begin, end = np.int64(contexts[state].first), np.int64(contexts[state + 1].first)
     inner = contexts.shape[0] - 1
     if begin >= end or end > inner + leaves.shape[0]:
@@ -146,7 +146,7 @@ def score_text(contexts, leaves, text, begin, end, order, words, uniform, log_pr
     """Scores the words of a text from ``begin`` to before ``end``.
 
     A walk waits for memory at every step, so several are under way at once, each over a stretch of the text: what one
-    needs next is asked for, and the others go on until it is there.
+    needs next is prefetched, and the others go on until it is there.
 
     Args:
         contexts: Records of ``CONTEXT``, one more than there are.
@@ -336,7 +336,7 @@ def word_slots(text, bounds, slots):
     """Fills a table of words, each at the first free place from its hash on.
 
     Args:
-        text: uint8, words one behind the other with a line feed after each.
+        text: uint8, words, each followed by a line feed.
         bounds: int64 [words + 1], where each begins.
         slots: uint32 [a power of two], zero before; receives numbers of words, plus one.
     """
@@ -399,7 +399,7 @@ def _space(raw, place):
 
 @njit(**COMPILE)
 def number_text(text, bounds, slots, raw, unknown_is_word, words, spelled):
-    """Splits lines at white space and numbers their words; ``</s>`` stands for each line feed.
+    """Splits lines at white space and encodes their words; ``</s>`` stands for each line feed.
 
     Args:
         text: uint8, see :func:`word_slots`.
@@ -407,8 +407,8 @@ def number_text(text, bounds, slots, raw, unknown_is_word, words, spelled):
         slots: uint32.
         raw: uint8, UTF-8; the last line ends with a line feed.
         unknown_is_word: Whether ``<unk>`` in the lines is a known word.
-        words: int32, receives the numbers; has room for one for each byte.
-        spelled: int32, receives for unknown words, which are numbered ``<unk>``, their bytes and one more; else 0.
+        words: int32, receives the ids; has room for one for each byte.
+        spelled: int32, receives for unknown words, whose id is that of ``<unk>``, their bytes and one more; else 0.
 
     Returns:
         How many words there are, the ends of lines counted.

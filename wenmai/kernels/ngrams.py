@@ -10,7 +10,7 @@ backwards ends at ``<s>``.
 
 A *row* is a distinct sequence of up to N words. Of rows in order, ``shared`` is how many words one has in common with
 the row before, ``length`` how many it has, ``times`` how often it occurs, ``before`` the row of its context. A *node*
-of order n is an n-gram; nodes are numbered as their first rows come, those of order 1 by their word.
+of order n is an n-gram; nodes have ids in the order of their first rows, those of order 1 by their word.
 """
 
 import numpy as np
@@ -53,7 +53,7 @@ def lay_out(tokens, starts, word_of_type, text):
     """Writes sentences as ``<s> words </s>``; returns how many words that are.
 
     Args:
-        tokens: int32 types of a corpus; below 0 is a type that was forgotten.
+        tokens: int32 types of a corpus; below 0 is a type that was dropped.
         starts: int64 [sentences + 1], places in ``tokens``.
         word_of_type: int32, the word that each type is.
         text: int32, with room for the tokens and two for each sentence.

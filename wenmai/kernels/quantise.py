@@ -16,7 +16,7 @@ __all__ = ["CENTRES", "QuantisedRows", "k_means", "quantise"]
 COMPILE = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
 CENTRES = 256
 _ITERATIONS = 25
-_MOST_ROWS = 65_536  # that k-means looks at
+_MOST_ROWS = 65_536  # that k-means uses
 _SEED = 1234
 _SPLIT = np.float32(1e-7)
 _BLOCK = 1 << 14
@@ -31,7 +31,7 @@ class QuantisedRows:
         centres: float32 [256 · d]: those of part m begin at ``256 · m · part``, each with the width of the part.
         width: d, numbers in a row.
         part: Numbers in a part; the last may have fewer.
-        norm_codes: uint8 [R], the centre of each row's length, or None if the rows carry their own.
+        norm_codes: uint8 [R], the centre of each row's length, or None if the codes include it.
         norm_centres: float32 [256], or None.
     """
 
@@ -119,7 +119,7 @@ def quantise(matrix: npt.NDArray[np.float32], part: int, *, with_norms: bool, se
         matrix: float32 (R, d), R at least 256.
         part: Numbers in a part of a row, at least 1.
         with_norms: Keep the rows' lengths apart, as one byte each, and quantise directions.
-        seed: Decides the rows that k-means looks at and its first centres.
+        seed: Decides the rows that k-means uses and its first centres.
     """
     norm_codes, norm_centres = None, None
     if with_norms:

@@ -76,7 +76,7 @@ def _splat(builder: ir.IRBuilder, scalar: ir.Value, lanes: int) -> ir.Value:
 
 @intrinsic(prefer_literal=True)
 def zeros(typing: Any, lanes: Any) -> Lowered:
-    """``zeros(16)``: a vector of zeros; its type tells :func:`load` how much to read."""
+    """``zeros(16)``: a vector of zeros; its type says how much :func:`load` reads."""
     width = lanes.literal_value
     return FloatVector(width)(lanes), lambda context, builder, sig, args: ir.Constant(_vector(width), [0.0] * width)
 
@@ -181,13 +181,13 @@ def lane_sum(typing: Any, vector: Any) -> Lowered:
 
 @intrinsic
 def prefetch(typing: Any, where: Any) -> Lowered:
-    """Asks for the cache line at an address, to be written soon."""
+    """Prefetches the cache line at an address, to be written soon."""
     return _prefetching(write=1)
 
 
 @intrinsic
 def prefetch_to_read(typing: Any, where: Any) -> Lowered:
-    """Asks for the cache line at an address, to be read soon: other processors keep their copies of it."""
+    """Prefetches the cache line at an address, to be read soon: other processors keep their copies of it."""
     return _prefetching(write=0)
 
 
@@ -237,8 +237,8 @@ def decline_in_place(typing: Any, where: Any, count: Any, rate: Any) -> Lowered:
     """Turns each margin ``x`` of a flat array into ``rate * σ(-x)``, in blocks of 16, and returns ``Σ -log σ(x)``.
 
     ``x`` is the logit of the right answer, so ``σ(-x)`` is the slope of its logistic loss (what the step declines
-    by) and ``-log σ(x)`` the loss itself; the sum is a float64, NaN if any ``x`` is. ``x`` is held within ±30, where
-    float32 cannot tell σ from 0 or 1. exp and log are the Cephes single-precision polynomials (relative error below
+    by) and ``-log σ(x)`` the loss itself; the sum is a float64, NaN if any ``x`` is. ``x`` is clipped to ±30,
+    where σ is 0 or 1 up to rounding. exp and log are the Cephes single-precision polynomials (relative error below
     2e-7).
     """
 

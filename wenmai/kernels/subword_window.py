@@ -58,7 +58,7 @@ from wenmai.kernels.window import (
 
 __all__ = ["Choices", "Rows", "Scratch", "Subwords", "train_block", "warm_up"]
 
-_MADE_OF = "simd.py 0ae3cc5d8cea, window.py 35c4aea65885"  # numba looks at this file alone, see window.py
+_MADE_OF = "simd.py 0a572d10aeed, window.py 9f9192ae33ae"  # numba checks this file alone, see window.py
 _INNER = {**COMPILE, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # functions that only kernels call
 _SURE = np.float32(80.0)  # a margin without loss, for places whose slope nobody reads
 _AT_ONCE = 16  # margins whose slopes are taken at once
@@ -71,7 +71,7 @@ class Rows(NamedTuple):
     output: np.ndarray  # of words, or of inner nodes for hierarchical softmax
     first_new: int  # input rows from here ...
     last_new: int  # ... to before here move by the whole update, ...
-    old_rate: np.float32  # ... the others by this share of it (continued training)
+    old_rate: np.float32  # ... the others by this fraction of it (continued training)
 
 
 class Subwords(NamedTuple):
@@ -100,7 +100,7 @@ class Scratch(NamedTuple):
     slopes: np.ndarray  # float32 [outputs]
     hidden: np.ndarray  # float32 [2, whole vectors]: h, then zeros; and the sum of its moves
     places: np.ndarray  # int64 [words within reach, rows]: addresses of the rows of each word, and ...
-    shares: np.ndarray  # float32 [words within reach, rows]: ... which share of a move each makes
+    shares: np.ndarray  # float32 [words within reach, rows]: ... which fraction of a move each makes
     sums: np.ndarray  # float32 [words within reach, whole vectors]: CBOW: the sum of each word's rows, ...
     moves: np.ndarray  # float32 [words within reach, whole vectors]: ... by what each of them is to be moved, ...
     weights: np.ndarray  # float32 [words within reach]: ... and by how much more their sum moves
@@ -133,7 +133,7 @@ class Scratch(NamedTuple):
 
 @njit(**_INNER)
 def _list_rows(subwords, word, rows, input_rows, row, places, shares):
-    """Lists a word's rows (addresses and shares); returns how many, and by how many moves of a row their sum moves."""
+    """Lists a word's rows (addresses, fractions); returns how many, and by how many moves of a row their sum moves."""
     first, last = subwords.start[word], subwords.start[word + 1]
     weight = np.float32(0)
     for k in range(first, last):
@@ -179,7 +179,7 @@ def _sum_rows(places, length, row, target):
 
 @njit(**_INNER)
 def _move_rows(places, shares, length, row, move):
-    """Adds a move to each of the listed rows, or the share of it that the row makes."""
+    """Adds a move to each of the listed rows, or the fraction of it that the row makes."""
     zero, small = zeros(16), zeros(ROW_FLOATS)
     wide = row & -LANE_BYTES
     for k in range(length):
@@ -213,8 +213,8 @@ def step(row, hidden, moved, share, outputs, signs, n, slopes, rate):
     """Descends the logistic loss of one hidden row against n signed outputs; returns the loss before the step.
 
     Every argument but ``share``, ``n`` and ``rate`` is an address; ``row`` is the bytes of an output row. Outputs
-    move by their slopes, one after the other; the hidden row by ``share`` of its move, which is added to ``moved``.
-    ``outputs``, ``signs`` and ``slopes`` have room for whole vectors.
+    move by their slopes, one after the other; the hidden row by the fraction ``share`` of its move, which is added to
+    ``moved``. ``outputs``, ``signs`` and ``slopes`` have room for whole vectors.
     """
     zero = zeros(16)
     whole = (n + _AT_ONCE - 1) & -_AT_ONCE

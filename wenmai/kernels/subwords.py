@@ -80,7 +80,7 @@ def hash_word(text, begin, end):
 
 
 def kept_table(pairs: npt.NDArray[np.int32] | None) -> KeptBuckets:
-    """Makes the look-up of a pruned model's buckets.
+    """Makes the lookup table of a pruned model's buckets.
 
     Args:
         pairs: int32 (K, 2), a bucket and its new row each; None if nothing is pruned.

@@ -59,7 +59,7 @@ __all__ = [
     "warm_up",
 ]
 
-_MADE_OF = "simd.py 0ae3cc5d8cea"  # numba's cache looks at this file alone: let it see changes of the others
+_MADE_OF = "simd.py 0a572d10aeed"  # numba's cache checks this file alone: this line changes with the others
 COMPILE = {"nogil": True, "cache": True, "fastmath": False, "error_model": "numpy", "boundscheck": False}
 ROW_FLOATS = 4
 _SMALL_BYTES = 4 * ROW_FLOATS
@@ -80,7 +80,7 @@ class Rows(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """What the vocabulary decides: ids, sub-sampling, noise distribution, Huffman paths."""
+    """What the vocabulary decides: ids, subsampling, noise distribution, Huffman paths."""
 
     word: np.ndarray  # int32 [types of the corpus]: its row, or -1 for a word outside the vocabulary
     keep: np.ndarray  # float32 [V]: probability that an occurrence is kept
@@ -347,7 +347,7 @@ def _softmax_step(row, hidden, update, output, size, target, scores, rate):
 
 @njit(**COMPILE)
 def sample(tokens, begin, end, word, keep, kept, count, state):
-    """Appends the known, not sub-sampled words of a sentence to kept[:count].
+    """Appends the known words that subsampling keeps of a sentence to kept[:count].
 
     Returns (new count, known words, generator state).
     """
@@ -368,7 +368,7 @@ def sample(tokens, begin, end, word, keep, kept, count, state):
 
 @njit(**COMPILE)
 def draw_outputs(centre, row, negative, choices, tables, hierarchical, outputs, signs, state):
-    """Lists the outputs of a centre word (addresses and signs) and asks the memory for them.
+    """Lists the outputs of a centre word (addresses and signs) and prefetches them.
 
     The true word and k draws from the noise distribution (a draw equal to the true word is dropped), then the inner
     nodes of its Huffman path. Returns (count, generator state).

@@ -1,1 +1,1 @@
-"""Layer 3: measures of quality, each with its uncertainty."""
+"""Layer 3: metrics of quality, each with its uncertainty."""

@@ -1,4 +1,4 @@
-"""How far a measured number can be trusted: bootstrap intervals, and a test of the difference of two systems."""
+"""The uncertainty of metrics: bootstrap intervals, and a significance test of the difference of two systems."""
 
 from collections.abc import Callable, Iterator
 
@@ -26,7 +26,7 @@ def percentile_interval(
             NaN where a resample has no value.
         size: number of items.
         resamples: how often to draw.
-        seed: makes the interval repeatable.
+        seed: makes the interval reproducible.
 
     Returns:
         The 2.5th and 97.5th percentile of the values, or two ``None`` if no resample has one.
@@ -57,7 +57,7 @@ def resampled(
         statistic: maps weights (R, size), how often each item was drawn in each of R resamples, to values (R,).
         size: number of items.
         resamples: how often to draw.
-        seed: makes the draws repeatable; the same seed and size draw the same items.
+        seed: makes the draws reproducible; the same seed and size draw the same items.
 
     Returns:
         (resamples,) values, none at all for no items.
@@ -86,7 +86,7 @@ def randomisation_p_value(
 ) -> float:
     """Returns how likely a difference of this size is if the two systems do not differ (two-sided).
 
-    Each trial swaps the outputs of the systems, item by item, by the toss of a coin. The p-value is the share of
+    Each trial swaps the outputs of the systems, item by item, at random. The p-value is the proportion of
     trials whose scores differ at least as much as the real ones, the real ones counted as one trial more, so it is
     never 0, and 1 for systems that are the same.
 
@@ -95,7 +95,7 @@ def randomisation_p_value(
         first: (n, K) statistics of the first system, whole numbers, a row for each item.
         second: (n, K) the same of the second system.
         trials: how often to swap.
-        seed: makes the p-value repeatable.
+        seed: makes the p-value reproducible.
 
     Raises:
         SettingError: for fewer than one trial.

@@ -5,8 +5,8 @@ was named rightly, ``named`` all that were named, ``given`` all that the texts h
 
     precision = true / named        recall = true / given        F1 = 2 true / (named + given)
 
-*Micro* figures count pairs over all labels, *macro* figures are means over the labels. Where nothing was named or
-given, a figure is 0. Precision at k and recall at k are micro figures of the k best labels over the texts that have a
+*Micro* metrics count pairs over all labels, *macro* metrics are means over the labels. Where nothing was named or
+given, a metric is 0. Precision at k and recall at k are micro metrics of the k best labels over the texts that have a
 label which the classifier knows, as ``fasttext test`` prints them (Joulin et al. 2017, arXiv:1607.01759).
 """
 
@@ -28,12 +28,12 @@ _MOST_LABELS = 2_000  # of which an interval of the macro F1 is drawn; more woul
 
 @dataclass(frozen=True, kw_only=True)
 class LabelResult:
-    """What was measured on one label.
+    """The metrics of one label.
 
     Attributes:
         label: Its name.
-        precision: Share of the texts that were given this label which have it.
-        recall: Share of the texts with this label that were given it.
+        precision: Proportion of the texts for which this label was predicted that have it.
+        recall: Proportion of the texts with this label for which it was predicted.
         f1: Harmonic mean of the two.
         support: Texts that have it.
     """
@@ -47,14 +47,14 @@ class LabelResult:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationResult:
-    """What was measured on a test set.
+    """The metrics of a test set.
 
     Attributes:
         examples: Texts.
-        unseen: Texts of which the classifier knows no label: they count as wrong, but not in ``precision_at_k`` and
+        unseen: Texts of which the classifier knows no label: they count as errors, but not in ``precision_at_k`` and
             ``recall_at_k``.
         k: Labels that were named for each text, at most.
-        accuracy: Share of the texts whose best label is one of theirs.
+        accuracy: Proportion of the texts whose best label is one of theirs.
         accuracy_low: 95 % bootstrap interval, from ...
         accuracy_high: ... to.
         precision_at_k: As ``fasttext test``.

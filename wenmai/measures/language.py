@@ -1,7 +1,7 @@
-"""How well a language model foretells a text: perplexity, and figures that do not depend on how it cuts text up.
+"""How well a language model predicts a text: perplexity, and metrics that do not depend on its tokens.
 
-Perplexity by token compares models with one vocabulary only. The probability of the *characters* of a text is the same
-question to every model, whatever its tokens: bits per character and per byte compare n-grams, words and pieces.
+Perplexity by token compares models with one vocabulary only. The probability of the *characters* of a text does not
+depend on the tokens of a model: bits per character and per byte compare n-grams, words and pieces.
 """
 
 import math
@@ -13,14 +13,14 @@ __all__ = ["SentenceScore", "TextScore", "add_up"]
 
 @dataclass(kw_only=True, slots=True)  # not frozen, which would take most of the time that n-grams need to score a line
 class SentenceScore:
-    """What a model says of one line of text.
+    """The probability of one line of text.
 
     Attributes:
         text: The line, without its end.
         log_prob: Natural logarithm of the probability of all its tokens and of its end.
         tokens: Predictions that were made: the tokens, and the end.
         oov: Tokens that the vocabulary lacks.
-        known_log_prob: The share of ``log_prob`` that stands for all others.
+        known_log_prob: The part of ``log_prob`` that the other tokens contribute.
         oov_bytes: Bytes that spell them in UTF-8, and one for the end of each.
         token_log_probs: Natural log-probability of each token, the end last.
     """
@@ -56,7 +56,7 @@ class SentenceScore:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TextScore:
-    """What a model says of a whole text; every line counts with its end.
+    """The probability of a whole text; every line counts with its end.
 
     Attributes:
         sentences: Lines with at least one token.
@@ -66,7 +66,7 @@ class TextScore:
         characters: Unicode characters, and the ends of lines.
         bytes: Bytes in UTF-8, and the ends of lines.
         log_prob: Natural logarithm of the probability of the text.
-        known_log_prob: The share of it that stands for known tokens and ends of lines.
+        known_log_prob: The part of it that known tokens and ends of lines contribute.
         oov_bytes: Bytes that spell unknown tokens, and one for the end of each.
     """
 
@@ -107,9 +107,9 @@ class TextScore:
 
     @property
     def spelled_bits_per_character(self) -> float:
-        """The same, with 8 bits more for each byte of an unknown token: what it takes to write the text down.
+        """The same, with 8 bits more for each byte of an unknown token: the cost of spelling it.
 
-        A model that says "an unknown word" has not said which; this is what makes it comparable to one that spells.
+        A model with an unknown token has not predicted which word it is; this makes it comparable to one that spells.
         """
         return (-self.log_prob / math.log(2) + 8 * self.oov_bytes) / self.characters
 
@@ -119,7 +119,7 @@ class TextScore:
         return -self.log_prob / math.log(2) / self.bytes
 
     def as_dict(self) -> dict[str, float | int]:
-        """Everything, for JSON; figures that are not finite become null there."""
+        """All metrics, for JSON; those that are not finite become null there."""
         return {
             "sentences": self.sentences,
             "tokens": self.tokens,
@@ -152,7 +152,7 @@ class TextScore:
 
 
 def add_up(scores: Iterable[SentenceScore]) -> TextScore:
-    """Returns the figures of a text from those of its lines, read once."""
+    """Returns the metrics of a text from those of its lines, read once."""
     sentences = tokens = oov = words = characters = size = 0
     oov_bytes = 0
     log_prob = known_log_prob = 0.0

@@ -6,8 +6,8 @@ With ``a`` the tokens of an option and ``q`` the prompt, an option is judged in 
     per_token   log P(a | q) / number of tokens of a
     relative    log P(a | q) - log P(a | neutral prompt)
 
-The first favours short options, the second long ones, the third asks how much likelier the prompt makes an option than
-it is anyway.
+The first favours short options, the second long ones, the third measures how much more likely the prompt makes an
+option than it is without.
 
 Source: Brown et al. 2020, "Language Models are Few-Shot Learners", section 2.4.
 """
@@ -32,11 +32,11 @@ Judgements = dict[str, list[float]]
 
 @dataclass(frozen=True, kw_only=True)
 class OptionFigures:
-    """How well one way of judging options does.
+    """The metrics of one way of normalising likelihoods.
 
     Attributes:
         normalisation: ``raw``, ``per_token`` or ``relative``.
-        accuracy: Share of the examples whose best option is right.
+        accuracy: Proportion of the examples whose best option is right.
         low: 95 % bootstrap interval, from ...
         high: ... to.
         macro_f1: Mean F1 of the labels; None where each example has options of its own.
@@ -53,22 +53,22 @@ class OptionFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class FewShotResult:
-    """What few-shot evaluation found.
+    """The result of a few-shot evaluation.
 
     Attributes:
         dataset: The data set.
         split: What was measured on.
-        shots: Solved examples before each example that is asked.
+        shots: Solved examples in the prompt of each example.
         seed: Of the draws.
-        examples: Examples that were asked.
-        figures: One for each way of judging options.
-        majority: The accuracy of always naming what is most often right in the training part: a label, or where each
-            example has options of its own a place.
-        chance: The accuracy of drawing an option.
-        shortened: Examples of which solved examples were left out as the model could not read so much.
+        examples: Examples that were evaluated.
+        figures: The metrics, for each way of normalising likelihoods.
+        majority: The accuracy of always choosing what is most often right in the training part: a label, or, where each
+            example has options of its own, an index.
+        chance: The expected accuracy of choosing at random.
+        shortened: Examples of which solved examples were left out because the prompt exceeded the context.
         left_out: Solved examples that were left out, in all.
         cut: Examples that did not fit even by themselves, and were cut at their beginning.
-        unknown_options: Different options with a token that the vocabulary lacks.
+        unknown_options: Different options with an out-of-vocabulary token.
         options: Different options.
         sample: The first prompt, without what was left out.
     """
@@ -110,8 +110,8 @@ def judged(log_probs: Sequence[Sequence[float]], neutral: Sequence[Sequence[floa
     """Judges the options of an example.
 
     Args:
-        log_probs: For each option the natural log-probabilities of its tokens behind the prompt.
-        neutral: The same behind a neutral prompt.
+        log_probs: For each option the natural log-probabilities of its tokens after the prompt.
+        neutral: The same after a neutral prompt.
 
     Returns:
         For each of :data:`NORMALISATIONS` a number for each option; an option without tokens is impossible.
@@ -121,7 +121,7 @@ def judged(log_probs: Sequence[Sequence[float]], neutral: Sequence[Sequence[floa
     alone = [math.fsum(tokens) for tokens in neutral]
     relative = [
         -math.inf if total == -math.inf else total - base for total, base in zip(raw, alone, strict=True)
-    ]  # what is impossible behind both prompts would be inf - inf
+    ]  # what is impossible after both prompts would be inf - inf
     return {"raw": raw, "per_token": per_token, "relative": relative}
 
 
@@ -138,7 +138,7 @@ def measure_options(
     Args:
         judgements: Of each example what :func:`judged` says.
         options: The options of each example; one that is equal to the right one is right.
-        answers: The place of the right one.
+        answers: The index of the right one.
         labels: The labels that the options of every example stand for, if they do.
         seed: Decides the draws of the intervals.
 

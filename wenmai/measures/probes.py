@@ -1,4 +1,4 @@
-"""What linear probes find: how much of a task a linear model can read off vectors that stay as they are."""
+"""Metrics of linear probes: how well a linear model solves a task on frozen vectors."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -22,12 +22,12 @@ class TextProbe:
         dataset: The data set.
         split: What was measured on.
         weighting: ``mean``, ``tfidf`` or ``sif``.
-        accuracy: Share of the texts that are classified rightly.
+        accuracy: Proportion of the texts that are classified correctly.
         low: 95 % bootstrap interval, from ...
         high: ... to.
         majority: The accuracy of always naming the most frequent class of the training texts.
         examples: Texts.
-        covered: Share of the running words that have a vector.
+        covered: Proportion of the tokens that have a vector.
     """
 
     dataset: str
@@ -60,16 +60,17 @@ class TaggingProbe:
         dataset: The data set.
         split: What was measured on.
         window: Neighbours on each side.
-        accuracy: Share of the tokens that are tagged rightly.
+        accuracy: Proportion of the tokens that are tagged correctly.
         majority: The accuracy of always naming the most frequent tag of the training sentences.
-        precision: Share of the entities found that are right; None if the set has no entities, as parts of speech.
-        recall: Share of the entities that are found.
+        precision: Proportion of the predicted entities that are right; None if the set has no entities, such as parts
+            of speech.
+        recall: Proportion of the entities that are found.
         f1: Harmonic mean of the two.
         low: 95 % bootstrap interval over sentences of the F1, or where there is none of the accuracy, from ...
         high: ... to.
         sentences: Sentences.
         tokens: Tokens.
-        covered: Share of the tokens that have a vector.
+        covered: Proportion of the tokens that have a vector.
     """
 
     dataset: str
@@ -135,7 +136,7 @@ class TagFigures:
 
 
 def measure_tags(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], *, seed: int = 0) -> TagFigures:
-    """Compares the tags of sentences with what they should be.
+    """Compares the predicted tags of sentences with the gold ones.
 
     An entity is right if first token, last token and type are. The interval is that of the F1, or of the accuracy of
     tags that are not O, B-TYPE and I-TYPE, over sentences drawn with replacement.
@@ -166,7 +167,7 @@ def measure_tags(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str
 def accuracy_interval(
     gold: Sequence[str], predicted: Sequence[str], *, seed: int = 0
 ) -> tuple[float, float | None, float | None]:
-    """Returns the share of labels that are right and its 95 % bootstrap interval."""
+    """Returns the proportion of labels that are right and its 95 % bootstrap interval."""
     right = np.array([a == b for a, b in zip(gold, predicted, strict=True)], np.float64)
     low, high = percentile_interval(lambda weights: weights @ right / len(right), len(right), seed=seed)
     return float(right.mean()), low, high

@@ -1,7 +1,7 @@
 """Measures of translations: BLEU and chrF with intervals, by source length, and the comparison of two systems.
 
 The counts of every sentence are taken once; corpus scores, buckets, bootstrap intervals and randomisation tests are
-then sums of rows of two tables. Tokens are those of sacreBLEU and the scores equal its own, so they carry its
+then sums of rows of two tables. Tokens are those of sacreBLEU and the scores equal its own, so they have its
 signature and may be compared with published ones. Texts must be detokenised and in their own case.
 """
 
@@ -43,7 +43,7 @@ class LengthBucket:
     """The scores of the sentences whose source has ``low`` to ``high`` words or characters.
 
     ``high`` is ``None`` for the last bucket, which has no end. ``bleu`` and ``chrf`` are corpus scores of the bucket,
-    0 to 100; BLEU is 0 where no hypothesis has four tokens. ``exact_match`` is a share, 0 to 1.
+    0 to 100; BLEU is 0 where no hypothesis has four tokens. ``exact_match`` is a proportion, 0 to 1.
     """
 
     low: int
@@ -65,7 +65,7 @@ class TranslationResult:
 
     ``bleu`` and ``chrf`` (chrF2) are corpus scores from 0 to 100, each between its ``low`` and ``high`` with 95 %
     confidence, as far as the choice of sentences goes. ``signature`` and ``chrf_signature`` are sacreBLEU's: scores of
-    different signatures must not be compared. ``exact_match`` is the share of hypotheses equal to their reference,
+    different signatures must not be compared. ``exact_match`` is the proportion of hypotheses equal to their reference,
     white space at the ends aside. Lengths are in tokens of BLEU. ``buckets`` are those that have sentences, by source
     length in ``length_unit``; an empty source counts in the first.
     """
@@ -103,7 +103,7 @@ class PairedDifference:
 
     ``difference`` is ``second - first``, between ``low`` and ``high`` with 95 % confidence. ``p_value`` is the chance
     of a difference at least as large, in either direction, between systems that do not differ. ``second_wins`` is the
-    share of bootstrap resamples in which the second system scores higher.
+    proportion of bootstrap resamples in which the second system scores higher.
     """
 
     first: float
@@ -131,11 +131,11 @@ class PairedResult:
         return asdict(self)
 
     def __str__(self) -> str:
-        def told(name: str, result: PairedDifference) -> str:
+        def shown(name: str, result: PairedDifference) -> str:
             interval = f"[{result.low:+.2f}, {result.high:+.2f}]"
             return f"{name} {result.difference:+.2f} {interval}, p = {result.p_value:.4f}"
 
-        return f"{told('BLEU', self.bleu)}; {told('chrF2', self.chrf)}; {self.sentences} sentences ({self.signature})"
+        return f"{shown('BLEU', self.bleu)}; {shown('chrF2', self.chrf)}; {self.sentences} sentences ({self.signature})"
 
 
 def measure_translation(
@@ -231,7 +231,7 @@ def compare_translations(
         FormatError: if there are no sentences, or not as many of each.
         SettingError: if a setting makes no sense, or sacreBLEU is not installed.
 
-    Source: Koehn 2004 (paired bootstrap); Riezler and Maxwell 2005 (randomisation, whose p-values are better founded:
+    Source: Koehn 2004 (paired bootstrap); Riezler and Maxwell 2005 (randomisation, whose p-values are more reliable:
     the bootstrap's assume that its draws, moved to a mean of no difference, are what equal systems would give).
     """
     _check_sizes(first=first, second=second, references=references)
@@ -299,10 +299,10 @@ def _chrf_table(hypotheses: Sequence[str], references: Sequence[str]) -> Table:
     """Returns (n, 18): hypothesis n-grams, reference n-grams and matches, each of the orders 1 to 6."""
     rows = []
     for hypothesis, reference in zip(hypotheses, references, strict=True):
-        ours, theirs = "".join(hypothesis.split()), "".join(reference.split())
+        made, right = "".join(hypothesis.split()), "".join(reference.split())
         row = np.zeros((3, CHRF_ORDER))
         for n in range(1, CHRF_ORDER + 1):
-            found, wanted = _character_ngrams(ours, n), _character_ngrams(theirs, n)
+            found, wanted = _character_ngrams(made, n), _character_ngrams(right, n)
             # an order that the reference is too short for does not count against the hypothesis
             row[:, n - 1] = found.total() if wanted else 0, wanted.total(), (found & wanted).total()
         rows.append(row.ravel())
@@ -369,7 +369,7 @@ def _signatures(tokenize: Tokenization) -> tuple[str, str]:
     metrics = _metrics()
     bleu, chrf = metrics.BLEU(tokenize=tokenize), metrics.CHRF(char_order=CHRF_ORDER, beta=CHRF_BETA)
     for metric in (bleu, chrf):
-        metric.corpus_score(["a"], [["a"]])  # a signature exists only after a score, which tells it of one reference
+        metric.corpus_score(["a"], [["a"]])  # a signature exists after a score, which sets the number of references
     return str(bleu.get_signature()), str(chrf.get_signature())
 
 
@@ -392,7 +392,7 @@ def _mostly_chinese(texts: Iterable[str]) -> bool:
 def _check_sizes(**texts: Sequence[str]) -> None:
     sizes = {name: len(lines) for name, lines in texts.items()}
     if len(set(sizes.values())) > 1:
-        told = ", ".join(f"{size} {name}" for name, size in sizes.items())
-        raise FormatError(f"not as many of each: {told}; line i of each must belong to the same sentence")
+        counted = ", ".join(f"{size} {name}" for name, size in sizes.items())
+        raise FormatError(f"not as many of each: {counted}; line i of each must belong to the same sentence")
     if not any(sizes.values()):
         raise FormatError("there are no sentences to measure; expected at least one")

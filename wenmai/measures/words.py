@@ -33,7 +33,7 @@ SCORES_AT_ONCE = 1 << 25
 
 @dataclass(frozen=True, kw_only=True)
 class SimilarityResult:
-    """How well cosines order word pairs as people do.
+    """How well the ranking of word pairs by cosine agrees with human ratings.
 
     ``spearman`` is from -1 to 1, between ``low`` and ``high`` with 95 % confidence; all three are ``None`` if it
     has no value, because fewer than two pairs are covered or all have the same score or cosine. ``covered`` of
@@ -66,12 +66,12 @@ class AnalogySection:
 
 @dataclass(frozen=True, kw_only=True)
 class AnalogyResult:
-    """How many analogy questions are answered right.
+    """How many analogy questions are answered correctly.
 
-    ``accuracy`` is the share of the ``covered`` questions (those with vectors for all four words, of ``total``),
+    ``accuracy`` is the proportion of the ``covered`` questions (those with vectors for all four words, of ``total``),
     between ``low`` and ``high`` with 95 % confidence. ``semantic`` is that of the first five sections and
     ``syntactic`` that of the rest, as compute-accuracy counts them; both are ``None`` for sets of five sections
-    or fewer, which have no such division. A share of no questions is ``None``.
+    or fewer, which have no such division. The accuracy of no questions is ``None``.
     """
 
     name: str
@@ -157,7 +157,7 @@ def evaluate_similarity(
     """Correlates the cosines of word pairs with human scores (Spearman, average ranks for ties).
 
     Args:
-        vectors: what to measure.
+        vectors: what to evaluate.
         pairs: a file that :func:`read_similarity` reads, or the pairs.
         restrict_vocab: only the first so many words count as having vectors.
         case_insensitive: fold case; of several spellings the first (most frequent) counts.
@@ -241,7 +241,7 @@ def evaluate_analogies(
     (in any case) are never its answer; the total is over all questions (micro average).
 
     Args:
-        vectors: what to measure.
+        vectors: what to evaluate.
         path: a file that :func:`read_analogies` reads.
         restrict_vocab: use the first so many words only; ``None`` uses all.
         method: ``add`` maximises ``cos(w, b) - cos(w, a) + cos(w, c)``, ``mul`` the product and quotient of

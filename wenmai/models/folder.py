@@ -1,4 +1,4 @@
-"""What the folders of all static models begin with: ``config.json``, and vocabularies of the sizes that it says."""
+"""What the folders of all models begin with: ``config.json``, and vocabularies of the sizes that it says."""
 
 import json
 from collections.abc import Mapping
@@ -8,10 +8,10 @@ from types import UnionType
 from typing import Any, TypeVar
 
 from wenmai.core.errors import FormatError, SettingError
-from wenmai.core.folder import writing_json
+from wenmai.core.folder import read_json_object, writing_json
 from wenmai.text.vocab import Vocab
 
-__all__ = ["checked", "read_config", "read_fields", "read_vocab", "write_config"]
+__all__ = ["CONFIG", "read_config", "read_fields", "read_settings", "read_vocab", "write_config", "write_fields"]
 
 VERSION = 1
 CONFIG = "config.json"
@@ -20,7 +20,12 @@ Config = TypeVar("Config")
 
 def write_config(folder: Path, config: Any, **facts: Any) -> None:  # noqa: ANN401  a dataclass; JSON values
     """Writes ``config.json``: the settings of a model, and what else its reader has to know before the other files."""
-    writing_json(folder / CONFIG, {"version": VERSION, **asdict(config), **facts})
+    write_fields(folder, **asdict(config), **facts)
+
+
+def write_fields(folder: Path, **fields: Any) -> None:  # noqa: ANN401  JSON values
+    """Writes ``config.json`` for :func:`read_fields`."""
+    writing_json(folder / CONFIG, {"version": VERSION, **fields})
 
 
 def read_config(
@@ -43,12 +48,28 @@ def read_config(
     path, found = folder / CONFIG, read_fields(folder)
     given = {fact: found.pop(fact, None) for fact in facts}
     for fact, kinds in facts.items():
-        if not isinstance(given[fact], kinds) or isinstance(given[fact], bool):
+        if not isinstance(given[fact], kinds) or (isinstance(given[fact], bool) and kinds is not bool):
             raise FormatError(f"{path}: {fact!r} is {given[fact]!r}, which is not what a {name} model has there")
-    if unknown := sorted(set(found) - {field.name for field in fields(kind)}):  # type: ignore[arg-type]
+    return read_settings(path, kind, found, name), given
+
+
+def read_settings(path: Path, kind: type[Config], found: Any, name: str) -> Config:  # noqa: ANN401  a JSON value
+    """Makes settings of what a file says.
+
+    Args:
+        path: The file.
+        kind: The dataclass of the settings.
+        found: What the file says of them.
+        name: What they are of.
+
+    Raises:
+        FormatError: for a setting that is unknown, or a value that is none.
+    """
+    known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    if isinstance(found, dict) and (unknown := sorted(set(found) - known)):
         raise FormatError(f"{path}: the setting {unknown[0]!r} is none of {name}'s")
     try:
-        return checked(kind, found), given
+        return checked(kind, found)
     except SettingError as error:
         raise FormatError(f"{path}: is not a {name} configuration: {error}") from None
 
@@ -80,13 +101,8 @@ def read_fields(folder: Path) -> dict[str, Any]:
         FormatError: if the file is missing or damaged.
     """
     path = folder / CONFIG
-    try:
-        found: Any = json.loads(path.read_bytes())
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: is not JSON: {error}") from None
-    if not isinstance(found, dict) or found.pop("version", None) != VERSION:
+    found = read_json_object(path)
+    if found.pop("version", None) != VERSION:
         raise FormatError(f"{path}: is not the configuration of a model, version {VERSION}")
     return found
 

@@ -93,8 +93,8 @@ class Gpt(NextToken):
 
     kind: ClassVar[str] = "gpt"
     config_class: ClassVar[type] = GptConfig
-    carries: ClassVar[bool] = False
-    isolates: ClassVar[bool] = True
+    stateful: ClassVar[bool] = False
+    masks_documents: ClassVar[bool] = True
 
     def __init__(self, config: GptConfig, *, vocab_size: int, bos_id: int) -> None:
         super().__init__(vocab_size=vocab_size, bos_id=bos_id)

@@ -5,6 +5,7 @@ gradient descent; least squares also in closed form. They differ in the loss alo
 the equations.
 """
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from wenmai.kernels.descent import Descent, Objective, coded_targets, probabilities, solve_least_squares
+from wenmai.kernels.descent import Descent, Objective, coded_targets, probabilities
 
 __all__ = [
     "LeastSquaresClassifier",
@@ -27,8 +28,9 @@ __all__ = [
 Array = npt.NDArray[np.float64]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """What all have in common: parameters, training by gradient descent, scores.
+    """What all have in common: parameters, training by gradient descent or in closed form, scores.
 
     Attributes:
         coef_: float64 [K, D].
@@ -40,6 +42,14 @@ class _LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
 
     _objective: ClassVar[Objective]
     _learnt_until_right: ClassVar[bool] = False  # whether an epoch without a mistake ends the training
+
+    batch_size: int | None = 32
+    epochs: int = 100
+    learning_rate: float = 0.1
+    decay: Literal["constant", "linear"] = "constant"
+    fit_intercept: bool = True
+    shuffle: bool = True
+    random_state: int | np.random.RandomState | None = 1
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401  scikit-learn's
         tags = super().__sklearn_tags__()
@@ -57,7 +67,7 @@ class _LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             raise ValueError("learning_rate is above 0, l2 not below")
         return features, targets
 
-    def _descend(self, features: Any, targets: Array) -> Self:  # noqa: ANN401
+    def _train(self, features: Any, targets: Array) -> Self:  # noqa: ANN401
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31)
@@ -72,26 +82,34 @@ class _LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             shuffle=self.shuffle,
             seed=int(seed),
         )
+        solver = getattr(self, "solver", "gradient")
+        if solver == "closed":
+            self.loss_curve_ = [descent.solve()]
+            self.step_loss_curve_ = np.array(self.loss_curve_)
+        elif solver == "gradient":
+            self._descend(descent)
+        else:
+            raise ValueError(f"solver={solver!r}: expected 'closed' or 'gradient'")
+        weights, self.intercept_ = descent.settle()
+        self.coef_ = np.ascontiguousarray(weights.T)
+        return self
+
+    def _descend(self, descent: Descent) -> None:
         curve, steps = [], []
+        count = len(descent.targets)
         for epoch in range(self.epochs):
             rate = self.learning_rate * ((1 - epoch / self.epochs) if self.decay == "linear" else 1.0)
             mistakes = descent.mistakes
-            sums = descent.train(epoch, 0, len(targets), rate)
+            sums = descent.train(epoch, 0, count, rate)
             sizes = np.full(sums.size, descent.batch_size)
-            sizes[-1] = len(targets) - descent.batch_size * (sums.size - 1)
+            sizes[-1] = count - descent.batch_size * (sums.size - 1)
             steps.append(sums / sizes)
-            curve.append(float(sums.sum() / len(targets)))
+            curve.append(float(sums.sum() / count))
             if self._learnt_until_right and descent.mistakes == mistakes:
                 break
         self.loss_curve_ = curve
         self.step_loss_curve_ = np.concatenate(steps)
         self.n_updates_ = descent.mistakes
-        return self._keep(*descent.settle())
-
-    def _keep(self, weights: Array, bias: Array) -> Self:
-        self.coef_ = np.ascontiguousarray(weights.T)
-        self.intercept_ = bias
-        return self
 
     def _scores(self, features: Any) -> Array:  # noqa: ANN401
         check_is_fitted(self)
@@ -100,6 +118,7 @@ class _LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         return scores
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LinearRegression(RegressorMixin, _LinearEstimator):  # type: ignore[misc]
     """Least squares: predicts numbers (Gauss, Legendre).
 
@@ -127,28 +146,8 @@ class LinearRegression(RegressorMixin, _LinearEstimator):  # type: ignore[misc]
 
     _objective: ClassVar[Objective] = "squared"
 
-    def __init__(
-        self,
-        *,
-        solver: Literal["closed", "gradient"] = "closed",
-        l2: float = 0.0,
-        batch_size: int | None = 32,
-        epochs: int = 100,
-        learning_rate: float = 0.1,
-        decay: Literal["constant", "linear"] = "constant",
-        fit_intercept: bool = True,
-        shuffle: bool = True,
-        random_state: int | np.random.RandomState | None = 1,
-    ) -> None:
-        self.solver = solver
-        self.l2 = l2
-        self.batch_size = batch_size
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.decay = decay
-        self.fit_intercept = fit_intercept
-        self.shuffle = shuffle
-        self.random_state = random_state
+    solver: Literal["closed", "gradient"] = "closed"
+    l2: float = 0.0
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401
         tags = super().__sklearn_tags__()
@@ -160,15 +159,7 @@ class LinearRegression(RegressorMixin, _LinearEstimator):  # type: ignore[misc]
         X, y = self._checked(X, y)
         y = np.asarray(y, np.float64)
         targets = y[:, None] if y.ndim == 1 else y
-        if self.solver == "closed":
-            weights, bias = solve_least_squares(X, targets, l2=self.l2, fit_intercept=self.fit_intercept)
-            self._keep(weights, bias)
-            error = float(((X @ weights + bias - targets) ** 2).sum() / len(targets))
-            self.loss_curve_, self.step_loss_curve_ = [error], np.array([error])
-        elif self.solver == "gradient":
-            self._descend(X, targets)
-        else:
-            raise ValueError(f"solver={self.solver!r}: expected 'closed' or 'gradient'")
+        self._train(X, targets)
         if y.ndim == 1:
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
         return self
@@ -184,27 +175,6 @@ class _LinearClassifier(ClassifierMixin, _LinearEstimator):  # type: ignore[misc
 
     _at_zero: ClassVar[int] = 0  # the class of two at the score zero
 
-    def __init__(
-        self,
-        *,
-        l2: float = 0.0,
-        batch_size: int | None = 32,
-        epochs: int = 100,
-        learning_rate: float = 0.1,
-        decay: Literal["constant", "linear"] = "constant",
-        fit_intercept: bool = True,
-        shuffle: bool = True,
-        random_state: int | np.random.RandomState | None = 1,
-    ) -> None:
-        self.l2 = l2
-        self.batch_size = batch_size
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.decay = decay
-        self.fit_intercept = fit_intercept
-        self.shuffle = shuffle
-        self.random_state = random_state
-
     def fit(self, X: Any, y: Any) -> Self:  # noqa: ANN401
         """Fits the model to X [N, D], dense or sparse, and labels y [N].
 
@@ -212,16 +182,12 @@ class _LinearClassifier(ClassifierMixin, _LinearEstimator):  # type: ignore[misc
             ValueError: if X has something else than finite numbers, labels are missing, or all are of one class.
             TrainingError: if the loss is no longer a number.
         """
-        X, targets = self._coded(X, y)
-        return self._descend(X, targets)
-
-    def _coded(self, features: Any, labels: Any) -> tuple[Any, Array]:  # noqa: ANN401
-        features, labels = self._checked(features, labels)
-        check_classification_targets(labels)
-        self.classes_, numbers = np.unique(column_or_1d(labels), return_inverse=True)
+        X, y = self._checked(X, y)
+        check_classification_targets(y)
+        self.classes_, numbers = np.unique(column_or_1d(y), return_inverse=True)
         if self.classes_.size < 2:
             raise ValueError(f"all {len(numbers)} examples are of one class, {self.classes_[0]!r}; expected at least 2")
-        return features, coded_targets(self._objective, numbers, self.classes_.size)
+        return self._train(X, coded_targets(self._objective, numbers, self.classes_.size))
 
     def decision_function(self, X: Any) -> Array:  # noqa: ANN401
         """Returns the scores of X [N, D]: of two classes that of the second [N], else of each [N, classes]."""
@@ -240,8 +206,11 @@ class _LinearClassifier(ClassifierMixin, _LinearEstimator):  # type: ignore[misc
         return self.classes_[above.astype(np.int64)]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _ProbabilisticClassifier(_LinearClassifier):
     """A classifier whose scores are logits."""
+
+    l2: float = 0.0
 
     def predict_proba(self, X: Any) -> Array:  # noqa: ANN401
         """Returns the probability of each class, float64 [N, classes]."""
@@ -292,6 +261,7 @@ class LogisticRegression(_ProbabilisticClassifier):
     _objective: ClassVar[Objective] = "logistic"
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LeastSquaresClassifier(_LinearClassifier):
     """Classes by least squares: the numbers -1 and +1 are fitted, one class against the rest.
 
@@ -301,44 +271,12 @@ class LeastSquaresClassifier(_LinearClassifier):
 
     _objective: ClassVar[Objective] = "squared"
 
-    def __init__(
-        self,
-        *,
-        solver: Literal["closed", "gradient"] = "closed",
-        l2: float = 0.0,
-        batch_size: int | None = 32,
-        epochs: int = 100,
-        learning_rate: float = 0.01,
-        decay: Literal["constant", "linear"] = "constant",
-        fit_intercept: bool = True,
-        shuffle: bool = True,
-        random_state: int | np.random.RandomState | None = 1,
-    ) -> None:
-        super().__init__(
-            l2=l2,
-            batch_size=batch_size,
-            epochs=epochs,
-            learning_rate=learning_rate,
-            decay=decay,
-            fit_intercept=fit_intercept,
-            shuffle=shuffle,
-            random_state=random_state,
-        )
-        self.solver = solver
-
-    def fit(self, X: Any, y: Any) -> Self:  # noqa: ANN401
-        """Fits the model to X [N, D], dense or sparse, and labels y [N]; raises as the others do."""
-        X, targets = self._coded(X, y)
-        if self.solver == "gradient":
-            return self._descend(X, targets)
-        if self.solver != "closed":
-            raise ValueError(f"solver={self.solver!r}: expected 'closed' or 'gradient'")
-        weights, bias = solve_least_squares(X, targets, l2=self.l2, fit_intercept=self.fit_intercept)
-        error = float(((X @ weights + bias - targets) ** 2).sum() / len(targets))
-        self.loss_curve_, self.step_loss_curve_ = [error], np.array([error])
-        return self._keep(weights, bias)
+    solver: Literal["closed", "gradient"] = "closed"
+    l2: float = 0.0
+    learning_rate: float = 0.01
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Perceptron(_LinearClassifier):
     """The perceptron (Rosenblatt 1958); of more than two classes one against the rest.
 
@@ -369,23 +307,6 @@ class Perceptron(_LinearClassifier):
     _learnt_until_right: ClassVar[bool] = True
     _at_zero: ClassVar[int] = 1
 
-    def __init__(
-        self,
-        *,
-        averaged: bool = False,
-        batch_size: int | None = 1,
-        epochs: int = 100,
-        learning_rate: float = 1.0,
-        decay: Literal["constant", "linear"] = "constant",
-        fit_intercept: bool = True,
-        shuffle: bool = True,
-        random_state: int | np.random.RandomState | None = 1,
-    ) -> None:
-        self.averaged = averaged
-        self.batch_size = batch_size
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.decay = decay
-        self.fit_intercept = fit_intercept
-        self.shuffle = shuffle
-        self.random_state = random_state
+    averaged: bool = False
+    batch_size: int | None = 1
+    learning_rate: float = 1.0

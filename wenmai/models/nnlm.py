@@ -105,8 +105,8 @@ class Nnlm(NextToken):
 
     kind: ClassVar[str] = "nnlm"
     config_class: ClassVar[type] = NnlmConfig
-    carries: ClassVar[bool] = True
-    isolates: ClassVar[bool] = True
+    stateful: ClassVar[bool] = True
+    masks_documents: ClassVar[bool] = True
 
     def __init__(self, config: NnlmConfig, *, vocab_size: int, bos_id: int) -> None:
         super().__init__(vocab_size=vocab_size, bos_id=bos_id)

@@ -108,8 +108,8 @@ class Rnnlm(NextToken):
 
     kind: ClassVar[str] = "rnnlm"
     config_class: ClassVar[type] = RnnlmConfig
-    carries: ClassVar[bool] = True
-    isolates: ClassVar[bool] = False
+    stateful: ClassVar[bool] = True
+    masks_documents: ClassVar[bool] = False
 
     def __init__(self, config: RnnlmConfig, *, vocab_size: int, bos_id: int) -> None:
         super().__init__(vocab_size=vocab_size, bos_id=bos_id)

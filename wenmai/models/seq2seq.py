@@ -7,6 +7,7 @@
 | context=every_step   | Cho et al. 2014, arXiv:1406.1078, sec. 2.2, A.1                   | ``EveryStepDecoder`` |
 | attention=bahdanau   | Bahdanau, Cho, Bengio 2015, arXiv:1409.0473, sec. 3, A.2          | ``BahdanauDecoder``  |
 | attention=luong      | Luong, Pham, Manning 2015, arXiv:1508.04025, sec. 3.1, 3.3        | ``LuongDecoder``     |
+| selection            | hard: Xu et al. 2015, arXiv:1502.03044, sec. 4; local: Luong 3.2  | nn/stepwise_attention|
 | encoder=cnn          | Gehring et al. 2017, arXiv:1705.03122, sec. 3.1, 3.2              | nn/convolution.py    |
 | ``teacher_share``    | scheduled sampling: Bengio et al. 2015, arXiv:1506.03099, sec. 2.4| ``Seq2Seq.forward``  |
 
@@ -44,9 +45,11 @@ from wenmai.nn.recurrent_decoder import (
     Tensors,
 )
 from wenmai.nn.scorers import ScorerName
+from wenmai.nn.stepwise_attention import Choice, Selection
 
 __all__ = ["Memory", "Seq2Seq", "Seq2SeqConfig", "Seq2SeqState"]
 
+_WINDOW = 10  # Luong et al. 2015, sec. 3.2
 _EMBEDDING_RANGE = 0.1  # Luong et al. 2015, sec. 4.1
 _DECODERS: dict[str, Callable[[DecoderSizes], RecurrentDecoder]] = {
     "first_state": FirstStateDecoder,
@@ -77,6 +80,14 @@ class Seq2SeqConfig:
         Doc("the query: the state before a step; or the one after it, with input feeding"),
     ] = "bahdanau"
     scorer: Annotated[ScorerName, Doc("how attention compares the query with a source token")] = "additive"
+    selection: Annotated[
+        Selection,
+        Doc(
+            "the source tokens that attention takes: all, the best, one drawn while training, or those of a window "
+            "around the place of the step (local-m) or around a predicted place (local-p)"
+        ),
+    ] = "soft"
+    window: Annotated[int, Ge(1), Doc("local-m, local-p: tokens on each side that attention reaches")] = _WINDOW
     kernel_size: Annotated[int, Ge(1), Doc("cnn: tokens that a window spans")] = 3
     reverse_source: Annotated[bool, Doc("a one-directional encoder reads the source from its end")] = False
     max_length: Annotated[int, Ge(1), Doc("tokens of a source sentence, at most")] = 512
@@ -88,8 +99,13 @@ class Seq2SeqConfig:
             raise SettingError(f"kernel_size belongs to encoder=cnn, not to encoder={self.encoder}; leave it out")
         if self.reverse_source and self.bidirectional:
             raise SettingError("both directions together read the source reversed anyway; add bidirectional=false")
-        if self.context != "attention" and (self.attention != "bahdanau" or self.scorer != "additive"):
-            raise SettingError(f"context={self.context} has no attention; leave out attention and scorer")
+        usual = (self.attention, self.scorer, self.selection) == ("bahdanau", "additive", "soft")
+        if self.context != "attention" and not usual:
+            raise SettingError(f"context={self.context} has no attention; leave out attention, scorer and selection")
+        if self.selection not in ("local-m", "local-p") and self.window != _WINDOW:
+            raise SettingError(
+                f"window belongs to local-m and local-p, not to selection={self.selection}; leave it out"
+            )
 
     @property
     def cell(self) -> Kind:
@@ -195,6 +211,7 @@ class Seq2Seq(EncoderDecoder):
         )
         self.config = config
         self.has_attention = config.context == "attention"
+        self.samples_attention = config.selection == "sampled"
         self.target_embedding = _embedding(target_vocab_size, config)
         self.source_embedding = None if tied_sources else _embedding(source_vocab_size, config)
         self.dropout = Dropout(config.dropout)
@@ -208,6 +225,8 @@ class Seq2Seq(EncoderDecoder):
                 num_layers=config.num_layers,
                 dropout=config.dropout,
                 scorer=config.scorer,
+                selection=config.selection,
+                window=config.window,
                 memory_size=self.encoder.memory_size,
                 last_size=self.encoder.last_size,
             )
@@ -226,7 +245,7 @@ class Seq2Seq(EncoderDecoder):
         """(V,)."""
         return self.output.bias
 
-    def encode(self, source_ids: Tensor, source_valid: Tensor) -> Memory:
+    def encode(self, source_ids: Tensor, source_mask: Tensor) -> Memory:
         """Reads sources.
 
         Raises:
@@ -237,24 +256,31 @@ class Seq2Seq(EncoderDecoder):
                 f"{source_ids.shape[1]} tokens in a source, max_length is {self.config.max_length}: cut it"
             )
         words = self.dropout((self.source_embedding or self.target_embedding)(source_ids))
-        memory: Memory = self.encoder(words, source_valid)
+        memory: Memory = self.encoder(words, source_mask)
         return memory
 
     def forward(
-        self, source_ids: Tensor, source_valid: Tensor, target_ids: Tensor, *, teacher_share: float = 1.0
+        self,
+        source_ids: Tensor,
+        source_mask: Tensor,
+        target_ids: Tensor,
+        *,
+        teacher_share: float = 1.0,
+        choices: list[Choice] | None = None,
     ) -> Tensor:
         """Returns the decoder's readouts (B, T, R), from which :meth:`logits` predicts the tokens after each.
 
         Args:
             source_ids: (B, S) int64.
-            source_valid: (B, S) bool, True for real tokens.
+            source_mask: (B, S) bool, True for real tokens.
             target_ids: (B, T) int64, the tokens that are fed: ``<s>`` and the target.
             teacher_share: Probability that a fed token is the one of ``target_ids``; else one drawn from what the
                 model predicts there, through which no gradient flows (scheduled sampling). The first is always fed.
+            choices: Gets what sampled attention drew while training: of all T steps, or of each.
         """
-        source, state = self.decoder.read(self.encode(source_ids, source_valid))
+        source, state = self.decoder.read(self.encode(source_ids, source_mask))
         if teacher_share >= 1.0:
-            return self._decode(target_ids, source, state).hidden
+            return self._decode(target_ids, source, state, choices).hidden
         hidden: list[Tensor] = []
         for place in range(target_ids.shape[1]):
             fed = target_ids[:, place]
@@ -262,7 +288,7 @@ class Seq2Seq(EncoderDecoder):
                 with torch.no_grad():
                     drawn = self.logits(hidden[-1][:, 0]).softmax(-1).multinomial(1)[:, 0]
                 fed = torch.where(torch.rand(len(fed), device=fed.device) < teacher_share, fed, drawn)
-            decoded = self._decode(fed[:, None], source, state)
+            decoded = self._decode(fed[:, None], source, state, choices)
             state = decoded.state
             hidden.append(decoded.hidden)
         return torch.cat(hidden, 1)
@@ -273,10 +299,10 @@ class Seq2Seq(EncoderDecoder):
         return logits
 
     def begin(
-        self, source_ids: Tensor, source_valid: Tensor, *, max_length: int, need_attention: bool = False
+        self, source_ids: Tensor, source_mask: Tensor, *, max_length: int, need_attention: bool = False
     ) -> Seq2SeqState:
         """Reads sources to decode from, one hypothesis each; ``max_length`` does not matter to a recurrent state."""
-        source, state = self.decoder.read(self.encode(source_ids, source_valid))
+        source, state = self.decoder.read(self.encode(source_ids, source_mask))
         return Seq2SeqState(source, state, need_attention=need_attention)
 
     def step(self, tokens: Tensor, state: State) -> Step:
@@ -287,8 +313,12 @@ class Seq2Seq(EncoderDecoder):
         weights = decoded.weights[:, 0] if state.need_attention and decoded.weights is not None else None
         return Step(self.logits(decoded.hidden[:, 0]), weights)
 
-    def _decode(self, token_ids: Tensor, source: Tensors, state: Tensors) -> Decoded:
+    def _decode(
+        self, token_ids: Tensor, source: Tensors, state: Tensors, choices: list[Choice] | None = None
+    ) -> Decoded:
         decoded: Decoded = self.decoder(self.dropout(self.target_embedding(token_ids)), source, state)
+        if choices is not None and decoded.choice is not None:
+            choices.append(decoded.choice)
         return decoded._replace(hidden=self.dropout(decoded.hidden))
 
 

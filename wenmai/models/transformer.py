@@ -132,20 +132,20 @@ class Transformer(EncoderDecoder):
         self.decoder = Decoder((_decoder_layer(config) for _ in range(decoder_layers)), hidden_size=size)
         self._shortcut = plain.Shortcut()
 
-    def encode(self, source_ids: Tensor, source_valid: Tensor) -> Memory:
+    def encode(self, source_ids: Tensor, source_mask: Tensor) -> Memory:
         """Encodes sources, to be attended to.
 
         Args:
             source_ids: (B, S) int64.
-            source_valid: (B, S) bool, True = real token.
+            source_mask: (B, S) bool, True = real token.
         """
         table = self.embedding if self.source_embedding is None else self.source_embedding
         hidden = self._embed(source_ids, table, self.source_positions(0, source_ids.shape[1]))
-        return Memory(self.encoder(hidden, mask=_padding(source_valid)), source_valid)
+        return Memory(self.encoder(hidden, mask=_padding(source_mask)), source_mask)
 
-    def forward(self, source_ids: Tensor, source_valid: Tensor, target_ids: Tensor) -> Tensor:
+    def forward(self, source_ids: Tensor, source_mask: Tensor, target_ids: Tensor) -> Tensor:
         """Returns the decoder's states (B, T, M) under teacher forcing, before the output layer."""
-        memory = self.encode(source_ids, source_valid)
+        memory = self.encode(source_ids, source_mask)
         hidden = self._embed(target_ids, self.embedding, self.target_positions(0, target_ids.shape[1]))
         states: Tensor = self.decoder(hidden, memory.hidden, mask=_CAUSAL, memory_mask=_padding(memory.valid))
         return states
@@ -165,7 +165,7 @@ class Transformer(EncoderDecoder):
         return linear(hidden, self.embedding)
 
     def begin(
-        self, source_ids: Tensor, source_valid: Tensor, *, max_length: int, need_attention: bool = False
+        self, source_ids: Tensor, source_mask: Tensor, *, max_length: int, need_attention: bool = False
     ) -> DecoderState:
         """Encodes sources and makes the state of their decoding, one hypothesis each.
 
@@ -176,8 +176,8 @@ class Transformer(EncoderDecoder):
             raise ValueError(
                 f"{max_length} steps were asked for; positions are learned up to max_length={self.config.max_length}"
             )
-        source_valid = source_valid.contiguous()
-        memory = self.encode(source_ids, source_valid)
+        source_mask = source_mask.contiguous()
+        memory = self.encode(source_ids, source_mask)
         batch, heads = source_ids.shape[0], self.config.num_heads
         head_size = self.config.hidden_size // heads
         caches = []
@@ -190,7 +190,7 @@ class Transformer(EncoderDecoder):
                     memory=KeyValue(projected, length=source_ids.shape[1]),
                 )
             )
-        state = DecoderState(caches, memory_mask=_padding(source_valid), need_attention=need_attention)
+        state = DecoderState(caches, memory_mask=_padding(source_mask), need_attention=need_attention)
         if not need_attention:
             state.compiled = self._shortcut.begin(
                 batch,

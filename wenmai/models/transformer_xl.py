@@ -207,8 +207,8 @@ class TransformerXL(NextToken):
 
     kind: ClassVar[str] = "transformer-xl"
     config_class: ClassVar[type] = TransformerXLConfig
-    carries: ClassVar[bool] = True
-    isolates: ClassVar[bool] = False
+    stateful: ClassVar[bool] = True
+    masks_documents: ClassVar[bool] = False
 
     def __init__(self, config: TransformerXLConfig, *, vocab_size: int, bos_id: int) -> None:
         super().__init__(vocab_size=vocab_size, bos_id=bos_id)

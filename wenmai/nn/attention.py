@@ -7,7 +7,7 @@
 | scorer | Luong, Bahdanau, cosine (:mod:`wenmai.nn.scorers`); none: scaled dot product |
 | mask | padding, causal, windows, blocks (:mod:`wenmai.nn.masks`); True = may attend |
 | bias | relative positions (Shaw's keys, Transformer-XL), SSAN's entity structure (:mod:`wenmai.nn.biases`) |
-| reweight | Luong's local-p: a Gaussian on the weights, not renormalised |
+| reweight | Luong's local-p: a Gaussian on the weights, not renormalised (:mod:`wenmai.nn.stepwise_attention`) |
 | values | Shaw's relative values |
 
 Shapes: B batch, H heads, T queries, S keys, D head size. A query that may attend to nothing gets zeros, and sends
@@ -32,11 +32,8 @@ from wenmai.nn.scorers import ScaledDot, Scorer
 __all__ = [
     "Attended",
     "Attention",
-    "Choice",
     "attend",
-    "hard_attend",
     "safe_softmax",
-    "sampled_attend",
     "watch_attention",
     "watching",
 ]
@@ -190,70 +187,6 @@ def _with_heads(tensor: Tensor) -> Tensor:
     return tensor.unsqueeze(1) if tensor.dim() == 3 else tensor
 
 
-class Choice(NamedTuple):
-    """What hard attention returns.
-
-    Attributes:
-        context: (..., T, Dv) the value of the chosen key.
-        weights: (..., T, S) one-hot.
-        log_probs: (..., T) log-probability of the choice; carries the gradient of the scores.
-    """
-
-    context: Tensor
-    weights: Tensor
-    log_probs: Tensor
-
-
-def hard_attend(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    scorer: Scorer | None = None,
-    mask: Mask | Tensor | None = None,
-    bias: Tensor | None = None,
-) -> Choice:
-    """Takes the value of the key with the highest score (Xu et al. 2015, section 4.1, at test time).
-
-    Arguments as of :func:`attend`. The context has no gradient to the scores.
-    """
-    scores = _scores(query, key, scorer or _SCALED_DOT, _for(query, mask), bias)
-    return _choice(scores, scores.argmax(-1, keepdim=True), value)
-
-
-def sampled_attend(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    scorer: Scorer | None = None,
-    mask: Mask | Tensor | None = None,
-    bias: Tensor | None = None,
-    generator: torch.Generator | None = None,
-) -> Choice:
-    """Draws one key from the attention distribution and takes its value (Xu et al. 2015, section 4.1).
-
-    Arguments as of :func:`attend`; ``generator`` decides the draw. The score-function (REINFORCE) gradient of an
-    expected reward is that of ``(reward - baseline).detach() * log_probs``.
-    """
-    scores = _scores(query, key, scorer or _SCALED_DOT, _for(query, mask), bias)
-    noise = torch.empty_like(scores).exponential_(generator=generator)
-    return _choice(scores, (safe_softmax(scores.detach()) / noise).argmax(-1, keepdim=True), value)
-
-
-def _for(query: Tensor, mask: Mask | Tensor | None) -> Mask | Tensor | None:
-    if isinstance(mask, Mask) and query.dim() == 3:  # a padding mask has a dimension for heads
-        return Mask(lambda q, k: dense.squeeze(1) if (dense := mask.predicate(q, k)).dim() == 4 else dense)
-    return mask
-
-
-def _choice(scores: Tensor, chosen: Tensor, value: Tensor) -> Choice:
-    dead = scores.amax(-1, keepdim=True) == -math.inf
-    log_probs = scores.masked_fill(dead, 0.0).log_softmax(-1).masked_fill(dead, 0.0)
-    weights = torch.zeros_like(scores).scatter(-1, chosen, 1.0).masked_fill(dead, 0.0)
-    return Choice(weights @ value, weights, log_probs.gather(-1, chosen).squeeze(-1))
-
-
 _WATCHED: ContextVar[dict[nn.Module, list[Tensor]] | None] = ContextVar("watched", default=None)
 
 
@@ -267,8 +200,14 @@ class Attention(nn.Module):
             return attend(query, key, value, **slots)
         attended = attend(query, key, value, **{**slots, "need_weights": True})
         assert attended.weights is not None
-        watched[self].append(_with_heads(attended.weights.detach()))
+        self.show(attended.weights)
         return attended
+
+    def show(self, weights: Tensor) -> None:
+        """Notes weights (B, H, T, S), or (B, T, S) of one head, when this module is watched."""
+        watched = _WATCHED.get()
+        if watched is not None and self in watched:
+            watched[self].append(_with_heads(weights.detach()))
 
     @property
     def watched(self) -> bool:

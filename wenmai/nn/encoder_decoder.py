@@ -13,7 +13,7 @@ __all__ = ["EncoderDecoder"]
 class EncoderDecoder(nn.Module, ABC):
     """A model of P(target | source).
 
-    Everywhere ``source_ids`` is (B, S) int64 and ``source_valid`` (B, S) bool, True for real tokens, all of them before
+    Everywhere ``source_ids`` is (B, S) int64 and ``source_mask`` (B, S) bool, True for real tokens, all of them before
     the padding.
 
     Args:
@@ -27,6 +27,7 @@ class EncoderDecoder(nn.Module, ABC):
         config: The settings.
         samples_targets: Whether training may feed the decoder what it predicted itself.
         has_attention: Whether the decoder attends to the source.
+        samples_attention: Whether training draws the source tokens that it attends to.
 
     Raises:
         ValueError: if vocabularies of different sizes shall be tied.
@@ -37,6 +38,7 @@ class EncoderDecoder(nn.Module, ABC):
     config: Any
     samples_targets: ClassVar[bool] = False
     has_attention: bool = True
+    samples_attention: bool = False
 
     def __init__(self, *, source_vocab_size: int, target_vocab_size: int, tied_sources: bool) -> None:
         super().__init__()
@@ -46,12 +48,12 @@ class EncoderDecoder(nn.Module, ABC):
             )
 
     @abstractmethod
-    def forward(self, source_ids: Tensor, source_valid: Tensor, target_ids: Tensor) -> Tensor:
+    def forward(self, source_ids: Tensor, source_mask: Tensor, target_ids: Tensor) -> Tensor:
         """Returns the decoder's states (B, T, R) under teacher forcing, from which :meth:`logits` predicts.
 
         Args:
-            source_ids: See the class, as for ``source_valid``.
-            source_valid: The same.
+            source_ids: See the class, as for ``source_mask``.
+            source_mask: The same.
             target_ids: (B, T) int64, beginning with the begin token, padded at the right.
         """
 
@@ -70,14 +72,12 @@ class EncoderDecoder(nn.Module, ABC):
         """Projects states (..., R) to the vocabulary (..., V)."""
 
     @abstractmethod
-    def begin(
-        self, source_ids: Tensor, source_valid: Tensor, *, max_length: int, need_attention: bool = False
-    ) -> State:
+    def begin(self, source_ids: Tensor, source_mask: Tensor, *, max_length: int, need_attention: bool = False) -> State:
         """Encodes sources and makes the state of their decoding, one hypothesis each.
 
         Args:
-            source_ids: See the class, as for ``source_valid``.
-            source_valid: The same.
+            source_ids: See the class, as for ``source_mask``.
+            source_mask: The same.
             max_length: Most steps that will be taken.
             need_attention: Whether each step shall return attention weights.
         """

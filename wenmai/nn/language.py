@@ -53,8 +53,8 @@ class NextToken(nn.Module):
         kind: The name of the system whose registration names this class; model folders say it.
         config_class: The dataclass of its settings.
         config: The settings.
-        carries: Whether training carries the state from one segment of a stream to the next.
-        isolates: Whether ``documents`` can keep the documents of a segment apart.
+        stateful: Whether training carries the state from one segment of a stream to the next.
+        masks_documents: Whether ``documents`` can keep the documents of a segment apart.
         max_length: Most tokens that one text can have; none: any number.
         output: From hidden states to probabilities.
     """
@@ -62,8 +62,8 @@ class NextToken(nn.Module):
     kind: ClassVar[str]
     config_class: ClassVar[type]
     config: Any
-    carries: ClassVar[bool]
-    isolates: ClassVar[bool]
+    stateful: ClassVar[bool]
+    masks_documents: ClassVar[bool]
     max_length: int | None = None
     output: Softmax | AdaptiveSoftmax
 

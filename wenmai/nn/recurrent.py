@@ -20,10 +20,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from wenmai.nn.attention import Attention, attend
 from wenmai.nn.dropout import dropout
 from wenmai.nn.linear import Linear, linear
-from wenmai.nn.scorers import ScorerName, make_scorer
 
 __all__ = [
     "Bridge",
@@ -32,7 +30,6 @@ __all__ = [
     "Maxout",
     "Recurrent",
     "RecurrentOutput",
-    "StepwiseAttention",
     "reverse",
 ]
 
@@ -272,52 +269,6 @@ class Maxout(nn.Module):
     def forward(self, *inputs: Tensor) -> Tensor:
         """Returns (..., output_size) of inputs laid side by side."""
         return torch.maximum(*self.linear(torch.cat(inputs, -1)).chunk(2, -1))
-
-
-class StepwiseAttention(Attention):
-    """One head of attention for decoders whose next query depends on what they saw before.
-
-    The dot, scaled_dot and cosine scorers need keys as wide as the query: where the memory is not, a matrix without
-    bias makes keys of it, which turns dot into Luong's general.
-
-    Args:
-        scorer: How a query is compared with a key.
-        query_size: Width of a query, and of the hidden layer of the additive and concat scorers.
-        memory_size: Width of the memory.
-    """
-
-    def __init__(self, scorer: ScorerName, *, query_size: int, memory_size: int) -> None:
-        super().__init__()
-        resized = scorer in ("dot", "scaled_dot", "cosine") and memory_size != query_size
-        self.key = Linear(memory_size, query_size, bias=False) if resized else nn.Identity()
-        key_size = query_size if resized else memory_size
-        self.scorer = make_scorer(scorer, query_size=query_size, key_size=key_size, attention_size=query_size)
-
-    def prepare(self, memory: Tensor) -> Tensor:
-        """Returns the keys (B, S, ·) of a memory (B, S, memory_size), to be computed once."""
-        return self.scorer.prepare(self.key(memory))
-
-    def forward(self, query: Tensor, keys: Tensor, values: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
-        """Takes one look.
-
-        Args:
-            query: (B, query_size).
-            keys: (B, S, ·), of :meth:`prepare`.
-            values: (B, S, D).
-            valid: (B, S) bool, True for real tokens.
-
-        Returns:
-            The context (B, D) and the weights (B, 1, S).
-        """
-        mask = valid[:, None]
-        context, weights = attend(query[:, None], keys, values, scorer=self.scorer, mask=mask, need_weights=True)
-        assert weights is not None
-        return context[:, 0], weights
-
-    def show(self, queries: list[Tensor], keys: Tensor, values: Tensor, valid: Tensor) -> None:
-        """Lets :func:`wenmai.nn.attention.watch_attention` see all T looks of a sequence as one (B, 1, T, S)."""
-        if self.watched:
-            self.attend(torch.stack(queries, 1), keys, values, scorer=self.scorer, mask=valid[:, None])
 
 
 def reverse(sequence: Tensor, valid: Tensor) -> Tensor:

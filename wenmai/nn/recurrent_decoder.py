@@ -35,8 +35,9 @@ from typing_extensions import override
 
 from wenmai.nn.dropout import Dropout
 from wenmai.nn.linear import Linear
-from wenmai.nn.recurrent import Bridge, Cell, Kind, Maxout, Recurrent, StepwiseAttention
+from wenmai.nn.recurrent import Bridge, Cell, Kind, Maxout, Recurrent
 from wenmai.nn.scorers import ScorerName
+from wenmai.nn.stepwise_attention import Choice, Selection, StepwiseAttention, make_stepwise_attention, side_by_side
 
 __all__ = [
     "BahdanauDecoder",
@@ -74,11 +75,13 @@ class Decoded(NamedTuple):
         hidden: (N, T, R), the readouts.
         state: The state after the last token.
         weights: (N, T, S) of attention, where there is such.
+        choice: What sampled attention drew, while training.
     """
 
     hidden: Tensor
     state: Tensors
     weights: Tensor | None = None
+    choice: Choice | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,6 +95,8 @@ class DecoderSizes:
         num_layers: L.
         dropout: Between layers, while training.
         scorer: How attention compares, where there is such.
+        selection: Which source tokens it takes.
+        window: Tokens on each side that local attention sees.
         memory_size: F.
         last_size: Numbers in each of the encoder's last states.
     """
@@ -102,6 +107,8 @@ class DecoderSizes:
     num_layers: int
     dropout: float
     scorer: ScorerName
+    selection: Selection
+    window: int
     memory_size: int
     last_size: int
 
@@ -178,7 +185,7 @@ class BahdanauDecoder(RecurrentDecoder):
 
     def __init__(self, sizes: DecoderSizes) -> None:
         super().__init__()
-        self.attention = StepwiseAttention(sizes.scorer, query_size=sizes.hidden_size, memory_size=sizes.memory_size)
+        self.attention = _attention(sizes)
         self.cell = Cell(sizes.kind, sizes.hidden_size)
         self.words = Linear(sizes.embedding_size, self.cell.gates_size)
         self.context = Linear(sizes.memory_size, self.cell.gates_size, bias=False)
@@ -191,27 +198,27 @@ class BahdanauDecoder(RecurrentDecoder):
     @override
     def read(self, memory: Memory) -> tuple[Tensors, Tensors]:
         outputs, valid, last = memory
-        return (self.attention.prepare(outputs), self.context(outputs), valid, outputs), (self.bridge(last),)
+        source = (self.attention.prepare(outputs), self.context(outputs), valid, outputs)
+        return source, (self.bridge(last), _no_steps(valid))
 
     @override
     def forward(self, words: Tensor, source: Tensors, state: Tensors) -> Decoded:
         keys, mixed, valid, outputs = source
         size = self.cell.hidden_size
-        s, upper = state[0][:, 0], state[0][:, 1:]
-        queries, states, weights = [], [], []
+        s, upper, steps = state[0][:, 0], state[0][:, 1:], state[1]
+        states, looks = [], []
         for gates in self.words(words).unbind(1):  # (N, gates)
-            queries.append(s[:, :size])
-            context, weight = self.attention(queries[-1], keys, mixed, valid)
-            s = self.cell(gates + context, s)
+            looks.append(self.attention(s[:, :size], keys, mixed, valid, steps))
+            s = self.cell(gates + looks[-1].context[:, 0], s)
             states.append(s[:, :size])
-            weights.append(weight)
-        self.attention.show(queries, keys, mixed, valid)
-        hidden, alpha = torch.stack(states, 1), torch.cat(weights, 1)  # (N, T, M), (N, T, S)
+            steps = steps + 1
+        hidden, (alpha, choice) = torch.stack(states, 1), side_by_side(looks)  # (N, T, M), (N, T, S)
+        self.attention.show(alpha)
         last = s[:, None]
         if self.upper is not None:
             hidden, above = self.upper(self.dropout(hidden), state=upper.transpose(0, 1))
             last = torch.cat((last, above.transpose(0, 1)), 1)
-        return Decoded(self.readout(hidden, words, alpha @ outputs), (last,), alpha)
+        return Decoded(self.readout(hidden, words, alpha @ outputs), (last, steps), alpha, choice)
 
 
 class LuongDecoder(RecurrentDecoder):
@@ -219,7 +226,7 @@ class LuongDecoder(RecurrentDecoder):
 
     def __init__(self, sizes: DecoderSizes) -> None:
         super().__init__()
-        self.attention = StepwiseAttention(sizes.scorer, query_size=sizes.hidden_size, memory_size=sizes.memory_size)
+        self.attention = _attention(sizes)
         size = self.readout_size = sizes.hidden_size
         cells = [Cell(sizes.kind, size) for _ in range(sizes.num_layers)]
         self.cells, gates_size = nn.ModuleList(cells), cells[0].gates_size
@@ -235,27 +242,43 @@ class LuongDecoder(RecurrentDecoder):
     def read(self, memory: Memory) -> tuple[Tensors, Tensors]:
         first = self.bridge(memory.last)
         source = (self.attention.prepare(memory.outputs), self.context(memory.outputs), memory.valid)
-        return source, (first, first.new_zeros(len(first), self.readout_size))  # h̃_0 = 0
+        return source, (first, first.new_zeros(len(first), self.readout_size), _no_steps(memory.valid))  # h̃_0 = 0
 
     @override
     def forward(self, words: Tensor, source: Tensors, state: Tensors) -> Decoded:
         keys, mixed, valid = source
         size = self.readout_size
-        states, fed = list(state[0].unbind(1)), state[1]
-        queries, outputs, weights = [], [], []
+        states, fed, steps = list(state[0].unbind(1)), state[1], state[2]
+        outputs, looks = [], []
         for gates in self.words(words).unbind(1):  # (N, gates)
             entering = gates + self.feed(fed)
             for layer, cell in enumerate(self.cells):
                 if layer:
                     entering = self.between[layer - 1](self.dropout(states[layer - 1][:, :size]))
                 states[layer] = cell(entering, states[layer])
-            queries.append(states[-1][:, :size])
-            context, weight = self.attention(queries[-1], keys, mixed, valid)
-            fed = torch.tanh(context + self.top(queries[-1]))
+            query = states[-1][:, :size]
+            looks.append(self.attention(query, keys, mixed, valid, steps))
+            fed = torch.tanh(looks[-1].context[:, 0] + self.top(query))
             outputs.append(fed)
-            weights.append(weight)
-        self.attention.show(queries, keys, mixed, valid)
-        return Decoded(torch.stack(outputs, 1), (torch.stack(states, 1), fed), torch.cat(weights, 1))
+            steps = steps + 1
+        alpha, choice = side_by_side(looks)
+        self.attention.show(alpha)
+        return Decoded(torch.stack(outputs, 1), (torch.stack(states, 1), fed, steps), alpha, choice)
+
+
+def _attention(sizes: DecoderSizes) -> StepwiseAttention:
+    return make_stepwise_attention(
+        sizes.selection,
+        sizes.scorer,
+        query_size=sizes.hidden_size,
+        memory_size=sizes.memory_size,
+        window=sizes.window,
+    )
+
+
+def _no_steps(valid: Tensor) -> Tensor:
+    """Of each sentence (B,), the steps before the first."""
+    return valid.new_zeros(len(valid), dtype=torch.int64)
 
 
 def _layers(sizes: DecoderSizes, input_size: int, *, below: int = 0) -> Recurrent:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from wenmai.nn.linear import linear
 
-__all__ = ["AdaptiveEmbedding", "AdaptiveSoftmax", "Part", "Softmax"]
+__all__ = ["AdaptiveEmbedding", "AdaptiveSoftmax", "Part", "Softmax", "chosen_log_probs"]
 
 _CHUNK_NUMBERS = 1 << 21  # logits alive at once: 8 MB
 
@@ -83,7 +83,7 @@ class Softmax(nn.Module):
 
     def target_log_probs(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """Returns log P(target), (N,) float32, of hidden states (N, M) and targets (N,) int64."""
-        return _chosen(self.parts(hidden, targets)[0])
+        return chosen_log_probs(self.parts(hidden, targets)[0])
 
     def parts(self, hidden: Tensor, targets: Tensor) -> list[Part]:
         """Returns the cross-entropies whose sum is the loss, from hidden states (N, M) and targets (N,)."""
@@ -215,7 +215,7 @@ class AdaptiveSoftmax(nn.Module):
         """Returns log P(target), (N,) float32, of hidden states (N, M) and targets (N,) int64."""
         found = hidden.new_zeros(hidden.shape[0], dtype=torch.float32)
         for places, part in self._placed_parts(hidden, targets):
-            found = _chosen(part) if places is None else found.index_add(0, places, _chosen(part))
+            found = chosen_log_probs(part) if places is None else found.index_add(0, places, chosen_log_probs(part))
         return found
 
     def parts(self, hidden: Tensor, targets: Tensor) -> list[Part]:
@@ -257,7 +257,7 @@ def _projected(rows: Tensor, projection: Tensor | None) -> Tensor:
     return rows if projection is None else linear(rows, projection)
 
 
-def _chosen(part: Part) -> Tensor:
+def chosen_log_probs(part: Part) -> Tensor:
     """Returns log softmax(W h + b)_target, (N,) float32, a few rows at a time."""
     hidden, weight, bias, targets = part
     chunk = max(1, _CHUNK_NUMBERS // weight.shape[0])

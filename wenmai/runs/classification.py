@@ -1,47 +1,32 @@
-"""Classify with a run, measure it on labelled text, and find settings that suit a text."""
+"""Find settings of a classifier that suit a text, and train a classifier again."""
 
 import math
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from wenmai.config.recipe import Recipe, with_absolute_paths
 from wenmai.core.errors import RunError, SettingError, TrainingError, VocabError
 from wenmai.core.folder import writing_json
 from wenmai.core.registry import find_system
 from wenmai.data.datasets import open_labelled
-from wenmai.data.labelled import Example, LabelledConfig, LabelledStats
-from wenmai.measures.classification import (
-    ClassificationResult,
-    Curve,
-    measure_classification,
-    precision_recall_curves,
-)
+from wenmai.data.labelled import Example, LabelledStats
+from wenmai.inference.verbs import Classifier
+from wenmai.measures.classification import measure_classification
 from wenmai.runs.owner import require_room
-from wenmai.runs.train import Watcher, read_again, train
-from wenmai.tasks.classification import FastTextClassifierJob
+from wenmai.runs.train import Callback, train
 from wenmai.tasks.task import Session
-from wenmai.text.settings import TextConfig
-from wenmai.training.checkpoint import Checkpoints
+from wenmai.training.checkpoint import NoCheckpoints
 from wenmai.training.records import Record
 from wenmai.training.run import Run
 
-if TYPE_CHECKING:
-    from wenmai.models.fasttext import FastText
-
 __all__ = [
     "AUTOTUNE",
-    "ClassificationEvaluation",
-    "Classifier",
     "Trial",
     "autotune",
-    "classifier_of",
-    "evaluate_classification",
-    "labelled_settings",
-    "retrainer_of",
 ]
 
 AUTOTUNE = "autotune.json"
@@ -50,125 +35,6 @@ _MOST_BYTES = 4 << 30  # of a model that autotune tries
 _FEWEST_BUCKETS = 10_000
 _CHANCE = 0.5  # that a setting is changed in a trial: what is good already is not thrown away at once
 _USUAL = {"learning_rate": 0.5, "epochs": 25, "word_ngrams": 2, "vector_size": 50, "buckets": 200_000}
-
-
-class Classifier(Protocol):
-    """What every model offers that classifies."""
-
-    @property
-    def labels(self) -> list[str]:
-        """The labels that it knows."""
-
-    def predict(self, texts: Iterable[str], k: int = 1, threshold: float = 0.0) -> list[list[tuple[str, float]]]:
-        """The ``k`` most probable labels of each text with their probabilities, best first; -1 for all."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassificationEvaluation:
-    """What was measured on a test set.
-
-    Attributes:
-        run: The run.
-        on: The test set.
-        result: Its figures.
-        stats: What was left out of the test set.
-        curves: Precision-recall curves by label, if asked for.
-    """
-
-    run: str
-    on: str
-    result: ClassificationResult
-    stats: LabelledStats
-    curves: tuple[Curve, ...] = ()
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns plain JSON values; the figures of the run are at the top."""
-        found = {"run": self.run, "on": self.on, **self.result.as_dict(), "stats": asdict(self.stats)}
-        return found | ({"curves": [asdict(curve) for curve in self.curves]} if self.curves else {})
-
-
-def classifier_of(run: str | Path | Run) -> Classifier:
-    """Loads the model of a finished run that classifies.
-
-    Raises:
-        RunError: if the run is not finished, or is of a system that does not classify.
-    """
-    opened = run if isinstance(run, Run) else Run(run)
-    opened.require("classify")
-    classifier: Classifier = opened.model
-    return classifier
-
-
-def labelled_settings(run: Run) -> tuple[LabelledConfig, TextConfig]:
-    """Returns how the run read its labelled text."""
-    found = list(run.recipe.sections.values())
-    data = next((section for section in found if isinstance(section, LabelledConfig)), LabelledConfig())
-    return data, next((section for section in found if isinstance(section, TextConfig)), TextConfig())
-
-
-def evaluate_classification(
-    run: str | Path | Run,
-    on: Any,  # noqa: ANN401  whatever names or holds labelled text
-    *,
-    k: int = 1,
-    threshold: float = 0.0,
-    curves: bool = False,
-    columns: Mapping[str, Any] | None = None,
-) -> ClassificationEvaluation:
-    """Classifies a test set and measures the result.
-
-    Args:
-        run: A finished run that classifies.
-        on: Labelled text, as for training.
-        k: Labels that are named for each text, at most.
-        threshold: Labels less probable are not named.
-        curves: Also find the precision-recall curve of every label.
-        columns: Settings of the test set that differ from those of the training text, such as ``text_column``.
-
-    Raises:
-        RunError: if the run is not finished or does not classify.
-        CorpusError: if the test set cannot be read.
-    """
-    opened = run if isinstance(run, Run) else Run(run)
-    classifier = classifier_of(opened)
-    config, text = labelled_settings(opened)
-    stats = LabelledStats()
-    examples = list(open_labelled(on, replace(config, **(columns or {})), text, split="dev").read(stats))
-    texts, gold = [example.text for example in examples], [example.labels for example in examples]
-    every = classifier.predict(texts, -1) if curves else None
-    predicted = classifier.predict(texts, k, threshold)
-    return ClassificationEvaluation(
-        run=str(opened.path),
-        on=str(on) if isinstance(on, str | Path) else "text from Python",
-        result=measure_classification(gold, predicted, classifier.labels, k=k),
-        stats=stats,
-        curves=() if every is None else precision_recall_curves(gold, every, classifier.labels),
-    )
-
-
-def retrainer_of(run: str | Path | Run) -> Callable[["FastText"], None]:
-    """Returns what trains a model on the text of a run, in place, as ``quantise_fasttext`` asks for after pruning.
-
-    Args:
-        run: A finished run of ``fasttext-supervised``.
-
-    Raises:
-        RunError: if the run is of another system, or came from a file; what is returned raises it if the text is gone.
-    """
-    opened = run if isinstance(run, Run) else Run(run)
-    if opened.task is not find_system(_SYSTEM).load():
-        raise RunError(f"{opened.path}: is a {opened.recipe.system} run; only {_SYSTEM} is trained again")
-    if "imported" in opened.summary:
-        raise RunError(f"{opened.path}: was imported without the text it learnt from, and cannot be trained again")
-
-    def retrain(model: "FastText") -> None:
-        data = read_again(opened)
-        sections = dict(opened.recipe.sections)
-        sections["data"] = replace(sections["data"], valid=None)
-        job = FastTextClassifierJob(replace(opened.recipe, sections=sections), data, model)
-        job.train(Session(_Nowhere(), lambda record: None))
-
-    return retrain
 
 
 # --- autotune ---------------------------------------------------------------------------------------------------
@@ -195,17 +61,6 @@ class Trial:
 
 class _TimeOver(Exception):
     """The time for trials is over."""
-
-
-class _Nowhere(Checkpoints):
-    """A trial is not resumed."""
-
-    def __init__(self) -> None:
-        super().__init__(Path())
-
-    def save(self, step: int, state: Mapping[str, Any], write: Callable[[Path], None]) -> Path:
-        """Saves nothing."""
-        return self.folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,8 +112,8 @@ def autotune(
     seconds: float = 300.0,
     metric: str = "f1",
     size_bytes: int | None = None,
-    watcher: Watcher | None = None,
-    told: Callable[[Trial], None] = lambda trial: None,
+    callback: Callback | None = None,
+    report: Callable[[Trial], None] = lambda trial: None,
     **settings: Any,  # noqa: ANN401  checked against the system's settings
 ) -> Run:
     """Trains fastText's classifier with the settings that do best on a validation set.
@@ -274,8 +129,8 @@ def autotune(
         seconds: Time for the trials; the last one is broken off.
         metric: ``f1`` (micro) or ``f1:LABEL``.
         size_bytes: The most bytes that the parameters may take.
-        watcher: Follows the training of the run.
-        told: Called with every trial.
+        callback: Follows the training of the run.
+        report: Called with every trial.
         **settings: Settings of ``fasttext-supervised`` that are not to be searched.
 
     Raises:
@@ -313,12 +168,12 @@ def autotune(
         chosen = _renamed(given, tried) | _named(tried)
         trial = _try(len(trials) + 1, chosen, tried, data, examples, label, begun + seconds if trials else math.inf)
         trials.append(trial)
-        told(trial)
+        report(trial)
         if trial.score is not None and (best is None or best.score is None or trial.score > best.score):
             best = trial
     if best is None:
         raise TrainingError(f"none of {len(trials)} trials succeeded; the first: {trials[0].failure}")
-    run = train(_SYSTEM, corpus, out=out, watcher=watcher, **(_renamed(given, best.settings) | _named(best.settings)))
+    run = train(_SYSTEM, corpus, out=out, callback=callback, **(_renamed(given, best.settings) | _named(best.settings)))
     writing_json(
         run.path / AUTOTUNE,
         {
@@ -408,7 +263,7 @@ def _try(
         recipe = Recipe.build(_SYSTEM, task.sections, chosen)
         sections = dict(recipe.sections) | {"data": replace(recipe.sections["data"], valid=None)}
         job = task.begin(replace(recipe, sections=sections), data)
-        job.train(Session(_Nowhere(), report))
+        job.train(Session(NoCheckpoints(), report))
         classifier: Classifier = job.classifier()
         predicted = classifier.predict([example.text for example in examples])
         gold = [example.labels for example in examples]

@@ -9,12 +9,10 @@ from typing import Any
 from wenmai.config.recipe import Recipe, settings_of
 from wenmai.core.errors import RunError, SettingError
 from wenmai.core.registry import find_system
-from wenmai.data.catalogue import resolve
-from wenmai.data.datasets import find_dataset, named_dataset
-from wenmai.data.sources import in_catalogue, named_texts, open_texts
-from wenmai.runs.compare import compare, compared_verb
+from wenmai.data.sources import named_texts
+from wenmai.runs.compare import compare
 from wenmai.runs.comparison import Comparison
-from wenmai.runs.probes import require_probed
+from wenmai.runs.measuring.measurer import choose_measurer
 from wenmai.runs.train import plan
 from wenmai.training.run import MODEL, RECIPE, Run
 
@@ -27,13 +25,8 @@ def compare_systems(
     *,
     out: str | Path,
     settings: Mapping[str, Any] | None = None,
-    similarity: Sequence[str | Path] = (),
-    analogy: Sequence[str | Path] = (),
-    probe: Sequence[str] = (),
-    restrict_vocab: int | None = 30_000,
-    words: Sequence[str] = (),
-    on: Sequence[str] = (),
     command: str = "",
+    **options: Any,  # noqa: ANN401  each verb has its own
 ) -> Comparison:
     """Trains systems one after the other on the same numbered corpus and compares them.
 
@@ -45,13 +38,8 @@ def compare_systems(
         corpus: Paths, or names of the catalogue.
         out: The folder for the runs and the report.
         settings: For each of the systems that has them.
-        similarity: See :func:`compare`.
-        analogy: See :func:`compare`.
-        probe: See :func:`compare`.
-        restrict_vocab: See :func:`compare`.
-        words: See :func:`compare`.
-        on: See :func:`compare`.
-        command: See :func:`compare`.
+        command: See :func:`~wenmai.runs.compare.compare`.
+        **options: See :func:`~wenmai.runs.compare.compare`.
 
     Raises:
         SettingError: for an unknown system or setting, or a test set that is not there.
@@ -64,8 +52,8 @@ def compare_systems(
         raise SettingError("a comparison reads its corpus once for each system: give it files rather than stdin")
     given = _settings_of_each(systems, {name: str(value) for name, value in (settings or {}).items()})
     folder = Path(out)
-    compared_verb([(system, find_system(system).load().verbs) for system in systems], similarity, analogy, probe, on)
-    _require_sets([*similarity, *analogy], probe, on)
+    measurer = choose_measurer({name: find_system(name).load() for name in systems}, "compare", options)
+    measurer.check(**options)
     for system in systems:  # all mistakes are found before the first training
         recipe, _ = plan(system, named_texts(sources), **given[system])
         _require_same(folder / system, recipe)
@@ -75,41 +63,7 @@ def compare_systems(
         if not (run / MODEL).is_dir():
             _train(system, sources, run, given[system])
         runs.append(run)
-    return compare(
-        runs,
-        out=folder,
-        similarity=similarity,
-        analogy=analogy,
-        probe=probe,
-        restrict_vocab=restrict_vocab,
-        words=words,
-        on=on,
-        command=command,
-    )
-
-
-def _require_sets(files: Sequence[str | Path], probe: Sequence[str], on: Sequence[str]) -> None:
-    """Makes sure, before anything is trained, that what will be measured on is there; fetches what is to be fetched.
-
-    Raises:
-        SettingError: if there is no test set or data set of a name, or no probe can be trained on it.
-        CorpusError: if there is no text of a name.
-    """
-    for file in files:
-        if isinstance(file, str) and in_catalogue(file):
-            resolve(file)
-        elif not Path(file).exists():
-            raise SettingError(
-                f"{file}: no such file; expected a test set, or a name of the catalogue such as data:ws353-all"
-            )
-    for name in probe:
-        require_probed(find_dataset(name))
-    for text in on:
-        if named := named_dataset(text):
-            dataset, split = named
-            dataset.path(split or "dev")
-        else:
-            open_texts(text)
+    return compare(runs, out=folder, command=command, **options)
 
 
 def _settings_of_each(systems: Sequence[str], given: Mapping[str, str]) -> dict[str, dict[str, str]]:

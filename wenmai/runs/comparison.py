@@ -13,7 +13,20 @@ from typing import Any, Self
 
 from wenmai.core.errors import RunError
 
-__all__ = ["Comparison", "ContextPoint", "Corpus", "CurvePoint", "Facts", "MapWord", "Measure", "System"]
+__all__ = [
+    "Comparison",
+    "Corpus",
+    "CurvePoint",
+    "Difference",
+    "Facts",
+    "Kind",
+    "LinePoint",
+    "MapWord",
+    "Measure",
+    "Panel",
+    "Samples",
+    "System",
+]
 
 Facts = dict[str, str | int | float | bool | None]
 
@@ -40,19 +53,37 @@ class CurvePoint:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Difference:
+    """By how much a system differs from the first of its comparison on the same test items.
+
+    Attributes:
+        value: This system minus the first.
+        low: Lower end of the confidence interval.
+        high: Upper end of the confidence interval.
+        p_value: The chance of a difference at least as large between systems that do not differ.
+    """
+
+    value: float
+    low: float
+    high: float
+    p_value: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Measure:
-    """One quality figure of a system on one test set.
+    """One metric of a system on one test set.
 
     Attributes:
         name: Name of the test set, the title of the column.
         kind: ``similarity``, ``analogy`` or another family of measures; columns of a kind stand together.
-        value: The figure, or ``None`` if it could not be computed.
+        value: The metric, or ``None`` if it could not be computed.
         low: Lower end of the confidence interval.
         high: Upper end of the confidence interval.
         covered: Test items that the system could answer.
         total: Test items in the set.
         lower_is_better: Whether a smaller value is the better one.
         parts: The sections of the test set, if it has any, as measures of their own.
+        difference: How it differs from the first system, if that was tested.
     """
 
     name: str
@@ -64,6 +95,30 @@ class Measure:
     total: int | None = None
     lower_is_better: bool = False
     parts: list["Measure"] = field(default_factory=list)
+    difference: Difference | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """How measures of one kind are shown.
+
+    Attributes:
+        title: Heading of their columns.
+        name: What tells them from others of the same test set; empty: the kind as it is.
+        items: What a test set has.
+        about: How the note on them goes on after the first words of the title.
+        percent: Whether they are shares, shown in percent.
+        short: Whether three digits are shown, however large the numbers are.
+        judged: Whether they count where the best system is named.
+    """
+
+    title: str
+    name: str = ""
+    items: str = "items"
+    about: str = ""
+    percent: bool = False
+    short: bool = False
+    judged: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,18 +141,56 @@ class MapWord:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContextPoint:
-    """How well a language model foretells a text of which it knows only so much.
+class LinePoint:
+    """A point of a line in a :class:`Panel`.
 
     Attributes:
-        tokens: Tokens of the model's own that are known before each one that it foretells.
-        characters: How many characters they are, on average.
-        bits: Bits per character of what is foretold; none where the model excludes some of it.
+        x: Place on the horizontal axis.
+        y: Value, or ``None`` if there is none.
+        note: What is said of it beside its value.
     """
 
-    tokens: int
-    characters: float
-    bits: float | None = None
+    x: float
+    y: float | None
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """A drawing with a line for each system.
+
+    Attributes:
+        section: Heading above it; panels in a row with the same one share it.
+        title: What the lines are.
+        axis: Title of the horizontal axis.
+        unit: What follows a place on this axis where it is read off.
+        caption: What must be known to read it.
+        log: Whether the horizontal axis is logarithmic.
+    """
+
+    section: str
+    title: str
+    axis: str
+    unit: str
+    caption: str = ""
+    log: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Samples:
+    """How what the systems make of prompts is shown.
+
+    Attributes:
+        title: Heading above them.
+        caption: Where they come from.
+        continued: Whether a text goes on where its prompt ends.
+        references: For each prompt, what should be made of it.
+    """
+
+    title: str
+    caption: str
+    continued: bool = True
+    references: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +204,7 @@ class System:
         settings: The settings that differ from the system's defaults.
         loss_kind: What the loss is of; only losses of the same kind are drawn in one panel.
         curve: Records of the training in order of progress.
-        measures: Quality figures; systems need not have the same ones.
+        measures: Metrics of quality; systems need not have the same ones.
         words_per_second: Corpus words read per second, over the whole training.
         seconds: Wall time of the training.
         peak_memory_bytes: Largest resident memory of the training process.
@@ -120,9 +213,8 @@ class System:
         parameters: Number of trained numbers in the model.
         neighbours: For each query word, its nearest words and their cosines, nearest first.
         map: Places of frequent words in two dimensions.
-        samples: For each prompt, how the model writes on.
-        positions: Of a language model: characters read before, and bits per character from there on.
-        contexts: Of a language model: bits per character of one text by how much before each token is known.
+        samples: For each prompt, what the model makes of it.
+        lines: What is drawn of it in panels, by the names of :attr:`Comparison.panels`.
     """
 
     name: str
@@ -141,8 +233,7 @@ class System:
     neighbours: dict[str, list[tuple[str, float | None]]] = field(default_factory=dict)
     map: list[MapWord] = field(default_factory=list)
     samples: dict[str, str] = field(default_factory=dict)
-    positions: list[tuple[float, float | None]] = field(default_factory=list)
-    contexts: list[ContextPoint] = field(default_factory=list)
+    lines: dict[str, list[LinePoint]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,6 +272,9 @@ class Comparison:
         machine: Facts about the machine and the versions of the software, by their printed names.
         queries: Words whose neighbours are shown, in order; the first is shown first.
         map_method: What laid out the maps, such as ``PCA``.
+        kinds: How each kind of measure is shown, as far as that is known.
+        panels: Drawings with a line for each system, by name, in order.
+        sampled: How samples are shown.
         confidence: Level of the intervals of all measures, between 0 and 1.
 
     Raises:
@@ -195,6 +289,9 @@ class Comparison:
     machine: Facts = field(default_factory=dict)
     queries: list[str] = field(default_factory=list)
     map_method: str = ""
+    kinds: dict[str, Kind] = field(default_factory=dict)
+    panels: dict[str, Panel] = field(default_factory=dict)
+    sampled: Samples | None = None
     confidence: float = 0.95
 
     def __post_init__(self) -> None:

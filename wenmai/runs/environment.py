@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import wenmai
-from wenmai.training.sweep import available_cores
+from wenmai.training.passes import available_cores
 
 __all__ = ["describe_environment", "peak_memory_bytes"]
 

@@ -1,43 +1,29 @@
 """Zero-, one- and few-shot evaluation: a language model chooses answers by their likelihood behind a prompt.
 
 Nothing is trained. Before each example that is asked stand the task in a line and K solved examples, drawn for each
-anew, all alike likely, from the training part (so classes fall as they do there; the same example is never shown).
+anew, all equally likely, from the training part (so classes fall as they do there; the same example is never shown).
 
 Source: Brown et al. 2020, "Language Models are Few-Shot Learners", section 2.4.
 """
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from wenmai.core.errors import SettingError
 from wenmai.data.datasets import Dataset, find_dataset
 from wenmai.data.prompts import PromptTemplate, template_of
-from wenmai.measures.language import SentenceScore
+from wenmai.inference.verbs import Scorer
 from wenmai.measures.options import FewShotResult, judged, measure_options
-from wenmai.runs.language import language_model_of
 from wenmai.training.run import Run
 
-__all__ = ["Chooser", "evaluate_few_shot", "few_shot"]
+__all__ = ["evaluate_few_shot", "few_shot"]
 
 Progress = Callable[[int, int], None]
-
-
-class Chooser(Protocol):
-    """What a language model needs to choose among options."""
-
-    def continuations(self, prompt: str, options: Sequence[str]) -> list[list[float]]:
-        """Returns the log-probabilities of the tokens of each option behind a prompt."""
-
-    def overlong(self, prompt: str, options: Sequence[str]) -> int:
-        """Returns how many tokens of the prompt's beginning cannot be read."""
-
-    def score(self, texts: Any, *, context: Any = None) -> Iterator[SentenceScore]:  # noqa: ANN401
-        """Says how likely lines are, and how many of their tokens are unknown."""
 
 
 def evaluate_few_shot(
@@ -70,12 +56,14 @@ def evaluate_few_shot(
     name, _, split = on.removeprefix("data:").partition("/")
     dataset = find_dataset(name)
     template_of(dataset)
-    model = language_model_of(run)
-    return few_shot(model, dataset, split=split or "dev", shots=shots, seed=seed, limit=limit, progress=progress)
+    opened = run if isinstance(run, Run) else Run(run)
+    return few_shot(
+        opened.model_for("score"), dataset, split=split or "dev", shots=shots, seed=seed, limit=limit, progress=progress
+    )
 
 
 def few_shot(
-    model: Chooser,
+    model: Scorer,
     dataset: Dataset,
     *,
     split: str = "dev",
@@ -84,7 +72,7 @@ def few_shot(
     limit: int | None = None,
     progress: Progress | None = None,
 ) -> FewShotResult:
-    """Measures how well whatever tells the likelihood of options chooses; see :func:`evaluate_few_shot`."""
+    """Measures how well a model chooses by the likelihood of options; see :func:`evaluate_few_shot`."""
     template = template_of(dataset)
     asked = list(dataset.read(split))
     train = list(dataset.read("train"))
@@ -114,7 +102,7 @@ def few_shot(
         answers.append(template.answer(example))
         if progress is not None:
             progress(done, len(places))
-    figures = measure_options(judgements, options, answers, labels=tuple(template.words), seed=seed)
+    metrics = measure_options(judgements, options, answers, labels=tuple(template.words), seed=seed)
     usual = Counter(map(template.answer, train)).most_common(1)[0][0]
     chances = [given.count(given[answer]) / len(given) for given, answer in zip(options, answers, strict=True)]
     return FewShotResult(
@@ -123,7 +111,7 @@ def few_shot(
         shots=shots,
         seed=seed,
         examples=len(answers),
-        figures=figures,
+        figures=metrics,
         majority=answers.count(usual) / len(answers),
         chance=sum(chances) / len(chances),
         shortened=prompts.shortened,
@@ -135,7 +123,7 @@ def few_shot(
     )
 
 
-def _unknown(model: Chooser, prompt: str, options: Sequence[str]) -> int:
+def _unknown(model: Scorer, prompt: str, options: Sequence[str]) -> int:
     """Returns how many options have, behind a prompt, tokens that the vocabulary lacks, or vanish in one of its own."""
     alone, *joined = model.score([prompt, *[prompt + option for option in options]], context="fresh")
     return sum(one.oov > alone.oov or (one.oov > 0 and one.tokens == alone.tokens) for one in joined)
@@ -144,7 +132,7 @@ def _unknown(model: Chooser, prompt: str, options: Sequence[str]) -> int:
 class _Prompts:
     """Makes the prompt of each example, and counts what did not fit."""
 
-    def __init__(self, model: Chooser, template: PromptTemplate, train: Sequence[Any], shots: int, seed: int) -> None:
+    def __init__(self, model: Scorer, template: PromptTemplate, train: Sequence[Any], shots: int, seed: int) -> None:
         self._model = model
         self._template = template
         self._train = train

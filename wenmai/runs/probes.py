@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError
 from wenmai.data.datasets import Dataset, find_dataset
 from wenmai.data.features import FeaturesConfig, VectorFeatures, segmented
@@ -18,7 +19,7 @@ from wenmai.text.settings import TextConfig
 from wenmai.training.run import Run
 from wenmai.vectors.pooling import TokenVectors, Windows, token_encoder
 
-__all__ = ["WEIGHTINGS", "probe", "probe_encoder", "require_probed"]
+__all__ = ["WEIGHTINGS", "probe", "probe_encoder", "probe_model", "require_probed"]
 
 WEIGHTINGS: tuple[Literal["mean", "tfidf", "sif"], ...] = ("mean", "tfidf", "sif")
 
@@ -44,9 +45,21 @@ def probe(run: str | Path | Run, dataset: str, *, split: str = "dev", seed: int 
         SettingError: if there is no such data set or split, or it is one of sentence pairs or multiple choice.
     """
     opened = run if isinstance(run, Run) else Run(run)
+    return probe_model(opened.model, dataset, opened.recipe, split=split, seed=seed)
+
+
+def probe_model(
+    model: Any,  # noqa: ANN401  whatever has vectors of words
+    dataset: str,
+    recipe: Recipe,
+    *,
+    split: str = "dev",
+    seed: int = 1,
+) -> list[TextProbe | TaggingProbe]:
+    """Trains linear probes on the vectors of a model that was trained by a recipe; see :func:`probe`."""
     found = find_dataset(dataset)
-    text = opened.recipe.sections.get("text", TextConfig())
-    return probe_encoder(token_encoder(opened.model), found, split=split, seed=seed, text=text)
+    text = recipe.sections.get("text", TextConfig())
+    return probe_encoder(token_encoder(model), found, split=split, seed=seed, text=text)
 
 
 def probe_encoder(
@@ -143,19 +156,19 @@ def _probe_tags(encoder: TokenVectors, dataset: Dataset, split: str, seed: int, 
     named = [tags[place] for place in best]
     gold = [sentence.tags for sentence in measured]
     ends = np.cumsum([0, *map(len, gold)]).tolist()
-    figures = measure_tags(gold, [named[a:b] for a, b in pairwise(ends)], seed=seed)
+    metrics = measure_tags(gold, [named[a:b] for a, b in pairwise(ends)], seed=seed)
     majority = Counter(given).most_common(1)[0][0]
     return TaggingProbe(
         dataset=dataset.name,
         split=split,
         window=_WINDOW,
-        accuracy=figures.accuracy,
+        accuracy=metrics.accuracy,
         majority=sum(tag == majority for sentence in gold for tag in sentence) / len(named),
-        precision=figures.precision,
-        recall=figures.recall,
-        f1=figures.f1,
-        low=figures.low,
-        high=figures.high,
+        precision=metrics.precision,
+        recall=metrics.recall,
+        f1=metrics.f1,
+        low=metrics.low,
+        high=metrics.high,
         sentences=len(gold),
         tokens=len(named),
         covered=seen.covered,

@@ -2,8 +2,7 @@
 
 The table, the notes and the facts are written here as plain HTML, so they can be read without JavaScript; the
 script ``page/page.js`` draws the curves, neighbours and maps from the comparison, which the page carries as
-JSON. Columns come from the measures that the systems have: a new kind of measure needs at most an entry in
-``KINDS``.
+JSON. Columns come from the measures that the systems have, and how they look from the kinds of the comparison.
 """
 
 import math
@@ -16,7 +15,7 @@ from string import Template
 from typing import Any
 
 from wenmai.core.folder import writing
-from wenmai.runs.comparison import Comparison, Facts, Measure, System
+from wenmai.runs.comparison import Comparison, Facts, Kind, Measure, System
 from wenmai.runs.page import filled, json_in_script
 
 __all__ = ["report_html", "write_report"]
@@ -28,59 +27,12 @@ INTERVAL_WIDTH = 84  # pixels
 BAR_WIDTH = 56
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Kind:
-    title: str
-    items: str = "items"
-    about: str = ""
-    percent: bool = False
-    short: bool = False  # three digits, however large
-
-
-KINDS = {
-    "similarity": _Kind(
-        title="Word similarity, Spearman’s ρ",
-        items="pairs",
-        about="compares the order in which the model ranks word pairs by cosine with the order in which "
-        "people rank them: 1 is the same order, 0 no relation (Spearman’s rank correlation).",
-    ),
-    "analogy": _Kind(
-        title="Analogies, % right",
-        items="questions",
-        about="is the share of questions “a is to b as c is to what?” whose expected answer is the word "
-        "nearest to b − a + c, the three given words excluded.",
-        percent=True,
-    ),
-    "classification": _Kind(
-        title="Texts, % classified rightly",
-        about="is the share of texts whose most probable label is one of theirs.",
-        percent=True,
-    ),
-    "bits": _Kind(
-        title="Bits per character",
-        items="words",
-        about="is what it takes to write down a character of a text, ends of lines included, when the model predicts "
-        "it: less is better, whatever the model’s tokens are. An unknown word costs 8 bits more for each of its bytes.",
-    ),
-    "perplexity": _Kind(
-        title="Perplexity by word",
-        about="is the number of equally likely words that would be as hard to predict; an unknown word counts as one "
-        "word, whichever it is, which favours models that know few words.",
-        short=True,
-    ),
-    "f1": _Kind(title="F1 of a label, %", percent=True),
-    "probe": _Kind(
-        title="Linear probes, % right",
-        about="is what a linear classifier reads off the vectors, which stay as they are: of texts, by the average of "
-        "their words, the share that is classified rightly; of words among their neighbours, the share of tags, or the "
-        "F1 of the entities.",
-        percent=True,
-    ),
-}
 NOTES = {
     "Coverage": "counts the items whose words are all known to the system; scores of word sets leave out the others.",
     "Interval": "comes from drawing the test items again at random, many times: $confidence of the draws "
     "score inside it. It holds the luck of the test items, not the luck of the training seed.",
+    "Difference": "Δ is the metric of a system minus that of $first on the same test items, and p the chance of a "
+    "difference at least as large between systems that do not differ.",
     "Speed": "is the number of corpus words read per second of training, averaged over all epochs.",
     "Time": "is the wall-clock time of training, without encoding the corpus or evaluating.",
     "Memory": "is the largest resident memory of the training process.",
@@ -99,6 +51,7 @@ class _Column:
     cells: list[Measure | None]
     text: Callable[[float], str]
     lower_is_better: bool
+    judged: bool = True
 
     def measured(self) -> list[Measure]:
         return [cell for cell in self.cells if cell is not None]
@@ -139,15 +92,15 @@ def report_html(comparison: Comparison) -> str:
     """
     stored = comparison.to_json()
     comparison = Comparison.from_json(stored)  # plain Python numbers, and none that is not finite
-    quality, cost = _quality_columns(comparison.systems), _cost_columns(comparison.systems)
+    quality, cost = _quality_columns(comparison), _cost_columns(comparison.systems)
     return filled(
         "page",
         title=escape(comparison.title or _title(comparison)),
         byline=_byline(comparison),
         abstract=escape(_abstract(comparison, quality)),
         table=_table(comparison, quality, cost),
-        sections=_sections(comparison.systems),
-        samples=_samples(comparison.systems),
+        sections=_sections(comparison),
+        samples=_samples(comparison),
         notes=_notes(comparison, quality, cost),
         confidence=_confidence(comparison),
         map_method=escape(f"Laid out by {comparison.map_method}." if comparison.map_method else ""),
@@ -159,24 +112,26 @@ def report_html(comparison: Comparison) -> str:
 # The columns
 
 
-def _quality_columns(systems: list[System]) -> list[_Column]:
+def _quality_columns(comparison: Comparison) -> list[_Column]:
+    systems = comparison.systems
     named = dict.fromkeys((measure.kind, measure.name) for system in systems for measure in system.measures)
     kinds = list(dict.fromkeys(kind for kind, _ in named))
     keys = sorted(named, key=lambda key: kinds.index(key[0]))  # stable: columns of a kind stand together
-    return [_quality_column(kind, name, [system.measures for system in systems]) for kind, name in keys]
+    measures = [system.measures for system in systems]
+    return [_quality_column(_kind(comparison, kind), kind, name, measures) for kind, name in keys]
 
 
-def _quality_column(kind: str, name: str, measures: list[list[Measure]]) -> _Column:
+def _quality_column(shown: Kind, kind: str, name: str, measures: list[list[Measure]]) -> _Column:
     found = [_find(own, kind, name) for own in measures]
-    about = _kind(kind)
     cells = [_cell(measure) if measure is not None else None for measure in found]
     return _Column(
         title=name,
-        group=about.title,
-        note=_coverage_note(cells, about.items),
+        group=shown.title,
+        note=_coverage_note(cells, shown.items),
         cells=cells,
-        text=_percent if about.percent else _short if about.short else _decimal,
+        text=_percent if shown.percent else _short if shown.short else _decimal,
         lower_is_better=any(cell.lower_is_better for cell in cells if cell is not None),
+        judged=shown.judged,
     )
 
 
@@ -200,8 +155,12 @@ def _cost_columns(systems: list[System]) -> list[_Column]:
     return [column for column in columns if column.measured()]
 
 
-def _kind(name: str) -> _Kind:
-    return KINDS.get(name) or _Kind(title=name[:1].upper() + name[1:])
+def _kind(comparison: Comparison, name: str) -> Kind:
+    return comparison.kinds.get(name) or Kind(title=name[:1].upper() + name[1:])
+
+
+def _named(comparison: Comparison, name: str, kind: str) -> str:
+    return f"{name} ({_kind(comparison, kind).name or kind})"
 
 
 def _find(measures: Iterable[Measure], kind: str, name: str) -> Measure | None:
@@ -268,10 +227,7 @@ def _abstract(comparison: Comparison, quality: list[_Column]) -> str:
         return sentence + "."
     same = "the same " if corpus.tokens is not None else ""
     sentences = [f"{_count_word(len(systems))} systems were trained on {same}{text}."]
-    judged = [
-        column for column in quality if column.group != KINDS["perplexity"].title
-    ]  # it favours small vocabularies
-    contested = [column.marks() for column in judged if column.best() is not None]
+    contested = [column.marks() for column in quality if column.judged and column.best() is not None]
     if contested:
         wins = [sum(mark != "" for mark in marks) for marks in zip(*contested, strict=True)]
         leaders = [system.name for system, won in zip(systems, wins, strict=True) if won == max(wins)]
@@ -368,6 +324,9 @@ def _quality_cells(column: _Column) -> list[str]:
             text += f'<line class="whisker" x1="{place(interval[0])}" x2="{place(interval[1])}" y1="5" y2="5"/>'
             text += f'<circle class="dot" cx="{place(_value(cell))}" cy="5" r="3"/>'
             text = _drawing(INTERVAL_WIDTH, text) + _small(" – ".join(map(column.text, interval)))
+        if cell.difference is not None:
+            change = cell.difference.value
+            text += _small(f"Δ {'+' if change > 0 else ''}{column.text(change)}, p = {cell.difference.p_value:.2g}")
         if cell.covered is not None and cell.total is not None and not shared_coverage:
             text += _small(f"{cell.covered:,} of {cell.total:,} covered")
         return text
@@ -398,59 +357,69 @@ def _cells(column: _Column, more: Callable[[Measure], str]) -> list[str]:
     return cells
 
 
-def _sections(systems: list[System]) -> str:
+def _sections(comparison: Comparison) -> str:
     """Returns one folded table for each measure that has parts: its sections down, the systems across."""
+    systems = comparison.systems
     heads = "".join(f'<th scope="col">{escape(system.name)}</th>' for system in systems)
     tables = []
-    for kind, name in dict.fromkeys((m.kind, m.name) for system in systems for m in system.measures if m.parts):
+    divided = list(dict.fromkeys((m.kind, m.name) for system in systems for m in system.measures if m.parts))
+    for kind, name in divided:
         found = [_find(system.measures, kind, name) for system in systems]
         parts = [measure.parts if measure is not None else [] for measure in found]
         rows = ""
         for part_kind, part in dict.fromkeys((part.kind, part.name) for own in parts for part in own):
-            column = _quality_column(part_kind, part, parts)
+            column = _quality_column(_kind(comparison, part_kind), part_kind, part, parts)
             cells = "".join(_cells(column, lambda _: ""))
             rows += f'<tr><th scope="row">{escape(part)}{_small(column.note)}</th>{cells}</tr>'
-        title = f"{name} by section"
+        several = len({other for other, known in divided if known == name}) > 1
+        title = f"{_named(comparison, name, kind) if several else name} by section"
         head = f'<tr><th scope="col">Section</th>{heads}</tr>'
         table = _scroll(title, f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>")
         tables.append(f'<details class="parts"><summary>{escape(title)}</summary>{table}</details>')
     return "".join(tables)
 
 
-def _samples(systems: list[System]) -> str:
-    """Returns what each system generates, prompt by prompt."""
+def _samples(comparison: Comparison) -> str:
+    """Returns what each system makes of each prompt."""
+    systems, sampled = comparison.systems, comparison.sampled
     prompts = list(dict.fromkeys(prompt for system in systems for prompt in system.samples))
-    if not prompts:
+    if not prompts or sampled is None:
         return ""
     tables = []
     for prompt in prompts:
-        rows = "".join(
-            f'<tr><th scope="row">{_swatch(index)}{escape(system.name)}</th><td class="sample"><b>{escape(prompt)}</b>'
-            f"{escape(system.samples[prompt])}</td></tr>"
-            for index, system in enumerate(systems)
-            if prompt in system.samples
-        )
+        begun = f"<b>{escape(prompt)}</b>"
+        rows = "" if sampled.continued else _sample_row("source", begun)
+        if prompt in sampled.references:
+            rows += _sample_row("reference", escape(sampled.references[prompt]))
+        for index, system in enumerate(systems):
+            if prompt in system.samples:
+                text = (begun if sampled.continued else "") + escape(system.samples[prompt])
+                rows += _sample_row(f"{_swatch(index)}{escape(system.name)}", text)
         tables.append(_scroll(f"Samples after {prompt!r}", f'<table class="samples"><tbody>{rows}</tbody></table>'))
     return (
-        '<section id="samples" aria-labelledby="samples-title"><h2 id="samples-title">Generated text</h2>'
-        + "".join(tables)
-        + '<p class="caption">Each model continues the words in bold: one draw from the nine tenths of the '
-        "probability that are most likely, with the same seed. Nothing was chosen by hand.</p></section>"
+        f'<section id="samples" aria-labelledby="samples-title"><h2 id="samples-title">{escape(sampled.title)}</h2>'
+        f'{"".join(tables)}<p class="caption">{escape(sampled.caption)}</p></section>'
     )
+
+
+def _sample_row(head: str, text: str) -> str:
+    return f'<tr><th scope="row">{head}</th><td class="sample">{text}</td></tr>'
 
 
 def _notes(comparison: Comparison, quality: list[_Column], cost: list[_Column]) -> str:
     kinds = dict.fromkeys(measure.kind for system in comparison.systems for measure in system.measures)
-    notes = {_kind(kind).title.split(",")[0]: _kind(kind).about for kind in kinds if _kind(kind).about}
+    shown_kinds = [_kind(comparison, kind) for kind in kinds]
+    notes = {kind.title.split(",")[0]: kind.about for kind in shown_kinds if kind.about}
     cells = [cell for column in quality for cell in column.measured()]
     shown = {
         "Coverage": any(cell.covered is not None for cell in cells),
         "Interval": any(_ends(cell) for cell in cells),
+        "Difference": any(cell.difference is not None for cell in cells),
         "Cost": bool(cost),
         **{column.title: True for column in cost},
     }
-    confidence = _confidence(comparison)
-    notes |= {name: Template(text).substitute(confidence=confidence) for name, text in NOTES.items() if shown.get(name)}
+    values = {"confidence": _confidence(comparison), "first": comparison.systems[0].name}
+    notes |= {name: Template(text).substitute(values) for name, text in NOTES.items() if shown.get(name)}
     items = "".join(f"<li><b>{escape(name)}</b> {escape(about)}</li>" for name, about in notes.items())
     return f'<ul class="notes">{items}</ul>'
 

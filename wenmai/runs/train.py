@@ -32,15 +32,15 @@ from wenmai.training.run import (
 )
 from wenmai.training.strategy import Strategy, launched_strategy, several_processes
 
-__all__ = ["Watcher", "plan", "read_again", "resume", "train", "train_recipe"]
+__all__ = ["Callback", "plan", "read_again", "resume", "train", "train_recipe"]
 
 BASE = "continues"  # what corpus.json notes of the run that is continued
 
 
-class Watcher:
+class Callback:
     """Follows a training; the shell shows progress with one. Every method may be left as it is."""
 
-    def numbering(self, done_bytes: int, total_bytes: int | None) -> None:
+    def encoding_corpus(self, done_bytes: int, total_bytes: int | None) -> None:
         """The corpus is being read."""
 
     def begin(self, run: Run, facts: dict[str, Any]) -> None:
@@ -59,7 +59,7 @@ def train(
     *,
     out: str | Path | None = None,
     start: str | Path | None = None,
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
     **settings: Any,  # noqa: ANN401  checked against the system's settings
 ) -> Run:
     """Trains a system on a corpus.
@@ -70,7 +70,7 @@ def train(
             iterable of sentences (strings or lists of tokens).
         out: The run folder to make; by default ``runs/SYSTEM-DATE-TIME``.
         start: A finished run to continue: its vocabulary grows, its vectors are the starting point.
-        watcher: Follows the training.
+        callback: Follows the training.
         **settings: Any setting of the system, for example ``vector_size=200, epochs=3``.
 
     Returns:
@@ -88,7 +88,7 @@ def train(
     strategy = _strategy(recipe.system)
     if not strategy.first:
         return _join(folder, strategy)
-    return _begin(recipe, opened, folder, watcher or Watcher(), strategy)
+    return _begin(recipe, opened, folder, callback or Callback(), strategy)
 
 
 def _strategy(system: str) -> Strategy:
@@ -136,7 +136,7 @@ def train_recipe(
     path: str | Path,
     *,
     out: str | Path | None = None,
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
     **settings: Any,  # noqa: ANN401
 ) -> Run:
     """Trains as a recipe file says; ``settings`` overrule it. See :func:`train`."""
@@ -148,12 +148,12 @@ def train_recipe(
         named_texts(found["corpus"]),
         out=out,
         start=found["start"],
-        watcher=watcher,
+        callback=callback,
         **_overruled(found["settings"], settings),
     )
 
 
-def resume(path: str | Path, *, watcher: Watcher | None = None) -> Run:
+def resume(path: str | Path, *, callback: Callback | None = None) -> Run:
     """Goes on with a training that was interrupted, from its newest good checkpoint.
 
     With one thread, or in deterministic mode, the result is the same to the bit as without the interruption. A run
@@ -162,7 +162,7 @@ def resume(path: str | Path, *, watcher: Watcher | None = None) -> Run:
     Raises:
         RunError: if its corpus, or the run that it continues, is gone or has changed.
     """
-    run, watcher = Run(path), watcher or Watcher()
+    run, callback = Run(path), callback or Callback()
     if not run.finished:
         _require_unchanged(run)  # before anything in it is believed
     strategy = _strategy(run.recipe.system)
@@ -175,21 +175,21 @@ def resume(path: str | Path, *, watcher: Watcher | None = None) -> Run:
             if run.finished:
                 run.checkpoints.clear()
                 more = f"`wenmai train --from {shlex.quote(str(run.path))} CORPUS` continues it on new text"
-                watcher.note(f"{run.path}: the training has finished already; {more}")
+                callback.note(f"{run.path}: the training has finished already; {more}")
                 return run
             for leftover in (*run.path.glob(".*.tmp"), *(run.path / CHECKPOINTS).glob(".*.tmp")):
                 remove(leftover)  # half-written by a process that was killed
             base = _Base(run)
-            data = _read_again(run, base, watcher)
+            data = _read_again(run, base, callback)
             newest, state, passed_over = run.checkpoints.newest_good()
             for problem in passed_over:
-                watcher.note(f"passed over a damaged checkpoint: {problem}")
+                callback.note(f"passed over a damaged checkpoint: {problem}")
             if newest is None:
                 job, resumed = _first_job(run, data, base, strategy), None
             else:
                 job = run.task.restore(run.recipe, data, newest, _beginning(run), strategy)
                 resumed = newest, state
-        return _go_on(run, job, base, resumed, watcher, strategy)
+        return _go_on(run, job, base, resumed, callback, strategy)
 
 
 def _join(folder: Path, strategy: Strategy) -> Run:
@@ -199,7 +199,7 @@ def _join(folder: Path, strategy: Strategy) -> Run:
     if run.finished:
         return run
     base = _Base(run)
-    data = _read_again(run, base, Watcher())
+    data = _read_again(run, base, Callback())
     newest, state, _ = run.checkpoints.newest_good()
     if newest is None:
         job = run.task.begin(run.recipe, data, base.model, strategy)
@@ -215,21 +215,21 @@ def _begin(
     recipe: Recipe,
     opened: Opened,
     folder: Path,
-    watcher: Watcher,
+    callback: Callback,
     strategy: Strategy,
 ) -> Run:
     """Makes the run folder before the text is read, so that a training killed meanwhile can be resumed too."""
     with ExitStack() as held:
         with strategy.meeting():
-            run, job, base = _prepare(recipe, opened, folder, watcher, strategy, held)
-        return _go_on(run, job, base, None, watcher, strategy)
+            run, job, base = _prepare(recipe, opened, folder, callback, strategy, held)
+        return _go_on(run, job, base, None, callback, strategy)
 
 
 def _prepare(
     recipe: Recipe,
     opened: Opened,
     folder: Path,
-    watcher: Watcher,
+    callback: Callback,
     strategy: Strategy,
     held: ExitStack,
 ) -> tuple[Run, Job, "_Base"]:
@@ -244,7 +244,7 @@ def _prepare(
         run = Run(folder)
         run.seal()
         base = _Base(run)
-        data = run.task.source.read(recipe, opened.source, watcher.numbering, base.model)
+        data = run.task.source.read(recipe, opened.source, callback.encoding_corpus, base.model)
         job = _first_job(run, data, base, strategy)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and opened.repeatable:
@@ -266,15 +266,15 @@ def _first_job(run: Run, data: Data, base: "_Base", strategy: Strategy) -> Job:
     return job
 
 
-def _go_on(run: Run, job: Job, base: "_Base", resumed: Resumed | None, watcher: Watcher, strategy: Strategy) -> Run:
+def _go_on(run: Run, job: Job, base: "_Base", resumed: Resumed | None, callback: Callback, strategy: Strategy) -> Run:
     """Trains a run from wherever it is to the end."""
     position = int(resumed[0].name.removeprefix("step-")) if resumed is not None else 0
-    watcher.begin(run, {"system": run.recipe.system, "position": position, **job.facts()})
+    callback.begin(run, {"system": run.recipe.system, "position": position, **job.facts()})
     records = RecordFile(run.path / METRICS, position=position)
 
     def report(record: Record) -> None:
         records(record)
-        watcher.record(record)
+        callback.record(record)
 
     try:
         job.train(Session(run.checkpoints, report, resumed, strategy))
@@ -290,7 +290,7 @@ def _go_on(run: Run, job: Job, base: "_Base", resumed: Resumed | None, watcher: 
             writing_json(run.path / SUMMARY, summary)  # before the run counts as done
     run.checkpoints.clear()
     for note in notes:
-        watcher.note(note)
+        callback.note(note)
     return run
 
 
@@ -300,10 +300,10 @@ def read_again(run: Run) -> Any:  # noqa: ANN401  the data of its source
     Raises:
         RunError: if they are gone or have changed.
     """
-    return _read_again(run, _Base(run), Watcher())
+    return _read_again(run, _Base(run), Callback())
 
 
-def _read_again(run: Run, base: "_Base", watcher: Watcher) -> Data:
+def _read_again(run: Run, base: "_Base", callback: Callback) -> Data:
     """Opens the data of a run, reading them again if they are no longer in the cache.
 
     Raises:
@@ -324,7 +324,7 @@ def _read_again(run: Run, base: "_Base", watcher: Watcher) -> Data:
         )
     try:
         opened = run.task.source.open(named_texts(names))
-        data = run.task.source.read(run.recipe, opened.source, watcher.numbering, base.model)
+        data = run.task.source.read(run.recipe, opened.source, callback.encoding_corpus, base.model)
     except CorpusError as error:
         raise RunError(f"{run.path}: its corpus cannot be read any more: {error}") from None
     if fingerprint and data.fingerprint != fingerprint:

@@ -16,13 +16,13 @@ from wenmai.core.errors import SettingError
 from wenmai.data.cooccurrence import Cooccurrences, CountsConfig
 from wenmai.models.glove import GloVe, GloVeConfig, GloVeVectors
 from wenmai.models.ppmi import PpmiConfig, PpmiSvd
-from wenmai.tasks.factorising import CountsSweep, FactoriseConfig, diverged
+from wenmai.tasks.factorising import CountsPasses, FactoriseConfig, diverged
 from wenmai.tasks.sources import Counts
 from wenmai.tasks.task import Job, Notes, Session, Task
 from wenmai.text.settings import TextConfig, VocabConfig
+from wenmai.training.passes import PassesConfig, Totals, available_cores, run_passes
 from wenmai.training.records import EpochRecord, Record, StepRecord
 from wenmai.training.strategy import SINGLE, Strategy
-from wenmai.training.sweep import SweepConfig, Totals, available_cores, sweep
 from wenmai.vectors.word_vectors import WordVectors
 
 __all__ = ["GloveJob", "GloveTask", "PpmiJob", "PpmiTask", "SolveConfig"]
@@ -46,7 +46,7 @@ class _CountsTask(Task):
 
     source = Counts()
     inherited = ("text", "counts", "model")
-    verbs = ("nearest", "analogy", "export")
+    verbs = ("nearest", "analogy")
 
     def load_base(self, folder: Path) -> Any:  # noqa: ANN401
         """Refuses, as new text cannot be added to counts that are factorised already.
@@ -165,9 +165,9 @@ class GloveJob(_CountsJob):
                 record = replace(record, learning_rate=config.learning_rate)  # which does not fall
             session.report(record)
 
-        sweep(
-            CountsSweep(self.model, self._counts, config, self._words),
-            SweepConfig(
+        run_passes(
+            CountsPasses(self.model, self._counts, config, self._words),
+            PassesConfig(
                 epochs=config.epochs,
                 threads=config.threads,
                 seed=config.seed,

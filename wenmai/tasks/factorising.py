@@ -17,9 +17,9 @@ from wenmai.core.errors import TrainingError
 from wenmai.core.seeding import mixed_seed
 from wenmai.data.cooccurrence import Cooccurrences
 from wenmai.models.glove import GloVe
-from wenmai.training.sweep import Tally, available_cores
+from wenmai.training.passes import Tally, available_cores
 
-__all__ = ["CountsSweep", "FactoriseConfig", "diverged"]
+__all__ = ["CountsPasses", "FactoriseConfig", "diverged"]
 
 _BLOCK_COUNTS = 1 << 17  # non-zero counts that a thread trains on before it reports
 _FEWEST_BLOCKS = 64  # of a small corpus, where its tiles are so many
@@ -45,8 +45,8 @@ class FactoriseConfig:
         return self.threads or available_cores()
 
 
-class CountsSweep:
-    """The counts as blocks for :func:`wenmai.training.sweep.sweep`.
+class CountsPasses:
+    """The counts as blocks for :func:`wenmai.training.passes.sweep`.
 
     A block is some visits of tiles. Which ones is drawn anew for every epoch, so that blocks have about the same number
     of counts, and each depends on seed, epoch and its number alone.

@@ -10,15 +10,15 @@ import numpy.typing as npt
 
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError
-from wenmai.data.numbered import NumberedCorpus
+from wenmai.data.encoded_corpus import EncodedCorpus
 from wenmai.models.fasttext import FastText, FastTextConfig
+from wenmai.tasks.passes import BLOCK_TOKENS, PassesJob, row_of_type
 from wenmai.tasks.sources import Tokens
-from wenmai.tasks.sweeping import BLOCK_TOKENS, SweepJob, row_of_type
 from wenmai.tasks.task import Notes, Task
 from wenmai.text.settings import TextConfig, VocabConfig
 from wenmai.text.vocab import Vocab
+from wenmai.training.passes import PassesConfig, Tally
 from wenmai.training.strategy import SINGLE, Strategy
-from wenmai.training.sweep import SweepConfig, Tally
 from wenmai.vectors.word_vectors import WordVectors
 
 __all__ = ["FastTextJob", "FastTextTask", "keep_probabilities", "noise_weights"]
@@ -35,10 +35,10 @@ class FastTextTask(Task):
         "text": TextConfig,
         "vocab": VocabConfig,
         "model": FastTextConfig,
-        "train": SweepConfig,
+        "train": PassesConfig,
     }
     inherited = ("text", "model")
-    verbs = ("nearest", "analogy", "export")
+    verbs = ("nearest", "analogy")
 
     def load(self, folder: Path) -> WordVectors:
         """Reads a finished model as vectors, which unseen words have too."""
@@ -49,7 +49,7 @@ class FastTextTask(Task):
         return FastText.load(folder)
 
     def begin(
-        self, recipe: Recipe, corpus: NumberedCorpus, base: FastText | None = None, strategy: Strategy = SINGLE
+        self, recipe: Recipe, corpus: EncodedCorpus, base: FastText | None = None, strategy: Strategy = SINGLE
     ) -> "FastTextJob":
         """Starts a training: a new model, or one that continues ``base`` with the new words of the corpus.
 
@@ -79,7 +79,7 @@ class FastTextTask(Task):
     def restore(
         self,
         recipe: Recipe,
-        corpus: NumberedCorpus,
+        corpus: EncodedCorpus,
         checkpoint: Path,
         noted: Notes,
         strategy: Strategy = SINGLE,
@@ -89,7 +89,7 @@ class FastTextTask(Task):
         return FastTextJob(recipe, corpus, FastText.load(checkpoint), old_rows=noted["words"])
 
 
-class FastTextJob(SweepJob):
+class FastTextJob(PassesJob):
     """A training of fastText word vectors; ``model`` has the parameters, changed in place."""
 
     config: FastTextConfig
@@ -106,7 +106,7 @@ class FastTextJob(SweepJob):
         kind = "hierarchical softmax" if self.config.hierarchical else "negative sampling"
         return f"{kind}, {self.config.algorithm} with subwords"
 
-    # --- what the sweep asks for --------------------------------------------------------------------------------
+    # --- what a pass asks for --------------------------------------------------------------------------------
 
     def worker(self) -> Any:  # noqa: ANN401  a named tuple of the kernel
         """Working memory for one thread."""

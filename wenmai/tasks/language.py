@@ -18,6 +18,7 @@ from wenmai.core.errors import SettingError
 from wenmai.core.seeding import mixed_seed
 from wenmai.data.encoded_text import LinesConfig
 from wenmai.data.running_text import LanguageData, Stream
+from wenmai.formats.huggingface import Pretrained
 from wenmai.inference.language_model import Context, LanguageModel, build
 from wenmai.nn.language import LanguageState, NextToken
 from wenmai.objectives.language import next_token_loss
@@ -66,15 +67,19 @@ class LanguageTask(NeuralTask):
         "objective": LanguageConfig,
         "train": LoopConfig,
     }
-    verbs = ("score", "next", "generate", "export")
+    verbs = ("score", "next", "generate")
 
     def __init__(self, model: type[NextToken]) -> None:
         super().__init__(model)
-        self.replicated = not model.carries
+        self.replicated = not model.stateful
 
     def load(self, folder: Path) -> LanguageModel:
         """Reads a finished model."""
         return LanguageModel.load(folder)
+
+    def adopt(self, imported: Pretrained) -> LanguageModel:
+        """Gives a network from elsewhere the verbs of a language model."""
+        return LanguageModel(imported.module, imported.tokenizer, context=imported.context)
 
     def make(self, recipe: Recipe, data: LanguageData, base: LanguageModel | None) -> LanguageModel:
         """Makes a model for a tokenizer."""
@@ -103,8 +108,8 @@ class LanguageJob(NeuralJob):
         self.language_model = model
         self._data = data
         self._state: LanguageState | None = None
-        self._carries = model.module.carries and self.objective.boundaries == "joined"
-        if self.objective.boundaries == "masked" and not model.module.isolates:
+        self._stateful = model.module.stateful and self.objective.boundaries == "joined"
+        if self.objective.boundaries == "masked" and not model.module.masks_documents:
             raise SettingError(f"{model.kind} reads one stream and cannot keep lines apart; use boundaries=joined")
         longest, asked = model.module.max_length, self.objective.segment_length
         if longest is not None and (asked or 0) > longest:
@@ -119,7 +124,7 @@ class LanguageJob(NeuralJob):
     def plan(self, epoch: int) -> Sequence[_Segment]:
         """The segments of an epoch."""
         size, length = len(self._data.train_stream), self._length
-        if self._carries:
+        if self._stateful:
             row = size // self._rows  # targets of a row; a few at the end of the text are left out
             firsts = np.arange(self._rows) * row
             return [_Segment(firsts + place, min(length, row - place)) for place in range(0, row, length)]
@@ -131,7 +136,7 @@ class LanguageJob(NeuralJob):
     def loss(self, module: nn.Module, batch: _Segment, step: int) -> Loss:
         """Cross-entropy of the targets of a batch."""
         state = None
-        if self._carries:
+        if self._stateful:
             if batch.starts[0] == 0 or self._state is None:
                 self._state = self.language_model.module.start(len(batch.starts))
             state = self._state
@@ -143,7 +148,7 @@ class LanguageJob(NeuralJob):
         total, count = 0.0, 0
         state = None
         for batch in self._validation_plan(stream):
-            if self._carries and (state is None or state.batch_size != len(batch.starts)):
+            if self._stateful and (state is None or state.batch_size != len(batch.starts)):
                 state = self.language_model.module.start(len(batch.starts))
             loss = self._next_token_loss(self.module, stream, batch, state)
             total, count = total + float(loss.nll), count + loss.targets
@@ -156,7 +161,7 @@ class LanguageJob(NeuralJob):
         """Every token once: rows side by side, and what is left over as a row of its own."""
         size, length = len(stream), self._length
         rows = max(1, min(_VALIDATION_ROWS, size // length))
-        row = size // rows if self._carries else size // (rows * length) * length
+        row = size // rows if self._stateful else size // (rows * length) * length
         firsts = np.arange(rows) * row
         for place in range(0, row, length):
             yield _Segment(firsts + place, min(length, row - place))

@@ -150,6 +150,9 @@ class NeuralJob(Job):
         """Writes the model."""
         self.model.save(folder)
 
+    def note(self, means: Mapping[str, float | None]) -> None:
+        """Nothing is noted."""
+
     def carried(self) -> Mapping[str, Tensor]:
         """Nothing: each batch stands for itself."""
         return {}

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import CorpusError, SettingError
+from wenmai.data.encoded_corpus import EncodedCorpus
 from wenmai.data.ngram_counting import Rows, count_rows
-from wenmai.data.numbered import NumberedCorpus
 from wenmai.inference.ngram_model import NgramModel
 from wenmai.models.ngram import (
     SPECIALS,
@@ -41,7 +41,7 @@ _ROLES = dict(zip(("unknown", "begin", "end"), SPECIALS, strict=True))
 class _NgramTokens(Tokens):
     """Text as an n-gram model counts it."""
 
-    def read(self, recipe: Recipe, source: Any, progress: ReadProgress, base: None) -> NumberedCorpus:  # noqa: ANN401
+    def read(self, recipe: Recipe, source: Any, progress: ReadProgress, base: None) -> EncodedCorpus:  # noqa: ANN401
         """Encodes a text.
 
         Raises:
@@ -72,7 +72,7 @@ class NgramTask(Task):
         "model": NgramConfig,
         "counting": CountingConfig,
     }
-    verbs = ("score", "next", "generate", "export")
+    verbs = ("score", "next", "generate")
 
     def load(self, folder: Path) -> NgramModel:
         """Opens a finished model."""
@@ -90,7 +90,7 @@ class NgramTask(Task):
         )
 
     def begin(
-        self, recipe: Recipe, corpus: NumberedCorpus, base: None = None, strategy: Strategy = SINGLE
+        self, recipe: Recipe, corpus: EncodedCorpus, base: None = None, strategy: Strategy = SINGLE
     ) -> "NgramJob":
         """Starts a training.
 
@@ -106,7 +106,7 @@ class NgramJob(Job):
 
     model: Ngram
 
-    def __init__(self, recipe: Recipe, corpus: NumberedCorpus) -> None:
+    def __init__(self, recipe: Recipe, corpus: EncodedCorpus) -> None:
         super().__init__(recipe)
         self.config: NgramConfig = recipe.sections["model"]
         self._text: TextConfig = recipe.sections["text"]
@@ -230,7 +230,7 @@ class NgramJob(Job):
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _vocabulary(corpus: NumberedCorpus, wanted: VocabConfig) -> tuple[list[str], npt.NDArray[np.int32], bool]:
+def _vocabulary(corpus: EncodedCorpus, wanted: VocabConfig) -> tuple[list[str], npt.NDArray[np.int32], bool]:
     """Returns the words, the word of each type of the corpus, and whether the text itself has ``<unk>``."""
     for mark in SPECIALS[1:]:
         if mark in corpus.words:

@@ -11,10 +11,10 @@ from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data.cached import reopened
 from wenmai.data.cooccurrence import Cooccurrences
 from wenmai.data.datasets import named_dataset, open_labelled
+from wenmai.data.encoded_corpus import EncodedCorpus, encode_corpus
+from wenmai.data.encoded_labelled import EncodedLabelled, encode_labelled
 from wenmai.data.features import segmented
 from wenmai.data.labelled import Labelled, LabelledConfig, LabelledStats
-from wenmai.data.numbered import NumberedCorpus, number_corpus
-from wenmai.data.numbered_labelled import NumberedLabelled, number_labelled
 from wenmai.data.numerals import SUGGESTED_SETTINGS
 from wenmai.data.pairs import read_pairs
 from wenmai.data.parallel import TranslationData, read_translation_data
@@ -40,13 +40,13 @@ class TextSource(Source):
 class Tokens(TextSource):
     """Text as numbers of its words."""
 
-    def read(self, recipe: Recipe, source: Any, progress: ReadProgress, base: Any) -> NumberedCorpus:  # noqa: ANN401
+    def read(self, recipe: Recipe, source: Any, progress: ReadProgress, base: Any) -> EncodedCorpus:  # noqa: ANN401
         """Encodes a text."""
-        return number_corpus(source, recipe.sections["text"], progress=progress)
+        return encode_corpus(source, recipe.sections["text"], progress=progress)
 
-    def reopen(self, fingerprint: str) -> NumberedCorpus | None:
+    def reopen(self, fingerprint: str) -> EncodedCorpus | None:
         """Opens a text that was encoded before."""
-        return reopened("corpora", fingerprint, NumberedCorpus.open)
+        return reopened("corpora", fingerprint, EncodedCorpus.open)
 
 
 class Counts(TextSource):
@@ -58,7 +58,7 @@ class Counts(TextSource):
 
         train = recipe.sections["train"]
         return count_cooccurrences(
-            number_corpus(source, recipe.sections["text"], progress=progress),
+            encode_corpus(source, recipe.sections["text"], progress=progress),
             recipe.sections["vocab"],
             recipe.sections["counts"],
             threads=train.worker_count,
@@ -143,16 +143,16 @@ class LabelledSource(Source):
 class LabelledTokens(LabelledSource):
     """Labelled texts as numbers of their words."""
 
-    def read(self, recipe: Recipe, source: Any, progress: ReadProgress, base: Any) -> NumberedLabelled:  # noqa: ANN401
+    def read(self, recipe: Recipe, source: Any, progress: ReadProgress, base: Any) -> EncodedLabelled:  # noqa: ANN401
         """Encodes labelled text, and makes sure that the validation set can be read."""
         config, text = recipe.sections["data"], recipe.sections["text"]
         if config.valid is not None:
             next(iter(open_labelled(config.valid, config, text, split="dev")))
-        return number_labelled(open_labelled(source, config, text), progress=progress)
+        return encode_labelled(open_labelled(source, config, text), progress=progress)
 
-    def reopen(self, fingerprint: str) -> NumberedLabelled | None:
+    def reopen(self, fingerprint: str) -> EncodedLabelled | None:
         """Opens labelled text that was encoded before."""
-        return NumberedLabelled.reopen(fingerprint)
+        return EncodedLabelled.reopen(fingerprint)
 
 
 @dataclass(frozen=True, eq=False)

@@ -134,6 +134,8 @@ class Task(ABC):
         sections: The settings, by section; a model that has a ``config_class`` brings the section ``model``.
         inherited: Sections that a continued training takes from the run it continues.
         verbs: What its models can do.
+        measurers: ``module:NAME`` of what measures a verb that wenmai does not know, by verb; see
+            ``wenmai.runs.measuring``.
         replicated: Whether several processes may train together.
     """
 
@@ -141,6 +143,7 @@ class Task(ABC):
     sections: Mapping[str, type]
     inherited: ClassVar[tuple[str, ...]] = ()
     verbs: ClassVar[tuple[str, ...]]
+    measurers: ClassVar[Mapping[str, str]] = {}
     replicated: bool = False
 
     def __init__(self, model: Any) -> None:  # noqa: ANN401  a class
@@ -176,6 +179,10 @@ class Task(ABC):
         """Whether a training may start from a finished run of another task; by default it continues its own only."""
         return other is self
 
+    def adopt(self, imported: Any) -> Any:  # noqa: ANN401
+        """Turns what a format has read into a model that can be saved: nothing to do for most."""
+        return imported
+
     def load_base(self, folder: Path) -> Any:  # noqa: ANN401
         """Reads the whole model of a finished run, to continue it.
 
@@ -183,3 +190,11 @@ class Task(ABC):
             SettingError: if models of this kind cannot be continued.
         """
         raise SettingError(f"{folder.parent}: such a run cannot be continued; train a new one")
+
+    def retrain(self, recipe: Recipe, data: Any, model: Any) -> None:  # noqa: ANN401
+        """Trains a changed copy of a whole model in place, for a format that asks for it.
+
+        Raises:
+            SettingError: if models of this kind are not trained so.
+        """
+        raise SettingError(f"a {recipe.system} model cannot be changed and trained again")

@@ -15,13 +15,16 @@ from typing_extensions import Doc
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError
 from wenmai.data.batches import pad, plan_batches
-from wenmai.data.encoded import EncodedPairs
+from wenmai.data.encoded_pairs import EncodedPairs
 from wenmai.data.pairs import PairsConfig
 from wenmai.data.parallel import TranslationData
 from wenmai.inference.translator import Translator, build
 from wenmai.nn.encoder_decoder import EncoderDecoder
+from wenmai.nn.softmax import Part, chosen_log_probs
+from wenmai.nn.stepwise_attention import Choice
 from wenmai.objectives.language import cross_entropy
 from wenmai.objectives.loss import Loss, evaluated
+from wenmai.objectives.score_function import BASELINE_DECAY, score_function
 from wenmai.tasks.neural import NeuralJob, NeuralTask
 from wenmai.tasks.sources import Pairs
 from wenmai.text.pieces import JointTokenizerConfig
@@ -83,7 +86,7 @@ class TranslationTask(NeuralTask):
         "objective": TranslationConfig,
         "train": LoopConfig,
     }
-    verbs = ("translate", "export")
+    verbs = ("translate",)
     replicated = True
 
     def load(self, folder: Path) -> Translator:
@@ -121,6 +124,7 @@ class TranslationJob(NeuralJob):
         self._data = data
         self._numbers = data.train_numbers
         self._lengths = data.train.lengths[self._numbers] + 1  # the end, or the begin token
+        self._baseline = -math.log(data.target.vocab_size)  # log-probability of a target, before anything is learnt
 
     @property
     def module(self) -> EncoderDecoder:
@@ -138,15 +142,20 @@ class TranslationJob(NeuralJob):
     def loss(self, module: nn.Module, batch: Any, step: int) -> Loss:  # noqa: ANN401  numbers of pairs
         """Cross-entropy of the targets of a batch, teacher forced."""
         source, mask, fed, wanted, real = self._tensors(self._data.train, batch)
-        share = self.objective.teacher_share(step)
-        hidden = module(source, mask, fed) if share == 1.0 else module(source, mask, fed, teacher_share=share)
-        return cross_entropy(
-            hidden[real],
-            self.module.output_weight,
-            self.module.output_bias,
-            wanted[real],
-            label_smoothing=self.objective.label_smoothing,
-        )
+        share, choices = self.objective.teacher_share(step), list[Choice]()
+        options = {} if share == 1.0 else {"teacher_share": share}
+        drawing = {"choices": choices} if self.module.samples_attention else {}
+        hidden = module(source, mask, fed, **options, **drawing)
+        output = Part(hidden[real], self.module.output_weight, self.module.output_bias, wanted[real])
+        loss = cross_entropy(*output, label_smoothing=self.objective.label_smoothing)
+        if not choices:
+            return loss
+        with torch.no_grad():
+            log_probs = torch.zeros(real.shape, device=real.device)
+            log_probs[real] = chosen_log_probs(output)
+        drawn, entropies = (torch.cat(parts, 1) for parts in zip(*choices, strict=True))
+        term = score_function(drawn, entropies, log_probs, real, baseline=self._baseline)
+        return loss._replace(total=loss.total + term)
 
     def evaluate(self) -> dict[str, float]:
         """Loss (without smoothing) and perplexity by token on the validation pairs, and BLEU if asked for."""
@@ -177,6 +186,21 @@ class TranslationJob(NeuralJob):
         device = self.translator.device
         tensors = [torch.from_numpy(array).to(device) for array in (source, mask, fed, target, real)]
         return tensors[0], tensors[1], tensors[2], tensors[3], tensors[4]
+
+    def note(self, means: Mapping[str, float | None]) -> None:
+        """Moves the baseline of drawn choices towards what the targets of an update had."""
+        if self.module.samples_attention:
+            mean = means["loss"] or 0.0
+            self._baseline = BASELINE_DECAY * self._baseline - (1 - BASELINE_DECAY) * mean
+
+    def carried(self) -> dict[str, Tensor]:
+        """The baseline of drawn choices."""
+        return {"baseline": torch.tensor(self._baseline, dtype=torch.float64)} if self.module.samples_attention else {}
+
+    def carry(self, tensors: Mapping[str, Tensor]) -> None:
+        """Takes the baseline up again."""
+        if tensors:
+            self._baseline = float(tensors["baseline"])
 
     # --- what a run asks for ------------------------------------------------------------------------------------
 

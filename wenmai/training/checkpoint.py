@@ -9,7 +9,7 @@ from typing import Any
 from wenmai.core.errors import RunError
 from wenmai.core.folder import check_sealed, sealed_folder, writing_json
 
-__all__ = ["Checkpoints"]
+__all__ = ["Checkpoints", "NoCheckpoints"]
 
 STATE = "state.json"
 
@@ -87,3 +87,14 @@ def require_good(path: Path) -> None:
     problems = check_sealed(path)
     if problems:
         raise RunError(f"{path} is damaged: " + "; ".join(problems))
+
+
+class NoCheckpoints(Checkpoints):
+    """Those of a training that is not resumed: nothing is written."""
+
+    def __init__(self) -> None:
+        super().__init__(Path())
+
+    def save(self, step: int, state: Mapping[str, Any], write: Callable[[Path], None]) -> Path:
+        """Saves nothing."""
+        return self.folder

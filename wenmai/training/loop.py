@@ -29,6 +29,7 @@ from wenmai.training.checkpoint import Checkpoints, require_good
 from wenmai.training.interrupts import interrupts_set
 from wenmai.training.memory import keep_free_memory, release_free_memory
 from wenmai.training.records import EvaluationRecord, Record, UpdateRecord
+from wenmai.training.run import CURVES
 from wenmai.training.schedule import rate_schedule
 from wenmai.training.settings import LoopConfig
 from wenmai.training.strategy import Strategy
@@ -41,7 +42,6 @@ __all__ = ["LoopState", "Trainable", "train_loop"]
 _RECORDS = 400  # of a training, about
 _RELEASE_EVERY = 50  # updates: seldom enough to cost nothing, often enough that holes stay few
 _SNAPSHOTS = "snapshots"
-_CURVES = "tensorboard"
 _CURE = "Train again with a lower learning_rate, a longer warmup, or clip=1"
 _OLD_NAMES = {"looks": "evaluations", "best_look": "best_evaluation", "figures": "metrics"}
 _ALMOST = 0.999  # of a training that has not ended, but has made as many updates as were expected
@@ -75,6 +75,9 @@ class Trainable(Protocol):
 
     def save(self, folder: Path) -> None:
         """Writes the model into a folder, its parameters as ``model.safetensors``."""
+
+    def note(self, means: Mapping[str, float | None]) -> None:
+        """Takes note of an update: the mean of each part of its loss, over the batches of all processes."""
 
     def carried(self) -> Mapping[str, Tensor]:
         """What the next batch needs of the ones before, such as a memory; saved with every checkpoint."""
@@ -237,6 +240,7 @@ def train_loop(
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
 
+            job.note(part_means(sums))
             state.step += 1
             if device.type == "cpu" and state.step % _RELEASE_EVERY == 0:
                 release_free_memory()
@@ -294,7 +298,7 @@ def _reporting(
     """Where records go: to ``report``, and TensorBoard's file in the run if that was asked for."""
     if not (config.tensorboard and strategy.first):
         return nullcontext(report)
-    return reporting_curves(checkpoints.folder.with_name(_CURVES), report, position=state.step)
+    return reporting_curves(checkpoints.folder.with_name(CURVES), report, position=state.step)
 
 
 def _counts(job: Trainable, batches: Sequence[Any], strategy: Strategy) -> list[int] | None:

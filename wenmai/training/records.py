@@ -59,7 +59,7 @@ class EpochRecord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UpdateRecord:
-    """Some updates of a torch model were made; written as a step, like the blocks of a sweep.
+    """Some updates of a torch model were made; written as a step, like the blocks of a pass.
 
     Attributes:
         progress: Share of the training that is done, 0 to 1.

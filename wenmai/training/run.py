@@ -17,9 +17,9 @@ from wenmai.vectors.word_vectors import WordVectors
 
 __all__ = ["Run", "folder_bytes", "load", "remove", "verify"]
 
-RECIPE, MODEL, CHECKPOINTS = "recipe.yaml", "model", "checkpoints"
+RECIPE, MODEL, CHECKPOINTS, CURVES = "recipe.yaml", "model", "checkpoints", "tensorboard"
 METRICS, ENVIRONMENT, SUMMARY, CORPUS = "metrics.jsonl", "environment.json", "summary.json", "corpus.json"
-_FOLDERS = (MODEL, CHECKPOINTS)
+_FOLDERS = (MODEL, CHECKPOINTS, CURVES)
 _OWN = (*_FOLDERS, RECIPE, METRICS, ENVIRONMENT, SUMMARY, CORPUS, MANIFEST)  # nothing outside a run is ever changed
 _SEALED = (RECIPE, CORPUS)  # what a training that is resumed trusts
 
@@ -92,21 +92,33 @@ class Run:
                 f"{self.path}: is a {self.recipe.system} run, which cannot {verb!r}; it can {', '.join(verbs)}"
             )
 
-    @cached_property
+    @property
     def vectors(self) -> WordVectors:
         """The word vectors of the finished model.
 
         Raises:
             RunError: if it has none.
         """
-        self.require("nearest")
-        vectors: WordVectors = self.task.load(self.model_folder)
+        vectors: WordVectors = self.model_for("nearest")
         return vectors
 
     @cached_property
     def model(self) -> Any:  # noqa: ANN401  each task's own
         """The finished model with the verbs of its task: word vectors, or a translator."""
+        return self.read_model()
+
+    def read_model(self) -> Any:  # noqa: ANN401  each task's own
+        """Reads the finished model anew; the run does not keep it in memory, as it does :attr:`model`."""
         return self.task.load(self.model_folder)
+
+    def model_for(self, verb: str) -> Any:  # noqa: ANN401  what `wenmai.inference.verbs` says of the verb
+        """Returns the finished model, which has a verb.
+
+        Raises:
+            RunError: if it has not, or is not finished.
+        """
+        self.require(verb)
+        return self.model
 
     @property
     def summary(self) -> dict[str, Any]:

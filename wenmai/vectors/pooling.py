@@ -1,4 +1,4 @@
-"""From vectors of words to features of texts and of places in them."""
+"""From vectors of words to features of texts and of positions in them."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
@@ -25,7 +25,7 @@ class TokenVectors(Protocol):
 
 
 class StaticTokens:
-    """Word vectors as :class:`TokenVectors`: each word has one vector, wherever it stands.
+    """Word vectors as :class:`TokenVectors`: each word has one vector in every context.
 
     Args:
         vectors: An object with ``vector_size``, ``key_to_index``, ``vectors`` [V, d], ``get_vector(word)`` and
@@ -120,7 +120,7 @@ class Windows:
     Attributes:
         shape: Tokens and features.
         scaling: Mean and deviation [d] that were used.
-        covered: The share of tokens that have a vector.
+        covered: The proportion of tokens that have a vector.
     """
 
     def __init__(

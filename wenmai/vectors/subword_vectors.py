@@ -1,4 +1,4 @@
-"""Word vectors that also have a vector for words nobody has seen, made of their parts."""
+"""Word vectors that also have a vector for unseen words, computed from their parts."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -16,7 +16,7 @@ class SubwordVectors(WordVectors):
     """Word vectors in which a word outside the vocabulary has a vector too.
 
     Every method that takes words takes unseen ones; those that return words search the vocabulary. ``word in vectors``
-    tells whether a word is in the vocabulary (in gensim, whether it has a vector).
+    says whether a word is in the vocabulary (in gensim, whether it has a vector).
 
     Args:
         keys: V different words.

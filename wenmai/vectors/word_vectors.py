@@ -1,4 +1,4 @@
-"""Word vectors as their users meet them: look up, compare, search, group, draw."""
+"""Word vectors as users have them: lookup, similarity, search, clusters, projection."""
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ RENAMED = {
 
 
 class UnknownWordError(VocabError, KeyError):
-    """A word that has no vector. It is a ``KeyError`` too, so code written for gensim catches it.
+    """A word that has no vector. It is a ``KeyError`` too, so that code written for gensim catches it.
 
     The nearest known spelling is looked up only when the message is read, so that catching is cheap.
     """
@@ -237,7 +237,7 @@ class WordVectors:
             negative: those that are subtracted. As in gensim, the weight of a pair is taken as it is, so a
                 pair here needs a negative weight.
             topn: how many words to return; the words of the question never are.
-            restrict_vocab: search the first so many (most frequent) words only.
+            restrict_vocab: search only this many of the first (most frequent) words.
 
         Raises:
             SettingError: if nothing is asked for.
@@ -280,10 +280,10 @@ class WordVectors:
             positive: words or vectors in the numerator.
             negative: words or vectors in the denominator.
             topn: how many words to return; the words of the question never are.
-            restrict_vocab: search the first so many (most frequent) words only.
+            restrict_vocab: search only this many of the first (most frequent) words.
 
         Raises:
-            SettingError: if there is nothing positive, or a term carries a weight.
+            SettingError: if there is nothing positive, or a term has a weight.
             UnknownWordError: if a word has no vector.
 
         Source: Levy and Goldberg 2014, equation 4. gensim adds 0.000001 instead of the paper's 0.001.

@@ -1,6 +1,5 @@
 """An n-gram model: its files, and how likely words are after others."""
 
-import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -12,8 +11,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from wenmai.core.errors import FormatError, SettingError
-from wenmai.core.folder import writing_json
+from wenmai.core.errors import FormatError
 from wenmai.kernels.ngram_lookup import (
     BEGIN,
     CONTEXT,
@@ -23,7 +21,7 @@ from wenmai.kernels.ngram_lookup import (
     fill_log_probs,
     score_text,
 )
-from wenmai.models.folder import checked
+from wenmai.models.folder import CONFIG, read_config, read_settings, write_config
 from wenmai.models.ngram.config import NgramConfig
 from wenmai.models.ngram.estimate import CONTEXTS, LEAVES
 from wenmai.models.ngram.words import Words, mapped_file
@@ -31,7 +29,7 @@ from wenmai.text.settings import TextConfig
 
 __all__ = ["Ngram"]
 
-VERSION = 1
+_FACTS: Mapping[str, type] = {"text": dict, "vocab_size": int, "ngrams": list, "unknown_is_word": bool, "facts": dict}
 _SHARE = 1 << 14  # words that make a thread worth its while
 Integers = npt.NDArray[np.integer]
 
@@ -134,16 +132,15 @@ class Ngram:
 
     def save(self, folder: Path) -> None:
         """Writes ``config.json``, the words and the records into an existing folder."""
-        content = {
-            "version": VERSION,
-            **asdict(self.config),
-            "text": asdict(self.text),
-            "vocab_size": len(self.vocab),
-            "ngrams": list(self.ngrams),
-            "unknown_is_word": self.unknown_is_word,
-            "facts": self.facts,
-        }
-        writing_json(folder / "config.json", content)
+        write_config(
+            folder,
+            self.config,
+            text=asdict(self.text),
+            vocab_size=len(self.vocab),
+            ngrams=list(self.ngrams),
+            unknown_is_word=self.unknown_is_word,
+            facts=self.facts,
+        )
         self.vocab.save(folder)
         for name, records in ((CONTEXTS, self.contexts), (LEAVES, self.leaves)):
             if self._folder is None:
@@ -193,22 +190,23 @@ class Ngram:
             FormatError: if a file is missing, damaged, or does not fit the others.
         """
         folder = Path(folder)
-        path = folder / "config.json"
-        try:
-            content: Any = json.loads(path.read_bytes())
-        except OSError as error:
-            raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
-        except (ValueError, RecursionError) as error:
-            raise FormatError(f"{path}: is not JSON: {error}") from None
-        config, text, rest = _checked(content, path)
+        config, facts = read_config(folder, NgramConfig, "n-gram", _FACTS)
+        text = read_settings(folder / CONFIG, TextConfig, facts["text"], "text")
+        ngrams = facts["ngrams"]
+        if (
+            len(ngrams) != config.order
+            or not all(type(count) is int and 0 <= count < ROOT for count in ngrams)
+            or ngrams[0] != facts["vocab_size"]
+        ):
+            raise FormatError(f"{folder / CONFIG}: its sizes are not those of an n-gram model")
         return cls.of_files(
             folder,
             config,
             text,
-            Words.load(folder, rest["vocab_size"]),
-            rest["ngrams"],
-            unknown_is_word=rest["unknown_is_word"],
-            facts=rest["facts"],
+            Words.load(folder, facts["vocab_size"]),
+            ngrams,
+            unknown_is_word=facts["unknown_is_word"],
+            facts=facts["facts"],
         )
 
     @property
@@ -218,34 +216,6 @@ class Ngram:
     def _damaged(self) -> FormatError:
         where = "the model" if self._folder is None else str(self._folder)
         return FormatError(f"{where}: the n-grams are damaged; train or import the model again")
-
-
-def _checked(content: Any, path: Path) -> tuple[NgramConfig, TextConfig, dict[str, Any]]:  # noqa: ANN401  JSON
-    """Returns settings and sizes after checking their types."""
-    if not isinstance(content, dict) or content.pop("version", None) != VERSION:
-        raise FormatError(f"{path}: is not the configuration of an n-gram model of version {VERSION}")
-    names = ("text", "vocab_size", "ngrams", "unknown_is_word", "facts")
-    rest = {name: content.pop(name, None) for name in names}
-    try:
-        for kind, fields in ((NgramConfig, content), (TextConfig, rest["text"])):
-            known = set(asdict(kind()))
-            if not isinstance(fields, dict) or set(fields) - known:
-                raise ValueError(f"expected settings of {', '.join(sorted(known))}, found {fields!r:.200}")
-        config, text = checked(NgramConfig, content), checked(TextConfig, rest["text"])
-    except (SettingError, ValueError) as error:
-        raise FormatError(f"{path}: is not an n-gram configuration: {error}") from None
-    ngrams = rest["ngrams"]
-    if (
-        type(rest["vocab_size"]) is not int
-        or not isinstance(ngrams, list)
-        or len(ngrams) != config.order
-        or not all(type(count) is int and 0 <= count < ROOT for count in ngrams)
-        or ngrams[0] != rest["vocab_size"]
-        or type(rest["unknown_is_word"]) is not bool
-        or not isinstance(rest["facts"], dict)
-    ):
-        raise FormatError(f"{path}: its sizes are not those of an n-gram model")
-    return config, text, rest
 
 
 def _link(source: Path, target: Path) -> None:

@@ -109,22 +109,22 @@ const curves = () => {
   }
 };
 
-// What a language model gains by context: by place in a passage, and by how much of the text is given
-const worth = () => {
-  const draw = (shown, panel, axis, points) => {
-    const lines = systems
-      .map((system, index) => ({ index, points: points(system).filter((point) => known(point.loss)) }))
+// What else is drawn with a line for each system: panels in a row with the same heading share a section
+const panels = () => {
+  let section, heading;
+  for (const [name, { section: title, title: what, axis, unit, caption, log }] of Object.entries(data.panels)) {
+    const place = `panel ${name}`;
+    const lines = systems.map((system, index) => ({ index, points: (system.lines[name] || [])
+      .filter((point) => known(point.y)).map(({ x, y, note }) => ({ [place]: x, loss: y, note })) }))
       .filter((line) => line.points.length > 1);
-    if (!lines.length) return;
-    byId("positions").hidden = byId(shown).hidden = false;
-    const box = byId(panel);
-    drawn(box, (width) => curvePanel(box, width, "Bits per character", lines, axis));
-  };
-  const positions = (system) => (system.positions || []).map(([position, loss]) => ({ position, loss }));
-  const contexts = (system) => (system.contexts || [])
-    .map(({ tokens, characters, bits }) => ({ context: characters, loss: bits, note: `${tokens} tokens` }));
-  draw("position-panel", "position-panel", "position", positions);
-  draw("contexts", "context-panel", "context", contexts);
+    if (!lines.length) continue;
+    if (title !== heading) section = byId("panels").appendChild(html("section", {}, html("h2", {}, title)));
+    heading = title;
+    AXES[place] = { unit: () => [1, axis], tell: (at) => `${at.toFixed(0)} ${unit}`, log };
+    const box = html("div", { class: "panel" });
+    section.append(html("figure", {}, box, html("figcaption", {}, caption)));
+    drawn(box, (width) => curvePanel(box, width, what, lines, place));
+  }
 };
 
 // The horizontal axes: unit and title by where it ends, what the tip says of a place, and whether it is logarithmic
@@ -135,9 +135,6 @@ const AXES = {
       : [1, "Wall time, seconds"]),
     tell: (at) => duration(at),
   },
-  position: { unit: () => [1, "Characters read before"], tell: (at) => `${at.toFixed(0)} characters before` },
-  context: { unit: () => [1, "Characters known before"], tell: (at) => `${at.toFixed(0)} characters before`,
-    log: true },
 };
 
 // Where values stand in a panel: x and y in pixels, and the value at a share of the width
@@ -264,17 +261,19 @@ const spread = (places, gap, top, bottom) => {  // moves sorted labels apart, as
 const COSTS = { words_per_second: ["words/s", short, 1], seconds: ["wall time", duration, -1],
   peak_memory_bytes: ["peak memory", bytes, -1], size_bytes: ["size on disk", bytes, -1] };
 
+const kindName = (kind) => data.kinds[kind]?.name || kind;
 const qualities = () => {  // the mean of each kind over the measures that all systems have, then every measure
   const byKind = new Map();
   for (const measure of systems.flatMap((system) => system.measures))
     byKind.set(measure.kind, new Set([...(byKind.get(measure.kind) || []), measure.name]));
   const all = [], names_of = [...byKind.values()].flatMap((names) => [...names]);
-  const title = (kind, name) => names_of.filter((other) => other === name).length > 1 ? `${name} (${kind})` : name;
+  const title = (kind, name) =>
+    names_of.filter((other) => other === name).length > 1 ? `${name} (${kindName(kind)})` : name;
   for (const [kind, names] of byKind) {
     const of = (system, name) => system.measures.find((m) => m.kind === kind && m.name === name && known(m.value));
     const shared = [...names].filter((name) => systems.every((system) => of(system, name)));
     const lower = systems.some((system) => system.measures.some((m) => m.kind === kind && m.lower_is_better));
-    if (shared.length > 1) all.push({ name: `mean ${kind} of ${shared.length} sets`, lower,
+    if (shared.length > 1) all.push({ name: `mean ${kindName(kind)} of ${shared.length} sets`, lower,
       values: systems.map((system) =>
       ({ value: shared.reduce((sum, name) => sum + of(system, name).value, 0) / shared.length })) });
     for (const name of names) all.push({ name: title(kind, name), lower,
@@ -565,7 +564,7 @@ const wordMap = (grid, { system, index, words }, focus, drawAll, count) => {
 
 if (systems.length > 1) sortable(document.querySelector("table.main"));
 curves();
-worth();
+panels();
 costs();
 neighbours();
 maps();

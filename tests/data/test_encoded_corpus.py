@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from wenmai.core.errors import CorpusError, RunError
 from wenmai.data import numbered as numbered_module
 from wenmai.data.corpus import Corpus
-from wenmai.data.numbered import NumberedCorpus, number_corpus
+from wenmai.data.encoded_corpus import EncodedCorpus, encode_corpus
 from wenmai.text.settings import TextConfig
 
 SENTENCES = st.lists(st.lists(st.sampled_from(["a", "b", "c", "dd", "é", "中"]), max_size=8), min_size=1, max_size=12)
 
 
-def number(source: object, *, max_types: int = 1000, **text: object) -> NumberedCorpus:
-    return number_corpus(Corpus.of(source), TextConfig(**text), max_types=max_types)
+def number(source: object, *, max_types: int = 1000, **text: object) -> EncodedCorpus:
+    return encode_corpus(Corpus.of(source), TextConfig(**text), max_types=max_types)
 
 
 def text_file(folder: Path, content: str = "b a\n\nc a b\na\n", name: str = "corpus.txt") -> Path:
@@ -99,23 +99,23 @@ def test_text_without_files_is_known_by_its_tokens() -> None:
 def test_damage_is_noticed_and_repaired(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = text_file(tmp_path)
     folder = number(path).folder
-    assert NumberedCorpus.open(folder).verify() == []
+    assert EncodedCorpus.open(folder).verify() == []
     for name in ["tokens.bin", "sentences.bin", "counts.bin", "words.txt", "corpus.json", "manifest.json"]:
         whole = (folder / name).read_bytes()
         (folder / name).write_bytes(whole[:-1])
         if name != "manifest.json":  # a final line end is no part of its content
             with pytest.raises(RunError, match=str(folder)):
-                NumberedCorpus.open(folder)
+                EncodedCorpus.open(folder)
         (folder / name).unlink()
         with pytest.raises(RunError, match=str(folder)):
-            NumberedCorpus.open(folder)
+            EncodedCorpus.open(folder)
         with caplog.at_level(logging.WARNING):
             assert number(path).words == ["a", "b", "c"]
         assert "made again" in caplog.text
         caplog.clear()
         assert (folder / name).read_bytes() == whole
     (folder / "tokens.bin").write_bytes(bytes(folder.joinpath("tokens.bin").stat().st_size))
-    assert any("tokens.bin has changed" in problem for problem in NumberedCorpus.open(folder).verify())
+    assert any("tokens.bin has changed" in problem for problem in EncodedCorpus.open(folder).verify())
     assert sorted(entry.name for entry in folder.parent.iterdir()) == [folder.name], "nothing is left behind"
 
 
@@ -139,14 +139,14 @@ def test_descriptions_are_not_trusted(tmp_path: Path, change: dict[str, object])
     (folder / "manifest.json").write_text(json.dumps(manifest))
     (folder / "corpus.json").write_text(content)
     with pytest.raises(RunError, match="damaged"):
-        NumberedCorpus.open(folder)
+        EncodedCorpus.open(folder)
 
 
 def test_words_are_not_trusted(tmp_path: Path) -> None:
     folder = number(text_file(tmp_path)).folder
     (folder / "words.txt").write_bytes(b"a\nb\nc\n".replace(b"b\n", b"bb"))
     with pytest.raises(RunError, match="has 2 words, expected 3"):
-        _ = NumberedCorpus.open(folder).words
+        _ = EncodedCorpus.open(folder).words
 
 
 def test_an_error_leaves_nothing_behind(tmp_path: Path, cache_folder: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
 
 def _number_in_process(path: Path, cache: Path, barrier: "multiprocessing.synchronize.Barrier") -> None:
     barrier.wait()
-    numbered = number_corpus(Corpus.of(path), TextConfig(), cache=cache)
+    numbered = encode_corpus(Corpus.of(path), TextConfig(), cache=cache)
     assert numbered.counts.sum() == 300_000
     assert numbered.words[0] == "w0"
 
@@ -194,7 +194,7 @@ def test_whoever_comes_second_takes_what_is_there(tmp_path: Path, monkeypatch: p
     path = text_file(tmp_path)
     first = number(path)
     found = iter([None])  # nothing at first, as if the other process finished between the look and the move
-    monkeypatch.setattr(numbered_module, "opened", lambda folder, open_folder: next(found, NumberedCorpus.open(folder)))
+    monkeypatch.setattr(numbered_module, "opened", lambda folder, open_folder: next(found, EncodedCorpus.open(folder)))
     assert number(path).folder == first.folder
     assert [entry.name for entry in first.folder.parent.iterdir()] == [first.folder.name]
 
@@ -224,10 +224,10 @@ def test_memory_stays_flat_as_one_line_grows(tmp_path: Path) -> None:
 import resource, sys
 from pathlib import Path
 from wenmai.data.corpus import Corpus
-from wenmai.data.numbered import number_corpus
+from wenmai.data.encoded_corpus import encode_corpus
 from wenmai.text.settings import TextConfig
 def peak(path):
-    number_corpus(Corpus.of(path), TextConfig(), cache=Path(sys.argv[3]))
+    encode_corpus(Corpus.of(path), TextConfig(), cache=Path(sys.argv[3]))
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 print(-peak(sys.argv[1]) + peak(sys.argv[2]))
 """

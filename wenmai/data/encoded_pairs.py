@@ -6,10 +6,8 @@ tokens), ``source-starts.bin`` and ``target-starts.bin`` (int64: where each sequ
 """
 
 import contextlib
-import errno
 import hashlib
 import json
-import logging
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import islice
@@ -18,21 +16,17 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from wenmai.core.errors import CorpusError, RunError
-from wenmai.core.folder import cache_folder, check_sealed, sealed_folder, writing_json
-from wenmai.data.cached import installed, mapped, new_folder, opened, sweep
+from wenmai.core.errors import CorpusError
+from wenmai.core.folder import cache_folder, check_sealed, writing_json
+from wenmai.data.cached import made, mapped, opened, stored_head
 from wenmai.data.corpus import Progress
 from wenmai.data.pairs import Pairs, PairsStats
 from wenmai.text.tokenizer import Tokenizer
 
-__all__ = ["EncodedPairs", "EncodedStats", "disk_trouble", "encode_pairs"]
+__all__ = ["EncodedPairs", "EncodedStats", "encode_pairs"]
 
 VERSION = 1
 _BATCH = 4096
-_DAY_SECONDS = 86_400
-_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -88,11 +82,7 @@ class EncodedPairs:
             RunError: if the folder is missing, unfinished or damaged.
         """
         folder = Path(folder)
-        try:
-            manifest = json.loads((folder / "manifest.json").read_bytes())
-            found = json.loads((folder / "pairs.json").read_bytes())
-            if manifest["version"] != 1 or found["version"] != VERSION:
-                raise ValueError(f"its version is {found['version']}, expected {VERSION}")
+        with stored_head(folder, "pairs.json", VERSION, "encoded text") as found:
             stats = EncodedStats(**found["stats"])
             return cls(
                 folder=folder,
@@ -103,10 +93,6 @@ class EncodedPairs:
                 target_tokens=mapped(folder / "target.bin", "<i4", stats.target_tokens),
                 target_starts=_starts(folder / "target-starts.bin", stats.pairs, stats.target_tokens),
             )
-        except OSError as error:
-            raise RunError(f"{folder}: is no folder of encoded pairs ({error.filename}: {error.strerror})") from None
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise RunError(f"{folder}: the encoded pairs are damaged: {error}") from None
 
     def __len__(self) -> int:
         return self.stats.pairs
@@ -160,27 +146,16 @@ def encode_pairs(
     folder = (cache or cache_folder()) / "pairs"
     if found := opened(folder / fingerprint, EncodedPairs.open):
         return found
-    sweep(folder)
-    try:
-        with sealed_folder(made := new_folder(folder)) as entry:
-            stats = _encode(pairs, source, target, longest, entry, progress)
-            if pairs.fingerprint() != content:
-                raise CorpusError(f"{pairs.describe()}: changed while it was read; run again when nothing writes to it")
-            head = {"version": VERSION, "fingerprint": fingerprint, "sources": pairs.sources, "longest": longest}
-            writing_json(entry / "pairs.json", head | {"stats": asdict(stats)})
-        return installed(made, folder / fingerprint, EncodedPairs.open)
-    except OSError as error:
-        raise disk_trouble(error, folder, "encoded pairs") from None
 
+    def fill(entry: Path) -> str:
+        stats = _encode(pairs, source, target, longest, entry, progress)
+        if pairs.fingerprint() != content:
+            raise CorpusError(f"{pairs.describe()}: changed while it was read; run again when nothing writes to it")
+        head = {"version": VERSION, "fingerprint": fingerprint, "sources": pairs.sources, "longest": longest}
+        writing_json(entry / "pairs.json", head | {"stats": asdict(stats)})
+        return fingerprint
 
-def disk_trouble(error: OSError, folder: Path, what: str) -> Exception:
-    """Returns what to raise when ``what`` could not be written: a RunError if it is for want of room or rights."""
-    if error.errno not in _DISK_ERRORS:
-        return error
-    return RunError(
-        f"{folder}: the {what} cannot be written ({error.strerror}); set WENMAI_CACHE to a folder with room, 4 bytes a "
-        "token"
-    )
+    return made(folder, fill, EncodedPairs.open, "encoded text")
 
 
 class _Side:

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from wenmai.core.errors import TrainingError
 from wenmai.training.checkpoint import Checkpoints
+from wenmai.training.passes import PassesConfig, Tally, Totals, run_passes
 from wenmai.training.records import EpochRecord, Record, StepRecord
-from wenmai.training.sweep import SweepConfig, Tally, Totals, sweep
 
 RATE = 0.05
 
@@ -78,9 +78,9 @@ class Job:
 def run(job: Job, folder: Path, *, totals: Totals | None = None, report=None, **config) -> tuple[Totals, list[Record]]:
     records: list[Record] = []
     totals = totals or Totals()
-    sweep(
+    run_passes(
         job,
-        SweepConfig(**{"epochs": 3, "threads": 2} | config),
+        PassesConfig(**{"epochs": 3, "threads": 2} | config),
         learning_rate=RATE,
         totals=totals,
         checkpoints=Checkpoints(folder / "checkpoints"),
@@ -138,7 +138,7 @@ def test_threads_really_work_at_the_same_time(tmp_path):
 
 @each_mode
 def test_records_tell_the_whole_training(tmp_path, mode, monkeypatch):
-    monkeypatch.setattr("wenmai.training.sweep._SHORTEST_ROUND_SECONDS", 0)  # the blocks below take no time
+    monkeypatch.setattr("wenmai.training.passes._SHORTEST_ROUND_SECONDS", 0)  # the blocks below take no time
     job = Job(450)
     totals, records = run(job, tmp_path, **mode)
     steps = [record for record in records if isinstance(record, StepRecord)]
@@ -187,8 +187,8 @@ def test_blocks_without_predictions_have_no_loss(tmp_path):
 
 
 def test_long_rounds_become_shorter(tmp_path, monkeypatch):
-    monkeypatch.setattr("wenmai.training.sweep._ROUND_SECONDS", 0.02)
-    monkeypatch.setattr("wenmai.training.sweep._ROUNDS", 4)
+    monkeypatch.setattr("wenmai.training.passes._ROUND_SECONDS", 0.02)
+    monkeypatch.setattr("wenmai.training.passes._ROUNDS", 4)
     job = Job(400, on_block=lambda epoch, block: time.sleep(0.001))
     _, records = run(job, tmp_path, epochs=1, threads=1)
     positions = [0] + [record.position for record in records]

@@ -11,13 +11,13 @@ import numpy.typing as npt
 
 from wenmai.config.recipe import Recipe
 from wenmai.core.seeding import mixed_seed
-from wenmai.data.numbered import NumberedCorpus
+from wenmai.data.encoded_corpus import EncodedCorpus
 from wenmai.tasks.task import Job, Session
 from wenmai.text.vocab import Vocab
-from wenmai.training.sweep import SweepConfig, Tally, Totals, sweep
+from wenmai.training.passes import PassesConfig, Tally, Totals, run_passes
 from wenmai.vectors.word_vectors import WordVectors
 
-__all__ = ["BLOCK_TOKENS", "SweepJob", "Text", "block_bounds", "row_of_type"]
+__all__ = ["BLOCK_TOKENS", "PassesJob", "Text", "block_bounds", "row_of_type"]
 
 Text = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]  # tokens; sentence starts and the end
 
@@ -25,7 +25,7 @@ BLOCK_TOKENS = 10_000  # as often as word2vec.c changes the learning rate
 _FEWEST_BLOCKS = 100  # of a small corpus, so that threads share it evenly
 
 
-class SweepJob(Job):
+class PassesJob(Job):
     """Training vectors of words by passes over an encoded corpus. Subclasses train blocks.
 
     Attributes:
@@ -39,10 +39,10 @@ class SweepJob(Job):
     config: Any
     model: Any
 
-    def __init__(self, recipe: Recipe, corpus: NumberedCorpus, model: Any, *, old_rows: int = 0) -> None:  # noqa: ANN401
+    def __init__(self, recipe: Recipe, corpus: EncodedCorpus, model: Any, *, old_rows: int = 0) -> None:  # noqa: ANN401
         super().__init__(recipe)
         self.config = recipe.sections["model"]
-        self.train_config: SweepConfig = recipe.sections["train"]
+        self.train_config: PassesConfig = recipe.sections["train"]
         self.model = model
         self.old_rows = old_rows
         self.totals = Totals()
@@ -87,7 +87,7 @@ class SweepJob(Job):
         """The word that each type of the corpus is, or -1."""
         raise NotImplementedError
 
-    # --- what the sweep asks for --------------------------------------------------------------------------------
+    # --- what a pass asks for --------------------------------------------------------------------------------
 
     @property
     def blocks(self) -> int:
@@ -122,7 +122,7 @@ class SweepJob(Job):
         """Sweeps over the corpus."""
         if session.resumed is not None:
             self.totals = Totals.of_state(session.resumed[1])
-        sweep(
+        run_passes(
             self,
             self.train_config,
             learning_rate=self.learning_rate,
@@ -216,7 +216,7 @@ def block_bounds(starts: npt.NDArray[np.int64], tokens: int) -> npt.NDArray[np.i
     return np.concatenate([[0], inner, [tokens]]).astype(np.int64)
 
 
-def row_of_type(corpus: NumberedCorpus, vocab: Vocab) -> npt.NDArray[np.int32]:
+def row_of_type(corpus: EncodedCorpus, vocab: Vocab) -> npt.NDArray[np.int32]:
     """The row of each type of a corpus in a vocabulary, or -1; int32 [types]."""
     size = len(vocab)
     rows = np.full(max(1, corpus.counts.size), -1, np.int32)

@@ -10,15 +10,15 @@ import numpy.typing as npt
 
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError
-from wenmai.data.numbered import NumberedCorpus
+from wenmai.data.encoded_corpus import EncodedCorpus
 from wenmai.models.word2vec import Word2Vec, Word2VecConfig, keep_probabilities
+from wenmai.tasks.passes import BLOCK_TOKENS, PassesJob, Text, row_of_type
 from wenmai.tasks.sources import Tokens
-from wenmai.tasks.sweeping import BLOCK_TOKENS, SweepJob, Text, row_of_type
 from wenmai.tasks.task import Notes, Task
 from wenmai.text.settings import TextConfig, VocabConfig
 from wenmai.text.vocab import Vocab
+from wenmai.training.passes import PassesConfig, Tally
 from wenmai.training.strategy import SINGLE, Strategy
-from wenmai.training.sweep import SweepConfig, Tally
 from wenmai.vectors.word_vectors import WordVectors
 
 __all__ = ["Word2VecJob", "Word2VecTask"]
@@ -34,10 +34,10 @@ class Word2VecTask(Task):
         "text": TextConfig,
         "vocab": VocabConfig,
         "model": Word2VecConfig,
-        "train": SweepConfig,
+        "train": PassesConfig,
     }
     inherited = ("text", "model")
-    verbs = ("nearest", "analogy", "export")
+    verbs = ("nearest", "analogy")
 
     def load(self, folder: Path) -> WordVectors:
         """Reads the vectors of a finished model."""
@@ -48,7 +48,7 @@ class Word2VecTask(Task):
         return Word2Vec.load(folder)
 
     def begin(
-        self, recipe: Recipe, corpus: NumberedCorpus, base: Word2Vec | None = None, strategy: Strategy = SINGLE
+        self, recipe: Recipe, corpus: EncodedCorpus, base: Word2Vec | None = None, strategy: Strategy = SINGLE
     ) -> "Word2VecJob":
         """Starts a training: a new model, or one that continues ``base`` with the new words of the corpus.
 
@@ -70,7 +70,7 @@ class Word2VecTask(Task):
     def restore(
         self,
         recipe: Recipe,
-        corpus: NumberedCorpus,
+        corpus: EncodedCorpus,
         checkpoint: Path,
         noted: Notes,
         strategy: Strategy = SINGLE,
@@ -80,13 +80,13 @@ class Word2VecTask(Task):
         return Word2VecJob(recipe, corpus, Word2Vec.load(checkpoint), old_rows=noted["words"])
 
 
-class Word2VecJob(SweepJob):
+class Word2VecJob(PassesJob):
     """A training of word2vec; ``model`` has the parameters, changed in place."""
 
     config: Word2VecConfig
     model: Word2Vec
 
-    def __init__(self, recipe: Recipe, corpus: NumberedCorpus, model: Word2Vec, *, old_rows: int = 0) -> None:
+    def __init__(self, recipe: Recipe, corpus: EncodedCorpus, model: Word2Vec, *, old_rows: int = 0) -> None:
         super().__init__(recipe, corpus, model, old_rows=old_rows)
         if self.config.softmax and self.train_config.deterministic:
             raise SettingError("softmax=true has no deterministic mode; threads=1 gives the same bytes always")
@@ -102,7 +102,7 @@ class Word2VecJob(SweepJob):
         """What the loss is; only losses of the same objective can be compared."""
         return self.config.objective
 
-    # --- what the sweep asks for --------------------------------------------------------------------------------
+    # --- what a pass asks for --------------------------------------------------------------------------------
 
     def worker(self) -> Any:  # noqa: ANN401  a named tuple of the kernel
         """Working memory for one thread."""

@@ -1,4 +1,4 @@
-"""The training loop of models that sweep over a numbered corpus: blocks of text, handed to threads, epoch by epoch.
+"""The training loop of models that pass over an encoded corpus: blocks of text, handed to threads, epoch by epoch.
 
 The result of a block depends on the parameters, its place and the seed, never on which thread took it or when:
 random streams and the learning rate are functions of the place. So the whole state of a training is the parameters and
@@ -23,7 +23,7 @@ from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.interrupts import interrupts_set
 from wenmai.training.records import EpochRecord, Record, StepRecord
 
-__all__ = ["SweepConfig", "Sweepable", "Tally", "Totals", "sweep"]
+__all__ = ["PassesConfig", "Sweepable", "Tally", "Totals", "run_passes"]
 
 _ROUNDS = 200  # records of a training, about
 _ROUND_SECONDS = 2.0  # but no longer than this between them
@@ -32,7 +32,7 @@ _RATE_FLOOR = 1e-4  # the learning rate ends at this share of its start, as in w
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SweepConfig:
+class PassesConfig:
     """How the corpus is swept."""
 
     epochs: Annotated[int, Ge(1), Doc("times the corpus is read")] = 5
@@ -71,7 +71,7 @@ class Tally(NamedTuple):
 
 
 class Sweepable(Protocol):
-    """What a system gives to :func:`sweep`."""
+    """What a system gives to :func:`run_passes`."""
 
     @property
     def blocks(self) -> int:
@@ -123,14 +123,14 @@ class Totals:
         return None if math.isnan(self.last_epoch_loss) else self.last_epoch_loss
 
     def figures(self) -> dict[str, Any]:
-        """Speed, loss and time, as every summary of a sweep has them."""
+        """Speed, loss and time, as every summary of passes has them."""
         speed = self.words / self.seconds if self.seconds else 0.0
         return {"words_per_second": speed, "loss": self.loss, "seconds": self.seconds}
 
 
-def sweep(
+def run_passes(
     job: Sweepable,
-    config: SweepConfig,
+    config: PassesConfig,
     *,
     learning_rate: float,
     totals: Totals,

@@ -2,6 +2,7 @@
 
 import math
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,10 +28,10 @@ from wenmai.inference.linear_classifier import (
 from wenmai.tasks.sources import LabelledTexts, SegmentedTexts
 from wenmai.tasks.task import Job, Notes, Session, Task
 from wenmai.text.settings import TextConfig
+from wenmai.training.passes import PassesConfig, Tally, Totals, run_passes
 from wenmai.training.records import EpochRecord, EvaluationRecord, Record, StepRecord
 from wenmai.training.run import MODEL, RECIPE
 from wenmai.training.strategy import SINGLE, Strategy
-from wenmai.training.sweep import SweepConfig, Tally, Totals, sweep
 
 __all__ = ["ClassifierJob", "ClassifierTask", "DescentConfig"]
 
@@ -110,7 +111,7 @@ class ClassifierJob(Job):
     """A training of a linear classifier."""
 
     def __init__(self, recipe: Recipe, texts: SegmentedTexts) -> None:
-        from wenmai.kernels.descent import Descent, Objective, coded_targets
+        from wenmai.kernels.descent import Descent, coded_targets
 
         super().__init__(recipe)
         self.config: LinearClassifierConfig = recipe.sections["model"]
@@ -129,7 +130,7 @@ class ClassifierJob(Job):
         self.features = make_features(wanted, encoder)
         matrix = self.features.fit_transform(texts.tokens)
         number = {label: place for place, label in enumerate(self.labels)}
-        objective: Objective = "squared" if method == "least-squares" else method
+        objective = self.config.objective
         targets = coded_targets(objective, np.array([number[label] for label in texts.labels]), len(self.labels))
         self.descent = Descent(
             objective,
@@ -165,7 +166,7 @@ class ClassifierJob(Job):
         own = min(20.0, 1.75 * math.sqrt(self.descent.batch_size))
         return {"perceptron": 1.0, "least-squares": 0.3}.get(self.config.method, own)
 
-    # --- what the sweep asks for --------------------------------------------------------------------------------
+    # --- what a pass asks for --------------------------------------------------------------------------------
 
     @property
     def blocks(self) -> int:
@@ -222,10 +223,10 @@ class ClassifierJob(Job):
                 rate = self.learning_rate * (1 - record.epoch / self.train_config.epochs)
                 session.report(self._measured(record, max(rate, 0.0)))
 
-        config = SweepConfig(
+        config = PassesConfig(
             epochs=self.train_config.epochs, threads=1, checkpoint_seconds=self.train_config.checkpoint_seconds
         )
-        sweep(
+        run_passes(
             _Job(self),
             config,
             learning_rate=self.learning_rate,
@@ -287,15 +288,8 @@ class ClassifierJob(Job):
 
     def _solve(self, report: Callable[[Record], None]) -> None:
         """Solves the normal equations: one step."""
-        import time
-
-        from wenmai.kernels.descent import solve_least_squares
-
         started = time.monotonic()
-        descent, count = self.descent, len(self._words)
-        weights, bias = solve_least_squares(descent.features, descent.targets, l2=descent.l2, fit_intercept=True)
-        descent.weights[...], descent.bias[...] = weights, bias
-        loss = float(((descent.features @ weights + bias - descent.targets) ** 2).sum() / count)
+        loss = self.descent.solve()
         seconds = time.monotonic() - started
         words = int(self._words.sum())
         self.totals = Totals(position=1, seconds=seconds, words=words, last_epoch_loss=loss)
@@ -309,7 +303,7 @@ class ClassifierJob(Job):
 
 
 class _Job:
-    """A task as the sweep sees it: what it saves is a checkpoint, not the model."""
+    """A job as a pass sees it: what it saves is a checkpoint, not the model."""
 
     def __init__(self, task: ClassifierJob) -> None:
         self.blocks, self.share_before, self.worker = task.blocks, task.share_before, task.worker

@@ -1,4 +1,4 @@
-"""``wenmai export`` and ``wenmai import``."""
+"""``wenmai formats``, ``wenmai export`` and ``wenmai import``."""
 
 import json
 from pathlib import Path
@@ -6,27 +6,34 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["export_command", "import_command"]
+from wenmai.cli.printing import show_rows
+
+__all__ = ["export_command", "formats_command", "import_command"]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+FormatName = Annotated[str, typer.Argument(metavar="FORMAT", help="A format; `wenmai formats` lists them.")]
+
+
+def formats_command(as_json: Json = False) -> None:
+    """List the formats of other programs, out, in, or both.
+
+    Example: wenmai formats
+    """
+    from wenmai.formats.format import formats
+
+    ways = {(True, False): "export", (False, True): "import", (True, True): "both"}
+    rows = [
+        {"name": one.name, "ways": ways[one.write is not None, one.read is not None], "summary": one.summary}
+        for one in formats().values()
+    ]
+    show_rows(rows, as_json, lambda row: row.values())
 
 
 def export_command(
     run: RunFolder,
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="FORMAT",
-            help="word2vec, word2vec-binary, projector; glove and kin; fasttext; ctranslate2, onnx; arpa; huggingface.",
-        ),
-    ],
-    path: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PATH", help="The file, or for projector, ctranslate2 and huggingface the folder, to write."
-        ),
-    ],
+    name: FormatName,
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="The file to write; of some formats a folder.")],
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="fasttext as .ftz: cutoff, retrain, qnorm, qout, dsub."),
@@ -35,9 +42,7 @@ def export_command(
 ) -> None:
     """Write the model of a run for other programs.
 
-    Word vectors go out as word2vec, word2vec-binary or projector, Transformers as ctranslate2, the
-    encoders of translators as onnx, fastText models as fasttext: .bin as they are, classifiers
-    also as .ftz, quantised; n-gram models as arpa; GPTs as huggingface or ctranslate2.
+    Each kind of run has formats of its own; asked for another, the command names those it has.
 
     Example: wenmai export runs/first word2vec-binary vectors.bin
 
@@ -50,20 +55,15 @@ def export_command(
     Example: wenmai export runs/gpt huggingface gpt2-folder
     """
     from wenmai.config.recipe import parse_assignments
-    from wenmai.runs.exchange import export_run
+    from wenmai.runs.formats import export_run
 
     written = export_run(run, name, path, **parse_assignments(settings or []))
     print(json.dumps({"path": str(written), "format": name}) if as_json else written)
 
 
 def import_command(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="FORMAT", help="word2vec (text or binary; GloVe text too), fasttext, arpa or huggingface."
-        ),
-    ],
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="The file to read; for huggingface the folder.")],
+    name: FormatName,
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="The file to read; of huggingface the folder.")],
     out: Annotated[Path, typer.Option(metavar="RUN", help="The run folder to make.")],
     as_json: Json = False,
 ) -> None:
@@ -77,7 +77,7 @@ def import_command(
 
     Example: wenmai import huggingface gpt2-folder --out runs/gpt2
     """
-    from wenmai.runs.exchange import import_run
+    from wenmai.runs.formats import import_run
 
     run = import_run(name, path, out)
     print(json.dumps(run.summary, ensure_ascii=False) if as_json else run.path)

@@ -6,10 +6,8 @@ first, and ``corpus.json``. All words are there; whoever trains leaves out ids f
 on.
 """
 
-import errno
 import hashlib
 import json
-import logging
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -22,28 +20,24 @@ import numpy as np
 import numpy.typing as npt
 
 from wenmai.core.errors import CorpusError, RunError
-from wenmai.core.folder import cache_folder, check_sealed, sealed_folder, writing_json
-from wenmai.data.cached import installed, mapped, new_folder, opened, sweep
+from wenmai.core.folder import cache_folder, check_sealed, writing_json
+from wenmai.data.cached import made, mapped, opened, stored_head
 from wenmai.data.corpus import Corpus, CorpusStats, FileHash, Progress
 from wenmai.text.phrases import PairCounter, joined_pairs
 from wenmai.text.segment import LINE_END
 from wenmai.text.settings import TextConfig
 from wenmai.text.vocab import WordTable
 
-__all__ = ["NumberedCorpus", "number_corpus"]
+__all__ = ["EncodedCorpus", "encode_corpus"]
 
 VERSION = 1
 BLOCK_TOKENS = 1 << 21
 MAX_TYPES = 20_000_000
 _BLOCK_WORDS = 1 << 16
-_DAY_SECONDS = 86_400
-_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
-class NumberedCorpus:
+class EncodedCorpus:
     """A numbered corpus on disk.
 
     Attributes:
@@ -76,21 +70,14 @@ class NumberedCorpus:
         }
 
     @classmethod
-    def open(cls, folder: str | Path) -> "NumberedCorpus":
+    def open(cls, folder: str | Path) -> "EncodedCorpus":
         """Opens a numbered corpus; checks the sizes of its files but not every byte (see :meth:`verify`).
 
         Raises:
             RunError: if the folder is missing, unfinished or damaged.
         """
         folder = Path(folder)
-        try:
-            manifest = json.loads((folder / "manifest.json").read_bytes())
-            for name, entry in manifest["files"].items():
-                if (size := (folder / name).stat().st_size) != entry["bytes"]:
-                    raise ValueError(f"{name} has {size} bytes, expected {entry['bytes']}")
-            found = json.loads((folder / "corpus.json").read_bytes())
-            if found["version"] != VERSION:
-                raise ValueError(f"its version is {found['version']}, expected {VERSION}")
+        with stored_head(folder, "corpus.json", VERSION, "numbered corpus") as found:
             stats = CorpusStats(**found["stats"])
             return cls(
                 folder=folder,
@@ -102,10 +89,6 @@ class NumberedCorpus:
                 sources=[FileHash(**file) for file in found["sources"]],
                 text=dict(found["text"]),
             )
-        except OSError as error:
-            raise RunError(f"{folder}: is not a numbered corpus ({error.filename}: {error.strerror})") from None
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise RunError(f"{folder}: the numbered corpus is damaged: {error}") from None
 
     @cached_property
     def words(self) -> WordTable:
@@ -126,7 +109,7 @@ class NumberedCorpus:
         return words
 
     def read(self, start: int, end: int) -> npt.NDArray[np.int32]:
-        """Returns tokens[start:end], read rather than mapped: a sweep leaves nothing of the corpus in memory.
+        """Returns tokens[start:end], read rather than mapped: a pass leaves nothing of the corpus in memory.
 
         Raises:
             RunError: if the file is damaged.
@@ -150,14 +133,14 @@ class NumberedCorpus:
         return self.stats.tokens
 
 
-def number_corpus(
+def encode_corpus(
     corpus: Corpus,
     text: TextConfig,
     *,
     cache: Path | None = None,
     max_types: int = MAX_TYPES,
     progress: Progress | None = None,
-) -> NumberedCorpus:
+) -> EncodedCorpus:
     """Returns the corpus as numbers, reading the text once, or not at all if that was done before.
 
     Args:
@@ -173,34 +156,26 @@ def number_corpus(
         RunError: if the result cannot be written.
     """
     folder = (cache or cache_folder()) / "corpora"
-    try:
-        if text.phrases > 0:
-            fewer = replace(text, phrases=text.phrases - 1, phrase_threshold=2 * text.phrase_threshold)
-            base = number_corpus(corpus, fewer, cache=cache, max_types=max_types, progress=progress)
-            return _with_phrases(base, text, folder)
-        return _numbered(corpus, text, folder, max_types, progress)
-    except OSError as error:
-        if error.errno not in _DISK_ERRORS:
-            raise
-        raise RunError(
-            f"{folder}: the numbered corpus cannot be written ({error.strerror}); set WENMAI_CACHE to a "
-            "folder with room, 4 bytes a token"
-        ) from None
+    if text.phrases > 0:
+        fewer = replace(text, phrases=text.phrases - 1, phrase_threshold=2 * text.phrase_threshold)
+        base = encode_corpus(corpus, fewer, cache=cache, max_types=max_types, progress=progress)
+        return _with_phrases(base, text, folder)
+    return _numbered(corpus, text, folder, max_types, progress)
 
 
 def _numbered(
     corpus: Corpus, text: TextConfig, folder: Path, max_types: int, progress: Progress | None
-) -> NumberedCorpus:
+) -> EncodedCorpus:
     settings = text.identity()
     hashes = corpus.hashes()
     content = hashlib.sha256(json.dumps([VERSION, settings, max_types], sort_keys=True).encode())
     if hashes is not None:
         content.update("".join(file.sha256 for file in hashes).encode())
-        if found := opened(folder / content.hexdigest(), NumberedCorpus.open):
+        if found := opened(folder / content.hexdigest(), EncodedCorpus.open):
             return replace(found, stats=replace(found.stats, skipped_files=corpus.skipped_files))
-    sweep(folder)
-    stats = CorpusStats()
-    with sealed_folder(made := new_folder(folder)) as entry:
+
+    def fill(entry: Path) -> str:
+        stats = CorpusStats()
         with _Numbering(entry, stats, max_types) as numbering:
             for batch in corpus.batches(text, stats=stats, hashes=hashes, progress=progress):
                 ids = numbering.add(batch)
@@ -212,8 +187,9 @@ def _numbered(
         if hashes is None:
             content.update("\n".join(words).encode())
         _finish(entry, words, stats)
-        _describe(entry, content.hexdigest(), stats, hashes or [], settings)
-    return installed(made, folder / content.hexdigest(), NumberedCorpus.open)
+        return _describe(entry, content.hexdigest(), stats, hashes or [], settings)
+
+    return made(folder, fill, EncodedCorpus.open, "numbered corpus")
 
 
 class _Ids(dict[str, int]):
@@ -297,11 +273,11 @@ def _finish(entry: Path, words: list[str], stats: CorpusStats) -> None:
     stats.pruned_tokens = stats.tokens - int(counts.sum())
 
 
-def _with_phrases(base: NumberedCorpus, text: TextConfig, folder: Path) -> NumberedCorpus:
+def _with_phrases(base: EncodedCorpus, text: TextConfig, folder: Path) -> EncodedCorpus:
     """Returns ``base`` after one pass of phrase mining."""
     key = json.dumps([VERSION, base.fingerprint, text.phrase_threshold, text.phrase_min_count])
     fingerprint = hashlib.sha256(key.encode()).hexdigest()
-    if found := opened(folder / fingerprint, NumberedCorpus.open):
+    if found := opened(folder / fingerprint, EncodedCorpus.open):
         return replace(found, stats=replace(found.stats, skipped_files=base.stats.skipped_files))
     counter = PairCounter(
         base.counts, total=len(base), threshold=text.phrase_threshold, min_count=text.phrase_min_count
@@ -315,14 +291,16 @@ def _with_phrases(base: NumberedCorpus, text: TextConfig, folder: Path) -> Numbe
         word = f"{base.words[first]}_{base.words[second]}"
         targets[place] = number_of.setdefault(word, len(number_of))
     stats = replace(base.stats, pruned_pairs=base.stats.pruned_pairs + counter.pruned)
-    with sealed_folder(made := new_folder(folder)) as entry:
+
+    def fill(entry: Path) -> str:
         stats.tokens = _join(base, phrases, targets, entry)
         _finish(entry, list(number_of), stats)
-        _describe(entry, fingerprint, stats, base.sources, text.identity())
-    return installed(made, folder / fingerprint, NumberedCorpus.open)
+        return _describe(entry, fingerprint, stats, base.sources, text.identity())
+
+    return made(folder, fill, EncodedCorpus.open, "numbered corpus")
 
 
-def _join(base: NumberedCorpus, phrases: npt.NDArray[np.int64], targets: npt.NDArray[np.int32], entry: Path) -> int:
+def _join(base: EncodedCorpus, phrases: npt.NDArray[np.int64], targets: npt.NDArray[np.int32], entry: Path) -> int:
     """Writes the tokens of ``base`` with phrases joined, and sentence starts; returns how many tokens."""
     done = 0
     carried = False  # whether the last token of the block before takes in the first one of this
@@ -343,7 +321,7 @@ def _join(base: NumberedCorpus, phrases: npt.NDArray[np.int64], targets: npt.NDA
 
 
 def _blocks(
-    base: NumberedCorpus,
+    base: EncodedCorpus,
 ) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_], npt.NDArray[np.int64]]]:
     """Yields n + 1 tokens, whether the next of each of n is in its sentence, and where sentences start."""
     for start in range(0, len(base), BLOCK_TOKENS):
@@ -384,7 +362,8 @@ def _read_only(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return counts
 
 
-def _describe(entry: Path, fingerprint: str, stats: CorpusStats, sources: list[FileHash], text: dict[str, Any]) -> None:
+def _describe(entry: Path, fingerprint: str, stats: CorpusStats, sources: list[FileHash], text: dict[str, Any]) -> str:
+    """Writes the head; returns the fingerprint."""
     content = {
         "version": VERSION,
         "fingerprint": fingerprint,
@@ -393,6 +372,7 @@ def _describe(entry: Path, fingerprint: str, stats: CorpusStats, sources: list[F
         "text": text,
     }
     writing_json(entry / "corpus.json", content)
+    return fingerprint
 
 
 def _no_words(corpus: Corpus, stats: CorpusStats) -> str:

@@ -10,7 +10,6 @@ the rare ones.
 """
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -22,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from wenmai.core.errors import CorpusError, RunError
-from wenmai.core.folder import cache_folder, check_sealed, sealed_folder, writing_json
-from wenmai.data.cached import installed, mapped, new_folder, opened, reopened, sweep
+from wenmai.core.folder import cache_folder, check_sealed, writing_json
+from wenmai.data.cached import made, mapped, opened, reopened, stored_head
 from wenmai.data.corpus import FileHash, Progress
 from wenmai.data.labelled import Labelled, LabelledStats
 from wenmai.text.normalise import normaliser
@@ -31,7 +30,7 @@ from wenmai.text.segment import LINE_END, segmenter
 from wenmai.text.settings import TextConfig
 from wenmai.text.vocab import WordTable
 
-__all__ = ["END_OF_TEXT", "NumberedLabelled", "number_labelled", "words_of"]
+__all__ = ["END_OF_TEXT", "EncodedLabelled", "encode_labelled", "words_of"]
 
 END_OF_TEXT = "</s>"
 _VERSION = 1
@@ -39,7 +38,7 @@ _TEXTS_AT_ONCE = 2048
 
 
 @dataclass(frozen=True, eq=False)
-class NumberedLabelled:
+class EncodedLabelled:
     """Numbered labelled text on disk.
 
     Attributes:
@@ -67,17 +66,14 @@ class NumberedLabelled:
     sources: list[FileHash]
 
     @classmethod
-    def open(cls, folder: str | Path) -> "NumberedLabelled":
+    def open(cls, folder: str | Path) -> "EncodedLabelled":
         """Opens what was numbered; checks the sizes of its files but not every byte (see :meth:`verify`).
 
         Raises:
             RunError: if the folder is missing, unfinished or damaged.
         """
         folder = Path(folder)
-        try:
-            head = json.loads((folder / "labelled.json").read_bytes())
-            if head["version"] != _VERSION:
-                raise ValueError(f"its version is {head['version']}, expected {_VERSION}")
+        with stored_head(folder, "labelled.json", _VERSION, "numbered text") as head:
             examples, sizes = int(head["stats"]["examples"]), head["sizes"]
             return cls(
                 folder=folder,
@@ -91,13 +87,9 @@ class NumberedLabelled:
                 stats=LabelledStats(**head["stats"]),
                 sources=[FileHash(**file) for file in head["sources"]],
             )
-        except OSError as error:
-            raise RunError(f"{folder}: is no numbered text ({error.filename}: {error.strerror})") from None
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise RunError(f"{folder}: the numbered text is damaged: {error}") from None
 
     @classmethod
-    def reopen(cls, fingerprint: str) -> "NumberedLabelled | None":
+    def reopen(cls, fingerprint: str) -> "EncodedLabelled | None":
         """Opens what the cache has, every byte checked; None if it is gone or damaged."""
         return reopened("labelled", fingerprint, cls.open)
 
@@ -158,7 +150,7 @@ def words_of(text: TextConfig) -> Callable[[Sequence[str]], list[list[bytes]]]:
     return cut
 
 
-def number_labelled(labelled: Labelled, *, progress: Progress | None = None) -> NumberedLabelled:
+def encode_labelled(labelled: Labelled, *, progress: Progress | None = None) -> EncodedLabelled:
     """Returns labelled text as numbers, reading it once, or not at all if that was done before.
 
     Args:
@@ -172,22 +164,19 @@ def number_labelled(labelled: Labelled, *, progress: Progress | None = None) -> 
     folder = cache_folder() / "labelled"
     hashes = labelled.hashes()
     fingerprint = hashlib.sha256(f"{_VERSION} {labelled.fingerprint()}".encode()).hexdigest()
-    try:
-        if found := opened(folder / fingerprint, NumberedLabelled.open):
-            return replace(found, sources=hashes)
-        sweep(folder)
-        with sealed_folder(made := new_folder(folder)) as entry:
-            stats = LabelledStats()
-            sizes = _write(labelled, entry, stats, progress)
-            if hashes != labelled.hashes():
-                raise CorpusError(f"{labelled.describe()}: has changed while it was read; start again")
-            head = {"version": _VERSION, "fingerprint": fingerprint, "stats": asdict(stats), "sizes": sizes}
-            writing_json(entry / "labelled.json", head | {"sources": [file._asdict() for file in hashes]})
-        return installed(made, folder / fingerprint, NumberedLabelled.open)
-    except OSError as error:
-        raise RunError(
-            f"{folder}: the numbered text cannot be written ({error.strerror}); set WENMAI_CACHE to a folder with room"
-        ) from None
+    if found := opened(folder / fingerprint, EncodedLabelled.open):
+        return replace(found, sources=hashes)
+
+    def fill(entry: Path) -> str:
+        stats = LabelledStats()
+        sizes = _write(labelled, entry, stats, progress)
+        if hashes != labelled.hashes():
+            raise CorpusError(f"{labelled.describe()}: has changed while it was read; start again")
+        head = {"version": _VERSION, "fingerprint": fingerprint, "stats": asdict(stats), "sizes": sizes}
+        writing_json(entry / "labelled.json", head | {"sources": [file._asdict() for file in hashes]})
+        return fingerprint
+
+    return made(folder, fill, EncodedLabelled.open, "numbered text")
 
 
 class _Ids(dict[bytes, int]):

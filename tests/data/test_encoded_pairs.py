@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from wenmai.core.errors import CorpusError, RunError
-from wenmai.data.encoded import EncodedPairs, encode_pairs
+from wenmai.data.encoded_pairs import EncodedPairs, encode_pairs
 from wenmai.data.pairs import read_pairs
 from wenmai.text.tokenizer import Tokenizer, TokenizerConfig
 

@@ -8,10 +8,11 @@ import pytest
 
 import wenmai
 from wenmai.core.errors import CorpusError, SettingError, TrainingError, VocabError
-from wenmai.formats.ftz import quantise_fasttext
+from wenmai.formats.fasttext.quantised import quantise_fasttext
 from wenmai.models.fasttext import FastText
-from wenmai.runs.classification import autotune, evaluate_classification, retrainer_of
-from wenmai.runs.train import Watcher
+from wenmai.runs.classification import autotune
+from wenmai.runs.formats import FinishedRun
+from wenmai.runs.train import Callback
 
 SMALL = {"vector_size": 8, "epochs": 3, "learning_rate": 0.5, "threads": 1}
 
@@ -34,7 +35,7 @@ def input_rows(run):
     return FastText.load(run.model_folder).dense("input").copy()
 
 
-class Notes(Watcher):
+class Notes(Callback):
     """Remembers what is told."""
 
     def __init__(self):
@@ -57,7 +58,7 @@ def test_learns_measures_and_classifies(texts):
     assert best[1] > 0.9
     assert best[1] + second[1] == pytest.approx(1)
     assert nothing[0][0] == "number"
-    found = evaluate_classification(run, texts / "valid.txt", k=1, curves=True)
+    found = wenmai.evaluate(run, on=texts / "valid.txt", k=1, curves=True)
     assert found.result.accuracy == 1.0
     assert all(curve.average_precision == pytest.approx(1) for curve in found.curves)
     json.dumps(found.as_dict(), allow_nan=False)
@@ -68,7 +69,7 @@ def test_other_losses_learn_too(texts, loss):
     run = wenmai.train(
         "fasttext-supervised", texts / "train.txt", out=texts / "run", loss=loss, word_ngrams=2, buckets=100, **SMALL
     )
-    assert evaluate_classification(run, texts / "valid.txt").result.accuracy > 0.95
+    assert wenmai.evaluate(run, on=texts / "valid.txt").result.accuracy > 0.95
 
 
 def test_one_thread_gives_the_same_bytes_and_so_does_deterministic_mode(texts):
@@ -89,7 +90,7 @@ def test_a_run_is_continued_with_new_words_and_labels(texts):
     (texts / "more.txt").write_text("".join(lines(200, ("colour", "place"), seed=3)))
     notes = Notes()
     second = wenmai.train(
-        "fasttext-supervised", texts / "more.txt", out=texts / "b", start=first.path, watcher=notes, **SMALL
+        "fasttext-supervised", texts / "more.txt", out=texts / "b", start=first.path, callback=notes, **SMALL
     )
     assert any("20 words and 1 labels are new" in note for note in notes.notes)
     model = wenmai.load(second.path)
@@ -127,7 +128,7 @@ def test_words_are_made_as_in_training(tmp_path):
 
 def test_a_new_label_in_the_test_set_is_counted_not_lost(texts):
     run = wenmai.train("fasttext-supervised", texts / "train.txt", out=texts / "run", **SMALL)
-    found = evaluate_classification(run, [("colour1", "colour"), ("x", "new")]).result
+    found = wenmai.evaluate(run, on=[("colour1", "colour"), ("x", "new")]).result
     assert found.unknown_labels == {"new": 1}
     assert (found.accuracy, found.precision_at_k) == (0.5, 1.0)
 
@@ -137,7 +138,7 @@ def test_rare_labels_are_left_out_and_told(texts):
         file.write("__label__rare colour1\n")
     notes = Notes()
     run = wenmai.train(
-        "fasttext-supervised", texts / "train.txt", out=texts / "run", min_label_count=2, watcher=notes, **SMALL
+        "fasttext-supervised", texts / "train.txt", out=texts / "run", min_label_count=2, callback=notes, **SMALL
     )
     assert len(wenmai.load(run.path).labels) == 2
     assert any("1 labels that are too rare" in note for note in notes.notes)
@@ -162,7 +163,7 @@ def test_mistakes_are_explained(tmp_path, items, settings, error, message):
 def test_autotune_finds_settings_that_are_no_worse(texts):
     trials = []
     run = autotune(
-        texts / "train.txt", valid=texts / "valid.txt", out=texts / "run", seconds=1.5, told=trials.append,
+        texts / "train.txt", valid=texts / "valid.txt", out=texts / "run", seconds=1.5, report=trials.append,
         size_bytes=400_000, threads=1, word_ngrams=1, epochs=1,
     )  # fmt: skip
     noted = json.loads((run.path / "autotune.json").read_text())
@@ -189,7 +190,7 @@ def test_a_pruned_model_is_trained_again(texts):
     settings = SMALL | {"word_ngrams": 2, "buckets": 500}
     run = wenmai.train("fasttext-supervised", texts / "train.txt", out=texts / "run", **settings)
     model = FastText.load(run.model_folder)
-    small = quantise_fasttext(model, cutoff=300, retrain=retrainer_of(run))
+    small = quantise_fasttext(model, cutoff=300, retrain=FinishedRun(run).retrain)
     found = small.predict(["colour1 colour2", "number3"])
     assert [best[0][0] for best in found] == ["colour", "number"]
     assert len(small.input) == 300

@@ -5,7 +5,7 @@ learning rate falls from block to block and ends at a ten-thousandth, sigmoids a
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,8 +19,8 @@ from wenmai.config.recipe import Located, Recipe
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.seeding import mixed_seed
 from wenmai.data.datasets import open_labelled
+from wenmai.data.encoded_labelled import EncodedLabelled
 from wenmai.data.labelled import Example, LabelledConfig, LabelledStats
-from wenmai.data.numbered_labelled import NumberedLabelled
 from wenmai.data.sources import absolute_name
 from wenmai.inference.text_classifier import TextClassifier
 from wenmai.measures.classification import measure_classification
@@ -31,11 +31,12 @@ from wenmai.tasks.task import Job, Notes, Session, Task
 from wenmai.text.settings import TextConfig
 from wenmai.text.utf8 import encode
 from wenmai.text.vocab import Vocab
+from wenmai.training.checkpoint import NoCheckpoints
+from wenmai.training.passes import PassesConfig, Tally, Totals, run_passes
 from wenmai.training.records import EpochRecord, EvaluationRecord, Record
 from wenmai.training.strategy import SINGLE, Strategy
-from wenmai.training.sweep import SweepConfig, Tally, Totals, sweep
 
-__all__ = ["ClassifierSweepConfig", "FastTextClassifierJob", "FastTextClassifierTask", "LabelVocabConfig"]
+__all__ = ["ClassifierPassesConfig", "FastTextClassifierJob", "FastTextClassifierTask", "LabelVocabConfig"]
 
 _RATE = 0.1  # the reference implementation's
 _BLOCK_TOKENS = 10_000
@@ -57,7 +58,7 @@ class LabelVocabConfig:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ClassifierSweepConfig(SweepConfig):
+class ClassifierPassesConfig(PassesConfig):
     """How labelled text is swept."""
 
     shuffle: Annotated[
@@ -74,10 +75,10 @@ class FastTextClassifierTask(Task):
         "data": LabelledConfig,
         "vocab": LabelVocabConfig,
         "model": FastTextClassifierConfig,
-        "train": ClassifierSweepConfig,
+        "train": ClassifierPassesConfig,
     }
     inherited = ("text", "model")
-    verbs = ("classify", "export")
+    verbs = ("classify", "embed")
 
     def load(self, folder: Path) -> TextClassifier:
         """Reads a finished model as the object that classifies."""
@@ -88,7 +89,7 @@ class FastTextClassifierTask(Task):
         return FastText.load(folder)
 
     def begin(
-        self, recipe: Recipe, data: NumberedLabelled, base: FastText | None = None, strategy: Strategy = SINGLE
+        self, recipe: Recipe, data: EncodedLabelled, base: FastText | None = None, strategy: Strategy = SINGLE
     ) -> "FastTextClassifierJob":
         """Starts a training: a new model, or one that continues ``base`` with new words and labels.
 
@@ -130,7 +131,7 @@ class FastTextClassifierTask(Task):
     def restore(
         self,
         recipe: Recipe,
-        data: NumberedLabelled,
+        data: EncodedLabelled,
         checkpoint: Path,
         noted: Notes,
         strategy: Strategy = SINGLE,
@@ -139,14 +140,20 @@ class FastTextClassifierTask(Task):
         _warm_up()
         return FastTextClassifierJob(recipe, data, FastText.load(checkpoint), old_words=noted["words"])
 
+    def retrain(self, recipe: Recipe, data: EncodedLabelled, model: FastText) -> None:
+        """Trains a model in place, as a pruned one is before it is quantised; measures and writes nothing."""
+        sections = dict(recipe.sections) | {"data": replace(recipe.sections["data"], valid=None)}
+        job = FastTextClassifierJob(replace(recipe, sections=sections), data, model)
+        job.train(Session(NoCheckpoints(), lambda record: None))
+
 
 class FastTextClassifierJob(Job):
     """A training of fastText's classifier; ``model`` has the parameters, changed in place."""
 
-    def __init__(self, recipe: Recipe, data: NumberedLabelled, model: FastText, *, old_words: int = 0) -> None:
+    def __init__(self, recipe: Recipe, data: EncodedLabelled, model: FastText, *, old_words: int = 0) -> None:
         super().__init__(recipe)
         self.config: FastTextClassifierConfig = recipe.sections["model"]
-        self.train_config: ClassifierSweepConfig = recipe.sections["train"]
+        self.train_config: ClassifierPassesConfig = recipe.sections["train"]
         self.model = model
         self.old_words = old_words
         self.totals = Totals()
@@ -163,7 +170,7 @@ class FastTextClassifierJob(Job):
         """α at the start."""
         return self.train_config.learning_rate or _RATE
 
-    # --- what the sweep asks for --------------------------------------------------------------------------------
+    # --- what a pass asks for --------------------------------------------------------------------------------
 
     @property
     def blocks(self) -> int:
@@ -240,7 +247,7 @@ class FastTextClassifierJob(Job):
                 place: dict[str, Any] = {"position": record.position, "epoch": record.epoch, "seconds": record.seconds}
                 session.report(EvaluationRecord(**place, learning_rate=rate, figures=self.measured))
 
-        sweep(
+        run_passes(
             self,
             self.train_config,
             learning_rate=self.learning_rate,

@@ -10,7 +10,7 @@ import pytest
 
 import wenmai
 from wenmai.core.errors import CorpusError, FormatError, RunError, SettingError
-from wenmai.runs.train import Watcher, resume, train
+from wenmai.runs.train import Callback, resume, train
 from wenmai.training.run import Run
 
 METHODS = ("softmax", "logistic", "perceptron", "least-squares")
@@ -101,7 +101,7 @@ def test_a_vocabulary_and_ngrams_of_characters(three, tmp_path):
     assert accuracy(run.model, three / "dev.txt") > 0.9
 
 
-class Stopping(Watcher):
+class Stopping(Callback):
     """Presses Ctrl-C in the middle of the training."""
 
     def __init__(self, after):
@@ -118,7 +118,7 @@ def test_an_interrupted_perceptron_keeps_its_average(three, tmp_path):
     settings = {"method": "perceptron", "epochs": 6, "buckets": 1024, "batch_size": 4}
     whole = train("classifier", three / "train.txt", out=tmp_path / "whole", **settings)
     with pytest.raises(KeyboardInterrupt):
-        train("classifier", three / "train.txt", out=tmp_path / "cut", watcher=Stopping(30), **settings)
+        train("classifier", three / "train.txt", out=tmp_path / "cut", callback=Stopping(30), **settings)
     assert not Run(tmp_path / "cut").finished
     again = resume(tmp_path / "cut")
     files = ("model.safetensors", "config.json")

@@ -1,0 +1,47 @@
+"""fastText's model files, both ways; what is written under a name that ends in ``.ftz`` is quantised."""
+
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import numpy as np
+
+from wenmai.core.errors import SettingError
+from wenmai.formats.fasttext.model_file import read_fasttext, write_fasttext
+from wenmai.formats.fasttext.quantised import QuantisationConfig, quantised_by
+from wenmai.formats.format import Format, Imported, Trained
+
+__all__ = ["FORMATS", "read_fasttext", "write_fasttext"]
+
+
+def _export(path: Path, run: Trained) -> None:
+    """Writes the whole model, quantised if the name of the file says so and it is not yet."""
+    model, chosen = run.whole, run.settings
+    if path.suffix.lower() != ".ftz":
+        if chosen is not None:
+            known = ", ".join(setting.name for setting in fields(chosen))
+            raise SettingError(f"{path}: {known} are for quantised models; give the file a name that ends in .ftz")
+    elif chosen is not None or isinstance(model.input, np.ndarray):
+        try:
+            model = quantised_by(chosen or QuantisationConfig(), model, run.retrain)
+        except SettingError as error:
+            raise SettingError(f"{run.path}: {error}") from None
+    write_fasttext(path, model)
+
+
+def _imported(path: Path) -> Imported:
+    model = read_fasttext(path)
+    system = "fasttext-supervised" if model.kind == "supervised" else "fasttext"
+    settings = {f"model.{name}": value for name, value in asdict(model.config).items()}
+    return Imported(system=system, model=model, vocabulary=len(model.vocab), settings=settings)
+
+
+FORMATS = (
+    Format(
+        name="fasttext",
+        summary="fastText's model file: word vectors with subwords, or a classifier; .bin as it is, .ftz quantised",
+        models=("wenmai.models.fasttext:FastText",),
+        write=_export,
+        settings=QuantisationConfig,
+        read=_imported,
+    ),
+)

@@ -1,0 +1,127 @@
+"""What a format of files says of itself, and how all of them are found.
+
+A module of this package has a tuple ``FORMATS``; another package announces each of its formats under the entry point
+group ``wenmai.formats``, whose value names a :class:`Format`.
+"""
+
+import pkgutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from wenmai.core.errors import RunError
+from wenmai.core.registry import announced, announcements
+
+__all__ = ["Format", "Imported", "Trained", "formats", "is_a", "require_free"]
+
+_GROUP = "wenmai.formats"  # of entry points, and the package of our own
+
+
+class Trained(Protocol):
+    """What a format sees of the finished run that it writes."""
+
+    @property
+    def path(self) -> Path:
+        """The run folder, for messages."""
+
+    @property
+    def model(self) -> Any:  # noqa: ANN401  each system's own
+        """The object that has the verbs: word vectors, a translator, a language model ..."""
+
+    @property
+    def whole(self) -> Any:  # noqa: ANN401
+        """All parameters, as a continued training gets them; of systems that can be continued."""
+
+    @property
+    def settings(self) -> Any:  # noqa: ANN401
+        """What was chosen, an object of :attr:`Format.settings`; None if nothing was."""
+
+    def retrain(self, model: Any) -> None:  # noqa: ANN401
+        """Trains a changed copy of :attr:`whole`, in place, on the text of the run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Imported:
+    """A model from elsewhere.
+
+    Attributes:
+        system: The system whose runs have such models.
+        model: The model; the task of the system turns it into one that can be saved.
+        vocabulary: How many tokens it knows.
+        settings: Where the model differs from the settings of the system, by ``name`` or ``section.name``.
+    """
+
+    system: str
+    model: Any
+    vocabulary: int
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """Files that models are written as, read from, or both.
+
+    Attributes:
+        name: What users type.
+        summary: One line for people.
+        models: Classes of the models that are written so, ``module:Class``; their subclasses are too.
+        verb: Or what any model has to be able to do, whatever its class.
+        write: Takes the path and the run; None for a format that is read only.
+        settings: The dataclass of what one may choose in writing, or None.
+        read: Takes the path; None for a format that is written only.
+    """
+
+    name: str
+    summary: str
+    models: tuple[str, ...] = ()
+    verb: str | None = None
+    write: Callable[[Path, Trained], None] | None = None
+    settings: type | None = None
+    read: Callable[[Path], Imported] | None = None
+
+    def takes(self, model: type, verbs: Sequence[str]) -> bool:
+        """Whether models of a class, which can do ``verbs``, are written so."""
+        return self.write is not None and (self.verb in verbs or any(is_a(model, name) for name in self.models))
+
+
+def is_a(model: type, name: str) -> bool:
+    """Whether a class is the one of that name or a subclass; imports nothing, as bases are imported before."""
+    module, _, attribute = name.partition(":")
+    kind = getattr(sys.modules.get(module), attribute, None)
+    return isinstance(kind, type) and issubclass(model, kind)
+
+
+def formats() -> dict[str, Format]:
+    """Returns every known format by name: ours in alphabetical order, then those of other packages.
+
+    A name is taken only once.
+    """
+    known = dict(_built_in())
+    for point in announcements(_GROUP):
+        if point.name not in known:
+            known[point.name] = announced(point, Format)
+    return known
+
+
+def require_free(folder: str | Path) -> Path:
+    """Returns a folder that can be written.
+
+    Raises:
+        RunError: if something is there.
+    """
+    folder = Path(folder)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise RunError(f"{folder}: exists already; choose another folder to write")
+    return folder
+
+
+@cache
+def _built_in() -> Mapping[str, Format]:
+    package = import_module(_GROUP)
+    modules = [import_module(f"{_GROUP}.{found.name}") for found in pkgutil.iter_modules(package.__path__)]
+    found = [one for module in modules for one in getattr(module, "FORMATS", ())]
+    return {one.name: one for one in sorted(found, key=lambda one: one.name)}

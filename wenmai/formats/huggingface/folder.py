@@ -1,0 +1,224 @@
+"""A folder of ``transformers``, whatever the model: settings, tensors in one file or several, and a tokenizer.
+
+``config.json``, ``model.safetensors`` (or parts of it, and ``model.safetensors.index.json``), and ``tokenizer.json``,
+or ``vocab.json`` and ``merges.txt``. Tensors may have the prefix of the class that wrote them, or not.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from wenmai.core.errors import FormatError
+from wenmai.core.folder import read_json_object, sealed_folder, writing_json
+from wenmai.core.tensors import tensor_shapes, write_tensors
+from wenmai.text.vocabulary_files import read_tokenizer
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor, nn
+
+    from wenmai.text.tokenizer import Tokenizer
+
+__all__ = [
+    "CONFIG",
+    "Family",
+    "Place",
+    "Pretrained",
+    "check_shapes",
+    "fitting_tokenizer",
+    "floats",
+    "places_of_tensors",
+    "stored_tensors",
+    "write_folder",
+]
+
+CONFIG = "config.json"
+_WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pretrained:
+    """A model with its tokenizer.
+
+    Attributes:
+        module: The network.
+        tokenizer: What cuts text into its tokens.
+    """
+
+    module: Any
+    tokenizer: "Tokenizer"
+
+    @property
+    def context(self) -> Literal["fresh", "carried"]:
+        """What a language model takes for granted before a line.
+
+        GPT-2's end is that of a document, of which the next one knows nothing; others' ends are those of lines.
+        """
+        documents = self.tokenizer.token(self.tokenizer.eos_id) == "<|endoftext|>"
+        return "fresh" if documents else "carried"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """The models of one class of ours.
+
+    Attributes:
+        system: The system that trains them.
+        model: Their class, ``module:Class``.
+        types: What ``model_type`` may be.
+        read: Takes the folder and what its ``config.json`` says.
+        write: Takes the folder, the network and its tokenizer.
+    """
+
+    system: str
+    model: str
+    types: tuple[str, ...]
+    read: Callable[[Path, Mapping[str, Any]], Pretrained]
+    write: Callable[[Path, "nn.Module", "Tokenizer"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a tensor is: the file, its name there, its shape."""
+
+    path: Path
+    name: str
+    shape: tuple[int, ...]
+
+
+def places_of_tensors(folder: Path, prefix: str, ignored: re.Pattern[str]) -> dict[str, Place]:
+    """Finds the tensors of a folder, by their names without the prefix; no memory is taken for them."""
+    found: dict[str, Place] = {}
+    for path in _files(folder):
+        for name, shape in tensor_shapes(path).items():
+            plain = name.removeprefix(prefix)
+            if ignored.fullmatch(plain):
+                continue
+            if plain in found:
+                raise FormatError(f"{path}: has {plain} a second time; the first is in {found[plain].path.name}")
+            found[plain] = Place(path, name, shape)
+    return found
+
+
+def _files(folder: Path) -> list[Path]:
+    """The tensor files: one, or those that the index names."""
+    if (folder / _WEIGHTS).exists():
+        return [folder / _WEIGHTS]
+    index = folder / _INDEX
+    if not index.exists():
+        pickled = " (pytorch_model.bin is a pickle, which is never opened: save it as safetensors)"
+        raise FormatError(f"{folder}: has no {_WEIGHTS}{pickled if any(folder.glob('pytorch_model*')) else ''}")
+    named = read_json_object(index).get("weight_map")
+    if not isinstance(named, dict) or not named:
+        raise FormatError(f"{index}: has no weight_map, the file of each tensor")
+    for name in (files := sorted(set(map(str, named.values())))):
+        if Path(name).name != name or not (folder / name).is_file():
+            raise FormatError(f"{index}: names {name!r}, which is no file of the folder")
+    return [folder / name for name in files]
+
+
+def check_shapes(
+    expected: Mapping[str, tuple[int, ...]], places: Mapping[str, Place], folder: Path, *, optional: str
+) -> None:
+    """Makes sure that all tensors are there, in the shapes that the settings ask for, and no others.
+
+    Args:
+        expected: Name to shape.
+        places: What is there.
+        folder: For messages.
+        optional: The one tensor that may be missing.
+    """
+    wrong = [f"{name} is missing" for name in expected if name not in places and name != optional]
+    wrong += [f"{name} is more than such a model has" for name in places if name not in expected]
+    wrong += [
+        f"{name} has the shape {places[name].shape}, expected {shape}"
+        for name, shape in expected.items()
+        if name in places and places[name].shape != shape
+    ]
+    if wrong:
+        more = f"; and {len(wrong) - 8} more" if len(wrong) > 8 else ""
+        raise FormatError(f"{folder}: the tensors do not fit {CONFIG}: {'; '.join(wrong[:8])}{more}")
+
+
+def stored_tensors(places: Mapping[str, Place]) -> Iterator[tuple[str, "Tensor"]]:
+    """Reads the tensors, file by file.
+
+    Raises:
+        FormatError: if a file cannot be read.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    for path in sorted({place.path for place in places.values()}):
+        try:
+            with safe_open(str(path), framework="pt") as file:
+                for plain, place in places.items():
+                    if place.path == path:
+                        yield plain, file.get_tensor(place.name)
+        except (OSError, SafetensorError) as error:
+            raise FormatError(f"{path}: cannot be read ({error})") from None
+
+
+def floats(tensor: "Tensor", name: str, place: Place) -> "Tensor":
+    """Returns a tensor as contiguous float32.
+
+    Raises:
+        FormatError: if it is not of finite numbers.
+    """
+    import torch
+
+    if tensor.dtype not in (torch.float32, torch.float16, torch.bfloat16, torch.float64):
+        raise FormatError(f"{place.path}: {name} is of {tensor.dtype}; expected floating-point numbers")
+    found = tensor.float().contiguous()
+    if not bool(found.isfinite().all()):
+        raise FormatError(f"{place.path}: {name} has numbers that are not finite")
+    return found
+
+
+def fitting_tokenizer(folder: Path, vocab_size: int) -> "Tokenizer":
+    """Reads the tokenizer.
+
+    Raises:
+        FormatError: if it is missing or damaged, or has more tokens than the model.
+    """
+    tokenizer = read_tokenizer(folder)
+    if tokenizer.vocab_size > vocab_size:
+        raise FormatError(
+            f"{folder / CONFIG}: vocab_size={vocab_size}, but the tokenizer has {tokenizer.vocab_size} tokens"
+        )
+    return tokenizer
+
+
+def write_folder(
+    folder: Path,
+    head: Mapping[str, Any],
+    tensors: Mapping[str, "NDArray[np.float32]"],
+    tokenizer: "Tokenizer",
+    *,
+    longest: int,
+) -> None:
+    """Writes a folder, whole or not at all.
+
+    Args:
+        folder: Where.
+        head: What ``config.json`` says, the ids of tokens among it.
+        tensors: By their names there.
+        tokenizer: What cuts text into tokens; its end token is that of the beginning, too.
+        longest: Tokens of a text, at most.
+    """
+    roles = {"bos": tokenizer.eos_id, "eos": tokenizer.eos_id, "unk": tokenizer.unk_id, "pad": tokenizer.pad_id}
+    described = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": longest,
+        "clean_up_tokenization_spaces": False,
+        **{f"{role}_token": tokenizer.token(number) for role, number in roles.items()},
+    }
+    with sealed_folder(folder) as temporary:
+        writing_json(temporary / CONFIG, head)
+        ids = ("bos_token_id", "eos_token_id", "pad_token_id")
+        writing_json(temporary / "generation_config.json", {name: head[name] for name in ids})
+        write_tensors(temporary / _WEIGHTS, tensors, library="pt")
+        tokenizer.save(temporary / "tokenizer.json")
+        writing_json(temporary / "tokenizer_config.json", described)

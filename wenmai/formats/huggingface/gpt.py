@@ -1,0 +1,277 @@
+"""GPT-2 and GPT-1 as ``transformers`` has them.
+
+| of ours | GPT-2 (``norm=pre``) | GPT-1 (``norm=post``) |
+|---|---|---|
+| ``embedding.weight`` | ``wte.weight`` | ``tokens_embed.weight`` |
+| ``positions.weight`` | ``wpe.weight`` | ``positions_embed.weight`` |
+| ``decoder.layers.I.attention.qkv`` | ``h.I.attn.c_attn`` | the same |
+| ``decoder.layers.I.attention.output`` | ``h.I.attn.c_proj`` | the same |
+| ``decoder.layers.I.attention_residual.norm`` | ``h.I.ln_1`` | the same |
+| ``decoder.layers.I.ffn.inner``, ``ffn.outer`` | ``h.I.mlp.c_fc``, ``mlp.c_proj`` | the same |
+| ``decoder.layers.I.ffn_residual.norm`` | ``h.I.ln_2`` | the same |
+| ``decoder.norm`` | ``ln_f`` | – |
+
+Theirs begin with ``transformer.``, or not; matrices are (in, out), ours (out, in). ``lm_head.weight`` is the table of
+embeddings, which is stored once. The table may have more rows than there are tokens.
+
+Source: ``transformers`` 5.23, whose classes ``GPT2LMHeadModel`` and ``OpenAIGPTLMHeadModel`` read what is written.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wenmai.core.errors import FormatError, SettingError
+from wenmai.formats.huggingface.folder import (
+    CONFIG,
+    Family,
+    Place,
+    Pretrained,
+    check_shapes,
+    fitting_tokenizer,
+    floats,
+    places_of_tensors,
+    stored_tensors,
+    write_folder,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor, nn
+
+    from wenmai.models.gpt import GptConfig
+    from wenmai.text.tokenizer import Tokenizer
+
+__all__ = ["FAMILY"]
+
+_PREFIX = "transformer."
+_HEAD = "lm_head.weight"
+_BUFFER = re.compile(r"h\.\d+\.attn\.(?:bias|masked_bias)")  # the causal mask, and what it puts there
+_LAYER = re.compile(r"h\.(\d{1,9})\.")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Form:
+    """What one generation is called there.
+
+    Attributes:
+        norm: As in our settings.
+        architecture: The class with the output layer.
+        activation: The key of the activation; ``spellings``: how its tanh form of gelu is called, ours first.
+        names: Our parameter to theirs, outside of layers.
+        sizes: Key to the value that holds if it is left out.
+        required: Key to the only value that ours has.
+    """
+
+    norm: str
+    architecture: str
+    activation: str
+    spellings: tuple[str, ...]
+    names: Mapping[str, str]
+    sizes: Mapping[str, int]
+    required: Mapping[str, Any]
+
+
+_COMMON = {"layer_norm_epsilon": 1e-5, "add_cross_attention": False, "tie_word_embeddings": True}
+_FORMS = {
+    "gpt2": _Form(
+        norm="pre",
+        architecture="GPT2LMHeadModel",
+        activation="activation_function",
+        spellings=("gelu_new", "gelu_pytorch_tanh"),
+        names={
+            "embedding.weight": "wte.weight",
+            "positions.weight": "wpe.weight",
+            "decoder.norm.weight": "ln_f.weight",
+            "decoder.norm.bias": "ln_f.bias",
+        },
+        sizes={"vocab_size": 50257, "n_positions": 1024, "n_embd": 768, "n_layer": 12, "n_head": 12},
+        required=_COMMON | {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False},
+    ),
+    "openai-gpt": _Form(
+        norm="post",
+        architecture="OpenAIGPTLMHeadModel",
+        activation="afn",
+        spellings=("gelu", "gelu_new"),  # there both are the tanh form
+        names={"embedding.weight": "tokens_embed.weight", "positions.weight": "positions_embed.weight"},
+        sizes={"vocab_size": 40478, "n_positions": 512, "n_embd": 768, "n_layer": 12, "n_head": 12},
+        required=_COMMON,
+    ),
+}
+_IN_LAYERS = {
+    "attention.qkv": "attn.c_attn",
+    "attention.output": "attn.c_proj",
+    "attention_residual.norm": "ln_1",
+    "ffn.inner": "mlp.c_fc",
+    "ffn.outer": "mlp.c_proj",
+    "ffn_residual.norm": "ln_2",
+}
+
+
+def _read(folder: Path, content: Mapping[str, Any]) -> Pretrained:
+    path, form = folder / CONFIG, _FORMS[content["model_type"]]
+    config, vocab_size = _config(path, content, form)
+    places = places_of_tensors(folder, _PREFIX, _BUFFER)
+    there = len({match[1] for name in places if (match := _LAYER.match(name))})
+    if config.num_layers != there:
+        raise FormatError(f"{path}: n_layer={config.num_layers}, but the tensors are those of {there} layers")
+    names = _names(form, config.num_layers)
+    check_shapes(_shapes(config, vocab_size, names), places, folder, optional=_HEAD)
+    tokenizer = fitting_tokenizer(folder, vocab_size)
+    begin = content.get("bos_token_id")
+    if isinstance(begin, int) and 0 <= begin < vocab_size and begin != tokenizer.eos_id:
+        raise FormatError(
+            f"{path}: bos_token_id={begin} stands before every text of this model, and {tokenizer.eos_id} behind it; "
+            "expected one token for both, as GPT-2 has"
+        )
+    import torch
+
+    from wenmai.models.gpt import Gpt
+
+    with torch.device("meta"):  # where nothing takes memory
+        module = Gpt(config, vocab_size=vocab_size, bos_id=tokenizer.eos_id)
+    module.load_state_dict(_tensors(names, places, folder), assign=True)
+    return Pretrained(module=module.eval(), tokenizer=tokenizer)
+
+
+def _write(folder: Path, model: "nn.Module", tokenizer: "Tokenizer") -> None:
+    from wenmai.models.gpt import Gpt
+
+    assert isinstance(model, Gpt)
+    config = model.config
+    if config.window is not None:
+        raise SettingError(f"GPT-2 cannot restrict attention as window={config.window} does; only window=none can")
+    if config.norm == "post" and config.ffn_size not in (None, 4 * config.hidden_size):
+        raise SettingError(
+            f"GPT-1 with hidden_size={config.hidden_size} has ffn_size={4 * config.hidden_size}, not "
+            f"{config.ffn_size}; with norm=pre, which is GPT-2, it is free"
+        )
+    model_type, form = next((name, one) for name, one in _FORMS.items() if one.norm == config.norm)
+    head = {
+        "model_type": model_type,
+        "architectures": [form.architecture],
+        "vocab_size": model.vocab_size,
+        "n_positions": config.max_length,
+        "n_embd": config.hidden_size,
+        "n_layer": config.num_layers,
+        "n_head": config.num_heads,
+        form.activation: form.spellings[0],
+        "resid_pdrop": config.dropout,
+        "embd_pdrop": config.dropout,
+        "attn_pdrop": config.attention_dropout,
+        "initializer_range": 0.02,
+        **{key: value for key, value in form.required.items() if key != "add_cross_attention"},
+        "bos_token_id": model.bos_id,
+        "eos_token_id": tokenizer.eos_id,
+        "pad_token_id": tokenizer.pad_id,
+    }
+    if config.norm == "pre":
+        head["n_inner"] = config.ffn_size
+    parameters = dict(model.named_parameters())
+    names = _names(form, config.num_layers)
+    tensors = {_PREFIX + theirs: _numbers(ours, parameters[ours]) for ours, theirs in names.items()}
+    write_folder(folder, head, tensors, tokenizer, longest=config.max_length)
+
+
+def _numbers(name: str, parameter: "Tensor") -> "NDArray[np.float32]":
+    found: NDArray[np.float32] = _turned(name, parameter.detach()).float().cpu().numpy()
+    return found
+
+
+def _turned(name: str, tensor: "Tensor") -> "Tensor":
+    """A parameter as it is stored there, or back."""
+    return tensor.T if tensor.dim() == 2 and name.startswith("decoder.") else tensor
+
+
+# --- config.json ----------------------------------------------------------------------------------------------------
+
+
+def _config(path: Path, content: Mapping[str, Any], form: _Form) -> tuple["GptConfig", int]:
+    """Returns the settings of a model like that, and its V."""
+    from wenmai.models.gpt import GptConfig
+
+    sizes = {key: content.get(key, default) for key, default in form.sizes.items()}
+    inner = content.get("n_inner") if form.norm == "pre" else None
+    for key, value in (sizes | ({} if inner is None else {"n_inner": inner})).items():
+        if type(value) is not int or value < 1:
+            raise FormatError(f"{path}: {key}={value!r}: expected a whole number from 1 on")
+    wanted = {form.activation: form.spellings} | {key: (value,) for key, value in form.required.items()}
+    for key, values in wanted.items():
+        if content.get(key, values[0]) not in values:
+            raise FormatError(f"{path}: {key}={content[key]!r}: a gpt here has {values[0]!r}, nothing else")
+    if content.get("pruned_heads"):
+        raise FormatError(f"{path}: pruned_heads: a gpt here has all heads")
+    rates = {key: content.get(key, 0.1) for key in ("resid_pdrop", "attn_pdrop")}
+    for key, value in rates.items():
+        if type(value) not in (int, float) or not 0 <= value < 1:
+            raise FormatError(f"{path}: {key}={value!r}: expected a number from 0 to below 1")
+    try:
+        config = GptConfig(
+            hidden_size=sizes["n_embd"],
+            num_layers=sizes["n_layer"],
+            num_heads=sizes["n_head"],
+            ffn_size=inner,
+            max_length=sizes["n_positions"],
+            dropout=float(rates["resid_pdrop"]),
+            attention_dropout=float(rates["attn_pdrop"]),
+            norm=form.norm,  # type: ignore[arg-type]
+        )
+    except SettingError as error:
+        raise FormatError(f"{path}: {error}") from None
+    return config, sizes["vocab_size"]
+
+
+# --- tensors --------------------------------------------------------------------------------------------------------
+
+
+def _names(form: _Form, layers: int) -> dict[str, str]:
+    """Returns our parameters and theirs."""
+    inside = {
+        f"decoder.layers.{number}.{ours}.{kind}": f"h.{number}.{theirs}.{kind}"
+        for number in range(layers)
+        for ours, theirs in _IN_LAYERS.items()
+        for kind in ("weight", "bias")
+    }
+    return {**form.names, **inside}
+
+
+def _shapes(config: "GptConfig", vocab_size: int, names: Mapping[str, str]) -> dict[str, tuple[int, ...]]:
+    """Returns their tensors and the shapes that they have there, the output layer among them."""
+    hidden, inner = config.hidden_size, config.ffn_size or 4 * config.hidden_size
+    tables = {"embedding.weight": (vocab_size, hidden), "positions.weight": (config.max_length, hidden)}
+    linear = {
+        "attention.qkv": (hidden, 3 * hidden),
+        "attention.output": (hidden, hidden),
+        "ffn.inner": (hidden, inner),
+        "ffn.outer": (inner, hidden),
+    }
+    found: dict[str, tuple[int, ...]] = {}
+    for ours, theirs in names.items():
+        whole, _, kind = ours.rpartition(".")
+        shape: tuple[int, ...] = tables.get(ours) or linear.get(re.sub(r".*layers\.\d+\.", "", whole)) or (hidden,)
+        found[theirs] = shape if kind == "weight" else shape[-1:]
+    return found | {_HEAD: found[names["embedding.weight"]]}
+
+
+def _tensors(names: Mapping[str, str], places: Mapping[str, Place], folder: Path) -> dict[str, "Tensor"]:
+    """Reads our parameters, in float32 and our layout.
+
+    Raises:
+        FormatError: if one is not of numbers, or the output layer is not the table of embeddings.
+    """
+    import torch
+
+    read = dict(stored_tensors(places))
+    table = read[names["embedding.weight"]]
+    if _HEAD in read and not torch.equal(read[_HEAD], table):
+        raise FormatError(
+            f"{folder}: {_HEAD} is not {places[names['embedding.weight']].name}; a gpt here predicts with its table of "
+            "embeddings (tied), nothing else"
+        )
+    return {ours: floats(_turned(ours, read.pop(theirs)), theirs, places[theirs]) for ours, theirs in names.items()}
+
+
+FAMILY = Family(system="gpt", model="wenmai.models.gpt:Gpt", types=tuple(_FORMS), read=_read, write=_write)

@@ -1,0 +1,90 @@
+"""What a model offers that has a verb; ``VERBS`` has them by the names that tasks use."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+from wenmai.measures.language import SentenceScore
+
+__all__ = ["VERBS", "AnyLanguageModel", "AnyTranslator", "Classifier", "Generator", "Nearest", "Predictor", "Scorer"]
+
+
+class Nearest(Protocol):
+    """Knows which words are alike."""
+
+    def most_similar(self, positive: Any = None, negative: Any = None, topn: int = 10) -> list[tuple[str, float]]:  # noqa: ANN401
+        """Returns the words nearest to words or vectors, with their cosines."""
+
+
+class Classifier(Protocol):
+    """Labels texts."""
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels that it knows."""
+
+    def predict(self, texts: Iterable[str], k: int = 1, threshold: float = 0.0) -> list[list[tuple[str, float]]]:
+        """Returns the ``k`` most probable labels of each text with their probabilities, best first; -1 for all."""
+
+
+class Scorer(Protocol):
+    """Knows how likely texts are."""
+
+    def score(self, texts: Any, *, context: Any = None) -> Iterator[SentenceScore]:  # noqa: ANN401
+        """Yields how likely each line is, and how many of its tokens are unknown."""
+
+    def score_within(self, passages: Sequence[Sequence[str]], reaches: Sequence[int]) -> list[list[SentenceScore]]:
+        """Returns how likely the last lines of passages are when only so many tokens before each token are known."""
+
+    def continuations(self, prompt: str, options: Sequence[str]) -> list[list[float]]:
+        """Returns the log-probabilities of the tokens of each option behind a prompt."""
+
+    def overlong(self, prompt: str, options: Sequence[str]) -> int:
+        """Returns how many tokens of the prompt's beginning cannot be read."""
+
+
+class Predictor(Protocol):
+    """Knows what comes next."""
+
+    def next(self, text: str, topn: int = 10) -> list[tuple[str, float]]:
+        """Returns the most likely continuations by one token."""
+
+
+class Generator(Protocol):
+    """Generates text."""
+
+    def generate(self, prompt: str = "", **options: Any) -> list[Any]:  # noqa: ANN401
+        """Returns texts that begin with a prompt."""
+
+    def stream(self, prompt: str = "", **options: Any) -> Iterator[str]:  # noqa: ANN401
+        """Yields one text in pieces as it is generated."""
+
+
+class AnyLanguageModel(Scorer, Predictor, Generator, Protocol):
+    """What every language model does, from n-grams to GPT."""
+
+
+class AnyTranslator(Protocol):
+    """Turns texts into others, and shows what it attended to."""
+
+    @property
+    def has_attention(self) -> bool:
+        """Whether there is any."""
+
+    def translate(self, texts: str | Sequence[str], **options: Any) -> list[str]:  # noqa: ANN401
+        """Returns the best translation of each text."""
+
+    def stream(self, texts: Iterable[str], **options: Any) -> Iterator[list[Any]]:  # noqa: ANN401
+        """Yields the translations of each text, best first."""
+
+    def attention(self, source: str, translation: Any = None) -> Any:  # noqa: ANN401
+        """Returns the attention maps of a translation."""
+
+
+VERBS: dict[str, type] = {
+    "nearest": Nearest,
+    "classify": Classifier,
+    "score": Scorer,
+    "next": Predictor,
+    "generate": Generator,
+    "translate": AnyTranslator,
+}

@@ -1,0 +1,167 @@
+"""Models out into files of other programs, and in from them; each format in ``wenmai.formats`` says which it takes."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from wenmai.config.recipe import Recipe, settings_of
+from wenmai.core.errors import RunError, SettingError, nearest_name
+from wenmai.core.folder import sealed_folder, writing_json
+from wenmai.core.registry import find_system
+from wenmai.formats.format import Format, formats
+from wenmai.runs.environment import describe_environment
+from wenmai.runs.owner import claimed, require_room
+from wenmai.runs.train import read_again
+from wenmai.training.run import ENVIRONMENT, MODEL, RECIPE, SUMMARY, Run, folder_bytes, remove
+
+__all__ = ["FinishedRun", "export_run", "import_run"]
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A run as formats see it: :class:`wenmai.formats.format.Trained`.
+
+    Attributes:
+        run: The run.
+        settings: What was chosen of the format's settings, or None.
+    """
+
+    run: Run
+    settings: Any = None
+
+    @property
+    def path(self) -> Path:
+        """The run folder."""
+        return self.run.path
+
+    @property
+    def model(self) -> Any:  # noqa: ANN401
+        """The object that has the verbs."""
+        return self.run.model
+
+    @cached_property
+    def whole(self) -> Any:  # noqa: ANN401
+        """All parameters."""
+        return self.run.task.load_base(self.run.model_folder)
+
+    def retrain(self, model: Any) -> None:  # noqa: ANN401
+        """Trains a changed copy of the model, in place, on the text of the run.
+
+        Raises:
+            RunError: if the run came from a file, or its text is gone.
+        """
+        if "imported" in self.run.summary:
+            raise RunError(f"{self.path}: was imported without the text it learnt from, and cannot be trained again")
+        self.run.task.retrain(self.run.recipe, read_again(self.run), model)
+
+
+def export_run(
+    run: str | Path | Run,
+    name: str,
+    path: str | Path,
+    /,
+    **settings: Any,  # noqa: ANN401  checked against the format's settings
+) -> Path:
+    """Writes the model of a finished run in a format that other programs read.
+
+    Args:
+        run: A run or its folder.
+        name: One of :func:`wenmai.formats.format.formats`.
+        path: The file to write; a folder for ``projector``, and for ``ctranslate2`` and ``huggingface`` one that is
+            new or empty.
+            For ``fasttext`` a name that ends in ``.ftz`` asks for a quantised model.
+        **settings: What the format lets one choose: of ``fasttext``, with a name that ends in ``.ftz``, the fields of
+            ``QuantisationConfig`` in ``wenmai.formats.fasttext.quantised``.
+
+    Raises:
+        SettingError: for an unknown format or setting, or a format that has no such model or needs a package that is
+            missing; or if the model cannot be quantised.
+        RunError: if the run is not finished, is of a system that has nothing for this format, or the path cannot be
+            written.
+    """
+    known = formats()
+    export = _named(name, "export", (one for one in known.values() if one.write))
+    opened = run if isinstance(run, Run) else Run(run)
+    task = opened.task
+    if export.write is None or not export.takes(task.model, task.verbs):
+        possible = ", ".join(one.name for one in known.values() if one.takes(task.model, task.verbs)) or "nothing yet"
+        raise RunError(
+            f"{opened.path}: is a {opened.recipe.system} run, which cannot be exported as {name}; it can as {possible}"
+        )
+    target = Path(path)
+    try:
+        export.write(target, FinishedRun(opened, _chosen(export, settings)))
+    except OSError as error:
+        raise RunError(f"{target}: cannot be written ({error.strerror})") from None
+    return target
+
+
+def import_run(name: str, path: str | Path, out: str | Path) -> Run:
+    """Makes a run of a model from elsewhere; it can do what a trained one of its system can.
+
+    Args:
+        name: One of :func:`wenmai.formats.format.formats`.
+        path: The file, of ``huggingface`` the folder.
+        out: The run folder to make.
+
+    Raises:
+        SettingError: for an unknown format.
+        FormatError: if the file is damaged or of another format.
+        RunError: if ``out`` exists already.
+    """
+    read = _named(name, "import", (one for one in formats().values() if one.read)).read
+    assert read is not None
+    folder = Path(out)
+    require_room(folder)
+    found = read(Path(path))
+    task = find_system(found.system).load()
+    recipe = Recipe.build(found.system, task.sections, found.settings)
+    summary = {"run": str(folder), "system": found.system, "imported": str(Path(path).absolute())}
+    with claimed(folder):
+        try:
+            writing_json(folder / ENVIRONMENT, describe_environment())
+            with sealed_folder(folder / MODEL) as temporary:
+                task.adopt(found.model).save(temporary)
+            sizes = {"vocabulary": found.vocabulary, "size_bytes": folder_bytes(folder / MODEL)}
+            writing_json(folder / SUMMARY, summary | sizes)
+            recipe.write(folder / RECIPE)  # it makes the folder a run
+            run = Run(folder)
+            run.seal()
+        except BaseException as error:
+            for file in (RECIPE, ENVIRONMENT, SUMMARY, MODEL):
+                remove(folder / file)
+            if isinstance(error, OSError):
+                raise RunError(f"{folder}: cannot be written ({error.strerror})") from None
+            raise
+    return run
+
+
+def _named(name: str, verb: str, possible: Iterable[Format]) -> Format:
+    """Returns the format of this name.
+
+    Raises:
+        SettingError: if there is none; the message lists all and names the nearest.
+    """
+    known = {one.name: one for one in possible}
+    if name not in known:
+        raise SettingError(f"cannot {verb} {name!r}{nearest_name(name, known)} (formats: {', '.join(known)})")
+    return known[name]
+
+
+def _chosen(export: Format, settings: Mapping[str, Any]) -> Any:  # noqa: ANN401  the format's own
+    """Returns the settings as an object of the format's dataclass, or None if there are none.
+
+    Raises:
+        SettingError: for a setting that the format does not have, or a value that makes no sense.
+    """
+    if not settings:
+        return None
+    sections = {"export": export.settings} if export.settings else {}
+    known = [setting.name for setting in settings_of(sections)]
+    for setting in settings:
+        if setting not in known:
+            listed = f"its settings: {', '.join(known)}" if known else "it has none"
+            raise SettingError(f"{export.name} has no setting {setting!r}{nearest_name(setting, known)} ({listed})")
+    return Recipe.build(export.name, sections, settings).sections["export"]

@@ -1,0 +1,172 @@
+"""Measure classifiers on labelled text."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from wenmai.core.columns import in_columns
+from wenmai.data.datasets import named_dataset, open_labelled
+from wenmai.data.labelled import LabelledConfig, LabelledStats
+from wenmai.data.sources import open_texts
+from wenmai.inference.verbs import Classifier
+from wenmai.measures.classification import (
+    ClassificationResult,
+    Curve,
+    measure_classification,
+    precision_recall_curves,
+)
+from wenmai.runs.comparison import Comparison, Kind, Measure
+from wenmai.runs.measuring.measurer import Evaluation, Measurer, title_of
+from wenmai.text.settings import TextConfig
+from wenmai.training.run import Run
+
+__all__ = ["CLASSIFIERS", "ClassificationEvaluation", "check", "compare", "evaluate"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassificationEvaluation(Evaluation):
+    """What was measured on a test set.
+
+    Attributes:
+        on: The test set.
+        result: Its metrics.
+        stats: What was left out of the test set.
+        curves: Precision-recall curves by label, if asked for.
+    """
+
+    on: str
+    result: ClassificationResult
+    stats: LabelledStats
+    curves: tuple[Curve, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns plain JSON values; the metrics are at the top."""
+        found = {"run": self.run, "on": self.on, **self.result.as_dict(), "stats": asdict(self.stats)}
+        return found | ({"curves": [asdict(curve) for curve in self.curves]} if self.curves else {})
+
+    def __str__(self) -> str:
+        rows = [["label", "texts", "precision", "recall", "F1"]]
+        for label in self.result.labels:
+            metrics = [f"{value:.4f}" for value in (label.precision, label.recall, label.f1)]
+            rows.append([label.label, str(label.support), *metrics])
+        return f"{self.result}\n{in_columns(rows)}"
+
+    @property
+    def notes(self) -> list[str]:
+        """Labels that the classifier does not know, and lines that were left out."""
+        notes, unknown = [], self.result.unknown_labels
+        if unknown:
+            listed = ", ".join(f"{label} ({count})" for label, count in list(unknown.items())[:5])
+            notes.append(
+                f"{sum(unknown.values())} labels of the test set are none of the classifier's and count as missed: "
+                f"{listed}"
+            )
+        left_out = self.stats.blank_lines + self.stats.unlabelled + self.stats.skipped_lines
+        if left_out:
+            notes.append(f"{left_out} lines without text, label or good characters were left out")
+        return notes
+
+
+def evaluate(
+    run: Run,
+    *,
+    on: Any,  # noqa: ANN401  whatever names or holds labelled text
+    k: int = 1,
+    threshold: float = 0.0,
+    curves: bool = False,
+    columns: Mapping[str, Any] | None = None,
+) -> ClassificationEvaluation:
+    """Classifies a test set and measures the result.
+
+    Args:
+        run: A finished run that classifies.
+        on: Labelled text, as for training.
+        k: Labels that are named for each text, at most.
+        threshold: Labels less probable are not named.
+        curves: Also find the precision-recall curve of every label.
+        columns: Settings of the test set that differ from those of the training text, such as ``text_column``.
+
+    Raises:
+        RunError: if the run is not finished.
+        CorpusError: if the test set cannot be read.
+    """
+    return _evaluated(run, run.model, on, k=k, threshold=threshold, curves=curves, columns=columns or {})
+
+
+def _evaluated(
+    run: Run,
+    classifier: Classifier,
+    on: Any,  # noqa: ANN401
+    *,
+    k: int = 1,
+    threshold: float = 0.0,
+    curves: bool = False,
+    columns: Mapping[str, Any],
+) -> ClassificationEvaluation:
+    read = list(run.recipe.sections.values())  # how the run read its own labelled text
+    config = next((section for section in read if isinstance(section, LabelledConfig)), LabelledConfig())
+    text = next((section for section in read if isinstance(section, TextConfig)), TextConfig())
+    stats = LabelledStats()
+    examples = list(open_labelled(on, replace(config, **columns), text, split="dev").read(stats))
+    texts, gold = [example.text for example in examples], [example.labels for example in examples]
+    every = classifier.predict(texts, -1) if curves else None
+    predicted = classifier.predict(texts, k, threshold)
+    return ClassificationEvaluation(
+        run=str(run.path),
+        on=str(on) if isinstance(on, str | Path) else "text from Python",
+        result=measure_classification(gold, predicted, classifier.labels, k=k),
+        stats=stats,
+        curves=() if every is None else precision_recall_curves(gold, every, classifier.labels),
+    )
+
+
+def compare(runs: Sequence[Run], comparison: Comparison, *, on: Sequence[str] = ()) -> Comparison:
+    """Measures accuracy on test sets; the F1 of the labels are its parts."""
+    systems = []
+    for run, system in zip(runs, comparison.systems, strict=True):
+        classifier = run.read_model()
+        measures = [_measure(name, _evaluated(run, classifier, name, columns={}).result) for name in on]
+        systems.append(replace(system, measures=measures))
+    return replace(comparison, systems=systems)
+
+
+def check(*, on: Sequence[str] = ()) -> None:
+    """Makes sure that texts are there; fetches what is to be fetched.
+
+    Raises:
+        WenmaiError: if they are not.
+    """
+    for name in on:
+        if named := named_dataset(name):
+            dataset, split = named
+            dataset.path(split or "dev")
+        else:
+            open_texts(name)
+
+
+def _measure(name: str, result: ClassificationResult) -> Measure:
+    return Measure(
+        name=title_of(name),
+        kind="classification",
+        value=result.accuracy,
+        low=result.accuracy_low,
+        high=result.accuracy_high,
+        parts=[Measure(name=label.label, kind="f1", value=label.f1) for label in result.labels],
+    )
+
+
+CLASSIFIERS = Measurer(
+    models="classifiers",
+    evaluate=evaluate,
+    compare=compare,
+    check=check,
+    kinds={
+        "classification": Kind(
+            title="Texts, % classified rightly",
+            about="is the share of texts whose most probable label is one of theirs.",
+            percent=True,
+        ),
+        "f1": Kind(title="F1 of a label, %", percent=True),
+    },
+)

@@ -1,0 +1,396 @@
+"""Measure language models: how well they predict texts, what context is worth to them, samples; few-shot evaluation."""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wenmai.core.errors import SettingError
+from wenmai.inference.verbs import AnyLanguageModel
+from wenmai.measures.bootstrap import percentile_interval
+from wenmai.measures.language import SentenceScore, TextScore, add_up
+from wenmai.measures.options import FewShotResult
+from wenmai.runs.comparison import Comparison, Kind, LinePoint, Measure, Panel, Samples
+from wenmai.runs.fewshot import evaluate_few_shot
+from wenmai.runs.language import language_model_of, read_lines, require_tokens, scores, text_score_values
+from wenmai.runs.measuring.classification import check
+from wenmai.runs.measuring.measurer import Evaluation, Measurer, title_of
+from wenmai.text.pieces import TokenizerConfig
+from wenmai.text.settings import TextConfig
+from wenmai.training.run import Run
+
+__all__ = [
+    "LANGUAGE_MODELS",
+    "FewShotEvaluation",
+    "LanguageEvaluation",
+    "compare",
+    "describe_contexts",
+    "describe_positions",
+    "evaluate",
+    "measures_of",
+    "samples",
+]
+
+_PASSAGES, _PASSAGE_CHARACTERS = 40, 4000
+_BINS = 12
+_REACHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # tokens
+_PREDICTED_CHARACTERS, _LINE_CHARACTERS = 4000, 1000  # in all, and of one line
+_PROMPTS = 3
+_SAMPLE = {"max_tokens": 40, "top_p": 0.9, "seed": 1}
+_MOST_GROUPS = 20_000  # of lines in a row, for the interval
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageEvaluation(Evaluation):
+    """How well a language model predicts a text.
+
+    Attributes:
+        on: The text.
+        result: Perplexity, bits per character and so on.
+    """
+
+    on: str
+    result: TextScore
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns plain JSON values; the metrics are at the top."""
+        return {"run": self.run, "on": self.on, **text_score_values(self.result)}
+
+    def __str__(self) -> str:
+        return str(self.result)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FewShotEvaluation(Evaluation):
+    """How well a language model chooses the answers of a data set."""
+
+    result: FewShotResult
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns plain JSON values; the metrics are at the top."""
+        return {"run": self.run, **self.result.as_dict()}
+
+    def __str__(self) -> str:
+        return str(self.result)
+
+    @property
+    def notes(self) -> list[str]:
+        """What the model could not read."""
+        found = self.result
+        counted = (
+            (
+                found.shortened,
+                f"prompts are without {found.left_out:,} solved examples, which the model could not read",
+            ),
+            (found.cut, "examples were longer than the model can read, and were cut at their beginning"),
+            (found.unknown_options, f"of {found.options:,} different options have words that the vocabulary lacks"),
+        )
+        return [f"{count:,} {what}" for count, what in counted if count]
+
+
+def evaluate(
+    run: Run,
+    *,
+    on: str | Path,
+    few_shot: int | None = None,
+    seed: int | None = None,
+    limit: int | None = None,
+    context: str | None = None,
+    memory: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> LanguageEvaluation | FewShotEvaluation:
+    """Measures how well a language model predicts a text, or chooses the answers of a data set.
+
+    Args:
+        run: A finished run.
+        on: A text; with ``few_shot`` a data set, see :func:`wenmai.runs.fewshot.evaluate_few_shot`.
+        few_shot: Solved examples in a prompt.
+        seed: Of the draws of ``few_shot``; None: 1.
+        limit: Examples to ask with ``few_shot``; None: all.
+        context: ``fresh`` or ``carried``: whether the lines before are known; None: as trained.
+        memory: Tokens that a Transformer-XL remembers; None: as many as in its training.
+        progress: Called with the number of examples done, and of all, with ``few_shot``.
+
+    Raises:
+        CorpusError: if the text has no token.
+        RunError: if the run is not finished.
+        SettingError: if an option goes with another that is not given.
+    """
+    if few_shot is None:
+        if seed is not None or limit is not None:
+            raise SettingError("--seed and --limit go with --few-shot K")
+        model = language_model_of(run, memory=memory)
+        found = add_up(score for score in scores(model, on, context=context) if score.tokens)
+        require_tokens(found, on)
+        return LanguageEvaluation(run=str(run.path), on=str(on), result=found)
+    if context is not None or memory is not None:
+        raise SettingError("--context and --memory are for texts; leave them out of --few-shot")
+    result = evaluate_few_shot(
+        run, str(on), shots=few_shot, seed=1 if seed is None else seed, limit=limit, progress=progress
+    )
+    return FewShotEvaluation(run=str(run.path), result=result)
+
+
+def compare(runs: Sequence[Run], comparison: Comparison, *, on: Sequence[str]) -> Comparison:
+    """Measures on texts; the first also gives lines of what context is worth, and prompts.
+
+    Raises:
+        CorpusError: if a text cannot be read.
+    """
+    systems = []
+    for run, system in zip(runs, comparison.systems, strict=True):
+        model = run.read_model()
+        found = replace(
+            system,
+            measures=measures_of(model, on),
+            lines={"positions": describe_positions(model, on[0]), "contexts": describe_contexts(model, on[0])},
+            samples=samples(model, on[0]),
+        )
+        systems.append(found)
+    corpus = comparison.corpus
+    if left_out := _not_predicted([system.name for system in systems], runs):
+        corpus = replace(corpus, facts=corpus.facts | {"not predicted": left_out})
+    return replace(comparison, systems=systems, corpus=corpus, panels=_PANELS, sampled=_SAMPLED)
+
+
+def measures_of(model: AnyLanguageModel, on: Sequence[str]) -> list[Measure]:
+    """Returns bits per character and perplexity by word on each text, with intervals over its lines."""
+    found = []
+    for text in on:
+        name = title_of(text)
+        lines = [score for score in scores(model, text) if score.tokens]
+        total = add_up(lines)
+        require_tokens(total, text)
+        edges = np.linspace(0, len(lines), min(len(lines), _MOST_GROUPS), endpoint=False).astype(int)
+        bits, characters = (
+            np.add.reduceat(np.array([of(line) for line in lines], float), edges)
+            for of in (_bits, attrgetter("characters"))
+        )
+        low, high = _interval(bits, characters)
+        words = total.words - total.sentences
+        bits_measure = Measure(
+            name=name,
+            kind="bits",
+            value=total.spelled_bits_per_character,
+            low=low,
+            high=high,
+            covered=words - total.oov if words >= total.oov else None,
+            total=words,
+            lower_is_better=True,
+        )
+        found.append(bits_measure)
+        found.append(Measure(name=name, kind="perplexity", value=total.word_perplexity, lower_is_better=True))
+    return found
+
+
+def describe_positions(model: AnyLanguageModel, text: str) -> list[LinePoint]:
+    """Returns bits per character by how many characters of a passage were read before.
+
+    Passages are lines in a row of the text, taken at even distances; the model reads each without what stood before.
+    """
+    lines = [line for line in read_lines(text) if line.strip()]
+    starts = np.linspace(0, max(0, len(lines) - 1), _PASSAGES + 1)[:-1].astype(int)
+    passages = [_passage(lines, start) for start in dict.fromkeys(starts.tolist())] if lines else []
+    bits, characters = _by_position(model, passages)
+    middle = (np.arange(_BINS) + 0.5) * _PASSAGE_CHARACTERS / _BINS
+    return [
+        LinePoint(x=float(place), y=float(one / size))
+        for place, one, size in zip(middle, bits, characters, strict=True)
+        if size
+    ]
+
+
+def describe_contexts(model: AnyLanguageModel, text: str) -> list[LinePoint]:
+    """Returns bits per character of some lines by how many tokens before each token the model is given.
+
+    The lines are the same for every number of tokens and for every model: some thousand characters, taken at even
+    distances from where enough stands before them. Of a long line the beginning is predicted. Context is the text just
+    before each token, across the ends of lines where the model was trained so, and the model is given it anew: a
+    recurrent state or a memory holds nothing else. ``score_within`` of the models says what exactly is known. As many
+    tokens are asked for as stand before each of the lines.
+    """
+    lines = [line for line in read_lines(text) if line.strip()]
+    before = np.cumsum([0, *(len(line) + 1 for line in lines)])
+    first = int(np.searchsorted(before, min(_PASSAGE_CHARACTERS, before[-1] // 2)))
+    wanted = [(number, _cut(lines[number], _LINE_CHARACTERS)) for number in range(first, len(lines))]
+    if not wanted:
+        return []
+    count = _PREDICTED_CHARACTERS * len(wanted) // sum(len(line) + 1 for _, line in wanted) + 1
+    chosen = [wanted[place] for place in np.arange(min(count, len(wanted))) * len(wanted) // min(count, len(wanted))]
+    passages = [[*_before(lines, number), line] for number, line in chosen]
+    found: list[LinePoint] = []
+    for reach, scored in zip(_REACHES, model.score_within(passages, _REACHES), strict=True):
+        bits = characters = tokens = 0.0
+        for (number, line), score in zip(chosen, scored, strict=True):
+            costs, size = _costs(score, whole=line == lines[number])
+            if len(costs):
+                bits, characters, tokens = bits + costs.sum(), characters + size, tokens + len(costs)
+        if not tokens or (found and reach * characters / tokens > before[chosen[0][0]]):
+            break
+        cost = float(bits / characters)
+        cost_or_none = cost if math.isfinite(cost) else None
+        found.append(LinePoint(x=reach * characters / tokens, y=cost_or_none, note=f"{reach} tokens"))
+    return found
+
+
+def samples(model: AnyLanguageModel, text: str) -> dict[str, str]:
+    """Returns how a model goes on from the beginnings of some lines of a text; nothing without torch."""
+    if find_spec("torch") is None:
+        return {}
+    lines = [line.split() for line in read_lines(text)]
+    lines = [words for words in lines if len(words) >= 8]
+    places = np.linspace(0, len(lines) - 1, _PROMPTS + 2)[1:-1].astype(int) if lines else ()
+    prompts = [" ".join(lines[place][:4]) for place in places]
+    return {prompt: model.generate(prompt, **_SAMPLE)[0].text for prompt in prompts}
+
+
+def _by_position(
+    model: AnyLanguageModel, passages: Sequence[Sequence[tuple[str, bool]]]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Returns the bits and the characters of passages by place; the tokens of a line count as equally long."""
+    bits, characters = np.zeros(_BINS), np.zeros(_BINS)
+    for passage in passages:
+        read = 0
+        for (_, whole), score in zip(passage, model.score([line for line, _ in passage]), strict=True):
+            costs, size = _costs(score, whole=whole)
+            if len(costs) and np.isfinite(costs).all():
+                begins = read + np.arange(len(costs)) * size / len(costs)
+                places = np.minimum(begins * _BINS / _PASSAGE_CHARACTERS, _BINS - 1).astype(np.int64)
+                np.add.at(bits, places, costs)
+                np.add.at(characters, places, size / len(costs))
+            read += size
+    return bits, characters
+
+
+def _costs(score: SentenceScore, *, whole: bool) -> tuple[npt.NDArray[np.float64], int]:
+    """Returns the bits of each token of a line, and its characters; what spells unknown words is shared out evenly.
+
+    Of a line that is not ``whole`` the end does not count, which is none.
+    """
+    costs = -np.array(score.token_log_probs, float) / math.log(2)
+    size = score.characters if whole else score.characters - 1
+    costs = costs if whole else costs[:-1]
+    return costs + 8 * score.oov_bytes / max(1, len(costs)), size
+
+
+def _passage(lines: Sequence[str], start: int) -> list[tuple[str, bool]]:
+    """Returns lines from one on, and whether each is whole: the last is cut where the passage is long enough."""
+    found: list[tuple[str, bool]] = []
+    left = _PASSAGE_CHARACTERS
+    for line in lines[start:]:
+        if len(line) >= left:
+            found.append((_cut(line, left), False))
+            break
+        found.append((line, True))
+        left -= len(line) + 1
+        if left <= 0:
+            break
+    return [(line, whole) for line, whole in found if line]
+
+
+def _before(lines: Sequence[str], number: int) -> list[str]:
+    found, left = list[str](), _PASSAGE_CHARACTERS
+    while number and left > 0:
+        number -= 1
+        found.append(lines[number][-left:])
+        left -= len(lines[number]) + 1
+    return found[::-1]
+
+
+def _cut(line: str, size: int) -> str:
+    """Returns the beginning of a line, up to white space where there is some."""
+    if len(line) <= size:
+        return line
+    begun = line[: size + 1]
+    return begun.rstrip() if begun[-1].isspace() else (begun.rpartition(" ")[0].rstrip() or line[:size])
+
+
+def _bits(score: SentenceScore) -> float:
+    return -score.log_prob / math.log(2) + 8 * score.oov_bytes
+
+
+def _interval(bits: npt.NDArray[np.float64], characters: npt.NDArray[np.float64]) -> tuple[float | None, float | None]:
+    if not np.isfinite(bits).all():
+        return None, None
+    return percentile_interval(lambda weights: (weights @ bits) / (weights @ characters), len(bits))
+
+
+def _not_predicted(names: Sequence[str], runs: Sequence[Run]) -> str:
+    """Names the language models that need not predict all of the text; empty if that is the same for all."""
+    found = [
+        [
+            f"{name}={json.dumps(value) if isinstance(value, bool) else value}"
+            for settings in run.recipe.sections.values()
+            if isinstance(settings, TextConfig | TokenizerConfig)
+            for name, value in settings.lossy.items()
+        ]
+        for run in runs
+    ]
+    if all(settings == found[0] for settings in found):
+        return ""
+    named = ", ".join(f"{name} ({' '.join(own)})" for name, own in zip(names, found, strict=True) if own)
+    return (
+        f"{named}: case, width or white space that these settings take away costs nothing, so that bits per character "
+        "flatter models that have them"
+    )
+
+
+_PANELS = {
+    "positions": Panel(
+        section="Effect of context",
+        title="Bits per character",
+        axis="Characters read before",
+        unit="characters before",
+        caption="Bits per character of passages that each begin without any context, by how much of the passage was"
+        " read before: a model that uses long contexts keeps improving.",
+    ),
+    "contexts": Panel(
+        section="Effect of context",
+        title="Bits per character",
+        axis="Characters known before",
+        unit="characters before",
+        log=True,
+        caption="The same lines predicted repeatedly, each token from a context of limited length: a curve is flat "
+        "from where a model does not use a longer context, or gains nothing from it. Context is counted in tokens of "
+        "each model, 1, 2, 4 and so on up to 512 (from 16 on up to an eighth more), and drawn at the average number "
+        "of characters of so many tokens. It ends at the beginning of the line where a model reads every line "
+        "separately. What lies more than 128 tokens back, a model has only in its recurrent state or its memory.",
+    ),
+}
+_SAMPLED = Samples(
+    title="Generated text",
+    caption="Each model continues the words in bold: one draw from the nine tenths of the probability that are most"
+    " likely, with the same seed. Nothing was chosen by hand.",
+)
+LANGUAGE_MODELS = Measurer(
+    models="language models",
+    evaluate=evaluate,
+    compare=compare,
+    check=check,
+    own_tokens=True,
+    kinds={
+        "bits": Kind(
+            title="Bits per character",
+            name="bits per character",
+            items="words",
+            about="is what it takes to write down a character of a text, ends of lines included, when the model "
+            "predicts it: less is better, whatever the model’s tokens are. An unknown word costs 8 bits more for "
+            "each of its bytes.",
+        ),
+        "perplexity": Kind(
+            title="Perplexity by word",
+            name="perplexity by word",
+            about="is the number of equally likely words that would be as hard to predict; an unknown word counts "
+            "as one word, whichever it is, which favours models that know few words.",
+            short=True,
+            judged=False,
+        ),
+    },
+)

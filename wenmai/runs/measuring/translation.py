@@ -1,0 +1,275 @@
+"""Measure translators on pairs: BLEU and chrF, by length, and whether two differ by more than chance."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wenmai.core.columns import in_columns
+from wenmai.core.errors import RunError
+from wenmai.data.pairs import Pairs, read_pairs
+from wenmai.inference.verbs import AnyTranslator
+from wenmai.measures.translation import (
+    LengthBucket,
+    PairedDifference,
+    PairedResult,
+    TranslationResult,
+    compare_translations,
+    measure_translation,
+)
+from wenmai.runs.comparison import Comparison, Difference, Kind, LinePoint, Measure, Panel, Samples
+from wenmai.runs.measuring.measurer import Evaluation, Measurer, title_of
+from wenmai.training.run import Run
+
+__all__ = ["TRANSLATORS", "TranslationEvaluation", "check", "compare", "evaluate"]
+
+_BEAM = 5
+_SHOWN = 4  # translations
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationEvaluation(Evaluation):
+    """What was measured on a test set.
+
+    Attributes:
+        on: The test set.
+        result: Its metrics.
+        against: The run it was compared with, if any.
+        difference: This run minus the other, with its significance.
+    """
+
+    on: str
+    result: TranslationResult
+    against: str | None = None
+    difference: PairedResult | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns plain JSON values; the metrics of the run are at the top."""
+        found = {"run": self.run, "on": self.on, **self.result.as_dict()}
+        if self.difference is not None:
+            found |= {"against": self.against, "difference": self.difference.as_dict()}
+        return found
+
+    def __str__(self) -> str:
+        rows = [["length", "sentences", "BLEU", "chrF", "exact"]]
+        for bucket in self.result.buckets:
+            metrics = [f"{bucket.bleu:.1f}", f"{bucket.chrf:.1f}", f"{bucket.exact_match:.1%}"]
+            rows.append([f"{bucket.name} {self.result.length_unit}", str(bucket.sentences), *metrics])
+        lines = [str(self.result), in_columns(rows)]
+        if self.difference is not None:
+            lines += [
+                f"{name} {paired.difference:+.2f} against {self.against} [{paired.low:+.2f}, {paired.high:+.2f}], "
+                f"p = {paired.p_value:.4f}"
+                for name, paired in (("BLEU", self.difference.bleu), ("chrF", self.difference.chrf))
+            ]
+        return "\n".join(lines)
+
+
+def evaluate(
+    run: Run,
+    *,
+    on: str | Path | Iterable[tuple[str, str]],
+    against: str | Path | Run | None = None,
+    beam: int = _BEAM,
+    tokenize: str | None = None,
+) -> TranslationEvaluation:
+    """Translates a test set and measures the result by BLEU and chrF.
+
+    Args:
+        run: A finished run that translates.
+        on: Pairs, named as for training; they are turned round if the run was trained so.
+        against: Another run: is the difference more than chance?
+        beam: Hypotheses kept at each step; 1 is greedy.
+        tokenize: sacreBLEU's tokeniser; None: ``zh`` for Chinese references, otherwise ``13a``.
+
+    Raises:
+        RunError: if a run is not finished or does not translate, or the two translate in opposite directions.
+        CorpusError: if the test set cannot be read.
+    """
+    pairs = read_pairs(on, swap=_swapped(run))
+    other = against if isinstance(against, Run) or against is None else Run(against)
+    runs = [run] if other is None else [run, other]
+    _require_one_direction(runs)
+    made = [_translated(one.model_for("translate"), pairs, beam) for one in runs]
+    chosen: Any = tokenize
+    sources, references = _sides(pairs)
+    return TranslationEvaluation(
+        run=str(run.path),
+        on=str(on) if isinstance(on, str | Path) else "pairs from Python",
+        result=measure_translation(sources, made[0], references, tokenize=chosen),
+        against=None if other is None else str(other.path),
+        difference=None if other is None else compare_translations(made[1], made[0], references, tokenize=chosen),
+    )
+
+
+def compare(
+    runs: Sequence[Run],
+    comparison: Comparison,
+    *,
+    on: Sequence[str],
+    beam: int = _BEAM,
+    tokenize: str | None = None,
+) -> Comparison:
+    """Measures by BLEU and chrF, by length of the source, and tests the differences from the first run.
+
+    Args:
+        runs: The runs.
+        comparison: What describes them.
+        on: Pairs, as of :func:`evaluate`; translations of the first are shown.
+        beam: As of :func:`evaluate`.
+        tokenize: As of :func:`evaluate`.
+
+    Raises:
+        RunError: if two runs translate in opposite directions.
+        CorpusError: if a test set cannot be read.
+    """
+    _require_one_direction(runs)
+    sets = {name: read_pairs(name, swap=_swapped(runs[0])) for name in on}
+    chosen: Any = tokenize
+    first: dict[str, list[str]] = {}
+    systems, panels, signatures = [], dict[str, Panel](), dict[str, None]()
+    for run, system in zip(runs, comparison.systems, strict=True):
+        model = run.read_model()
+        measures, lines, shown = list[Measure](), dict[str, list[LinePoint]](), dict[str, str]()
+        for name, pairs in sets.items():
+            made = _translated(model, pairs, beam)
+            sources, references = _sides(pairs)
+            result = measure_translation(sources, made, references, tokenize=chosen)
+            tested = None
+            if name in first:
+                tested = compare_translations(first[name], made, references, tokenize=chosen)
+            first.setdefault(name, made)
+            title = ", ".join(map(title_of, pairs.sources))
+            measures += _measures(title, result, tested)
+            lines[title] = [_point(bucket, result.length_unit) for bucket in result.buckets]
+            panels.setdefault(title, _panel(title, result.length_unit))
+            signatures |= {result.signature: None, result.chrf_signature: None}
+            shown = shown or {sources[place]: made[place] for place in _places(len(sources))}
+        systems.append(replace(system, measures=measures, lines=lines, samples=shown))
+    expected = dict(zip(*_sides(next(iter(sets.values()))), strict=True))
+    signed = f" sacreBLEU’s signatures: {'; '.join(signatures)}."
+    return replace(
+        comparison,
+        systems=systems,
+        panels=panels,
+        sampled=replace(_SAMPLED, references={source: expected[source] for source in systems[0].samples}),
+        kinds=comparison.kinds | {"bleu": replace(_BLEU, about=_BLEU.about + signed)},
+    )
+
+
+def check(*, on: Sequence[str], **others: Any) -> None:  # noqa: ANN401  what names no file
+    """Makes sure that pairs are there; fetches what is to be fetched.
+
+    Raises:
+        CorpusError: if they are not.
+    """
+    for name in on:
+        read_pairs(name)
+
+
+def _swapped(run: Run) -> bool:
+    swap: bool = run.recipe.sections["data"].swap
+    return swap
+
+
+def _require_one_direction(runs: Sequence[Run]) -> None:
+    for run in runs[1:]:
+        run.require("translate")
+        if _swapped(run) != _swapped(runs[0]):
+            raise RunError(f"{run.path} and {runs[0].path} translate in opposite directions")
+
+
+def _sides(pairs: Pairs) -> tuple[list[str], list[str]]:
+    read = list(pairs)
+    return [source for source, _ in read], [target for _, target in read]
+
+
+def _translated(model: AnyTranslator, pairs: Pairs, beam: int) -> list[str]:
+    return model.translate(_sides(pairs)[0], beam_size=beam)
+
+
+def _measures(name: str, result: TranslationResult, tested: PairedResult | None) -> list[Measure]:
+    scored = (
+        ("bleu", result.bleu, result.bleu_low, result.bleu_high, tested and tested.bleu),
+        ("chrf", result.chrf, result.chrf_low, result.chrf_high, tested and tested.chrf),
+    )
+    return [
+        Measure(
+            name=name,
+            kind=kind,
+            value=value,
+            low=low,
+            high=high,
+            total=result.sentences,
+            parts=[
+                Measure(
+                    name=f"{bucket.name} {result.length_unit}",
+                    kind=kind,
+                    value=getattr(bucket, kind),
+                    total=bucket.sentences,
+                )
+                for bucket in result.buckets
+            ],
+            difference=_difference(paired) if paired else None,
+        )
+        for kind, value, low, high, paired in scored
+    ]
+
+
+def _difference(paired: PairedDifference) -> Difference:
+    return Difference(value=paired.difference, low=paired.low, high=paired.high, p_value=paired.p_value)
+
+
+def _point(bucket: LengthBucket, unit: str) -> LinePoint:
+    """The sentences of a bucket stand at its middle; those of the last, which has no end, at its beginning."""
+    middle = bucket.low if bucket.high is None else (bucket.low + bucket.high) / 2
+    return LinePoint(x=middle, y=bucket.bleu, note=f"{bucket.name} {unit}, {bucket.sentences:,} sentences")
+
+
+def _places(count: int) -> list[int]:
+    """Some sentences at even distances."""
+    places: list[int] = np.unique(np.linspace(0, count - 1, _SHOWN + 2)[1:-1].astype(int)).tolist()
+    return places
+
+
+def _panel(name: str, unit: str) -> Panel:
+    return Panel(
+        section="Long and short sentences",
+        title=f"BLEU, {name}",
+        axis=f"Length of the source, {unit}",
+        unit=unit,
+        caption="BLEU of the sentences whose source is about so long; a bucket of few sentences says little.",
+    )
+
+
+_BLEU = Kind(
+    title="BLEU, 0 to 100",
+    name="BLEU",
+    items="sentences",
+    about="is how many sequences of one to four words the translations share with their references, less where they"
+    " are too short.",
+)
+_SAMPLED = Samples(
+    title="Translations",
+    caption="Sentences at even distances in the test set. Nothing was chosen by hand.",
+    continued=False,
+)
+TRANSLATORS = Measurer(
+    models="translators",
+    evaluate=evaluate,
+    compare=compare,
+    check=check,
+    own_tokens=True,
+    kinds={
+        "bleu": _BLEU,
+        "chrf": Kind(
+            title="chrF2, 0 to 100",
+            name="chrF2",
+            items="sentences",
+            about="is how many sequences of one to six characters they share, found and missed; finding counts "
+            "twice as much as being right.",
+        ),
+    },
+)

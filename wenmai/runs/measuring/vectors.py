@@ -1,0 +1,293 @@
+"""Measure word vectors: similarity, analogies and probes; their neighbours and maps."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from wenmai.core.errors import SettingError
+from wenmai.data.catalogue import resolve
+from wenmai.data.datasets import find_dataset
+from wenmai.data.sources import in_catalogue
+from wenmai.measures.probes import TaggingProbe, TextProbe
+from wenmai.measures.words import AnalogyResult, SimilarityResult, evaluate_analogies, evaluate_similarity
+from wenmai.runs.comparison import Comparison, Kind, MapWord, Measure
+from wenmai.runs.measuring.measurer import Evaluation, Measurer
+from wenmai.runs.probes import probe_model, require_probed
+from wenmai.training.run import Run
+from wenmai.vectors.word_vectors import WordVectors
+
+__all__ = ["EMBEDDINGS", "VECTORS", "VectorsEvaluation", "check", "compare", "evaluate"]
+
+_NEIGHBOURS = 10
+_MAP_WORDS = 300
+_MAP_CLUSTERS = 8
+_QUERIES = 8
+_RESTRICT = 30_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorsEvaluation(Evaluation):
+    """What was measured on vectors, set by set."""
+
+    similarity: tuple[SimilarityResult, ...] = ()
+    analogy: tuple[AnalogyResult, ...] = ()
+    probes: tuple[TextProbe | TaggingProbe, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns plain JSON values; ``probes`` only where there are some."""
+        found = asdict(self)
+        return found if self.probes else {name: value for name, value in found.items() if name != "probes"}
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, (*self.similarity, *self.analogy, *self.probes)))
+
+
+def evaluate(
+    run: Run,
+    *,
+    similarity: Sequence[str | Path] = (),
+    analogy: Sequence[str | Path] = (),
+    probe: Sequence[str] = (),
+    restrict_vocab: int | None = _RESTRICT,
+) -> VectorsEvaluation:
+    """Measures the word vectors of a finished run.
+
+    Args:
+        run: The run.
+        similarity: Files of word pairs with human scores, or names of the catalogue such as ``"data:ws353-all"``.
+        analogy: Files of analogy questions, or names of the catalogue.
+        probe: Data sets for linear probes, see :func:`wenmai.runs.probes.probe`.
+        restrict_vocab: Analogies are asked and answered among this many of the most frequent words, as published
+            metrics are; None for all words.
+
+    Raises:
+        FormatError: if a test set has a malformed line.
+        SettingError: if there is no test set.
+    """
+    if not (similarity or analogy or probe):
+        raise SettingError(
+            "name at least one test set: --similarity FILE or --analogy FILE (`wenmai data list`), or --probe DATASET"
+        )
+    pairs, questions = _measured(run.vectors, similarity, analogy, restrict_vocab)
+    probes = tuple(result for dataset in probe for result in probe_model(run.model, dataset, run.recipe))
+    return VectorsEvaluation(run=str(run.path), similarity=tuple(pairs), analogy=tuple(questions), probes=probes)
+
+
+def compare(
+    runs: Sequence[Run],
+    comparison: Comparison,
+    *,
+    similarity: Sequence[str | Path] = (),
+    analogy: Sequence[str | Path] = (),
+    probe: Sequence[str] = (),
+    restrict_vocab: int | None = _RESTRICT,
+    words: Sequence[str] = (),
+) -> Comparison:
+    """Measures vectors as :func:`evaluate` does; adds neighbours and maps.
+
+    Args:
+        runs: The runs.
+        comparison: What describes them.
+        similarity: As of :func:`evaluate`.
+        analogy: As of :func:`evaluate`.
+        probe: As of :func:`evaluate`.
+        restrict_vocab: As of :func:`evaluate`.
+        words: Words whose neighbours the report shows; by default some that all runs know.
+
+    Raises:
+        SettingError: if no run knows one of the words.
+    """
+    every: list[WordVectors] = [run.read_model() for run in runs]
+    common = _common_words(every)
+    queries = _queries(words, every, common)
+    systems = []
+    for run, vectors, system in zip(runs, every, comparison.systems, strict=True):
+        pairs, questions = _measured(vectors, similarity, analogy, restrict_vocab)
+        measures = [*map(_similarity, pairs), *map(_analogy, questions)]
+        measures += [_probe(dataset, probe_model(vectors, dataset, run.recipe)) for dataset in probe]
+        found = replace(
+            system,
+            measures=measures,
+            vocabulary=len(vectors),
+            neighbours={word: [*vectors.most_similar(word, topn=_NEIGHBOURS)] for word in queries if word in vectors},
+            map=_map(vectors, common[:_MAP_WORDS]),
+        )
+        systems.append(found)
+    return replace(comparison, systems=systems, queries=queries, map_method="principal components")
+
+
+def check(
+    *,
+    similarity: Sequence[str | Path] = (),
+    analogy: Sequence[str | Path] = (),
+    probe: Sequence[str] = (),
+    **others: Any,  # noqa: ANN401  what names no file
+) -> None:
+    """Makes sure that test sets are there; fetches what is to be fetched.
+
+    Raises:
+        SettingError: if there is no test set of a name, or no probe can be trained on it.
+    """
+    for file in (*similarity, *analogy):
+        if isinstance(file, str) and in_catalogue(file):
+            resolve(file)
+        elif not Path(file).exists():
+            raise SettingError(
+                f"{file}: no such file; expected a test set, or a name of the catalogue such as data:ws353-all"
+            )
+    for name in probe:
+        require_probed(find_dataset(name))
+
+
+def evaluate_probes(run: Run, *, probe: Sequence[str]) -> VectorsEvaluation:
+    """Measures the vectors that a model gives to tokens, whatever else it does; see :func:`evaluate`."""
+    probes = tuple(result for dataset in probe for result in probe_model(run.model, dataset, run.recipe))
+    return VectorsEvaluation(run=str(run.path), probes=probes)
+
+
+def compare_probes(runs: Sequence[Run], comparison: Comparison, *, probe: Sequence[str]) -> Comparison:
+    """Measures by probes what :func:`evaluate_probes` measures."""
+    systems = []
+    for run, system in zip(runs, comparison.systems, strict=True):
+        model = run.read_model()
+        measures = [_probe(dataset, probe_model(model, dataset, run.recipe)) for dataset in probe]
+        systems.append(replace(system, measures=measures))
+    return replace(comparison, systems=systems)
+
+
+def _measured(
+    vectors: WordVectors,
+    similarity: Sequence[str | Path],
+    analogy: Sequence[str | Path],
+    restrict_vocab: int | None,
+) -> tuple[list[SimilarityResult], list[AnalogyResult]]:
+    return (
+        [replace(evaluate_similarity(vectors, path), name=name) for name, path in map(_set, similarity)],
+        [
+            replace(evaluate_analogies(vectors, path, restrict_vocab=restrict_vocab), name=name)
+            for name, path in map(_set, analogy)
+        ],
+    )
+
+
+def _set(name: str | Path) -> tuple[str, Path]:
+    """Returns a set's title and file: a name of the catalogue is its own title, a file's is its plain name."""
+    path = resolve(name) if isinstance(name, str) else None
+    if path is not None:
+        return str(name).partition(":")[2], path
+    plain = Path(name).name
+    return plain.removesuffix(".gz").removesuffix(".txt") or plain, Path(name)
+
+
+def _similarity(result: SimilarityResult) -> Measure:
+    return Measure(
+        name=result.name,
+        kind="similarity",
+        value=result.spearman,
+        low=result.low,
+        high=result.high,
+        covered=result.covered,
+        total=result.total,
+    )
+
+
+def _analogy(result: AnalogyResult) -> Measure:
+    parts = [
+        Measure(
+            name=section.name,
+            kind="analogy",
+            value=section.correct / section.attempted if section.attempted else None,
+            covered=section.attempted,
+            total=section.total,
+        )
+        for section in result.sections
+    ]
+    return Measure(
+        name=result.name,
+        kind="analogy",
+        value=result.accuracy,
+        low=result.low,
+        high=result.high,
+        covered=result.covered,
+        total=result.total,
+        parts=parts,
+    )
+
+
+def _probe(dataset: str, results: Sequence[TextProbe | TaggingProbe]) -> Measure:
+    """A probe of texts shows the plain average of the vectors; the other weights are its parts."""
+    found = [
+        Measure(
+            name=result.weighting if isinstance(result, TextProbe) else "words",
+            kind="probe",
+            value=result.f1 if isinstance(result, TaggingProbe) and result.f1 is not None else result.accuracy,
+            low=result.low,
+            high=result.high,
+        )
+        for result in results
+    ]
+    return replace(found[0], name=dataset.removeprefix("data:"), parts=found if len(found) > 1 else [])
+
+
+def _map(vectors: WordVectors, words: Sequence[str]) -> list[MapWord]:
+    known = [word for word in words if word in vectors]
+    if len(known) < 3:
+        return []
+    places = vectors.map2d(known)
+    rows = [vectors.key_to_index[word] for word in known]
+    chosen = WordVectors(known, vectors.unit_vectors(rows))
+    clusters = chosen.clusters(min(_MAP_CLUSTERS, len(known)))
+    counts = vectors.counts if vectors.counts is not None else [0] * len(vectors)
+    return [
+        MapWord(word=word, x=float(x), y=float(y), count=int(counts[row]), cluster=int(cluster))
+        for word, row, (x, y), cluster in zip(known, rows, places, clusters, strict=True)
+    ]
+
+
+def _common_words(every: Sequence[WordVectors]) -> list[str]:
+    """Words that all vectors have and that read as words, most frequent (in the first) first."""
+    return [
+        word
+        for word in every[0].index_to_key[:5000]
+        if word.isalpha() and (len(word) > 2 or not word.isascii()) and all(word in other for other in every[1:])
+    ]
+
+
+def _queries(words: Sequence[str], every: Sequence[WordVectors], common: Sequence[str]) -> list[str]:
+    """The words whose neighbours are shown: the user's, or some of middling frequency, evenly spread."""
+    if words:
+        for word in words:
+            if all(word not in vectors for vectors in every):
+                raise SettingError(f"no run has a vector for {word!r}")
+        return list(words)
+    middling = list(common[min(100, len(common) // 4) : 1500])
+    return middling[:: max(1, len(middling) // _QUERIES)][:_QUERIES]
+
+
+_KINDS = {
+    "similarity": Kind(
+        title="Word similarity, Spearman’s ρ",
+        items="pairs",
+        about="compares the order in which the model ranks word pairs by cosine with the order in which "
+        "people rank them: 1 is the same order, 0 no relation (Spearman’s rank correlation).",
+    ),
+    "analogy": Kind(
+        title="Analogies, % right",
+        items="questions",
+        about="is the share of questions “a is to b as c is to what?” whose expected answer is the word "
+        "nearest to b − a + c, the three given words excluded.",
+        percent=True,
+    ),
+    "probe": Kind(
+        title="Linear probes, % right",
+        about="is what a linear classifier reads off the vectors, which stay as they are: of texts, by the average of "
+        "their words, the share that is classified rightly; of words among their neighbours, the share of tags, or the "
+        "F1 of the entities.",
+        percent=True,
+    ),
+}
+VECTORS = Measurer(models="word vectors", evaluate=evaluate, compare=compare, check=check, kinds=_KINDS)
+EMBEDDINGS = Measurer(
+    models="models with vectors of words", evaluate=evaluate_probes, compare=compare_probes, check=check, kinds=_KINDS
+)
