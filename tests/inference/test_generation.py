@@ -50,7 +50,7 @@ class Alphabet:
 
 class Letters:
     eos_id = 0
-    silent = frozenset({len(LETTERS) - 1})
+    suppressed = frozenset({len(LETTERS) - 1})
 
     def encode(self, text):
         return [LETTERS.index(letter) for letter in text]

@@ -16,7 +16,7 @@ FormatName = Annotated[str, typer.Argument(metavar="FORMAT", help="A format; `we
 
 
 def formats_command(as_json: Json = False) -> None:
-    """List the formats of other programs, out, in, or both.
+    """List the formats to export to and import from.
 
     Example: wenmai formats
     """
