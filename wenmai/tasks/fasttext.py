@@ -14,7 +14,7 @@ from wenmai.data.numbered import NumberedCorpus
 from wenmai.models.fasttext import FastText, FastTextConfig
 from wenmai.tasks.sources import Tokens
 from wenmai.tasks.sweeping import BLOCK_TOKENS, SweepJob, row_of_type
-from wenmai.tasks.task import Notes, Task
+from wenmai.tasks.task import Notes, Task, noted_words
 from wenmai.text.settings import TextConfig, VocabConfig
 from wenmai.text.vocab import Vocab
 from wenmai.training.strategy import SINGLE, Strategy
@@ -86,7 +86,7 @@ class FastTextTask(Task):
     ) -> "FastTextJob":
         """Takes a training up again from the model that a checkpoint holds."""
         _warm_up()
-        return FastTextJob(recipe, corpus, FastText.load(checkpoint), old_rows=noted["words"])
+        return FastTextJob(recipe, corpus, FastText.load(checkpoint), old_rows=noted_words(noted))
 
 
 class FastTextJob(SweepJob):

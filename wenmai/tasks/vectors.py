@@ -14,7 +14,7 @@ from wenmai.data.numbered import NumberedCorpus
 from wenmai.models.word2vec import Word2Vec, Word2VecConfig, keep_probabilities
 from wenmai.tasks.sources import Tokens
 from wenmai.tasks.sweeping import BLOCK_TOKENS, SweepJob, Text, row_of_type
-from wenmai.tasks.task import Notes, Task
+from wenmai.tasks.task import Notes, Task, noted_words
 from wenmai.text.settings import TextConfig, VocabConfig
 from wenmai.text.vocab import Vocab
 from wenmai.training.strategy import SINGLE, Strategy
@@ -77,7 +77,7 @@ class Word2VecTask(Task):
     ) -> "Word2VecJob":
         """Takes a training up again from the model that a checkpoint holds."""
         _warm_up(recipe)
-        return Word2VecJob(recipe, corpus, Word2Vec.load(checkpoint), old_rows=noted["words"])
+        return Word2VecJob(recipe, corpus, Word2Vec.load(checkpoint), old_rows=noted_words(noted))
 
 
 class Word2VecJob(SweepJob):

@@ -145,11 +145,20 @@ def save_optimiser(optimiser: torch.optim.Optimizer, folder: Path) -> None:
 
 
 def load_optimiser(optimiser: torch.optim.Optimizer, folder: Path) -> None:
-    """Reads what :func:`save_optimiser` wrote into an optimiser of the same parameters."""
+    """Reads what :func:`save_optimiser` wrote into an optimiser of the same parameters.
+
+    Raises:
+        FormatError: if the file is damaged, or of other parameters.
+    """
+    parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+    expected = {str(index): (index, parameter.shape) for index, parameter in enumerate(parameters)}
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in read_tensors(folder / OPTIMISER).items():
-        index, _, key = name.partition(".")
-        state.setdefault(int(index), {})[key] = value
+        place, _, key = name.partition(".")
+        index, shape = expected.get(place, (-1, None))
+        if value.shape not in (shape, ()) or index < 0:
+            raise FormatError(f"{folder / OPTIMISER}: does not fit the model: {name} has the shape {(*value.shape,)}")
+        state.setdefault(index, {})[key] = value
     described = optimiser.state_dict()
     described["state"] = state
     optimiser.load_state_dict(described)
