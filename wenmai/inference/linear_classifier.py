@@ -13,7 +13,7 @@ from typing_extensions import Doc
 
 from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.folder import writing_json
-from wenmai.core.tensors import write_tensors
+from wenmai.core.tensors import require_finite, write_tensors
 from wenmai.data.features import NGRAMS, FeaturesConfig, NgramFeatures, VectorFeatures, segmented
 from wenmai.text.settings import TextConfig
 from wenmai.training.run import Run
@@ -186,12 +186,15 @@ def read_tensors(path: Path) -> dict[str, npt.NDArray[Any]]:
     """Reads all tensors of a safetensors file.
 
     Raises:
-        FormatError: if it is missing or damaged.
+        FormatError: if it is missing or damaged, or has numbers that are not finite.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
     try:
-        return load_file(path)
+        found = load_file(path)
     except (OSError, SafetensorError) as error:
         raise FormatError(f"{path}: is not a whole safetensors file ({error})") from None
+    for name, values in found.items():
+        require_finite(path, name, values)
+    return found

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from wenmai.core.errors import FormatError, SettingError
-from wenmai.core.tensors import tensor_shapes
+from wenmai.core.tensors import require_finite, tensor_shapes
 
 __all__ = [
     "load_carried",
@@ -104,15 +104,18 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     """Reads all tensors of a safetensors file.
 
     Raises:
-        FormatError: if it is missing or damaged.
+        FormatError: if it is missing or damaged, or has numbers that are not finite.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     try:
-        return load_file(path)
+        found = load_file(path)
     except (OSError, SafetensorError) as error:
         raise FormatError(f"{path}: is not a whole safetensors file ({error})") from None
+    for name, tensor in found.items():
+        require_finite(path, name, (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy())
+    return found
 
 
 def mean_of_models(folders: Sequence[Path]) -> dict[str, Tensor]:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.folder import writing_json
+from wenmai.core.tensors import require_finite
 from wenmai.kernels.ngram_lookup import (
     BEGIN,
     CONTEXT,
@@ -186,7 +187,7 @@ class Ngram:
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Maps what :meth:`save` wrote; nothing of size is read.
+        """Maps what :meth:`save` wrote, and reads its probabilities once to make sure that they are numbers.
 
         Raises:
             FormatError: if a file is missing, damaged, or does not fit the others.
@@ -200,7 +201,7 @@ class Ngram:
         except (ValueError, RecursionError) as error:
             raise FormatError(f"{path}: is not JSON: {error}") from None
         config, text, rest = _checked(content, path)
-        return cls.of_files(
+        found = cls.of_files(
             folder,
             config,
             text,
@@ -209,6 +210,11 @@ class Ngram:
             unknown_is_word=rest["unknown_is_word"],
             facts=rest["facts"],
         )
+        for name, records in ((CONTEXTS, found.contexts), (LEAVES, found.leaves)):
+            for field in ("log_prob", "backoff"):
+                if field in (records.dtype.names or ()):
+                    require_finite(folder / name, field, records[field], zeros=True)
+        return found
 
     @property
     def _uniform(self) -> bool:
