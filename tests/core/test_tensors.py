@@ -69,11 +69,21 @@ def test_we_read_what_the_reference_library_writes(tmp_path):
 
 def test_special_values_keep_their_bits(tmp_path):
     path = tmp_path / "model.safetensors"
-    values = np.array([[np.nan, np.inf, -np.inf, -0.0, 1e-45]], np.float32)
+    values = np.array([[3e38, -3e38, -0.0, 1e-45]], np.float32)
     write_tensors(path, {"x": values})
     target = np.zeros_like(values)
     read_tensor_into(path, "x", target)
     assert target.tobytes() == values.tobytes()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_no_number_is_refused(value, tmp_path):
+    path = tmp_path / "model.safetensors"
+    values = np.zeros((3, 2), np.float32)
+    values[2, 1] = value
+    write_tensors(path, {"x": values})
+    with pytest.raises(FormatError, match="x has numbers that are not finite"):
+        read_tensor_into(path, "x", np.zeros_like(values))
 
 
 def test_data_begin_on_eight_bytes(tmp_path):

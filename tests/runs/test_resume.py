@@ -207,6 +207,29 @@ def test_an_interrupt_saves_and_says_how_to_go_on(deterministic, topics, shell, 
     assert saved == wenmai.Run(run).records[-1]["position"]
 
 
+def test_a_termination_while_the_text_is_read_says_how_to_go_on(topics, shell, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text(topics.read_text() * 400)
+    run = tmp_path / "run"
+    process = shell.start("train", "word2vec", text, "--out", run, *flags(**SETTINGS))
+    wait_for(process, lambda: (run / "recipe.yaml").exists())
+    process.send_signal(signal.SIGTERM)
+    finished = shell.end(process)
+    assert finished.code == 130
+    assert finished.err.splitlines()[-1] == f"wenmai: stopped; `wenmai resume {run}` goes on"
+
+
+def test_a_termination_while_standard_input_is_read_leaves_nothing(shell, tmp_path):
+    run = tmp_path / "run"
+    process = shell.start("train", "word2vec", "-", "--out", run)
+    wait_for(process, lambda: (run / "recipe.yaml").exists())
+    process.send_signal(signal.SIGTERM)
+    finished = shell.end(process)
+    assert finished.code == 130
+    assert finished.err.splitlines()[-1] == "wenmai: stopped"
+    assert not run.exists()
+
+
 def test_an_interrupted_training_goes_on_to_the_same_result(topics, shell, tmp_path, expected):
     run = tmp_path / "run"
     settings = SETTINGS | {"checkpoint_seconds": 600}

@@ -255,7 +255,8 @@ def test_the_usual_names_of_others_give_the_roles(tmp_path):
     ],
 )
 def test_files_of_masked_models_have_their_roles(tmp_path, names, roles):
-    model = tokenizers.models.WordLevel({name: number for number, name in enumerate(names)}, unk_token="<unk>")
+    unknown = next(name for name in names if "unk" in name.lower())
+    model = tokenizers.models.WordLevel({name: number for number, name in enumerate(names)}, unk_token=unknown)
     loaded = Tokenizer.load(foreign(tmp_path / "tokenizer.json", model, names))
     assert (loaded.bos_id, loaded.eos_id, loaded.cls_id, loaded.sep_id, loaded.mask_id) == roles
 

@@ -101,7 +101,7 @@ def train(job, folder, *, rate=0.1, listen=None, resumed=False, **settings):
         newest, found, _ = checkpoints.newest_good()
         if newest is not None:
             load_model(job.module, newest)
-            state = LoopState.of_checkpoint(found)
+            state = LoopState.of_checkpoint(newest, found)
     lines = path.read_text().splitlines() if resumed and path.exists() else []
     records = [record for record in map(json.loads, lines) if record["position"] <= state.step]
 

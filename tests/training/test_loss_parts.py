@@ -106,7 +106,7 @@ def train(job, folder, *, resumed=False, **settings):
     if resumed:
         newest, found, _ = checkpoints.newest_good()
         load_model(job.module, newest)
-        state = LoopState.of_checkpoint(found)
+        state = LoopState.of_checkpoint(newest, found)
     config, strategy = LoopConfig(**usual | settings), launched_strategy()
     file = RecordFile(folder / "metrics.jsonl", position=state.step) if strategy.first else None
     places = {"checkpoint": newest, "checkpoints": checkpoints, "report": file or (lambda record: None)}
@@ -203,7 +203,7 @@ def test_a_training_killed_between_two_records_goes_on_to_the_same_records(tmp_p
     ).read_bytes()
     assert outcome(tmp_path / "killed")[1] == outcome(tmp_path / "run")[1]
     assert state.last_losses["masked"] > 0
-    assert LoopState.of_checkpoint(json.loads(json.dumps(asdict(state)))) == state
+    assert LoopState.of_checkpoint(Path(), json.loads(json.dumps(asdict(state)))) == state
 
 
 @torch.no_grad()

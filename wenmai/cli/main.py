@@ -16,6 +16,7 @@ from wenmai.cli import classification, data, formats, language
 from wenmai.cli.printing import setting_value, show_comparison, show_rows, show_run
 from wenmai.cli.translation import translate
 from wenmai.core.errors import SettingError, WenmaiError
+from wenmai.training.interrupts import terminations_as_interrupts
 
 __all__ = ["app", "main"]
 
@@ -65,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code.
 
     0 success, 1 other failure, 2 wrong usage or setting, 3 corpus, 4 vocabulary, 5 file format, 6 run folder,
-    7 training, 8 download, 130 interrupted.
+    7 training, 8 download, 130 interrupted or terminated.
     """
     logging.basicConfig(level=logging.WARNING, format="note: %(message)s", stream=sys.stderr)
     if os.environ.get("RANK", "0") != "0":  # started by torchrun: the first process speaks for all
@@ -74,7 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # words that a terminal or locale cannot write are no crash
     try:
         try:
-            app(args=None if arguments is None else list(arguments), prog_name="wenmai", standalone_mode=True)
+            with terminations_as_interrupts():
+                app(args=None if arguments is None else list(arguments), prog_name="wenmai", standalone_mode=True)
         finally:
             sys.stdout.flush()  # so that a result that cannot be written is an error with a message
     except SystemExit as end:

@@ -29,6 +29,8 @@ __all__ = [
 ]
 
 VERSION = 1
+_MOST_BYTES = 1 << 20  # of a recipe; YAML takes some ten seconds for so much
+_MOST_DEPTH = 64  # of brackets within brackets, for which YAML takes the square of their number
 Sections = Mapping[str, type]
 
 _FORMER: dict[str, dict[str, dict[str, bool]]] = {  # settings that are called otherwise today, with their old values
@@ -152,7 +154,10 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
     import yaml
 
     try:
-        content = yaml.safe_load(Path(path).read_bytes())
+        with open(path, "rb") as file:
+            text = file.read(_MOST_BYTES + 1)
+        _require_plain(text, path)
+        content = yaml.safe_load(text)
     except OSError as error:
         raise SettingError(f"{path}: cannot be read ({error.strerror})") from None
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
@@ -175,6 +180,18 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
             former = _FORMER.get(f"{section}.{name}", {}).get(str(value))
             settings |= {f"{section}.{name}": value} if former is None else former
     return {"system": system, "corpus": corpus, "start": start, "settings": settings}
+
+
+def _require_plain(text: bytes, path: str | Path) -> None:
+    """Raises SettingError for what YAML would take too long to read."""
+    if len(text) > _MOST_BYTES:
+        more = "; to train on many files, name their folder or a pattern" if text.startswith(b"version:") else ""
+        raise SettingError(f"{path}: is larger than a recipe can be, {_MOST_BYTES >> 20} MiB{more}")
+    depth = 0
+    for bracket in re.findall(rb"[\[\]{}]", text):
+        depth = depth + 1 if bracket in b"[{" else max(0, depth - 1)
+        if depth > _MOST_DEPTH:
+            raise SettingError(f"{path}: is no recipe: it has more than {_MOST_DEPTH} brackets within brackets")
 
 
 def parse_assignments(assignments: list[str]) -> dict[str, str]:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from wenmai.core.errors import FormatError
 from wenmai.core.folder import writing
 
-__all__ = ["read_tensor_into", "tensor_shapes", "write_tensors"]
+__all__ = ["read_tensor_into", "require_finite", "tensor_shapes", "write_tensors"]
 
 _NAMES = {
     np.dtype("<f4"): "F32",
@@ -66,11 +66,33 @@ def tensor_shapes(path: str | Path) -> dict[str, tuple[int, ...]]:
         raise FormatError(f"{path}: is not a whole safetensors file ({error})") from None
 
 
+def require_finite(path: str | Path, name: str, values: npt.NDArray[Any]) -> None:
+    """Makes sure that the numbers of a model are numbers: one that is not spoils each that it is added to.
+
+    Args:
+        path: The file that they are from.
+        name: What they are called there.
+        values: The numbers; those that are not floating-point are fine.
+
+    Raises:
+        FormatError: if one is NaN or infinite.
+    """
+    if not np.issubdtype(values.dtype, np.floating):
+        return
+    rows = np.atleast_1d(values)
+    step = max(1, _BLOCK_BYTES // max(1, rows[:1].nbytes))
+    for row in range(0, len(rows), step):
+        block = rows[row : row + step]
+        if not np.isfinite(block).all():
+            raise FormatError(f"{path}: {name} has numbers that are not finite; copy or train the model again")
+
+
 def read_tensor_into(path: str | Path, name: str, target: npt.NDArray[Any]) -> None:
     """Fills ``target``, whose rows may be strided, with a tensor of its shape and type, a block of rows at a time.
 
     Raises:
-        FormatError: if the file is damaged, lacks the tensor, or has it in another shape or type.
+        FormatError: if the file is damaged, lacks the tensor, has it in another shape or type, or with numbers that are
+            not finite.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -86,6 +108,7 @@ def read_tensor_into(path: str | Path, name: str, target: npt.NDArray[Any]) -> N
             step = max(1, _BLOCK_BYTES // max(1, target[:1].nbytes))
             for row in range(0, len(target), step):
                 end = min(row + step, len(target))
-                target[row:end] = stored[row:end]
+                target[row:end] = block = stored[row:end]
+                require_finite(path, name, block)
     except (OSError, SafetensorError) as error:
         raise FormatError(f"{path}: cannot be read ({error})") from None

@@ -11,7 +11,7 @@ from annotated_types import Ge
 from typing_extensions import Doc
 
 from wenmai.core.errors import FormatError, SettingError
-from wenmai.core.tensors import write_tensors
+from wenmai.core.tensors import require_finite, write_tensors
 from wenmai.data.features import NGRAMS, FeaturesConfig, NgramFeatures, VectorFeatures, segmented
 from wenmai.models.folder import CONFIG, read_fields, read_settings, write_fields
 from wenmai.text.settings import TextConfig
@@ -185,12 +185,15 @@ def read_tensors(path: Path) -> dict[str, npt.NDArray[Any]]:
     """Reads all tensors of a safetensors file.
 
     Raises:
-        FormatError: if it is missing or damaged.
+        FormatError: if it is missing or damaged, or has numbers that are not finite.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
     try:
-        return load_file(path)
+        found = load_file(path)
     except (OSError, SafetensorError) as error:
         raise FormatError(f"{path}: is not a whole safetensors file ({error})") from None
+    for name, values in found.items():
+        require_finite(path, name, values)
+    return found

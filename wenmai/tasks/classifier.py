@@ -215,7 +215,7 @@ class ClassifierJob(Job):
             self._solve(session.report)
             return
         if session.resumed is not None:
-            self.totals = Totals.of_state(session.resumed[1])
+            self.totals = Totals.of_checkpoint(*session.resumed)
 
         def told(record: Record) -> None:
             session.report(record)

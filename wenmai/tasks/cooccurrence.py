@@ -157,7 +157,7 @@ class GloveJob(_CountsJob):
     def train(self, session: Session) -> None:
         """Sweeps over the counts."""
         if session.resumed is not None:
-            self.totals = Totals.of_state(session.resumed[1])
+            self.totals = Totals.of_checkpoint(*session.resumed)
         config: FactoriseConfig = self.train_config
 
         def report_rate(record: Record) -> None:

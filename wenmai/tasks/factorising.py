@@ -46,7 +46,7 @@ class FactoriseConfig:
 
 
 class CountsPasses:
-    """The counts as blocks for :func:`wenmai.training.passes.sweep`.
+    """The counts as blocks for :func:`wenmai.training.passes.run_passes`.
 
     A block is some visits of tiles. Which ones is drawn anew for every epoch, so that blocks have about the same number
     of counts, and each depends on seed, epoch and its number alone.

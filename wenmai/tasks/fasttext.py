@@ -14,7 +14,7 @@ from wenmai.data.encoded_corpus import EncodedCorpus
 from wenmai.models.fasttext import FastText, FastTextConfig
 from wenmai.tasks.passes import BLOCK_TOKENS, PassesJob, row_of_type
 from wenmai.tasks.sources import Tokens
-from wenmai.tasks.task import Notes, Task
+from wenmai.tasks.task import Notes, Task, noted_words
 from wenmai.text.settings import TextConfig, VocabConfig
 from wenmai.text.vocab import Vocab
 from wenmai.training.passes import PassesConfig, Tally
@@ -86,7 +86,7 @@ class FastTextTask(Task):
     ) -> "FastTextJob":
         """Takes a training up again from the model that a checkpoint holds."""
         _warm_up()
-        return FastTextJob(recipe, corpus, FastText.load(checkpoint), old_rows=noted["words"])
+        return FastTextJob(recipe, corpus, FastText.load(checkpoint), old_rows=noted_words(noted))
 
 
 class FastTextJob(PassesJob):

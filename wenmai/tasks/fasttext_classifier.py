@@ -27,7 +27,7 @@ from wenmai.measures.classification import measure_classification
 from wenmai.models.fasttext import FastText, FastTextClassifierConfig, used_buckets
 from wenmai.tasks.pretrained import insert_vectors, numbers_of, pretrained_vectors
 from wenmai.tasks.sources import LabelledTokens
-from wenmai.tasks.task import Job, Notes, Session, Task
+from wenmai.tasks.task import Job, Notes, Session, Task, noted_words
 from wenmai.text.settings import TextConfig
 from wenmai.text.utf8 import encode
 from wenmai.text.vocab import Vocab
@@ -138,7 +138,7 @@ class FastTextClassifierTask(Task):
     ) -> "FastTextClassifierJob":
         """Takes a training up again from the model that a checkpoint holds."""
         _warm_up()
-        return FastTextClassifierJob(recipe, data, FastText.load(checkpoint), old_words=noted["words"])
+        return FastTextClassifierJob(recipe, data, FastText.load(checkpoint), old_words=noted_words(noted))
 
     def retrain(self, recipe: Recipe, data: EncodedLabelled, model: FastText) -> None:
         """Trains a model in place, as a pruned one is before it is quantised; measures and writes nothing."""
@@ -237,7 +237,7 @@ class FastTextClassifierJob(Job):
     def train(self, session: Session) -> None:
         """Sweeps over the examples; measures on the validation set, if there is one, after every epoch."""
         if session.resumed is not None:
-            self.totals = Totals.of_state(session.resumed[1])
+            self.totals = Totals.of_checkpoint(*session.resumed)
 
         def measuring(record: Record) -> None:
             session.report(record)

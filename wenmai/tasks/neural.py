@@ -163,7 +163,7 @@ class NeuralJob(Job):
     def train(self, session: Session) -> None:
         """Runs the loop."""
         if session.resumed is not None:
-            self.state = LoopState.of_checkpoint(session.resumed[1])
+            self.state = LoopState.of_checkpoint(*session.resumed)
         train_loop(
             self,
             self.config,

@@ -121,7 +121,7 @@ class PassesJob(Job):
     def train(self, session: Session) -> None:
         """Sweeps over the corpus."""
         if session.resumed is not None:
-            self.totals = Totals.of_state(session.resumed[1])
+            self.totals = Totals.of_checkpoint(*session.resumed)
         run_passes(
             self,
             self.train_config,

@@ -10,16 +10,28 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from wenmai.config.recipe import Recipe
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import RunError, SettingError
 from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.records import Record
 from wenmai.training.strategy import SINGLE, Strategy
 
-__all__ = ["Data", "Job", "Notes", "Opened", "ReadProgress", "Resumed", "Session", "Source", "Task"]
+__all__ = ["Data", "Job", "Notes", "Opened", "ReadProgress", "Resumed", "Session", "Source", "Task", "noted_words"]
 
 ReadProgress = Callable[[int, int | None], None]  # bytes read, of how many
 Notes = Mapping[str, Any]  # what a training remembers of its beginning, as JSON values
 Resumed = tuple[Path, dict[str, Any]]  # the folder of a checkpoint, and its state
+
+
+def noted_words(noted: Notes) -> int:
+    """Returns how many words the model had that a training continues, as ``corpus.json`` notes them.
+
+    Raises:
+        RunError: if it does not.
+    """
+    words = noted.get("words")
+    if type(words) is not int or words < 0:
+        raise RunError(f"corpus.json is damaged: expected the words of the model that is continued, not {words!r}")
+    return words
 
 
 class Data(Protocol):

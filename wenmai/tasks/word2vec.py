@@ -14,7 +14,7 @@ from wenmai.data.encoded_corpus import EncodedCorpus
 from wenmai.models.word2vec import Word2Vec, Word2VecConfig, keep_probabilities
 from wenmai.tasks.passes import BLOCK_TOKENS, PassesJob, Text, row_of_type
 from wenmai.tasks.sources import Tokens
-from wenmai.tasks.task import Notes, Task
+from wenmai.tasks.task import Notes, Task, noted_words
 from wenmai.text.settings import TextConfig, VocabConfig
 from wenmai.text.vocab import Vocab
 from wenmai.training.passes import PassesConfig, Tally
@@ -77,7 +77,7 @@ class Word2VecTask(Task):
     ) -> "Word2VecJob":
         """Takes a training up again from the model that a checkpoint holds."""
         _warm_up(recipe)
-        return Word2VecJob(recipe, corpus, Word2Vec.load(checkpoint), old_rows=noted["words"])
+        return Word2VecJob(recipe, corpus, Word2Vec.load(checkpoint), old_rows=noted_words(noted))
 
 
 class Word2VecJob(PassesJob):

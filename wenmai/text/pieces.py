@@ -26,6 +26,7 @@ __all__ = [
     "CHOICES",
     "OPTIONAL_SPECIALS",
     "SPECIALS",
+    "WORDS",
     "JointTokenizerConfig",
     "OptionalRole",
     "StreamTokenizerConfig",
@@ -53,7 +54,7 @@ _UNKNOWN = SPECIALS[1]
 _RUNS = r"▁?\p{Han}+|▁?[\p{L}\p{M}]+|▁?\p{N}|▁?[^\p{L}\p{M}\p{N}▁]+|▁"
 # The words of segment=words: apostrophes inside words, points and commas inside numbers.
 _WORD = r"[\w\u00ad\u200c\u200d]"
-_WORDS = rf"\d+(?:[.,]\d+)+|{_WORD}+(?:['’]{_WORD}+)*|[^\w\s]"
+WORDS = rf"\d+(?:[.,]\d+)+|{_WORD}+(?:['’]{_WORD}+)*|[^\w\s]"
 _PRIVATE = 0xF0000  # the first of 131,072 characters that no text should have
 
 
@@ -229,7 +230,7 @@ def _pre_tokenizer(config: TokenizerConfig) -> Any:  # noqa: ANN401  a pre-token
     from tokenizers.pre_tokenizers import Split
 
     if config.kind == "words":
-        return Split(Regex(_WORDS), "removed", invert=True)
+        return Split(Regex(WORDS), "removed", invert=True)
     if config.kind == "whitespace":
         return pre_tokenizers.WhitespaceSplit()
     if config.kind == "byte-bpe":

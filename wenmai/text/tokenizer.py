@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from wenmai.core.errors import CorpusError, FormatError, SettingError, VocabError, nearest_name
 from wenmai.core.folder import writing
+from wenmai.text.admission import require_harmless
 from wenmai.text.pieces import OPTIONAL_SPECIALS, SPECIALS, OptionalRole, TokenizerConfig, guard, trained
 
 if TYPE_CHECKING:
@@ -144,7 +146,8 @@ class Tokenizer:
         mask but no ``[CLS]`` or ``[SEP]``, begin and end take theirs.
 
         Raises:
-            FormatError: if the file is missing or damaged, is no tokenizer, or lacks special tokens.
+            FormatError: if the file is missing or damaged, is no tokenizer, lacks special tokens, or has steps that
+                could take time or memory without end.
         """
         try:
             text = Path(path).read_bytes().decode()
@@ -165,10 +168,11 @@ class Tokenizer:
             raise FormatError(f"{path}: is not a tokenizer in JSON: {error}") from None
         if not isinstance(content, dict) or not isinstance(content.get("model"), dict):
             raise FormatError(f"{path}: is not a tokenizer: it has no 'model'; expected a tokenizer.json")
+        require_harmless(content, path)
         try:
-            backend = tokenizers.Tokenizer.from_str(text)
+            backend = tokenizers.Tokenizer.from_str(json.dumps(content))  # which names nothing twice
         except BaseException as error:
-            if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+            if isinstance(error, Exception) or _is_panic(error):
                 raise FormatError(f"{path}: is damaged, or of a later version of tokenizers: {error}") from None
             raise
         vocab = backend.get_vocab(with_added_tokens=True)
@@ -223,18 +227,22 @@ class Tokenizer:
     def normalise(self, text: str) -> str:
         """Returns the text as the pieces spell it: what :meth:`decode` gives back where nothing is unknown."""
         normalizer = self._backend.normalizer
-        return text if normalizer is None else str(normalizer.normalize_str(text))
+        with _explaining([text]):
+            return text if normalizer is None else str(normalizer.normalize_str(text))
 
     def words(self, text: str) -> list[str]:
         """Returns the words of a text, as they are before they are cut into pieces."""
         normal = self.normalise(text)
         before = self._backend.pre_tokenizer
-        return [normal] if before is None else [word for word, _ in before.pre_tokenize_str(normal)]
+        with _explaining([text]):
+            return [normal] if before is None else [word for word, _ in before.pre_tokenize_str(normal)]
 
     def pieces_of_words(self, texts: list[str]) -> list[tuple[int, ...]]:
         """Returns the ids of the pieces of each word of some texts."""
         found: list[tuple[int, ...]] = []
-        for encoding in self._backend.encode_batch(texts, add_special_tokens=False):
+        with _explaining(texts):
+            encodings = self._backend.encode_batch(texts, add_special_tokens=False)
+        for encoding in encodings:
             ends = [place for place, (one, other) in enumerate(pairwise(encoding.word_ids), 1) if one != other]
             found += [tuple(encoding.ids[low:high]) for low, high in pairwise([0, *ends, len(encoding.ids)])]
         return found
@@ -244,12 +252,10 @@ class Tokenizer:
 
         Raises:
             CorpusError: if the text has a lone surrogate, which is no character.
+            FormatError: if the file of the tokenizer turns out to be damaged.
         """
-        try:
+        with _explaining([text]):
             found = self._backend.encode(text, add_special_tokens=False)
-        except (UnicodeEncodeError, TypeError):  # both are said of lone surrogates
-            _check_encodable(text)
-            raise
         return Encoding(ids=found.ids, tokens=found.tokens, offsets=found.offsets)
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
@@ -257,13 +263,10 @@ class Tokenizer:
 
         Raises:
             CorpusError: if a text has a lone surrogate, which is no character.
+            FormatError: if the file of the tokenizer turns out to be damaged.
         """
-        try:
+        with _explaining(texts):
             found = self._backend.encode_batch_fast(texts, add_special_tokens=False)
-        except (UnicodeEncodeError, TypeError):
-            for text in texts:
-                _check_encodable(text)
-            raise
         return [encoding.ids for encoding in found]
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -277,7 +280,8 @@ class Tokenizer:
             self.token(number)
         if self._spaced:
             return _detokenised(map(self.token, shown))
-        return str(self._backend.decode(shown, skip_special_tokens=False))
+        with _explaining([]):
+            return str(self._backend.decode(shown, skip_special_tokens=False))
 
 
 def _roles(backend: "tokenizers.Tokenizer", model: dict[str, Any], path: str | Path) -> dict[str, int]:
@@ -291,10 +295,11 @@ def _roles(backend: "tokenizers.Tokenizer", model: dict[str, Any], path: str | P
     found: dict[str, int] = {role: numbers[0] for role, numbers in known.items() if numbers}
     if "eos" not in found and _LINE_END in vocab:
         found["eos"] = vocab[_LINE_END]
+    unknown = model.get("unk_token")
     if isinstance(model.get("unk_id"), int):
         found["unk"] = model["unk_id"]
-    elif model.get("unk_token") in vocab:
-        found["unk"] = vocab[model["unk_token"]]
+    elif unknown in vocab:
+        found["unk"] = vocab[unknown]
     if "eos" not in found:
         raise FormatError(
             f"{path}: has no token for the end of a sequence; expected one of {', '.join(USUAL_SPECIALS['eos'])}"
@@ -304,7 +309,29 @@ def _roles(backend: "tokenizers.Tokenizer", model: dict[str, Any], path: str | P
         raise FormatError(
             f"{path}: has no token for what is unknown; expected one of {', '.join(USUAL_SPECIALS['unk'])}"
         )
+    if unknown is not None and unknown not in backend.get_vocab(with_added_tokens=False) and not knows_bytes:
+        raise FormatError(f"{path}: its token for what is unknown, {unknown!r}, is not in its vocabulary")
+    if model.get("type") == "Unigram" and model.get("unk_id") is None and not knows_bytes:
+        raise FormatError(f"{path}: has no token for what is unknown: its unk_id is missing")
     return dict.fromkeys(("pad", "unk", "bos"), found["eos"]) | found
+
+
+@contextmanager
+def _explaining(texts: Sequence[str]) -> Iterator[None]:
+    """Says what is wrong with texts, or with the tokenizer itself, where the library only fails."""
+    try:
+        yield
+    except BaseException as error:
+        for text in texts if isinstance(error, UnicodeEncodeError | TypeError) else ():  # said of lone surrogates
+            _check_encodable(text)
+        if type(error) is Exception or _is_panic(error):
+            raise FormatError(f"the tokenizer of this model is damaged: it fails at a text ({error})") from None
+        raise
+
+
+def _is_panic(error: BaseException) -> bool:
+    """Whether the library ended where it should not; it says so beside all usual exceptions."""
+    return type(error).__name__ == "PanicException"
 
 
 def _encodable(texts: Iterable[str]) -> Iterator[str]:

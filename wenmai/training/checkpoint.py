@@ -3,13 +3,20 @@
 import json
 import shutil
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from wenmai.core.errors import RunError
 from wenmai.core.folder import check_sealed, sealed_folder, writing_json
 
-__all__ = ["Checkpoints", "NoCheckpoints"]
+__all__ = ["Checkpoints", "NoCheckpoints", "read_state", "require_good"]
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_StateT = TypeVar("_StateT", bound="DataclassInstance")
 
 STATE = "state.json"
 
@@ -45,20 +52,20 @@ class Checkpoints:
         """Returns the newest whole checkpoint, its state, and what is wrong with the newer ones passed over."""
         passed_over: list[str] = []
         for path in reversed(self._steps()):
-            problems = check_sealed(path)
-            if not problems:
-                return path, json.loads((path / STATE).read_bytes()), passed_over
+            if not (problems := check_sealed(path)):
+                try:
+                    return path, _state(path), passed_over
+                except RunError as error:
+                    problems = [str(error)]
             passed_over += problems
         return None, {}, passed_over
 
-    def states(self) -> list[dict[str, Any]]:
-        """Returns the states of all checkpoints that can be read, oldest first."""
+    def states(self) -> list[tuple[Path, dict[str, Any]]]:
+        """Returns all checkpoints whose states can be read, oldest first, and these states."""
         found = []
         for path in self._steps():
-            try:
-                found.append(json.loads((path / STATE).read_bytes()))
-            except (OSError, ValueError):
-                continue
+            with suppress(RunError):
+                found.append((path, _state(path)))
         return found
 
     def drop(self, *, keep: Collection[int]) -> None:
@@ -80,6 +87,42 @@ class Checkpoints:
             if path.is_dir() and not path.is_symlink() and number.isdecimal() and path.name != number:
                 found.append((int(number), path))
         return [path for _, path in sorted(found)]
+
+
+def read_state(kind: type[_StateT], checkpoint: Path, state: Mapping[str, Any]) -> _StateT:
+    """Makes the state of a training of what a checkpoint holds.
+
+    Args:
+        kind: A dataclass with the types of all values.
+        checkpoint: The folder.
+        state: What its ``state.json`` says.
+
+    Raises:
+        RunError: if a value is unknown, missing or of another type.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        if unknown := sorted(state.keys() - {field.name for field in fields(kind)}):
+            raise ValueError(f"{unknown[0]!r} is unknown")
+        return TypeAdapter(kind).validate_python(state)
+    except ValidationError as error:
+        first = error.errors()[0]
+        problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    except ValueError as error:
+        problem = str(error)
+    raise RunError(f"{checkpoint / STATE}: is damaged, or of a later version ({problem}); remove {checkpoint.name}")
+
+
+def _state(checkpoint: Path) -> dict[str, Any]:
+    """Raises RunError if there is no JSON object."""
+    try:
+        found = json.loads((checkpoint / STATE).read_bytes())
+        if not isinstance(found, dict):
+            raise ValueError("expected a JSON object")
+    except (OSError, ValueError, RecursionError) as error:
+        raise RunError(f"{checkpoint / STATE}: is missing or damaged ({error})") from None
+    return found
 
 
 def require_good(path: Path) -> None:

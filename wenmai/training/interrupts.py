@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["interrupts_set"]
+__all__ = ["interrupts_set", "terminations_as_interrupts"]
 
 
 @contextmanager
@@ -17,8 +17,9 @@ def interrupts_set(stop: threading.Event) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    ours = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-    replaced = {number: usual for number, usual in ours.items() if signal.getsignal(number) is usual}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    usual = (signal.default_int_handler, signal.SIG_DFL)
+    replaced = {number: handler for number, handler in handlers.items() if handler in usual}
 
     def interrupt(*_: object) -> None:
         if stop.is_set():
@@ -30,5 +31,21 @@ def interrupts_set(stop: threading.Event) -> Iterator[None]:
     try:
         yield
     finally:
-        for number, usual in replaced.items():
-            signal.signal(number, usual)
+        for number, handler in replaced.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def terminations_as_interrupts() -> Iterator[None]:
+    """Lets SIGTERM raise KeyboardInterrupt, as SIGINT does, so that whoever is at work can tidy up and say so.
+
+    A handler that someone else has installed stays.
+    """
+    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if ours:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        if ours:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)

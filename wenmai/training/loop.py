@@ -16,16 +16,17 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Annotated, Any, Protocol, Self
 
 import torch
+from annotated_types import Ge
 from torch import Tensor, nn
 
 from wenmai.core.errors import TrainingError
 from wenmai.core.folder import sealed_folder
 from wenmai.core.seeding import mixed_seed
 from wenmai.objectives.loss import GroupLoss, Losses, combined, part_means
-from wenmai.training.checkpoint import Checkpoints, require_good
+from wenmai.training.checkpoint import Checkpoints, read_state, require_good
 from wenmai.training.interrupts import interrupts_set
 from wenmai.training.memory import keep_free_memory, release_free_memory
 from wenmai.training.records import EvaluationRecord, Record, UpdateRecord
@@ -86,6 +87,9 @@ class Trainable(Protocol):
         """Takes up what :meth:`carried` gave when the checkpoint was written."""
 
 
+Count = Annotated[int, Ge(0)]
+
+
 @dataclass
 class LoopState:
     """Where a training is: saved with every checkpoint.
@@ -107,14 +111,14 @@ class LoopState:
         over: Whether the training has ended.
     """
 
-    step: int = 0
-    epoch: int = 0
-    batch: int = 0
+    step: Count = 0
+    epoch: Count = 0
+    batch: Count = 0
     seconds: float = 0.0
-    tokens: int = 0
-    evaluations: int = 0
+    tokens: Count = 0
+    evaluations: Count = 0
     best: float | None = None
-    best_evaluation: int = 0
+    best_evaluation: Count = 0
     snapshots: list[tuple[int, float | None]] = field(default_factory=list)
     pending: tuple[float, ...] = ()
     last_loss: float | None = None
@@ -127,9 +131,13 @@ class LoopState:
         self.pending = (*self.pending,)
 
     @classmethod
-    def of_checkpoint(cls, state: Mapping[str, Any]) -> Self:
-        """Takes what a checkpoint holds, which an older version may have written."""
-        return cls(**{_OLD_NAMES.get(name, name): value for name, value in state.items()})
+    def of_checkpoint(cls, checkpoint: Path, state: Mapping[str, Any]) -> Self:
+        """Takes what a checkpoint holds, which an older version may have written.
+
+        Raises:
+            RunError: if it is no state of a training.
+        """
+        return read_state(cls, checkpoint, {_OLD_NAMES.get(name, name): value for name, value in state.items()})
 
 
 def train_loop(
@@ -381,8 +389,8 @@ def _take_snapshot(
 def _drop_snapshots(checkpoints: Checkpoints, state: LoopState) -> None:
     """Removes the snapshots that no kept checkpoint needs."""
     needed = {step for step, _ in state.snapshots}
-    for older in checkpoints.states():
-        needed |= {step for step, _ in older.get("snapshots", [])}
+    for checkpoint, older in checkpoints.states():
+        needed |= {step for step, _ in LoopState.of_checkpoint(checkpoint, older).snapshots}
     Checkpoints(checkpoints.folder / _SNAPSHOTS).drop(keep=needed)
 
 

@@ -19,7 +19,7 @@ from annotated_types import Ge, Gt
 from typing_extensions import Doc
 
 from wenmai.core.errors import TrainingError
-from wenmai.training.checkpoint import Checkpoints
+from wenmai.training.checkpoint import Checkpoints, read_state
 from wenmai.training.interrupts import interrupts_set
 from wenmai.training.records import EpochRecord, Record, StepRecord
 
@@ -100,18 +100,22 @@ class Sweepable(Protocol):
 class Totals:
     """Where a training is: saved with every checkpoint, restored by resume."""
 
-    position: int = 0
-    seconds: float = 0.0
-    words: int = 0
+    position: Annotated[int, Ge(0)] = 0
+    seconds: Annotated[float, Ge(0)] = 0.0
+    words: Annotated[int, Ge(0)] = 0
     epoch_loss: float = 0.0
-    epoch_examples: int = 0
+    epoch_examples: Annotated[int, Ge(0)] = 0
     last_epoch_loss: float = math.nan
 
     @classmethod
-    def of_state(cls, state: Mapping[str, Any]) -> Self:
-        """Takes what :meth:`state` gave."""
-        loss = state["last_epoch_loss"]
-        return cls(**{**state, "last_epoch_loss": math.nan if loss is None else loss})
+    def of_checkpoint(cls, checkpoint: Path, state: Mapping[str, Any]) -> Self:
+        """Takes what :meth:`state` gave, and a checkpoint holds.
+
+        Raises:
+            RunError: if the checkpoint does not hold that.
+        """
+        loss = state.get("last_epoch_loss")
+        return read_state(cls, checkpoint, {**state, "last_epoch_loss": math.nan if loss is None else loss})
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps, as JSON values."""

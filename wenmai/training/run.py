@@ -232,6 +232,11 @@ def verify(path: str | Path) -> tuple[list[str], list[str]]:
         good, _, _ = run.checkpoints.newest_good()
         state = f"resume would go on from {good.name}" if good else "resume would start over"
         checked.append(f"not finished: {state}")
+    begun = run.finished or any((run.path / CHECKPOINTS).glob("step-*"))
+    for name in (ENVIRONMENT, *((CORPUS, METRICS) if begun else ()), *((SUMMARY,) if run.finished else ())):
+        missing = f"{run.path / name} is missing"
+        if not (run.path / name).exists() and missing not in problems:
+            problems.append(missing)
     for name in (SUMMARY, CORPUS, ENVIRONMENT):
         try:
             run._json(name)

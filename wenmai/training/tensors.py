@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from wenmai.core.errors import FormatError, SettingError
-from wenmai.core.tensors import tensor_shapes
+from wenmai.core.tensors import require_finite, tensor_shapes
 
 __all__ = [
     "load_carried",
@@ -104,15 +104,18 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     """Reads all tensors of a safetensors file.
 
     Raises:
-        FormatError: if it is missing or damaged.
+        FormatError: if it is missing or damaged, or has numbers that are not finite.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     try:
-        return load_file(path)
+        found = load_file(path)
     except (OSError, SafetensorError) as error:
         raise FormatError(f"{path}: is not a whole safetensors file ({error})") from None
+    for name, tensor in found.items():
+        require_finite(path, name, (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy())
+    return found
 
 
 def mean_of_models(folders: Sequence[Path]) -> dict[str, Tensor]:
@@ -145,11 +148,20 @@ def save_optimiser(optimiser: torch.optim.Optimizer, folder: Path) -> None:
 
 
 def load_optimiser(optimiser: torch.optim.Optimizer, folder: Path) -> None:
-    """Reads what :func:`save_optimiser` wrote into an optimiser of the same parameters."""
+    """Reads what :func:`save_optimiser` wrote into an optimiser of the same parameters.
+
+    Raises:
+        FormatError: if the file is damaged, or of other parameters.
+    """
+    parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+    expected = {str(index): (index, parameter.shape) for index, parameter in enumerate(parameters)}
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in read_tensors(folder / OPTIMISER).items():
-        index, _, key = name.partition(".")
-        state.setdefault(int(index), {})[key] = value
+        place, _, key = name.partition(".")
+        index, shape = expected.get(place, (-1, None))
+        if value.shape not in (shape, ()) or index < 0:
+            raise FormatError(f"{folder / OPTIMISER}: does not fit the model: {name} has the shape {(*value.shape,)}")
+        state.setdefault(index, {})[key] = value
     described = optimiser.state_dict()
     described["state"] = state
     optimiser.load_state_dict(described)

@@ -31,6 +31,7 @@ __all__ = ["Ngram"]
 
 _FACTS: Mapping[str, type] = {"text": dict, "vocab_size": int, "ngrams": list, "unknown_is_word": bool, "facts": dict}
 _SHARE = 1 << 14  # words that make a thread worth its while
+_ROUNDING = 1e-3  # by which a sum of float32 may be above log 1
 Integers = npt.NDArray[np.integer]
 
 
@@ -100,7 +101,7 @@ class Ngram:
         else:
             with ThreadPoolExecutor(shares) as pool:
                 list(pool.map(score, bounds[:-1], bounds[1:]))
-        return found
+        return self._probable(found)
 
     def begin(self) -> npt.NDArray[np.int64]:
         """The state at the beginning of a sentence: id of the context, its length, words before (at most N - 1)."""
@@ -128,7 +129,7 @@ class Ngram:
         arguments = (state, self.config.order, self.predictable, self._uniform, found)
         if not fill_log_probs(self.contexts, self.leaves, *arguments):
             raise self._damaged()
-        return found
+        return self._probable(found)
 
     def save(self, folder: Path) -> None:
         """Writes ``config.json``, the words and the records into an existing folder."""
@@ -184,7 +185,7 @@ class Ngram:
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Maps what :meth:`save` wrote; nothing of size is read.
+        """Maps what :meth:`save` wrote, and reads its probabilities once to make sure that they are numbers.
 
         Raises:
             FormatError: if a file is missing, damaged, or does not fit the others.
@@ -212,6 +213,12 @@ class Ngram:
     @property
     def _uniform(self) -> bool:
         return self.config.smoothing == "add-k"
+
+    def _probable(self, log_probs: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Returns log-probabilities that are some: NaN or a positive number comes from damaged files."""
+        if not np.max(log_probs, initial=-np.inf) < _ROUNDING:
+            raise self._damaged()
+        return log_probs
 
     def _damaged(self) -> FormatError:
         where = "the model" if self._folder is None else str(self._folder)
