@@ -49,7 +49,7 @@ class GloVeConfig:
     """What is learnt, and how counts are weighted."""
 
     kind: Annotated[Literal["glove"], Doc("the architecture")] = "glove"
-    vector_size: Annotated[int, Ge(1), Le(10_000), Doc("numbers in a vector")] = 100
+    vector_size: Annotated[int, Ge(1), Le(10_000), Doc("dimensions of a vector")] = 100
     x_max: Annotated[
         float, Gt(0), Doc("counts from here on have the full weight; 10 for small texts, 100 for billions of words")
     ] = 10.0

@@ -44,7 +44,7 @@ class NnlmConfig:
     """
 
     order: Annotated[int, Ge(2), Doc("n: the next word is predicted from the n-1 words before it")] = 5
-    embedding_size: Annotated[int, Ge(1), Doc("numbers in a word's vector, m")] = 60
+    embedding_size: Annotated[int, Ge(1), Doc("dimensions of a word vector, m")] = 60
     hidden_size: Annotated[int, Ge(0), Doc("hidden units, h; 0: only direct connections")] = 100
     direct: Annotated[bool, Doc("direct connections from the word vectors to the output")] = False
 

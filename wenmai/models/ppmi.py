@@ -44,7 +44,7 @@ class PpmiConfig:
     """How counts become associations, and these vectors."""
 
     kind: Annotated[Literal["ppmi-svd"], Doc("the architecture")] = "ppmi-svd"
-    vector_size: Annotated[int, Ge(1), Le(10_000), Doc("numbers in a vector: singular values that are kept")] = 100
+    vector_size: Annotated[int, Ge(1), Le(10_000), Doc("dimensions of a vector: singular values that are kept")] = 100
     negative: Annotated[
         float, Ge(1), Doc("associations are lowered by the logarithm of this, as negative samples do; 1 is plain PPMI")
     ] = 1.0

@@ -40,7 +40,7 @@ class RnnlmConfig:
     """
 
     cell: Annotated[Literal["rnn", "lstm", "gru"], Doc("kind of the recurrent layers")] = "lstm"
-    embedding_size: Annotated[int | None, Ge(1), Doc("numbers in a token's vector; none: hidden_size")] = None
+    embedding_size: Annotated[int | None, Ge(1), Doc("dimensions of a token's vector; none: hidden_size")] = None
     hidden_size: Annotated[int, Ge(1), Doc("width of a layer")] = 256
     num_layers: Annotated[int, Ge(1), Doc("recurrent layers")] = 2
     dropout: Annotated[float, Ge(0), Lt(1), Doc("of embeddings, between layers, and before the output")] = 0.2

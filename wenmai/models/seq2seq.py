@@ -67,7 +67,7 @@ class Seq2SeqConfig:
         Literal["rnn", "lstm", "gru", "cnn"], Doc("layers of encoder and decoder; cnn: its decoder is a gru")
     ] = "gru"
     bidirectional: Annotated[bool, Doc("the encoder reads in both directions, each of hidden_size")] = True
-    embedding_size: Annotated[int, Ge(1), Doc("numbers in a token's vector")] = 256
+    embedding_size: Annotated[int, Ge(1), Doc("dimensions of a token's vector")] = 256
     hidden_size: Annotated[int, Ge(2), Doc("width of a layer")] = 512
     num_layers: Annotated[int, Ge(1), Doc("layers of the encoder, and of the decoder")] = 1
     dropout: Annotated[float, Ge(0), Lt(1), Doc("of embeddings, between layers, and before the output")] = 0.2

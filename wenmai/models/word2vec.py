@@ -52,7 +52,7 @@ class Word2VecConfig:
     algorithm: Annotated[
         Literal["skipgram", "cbow"], Doc("skipgram: each word of a window predicts the centre; cbow: all of them do")
     ] = "skipgram"
-    vector_size: Annotated[int, Ge(1), Le(10_000), Doc("numbers in a vector")] = 100
+    vector_size: Annotated[int, Ge(1), Le(10_000), Doc("dimensions of a vector")] = 100
     window: Annotated[int, Ge(1), Le(1_000), Doc("words on each side of the centre, at most")] = 5
     dynamic_window: Annotated[
         bool, Doc("draw the half-width of each window from 1..window, so that near words count more")
@@ -68,7 +68,7 @@ class Word2VecConfig:
     noise_exponent: Annotated[
         float, Ge(-10), Le(10), Doc("noise words are drawn by count to this power; 0 is uniform")
     ] = 0.75
-    sample: Annotated[float, Ge(0), Doc("words with a larger share of the text are thinned out; 0 keeps all")] = 1e-3
+    sample: Annotated[float, Ge(0), Doc("words with a larger fraction of the text are subsampled; 0 keeps all")] = 1e-3
     subsampling: Annotated[
         Literal["word2vec.c", "paper"], Doc("kept share of a word of share f: √(t/f) + t/f as in word2vec.c, or √(t/f)")
     ] = "word2vec.c"

@@ -141,7 +141,7 @@ class Vocab:
 
         Args:
             tokens: Distinct types.
-            counts: Their counts; fastest when descending, as a numbered corpus has them.
+            counts: Their counts; fastest when descending, as an encoded corpus has them.
             min_count: Types seen fewer times are left out; special tokens never are.
             max_size: The most tokens the vocabulary may have, special ones included.
             specials: Role to token. One that also is a type of the corpus keeps its count.
