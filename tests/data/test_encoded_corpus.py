@@ -194,7 +194,9 @@ def test_whoever_comes_second_takes_what_is_there(tmp_path: Path, monkeypatch: p
     path = text_file(tmp_path)
     first = number(path)
     found = iter([None])  # nothing at first, as if the other process finished between the look and the move
-    monkeypatch.setattr(encoded_corpus_module, "opened", lambda folder, open_folder: next(found, EncodedCorpus.open(folder)))
+    monkeypatch.setattr(
+        encoded_corpus_module, "opened", lambda folder, open_folder: next(found, EncodedCorpus.open(folder))
+    )
     assert number(path).folder == first.folder
     assert [entry.name for entry in first.folder.parent.iterdir()] == [first.folder.name]
 

@@ -186,7 +186,7 @@ def test_classifiers_go_out_quantised_by_the_name_of_the_file(classifier_run, tm
     imported = import_run("fasttext", small, tmp_path / "imported")
     again = export_run(imported, "fasttext", tmp_path / "again.ftz")
     assert again.read_bytes() == small.read_bytes()
-    with pytest.raises(SettingError, match="imported: this model is quantised already; use the one it was made of"):
+    with pytest.raises(SettingError, match="imported: this model is quantised already; use the original"):
         export_run(imported, "fasttext", tmp_path / "other.ftz", cutoff=300)
 
 

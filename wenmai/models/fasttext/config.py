@@ -1,4 +1,4 @@
-"""What a fastText model is: word vectors with subwords, or a classifier of texts."""
+"""The settings of fastText: word vectors with subwords, or a classifier of texts."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
@@ -24,7 +24,7 @@ _LONGEST_NGRAM = 1_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FastTextConfig:
-    """Word vectors with subwords: what is learnt, and from which objective."""
+    """Word vectors with subwords: sizes and objective."""
 
     kind: Annotated[Literal["fasttext"], Doc("the architecture")] = "fasttext"
     algorithm: Annotated[
@@ -32,7 +32,7 @@ class FastTextConfig:
         Doc("skipgram: a word predicts each word of its window; cbow: all of them predict it"),
     ] = "skipgram"
     vector_size: Annotated[int, Ge(1), Le(10_000), Doc("dimensions of a vector")] = 100
-    window: Annotated[int, Ge(0), Doc("words on each side of the centre, at most")] = 5
+    window: Annotated[int, Ge(0), Doc("most words on each side of the centre")] = 5
     negative: Annotated[int, Ge(0), Doc("noise words per prediction")] = 5
     hierarchical: Annotated[bool, Doc("hierarchical softmax over a Huffman tree instead of noise words")] = False
     noise_exponent: Annotated[
@@ -58,7 +58,7 @@ class FastTextClassifierConfig:
     kind: Annotated[Literal["fasttext-supervised"], Doc("the architecture")] = "fasttext-supervised"
     loss: Annotated[
         Literal["softmax", "hs", "ns", "ova"],
-        Doc("softmax; hs: hierarchical softmax; ns: negative sampling; ova: every label is a yes or no of its own"),
+        Doc("softmax; hs: hierarchical softmax; ns: negative sampling; ova: a binary classifier for every label"),
     ] = "softmax"
     vector_size: Annotated[int, Ge(1), Le(10_000), Doc("dimensions of a vector")] = 100
     negative: Annotated[int, Ge(0), Doc("noise labels per example, for loss=ns")] = 5
@@ -76,7 +76,7 @@ Config: TypeAlias = FastTextConfig | FastTextClassifierConfig
 
 
 def used_buckets(config: Config) -> int:
-    """The buckets that a model of this configuration has rows for: none if it has no n-grams."""
+    """The buckets that a model has rows for: none if it has no n-grams."""
     return config.buckets if config.max_ngram or config.word_ngrams > 1 else 0
 
 
