@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wenmai.core.errors import CorpusError, RunError
-from wenmai.data import encoded_corpus as encoded_corpus_module
+from wenmai.data import encoded_corpus as module
 from wenmai.data.corpus import Corpus
 from wenmai.data.encoded_corpus import EncodedCorpus, encode_corpus
 from wenmai.text.settings import TextConfig
@@ -49,7 +49,7 @@ def test_ids_are_in_order_of_frequency_and_ties_in_order_of_appearance(tmp_path:
 def test_numbering_loses_nothing(sentences: list[list[str]], block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("wenmai.data.documents.BLOCK_BYTES", block)
-        patch.setattr(encoded_corpus_module, "BLOCK_TOKENS", block)
+        patch.setattr(module, "BLOCK_TOKENS", block)
         if not any(sentences):
             with pytest.raises(CorpusError, match="no words"):
                 number(Corpus.of_texts(sentences))
@@ -164,7 +164,7 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(encoded_corpus_module, "_finish", full)
+    monkeypatch.setattr(module, "_finish", full)
     with pytest.raises(RunError, match=r"No space left on device.*WENMAI_CACHE"):
         number(text_file(tmp_path))
 
@@ -194,9 +194,7 @@ def test_whoever_comes_second_takes_what_is_there(tmp_path: Path, monkeypatch: p
     path = text_file(tmp_path)
     first = number(path)
     found = iter([None])  # nothing at first, as if the other process finished between the look and the move
-    monkeypatch.setattr(
-        encoded_corpus_module, "opened", lambda folder, open_folder: next(found, EncodedCorpus.open(folder))
-    )
+    monkeypatch.setattr(module, "opened", lambda folder, open_folder: next(found, EncodedCorpus.open(folder)))
     assert number(path).folder == first.folder
     assert [entry.name for entry in first.folder.parent.iterdir()] == [first.folder.name]
 
@@ -295,7 +293,7 @@ def test_joining_does_not_depend_on_blocks_and_loses_nothing(
     (whole.folder / "manifest.json").unlink()  # or the cache would answer
     expected = list(whole.sentences())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encoded_corpus_module, "BLOCK_TOKENS", block)
+        patch.setattr(module, "BLOCK_TOKENS", block)
         again = number(Corpus.of_texts(sentences), **phrases)
     assert list(again.sentences()) == expected
     spelled = [[part for word in sentence for part in word.split("_")] for sentence in expected]
