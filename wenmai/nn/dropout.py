@@ -53,7 +53,7 @@ class Dropout(nn.Module):
         self.probability = probability
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Returns the shape of ``hidden``."""
+        """Returns a tensor of the shape of ``hidden``."""
         return dropout(hidden, self.probability) if self.training else hidden
 
 

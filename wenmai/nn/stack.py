@@ -51,7 +51,7 @@ class _Threads(NamedTuple):
     run: Any  # f(function, its argument, how many threads, 0)
     team: int  # the addresses of: how many threads there are,
     number: int  # which one this is,
-    barrier: int  # a barrier
+    barrier: int  # waiting for the others
 
 
 @cache
