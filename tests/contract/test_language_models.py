@@ -265,5 +265,5 @@ def test_half_precision_is_close(model, tokens):
 
 def test_a_begin_token_outside_of_the_vocabulary_is_refused(entry, examples):
     architecture = find_system(entry[0]).load_model()
-    with pytest.raises(ValueError, match="bos_id=9 is none of 5 tokens"):
+    with pytest.raises(ValueError, match="bos_id=9 is not one of 5 tokens"):
         architecture(architecture.config_class(), vocab_size=5, bos_id=9)

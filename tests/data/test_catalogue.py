@@ -138,7 +138,7 @@ def test_a_zip_archive_is_unpacked_and_removed(address, cache_folder):
 def test_without_a_registered_checksum_the_one_that_came_is_said_and_remembered(address, caplog):
     with caplog.at_level(logging.WARNING, logger="wenmai"):
         path = catalogue.get("free")
-    assert f"no checksum registered; sha256 of what came is {sha256(TEXT)}" in caplog.text
+    assert f"no checksum registered; sha256 of the download is {sha256(TEXT)}" in caplog.text
     assert catalogue.check("free").status == "unregistered"
     path.write_bytes(TEXT[:-1] + b"!")
     assert catalogue.check("free").status == "damaged"
@@ -191,7 +191,7 @@ def test_offline_the_message_says_what_to_do(cache_folder):
 
 
 def test_an_entry_without_public_address_says_so():
-    with pytest.raises(DownloadError, match="private has no public address and is only to be had from a mirror"):
+    with pytest.raises(DownloadError, match="private has no public address; only a mirror"):
         catalogue.get("private")
 
 

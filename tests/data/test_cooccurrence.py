@@ -188,6 +188,6 @@ def test_damaged_counts_are_noticed_and_made_again(spoil):
 
 
 def test_one_word_a_line_has_nothing_to_count(cache_folder):
-    with pytest.raises(CorpusError, match="no word of the vocabulary stands beside another"):
+    with pytest.raises(CorpusError, match="no word of the vocabulary occurs beside another"):
         count(["a", "b", "a"])
     assert not list((Path(cache_folder) / "cooccurrences").iterdir())

@@ -252,7 +252,7 @@ def test_missing_things(tmp_path: Path) -> None:
     os.symlink(tmp_path / "nowhere", tmp_path / "link")
     write(tmp_path / "hidden" / ".secret", "text")
     assert "no such file or folder" in error_of(tmp_path / "missing.txt")
-    assert "link to nothing" in error_of(tmp_path / "link")
+    assert "broken link" in error_of(tmp_path / "link")
     assert "no file matches" in error_of(tmp_path / "*.txt")
     assert "has no files" in error_of(tmp_path / "bare")
     assert "1 hidden" in error_of(tmp_path / "hidden")

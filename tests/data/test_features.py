@@ -92,8 +92,8 @@ def test_texts_without_words_are_an_error():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"weighting": "sif"}, "is of word vectors"),
-        ({"weighting": "counts", "features": "runs/a"}, "is of n-grams"),
+        ({"weighting": "sif"}, "is for word vectors"),
+        ({"weighting": "counts", "features": "runs/a"}, "is for n-grams"),
         ({"buckets": 7, "features": "runs/a"}, "buckets has no effect"),
         ({"min_texts": 2}, "buckets=0"),
         ({"min_ngram": 3, "max_ngram": 2}, "in order"),

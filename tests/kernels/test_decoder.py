@@ -185,7 +185,7 @@ def test_mistakes_are_told(source, counted):
         with pytest.raises(IndexError, match=r"none of the 23"):
             model.step(torch.tensor([0, 1, token, 2]), model.begin(*source, max_length=1))
     model.step(torch.zeros(4, dtype=torch.int64), state)
-    with pytest.raises(ValueError, match="room for 1 positions"):
+    with pytest.raises(ValueError, match="holds at most 1 positions"):
         model.step(torch.zeros(4, dtype=torch.int64), state)
 
 

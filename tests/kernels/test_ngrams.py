@@ -12,7 +12,7 @@ from wenmai.models.ngram import SPECIALS, Words
 
 
 class Corpus:
-    """As much of a numbered corpus as counting asks for."""
+    """The parts of an encoded corpus that counting needs."""
 
     def __init__(self, sentences):
         self.tokens = np.array([word for sentence in sentences for word in sentence], np.int32)

@@ -13,7 +13,7 @@ def test_a_cache_returns_all_that_was_appended():
         key, value = cache.append(part)
     torch.testing.assert_close(torch.stack((key, value)), torch.cat(parts, dim=3))
     assert (cache.length, cache.capacity, cache.batch_size) == (6, 6, 3)
-    with pytest.raises(ValueError, match="room for 6 positions; position 7 does not fit"):
+    with pytest.raises(ValueError, match="holds at most 6 positions; position 7 does not fit"):
         cache.append(parts[0])
 
 
@@ -34,9 +34,9 @@ def test_a_cache_becomes_what_it_is_given():
     assert (cache.length, cache.batch_size) == (3, 5)
     more = torch.randn(2, 5, 2, 2, 4)
     torch.testing.assert_close(torch.stack(cache.append(more)), torch.cat((written, more), dim=3))
-    with pytest.raises(ValueError, match="room for 6 positions, not for 7"):
+    with pytest.raises(ValueError, match="holds at most 6 positions, not 7"):
         cache.load(torch.zeros(2, 3, 2, 7, 4))
-    with pytest.raises(ValueError, match="none of this layer"):
+    with pytest.raises(ValueError, match="do not fit this layer"):
         cache.load(torch.zeros(2, 3, 1, 2, 4))
 
 

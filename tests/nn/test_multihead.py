@@ -115,7 +115,7 @@ def test_a_memory_is_projected_once_for_many_steps():
     for step in range(3):
         one = module(hidden[:, step : step + 1], mask=padding(valid), cache=cache)
         torch.testing.assert_close(one, expected[:, step : step + 1])
-    with pytest.raises(ValueError, match="neither the memory nor a cache"):
+    with pytest.raises(ValueError, match="neither the memory nor its cache"):
         module(hidden)
 
 

@@ -186,7 +186,7 @@ def test_classifiers_go_out_quantised_by_the_name_of_the_file(classifier_run, tm
     imported = import_run("fasttext", small, tmp_path / "imported")
     again = export_run(imported, "fasttext", tmp_path / "again.ftz")
     assert again.read_bytes() == small.read_bytes()
-    with pytest.raises(SettingError, match="imported: this model is quantised already; use the one it was made of"):
+    with pytest.raises(SettingError, match="imported: this model is quantised already; use the original"):
         export_run(imported, "fasttext", tmp_path / "other.ftz", cutoff=300)
 
 
@@ -246,7 +246,9 @@ def test_what_cannot_be_quantised_or_trained_again(run, classifier_run, cache_fo
     model = FastText(FastTextClassifierConfig(vector_size=2, buckets=0), Vocab(["a"], [1]), Vocab(["x"], [1]))
     write_fasttext(tmp_path / "few.bin", model)
     few = import_run("fasttext", tmp_path / "few.bin", tmp_path / "few")
-    with pytest.raises(SettingError, match=r"few: quantising takes at least 256 rows, and the input has 1; so small"):
+    with pytest.raises(
+        SettingError, match=r"few: quantising takes at least 256 rows, and the input has 1; write so small"
+    ):
         export_run(few, "fasttext", tmp_path / "out.ftz")
     words = Vocab([f"w{place}" for place in range(400)], [1] * 400)
     write_fasttext(tmp_path / "many.bin", FastText(model.config, words, model.labels))

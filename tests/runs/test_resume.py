@@ -429,7 +429,7 @@ def test_a_full_cache_disk_is_explained_and_leaves_nothing(topics, shell, tmp_pa
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
 
     finished = shell.process("train", "word2vec", topics, "--out", "run", code=6, preexec_fn=limit)
-    assert "the numbered corpus cannot be written (File too large); set WENMAI_CACHE" in finished.err
+    assert "the encoded corpus cannot be written (File too large); set WENMAI_CACHE" in finished.err
     assert not (tmp_path / "run").exists()
     assert [path for path in cache_folder.rglob("*") if path.is_file()] == []
 

@@ -24,7 +24,7 @@ def test_max_size_counts_special_tokens() -> None:
     assert vocab.tokens == ["<pad>", "<unk>", "the"]
     assert vocab.counts.tolist() == [0, 5, 9]
     assert vocab.specials == {"pad": "<pad>", "unknown": "<unk>"}
-    with pytest.raises(VocabError, match="no room"):
+    with pytest.raises(VocabError, match="no words beside"):
         Vocab.from_counts(["the"], [9], min_count=1, max_size=1, specials={"pad": "<pad>"})
 
 

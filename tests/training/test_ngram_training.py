@@ -84,7 +84,7 @@ def test_marks_of_sentences_in_a_text_are_refused(mark, tmp_path):
         ({"prune": "0,2,1"}, "none smaller than the one before"),
         ({"prune": "0,x"}, "expected whole numbers"),
         ({"prune": "0,0,0,0,0,0"}, "at most 5 numbers"),
-        ({"prune": "0,1", "smoothing": "add-k"}, "prune has no place in add-k"),
+        ({"prune": "0,1", "smoothing": "add-k"}, "prune cannot be used with add-k"),
         ({"phrases": 1}, "phrases have no place"),
         ({"k": 0}, "k=0"),
         ({"k": 0.5}, "k=0.5 has no effect with smoothing=modified-kneser-ney"),

@@ -1,1 +1,1 @@
-"""Layer 3: where text comes from (streamed corpora, numbered corpora, the catalogue of public corpora)."""
+"""Layer 3: where text comes from (streamed corpora, encoded corpora, the catalogue of public corpora)."""

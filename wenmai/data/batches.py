@@ -29,19 +29,19 @@ def plan_batches(
     together changes with the epoch.
 
     Args:
-        lengths: (N,) tokens of each example, or (N, 2) of its source and its target, begin and end included where the
+        lengths: (N,) tokens of each example, or (N, 2) of its source and its target, BOS and EOS included where the
             model sees them.
         max_tokens: A batch has at most this many tokens on its longer side, padding included: rows times the longest
             side of any row. An example longer than that is a batch of its own.
-        max_rows: At most so many examples a batch.
+        max_rows: Most examples of a batch.
         seed: Decides the order, together with the epoch.
-        epoch: How often the examples were seen before.
+        epoch: How many epochs came before.
 
     Returns:
-        The numbers of the examples of each batch; every example is in exactly one of them.
+        The indices of the examples of each batch; every example is in exactly one.
 
     Raises:
-        ValueError: if an argument makes no sense.
+        ValueError: if an argument is invalid.
     """
     sides = _sides(lengths)
     if max_tokens < 1 or (max_rows is not None and max_rows < 1):
@@ -57,7 +57,7 @@ def plan_batches(
 
 
 def padding_waste(lengths: Ints, batches: Sequence[Ints]) -> float:
-    """Returns the share of the tokens of all batches that is padding, both sides together.
+    """Returns the fraction of the tokens of all batches that is padding, both sides together.
 
     Args:
         lengths: (N,) or (N, 2), as for :func:`plan_batches`.
@@ -105,7 +105,7 @@ def _order(
     """Orders examples by their longest side, and among equals from a long source to a long target, with noise."""
     first = np.floor(longest + _LENGTH_NOISE * draw.random(len(longest)))
     second = sides[:, -1] - sides[:, 0] + _SIDE_NOISE * draw.random(len(longest))
-    # Up and down by turns, so that both sides stay near each other where the first changes.
+    # Alternately up and down, so that the second side changes little where the first side does.
     return np.lexsort((np.where(first % 2 == 0, second, -second), first))
 
 
@@ -114,7 +114,7 @@ def _cuts(longest: list[int], max_tokens: int, max_rows: int) -> list[int]:
     cuts = []
     rows = width = 0
     for place, length in enumerate(longest):
-        wider = max(width, length, 1)  # empty sequences are not free of charge: a batch stays finite
+        wider = max(width, length, 1)  # empty sequences count too: a batch stays finite
         if rows == 0 or rows == max_rows or (rows + 1) * wider > max_tokens:
             cuts.append(place)
             rows, wider = 0, max(length, 1)

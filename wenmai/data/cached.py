@@ -1,4 +1,4 @@
-"""Folders of the cache that are made once and then opened by every training, several of which may come at a time."""
+"""Cached folders: made once, then opened by every training, also by several at a time."""
 
 import contextlib
 import errno
@@ -28,23 +28,23 @@ _T = TypeVar("_T")
 
 
 def new_folder(cache: Path) -> Path:
-    """Returns a name in ``cache`` that nothing has; what is left there is removed after a day."""
+    """Returns an unused name in ``cache``; a folder left there is removed after a day."""
     return cache / f"new-{uuid.uuid4().hex}"
 
 
-def cache_entry(room: str, fingerprint: str) -> Path:
-    """Returns ``<cache>/<room>/<fingerprint>``.
+def cache_entry(namespace: str, fingerprint: str) -> Path:
+    """Returns ``<cache>/<namespace>/<fingerprint>``.
 
     Raises:
-        RunError: if it is no fingerprint but, say, a path that a damaged or hostile file names.
+        RunError: if it is not a fingerprint, such as a path from a damaged or hostile file.
     """
     if not re.fullmatch("[0-9a-f]{64}", fingerprint):
-        raise RunError(f"{fingerprint!r:.100} is no fingerprint of data: expected 64 hexadecimal digits")
-    return cache_folder() / room / fingerprint
+        raise RunError(f"{fingerprint!r:.100} is not a fingerprint of data: expected 64 hexadecimal digits")
+    return cache_folder() / namespace / fingerprint
 
 
 def opened(folder: Path, open_folder: Callable[[Path], _T]) -> _T | None:
-    """Returns what the cache has, or None if it has to be made (again)."""
+    """Returns what the cache has, or None if it is missing or damaged."""
     if not folder.exists():
         return None
     try:
@@ -54,16 +54,16 @@ def opened(folder: Path, open_folder: Callable[[Path], _T]) -> _T | None:
         return None
 
 
-def reopened(room: str, fingerprint: str, open_folder: Callable[[Path], _T]) -> _T | None:
-    """Opens ``<cache>/<room>/<fingerprint>`` once every byte is checked.
+def reopened(namespace: str, fingerprint: str, open_folder: Callable[[Path], _T]) -> _T | None:
+    """Opens ``<cache>/<namespace>/<fingerprint>`` once every byte is checked.
 
     Returns:
-        What ``open_folder`` returns; None if the folder is there no more, or damaged: then it is removed.
+        What ``open_folder`` returns; None if the folder is missing, or damaged: then it is removed.
 
     Raises:
-        RunError: if ``fingerprint`` is none.
+        RunError: if ``fingerprint`` is not one.
     """
-    folder = cache_entry(room, fingerprint)
+    folder = cache_entry(namespace, fingerprint)
     if folder.is_dir() and not check_sealed(folder):
         with contextlib.suppress(WenmaiError, OSError, ValueError, KeyError, TypeError):
             return open_folder(folder)
@@ -71,15 +71,15 @@ def reopened(room: str, fingerprint: str, open_folder: Callable[[Path], _T]) -> 
     return None
 
 
-def kept(room: str, fingerprint: str, fill: Callable[[Path], None]) -> None:
-    """Makes ``<cache>/<room>/<fingerprint>`` for :func:`reopened`, unless it is there whole.
+def kept(namespace: str, fingerprint: str, fill: Callable[[Path], None]) -> None:
+    """Makes ``<cache>/<namespace>/<fingerprint>`` for :func:`reopened`, unless it is there and undamaged.
 
     Args:
-        room: Folder of the cache.
+        namespace: Folder of the cache.
         fingerprint: Of what ``fill`` writes.
         fill: Writes files into a folder.
     """
-    folder = cache_entry(room, fingerprint)
+    folder = cache_entry(namespace, fingerprint)
     if not folder.is_dir() or check_sealed(folder):
         with sealed_folder(folder) as entry:
             fill(entry)
@@ -87,14 +87,14 @@ def kept(room: str, fingerprint: str, fill: Callable[[Path], None]) -> None:
 
 @contextlib.contextmanager
 def stored_head(folder: Path, name: str, version: int, what: str) -> Iterator[dict[str, Any]]:
-    """Reads the JSON head of a sealed folder; the block makes an object of it and of the other files.
+    """Reads the JSON head of a sealed folder; the block builds an object from it and the other files.
 
     The sizes of all files are checked, but not every byte.
 
     Args:
         folder: The folder.
         name: The file of the head.
-        version: What the head must have as ``version``.
+        version: The expected ``version`` of the head.
         what: What the folder holds, for messages.
 
     Raises:
@@ -124,9 +124,9 @@ def made(folder: Path, fill: Callable[[Path], str], open_folder: Callable[[Path]
         what: What the folder holds, for messages.
 
     Raises:
-        RunError: if there is no room for it, or no right to write it.
+        RunError: if there is no space or no permission to write it.
     """
-    _sweep(folder)
+    _remove_leftovers(folder)
     new = new_folder(folder)
     try:
         with sealed_folder(new) as entry:
@@ -136,13 +136,13 @@ def made(folder: Path, fill: Callable[[Path], str], open_folder: Callable[[Path]
         if error.errno not in _DISK_ERRORS:
             raise
         raise RunError(
-            f"{folder}: the {what} cannot be written ({error.strerror}); set WENMAI_CACHE to a folder with room, at "
+            f"{folder}: the {what} cannot be written ({error.strerror}); set WENMAI_CACHE to a folder with space, at "
             "least 4 bytes a token"
         ) from None
 
 
 def _installed(made: Path, folder: Path, open_folder: Callable[[Path], _T]) -> _T:
-    """Moves a finished folder to its place and opens it, unless another process was first: a good one stays."""
+    """Moves a finished folder to its place and opens it, unless another process was first and its folder is good."""
     while True:
         try:
             os.rename(made, folder)
@@ -159,8 +159,8 @@ def _installed(made: Path, folder: Path, open_folder: Callable[[Path], _T]) -> _
             shutil.rmtree(damaged)
 
 
-def _sweep(cache: Path) -> None:
-    """Removes what processes that were killed left behind, once it is a day old."""
+def _remove_leftovers(cache: Path) -> None:
+    """Removes what killed processes left behind, once it is a day old."""
     for leftover in (*cache.glob(".new-*"), *cache.glob("new-*"), *cache.glob("damaged-*")):
         with contextlib.suppress(OSError):  # another process may have been faster
             if time.time() - leftover.stat().st_mtime > _DAY_SECONDS:
@@ -171,7 +171,7 @@ def mapped(path: Path, dtype: str, size: int) -> Any:  # noqa: ANN401  an array 
     """Maps a file of numbers into memory.
 
     Raises:
-        ValueError: if it has another size than expected.
+        ValueError: if its size is not the expected one.
         OSError: if it cannot be read.
     """
     if path.stat().st_size != size * np.dtype(dtype).itemsize or size == 0:

@@ -1,8 +1,8 @@
-"""The catalogue of corpora and test sets: where they come from, on what terms, and with which checksums.
+"""The catalogue of corpora and test sets: sources, licences and checksums.
 
 Everything is fetched on request only, into ``$WENMAI_CACHE/data/NAME/``. With ``WENMAI_DATA_MIRROR`` set (a
 folder, a ``file://`` or an ``http(s)://`` address) files are taken from there and from nowhere else. A
-checksum is registered only where it is known; of a file without one, that of what came is remembered.
+checksum is registered only where it is known; of a file without one, the checksum of the download is stored.
 """
 
 import json
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class _Made:
-    """An entry that is made on this machine: where its file lies in a folder, how it is made, and its SHA-256."""
+    """An entry that is made locally: the path of its file in a folder, how it is made, and its SHA-256."""
 
     path: Callable[[Path], Path]
     make: Callable[[Path], Path]
@@ -58,14 +58,14 @@ _MADE = {
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """One packing of an entry: the file as it is downloaded.
+    """One downloadable file of an entry.
 
     Attributes:
         mirror: Path of the file inside a mirror folder.
-        address: Public address, or None if it is only to be had from a mirror.
+        address: Public address, or None if only a mirror has it.
         size_bytes: Size of the downloaded file, or None if not known.
         sha256: SHA-256 of the downloaded file, or None if not known.
-        member: For a zip archive, the name of the one file that is taken out of it.
+        member: For a zip archive, the name of the one file that is extracted.
         member_bytes: Size of that file, or None if not known.
     """
 
@@ -78,12 +78,12 @@ class Source:
 
     @property
     def download_name(self) -> str:
-        """Name of the file as downloaded, which is also where one may put it by hand."""
+        """Name of the downloaded file; a user may also put it there by hand."""
         return PurePosixPath(self.mirror).name
 
     @property
     def file_name(self) -> str:
-        """Name of the file that is read in the end."""
+        """Name of the file that is read."""
         return PurePosixPath(self.member or self.mirror).name
 
 
@@ -92,17 +92,17 @@ class Entry:
     """A corpus or test set that can be asked for by name.
 
     Attributes:
-        name: What to type, as in ``wenmai data get NAME`` or, as a corpus, ``data:NAME``.
+        name: As in ``wenmai data get NAME`` or, as a corpus, ``data:NAME``.
         title: What it is.
-        purpose: What it is good for, and its size in words, pairs or questions.
+        purpose: What it is for, and its size in words, pairs or questions.
         kind: ``corpus``; ``pairs`` (parallel text); ``dump`` (text still to be extracted); ``similarity`` or
             ``analogy`` (test sets); ``classification``, ``tagging``, ``sentence-pairs`` or ``multiple-choice``
             (labelled; those that :mod:`wenmai.data.datasets` reads).
         language: Its code, such as ``en`` or ``zh``; of pairs both, as in ``en-zh``.
-        licence: Under which terms it may be used, as far as they are stated.
+        licence: Terms of use, as far as they are stated.
         text: Text settings that fit it.
         note: What else to know.
-        sources: The packings it comes in, the preferred one first.
+        sources: The available files, the preferred one first.
     """
 
     name: str
@@ -132,7 +132,7 @@ class Check:
 
     Attributes:
         name: The entry.
-        status: ``good`` (equal to the registered checksum), ``unregistered`` (equal to what came, as no
+        status: ``good`` (equal to the registered checksum), ``unregistered`` (equal to the download, as no
             checksum is registered), ``damaged`` or ``absent``.
         path: The file, or None if absent.
         size_bytes: Its size, or None if absent.
@@ -152,7 +152,7 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class _Receipt:
-    """What lies in the folder of an entry, and where it came from."""
+    """The content of an entry's folder, and its source."""
 
     file: str
     size_bytes: int
@@ -197,15 +197,15 @@ def cached(name: str) -> Path | None:
 
 
 def get(name: str, *, progress: Progress | None = None, timeout_seconds: float = 30.0, attempts: int = 3) -> Path:
-    """Returns the file of an entry, fetching, verifying and unpacking it unless it is here already.
+    """Returns the file of an entry, fetching, verifying and unpacking it if needed.
 
-    A file that was put into the entry's folder by hand under its download name is verified and taken.
+    A file put into the entry's folder by hand, under its download name, is verified and used.
 
     Args:
         name: The entry's name.
         progress: Called with the bytes done and the bytes in all (None if unknown) while downloading.
-        timeout_seconds: The longest silence of the other side.
-        attempts: How often a broken connection is tried again before giving up.
+        timeout_seconds: Longest wait for data.
+        attempts: How often a broken connection is retried.
 
     Raises:
         SettingError: if there is no such entry.
@@ -268,7 +268,7 @@ def check(name: str) -> Check:
     elif any(receipt.download_sha256 == source.sha256 for source in entry.sources):
         status, message = "good", "equal to the registered checksum"
     else:
-        status, message = "unregistered", f"no checksum registered; sha256 of what came is {found}"
+        status, message = "unregistered", f"no checksum registered; sha256 of the download is {found}"
     return Check(
         name=entry.name,
         status=status,
@@ -283,7 +283,7 @@ def check(name: str) -> Check:
 def resolve(source: str, *, progress: Progress | None = None) -> Path | None:
     """Returns the file that a corpus argument such as ``builtin:pydocs`` or ``data:en8`` means.
 
-    It is fetched if it is not here yet. Any other argument is not the catalogue's business: None.
+    It is fetched if needed. None for any other argument.
 
     Raises:
         SettingError: if there is no such entry, or it is a dump whose text has to be extracted first.
@@ -329,7 +329,7 @@ def _addresses(entry: Entry) -> list[tuple[Source, str]]:
 
 
 def _explanation(entry: Entry, failures: list[str]) -> str:
-    """Says why nothing came and what the user can do."""
+    """Returns why the download failed and what the user can do."""
     paths = " or ".join(source.mirror for source in entry.sources)
     by_hand = _folder(entry) / entry.sources[0].download_name
     advice = [f"bring {by_hand.name} yourself as {by_hand} and run this again"]
@@ -338,7 +338,7 @@ def _explanation(entry: Entry, failures: list[str]) -> str:
             advice.insert(0, f"unset {MIRROR_VARIABLE} to fetch it from its public address")
     else:
         advice.insert(0, f"set {MIRROR_VARIABLE} to a folder or address that has {paths}")
-        failures = failures or [f"{entry.name} has no public address and is only to be had from a mirror folder"]
+        failures = failures or [f"{entry.name} has no public address; only a mirror folder has it"]
     return f"{'; '.join(failures)}. What you can do: {', or '.join(advice)}"
 
 
@@ -357,13 +357,13 @@ def _verified(entry: Entry, source: Source, placed: Path) -> str:
 
 
 def _finish(entry: Entry, source: Source, address: str, download_sha256: str) -> Path:
-    """Unpacks what was downloaded if need be, and writes the receipt."""
+    """Unpacks the download if needed, and writes the receipt."""
     downloaded = _folder(entry) / source.download_name
     path = _folder(entry) / source.file_name
     if source.member is not None:
         unzip(downloaded, source.member, path, size_bytes=source.member_bytes)
     if source.sha256 is None:
-        _log.warning("%s: no checksum registered; sha256 of what came is %s", entry.name, download_sha256)
+        _log.warning("%s: no checksum registered; sha256 of the download is %s", entry.name, download_sha256)
     receipt = _Receipt(
         file=path.name,
         size_bytes=path.stat().st_size,
@@ -378,7 +378,7 @@ def _finish(entry: Entry, source: Source, address: str, download_sha256: str) ->
 
 
 def _present(entry: Entry) -> tuple[Path | None, _Receipt | None]:
-    """Returns the entry's file, or None if it is not here, and its receipt; what is made here has none."""
+    """Returns the entry's file, or None if it is not here, and its receipt; a file made locally has none."""
     receipt = None
     if made := _MADE.get(entry.name):
         path = made.path(_folder(entry))

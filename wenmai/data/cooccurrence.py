@@ -1,4 +1,4 @@
-"""Which words of a corpus stand near each other, and how often: the counts that GloVe and PPMI are made from.
+"""Co-occurrence counts of the words of a corpus, from which GloVe and PPMI are trained.
 
 ``<cache>/cooccurrences/<fingerprint>/`` holds the non-zero counts in square *tiles*, band of rows by band of rows, and
 in a band tile by tile; within a tile they are in order of rows, then columns. ``places.bin`` (uint32) has row and
@@ -32,10 +32,10 @@ _BLOCK = 1 << 22  # entries that are checked at once
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CountsConfig:
-    """What counts as near, and how much."""
+    """Which pairs of words are counted, and with which weight."""
 
     window: Annotated[
-        int, Ge(1), Le(1_000), Doc("words on each side that count; words outside the vocabulary are taken out before")
+        int, Ge(1), Le(1_000), Doc("words on each side that count; words outside the vocabulary are removed before")
     ] = 10
     sides: Annotated[
         Literal["both", "left", "right"], Doc("which neighbours are the context of a word: both sides, or one")
@@ -45,18 +45,18 @@ class CountsConfig:
         Doc("a pair at distance d counts 1/d (GloVe), (window - d + 1)/window (as word2vec's dynamic windows), or 1"),
     ] = "harmonic"
     sample: Annotated[
-        float, Ge(0), Doc("words with a larger share of the text are thinned out, √(sample/share) stay; 0 keeps all")
+        float, Ge(0), Doc("words with a larger fraction of the text f are subsampled, √(sample/f) stay; 0 keeps all")
     ] = 0.0
     subsampling: Annotated[
         Literal["dirty", "clean"],
-        Doc("whether windows are made after words are thinned out and so reach further (dirty) or before (clean)"),
+        Doc("make windows after subsampling, so that they reach further (dirty), or before (clean)"),
     ] = "dirty"
     memory: Annotated[
         float, Gt(0), Doc("gigabytes for text and index while counting; a longer text is counted in parts")
     ] = 2.0
 
     def identity(self, seed: int) -> list[Any]:
-        """What the counts depend on, as JSON values: how much memory there was is no part of it."""
+        """What the counts depend on, as JSON values; not the memory."""
         found: list[Any] = [self.window, self.sides, self.weighting]
         return [*found, self.sample, self.subsampling, seed] if self.sample else found
 
@@ -101,7 +101,7 @@ class Cooccurrences:
         return 2 * self.places.size - self.diagonal if self.symmetric else int(self.places.size)
 
     def describe(self) -> dict[str, Any]:
-        """Returns what a run notes of its data, as JSON values."""
+        """Returns what a run records of its data, as JSON values."""
         return self.facts
 
     def entries(self) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.float32]]]:
@@ -145,7 +145,7 @@ class Cooccurrences:
             return counts
 
     def _check(self) -> None:
-        """Raises ValueError for an entry outside the matrix, which compiled code would follow, or not above zero."""
+        """Raises ValueError for an entry outside the matrix, which compiled code would access, or not above zero."""
         width, last = self.tile, len(self.vocab) - (self.tiles - 1) * self.tile
         for start in range(0, self.places.size, _BLOCK):
             places, weights = self.places[start : start + _BLOCK], self.weights[start : start + _BLOCK]

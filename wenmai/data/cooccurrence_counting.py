@@ -1,4 +1,4 @@
-"""Counting which words of a numbered corpus stand near each other, in as many parts as the memory allowed asks for."""
+"""Counting which words of an encoded corpus occur near each other, in as many parts as memory requires."""
 
 import hashlib
 import json
@@ -36,8 +36,8 @@ from wenmai.text.vocab import Vocab
 
 __all__ = ["count_cooccurrences"]
 
-_WORD_BYTES = 8  # of a part of the text: the word, and its place in the index
-_FEWEST_WORDS, _MOST_WORDS = 1 << 16, 1 << 30  # of a part, whose places are int32
+_WORD_BYTES = 8  # of a part of the text: the word, and its position in the index
+_FEWEST_WORDS, _MOST_WORDS = 1 << 16, 1 << 30  # of a part, whose positions are int32
 _TILE, _MOST_TILES = 256, 2048  # rows of a tile at least; tiles side by side at most
 _PIECE = 1 << 20  # tokens that are read at once
 _GROUP_PAIRS = 1 << 21  # pairs that a thread counts before it hands over the rows
@@ -57,21 +57,21 @@ def count_cooccurrences(
     part_words: int | None = None,
     progress: Progress | None = None,
 ) -> Cooccurrences:
-    """Counts which words stand near each other, or opens what was counted before.
+    """Counts which words occur near each other, or opens existing counts.
 
     Args:
         corpus: The text.
         vocabulary: Which words have a row.
-        config: What counts as near.
-        threads: How many may count; they change nothing but the time.
+        config: Which pairs are counted.
+        threads: Number of threads; they do not change the counts.
         seed: Of the draws of sub-sampling.
-        cache: Folder of caches; by default that of wenmai (``WENMAI_CACHE``).
+        cache: Cache folder; by default that of wenmai (``WENMAI_CACHE``).
         part_words: Words that are counted at once; by default as many as ``config.memory`` holds.
-        progress: Called with bytes of the numbered corpus read, and bytes in all.
+        progress: Called with bytes of the encoded corpus read, and bytes in all.
 
     Raises:
         VocabError: if no word is frequent enough.
-        CorpusError: if no word of the vocabulary stands beside another.
+        CorpusError: if no word of the vocabulary occurs beside another.
         RunError: if the result cannot be written.
     """
     vocab = Vocab.from_counts(corpus.words, corpus.counts, min_count=vocabulary.min_count, max_size=vocabulary.max_size)
@@ -84,9 +84,9 @@ def count_cooccurrences(
         return found
     warm_up()  # so that the clock measures counting
     began = time.monotonic()
-    room = part_words or min(max(_FEWEST_WORDS, int(config.memory * 2**30 / _WORD_BYTES)), _MOST_WORDS)
+    most = part_words or min(max(_FEWEST_WORDS, int(config.memory * 2**30 / _WORD_BYTES)), _MOST_WORDS)
     job = _Counting(
-        corpus, len(vocab), vocab.counts, config, threads=threads, seed=seed, part_words=room, progress=progress
+        corpus, len(vocab), vocab.counts, config, threads=threads, seed=seed, part_words=most, progress=progress
     )
 
     def fill(entry: Path) -> str:
@@ -94,7 +94,7 @@ def count_cooccurrences(
             parts = job.count(tiles.add, folder)
         if tiles.entries == 0:
             raise CorpusError(
-                "nothing to count: no word of the vocabulary stands beside another. One word a line has no "
+                "nothing to count: no word of the vocabulary occurs beside another. One word a line has no "
                 "neighbours; min_count may be too high for a small text"
             )
         vocab.save(entry / "vocab.json")
@@ -134,14 +134,14 @@ class _Counting:
         corpus: The text.
         size: Words of the vocabulary V, which are the first ids of the corpus.
         word_counts: int64 [V].
-        config: What counts as near.
-        threads: How many may count.
+        config: Which pairs are counted.
+        threads: Number of threads.
         seed: Of the draws of sub-sampling.
         part_words: Words of a part.
         progress: Called with bytes read, and bytes in all.
 
     Attributes:
-        words: Words of the text that were counted so far.
+        words: Words of the text counted so far.
         units: What a pair adds, by distance.
         scale: Units that make 1.
     """
@@ -169,11 +169,11 @@ class _Counting:
         self._progress = progress
         self._keep = np.zeros(0, np.float32)
         if config.sample:
-            share = np.maximum(word_counts, 1) / max(1, int(word_counts.sum()))
-            self._keep = np.minimum(1, np.sqrt(config.sample / share)).astype(np.float32)
+            frequency = np.maximum(word_counts, 1) / max(1, int(word_counts.sum()))
+            self._keep = np.minimum(1, np.sqrt(config.sample / frequency)).astype(np.float32)
 
     def count(self, add: Callable[[_Rows], None], folder: Path) -> int:
-        """Hands every row to ``add``, in order; returns how many parts the text was counted in."""
+        """Passes every row to ``add``, in order; returns the number of parts."""
         runs: list[_Run] = []
         with ExitStack() as stack:
             for text, first, last, is_all in self._parts():
@@ -234,8 +234,8 @@ class _Counting:
         def count(group: tuple[int, int]) -> _Rows:
             low, high = group
             widest = np.arange(low + 1, high + 1) if symmetric else self._size
-            room = int(np.minimum(np.diff(bounds[low : high + 1]) * (before + after), widest).sum())
-            rows = _Rows(low, np.empty(high - low + 1, np.int64), np.empty(room, np.int32), np.empty(room, np.int64))
+            most = int(np.minimum(np.diff(bounds[low : high + 1]) * (before + after), widest).sum())
+            rows = _Rows(low, np.empty(high - low + 1, np.int64), np.empty(most, np.int32), np.empty(most, np.int64))
             sums, met = memory.get()
             count_rows(text, bounds, places, low, high, symmetric, before, after, self.units, sums, met, *rows[1:])
             memory.put((sums, met))

@@ -1,8 +1,8 @@
 """A corpus: text from files, folders, globs, standard input or Python, read once as a stream of tokens.
 
-Files may be compressed (gzip, bzip2, xz, zstandard; told by content, not by name). They are read in blocks,
+Files may be compressed (gzip, bzip2, xz, zstandard; detected by content, not by name). They are read in blocks,
 so memory does not grow with the corpus even if all of it is one line. What is left out is counted in
-:class:`CorpusStats`; what makes no sense is a :class:`~wenmai.core.errors.CorpusError` that names file, line
+:class:`CorpusStats`; invalid input raises a :class:`~wenmai.core.errors.CorpusError` that names file, line
 and byte.
 """
 
@@ -68,7 +68,7 @@ class Corpus:
         self._skipped_files = skipped_files
 
     @classmethod
-    def of(cls, source: Any) -> "Corpus":  # noqa: ANN401  tells apart all that users pass
+    def of(cls, source: Any) -> "Corpus":  # noqa: ANN401  distinguishes all that users pass
         """Makes a corpus of whatever names or holds text.
 
         - A string or ``Path`` is a file, folder, glob, or ``-`` for standard input.
@@ -115,7 +115,7 @@ class Corpus:
     def of_texts(cls, texts: Iterable[str] | Iterable[Sequence[str]]) -> "Corpus":
         """Makes a corpus of strings (a sentence or document each) or of lists of tokens, taken as they are.
 
-        The corpus is read once, so an iterator that cannot start again will do.
+        The corpus is read once, so an iterator is enough.
         """
         if isinstance(texts, (str, bytes)) or not isinstance(texts, Iterable):
             raise CorpusError(
@@ -139,7 +139,7 @@ class Corpus:
         return self._skipped_files
 
     def describe(self) -> str:
-        """Returns one line for people: what the corpus consists of."""
+        """Returns one line that describes the corpus."""
         if self._texts is not None:
             return "text from Python"
         names = ", ".join("standard input" if name == "-" else name for name in self.sources[:3])
@@ -177,8 +177,8 @@ class Corpus:
             progress: Called after each block.
 
         Yields:
-            Tokens in order, with :data:`~wenmai.text.segment.LINE_END` at the end of each line; a line may go
-            on in the next batch.
+            Tokens in order, with :data:`~wenmai.text.segment.LINE_END` at the end of each line; a line may continue
+            in the next batch.
 
         Raises:
             CorpusError: if the text cannot be read.
@@ -194,10 +194,10 @@ class Corpus:
         hashes: list[FileHash] | None = None,
         progress: Progress | None = None,
     ) -> Iterator[Line]:
-        """Reads the corpus once, line by line as it is written, for tokenizers that cut it up themselves.
+        """Reads the corpus once, line by line as it is written, for tokenizers that segment it themselves.
 
         Args:
-            text: How bytes become text; its normalisation and segmentation have no say.
+            text: How bytes become text; its normalisation and segmentation have no effect.
             stats: As of :meth:`batches`.
             hashes: Likewise.
             progress: Likewise.
@@ -215,7 +215,7 @@ class Corpus:
     def _opened(
         self, text: TextConfig, stats: CorpusStats, hashes: list[FileHash] | None, progress: Progress | None
     ) -> Iterator["DocumentReader | _TokenLists"]:
-        """Yields what reads each source, one by one; checks each once it has been read."""
+        """Yields a reader of each source, one by one; checks each source once it is read."""
         stats.skipped_files += self._skipped_files
         if self._texts is not None:
             yield self._opened_texts(text, stats, progress)
@@ -345,7 +345,7 @@ def _files_of(name: str) -> tuple[list[_File], int]:
     if os.path.exists(name):
         return _files_at(name, named=True)
     if not glob.has_magic(name):
-        hint = " (it is a link to nothing)" if os.path.islink(name) else ""
+        hint = " (it is a broken link)" if os.path.islink(name) else ""
         raise CorpusError(
             f"{name}: no such file or folder{hint}. Expected a path, a glob, - for standard input, or a name of the "
             "catalogue such as builtin:pydocs"
@@ -355,7 +355,7 @@ def _files_of(name: str) -> tuple[list[_File], int]:
     skipped = 0
     for match in matches:
         if os.path.isdir(match) and "**" in name:
-            continue  # what is in it matches too
+            continue  # its content matches too
         found, left_out = _files_at(match, named=False)
         files += found
         skipped += left_out
@@ -378,7 +378,7 @@ def _files_at(path: str, *, named: bool) -> tuple[list[_File], int]:
 
     for folder, subfolders, names in os.walk(path, followlinks=True, onerror=unreadable):
         real = os.path.realpath(folder)
-        if real in seen:  # by a link, perhaps back up
+        if real in seen:  # by a link, perhaps to a parent
             subfolders.clear()
             continue
         seen.add(real)

@@ -1,4 +1,4 @@
-"""One registry of evaluation data: classes, tags, sentence pairs and multiple choice, read as typed examples.
+"""The registry of evaluation data: classes, tags, sentence pairs and multiple choice, read as typed examples.
 
 The files come through the catalogue (checksums, mirror folder); each data set says which entries its splits are. A set
 without a ``dev`` split of its own sets a tenth aside: the examples of which the text (of pairs the first sentence) has
@@ -44,7 +44,7 @@ class Dataset:
     """A data set.
 
     Attributes:
-        name: What to type, as in ``data:NAME``.
+        name: As in ``data:NAME``.
         task: ``classification``, ``tagging``, ``pairs`` or ``choice``; decides the type of the examples.
         language: ``en`` or ``zh``.
         labels: The classes in the order of their numbers; of tagging the types of entities (or the tags), of multiple
@@ -80,7 +80,7 @@ class Dataset:
         return find(self.files["train"]).licence
 
     def path(self, split: str) -> Path:
-        """Returns the file that a split is read from, fetching it if it is not here yet.
+        """Returns the file that a split is read from, fetching it if needed.
 
         Raises:
             SettingError: if there is no such split.
@@ -218,7 +218,7 @@ _FINE = (
 _CHUNKS = "ADJP ADVP CONJP INTJ LST NP PP PRT SBAR VP"
 
 
-def _numbered(names: Sequence[str], first: int = 0) -> dict[str, str]:
+def _by_index(names: Sequence[str], first: int = 0) -> dict[str, str]:
     return {str(number): name for number, name in enumerate(names, start=first)}
 
 
@@ -247,10 +247,10 @@ _DATASETS = (
         "classification",
         "en",
         _NEWS,
-        partial(readers.label_and_text, names=_numbered(_NEWS, 1)),
+        partial(readers.label_and_text, names=_by_index(_NEWS, 1)),
         {"train": "ag-news-train", "sample": "ag-news-test-sample"},
         segment="words",
-        readers={"sample": partial(readers.title_and_text, names=_numbered(_NEWS, 1))},
+        readers={"sample": partial(readers.title_and_text, names=_by_index(_NEWS, 1))},
         note="train and dev have descriptions only, the sample of the test set titles too",
     ),
     _dataset(
@@ -258,7 +258,7 @@ _DATASETS = (
         "classification",
         "zh",
         _HEADLINES,
-        partial(readers.text_and_label, names=_numbered(_HEADLINES)),
+        partial(readers.text_and_label, names=_by_index(_HEADLINES)),
         {"train": "thucnews-dev"},
         segment="chinese",
     ),
@@ -267,7 +267,7 @@ _DATASETS = (
         "classification",
         "zh",
         _SENTIMENT,
-        partial(readers.label_and_text, names=_numbered(_SENTIMENT)),
+        partial(readers.label_and_text, names=_by_index(_SENTIMENT)),
         _both("chnsenticorp"),
         segment="chinese",
     ),
@@ -276,7 +276,7 @@ _DATASETS = (
         "classification",
         "en",
         _SENTIMENT,
-        partial(readers.text_and_label, names=_numbered(_SENTIMENT)),
+        partial(readers.text_and_label, names=_by_index(_SENTIMENT)),
         _both("sst2"),
     ),
     _dataset(

@@ -1,6 +1,6 @@
-"""The bytes of one source as tokens or lines: decoded, freed of document tags, and cut up, block by block.
+"""The bytes of one source as tokens or lines: decoded, without document tags, block by block.
 
-Memory does not grow with the source even if all of it is one line. What makes no sense is a
+Memory does not grow with the source even if all of it is one line. Invalid input raises a
 :class:`~wenmai.core.errors.CorpusError` that names source, line and byte; what is left out is counted.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["BLOCK_BYTES", "CorpusStats", "DocumentReader", "Line", "plain"]
 
 BLOCK_BYTES = 1 << 20
 MAX_WORD = 1 << 20
-"""Characters of the longest word that is read: more than any has, less than a file without separators."""
+"""Characters of the longest word that is read: more than any word has, less than a file without separators."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class Line(NamedTuple):
     """A line as it is written, or part of a line longer than a megabyte.
 
     Attributes:
-        text: What it says, without the line end.
+        text: Its text, without the line end.
         ends: Whether the line ends here.
         begins_document: Whether a document begins here: at the beginning of a file, behind a blank line, and in files
             of WikiExtractor behind a tag instead. No blank line does.
@@ -96,7 +96,7 @@ def plain(chunks: Iterable[bytes], name: str) -> Iterator[bytes]:
         name: What to call it.
 
     Raises:
-        CorpusError: if the compressed data cannot be decompressed, or what is inside is plainly no text.
+        CorpusError: if the compressed data cannot be decompressed, or the content is not text.
     """
     inside = _blocks(_undamaged(chunks, name))
     head = next(inside, b"")
@@ -148,7 +148,7 @@ class DocumentReader:
         stats: Counters of documents and lines to be increased.
 
     Attributes:
-        empty: Whether nothing has come so far.
+        empty: Whether nothing was read so far.
     """
 
     def __init__(self, name: str, chunks: Iterable[bytes], text: TextConfig, stats: CorpusStats) -> None:
@@ -171,7 +171,7 @@ class DocumentReader:
         """Yields the tokens of the source, normalised, with ``LINE_END`` at the end of each line.
 
         Raises:
-            CorpusError: if a line cannot be decoded, has a NUL or a word that never ends, or the layout is another.
+            CorpusError: if a line cannot be decoded, has a NUL or a word that never ends, or the layout differs.
         """
         cutter, normalise = segmenter(self._text.segment), normaliser(self._text)
         for piece in self._texts(cutter.cut):
@@ -184,7 +184,7 @@ class DocumentReader:
         Raises:
             CorpusError: as :meth:`batches` does.
         """
-        begins, inside = True, False  # a document; a line whose first part is out
+        begins, inside = True, False  # a document; a line whose first part was yielded
         for piece in self._texts(_before_space):
             parts = piece.replace("\r\n", "\n").split("\n")
             for behind, text in enumerate(parts, start=1 - len(parts)):
@@ -212,7 +212,7 @@ class DocumentReader:
             )
 
     def _transcoded(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
-        """Spells text as UTF-8 where the byte of a line end may also be part of a character, as in UTF-16."""
+        """Recodes text as UTF-8 where the byte of a line end may also be part of a character, as in UTF-16."""
         decoder = codecs.getincrementaldecoder(self._encoding)()
         encoding, self._encoding = self._encoding, "utf-8"
         done = lines = 0
@@ -221,7 +221,7 @@ class DocumentReader:
                 string = decoder.decode(block, final=not block)
             except UnicodeError as error:
                 raise CorpusError(
-                    f"{self._name}: is not {encoding} somewhere behind line {lines + 1}, byte {done} "
+                    f"{self._name}: is not {encoding} somewhere after line {lines + 1}, byte {done} "
                     f"({error}); name the right encoding (encoding=...). No line of {encoding} can be skipped"
                 ) from None
             done += len(block)
@@ -258,7 +258,7 @@ class DocumentReader:
         return self._counted(raw, string)
 
     def _good_lines(self, raw: bytes) -> str:
-        """Decodes lines of which at least one is bad, which is an error or is left out."""
+        """Decodes lines of which at least one is bad: an error, or left out."""
         good = []
         offset = self._offset
         for number, line in enumerate(raw.split(b"\n")[:-1], start=self._lines + 1):
@@ -341,10 +341,10 @@ class DocumentReader:
 
 
 def _before_space(text: str) -> int:
-    """Returns the place of the last white space, or 0: pieces of words begin with the space before them."""
+    """Returns the index of the last white space, or 0: pieces of words begin with the space before them."""
     return next((place for place in range(len(text) - 1, 0, -1) if text[place].isspace()), 0)
 
 
 def _has_plain_line_ends(encoding: str) -> bool:
-    """Whether the byte 10 always is a line end, behind which decoding may begin afresh."""
+    """Whether the byte 10 is always a line end, after which decoding may start anew."""
     return not encoding.startswith(("iso2022", "hz", "utf-7")) and "\n".encode(encoding) == b"\n"

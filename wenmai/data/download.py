@@ -1,7 +1,7 @@
-"""Files fetched from an address: whole, verified and in place, or not there at all.
+"""Downloads: a file is there whole and verified, or not at all.
 
-What has come is kept beside the file as ``NAME.part``, so that an interrupted download goes on where it
-stopped. Only the standard library is used; ``http``, ``https`` and ``file`` addresses are understood.
+A partial download is kept beside the file as ``NAME.part``, so that it can be resumed. Only the standard
+library is used, for ``http``, ``https`` and ``file`` addresses.
 """
 
 import http.client
@@ -25,7 +25,7 @@ from wenmai.core.folder import file_sha256, writing, writing_json
 
 __all__ = ["Progress", "disk_errors", "download", "unzip"]
 
-Progress = Callable[[int, int | None], None]  # bytes done, bytes in all or None when the source does not say
+Progress = Callable[[int, int | None], None]  # bytes done, bytes in all or None if unknown
 
 _BLOCK_BYTES = 1 << 18
 _PAUSE_SECONDS = 0.5  # before the second attempt; doubled before each further one
@@ -34,7 +34,7 @@ _MOST_UNPACKED = 200  # times the archive's own size, where the unpacked size is
 
 
 class _ConnectionTrouble(Exception):
-    """A connection that failed in a way that may be better next time."""
+    """A failed connection that is worth a retry."""
 
 
 def download(
@@ -47,7 +47,7 @@ def download(
     timeout_seconds: float = 30.0,
     attempts: int = 3,
 ) -> str:
-    """Fetches ``address`` into ``path`` and returns the SHA-256 of what came.
+    """Fetches ``address`` into ``path`` and returns the SHA-256 of the file.
 
     Args:
         address: An ``http``, ``https`` or ``file`` address.
@@ -55,12 +55,12 @@ def download(
         size_bytes: The registered size, or None; anything else is refused before it is fetched.
         sha256: The registered checksum, or None; a file with another one is not kept.
         progress: Called with the bytes done and the bytes in all (None if unknown) after each block.
-        timeout_seconds: The longest silence of the other side.
-        attempts: How often the connection is tried before giving up; what has come is kept for the next call.
+        timeout_seconds: Longest wait for data.
+        attempts: How often the connection is tried; a partial download is kept for the next call.
 
     Raises:
-        DownloadError: if the address cannot be fetched, what comes is not what is registered, or the folder
-            cannot be written.
+        DownloadError: if the address cannot be fetched, the file is not the registered one, or the folder cannot be
+            written.
     """
     transfer = _Transfer(
         address=address,
@@ -74,7 +74,7 @@ def download(
         older_bytes = transfer.patiently(attempts)
         found = file_sha256(transfer.part)
         if sha256 is not None and found != sha256 and older_bytes:
-            transfer.part.unlink()  # they may be to blame: once more, all of it
+            transfer.part.unlink()  # they may be the cause: once more, all of it
             transfer.patiently(attempts)
             found = file_sha256(transfer.part)
         transfer.note.unlink(missing_ok=True)
@@ -97,7 +97,7 @@ def unzip(archive: Path, member: str, path: Path, *, size_bytes: int | None = No
         size_bytes: Its registered size, or None; more is never written.
 
     Raises:
-        DownloadError: if the archive is damaged, lacks the member, or the member is larger than it may be.
+        DownloadError: if the archive is damaged, lacks the member, or the member is too large.
     """
     most = size_bytes if size_bytes is not None else _MOST_UNPACKED * archive.stat().st_size
     written = 0
@@ -119,7 +119,7 @@ def unzip(archive: Path, member: str, path: Path, *, size_bytes: int | None = No
 
 @contextmanager
 def disk_errors(folder: Path) -> Iterator[None]:
-    """Explains a cache folder that cannot be used or a disk that is full.
+    """Explains an unusable cache folder or a full disk.
 
     Raises:
         DownloadError: in place of any OSError.
@@ -134,7 +134,7 @@ def disk_errors(folder: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Transfer:
-    """One file on its way from an address into a partial file."""
+    """One download from an address into a partial file."""
 
     address: str
     part: Path
@@ -145,7 +145,7 @@ class _Transfer:
 
     @property
     def note(self) -> Path:
-        """The file beside the partial file that says of which address and version it is a part."""
+        """The file beside the partial file that records its address and version."""
         return self.part.with_name(self.part.name + ".json")
 
     def patiently(self, attempts: int) -> int:
@@ -157,13 +157,13 @@ class _Transfer:
             except _ConnectionTrouble as error:
                 if attempt >= attempts:
                     kept = self.part.stat().st_size if self.part.exists() else 0
-                    resume = f"; {kept:,} bytes are kept and the next try goes on from there" if kept else ""
+                    resume = f"; {kept:,} bytes are kept and the next try continues from there" if kept else ""
                     raise DownloadError(f"{self.address}: {error} (attempt {attempt}){resume}") from None
                 time.sleep(_PAUSE_SECONDS * 2 ** (attempt - 1))
                 attempt += 1
 
     def once(self) -> int:
-        """Completes the partial file and returns how many of its bytes are older than this connection."""
+        """Completes the partial file and returns how many of its bytes came before this connection."""
         offset, validator = self.resumable()
         if offset and offset == self.size_bytes:
             return offset
@@ -177,7 +177,7 @@ class _Transfer:
                 offset = 0
             elif not str(response.headers["Content-Range"]).startswith(f"bytes {offset}-"):
                 self.part.unlink(missing_ok=True)
-                raise _ConnectionTrouble("the server sent another part of the file than was asked for")
+                raise _ConnectionTrouble("the server sent another part of the file than requested")
             length = response.headers["Content-Length"]
             total = offset + int(length) if length and length.isdigit() else self.size_bytes
             if total is not None and self.size_bytes not in (None, total):
@@ -192,7 +192,7 @@ class _Transfer:
                     " some, or set WENMAI_CACHE to a folder on another disk"
                 )
             if not offset:
-                self.part.unlink(missing_ok=True)  # before the note, which must never vouch for older bytes
+                self.part.unlink(missing_ok=True)  # before the note, which must never describe older bytes
             etag = response.headers["ETag"] or ""
             validator = etag if etag.startswith('"') else response.headers["Last-Modified"]
             writing_json(self.note, {"address": self.address, "validator": validator})
@@ -202,7 +202,7 @@ class _Transfer:
         return offset
 
     def receive(self, response: http.client.HTTPResponse, done: int, total: int | None) -> int:
-        """Appends what comes to the partial file of ``done`` bytes, and returns how many it has then."""
+        """Appends the data to the partial file of ``done`` bytes, and returns its new size."""
         with open(self.part, "ab") as file:
             while block := self.read(response):
                 done += len(block)
@@ -217,9 +217,9 @@ class _Transfer:
         return done
 
     def resumable(self) -> tuple[int, str | None]:
-        """Returns how many bytes of the partial file can be kept, and what the server called that version.
+        """Returns how many bytes of the partial file can be kept, and the server's name of that version.
 
-        None are kept that belong to another address, or that neither a checksum nor the server could disown.
+        None are kept from another address, nor where neither a checksum nor the server can tell that they are stale.
         """
         try:
             size = self.part.stat().st_size
@@ -234,7 +234,7 @@ class _Transfer:
         return size, validator
 
     def open(self, headers: dict[str, str]) -> http.client.HTTPResponse:
-        """Opens the connection; what file addresses give has the same methods, and no status."""
+        """Opens the connection; a file address gives an object with the same methods, without a status."""
         try:
             request = urllib.request.Request(self.address, headers=headers)
             response: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=self.timeout_seconds)
@@ -260,7 +260,7 @@ class _Transfer:
             raise DownloadError(f"{self.address}: cannot be reached ({reason}){hint}") from None
 
     def read(self, response: http.client.HTTPResponse) -> bytes:
-        """Returns what has come by now, so that a timeout loses nothing; empty at the end."""
+        """Returns the data received so far, so that a timeout loses nothing; empty at the end."""
         try:
             return response.read1(_BLOCK_BYTES)
         except TimeoutError:

@@ -1,9 +1,8 @@
-"""A corpus as numbers: read as text once, then memory-mapped by every system and setting that trains on it.
+"""An encoded corpus: read as text once, then memory-mapped by every training, whatever its system and settings.
 
 ``<cache>/corpora/<fingerprint>/`` holds ``tokens.bin`` (int32, little endian), ``sentences.bin`` (int64:
 where each sentence begins, and the end), ``words.txt`` and ``counts.bin`` (int64), the most frequent word
-first, and ``corpus.json``. All words are there; whoever trains leaves out ids from the size of the vocabulary
-on.
+first, and ``corpus.json``. All words are there; training leaves out ids from the size of the vocabulary on.
 """
 
 import hashlib
@@ -38,16 +37,16 @@ _BLOCK_WORDS = 1 << 16
 
 @dataclass(frozen=True, eq=False)
 class EncodedCorpus:
-    """A numbered corpus on disk.
+    """An encoded corpus on disk.
 
     Attributes:
         folder: Where it is.
-        fingerprint: Of the text and all settings that made tokens of it.
+        fingerprint: Of the text and all settings of its tokens.
         tokens: (tokens) int32 ids, memory-mapped; -1 for a word that was pruned.
         starts: (sentences + 1) int64, memory-mapped: sentence ``i`` is ``tokens[starts[i]:starts[i + 1]]``.
         counts: (types) int64, read-only, descending; equal counts in order of first appearance.
         stats: What was read and what was left out.
-        sources: Name, size in bytes and SHA-256 of each file, as it was called when it was numbered; empty
+        sources: Name, size in bytes and SHA-256 of each file, as it was called when it was encoded; empty
             for text that did not come from files.
         text: The settings and library versions that made the tokens.
     """
@@ -62,7 +61,7 @@ class EncodedCorpus:
     text: dict[str, Any]
 
     def describe(self) -> dict[str, Any]:
-        """Returns what a run notes of its corpus, as JSON values."""
+        """Returns what a run records of its corpus, as JSON values."""
         return {
             "sources": [{"path": str(path), "bytes": size, "sha256": sha} for path, size, sha in self.sources],
             "text": self.text,
@@ -71,13 +70,13 @@ class EncodedCorpus:
 
     @classmethod
     def open(cls, folder: str | Path) -> "EncodedCorpus":
-        """Opens a numbered corpus; checks the sizes of its files but not every byte (see :meth:`verify`).
+        """Opens an encoded corpus; checks the sizes of its files but not every byte (see :meth:`verify`).
 
         Raises:
             RunError: if the folder is missing, unfinished or damaged.
         """
         folder = Path(folder)
-        with stored_head(folder, "corpus.json", VERSION, "numbered corpus") as found:
+        with stored_head(folder, "corpus.json", VERSION, "encoded corpus") as found:
             stats = CorpusStats(**found["stats"])
             return cls(
                 folder=folder,
@@ -109,14 +108,14 @@ class EncodedCorpus:
         return words
 
     def read(self, start: int, end: int) -> npt.NDArray[np.int32]:
-        """Returns tokens[start:end], read rather than mapped: a pass leaves nothing of the corpus in memory.
+        """Returns tokens[start:end], read rather than mapped, so that a pass leaves nothing of the corpus in memory.
 
         Raises:
             RunError: if the file is damaged.
         """
         tokens = np.fromfile(self.folder / "tokens.bin", "<i4", count=end - start, offset=4 * start)
         if tokens.size != end - start or tokens.max(initial=-1) >= self.counts.size:
-            raise RunError(f"{self.folder}: the numbered corpus is damaged; delete it, and it is made again")
+            raise RunError(f"{self.folder}: the encoded corpus is damaged; delete it, and it is made again")
         return tokens
 
     def sentences(self) -> Iterator[list[str]]:
@@ -126,7 +125,7 @@ class EncodedCorpus:
             yield [words[token] for token in self.tokens[start:end] if token >= 0]
 
     def verify(self) -> list[str]:
-        """Reads every byte and returns what is damaged, one sentence each; nothing if all is well."""
+        """Reads every byte and returns what is damaged, one sentence each; empty if nothing is."""
         return check_sealed(self.folder)
 
     def __len__(self) -> int:
@@ -141,12 +140,12 @@ def encode_corpus(
     max_types: int = MAX_TYPES,
     progress: Progress | None = None,
 ) -> EncodedCorpus:
-    """Returns the corpus as numbers, reading the text once, or not at all if that was done before.
+    """Returns the corpus encoded, reading the text only if that was not done before.
 
     Args:
         corpus: Where the text comes from.
         text: How it becomes tokens.
-        cache: Folder for numbered corpora; by default the cache of wenmai (``WENMAI_CACHE``).
+        cache: Folder for encoded corpora; by default the cache of wenmai (``WENMAI_CACHE``).
         max_types: When more different words are known than this, the rarest are forgotten, as in word2vec.c;
             their tokens become -1 and are counted in the stats.
         progress: Called with bytes read and, if known, bytes in all.
@@ -160,10 +159,10 @@ def encode_corpus(
         fewer = replace(text, phrases=text.phrases - 1, phrase_threshold=2 * text.phrase_threshold)
         base = encode_corpus(corpus, fewer, cache=cache, max_types=max_types, progress=progress)
         return _with_phrases(base, text, folder)
-    return _numbered(corpus, text, folder, max_types, progress)
+    return _encoded(corpus, text, folder, max_types, progress)
 
 
-def _numbered(
+def _encoded(
     corpus: Corpus, text: TextConfig, folder: Path, max_types: int, progress: Progress | None
 ) -> EncodedCorpus:
     settings = text.identity()
@@ -189,7 +188,7 @@ def _numbered(
         _finish(entry, words, stats)
         return _describe(entry, content.hexdigest(), stats, hashes or [], settings)
 
-    return made(folder, fill, EncodedCorpus.open, "numbered corpus")
+    return made(folder, fill, EncodedCorpus.open, "encoded corpus")
 
 
 class _Ids(dict[str, int]):
@@ -230,7 +229,7 @@ class _Numbering:
         return list(islice(self._ids, 1, None))
 
     def add(self, batch: list[str]) -> npt.NDArray[np.int32]:
-        """Numbers some tokens; returns their ids, with -1 where a line ends."""
+        """Encodes some tokens; returns their ids, with -1 where a line ends."""
         ids = np.fromiter(map(self._ids.__getitem__, batch), "<i4", len(batch))
         line_ends = np.flatnonzero(ids < 0)
         self._tokens.write((ids[ids >= 0] if line_ends.size else ids).data)
@@ -297,7 +296,7 @@ def _with_phrases(base: EncodedCorpus, text: TextConfig, folder: Path) -> Encode
         _finish(entry, list(number_of), stats)
         return _describe(entry, fingerprint, stats, base.sources, text.identity())
 
-    return made(folder, fill, EncodedCorpus.open, "numbered corpus")
+    return made(folder, fill, EncodedCorpus.open, "encoded corpus")
 
 
 def _join(base: EncodedCorpus, phrases: npt.NDArray[np.int64], targets: npt.NDArray[np.int32], entry: Path) -> int:

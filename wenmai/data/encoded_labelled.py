@@ -1,12 +1,12 @@
-"""Labelled text as numbers: read once, then memory-mapped by every training.
+"""Encoded labelled text: read once, then memory-mapped by every training.
 
 ``<cache>/labelled/<fingerprint>/`` holds ``tokens.bin`` (int32) and ``texts.bin`` (int64: where each text begins, and
 the end), ``labels.bin`` (int32) and ``label_starts.bin`` (int64), all little endian, ``words.txt`` and ``counts.bin``
 (int64), the most frequent word first, ``label_names.txt`` and ``label_counts.bin`` likewise, and ``labelled.json``.
 
-Words are what fastText takes for words: with ``segment=whitespace`` what ASCII white space separates, otherwise what
-the segmenter says; every text ends with the word ``</s>``. All words and labels are there; whoever trains leaves out
-the rare ones.
+Words are those of fastText: with ``segment=whitespace`` what ASCII white space separates, otherwise what
+the segmenter says; every text ends with the word ``</s>``. All words and labels are there; training leaves out the
+rare ones.
 """
 
 import hashlib
@@ -39,11 +39,11 @@ _TEXTS_AT_ONCE = 2048
 
 @dataclass(frozen=True, eq=False)
 class EncodedLabelled:
-    """Numbered labelled text on disk.
+    """Encoded labelled text on disk.
 
     Attributes:
         folder: Where it is.
-        fingerprint: Of the text and all settings that made numbers of it.
+        fingerprint: Of the text and all settings of its encoding.
         tokens: (tokens) int32 words, memory-mapped.
         starts: (examples + 1) int64, memory-mapped: text i is ``tokens[starts[i]:starts[i + 1]]``.
         labels: (labels) int32, memory-mapped.
@@ -67,13 +67,13 @@ class EncodedLabelled:
 
     @classmethod
     def open(cls, folder: str | Path) -> "EncodedLabelled":
-        """Opens what was numbered; checks the sizes of its files but not every byte (see :meth:`verify`).
+        """Opens encoded labelled text; checks the sizes of its files but not every byte (see :meth:`verify`).
 
         Raises:
             RunError: if the folder is missing, unfinished or damaged.
         """
         folder = Path(folder)
-        with stored_head(folder, "labelled.json", _VERSION, "numbered text") as head:
+        with stored_head(folder, "labelled.json", _VERSION, "encoded labelled text") as head:
             examples, sizes = int(head["stats"]["examples"]), head["sizes"]
             return cls(
                 folder=folder,
@@ -90,11 +90,11 @@ class EncodedLabelled:
 
     @classmethod
     def reopen(cls, fingerprint: str) -> "EncodedLabelled | None":
-        """Opens what the cache has, every byte checked; None if it is gone or damaged."""
+        """Opens what the cache has, every byte checked; None if it is missing or damaged."""
         return reopened("labelled", fingerprint, cls.open)
 
     def describe(self) -> dict[str, Any]:
-        """Returns what a run notes of its text, as JSON values."""
+        """Returns what a run records of its text, as JSON values."""
         return {
             "sources": [{"path": str(path), "bytes": size, "sha256": sha} for path, size, sha in self.sources],
             "stats": asdict(self.stats),
@@ -102,12 +102,12 @@ class EncodedLabelled:
 
     @cached_property
     def words(self) -> WordTable:
-        """The word of each number, most frequent first."""
+        """The word of each id, most frequent first."""
         return self._names("words.txt", self.counts.size)
 
     @cached_property
     def label_names(self) -> WordTable:
-        """The label of each number, most frequent first."""
+        """The label of each id, most frequent first."""
         return self._names("label_names.txt", self.label_counts.size)
 
     def _names(self, name: str, size: int) -> WordTable:
@@ -123,7 +123,7 @@ class EncodedLabelled:
         return names
 
     def verify(self) -> list[str]:
-        """Reads every byte and returns what is damaged, one sentence each; nothing if all is well."""
+        """Reads every byte and returns what is damaged, one sentence each; empty if nothing is."""
         return check_sealed(self.folder)
 
     def __len__(self) -> int:
@@ -151,7 +151,7 @@ def words_of(text: TextConfig) -> Callable[[Sequence[str]], list[list[bytes]]]:
 
 
 def encode_labelled(labelled: Labelled, *, progress: Progress | None = None) -> EncodedLabelled:
-    """Returns labelled text as numbers, reading it once, or not at all if that was done before.
+    """Returns labelled text encoded, reading it only if that was not done before.
 
     Args:
         labelled: Where it comes from, and how it becomes words.
@@ -176,11 +176,11 @@ def encode_labelled(labelled: Labelled, *, progress: Progress | None = None) -> 
         writing_json(entry / "labelled.json", head | {"sources": [file._asdict() for file in hashes]})
         return fingerprint
 
-    return made(folder, fill, EncodedLabelled.open, "numbered text")
+    return made(folder, fill, EncodedLabelled.open, "encoded labelled text")
 
 
 class _Ids(dict[bytes, int]):
-    """Gives every new word the next number."""
+    """Gives every new word the next id."""
 
     def __missing__(self, word: bytes) -> int:
         self[word] = number = len(self)
@@ -223,7 +223,7 @@ def _write(labelled: Labelled, entry: Path, stats: LabelledStats, progress: Prog
 
 
 def _by_frequency(path: Path, words: Iterable[bytes], names: Path, counts_path: Path) -> None:
-    """Renumbers a file of numbers by frequency (stable), and writes words and counts in that order."""
+    """Renumbers a file of ids by frequency (stable), and writes words and counts in that order."""
     listed = list(words)
     numbers = np.memmap(path, "<i4", "r+")
     counts = np.bincount(numbers, minlength=len(listed)).astype("<i8")

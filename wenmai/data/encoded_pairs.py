@@ -1,4 +1,4 @@
-"""Parallel text as numbers: encoded once, then memory-mapped by every training that uses it.
+"""Encoded parallel text: encoded once, then memory-mapped by every training.
 
 ``<cache>/pairs/<fingerprint>/`` holds ``source.bin`` and ``target.bin`` (int32 ids, little endian, without special
 tokens), ``source-starts.bin`` and ``target-starts.bin`` (int64: where each sequence begins, and the end) and
@@ -34,7 +34,7 @@ class EncodedStats:
     """What was encoded, and what was left out.
 
     Attributes:
-        pairs: Pairs that are here.
+        pairs: Pairs that were encoded.
         empty: Pairs left out because a side is empty.
         too_long: Pairs left out because a side has more tokens than ``longest``.
         source_tokens: Tokens of all sources.
@@ -54,7 +54,7 @@ class EncodedStats:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EncodedPairs:
-    """Encoded pairs on disk. Sequences have no special tokens: whoever trains adds begin and end.
+    """Encoded pairs on disk. Sequences have no special tokens: training adds BOS and EOS.
 
     Attributes:
         folder: Where they are.
@@ -111,7 +111,7 @@ class EncodedPairs:
         return _sequence(self.target_tokens, self.target_starts, number)
 
     def verify(self) -> list[str]:
-        """Reads every byte and returns what is damaged, one sentence each; nothing if all is well."""
+        """Reads every byte and returns what is damaged, one sentence each; empty if nothing is."""
         return check_sealed(self.folder)
 
 
@@ -124,14 +124,14 @@ def encode_pairs(
     cache: Path | None = None,
     progress: Progress | None = None,
 ) -> EncodedPairs:
-    """Returns pairs as numbers, reading the text once, or not at all if that was done before.
+    """Returns pairs encoded, reading the text only if that was not done before.
 
     Memory does not grow with the text.
 
     Args:
         pairs: The text.
-        source: What cuts the sources into pieces.
-        target: What cuts the targets into pieces; the same as ``source`` where they share a vocabulary.
+        source: Tokenizer of the sources.
+        target: Tokenizer of the targets; the same object where they share a vocabulary.
         longest: Pairs with more tokens on a side are left out and counted.
         cache: Folder for encoded pairs; by default the cache of wenmai (``WENMAI_CACHE``).
         progress: Called after each block of a file, with the bytes read so far.
@@ -197,7 +197,7 @@ def _encode(
             for place, sizes in enumerate(zip(map(len, first), map(len, second), strict=True)):
                 if max(sizes) > longest:
                     stats.too_long += 1
-                elif min(sizes) == 0:  # nothing but what normalisation takes away
+                elif min(sizes) == 0:  # normalisation removes all of it
                     stats.empty += 1
                 else:
                     kept.append(place)

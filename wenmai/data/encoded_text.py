@@ -1,6 +1,6 @@
-"""Running text as numbers, for models that predict the next token: encoded once, memory-mapped by every training.
+"""Encoded running text, for models that predict the next token: encoded once, memory-mapped by every training.
 
-``<cache>/texts/<fingerprint>/`` holds ``tokens.bin`` (int32 ids, little endian; the end token closes every line),
+``<cache>/texts/<fingerprint>/`` holds ``tokens.bin`` (int32 ids, little endian; EOS closes every line),
 ``lines.bin`` (two int64 for each line: how many tokens and characters there are up to its end), ``documents.bin``
 (int64: the token with which each document begins) and ``text.json``.
 """
@@ -37,19 +37,17 @@ _BATCH_CHARACTERS = 1 << 20
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LinesConfig:
-    """How running text is read, and what is validated on."""
+    """How running text is read, and the validation text."""
 
     valid: Annotated[
         str | None,
         Doc("text to validate on: files, or a name of the catalogue; none: the end of the text, 5 %"),
         Located(absolute_name),
     ] = None
-    format: Annotated[
-        TextFormat, Doc("as of the text of word vectors: a sentence or document a line, or wikiextractor's")
-    ] = "auto"
-    encoding: Annotated[str, Doc("how the bytes of files spell characters")] = "utf-8"
-    bad_lines: Annotated[BadLines, Doc("what to do with a line that cannot be decoded: error, or skip")] = "error"
-    grow: Annotated[int, Ge(0), Doc("continuing a run: tokens that its vocabulary gets for the new text, at most")] = 0
+    format: Annotated[TextFormat, Doc("a sentence or document a line, or wikiextractor's format")] = "auto"
+    encoding: Annotated[str, Doc("character encoding of the files")] = "utf-8"
+    bad_lines: Annotated[BadLines, Doc("a line that cannot be decoded: error, or skip it")] = "error"
+    grow: Annotated[int, Ge(0), Doc("continuing a run: most tokens added to its vocabulary for the new text")] = 0
 
     @property
     def text(self) -> TextConfig:
@@ -62,8 +60,8 @@ class EncodedTextStats:
     """What was encoded, and what was left out.
 
     Attributes:
-        documents: Documents that are here; see :attr:`EncodedText.documents`.
-        lines: Lines that are here.
+        documents: Documents with tokens; see :attr:`EncodedText.documents`.
+        lines: Lines with tokens.
         blank_lines: Lines without any token, left out.
         skipped_lines: Lines left out because of ``bad_lines=skip``.
         tokens: Their tokens, the end of each line among them.
@@ -140,7 +138,7 @@ class EncodedText:
         return self.stats.tokens
 
     def verify(self) -> list[str]:
-        """Reads every byte and returns what is damaged, one sentence each; nothing if all is well."""
+        """Reads every byte and returns what is damaged, one sentence each; empty if nothing is."""
         return check_sealed(self.folder)
 
 
@@ -152,13 +150,13 @@ def encode_text(
     cache: Path | None = None,
     progress: Progress | None = None,
 ) -> EncodedText:
-    """Returns a text as numbers, reading it once, or not at all if that was done before.
+    """Returns a text encoded, reading it only if that was not done before.
 
     Memory does not grow with the text.
 
     Args:
         corpus: The text; files, so that it can be found again (see :func:`readable_twice`).
-        tokenizer: What cuts it into pieces.
+        tokenizer: Its tokenizer.
         config: How it is read.
         cache: Folder for encoded texts; by default the cache of wenmai (``WENMAI_CACHE``).
         progress: Called with the bytes read so far.
@@ -201,7 +199,7 @@ def encode_text(
 
 @contextmanager
 def readable_twice(corpus: Corpus, config: LinesConfig) -> Iterator[tuple[Corpus, LinesConfig]]:
-    """Gives a corpus that can be read again and again, and how: the same, or a copy while the context lasts.
+    """Gives a corpus that can be read repeatedly, and how: the same, or a copy while the context lasts.
 
     The copy is a file in UTF-8 with the same lines; where these had tags, blank lines alone divide the documents.
     """
@@ -244,7 +242,7 @@ def _batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
 def _encoded(
     lines: Iterator[Line], tokenizer: Tokenizer, stats: EncodedTextStats
 ) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """Yields the tokens of lines, an end token behind each that has any, where these end, and where documents begin.
+    """Yields the tokens of lines, EOS after each line that has any, where lines end, and where documents begin.
 
     Counts what it meets.
     """

@@ -33,18 +33,18 @@ _SIF = 1e-3  # Arora et al. 2017, section 4.1: weights a / (a + p(w)) with a bet
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FeaturesConfig:
-    """What a linear classifier sees of a text."""
+    """The features of a text for a linear classifier."""
 
     features: Annotated[
         str,
         Doc("ngrams: bags of n-grams; or the folder of a finished run: the average of its word vectors"),
         Located(lambda name: name if name == NGRAMS else absolute_name(name)),
     ] = NGRAMS
-    word_ngrams: Annotated[int, Ge(0), Doc("n-grams of up to so many words; 0: none")] = 2
+    word_ngrams: Annotated[int, Ge(0), Doc("words of the longest n-gram; 0: none")] = 2
     min_ngram: Annotated[int, Ge(0), Doc("the shortest n-grams of characters inside words, with < and > around")] = 0
     max_ngram: Annotated[int, Ge(0), Doc("the longest n-grams of characters inside words; 0: none")] = 0
     buckets: Annotated[
-        int, Ge(0), Doc("n-grams share so many features by their hash; 0: each has its own, in a vocabulary")
+        int, Ge(0), Doc("features that n-grams share by hashing; 0: each has its own, in a vocabulary")
     ] = 1 << 18
     min_texts: Annotated[int, Ge(1), Doc("n-grams in fewer texts than this are left out; with buckets=0")] = 1
     weighting: Annotated[
@@ -60,10 +60,10 @@ class FeaturesConfig:
                     f"{given[0]} has no effect on averages of word vectors; it belongs to features=ngrams"
                 )
             if self.weighting in ("counts", "binary"):
-                raise SettingError(f"weighting={self.weighting} is of n-grams; word vectors have mean, tfidf or sif")
+                raise SettingError(f"weighting={self.weighting} is for n-grams; word vectors have mean, tfidf or sif")
             return
         if self.weighting in ("mean", "sif"):
-            raise SettingError(f"weighting={self.weighting} is of word vectors; n-grams have counts, binary or tfidf")
+            raise SettingError(f"weighting={self.weighting} is for word vectors; n-grams have counts, binary or tfidf")
         if self.min_texts > 1 and self.buckets:
             raise SettingError("min_texts needs a vocabulary; set buckets=0")
         if bool(self.min_ngram) != bool(self.max_ngram) or self.min_ngram > self.max_ngram:
@@ -120,14 +120,14 @@ class NgramFeatures:
         return self._weights.transform(self._vectoriser.transform(texts))
 
     def save(self, folder: Path) -> dict[str, npt.NDArray[Any]]:
-        """Writes the vocabulary, if there is one, and returns what else there is to keep."""
+        """Writes the vocabulary, if there is one, and returns what else to store."""
         if not self.config.buckets:
             writing_json(folder / VOCABULARY, {"version": 1, "tokens": list(self._vectoriser.get_feature_names_out())})
         return {"features.idf": self._weights.idf_} if self.config.weighting == "tfidf" else {}
 
     @classmethod
     def load(cls, config: FeaturesConfig, folder: Path, tensors: Tensors) -> "NgramFeatures":
-        """Takes up again what :meth:`save` wrote and returned.
+        """Restores what :meth:`save` wrote and returned.
 
         Raises:
             FormatError: if the files do not fit each other.
@@ -187,8 +187,8 @@ class NgramFeatures:
 class VectorFeatures:
     """Weighted averages of the vectors of a text's words, each dimension scaled to mean 0 and deviation 1.
 
-    ``tfidf`` weighs a word by its inverse document frequency, ``sif`` by a / (a + p) with its share p of the training
-    text; then the first principal component of the training texts is taken out of every average (Arora, Liang and Ma
+    ``tfidf`` weighs a word by its inverse document frequency, ``sif`` by a / (a + p) with its relative frequency p;
+    then the first principal component of the training texts is taken out of every average (Arora, Liang and Ma
     2017, "A Simple but Tough-to-Beat Baseline for Sentence Embeddings", algorithm 1).
 
     Args:
@@ -244,14 +244,14 @@ class VectorFeatures:
         return self._scaled(averages - np.outer(averages @ component, component))
 
     def save(self, folder: Path) -> dict[str, npt.NDArray[Any]]:
-        """Writes the words that have weights, and returns what else there is to keep."""
+        """Writes the words that have weights, and returns what else to store."""
         writing_json(folder / VOCABULARY, {"version": 1, "tokens": list(self._words)})
         weights = np.array([*self._words.values(), self._unseen])
         return {"features.weights": weights} | {f"features.{name}": value for name, value in self._scaling.items()}
 
     @classmethod
     def load(cls, config: FeaturesConfig, encoder: TokenVectors, folder: Path, tensors: Tensors) -> "VectorFeatures":
-        """Takes up again what :meth:`save` wrote and returned.
+        """Restores what :meth:`save` wrote and returned.
 
         Raises:
             FormatError: if the files do not fit each other.
@@ -278,7 +278,7 @@ class VectorFeatures:
 
 
 def segmented(texts: Sequence[str], config: TextConfig) -> list[list[str]]:
-    """Normalises and cuts texts into tokens, many at a time; a line end inside a text counts as a space."""
+    """Normalises and tokenizes texts, many at a time; a line end inside a text counts as a space."""
     normalise, cut = normaliser(config), segmenter(config.segment)
     found: list[list[str]] = []
     for start in range(0, len(texts), _TEXTS_AT_ONCE):
@@ -294,7 +294,7 @@ def segmented(texts: Sequence[str], config: TextConfig) -> list[list[str]]:
 
 
 def make_features(config: FeaturesConfig, encoder: TokenVectors | None) -> NgramFeatures | VectorFeatures:
-    """Returns features that have learnt nothing yet; ``encoder`` is that of the run that ``config.features`` names."""
+    """Returns untrained features; ``encoder`` is that of the run that ``config.features`` names."""
     return NgramFeatures(config) if encoder is None else VectorFeatures(config, encoder)
 
 

@@ -1,12 +1,12 @@
 """Labelled text: texts and the classes they belong to, streamed from files, the catalogue or Python.
 
-Files are UTF-8 (or ``encoding``), plain or compressed (gzip, bzip2, xz, zstandard; told by content):
+Files are UTF-8 (or ``encoding``), plain or compressed (gzip, bzip2, xz, zstandard; detected by content):
 
 - lines as the fastText command reads them: words, and labels such as ``__label__sports`` anywhere among them;
 - tables: ``.csv`` with quotes as RFC 4180 has them, other files with tabs between columns, and no quotes;
 - JSON lines (``.jsonl``, ``.ndjson``).
 
-Of tables and JSON lines ``text_column`` and ``label_column`` say where text and label are. What makes no sense is a
+In tables and JSON lines ``text_column`` and ``label_column`` name text and label. Invalid input raises a
 :class:`~wenmai.core.errors.CorpusError` that names file and line; what is left out is counted.
 """
 
@@ -34,7 +34,7 @@ from wenmai.text.settings import TextConfig
 
 __all__ = ["Example", "Labelled", "LabelledConfig", "LabelledStats", "read_labelled", "require_plain_text"]
 
-_MAX_LINE = 1 << 24  # bytes: more than any text has, less than a file that is no text
+_MAX_LINE = 1 << 24  # bytes: more than any text has, less than a file that is not text
 _JSON_ENDINGS = (".jsonl", ".jsonlines", ".json-lines", ".ndjson")
 _COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
 _SPACE = " \\t\\n\\v\\f\\r\\0"  # what separates words for fastText
@@ -49,11 +49,11 @@ class Example(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LabelledConfig:
-    """Where text and labels are, and what a classifier is measured on."""
+    """Where text and labels are, and what a classifier is evaluated on."""
 
     valid: Annotated[
         str | None,
-        Doc("labelled text to measure on while training; none: nothing is measured"),
+        Doc("labelled text for evaluation while training; none: no evaluation"),
         Located(absolute_name),
     ] = None
     text_column: Annotated[
@@ -62,14 +62,14 @@ class LabelledConfig:
     ] = None
     label_column: Annotated[str | None, Doc("tables: name of the column with the label, or its number from 1")] = None
     label_separator: Annotated[
-        str | None, MinLen(1), Doc("tables: what stands between several labels of a text; none: there is one label")
+        str | None, MinLen(1), Doc("tables: separator of several labels of a text; none: there is one label")
     ] = None
-    label_prefix: Annotated[str, MinLen(1), Doc("lines without columns: how a word begins that is a label")] = (
+    label_prefix: Annotated[str, MinLen(1), Doc("lines without columns: prefix of a word that is a label")] = (
         "__label__"
     )
-    unlabelled: Annotated[
-        Literal["error", "skip"], Doc("what to do with a text that has no label: error, or skip and count it")
-    ] = "error"
+    unlabelled: Annotated[Literal["error", "skip"], Doc("a text without a label: error, or skip and count it")] = (
+        "error"
+    )
 
     def __post_init__(self) -> None:
         if (self.text_column is None) != (self.label_column is None):
@@ -110,13 +110,13 @@ class LabelledStats:
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
-    """Labelled text that can be read again and again. Make it with :func:`read_labelled`.
+    """Labelled text that can be read repeatedly. Make it with :func:`read_labelled`.
 
     Attributes:
         sources: What the files were called: absolute paths, and names of the catalogue as they are; empty for text
             from Python.
         config: Where text and labels are.
-        text: Encoding, and what is done with bad lines.
+        text: Encoding, and what to do with bad lines.
     """
 
     sources: tuple[str, ...]
@@ -127,7 +127,7 @@ class Labelled:
 
     @property
     def repeatable(self) -> bool:
-        """Whether the names alone are enough to read the same text again."""
+        """Whether the names alone suffice to read the same text again."""
         return bool(self.paths)
 
     def __iter__(self) -> Iterator[Example]:
@@ -162,7 +162,7 @@ class Labelled:
         return list(self.sources) if self.paths else self.items
 
     def describe(self) -> str:
-        """Returns what the text is called, for people."""
+        """Returns a name of the text for messages."""
         return ", ".join(self.sources) or "text from Python"
 
     def hashes(self) -> list[FileHash]:
@@ -199,7 +199,7 @@ class Labelled:
     def _kept(
         self, found: Iterable[tuple[int, str, tuple[str, ...]]], where: str, stats: LabelledStats
     ) -> Iterator[Example]:
-        """Leaves out what is no example, and counts."""
+        """Leaves out what is not an example, and counts."""
         for number, text, labels in found:
             if not self.paths:
                 stats.lines += 1
@@ -247,7 +247,7 @@ def read_labelled(
 
     Args:
         spec: A file, a name of the catalogue (``data:NAME``), a list of these, or pairs of a text and its label (or
-            labels) from Python; an iterator that cannot start again is kept in memory.
+            labels) from Python; an iterator is kept in memory.
         config: Where text and labels are.
         text: Encoding, and what to do with bad lines.
 
@@ -270,7 +270,7 @@ def read_labelled(
 
 
 def require_plain_text(text: TextConfig) -> None:
-    """Makes sure that no setting is asked for that labelled text has no use for.
+    """Checks that no setting is set that labelled text does not use.
 
     Raises:
         SettingError: if there is one.
@@ -370,7 +370,7 @@ def _rows(
     wanted = [name.strip() for name in cast(str, config.text_column).split(",")]
     label_name = cast(str, config.label_column)
     width = 0
-    numbered = all(name.isdecimal() for name in (*wanted, label_name))
+    by_number = all(name.isdecimal() for name in (*wanted, label_name))
     begin = 1
     try:
         for row in rows:
@@ -378,12 +378,12 @@ def _rows(
                 yield begin, "", ()
             elif not width:
                 width = len(row)
-                header = [str(place) for place in range(1, width + 1)] if numbered else [name.strip() for name in row]
+                header = [str(place) for place in range(1, width + 1)] if by_number else [name.strip() for name in row]
                 texts, label = [_column(name, header, path) for name in wanted], _column(label_name, header, path)
-                if numbered:
+                if by_number:
                     yield begin, *_cells(row, texts, label, config)
             elif len(row) != width:
-                names = "the first row" if numbered else "the line of names"
+                names = "the first row" if by_number else "the line of names"
                 raise CorpusError(
                     f"{path}: line {begin} has {len(row)} columns ({row[0][:40]!r}...), but {names} has {width}"
                 )

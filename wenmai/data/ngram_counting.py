@@ -1,4 +1,4 @@
-"""Counting the n-grams of a numbered corpus, in as many parts as the memory allowed asks for."""
+"""Counting the n-grams of an encoded corpus, in as many parts as memory requires."""
 
 import os
 import tempfile
@@ -23,7 +23,7 @@ from wenmai.kernels.ngrams import (
 
 __all__ = ["Rows", "count_rows"]
 
-_PLACE_BYTES = 24  # of a part of the text: the word, its place twice, its row, and what is told of that
+_PLACE_BYTES = 24  # of a part of the text: the word, its position twice, its row, and what is known of it
 _FEWEST_PLACES, _MOST_PLACES = 1 << 16, (1 << 31) - 1
 
 _Small = npt.NDArray[np.uint8]
@@ -39,7 +39,7 @@ class Rows:
         times: (rows) uint32 or int64.
         before: (rows) uint32.
         last_words: (rows) uint32.
-        parts: In how many parts the text was counted.
+        parts: Number of parts the text was counted in.
     """
 
     shared: npt.NDArray[np.uint8]
@@ -67,12 +67,12 @@ def count_rows(
         word_of_type: The word of each type.
         vocabulary: V.
         order: N.
-        memory_bytes: For the text and its places; what is counted in parts is merged on disk.
-        folder: Where the parts are kept meanwhile.
-        advance: Called with the tokens that were counted since.
+        memory_bytes: For the text and its positions; parts are merged on disk.
+        folder: Where the parts are stored meanwhile.
+        advance: Called with the number of tokens counted since.
     """
-    room = min(max(_FEWEST_PLACES, memory_bytes // _PLACE_BYTES), _MOST_PLACES)
-    texts = _texts(corpus, word_of_type, room)
+    most_words = min(max(_FEWEST_PLACES, memory_bytes // _PLACE_BYTES), _MOST_PLACES)
+    texts = _texts(corpus, word_of_type, most_words)
     text, tokens, is_all = next(texts)
     if is_all:
         rows = _in_memory(text, vocabulary, order)
@@ -92,17 +92,17 @@ def count_rows(
 
 
 def _texts(
-    corpus: EncodedCorpus, word_of_type: npt.NDArray[np.int32], room: int
+    corpus: EncodedCorpus, word_of_type: npt.NDArray[np.int32], most_words: int
 ) -> Iterator[tuple[npt.NDArray[np.int32], int, bool]]:
-    """Yields the text in parts of whole sentences: words, how many tokens they are of, and whether that is all.
+    """Yields the text in parts of whole sentences: words, how many tokens they come from, and whether that is all.
 
-    A part has at most ``room`` words, unless a sentence alone has more.
+    A part has at most ``most_words`` words, unless a sentence alone has more.
     """
     starts = np.asarray(corpus.starts)
     ends = starts + 2 * np.arange(starts.size)  # with the marks
     first = 0
     while first < starts.size - 1:
-        last = max(first + 1, int(np.searchsorted(ends, ends[first] + room, side="right")) - 1)
+        last = max(first + 1, int(np.searchsorted(ends, ends[first] + most_words, side="right")) - 1)
         text = np.empty(int(ends[last] - ends[first]), np.int32)
         begin, end = int(starts[first]), int(starts[last])
         count = lay_out(corpus.read(begin, end), starts[first : last + 1] - begin, word_of_type, text)
@@ -190,7 +190,7 @@ def _row_file(path: Path, rows: int, order: int, mode: str) -> tuple[npt.NDArray
     """Maps a file of rows: their words, and how often each occurs; the file may be longer."""
     dtype = np.dtype([("words", "<i4", (order,)), ("times", "<i8")])
     if mode == "w+" and hasattr(os, "posix_fallocate"):
-        with path.open("wb") as file:  # a mapped file that finds the disk full kills the process
+        with path.open("wb") as file:  # writing to a mapped file on a full disk kills the process
             os.posix_fallocate(file.fileno(), 0, rows * dtype.itemsize)
         mode = "r+"
     records = np.asarray(np.memmap(path, dtype, mode, shape=(rows,)))  # type: ignore[call-overload]

@@ -1,8 +1,7 @@
 """Parallel text: pairs of a source and a target, streamed from files, the catalogue or Python.
 
-Files are UTF-8, plain or compressed (gzip, bzip2, xz, zstandard; told by content). What makes no sense is a
-:class:`~wenmai.core.errors.CorpusError` that names file and line; pairs of which a side is empty are left out and
-counted.
+Files are UTF-8, plain or compressed (gzip, bzip2, xz, zstandard; detected by content). Invalid input raises a
+:class:`~wenmai.core.errors.CorpusError` that names file and line; pairs with an empty side are left out and counted.
 """
 
 import hashlib
@@ -39,10 +38,10 @@ class PairsConfig:
 
     valid: Annotated[
         str | None,
-        Doc("pairs to validate on, named like those to train on; none: the system sets some aside"),
+        Doc("pairs to validate on, named like the training pairs; none: some of these are held out"),
         Located(lambda name: ",".join(read_pairs(name).sources)),
     ] = None
-    swap: Annotated[bool, Doc("the other direction: from the second side to the first")] = False
+    swap: Annotated[bool, Doc("train the other direction: from the second side to the first")] = False
     longest: Annotated[int, Ge(1), Doc("pairs with more tokens on a side are left out and counted")] = 256
 
 
@@ -52,7 +51,7 @@ class PairsStats:
 
     Attributes:
         lines: Lines of each side, or items.
-        empty: Pairs that were left out because a side is empty.
+        empty: Pairs left out because a side is empty.
     """
 
     lines: int = 0
@@ -68,10 +67,10 @@ class _Languages(NamedTuple):
 
 
 class Pairs:
-    """Parallel text that can be read again and again. Make it with :func:`read_pairs`.
+    """Parallel text that can be read repeatedly. Make it with :func:`read_pairs`.
 
     Attributes:
-        sources: What the pairs were called: paths, absolute, and names of the catalogue as they are; empty for pairs
+        sources: Names of the pairs: absolute paths, and names of the catalogue as they are; empty for pairs
             from Python.
         swap: Whether the second side is the source.
     """
@@ -120,7 +119,7 @@ class Pairs:
             raise CorpusError(f"{self.describe()}: no pairs in {stats.lines} lines; expected a source and a target")
 
     def describe(self) -> str:
-        """Returns what the pairs are called, for people."""
+        """Returns a name of the pairs for messages."""
         return ",".join(self.sources) or "pairs from Python"
 
     def hashes(self) -> list[FileHash]:
@@ -157,7 +156,7 @@ class Pairs:
         return (_tabbed if self._form == "tsv" else _records)(self._paths[0], lines[0])
 
     def _advances(self, progress: Progress | None) -> list[Callable[[int], None] | None]:
-        """What is called with the size of each block of each file."""
+        """Called with the size of each block of each file."""
         if progress is None:
             return [None] * len(self._paths)
         try:
@@ -182,11 +181,11 @@ def read_pairs(spec: str | Path | Iterable[tuple[str, str]], *, swap: bool = Fal
             - a file with ``SOURCE<TAB>TARGET`` lines; further columns are ignored, as in the files of Tatoeba;
             - ``SOURCE_FILE,TARGET_FILE``: two files of which line i belongs to line i; each may be a name of the
               catalogue;
-            - a file of JSON lines (told by ``.jsonl`` or ``.ndjson``) with ``source`` and ``target``, ``src`` and
+            - a file of JSON lines (named ``.jsonl`` or ``.ndjson``) with ``source`` and ``target``, ``src`` and
               ``tgt``, or ``translation`` with two languages, of which the first line names the source first;
             - a name of the catalogue such as ``builtin:numerals``;
-            - pairs of strings from Python; an iterator that cannot start again is kept in memory.
-        swap: Takes the second side for the source.
+            - pairs of strings from Python; an iterator is kept in memory.
+        swap: Use the second side as the source.
 
     Raises:
         CorpusError: if nothing is there.
@@ -204,7 +203,7 @@ def read_pairs(spec: str | Path | Iterable[tuple[str, str]], *, swap: bool = Fal
 
 
 def _parts(spec: str) -> list[str]:
-    """Cuts ``SRC,TGT`` in two, unless the whole is a file; a name may have commas itself."""
+    """Splits ``SRC,TGT`` in two, unless the whole is a file; a name may have commas itself."""
     if "," not in spec or _exists(spec):
         return [spec]
     places = [place for place, character in enumerate(spec) if character == ","]
@@ -338,7 +337,7 @@ def _items(items: Iterable[Any]) -> Iterator[tuple[str, str]]:
 
 
 def _text(side: object, where: str) -> str:
-    """Returns a side that did not come as UTF-8 after the checks that a file makes."""
+    """Returns a side that does not come from a file, after the same checks."""
     if not isinstance(side, str):
         raise CorpusError(f"{where} has a side that is {type(side).__name__}; expected text")
     if "\0" in side:

@@ -1,4 +1,4 @@
-"""Pairs as a translator is trained on them: numbered, split, and found again by a training that is resumed."""
+"""The training data of a translator: pairs encoded, split, and reopened when a training is resumed."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -21,20 +21,20 @@ from wenmai.text.tokenizer import Tokenizer
 
 __all__ = ["TranslationData", "read_translation_data"]
 
-_SET_ASIDE, _MOST_ASIDE = 0.02, 1000  # share of the pairs to validate on where none are given, and how many at most
+_SET_ASIDE, _MOST_ASIDE = 0.02, 1000  # fraction of the pairs to validate on where none are given, and how many at most
 _ROOM, _VERSION = "translations", 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationData:
-    """Pairs as numbers, and the tokenizers that made them so.
+    """Encoded pairs and their tokenizers.
 
     Attributes:
-        train: The pairs that are trained on, and those set aside.
-        valid: The pairs that are validated on; None: some of ``train`` are.
+        train: The pairs to train on, and those held out.
+        valid: The pairs to validate on; None: some of ``train``.
         source: Tokenizer of the source.
         target: Tokenizer of the target; the same object where they are joint.
-        names: What the training pairs are called.
+        names: Names of the training pairs.
     """
 
     train: EncodedPairs
@@ -45,13 +45,13 @@ class TranslationData:
 
     @property
     def train_numbers(self) -> npt.NDArray[np.int64]:
-        """Which pairs of ``train`` are trained on."""
+        """Which pairs of ``train`` to train on."""
         numbers = np.arange(len(self.train))
         return numbers if self.valid is not None else np.delete(numbers, self._aside)
 
     @property
     def validated(self) -> tuple[EncodedPairs, npt.NDArray[np.int64]]:
-        """The pairs that are validated on, and which of them."""
+        """The pairs to validate on, and which of them."""
         return (self.train, self._aside) if self.valid is None else (self.valid, np.arange(len(self.valid)))
 
     @property
@@ -75,7 +75,7 @@ class TranslationData:
         }
 
     def keep(self) -> None:
-        """Notes in the cache what :meth:`reopen` needs."""
+        """Stores in the cache what :meth:`reopen` needs."""
         kept(_ROOM, self.fingerprint, self._save)
 
     def _save(self, folder: Path) -> None:
@@ -87,7 +87,7 @@ class TranslationData:
 
     @classmethod
     def reopen(cls, fingerprint: str) -> "TranslationData | None":
-        """Opens what was read before, from the cache alone; None if it is there no more, or damaged."""
+        """Opens what was read before, from the cache alone; None if it is missing or damaged."""
         return reopened(_ROOM, fingerprint, cls._open)
 
     @classmethod
@@ -112,14 +112,14 @@ def read_translation_data(
     inherited: tuple[Tokenizer, Tokenizer] | None,
     progress: Progress | None = None,
 ) -> TranslationData:
-    """Reads, cuts and numbers pairs.
+    """Reads, tokenizes and encodes pairs.
 
     Args:
         spec: What names or holds the pairs.
-        config: How to read them, and what to validate on.
+        config: How to read them, and the validation pairs.
         tokenizer: How to make the tokenizers.
-        longest: Tokens of a side that the model takes; pairs with more are left out, as with ``config.longest``.
-        inherited: Tokenizers of source and target that are there already.
+        longest: Most tokens of a side that the model takes; pairs with more are left out, as with ``config.longest``.
+        inherited: Existing tokenizers of source and target.
         progress: Called after each block of a file, with the bytes read so far; training a tokenizer, encoding and the
             validation pairs begin at zero each.
 
@@ -145,7 +145,7 @@ def read_translation_data(
         valid = encode_pairs(given, source, target, longest=longest, progress=progress)
     elif len(train) < _aside_every(len(train)):
         raise CorpusError(
-            f"{pairs.describe()}: {len(train)} pairs are too few to set some aside for validation; name a "
+            f"{pairs.describe()}: {len(train)} pairs are too few to hold some out for validation; name a "
             f"validation set (--valid), or give at least {_aside_every(len(train))} pairs"
         )
     data = TranslationData(train=train, valid=valid, source=source, target=target, names=pairs.sources)
@@ -154,5 +154,5 @@ def read_translation_data(
 
 
 def _aside_every(pairs: int) -> int:
-    """One of how many pairs is set aside."""
+    """One of how many pairs is held out."""
     return max(round(1 / _SET_ASIDE), -(-pairs // _MOST_ASIDE))

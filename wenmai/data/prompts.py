@@ -1,8 +1,8 @@
-"""Prompts: how the examples of a data set are put to a language model, and the words that stand for its labels.
+"""Prompts: how a language model sees the examples of a data set, and the words that stand for its labels.
 
-A prompt is lines: what the task is, solved examples, and the example that is asked, which ends before its answer. Every
-example is one line, so that the answer stands on the line of what it answers, whatever a model makes of line ends.
-Labels are meaningful words, in lower case, as more vocabularies know them so.
+A prompt is lines: the task, solved examples, and the question, which ends before its answer. Every example is one line,
+so that an answer is on the line of its question, however a model treats line ends. Labels are meaningful words, in
+lower case, which more vocabularies have.
 
 Source: Brown et al. 2020, "Language Models are Few-Shot Learners", section 2.4 and appendix G.
 """
@@ -25,8 +25,8 @@ class PromptTemplate:
         description: The task, in a line.
         form: An example up to its answer; names of its fields in braces.
         words: Label to the words that stand for it; empty where each example has answers of its own.
-        between: What stands between the form and the answer.
-        neutral: A prompt that says nothing, for the probability of an answer by itself.
+        between: The text between the form and the answer.
+        neutral: An empty prompt, for the probability of an answer by itself.
     """
 
     description: str
@@ -41,12 +41,12 @@ class PromptTemplate:
         return _line(self.form.format_map(fields))
 
     def options(self, example: Any) -> tuple[str, ...]:  # noqa: ANN401
-        """Returns the answers to choose from, as they stand behind the question."""
+        """Returns the answers to choose from, as they follow the question."""
         found: Sequence[str] = tuple(self.words.values()) or example.options
         return tuple(self.between + _line(option) for option in found)
 
     def answer(self, example: Any) -> int:  # noqa: ANN401
-        """Returns the place of the right answer among :meth:`options`."""
+        """Returns the index of the right answer in :meth:`options`."""
         return list(self.words).index(example.label) if self.words else int(example.answer)
 
     def solved(self, example: Any) -> str:  # noqa: ANN401
@@ -54,7 +54,7 @@ class PromptTemplate:
         return self.question(example) + self.options(example)[self.answer(example)]
 
     def prompt(self, solved: Sequence[str], question: str) -> str:
-        """Returns what is read before an answer: description, solved examples and question, a line each."""
+        """Returns the text before an answer: description, solved examples and question, a line each."""
         return "\n".join([self.description, *solved, question])
 
 

@@ -1,4 +1,4 @@
-"""Readers of the files of evaluation data: typed examples, one after another, as the files have them.
+"""Readers of the files of evaluation data: typed examples, in the order of the files.
 
 A malformed row is a :class:`~wenmai.core.errors.CorpusError` that names file and line.
 """
@@ -68,7 +68,7 @@ class TaggedSentence(NamedTuple):
 
 
 class PairExample(NamedTuple):
-    """Two sentences, what holds between them, and of sets that have one a score."""
+    """Two sentences, their relation, and a score where the data set has one."""
 
     first: str
     second: str
@@ -77,13 +77,13 @@ class PairExample(NamedTuple):
 
 
 class ChoiceExample(NamedTuple):
-    """A question about a text, the answers to choose from, and the place of the right one.
+    """A question about a text, the answers to choose from, and the index of the right one.
 
     Attributes:
         turns: The text: the turns of a dialogue or the paragraphs of a document.
         question: The question.
         options: The answers; two may be equal.
-        answer: Place of the right one, from 0.
+        answer: Index of the right one, from 0.
     """
 
     turns: tuple[str, ...]
@@ -96,18 +96,18 @@ LabelledExample = TextExample | TaggedSentence | PairExample | ChoiceExample
 
 
 def bio_tags(tags: Sequence[str], scheme: Literal["iob1", "iob2", "bmes"]) -> tuple[str, ...]:
-    """Writes tags of another scheme as IOB2: B-TYPE begins an entity, I-TYPE goes on with it, O is outside.
+    """Writes tags of another scheme as IOB2: B-TYPE begins an entity, I-TYPE continues it, O is outside.
 
     Args:
         tags: ``iob1``: I-TYPE, and B-TYPE only between neighbours of one type; ``bmes``: B, M, E and S for entities
-            of one token (also with I for M). What goes on with nothing begins an entity.
+            of one token (also with I for M). A tag that continues nothing begins an entity.
         scheme: Which it is.
 
     Raises:
         ValueError: for a tag that the scheme does not have.
     """
     found = []
-    open_type = ""  # of the entity that may go on
+    open_type = ""  # of the entity that may continue
     for tag in tags:
         if tag == "O":
             found.append("O")

@@ -1,4 +1,4 @@
-"""Running text as a language model is trained on it: encoded, split, and found again by a training that is resumed."""
+"""The training data of a language model: text encoded, split, and reopened when a training is resumed."""
 
 import hashlib
 from bisect import bisect_left, bisect_right
@@ -24,7 +24,10 @@ from wenmai.text.vocabulary_files import read_tokenizer
 
 __all__ = ["LanguageData", "Stream", "read_language_data"]
 
-_ASIDE, _MOST_ASIDE = 0.05, 250_000  # share of the tokens to validate on where no text is given, and how many at most
+_ASIDE, _MOST_ASIDE = (
+    0.05,
+    250_000,
+)  # fraction of the tokens to validate on where no text is given, and how many at most
 _FEWEST = 40  # tokens of a text, so that there is something to validate on
 _ROOM, _VERSION = "languages", 1
 
@@ -33,12 +36,12 @@ Ids = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, kw_only=True)
 class Stream:
-    """Tokens in a row, each line closed by the end token.
+    """A stream of tokens, each line closed by EOS.
 
     Attributes:
         tokens: (N,) int32.
-        end: The end token.
-        characters: Characters that they stand for, ends of lines counted; none if that is not known.
+        end: EOS.
+        characters: Their characters, ends of lines counted; none if unknown.
     """
 
     tokens: Ids
@@ -49,12 +52,12 @@ class Stream:
         return len(self.tokens)
 
     def read(self, start: int, length: int, *, before: int = 1) -> Ids:
-        """Returns ``length`` targets from ``start`` on, behind ``before`` tokens of context.
+        """Returns ``length`` targets from ``start`` on, after ``before`` tokens of context.
 
         Args:
             start: The first target.
             length: How many targets.
-            before: Tokens of context before the first target; the end token stands for those before the stream.
+            before: Tokens of context before the first target; EOS stands for those before the stream.
 
         Returns:
             (before + length) int32.
@@ -67,13 +70,13 @@ class Stream:
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageData:
-    """A text as numbers, and the tokenizer that made them so.
+    """An encoded text and its tokenizer.
 
     Attributes:
-        text: What is trained on, and what is set aside.
-        valid: What is validated on; None: the end of ``text`` is.
+        text: The text to train on, and the part held out.
+        valid: The text to validate on; None: the end of ``text``.
         tokenizer: The tokenizer.
-        grown: Of each token that it has more than the run that is continued, the tokens that it is made of.
+        grown: Of each token that the continued run does not have, the tokens that it is made of.
     """
 
     text: EncodedText
@@ -83,12 +86,12 @@ class LanguageData:
 
     @cached_property
     def train_stream(self) -> Stream:
-        """The tokens that are trained on."""
+        """The tokens to train on."""
         return Stream(tokens=self.text.tokens[: self._split[0]], end=self.tokenizer.eos_id)
 
     @cached_property
     def valid_stream(self) -> Stream:
-        """The tokens that are validated on."""
+        """The tokens to validate on."""
         if self.valid is None:
             begin, before = self._split
             return Stream(
@@ -100,7 +103,7 @@ class LanguageData:
 
     @cached_property
     def _split(self) -> tuple[int, int | None]:
-        """Where what is set aside begins, behind the end of a line if one is in reach; and the characters before it."""
+        """Where the part held out begins, after the end of a line if one is near; and the characters before it."""
         size, ends = len(self.text), self.text.ends
         if self.valid is not None:
             return size, self.text.stats.characters
@@ -128,7 +131,7 @@ class LanguageData:
         }
 
     def keep(self) -> None:
-        """Notes in the cache what :meth:`reopen` needs."""
+        """Stores in the cache what :meth:`reopen` needs."""
         kept(_ROOM, self.fingerprint, self._save)
 
     def _save(self, folder: Path) -> None:
@@ -139,7 +142,7 @@ class LanguageData:
 
     @classmethod
     def reopen(cls, fingerprint: str) -> "LanguageData | None":
-        """Opens what was read before, from the cache alone; None if it is there no more, or damaged."""
+        """Opens what was read before, from the cache alone; None if it is missing or damaged."""
         return reopened(_ROOM, fingerprint, cls._open)
 
     @classmethod
@@ -161,20 +164,20 @@ def read_language_data(
     inherited: Tokenizer | None,
     progress: Progress | None = None,
 ) -> LanguageData:
-    """Reads, cuts and numbers a text.
+    """Reads, tokenizes and encodes a text.
 
     Args:
         corpus: The text.
-        config: How to read it, and what to validate on.
+        config: How to read it, and the validation text.
         tokenizer: How to make the tokenizer, or where it is.
-        inherited: A tokenizer that is there already.
+        inherited: An existing tokenizer.
         progress: Called with the bytes read so far; training a tokenizer, encoding and the validation text begin at
             zero each.
 
     Raises:
         CorpusError: if the text cannot be read, or is too short.
         FormatError: if the file of the tokenizer is missing or damaged.
-        SettingError: if a vocabulary shall grow that is new, or cannot.
+        SettingError: if the vocabulary is to grow but is new, or cannot grow.
     """
     grown: list[list[int]] = []
     with readable_twice(corpus, config) as (text, reading):
@@ -194,7 +197,7 @@ def read_language_data(
         valid = encode_text(given, inherited, config, progress=progress)
     elif len(train) < _FEWEST:
         raise CorpusError(
-            f"{corpus.describe()}: {len(train)} tokens are too few to set some aside for validation; name a text to "
+            f"{corpus.describe()}: {len(train)} tokens are too few to hold some out for validation; name a text to "
             f"validate on (--valid), or give at least {_FEWEST} tokens"
         )
     data = LanguageData(text=train, valid=valid, tokenizer=inherited, grown=tuple(map(tuple, grown)))

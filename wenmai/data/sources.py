@@ -13,7 +13,7 @@ def open_texts(corpus: Any) -> tuple[Corpus, dict[str, Any], tuple[str, ...]]:  
     """Opens whatever names or holds text.
 
     Returns:
-        The corpus, text settings that fit it (the catalogue's), and what a recipe calls it: names of the catalogue as
+        The corpus, text settings that fit it (the catalogue's), and its name in a recipe: names of the catalogue as
         they are, so that the recipe works elsewhere, and absolute paths.
     """
     from wenmai.data.catalogue import from_catalogue
@@ -32,12 +32,12 @@ def open_texts(corpus: Any) -> tuple[Corpus, dict[str, Any], tuple[str, ...]]:  
 
 
 def named_texts(names: Sequence[str]) -> list[str | Path]:
-    """Turns what a shell or a recipe names into parts of a corpus: names of the catalogue, and paths."""
+    """Turns the names of a command line or a recipe into parts of a corpus: names of the catalogue, and paths."""
     return [name if in_catalogue(name) else Path(name) for name in names]
 
 
 def absolute_name(name: str) -> str:
-    """Returns the name of a text or a run as it is found from anywhere; those of the catalogue are already."""
+    """Returns an absolute name of a text or a run; names of the catalogue stay."""
     return name if in_catalogue(name) else str(Path(name).expanduser().absolute())
 
 

@@ -49,7 +49,7 @@ _PROBLEMS = {
 }
 _NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf)", re.ASCII | re.IGNORECASE)
 _WORD_OF_TEXT = "# <unk> is a word of the text"
-"""A remark of ours before the counts, as the format has no place for it. Other readers skip it."""
+"""A remark of ours before the counts, as the format has no field for it. Other readers skip it."""
 _CAPITALS = re.compile(rb"(?<=[ \t])<UNK>(?=[ \t\r\n]|\Z)")
 _Words = npt.NDArray[np.int32]
 _Floats = npt.NDArray[np.float32]
@@ -68,7 +68,7 @@ def write_arpa(path: str | Path, model: Ngram) -> None:
     if model.config.smoothing == "add-k" and model.config.order > 1:
         raise SettingError(
             "add-k gives all unseen words the same probability, which an ARPA file, where shorter n-grams decide, "
-            "cannot tell; train with another smoothing, or order=1"
+            "cannot store; train with another smoothing, or order=1"
         )
     vocab, order = model.vocab, model.config.order
     longest = int(np.diff(vocab.bounds).max())
@@ -115,12 +115,12 @@ def _records(model: Ngram, number: int, first_id: int) -> npt.NDArray[np.void]:
 def read_arpa(path: str | Path) -> Ngram:
     """Reads an ARPA file, plain or compressed.
 
-    Contexts and suffixes that the file leaves out are put in, with the probabilities that follow from back-off. A file
-    without ``<unk>`` gives unknown words 10 to the power of -100, as KenLM does. How it was smoothed no file tells, and
-    whether ``<unk>`` in a text is an unknown word only ours do; in others it is, as in KenLM.
+    Contexts and suffixes that the file leaves out are added, with the probabilities that follow from back-off. A file
+    without ``<unk>`` gives unknown words 10 to the power of -100, as KenLM does. No file names its smoothing. Only our
+    files say whether ``<unk>`` in a text is an unknown word; in others it is, as in KenLM.
 
     Raises:
-        FormatError: if the file is no ARPA file, or is truncated or damaged, or its counts are wrong; the message
+        FormatError: if the file is not an ARPA file, or is truncated or damaged, or its counts are wrong; the message
             names the line.
     """
     with reading(path) as file:
@@ -156,11 +156,11 @@ class _Source:
         self.line = 1
         self._file = file
         self._bytes = b""
-        self._at = 0  # what stands before was taken
+        self._at = 0  # what comes before was taken
         self._ended = False
 
     def block(self) -> bytes:
-        """Returns some whole lines that were not taken yet, as many as are at hand; nothing at the end of the file."""
+        """Returns some whole lines that were not taken yet; nothing at the end of the file."""
         while not self._ended and len(self._bytes) - self._at < _BLOCK:
             self._more()
         while not self._ended and self._bytes.rfind(b"\n", self._at) < 0:
@@ -223,7 +223,7 @@ def _head(source: _Source) -> tuple[list[int], bool]:
             raise source.problem(f"should be `ngram {len(counts) + 1}=COUNT`, but is {line[:80]!r}", source.line - 1)
         counts.append(int(found[2]))
     if not counts or counts[0] == 0:
-        raise source.problem("should tell how many 1-grams there are", source.line - 1)
+        raise source.problem("should give the number of 1-grams", source.line - 1)
     if len(counts) > MAX_ORDER:
         raise FormatError(f"{source.name}: has {len(counts)}-grams; at most {MAX_ORDER}-grams can be read")
     if sum(counts) >= ROOT:
@@ -289,8 +289,8 @@ def _ngrams(source: _Source, order: int, count: int, vocab: Words, *, highest: b
         if b"<UNK>" in block:
             block = _CAPITALS.sub(b"<unk>", block)
         raw = np.frombuffer(block, np.uint8)
-        room = min(count - done + 1, raw.size // _FEWEST_BYTES + 1)
-        words, log_probs, backoffs = np.empty((room, order), np.int32), *(np.empty(room, np.float32) for _ in range(2))
+        most = min(count - done + 1, raw.size // _FEWEST_BYTES + 1)
+        words, log_probs, backoffs = np.empty((most, order), np.int32), *(np.empty(most, np.float32) for _ in range(2))
         read, place, problem = parse_lines(
             raw, order, vocab.text, vocab.bounds, vocab.slots, words, log_probs, backoffs
         )
@@ -313,7 +313,7 @@ def _ngrams(source: _Source, order: int, count: int, vocab: Words, *, highest: b
 
 
 def _assembled(vocab: Words, sections: list[_Section], name: str) -> Ngram:
-    """Arranges n-grams as a model looks them up.
+    """Arranges n-grams for the look-up of a model.
 
     Raises:
         _MissingError: if a context or suffix is not there.

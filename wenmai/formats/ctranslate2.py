@@ -1,13 +1,13 @@
-"""Transformers and GPTs for CTranslate2, an engine that works without Python and torch, in float32 or int8.
+"""Transformers and GPTs for CTranslate2, an engine without Python and torch, in float32 or int8.
 
-What is written is a folder that ``ctranslate2.Translator(folder)``, or of a GPT ``ctranslate2.Generator(folder)``,
+The export is a folder that ``ctranslate2.Translator(folder)``, or of a GPT ``ctranslate2.Generator(folder)``,
 opens: ``model.bin``, ``config.json``, the vocabularies, and beside them the tokenizers, which the engine does not need
 but its user does.
 
 | of ours | what the engine gets |
 |---|---|
 | √M·E[x] | ``scale_embeddings`` |
-| the sources' end token, the targets' begin token | ``add_source_eos``, ``decoder_start_token`` |
+| EOS of the sources, BOS of the targets | ``add_source_eos``, ``decoder_start_token`` |
 | sinusoids in the paper's layout | a table, since its own are in Tensor2Tensor's; of zeros for no positions |
 | Shaw et al. 2018, eq. 3 and 4 | ``relative_position_keys`` and ``relative_position_values``, scaled by 1/√D as here |
 | the attention of a step: mean over the heads of the last layer | ``alignment_layer`` -1, ``alignment_heads`` 0 (all) |
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "write_ctranslate2", "write_generator"]
 
-_LONGEST = 1024  # the engine reads that many tokens of a source unless told otherwise: so far positions go at least
+_LONGEST = 1024  # tokens of a source that the engine reads by default: so many positions are written at least
 
 
 def write_ctranslate2(folder: str | Path, model: "nn.Module", *, source: "Tokenizer", target: "Tokenizer") -> None:
@@ -52,7 +52,7 @@ def write_ctranslate2(folder: str | Path, model: "nn.Module", *, source: "Tokeni
 
     Raises:
         SettingError: if the engine has no such model, or the package is not installed.
-        RunError: if the folder is taken.
+        RunError: if the folder is not empty.
     """
     transformer = _expressible(model)
     specs = _specifications()
@@ -85,11 +85,11 @@ def write_generator(folder: str | Path, model: "nn.Module", tokenizer: "Tokenize
     Args:
         folder: Where; it must not exist, or be empty.
         model: A :class:`wenmai.models.gpt.Gpt` with ``norm=pre`` and without ``window``.
-        tokenizer: What cuts text into its tokens; its end token stands before every text.
+        tokenizer: Its tokenizer; EOS stands before every text.
 
     Raises:
         SettingError: if the engine has no such model, or the package is not installed.
-        RunError: if the folder is taken.
+        RunError: if the folder is not empty.
     """
     gpt = _expressible_gpt(model)
     specs = _specifications()
@@ -167,7 +167,7 @@ def _specifications() -> Any:  # noqa: ANN401  a package without types
 
 
 def _filled(specs: Any, model: "Transformer") -> Any:  # noqa: ANN401
-    """Returns the engine's description of a model, filled with its numbers."""
+    """Returns the engine's description of a model, filled with its parameters."""
     config = model.config
     activations = import_module("ctranslate2.specs.common_spec").Activation
     spec = specs.TransformerSpec.from_config(
@@ -258,7 +258,7 @@ def _export(path: Path, run: Trained) -> None:
 FORMATS = (
     Format(
         name="ctranslate2",
-        summary="a folder for CTranslate2, which translates with Transformers, or writes with GPTs, fast, in int8 too",
+        summary="a folder for CTranslate2, which translates with Transformers or generates with GPTs, in int8 too",
         models=("wenmai.models.transformer:Transformer", "wenmai.models.gpt:Gpt"),
         write=_export,
     ),

@@ -1,4 +1,4 @@
-"""What a format of files says of itself, and how all of them are found.
+"""The description of a file format, and how formats are found.
 
 A module of this package has a tuple ``FORMATS``; another package announces each of its formats under the entry point
 group ``wenmai.formats``, whose value names a :class:`Format`.
@@ -22,7 +22,7 @@ _GROUP = "wenmai.formats"  # of entry points, and the package of our own
 
 
 class Trained(Protocol):
-    """What a format sees of the finished run that it writes."""
+    """The finished run that a format writes."""
 
     @property
     def path(self) -> Path:
@@ -38,7 +38,7 @@ class Trained(Protocol):
 
     @property
     def settings(self) -> Any:  # noqa: ANN401
-        """What was chosen, an object of :attr:`Format.settings`; None if nothing was."""
+        """The chosen settings, an object of :attr:`Format.settings`; None: the defaults."""
 
     def retrain(self, model: Any) -> None:  # noqa: ANN401
         """Trains a changed copy of :attr:`whole`, in place, on the text of the run."""
@@ -66,10 +66,10 @@ class Format:
     """Files that models are written as, read from, or both.
 
     Attributes:
-        name: What users type.
-        summary: One line for people.
+        name: Its name for users.
+        summary: One line for users.
         models: Classes of the models that are written so, ``module:Class``; their subclasses are too.
-        verb: Or what any model has to be able to do, whatever its class.
+        verb: Or a verb that any model must have, whatever its class.
         write: Takes the path and the run; None for a format that is read only.
         settings: The dataclass of what one may choose in writing, or None.
         read: Takes the path; None for a format that is written only.
@@ -84,7 +84,7 @@ class Format:
     read: Callable[[Path], Imported] | None = None
 
     def takes(self, model: type, verbs: Sequence[str]) -> bool:
-        """Whether models of a class, which can do ``verbs``, are written so."""
+        """Whether models of a class with these ``verbs`` are written so."""
         return self.write is not None and (self.verb in verbs or any(is_a(model, name) for name in self.models))
 
 

@@ -3,7 +3,7 @@
 The graph takes ``token_ids`` (B, S) int64 and ``valid`` (B, S) bool, True = real token, with any batch and length, and
 returns ``states`` (B, S, hidden size) float32; one of ``seq2seq`` also ``last`` (L, B, ·), the states after the last
 token, as in :class:`wenmai.models.seq2seq.Memory`. It is written from the parameters, node by node, so its content
-depends on no exporter's version. States where ``valid`` is False mean nothing.
+depends on no exporter's version. States where ``valid`` is False have no meaning.
 
 Source: https://onnx.ai/onnx/operators/, operator set 20.
 """
@@ -70,7 +70,7 @@ def write_onnx(path: str | Path, model: "nn.Module") -> None:
 
 
 class _Graph:
-    """Collects nodes and numbers."""
+    """Collects nodes and constants."""
 
     def __init__(self) -> None:
         try:
@@ -90,7 +90,7 @@ class _Graph:
         return names if outputs > 1 else names[0]
 
     def numbers(self, values: Any) -> str:  # noqa: ANN401  whatever numpy takes
-        """Adds numbers that are known; float64 becomes float32. Returns their name."""
+        """Adds constants; float64 becomes float32. Returns their name."""
         array = np.asarray(values)
         if array.dtype == np.float64:
             array = array.astype(np.float32)

@@ -4,9 +4,8 @@ Text: a heading line ``words dimensions`` (GloVe leaves it out), then a line per
 values, separated by spaces. Binary: the same heading, then per word its bytes, one space, the values as
 little-endian float32, and (word2vec.c, not gensim) a newline.
 
-Nothing in a file is believed before it is checked: memory grows with what was read, never with what was
-promised, and a file must end exactly where its heading says. The one damage that cannot be noticed is GloVe
-text cut between two lines.
+Nothing in a file is trusted unchecked: memory grows with what was read, never with what the heading says, and a file
+must end exactly where its heading says. The only damage that goes unnoticed is GloVe text cut between two lines.
 """
 
 import codecs
@@ -48,12 +47,12 @@ Rows = tuple[list[bytes], NDArray[np.float32]]
 
 
 class _Heading(NamedTuple):
-    """What the beginning of a file tells."""
+    """What the beginning of a file says."""
 
     words: int | None  # None: GloVe's text does not say
     size: int
     binary: bool
-    sample: bytes  # what was read of the data already
+    sample: bytes  # data that was read already
 
 
 def read_word2vec(
@@ -71,10 +70,10 @@ def read_word2vec(
 
     Args:
         path: the file.
-        binary: whether it is binary; told by its content if ``None``.
+        binary: whether it is binary; detected by its content if ``None``.
         limit: read the first so many words only.
-        no_header: whether the heading line is missing, as in GloVe's text; told by the first line if ``None``
-            (for which vectors of one dimension look too much like a heading).
+        no_header: whether the heading line is missing, as in GloVe's text; detected by the first line if
+            ``None`` (where vectors of one dimension look like a heading).
         encoding_errors: what to do with words that are not UTF-8: ``strict`` refuses them, ``replace`` and
             ``ignore`` work as in ``bytes.decode``.
 
@@ -83,7 +82,7 @@ def read_word2vec(
 
     Raises:
         FormatError: if the file is missing, damaged, truncated, or of another format.
-        SettingError: if the arguments make no sense.
+        SettingError: if the arguments are invalid.
     """
     path = Path(path)
     if limit is not None and limit < 1:
@@ -92,9 +91,9 @@ def read_word2vec(
         raise SettingError("binary files always have a heading line; no_header is for text")
     with reading(path) as file:
         heading = _heading(path, file, binary, no_header)
-        room = _room(path, heading, limit)
+        rows = _rows_to_allocate(path, heading, limit)
         read = _binary_blocks if heading.binary else _text_blocks
-        words, vectors = _collect(read(path, file, heading, limit), np.empty((room, heading.size), np.float32))
+        words, vectors = _collect(read(path, file, heading, limit), np.empty((rows, heading.size), np.float32))
     return _word_vectors(path, _decode(path, words, encoding_errors), vectors)
 
 
@@ -111,7 +110,7 @@ def write_word2vec(path: str | Path, vectors: WordVectors, *, binary: bool = Fal
 
     Raises:
         FormatError: if a word is empty, holds whitespace, or is no valid Unicode.
-        SettingError: if a binary file is wanted without a heading, or the name promises compression.
+        SettingError: if a binary file is wanted without a heading, or the name ends like a compressed file's.
     """
     if binary and not header:
         raise SettingError("binary files always have a heading line; header=False is for text")
@@ -184,14 +183,14 @@ def _is_binary(sample: bytes, size: int) -> bool:
     return False
 
 
-def _room(path: Path, heading: _Heading, limit: int | None) -> int:
+def _rows_to_allocate(path: Path, heading: _Heading, limit: int | None) -> int:
     """How many rows to allocate at once: what the heading says if an uncompressed file is large enough."""
     if heading.words is None or compression(path) is not None:
         return 0
     wanted = min(heading.words, limit or ALL)
     smallest = wanted * ((4 if heading.binary else 2) * heading.size + 2)
     file_size = path.stat().st_size
-    if smallest <= file_size:  # the last newline may be missing, but the heading line makes up for it
+    if smallest <= file_size:  # the last newline may be missing, but the heading line is longer than that
         return wanted
     if limit is not None:
         return 0
@@ -329,7 +328,7 @@ def _parse(path: Path, lines: list[bytes], size: int, first_line: int) -> Rows:
 
 def _numbers(text: bytes) -> NDArray[np.float32] | None:
     with warnings.catch_warnings():
-        warnings.simplefilter("error", DeprecationWarning)  # older numpy's sign for what is no number
+        warnings.simplefilter("error", DeprecationWarning)  # how older numpy reports what is not a number
         try:
             return np.fromstring(text, dtype=np.float32, sep=" ")
         except (ValueError, DeprecationWarning):

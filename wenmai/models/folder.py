@@ -1,4 +1,4 @@
-"""What the folders of all models begin with: ``config.json``, and vocabularies of the sizes that it says."""
+"""What the folders of all models have: ``config.json``, and vocabularies of the sizes that it says."""
 
 import json
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ Config = TypeVar("Config")
 
 
 def write_config(folder: Path, config: Any, **facts: Any) -> None:  # noqa: ANN401  a dataclass; JSON values
-    """Writes ``config.json``: the settings of a model, and what else its reader has to know before the other files."""
+    """Writes ``config.json``: the settings of a model, and what else its reader needs before the other files."""
     write_fields(folder, **asdict(config), **facts)
 
 
@@ -36,14 +36,14 @@ def read_config(
     Args:
         folder: The folder of the model.
         kind: The dataclass of the settings.
-        name: What people call the model.
-        facts: What is there beside the settings, and of which type.
+        name: Name of the model for messages.
+        facts: Fields beside the settings, and their types.
 
     Returns:
         The settings, and the facts.
 
     Raises:
-        FormatError: if the file is missing, damaged, or is one of another model.
+        FormatError: if the file is missing, damaged, or of another model.
     """
     path, found = folder / CONFIG, read_fields(folder)
     given = {fact: found.pop(fact, None) for fact in facts}
@@ -59,11 +59,11 @@ def read_settings(path: Path, kind: type[Config], found: Any, name: str) -> Conf
     Args:
         path: The file.
         kind: The dataclass of the settings.
-        found: What the file says of them.
-        name: What they are of.
+        found: Their values in the file.
+        name: Name of the model for messages.
 
     Raises:
-        FormatError: for a setting that is unknown, or a value that is none.
+        FormatError: for an unknown setting, or an invalid value.
     """
     known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
     if isinstance(found, dict) and (unknown := sorted(set(found) - known)):
@@ -111,7 +111,7 @@ def read_vocab(path: Path, size: int | None) -> Vocab:
     """Reads a vocabulary.
 
     Raises:
-        FormatError: if it is damaged, or has not as many tokens as ``config.json`` says.
+        FormatError: if it is damaged, or its size is not that in ``config.json``.
     """
     vocab = Vocab.load(path)
     if len(vocab) != size:

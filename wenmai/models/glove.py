@@ -1,16 +1,16 @@
-"""GloVe: word vectors whose products are the logarithms of how often words stand near each other.
+"""GloVe: word vectors whose products are the logarithms of co-occurrence counts.
 
 Paper: Pennington, Socher, Manning 2014, "GloVe: Global Vectors for Word Representation", EMNLP.
 
 | equation                                                            | where                                       |
 |---------------------------------------------------------------------|---------------------------------------------|
-| counts X, a pair at distance d adds 1/d (sec. 4.2)                  | tasks/counting.py, kernels/counts.py        |
+| counts X, a pair at distance d adds 1/d (sec. 4.2)                  | data/cooccurrence.py, kernels/counts.py     |
 | w_i·w̃_j + b_i + b̃_j = log X_ij (eq. 7)                              | kernels/factorise.py, ``_step``             |
 | J = Σ f(X_ij) (w_i·w̃_j + b_i + b̃_j - log X_ij)² (eq. 8)             | kernels/factorise.py, ``_step``             |
 | f(x) = min(1, x / x_max)^α (eq. 9)                                  | kernels/factorise.py, ``_step``             |
 | the published vectors are w + w̃ (sec. 4.2)                          | ``GloVe.vectors``                           |
 
-The loss that is shown is that of the authors' program: the mean over the non-zero counts of ½ f diff².
+The reported loss is that of the authors' program: the mean over the non-zero counts of ½ f diff².
 
 Differs from the paper: ``x_max`` is 10, which suits texts up to some hundred million words (100 in the paper, for
 billions); words are those of ``min_count``, not the 400,000 most frequent.
@@ -46,10 +46,10 @@ _MODEL, _SUMS = "model.safetensors", "adagrad.safetensors"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GloVeConfig:
-    """What is learnt, and how counts are weighted."""
+    """Sizes, and how counts are weighted."""
 
     kind: Annotated[Literal["glove"], Doc("the architecture")] = "glove"
-    vector_size: Annotated[int, Ge(1), Le(10_000), Doc("numbers in a vector")] = 100
+    vector_size: Annotated[int, Ge(1), Le(10_000), Doc("dimensions of a vector")] = 100
     x_max: Annotated[
         float, Gt(0), Doc("counts from here on have the full weight; 10 for small texts, 100 for billions of words")
     ] = 10.0
@@ -167,7 +167,7 @@ class GloVe:
 
 
 class GloVeVectors(WordVectors):
-    """The vectors of a finished model, which has them in other forms too.
+    """The vectors of a finished model, which can be read in other forms too.
 
     Args:
         vocab: Tokens and counts.

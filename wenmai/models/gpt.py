@@ -1,4 +1,4 @@
-"""GPT: a Transformer that reads one way, in its three generations.
+"""GPT: a left-to-right Transformer, in its three generations.
 
 | generation | what | source |
 |---|---|---|
@@ -15,7 +15,7 @@
 Which layers of GPT-3 are banded, and how wide, was not published: here those with odd numbers (the second, the fourth,
 ...), ``window`` positions back. Weights are (out, in), not transposed as in OpenAI's code.
 
-Documents that are kept apart each begin at position 0, so that a document says the same as it would alone.
+Documents that are kept apart each begin at position 0, so that each gives the same result as alone.
 
 Shapes: B rows, T tokens, M hidden size, V vocabulary.
 """  # noqa: E501  a table
@@ -63,13 +63,13 @@ class GptConfig:
         int | None, Ge(1), Doc("inner size of the feed-forward networks; none: four times hidden_size")
     ] = None
     max_length: Annotated[int, Ge(1), Doc("longest text in tokens: positions are learned up to here")] = 256
-    dropout: Annotated[float, Ge(0), Lt(1), Doc("of embeddings and of what a sub-layer returns")] = 0.1
+    dropout: Annotated[float, Ge(0), Lt(1), Doc("of embeddings and of the outputs of sub-layers")] = 0.1
     attention_dropout: Annotated[float, Ge(0), Lt(1), Doc("of attention weights")] = 0.0
     norm: Annotated[Literal["post", "pre"], Doc("layer norm after a sub-layer (GPT-1), or before it (GPT-2, 3)")] = (
         "pre"
     )
     window: Annotated[
-        int | None, Ge(1), Doc("every second layer reaches only this many tokens back (GPT-3); none: all reach all")
+        int | None, Ge(1), Doc("every second layer attends only this many tokens back (GPT-3); none: no limit")
     ] = None
 
     def __post_init__(self) -> None:
@@ -88,7 +88,7 @@ class Gpt(NextToken):
     Args:
         config: Sizes and choices.
         vocab_size: V.
-        bos_id: Stands before every text.
+        bos_id: BOS, before every text.
     """
 
     kind: ClassVar[str] = "gpt"
@@ -121,13 +121,13 @@ class Gpt(NextToken):
             nn.init.normal_(self.positions.weight, std=_STD / 2)
 
     def start(self, batch_size: int, *, capacity: int | None = None) -> CachedState:
-        """Returns empty caches with room for ``capacity`` tokens, or for ``max_length``."""
+        """Returns empty caches for ``capacity`` tokens, or for ``max_length``."""
         config = self.config
         if capacity is not None and capacity > config.max_length:
             raise ValueError(f"{capacity} tokens were asked for; positions are learned up to {config.max_length}")
-        room = (batch_size, config.num_heads, capacity or config.max_length, config.hidden_size // config.num_heads)
+        shape = (batch_size, config.num_heads, capacity or config.max_length, config.hidden_size // config.num_heads)
         weight = self.embedding.weight
-        caches = [KeyValue.empty(*room, like=weight.detach()) for _ in range(config.num_layers)]
+        caches = [KeyValue.empty(*shape, like=weight.detach()) for _ in range(config.num_layers)]
         if config.window is not None:  # not the same for all layers
             return CachedState(caches)
         compiled = self._shortcut.begin(
@@ -139,7 +139,7 @@ class Gpt(NextToken):
         """Returns the states (B, T, M) of the last layer.
 
         Raises:
-            ValueError: if positions do not reach that far, or a state shall be continued with several documents.
+            ValueError: if positions do not reach that far, or a state is to be continued with several documents.
         """
         mask: Mask | Tensor | None = _CAUSAL
         if documents is not None:

@@ -30,7 +30,7 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """What all have in common: parameters, training by gradient descent or in closed form, scores.
+    """The common base: parameters, training by gradient descent or in closed form, scores.
 
     Attributes:
         coef_: float64 [K, D].
@@ -126,7 +126,7 @@ class LinearRegression(RegressorMixin, _LinearEstimator):  # type: ignore[misc]
         solver: ``"closed"`` solves the normal equations, ``"gradient"`` descends.
         l2: Ridge penalty: this times the squared length of the weights is added to the mean squared error.
         batch_size: Examples in a step; 1 is stochastic gradient descent, None takes all of them.
-        epochs: Times the examples are seen.
+        epochs: Passes over the examples.
         learning_rate: Of the mean squared error, so the gradient is ``2/N X'(Xw - y)``.
         decay: ``"constant"``, or ``"linear"``: the rate falls towards zero.
         fit_intercept: Learn a bias.
@@ -171,7 +171,7 @@ class LinearRegression(RegressorMixin, _LinearEstimator):  # type: ignore[misc]
 
 
 class _LinearClassifier(ClassifierMixin, _LinearEstimator):  # type: ignore[misc]
-    """What the classifiers have in common: classes as numbers, one score a class (of two classes one score)."""
+    """The base of the classifiers: classes as numbers, one score a class (of two classes one score)."""
 
     _at_zero: ClassVar[int] = 0  # the class of two at the score zero
 
@@ -228,7 +228,7 @@ class SoftmaxRegression(_ProbabilisticClassifier):
     Args:
         l2: This times the squared length of the weights is added to the mean cross-entropy.
         batch_size: Examples in a step; 1 is stochastic gradient descent, None takes all of them.
-        epochs: Times the examples are seen.
+        epochs: Passes over the examples.
         learning_rate: Of the mean loss of a mini-batch.
         decay: ``"constant"``, or ``"linear"``: the rate falls towards zero.
         fit_intercept: Learn a bias.
@@ -287,7 +287,7 @@ class Perceptron(_LinearClassifier):
     Args:
         averaged: Predict with the average of the weights over all steps.
         batch_size: Examples in a step; 1, the default, is Rosenblatt's rule.
-        epochs: Times the examples are seen at most.
+        epochs: Most passes over the examples.
         learning_rate: Scales all weights, and so changes no prediction.
         decay: ``"constant"``, or ``"linear"``: the rate falls towards zero.
         fit_intercept: Learn a bias.

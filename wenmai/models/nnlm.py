@@ -9,11 +9,11 @@ https://www.jmlr.org/papers/v3/bengio03a.html.
 | tanh(d + H x) | ``Nnlm.hidden`` (weight H, bias d) |
 | y = b + W x + U tanh(d + H x) | ``Nnlm.output`` (weight [U W], bias b) over [tanh(d + H x); x] |
 
-Without direct connections W is left out; without hidden units, only W is left. Before a text stands the begin token,
-as often as is needed.
+Without direct connections W is left out; without hidden units, only W is left. BOS stands before a text, as often as
+needed.
 
 Differs from the paper: mini-batches, and whatever optimiser the training uses; the mixture with a trigram model is left
-to who evaluates.
+to evaluation.
 
 Shapes: B rows, T tokens, n order, m embedding size, h hidden units, V vocabulary.
 """
@@ -40,11 +40,11 @@ class NnlmConfig:
     """The sizes of an NNLM.
 
     Raises:
-        SettingError: if the output would see nothing.
+        SettingError: if the output would have no input.
     """
 
     order: Annotated[int, Ge(2), Doc("n: the next word is predicted from the n-1 words before it")] = 5
-    embedding_size: Annotated[int, Ge(1), Doc("numbers in a word's vector, m")] = 60
+    embedding_size: Annotated[int, Ge(1), Doc("dimensions of a word vector, m")] = 60
     hidden_size: Annotated[int, Ge(0), Doc("hidden units, h; 0: only direct connections")] = 100
     direct: Annotated[bool, Doc("direct connections from the word vectors to the output")] = False
 
@@ -57,7 +57,7 @@ class NnlmState:
     """The last n-2 words read, which with the next make up a context.
 
     Args:
-        tokens: (B, n-2) int64, the begin token where there was none, or another document.
+        tokens: (B, n-2) int64, BOS where there was none, or another document.
         document: (B,) int64, what the last token belonged to; none: what follows belongs to it too.
     """
 
@@ -100,7 +100,7 @@ class Nnlm(NextToken):
     Args:
         config: Sizes.
         vocab_size: V.
-        bos_id: Stands before every text.
+        bos_id: BOS, before every text.
     """
 
     kind: ClassVar[str] = "nnlm"
@@ -125,7 +125,7 @@ class Nnlm(NextToken):
             nn.init.zeros_(self.hidden.bias)
 
     def start(self, batch_size: int, *, capacity: int | None = None) -> NnlmState:
-        """Returns the state of having read nothing: begin tokens."""
+        """Returns the initial state: BOS tokens."""
         tokens = torch.full((batch_size, self.config.order - 2), self.bos_id, device=self.embedding.weight.device)
         return NnlmState(tokens)
 

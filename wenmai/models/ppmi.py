@@ -1,4 +1,4 @@
-"""PPMI + SVD: word vectors from a table of how much more often than by chance words stand near each other.
+"""PPMI + SVD: word vectors from the associations of words, which co-occur more often than by chance.
 
 Papers: Levy, Goldberg 2014, "Neural Word Embedding as Implicit Matrix Factorization", NIPS; Levy, Goldberg, Dagan 2015,
 "Improving Distributional Similarity with Lessons Learned from Word Embeddings", TACL 3.
@@ -44,13 +44,11 @@ class PpmiConfig:
     """How counts become associations, and these vectors."""
 
     kind: Annotated[Literal["ppmi-svd"], Doc("the architecture")] = "ppmi-svd"
-    vector_size: Annotated[int, Ge(1), Le(10_000), Doc("numbers in a vector: singular values that are kept")] = 100
+    vector_size: Annotated[int, Ge(1), Le(10_000), Doc("dimensions of a vector: singular values that are kept")] = 100
     negative: Annotated[
         float, Ge(1), Doc("associations are lowered by the logarithm of this, as negative samples do; 1 is plain PPMI")
     ] = 1.0
-    smoothing: Annotated[
-        float, Gt(0), Le(1), Doc("contexts are taken to be as frequent as their count to this power; 1 is unsmoothed")
-    ] = 0.75
+    smoothing: Annotated[float, Gt(0), Le(1), Doc("smooths context counts by this power; 1 is unsmoothed")] = 0.75
     eigenvalue_weight: Annotated[
         float, Ge(0), Le(1), Doc("vectors are weighted by the singular values to this power")
     ] = 0.5
@@ -72,7 +70,7 @@ class PpmiSvd:
         words: (V, d) float32, U Σ^p.
         contexts: (V, d) float32, V Σ^p.
         singular_values: (d,) float32, descending.
-        left_out: The share of the squared matrix that the factors leave out, 0 to 1; NaN of a loaded model.
+        left_out: The fraction of the squared matrix that the factors leave out, 0 to 1; NaN of a loaded model.
     """
 
     def __init__(
@@ -91,7 +89,7 @@ class PpmiSvd:
             config: The settings.
             vocab: The word of each row and column.
             counts: (V, V), rows are words, columns contexts.
-            seed: Decides the vector that the search for singular values (ARPACK) begins with.
+            seed: Of the initial vector of the search for singular values (ARPACK).
 
         Raises:
             SettingError: if there are fewer words than singular values asked for.

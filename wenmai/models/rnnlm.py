@@ -36,17 +36,19 @@ class RnnlmConfig:
     """The layers of a recurrent language model.
 
     Raises:
-        SettingError: if an output of another size than the embeddings shall share their matrix.
+        SettingError: if the output is tied to embeddings of another size.
     """
 
     cell: Annotated[Literal["rnn", "lstm", "gru"], Doc("kind of the recurrent layers")] = "lstm"
-    embedding_size: Annotated[int | None, Ge(1), Doc("numbers in a token's vector; none: hidden_size")] = None
+    embedding_size: Annotated[int | None, Ge(1), Doc("dimensions of a token's vector; none: hidden_size")] = None
     hidden_size: Annotated[int, Ge(1), Doc("width of a layer")] = 256
     num_layers: Annotated[int, Ge(1), Doc("recurrent layers")] = 2
     dropout: Annotated[float, Ge(0), Lt(1), Doc("of embeddings, between layers, and before the output")] = 0.2
     tied: Annotated[bool, Doc("the output matrix is that of the embeddings")] = False
     init_range: Annotated[
-        float | None, Gt(0), Doc("every parameter begins uniform between plus and minus this; none: each as suits it")
+        float | None,
+        Gt(0),
+        Doc("every parameter is drawn uniformly from ± this; none: a default for each part"),
     ] = None
 
     def __post_init__(self) -> None:
@@ -58,7 +60,7 @@ class RnnlmConfig:
 
 
 class RnnlmState:
-    """What the layers carry.
+    """The state of the layers.
 
     Args:
         hidden: (L, B, S): the state of each layer; behind an LSTM's hidden state stands its memory cell.
@@ -103,7 +105,7 @@ class Rnnlm(NextToken):
     Args:
         config: Layers.
         vocab_size: V.
-        bos_id: Stands before every text.
+        bos_id: BOS, before every text.
     """
 
     kind: ClassVar[str] = "rnnlm"
@@ -129,14 +131,14 @@ class Rnnlm(NextToken):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Uniform in ±init_range (Zaremba et al. 2014, section 4.1), or what each part begins with."""
+        """Uniform in ±init_range (Zaremba et al. 2014, section 4.1), or the default of each part."""
         nn.init.uniform_(self.embedding.weight, -_EMBEDDING_RANGE, _EMBEDDING_RANGE)
         if self.config.init_range is not None:
             for parameter in self.parameters():
                 nn.init.uniform_(parameter, -self.config.init_range, self.config.init_range)
 
     def start(self, batch_size: int, *, capacity: int | None = None) -> RnnlmState:
-        """Returns the state of having read nothing: zeros."""
+        """Returns the initial state: zeros."""
         weight = self.embedding.weight
         return RnnlmState(weight.new_zeros(self.config.num_layers, batch_size, self.layers.state_size))
 

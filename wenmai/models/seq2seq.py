@@ -1,4 +1,4 @@
-"""Sequence to sequence with recurrent networks: an encoder reads the source, a decoder writes the target.
+"""Sequence to sequence with recurrent networks: an encoder reads the source, a decoder generates the target.
 
 | setting              | paper                                                             | where                |
 |----------------------|-------------------------------------------------------------------|----------------------|
@@ -11,8 +11,8 @@
 | encoder=cnn          | Gehring et al. 2017, arXiv:1705.03122, sec. 3.1, 3.2              | nn/convolution.py    |
 | ``teacher_share``    | scheduled sampling: Bengio et al. 2015, arXiv:1506.03099, sec. 2.4| ``Seq2Seq.forward``  |
 
-The decoders, and how they differ from the papers, stand in ``wenmai/nn/recurrent_decoder.py``. Any kind of layer goes
-with any of them.
+The decoders, and how they differ from the papers, are in ``wenmai/nn/recurrent_decoder.py``. Each works with any kind
+of layer.
 
 Shapes: B sentences, N hypotheses, S source and T target tokens, E embedding, M hidden size, F memory, R readout.
 """
@@ -67,7 +67,7 @@ class Seq2SeqConfig:
         Literal["rnn", "lstm", "gru", "cnn"], Doc("layers of encoder and decoder; cnn: its decoder is a gru")
     ] = "gru"
     bidirectional: Annotated[bool, Doc("the encoder reads in both directions, each of hidden_size")] = True
-    embedding_size: Annotated[int, Ge(1), Doc("numbers in a token's vector")] = 256
+    embedding_size: Annotated[int, Ge(1), Doc("dimensions of a token's vector")] = 256
     hidden_size: Annotated[int, Ge(2), Doc("width of a layer")] = 512
     num_layers: Annotated[int, Ge(1), Doc("layers of the encoder, and of the decoder")] = 1
     dropout: Annotated[float, Ge(0), Lt(1), Doc("of embeddings, between layers, and before the output")] = 0.2
@@ -87,10 +87,10 @@ class Seq2SeqConfig:
             "around the place of the step (local-m) or around a predicted place (local-p)"
         ),
     ] = "soft"
-    window: Annotated[int, Ge(1), Doc("local-m, local-p: tokens on each side that attention reaches")] = _WINDOW
+    window: Annotated[int, Ge(1), Doc("local-m, local-p: tokens on each side that attention sees")] = _WINDOW
     kernel_size: Annotated[int, Ge(1), Doc("cnn: tokens that a window spans")] = 3
     reverse_source: Annotated[bool, Doc("a one-directional encoder reads the source from its end")] = False
-    max_length: Annotated[int, Ge(1), Doc("tokens of a source sentence, at most")] = 512
+    max_length: Annotated[int, Ge(1), Doc("most tokens of a source sentence")] = 512
 
     def __post_init__(self) -> None:
         if self.encoder == "cnn" and not self.bidirectional:
@@ -98,7 +98,7 @@ class Seq2SeqConfig:
         if self.encoder != "cnn" and self.kernel_size != 3:
             raise SettingError(f"kernel_size belongs to encoder=cnn, not to encoder={self.encoder}; leave it out")
         if self.reverse_source and self.bidirectional:
-            raise SettingError("both directions together read the source reversed anyway; add bidirectional=false")
+            raise SettingError("two directions read the source reversed anyway; add bidirectional=false")
         usual = (self.attention, self.scorer, self.selection) == ("bahdanau", "additive", "soft")
         if self.context != "attention" and not usual:
             raise SettingError(f"context={self.context} has no attention; leave out attention, scorer and selection")
@@ -161,7 +161,7 @@ class _ConvolutionEncoder(nn.Module):
 
 
 class Seq2SeqState:
-    """Where the decoding of a batch stands: sources, and the decoder's state of each hypothesis."""
+    """The state of decoding a batch: sources, and the decoder's state of each hypothesis."""
 
     def __init__(self, source: Tensors, state: Tensors, *, need_attention: bool) -> None:
         self.source = source
@@ -193,7 +193,7 @@ class Seq2Seq(EncoderDecoder):
         config: The settings.
         source_vocab_size: Tokens of the source language.
         target_vocab_size: Tokens of the target language, V.
-        tied_sources: Source and target are numbered by one vocabulary, and so share their embedding.
+        tied_sources: Source and target have one vocabulary, and so share their embedding.
 
     Raises:
         ValueError: if ``tied_sources`` and the two sizes differ.
@@ -276,7 +276,7 @@ class Seq2Seq(EncoderDecoder):
             target_ids: (B, T) int64, the tokens that are fed: ``<s>`` and the target.
             teacher_share: Probability that a fed token is the one of ``target_ids``; else one drawn from what the
                 model predicts there, through which no gradient flows (scheduled sampling). The first is always fed.
-            choices: Gets what sampled attention drew while training: of all T steps, or of each.
+            choices: Receives the draws of sampled attention while training: of all T steps, or of each.
         """
         source, state = self.decoder.read(self.encode(source_ids, source_mask))
         if teacher_share >= 1.0:

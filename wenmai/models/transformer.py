@@ -14,7 +14,7 @@ Vaswani et al., "Attention Is All You Need", NIPS 2017, https://arxiv.org/abs/17
 
 Differs from the paper: the embeddings are two matrices where source and target have vocabularies of their own;
 projections have biases unless ``attention_bias`` is false. Differs from Tensor2Tensor: the paper's layout of
-sinusoids, a begin token instead of a zero vector, Xavier-uniform weights.
+sinusoids, BOS instead of a zero vector, Xavier-uniform weights.
 """
 
 import math
@@ -58,19 +58,17 @@ class TransformerConfig:
     decoder_layers: Annotated[int | None, Ge(1), Doc("layers of the decoder; none: as many as the encoder")] = None
     num_heads: Annotated[int, Ge(1), Doc("attention heads of a layer")] = 4
     ffn_size: Annotated[int, Ge(1), Doc("inner size of the feed-forward networks")] = 1024
-    dropout: Annotated[float, Ge(0), Lt(1), Doc("of embeddings and of what a sub-layer returns")] = 0.1
+    dropout: Annotated[float, Ge(0), Lt(1), Doc("of embeddings and of the outputs of sub-layers")] = 0.1
     attention_dropout: Annotated[float, Ge(0), Lt(1), Doc("of attention weights")] = 0.0
     activation_dropout: Annotated[float, Ge(0), Lt(1), Doc("inside the feed-forward networks")] = 0.0
     norm: Annotated[Literal["post", "pre"], Doc("layer norm after a sub-layer as in the paper, or before it")] = "post"
     activation: Annotated[Literal["relu", "gelu"], Doc("of the feed-forward networks")] = "relu"
     positions: Annotated[
-        Literal["sinusoidal", "learned", "shaw", "none"], Doc("how the order of tokens is told; shaw: relative")
+        Literal["sinusoidal", "learned", "shaw", "none"], Doc("how positions are encoded; shaw: relative")
     ] = "sinusoidal"
-    max_distance: Annotated[int, Ge(1), Doc("positions=shaw: farther distances count as this one")] = 16
-    max_length: Annotated[int, Ge(1), Doc("longest text in tokens; positions=learned knows no more")] = 512
-    window: Annotated[
-        int | None, Ge(1), Doc("self-attention reaches this many tokens to each side; none: everywhere")
-    ] = None
+    max_distance: Annotated[int, Ge(1), Doc("positions=shaw: farther distances are clipped to this one")] = 16
+    max_length: Annotated[int, Ge(1), Doc("longest text in tokens; the limit of positions=learned")] = 512
+    window: Annotated[int | None, Ge(1), Doc("self-attention sees this many tokens on each side; none: all")] = None
     attention_bias: Annotated[bool, Doc("whether the projections of attention have biases")] = True
 
     def __post_init__(self) -> None:
@@ -84,7 +82,7 @@ class TransformerConfig:
 
 
 class Memory(NamedTuple):
-    """What the encoder returns.
+    """The output of the encoder.
 
     Attributes:
         hidden: (B, S, M).
@@ -105,7 +103,7 @@ class Transformer(EncoderDecoder):
         tied_sources: Whether source and target share one vocabulary, and so one embedding matrix.
 
     Raises:
-        ValueError: if vocabularies of different sizes shall be tied.
+        ValueError: if vocabularies of different sizes are to be tied.
     """
 
     kind: ClassVar[str] = "transformer"
@@ -167,7 +165,7 @@ class Transformer(EncoderDecoder):
     def begin(
         self, source_ids: Tensor, source_mask: Tensor, *, max_length: int, need_attention: bool = False
     ) -> DecoderState:
-        """Encodes sources and makes the state of their decoding, one hypothesis each.
+        """Encodes sources and makes their initial decoder state, one hypothesis each.
 
         Raises:
             ValueError: if learned positions do not reach that far.

@@ -1,4 +1,4 @@
-"""Transformer-XL: a Transformer language model that remembers the segments before, and tells order by distance.
+"""Transformer-XL: a Transformer language model with a memory of earlier segments and relative positions.
 
 Dai, Yang, Yang, Carbonell, Le, Salakhutdinov, "Transformer-XL: Attentive Language Models Beyond a Fixed-Length
 Context", ACL 2019, https://aclanthology.org/P19-1285.
@@ -68,7 +68,7 @@ class TransformerXLConfig:
     ffn_size: Annotated[int, Ge(1), Doc("inner size of the feed-forward networks")] = 1024
     memory_length: Annotated[int, Ge(0), Doc("tokens before a segment that are remembered; 0: none")] = 150
     dropout: Annotated[
-        float, Ge(0), Lt(1), Doc("of embeddings, inside the feed-forward networks, and of what a sub-layer returns")
+        float, Ge(0), Lt(1), Doc("of embeddings, inside the feed-forward networks, and of the outputs of sub-layers")
     ] = 0.1
     attention_dropout: Annotated[float, Ge(0), Lt(1), Doc("of attention weights")] = 0.0
     norm: Annotated[Literal["post", "pre"], Doc("layer norm after a sub-layer as in the paper, or before it")] = "post"
@@ -76,11 +76,11 @@ class TransformerXLConfig:
     cutoffs: Annotated[
         tuple[int, ...],
         BeforeValidator(_numbers),
-        Doc("adaptive softmax: first id of each cluster of rarer tokens, such as 2000,10000; empty: a whole softmax"),
+        Doc("adaptive softmax: first id of each cluster of rarer tokens, such as 2000,10000; empty: a full softmax"),
     ] = ()
     div_value: Annotated[int, Ge(1), Doc("cutoffs: vectors of each cluster are so many times narrower")] = 1
     embedding_size: Annotated[
-        int | None, Ge(1), Doc("cutoffs: numbers in the vector of a frequent token; none: hidden_size")
+        int | None, Ge(1), Doc("cutoffs: dimensions of a frequent token's vector; none: hidden_size")
     ] = None
     tied_projections: Annotated[bool, Doc("cutoffs: clusters share the projections of input and output")] = True
 
@@ -101,11 +101,11 @@ class TransformerXLConfig:
 
 
 class TransformerXLState:
-    """What is remembered of the tokens before a segment.
+    """The memory of the tokens before a segment.
 
     Args:
-        memories: (B, up to memory_length, M) of each layer: its inputs. They serve training.
-        caches: Or keys and values of each layer, which serve reading without gradients.
+        memories: (B, up to memory_length, M) of each layer: its inputs, for training.
+        caches: Or keys and values of each layer, for reading without gradients.
     """
 
     def __init__(self, memories: list[Tensor], caches: list[RollingKeyValue] | None = None) -> None:
@@ -194,12 +194,12 @@ class TransformerXL(NextToken):
     Args:
         config: Sizes and choices.
         vocab_size: V.
-        bos_id: Stands before every text.
+        bos_id: BOS, before every text.
 
     Attributes:
         memory_length: Tokens remembered; may be set to more for evaluation than was trained with.
         same_length: Whether every token sees equally many, the last ``memory_length``, itself counted; for evaluation.
-        clamp_length: Farther distances count as this one; none: no limit.
+        clamp_length: Farther distances are clipped to this one; none: no limit.
 
     Raises:
         SettingError: if the cutoffs do not lie within the vocabulary.
@@ -250,7 +250,7 @@ class TransformerXL(NextToken):
                 nn.init.normal_(parameter, std=_STD / 2 if "projections" in name else _STD)
 
     def start(self, batch_size: int, *, capacity: int | None = None) -> TransformerXLState:
-        """Returns the state of having read nothing: memories of no position."""
+        """Returns the initial state: empty memories."""
         like = self.layers[0].get_parameter("attention.output.weight")
         empty = like.new_zeros(batch_size, 0, self.config.hidden_size)
         return TransformerXLState([empty] * self.config.num_layers)
@@ -259,8 +259,8 @@ class TransformerXL(NextToken):
         """Returns the states (B, T, M) of the last layer.
 
         Raises:
-            ValueError: if documents shall be kept apart, a state of reading shall be trained on, or ``same_length`` is
-                set without a memory.
+            ValueError: if documents are to be kept apart, a state read without gradients is to be trained on, or
+                ``same_length`` is set without a memory.
         """
         refuse_documents(self, documents)
         if self.same_length and not self.memory_length:
@@ -297,14 +297,14 @@ class TransformerXL(NextToken):
             state.memories = []
 
     def _distances(self, state: TransformerXLState, keys: int) -> list[Tensor]:
-        """Returns r of each layer, (H, ``keys`` or more, D); kept in the state while nothing is trained."""
+        """Returns r of each layer, (H, ``keys`` or more, D); cached in the state without gradients."""
         like, size = self.biases[0].get_parameter("distance"), self.config.hidden_size
         if torch.is_grad_enabled():
             waves = self.dropout(distance_sinusoids(keys, size, clamp=self.clamp_length, like=like))
             return self._project(waves)
         if not state.relative or state.relative[0].shape[1] < keys or state.clamp_length != self.clamp_length:
-            room = keys + max(64, keys // 4)
-            waves = self.dropout(distance_sinusoids(room, size, clamp=self.clamp_length, like=like))
+            enough = keys + max(64, keys // 4)
+            waves = self.dropout(distance_sinusoids(enough, size, clamp=self.clamp_length, like=like))
             state.relative = self._project(waves)
             state.clamp_length = self.clamp_length
         return state.relative

@@ -1,4 +1,4 @@
-"""word2vec: a word is known by the company it keeps, as two vectors of each word.
+"""word2vec: two vectors of each word, trained to predict words from their contexts.
 
 Papers: Mikolov, Chen, Corrado, Dean 2013a, "Efficient Estimation of Word Representations in Vector Space",
 arXiv:1301.3781; Mikolov, Sutskever, Chen, Corrado, Dean 2013b, "Distributed Representations of Words and Phrases and
@@ -46,19 +46,19 @@ _TENSORS = {"input", "negative", "hierarchical"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Word2VecConfig:
-    """What is learnt, and from which objective."""
+    """Sizes and objective."""
 
     kind: Annotated[Literal["word2vec"], Doc("the architecture")] = "word2vec"
     algorithm: Annotated[
         Literal["skipgram", "cbow"], Doc("skipgram: each word of a window predicts the centre; cbow: all of them do")
     ] = "skipgram"
-    vector_size: Annotated[int, Ge(1), Le(10_000), Doc("numbers in a vector")] = 100
-    window: Annotated[int, Ge(1), Le(1_000), Doc("words on each side of the centre, at most")] = 5
+    vector_size: Annotated[int, Ge(1), Le(10_000), Doc("dimensions of a vector")] = 100
+    window: Annotated[int, Ge(1), Le(1_000), Doc("most words on each side of the centre")] = 5
     dynamic_window: Annotated[
         bool, Doc("draw the half-width of each window from 1..window, so that near words count more")
     ] = True
     negative: Annotated[int, Ge(0), Le(1_000), Doc("noise words per prediction; 0 turns negative sampling off")] = 5
-    hierarchical: Annotated[bool, Doc("hierarchical softmax over a Huffman tree; may be on beside negatives")] = False
+    hierarchical: Annotated[bool, Doc("hierarchical softmax over a Huffman tree, also beside negatives")] = False
     softmax: Annotated[
         bool, Doc("the exact softmax over the vocabulary, for teaching and small vocabularies; needs negative=0")
     ] = False
@@ -68,13 +68,14 @@ class Word2VecConfig:
     noise_exponent: Annotated[
         float, Ge(-10), Le(10), Doc("noise words are drawn by count to this power; 0 is uniform")
     ] = 0.75
-    sample: Annotated[float, Ge(0), Doc("words with a larger share of the text are thinned out; 0 keeps all")] = 1e-3
+    sample: Annotated[float, Ge(0), Doc("words with a larger fraction of the text are subsampled; 0 keeps all")] = 1e-3
     subsampling: Annotated[
-        Literal["word2vec.c", "paper"], Doc("kept share of a word of share f: √(t/f) + t/f as in word2vec.c, or √(t/f)")
+        Literal["word2vec.c", "paper"],
+        Doc("kept fraction at frequency f: √(t/f) + t/f as in word2vec.c, or √(t/f)"),
     ] = "word2vec.c"
     cbow_mean: Annotated[bool, Doc("cbow: average the window's vectors; off: sum them")] = True
     true_gradient: Annotated[
-        bool, Doc("cbow: divide the update by the words of the window, as calculus has it; off: as word2vec.c")
+        bool, Doc("cbow: divide the update by the number of context words, the exact gradient; off: as word2vec.c")
     ] = False
 
     def __post_init__(self) -> None:
@@ -208,7 +209,7 @@ class Word2Vec:
 
 
 def keep_probabilities(counts: npt.NDArray[np.int64], config: Word2VecConfig) -> npt.NDArray[np.float32]:
-    """The share of each word's occurrences that sub-sampling keeps, (V,) float32, at most 1.
+    """The fraction of each word's occurrences that sub-sampling keeps, (V,) float32, at most 1.
 
     With f = count / all counts and t = ``sample``: ``√(t/f) + t/f`` (word2vec.c), or ``√(t/f)`` (2013b, eq. 5).
     """
@@ -227,7 +228,7 @@ def _padded_size(rows: int, vector_size: int) -> int:
     """Floats that a row takes in memory.
 
     Whole SIMD vectors, which begin on cache lines, are 5 to 20 % faster; where they would take much memory, rows are
-    padded as little as the kernels can do with.
+    padded as little as the kernels allow.
     """
     whole = -(-vector_size // _VECTOR_FLOATS) * _VECTOR_FLOATS
     if 4 * rows * (whole - vector_size) <= _PADDING_BYTES:

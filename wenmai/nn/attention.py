@@ -1,4 +1,4 @@
-"""Attention: one driver with five small slots, and what every attending module shares.
+"""Attention: one function with five slots, and the base of every attention module.
 
 ``context = reweight(softmax(mask(scorer(query, key) + bias))) @ value + values(weights)``
 
@@ -10,8 +10,8 @@
 | reweight | Luong's local-p: a Gaussian on the weights, not renormalised (:mod:`wenmai.nn.stepwise_attention`) |
 | values | Shaw's relative values |
 
-Shapes: B batch, H heads, T queries, S keys, D head size. A query that may attend to nothing gets zeros, and sends
-back finite gradients.
+Shapes: B batch, H heads, T queries, S keys, D head size. A query that may attend to nothing gets zeros, and its
+gradients are finite.
 """
 
 import math
@@ -42,11 +42,11 @@ _SCALED_DOT = ScaledDot()
 
 
 class Attended(NamedTuple):
-    """What attention returns.
+    """The result of attention.
 
     Attributes:
         context: (..., T, D) weighted sums of the values.
-        weights: (..., T, S) before dropout, where they were asked for.
+        weights: (..., T, S) before dropout, if requested.
     """
 
     context: Tensor
@@ -77,9 +77,9 @@ def attend(
             are the last T of S positions. True = may attend.
         bias: Added to the scores, broadcastable like the mask.
         reweight: Changes the weights (B, H, T, S) after the softmax.
-        values: Gives what is added to the context, (B, H, T, Dv), from the weights (B, H, T, S).
+        values: From the weights (B, H, T, S) to a term of the context, (B, H, T, Dv).
         dropout: Probability that a weight is dropped; 0 outside of training.
-        need_weights: Whether the weights are wanted.
+        need_weights: Whether to return the weights.
 
     Returns:
         The context (B, H, T, Dv) or (B, T, Dv), and the weights or None.
@@ -123,7 +123,7 @@ def _fused(
     if bias is not None:
         allowed = bias if allowed is None else torch.where(allowed, bias, -math.inf)
     if allowed is not None and allowed.dim() == 1:
-        allowed = allowed[None]  # the kernel wants at least (T, S)
+        allowed = allowed[None]  # the kernel needs at least (T, S)
     kind = query.dtype
     if query.device.type == "cpu" and kind is not torch.float64:  # its kernel is several times slower in bfloat16
         query, key, value = query.float(), key.float(), value.float()
@@ -162,7 +162,7 @@ def _explicit(
 
 
 def safe_softmax(scores: Tensor) -> Tensor:
-    """Softmax over the last dimension; a row of nothing but -inf becomes zeros and sends back a zero gradient."""
+    """Softmax over the last dimension; a row of -inf alone gives zeros and a zero gradient."""
     dead = scores.amax(-1, keepdim=True) == -math.inf
     return scores.masked_fill(dead, 0.0).softmax(-1).masked_fill(dead, 0.0)
 
@@ -191,10 +191,10 @@ _WATCHED: ContextVar[dict[nn.Module, list[Tensor]] | None] = ContextVar("watched
 
 
 class Attention(nn.Module):
-    """Base of every module that attends: it attends through :meth:`attend`, so that :func:`watch_attention` sees it."""
+    """Base of every attention module: it calls :meth:`attend`, so that :func:`watch_attention` sees it."""
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, **slots: Any) -> Attended:  # noqa: ANN401  those of attend
-        """:func:`attend`, noting the weights when this module is watched."""
+        """:func:`attend`, recording the weights when this module is watched."""
         watched = _WATCHED.get()
         if watched is None or self not in watched:
             return attend(query, key, value, **slots)
@@ -204,26 +204,26 @@ class Attention(nn.Module):
         return attended
 
     def show(self, weights: Tensor) -> None:
-        """Notes weights (B, H, T, S), or (B, T, S) of one head, when this module is watched."""
+        """Records weights (B, H, T, S), or (B, T, S) of one head, when this module is watched."""
         watched = _WATCHED.get()
         if watched is not None and self in watched:
             watched[self].append(_with_heads(weights.detach()))
 
     @property
     def watched(self) -> bool:
-        """Whether someone wants this module's weights at the moment."""
+        """Whether this module is watched."""
         watched = _WATCHED.get()
         return watched is not None and self in watched
 
 
 def watching() -> bool:
-    """Whether someone wants the weights of any module at the moment."""
+    """Whether any module is watched."""
     return _WATCHED.get() is not None
 
 
 @contextmanager
 def watch_attention(module: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
-    """Collects the attention weights of a model while it runs, without changing it or what it returns.
+    """Collects the attention weights of a model while it runs, without changing it or its results.
 
     Args:
         module: Any model made of :class:`Attention` modules.

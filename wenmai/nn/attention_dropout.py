@@ -1,7 +1,7 @@
 """Scaled dot-product attention (Vaswani et al. 2017, eq. 1) whose weights are dropped, on a CPU.
 
 PyTorch's fused kernel for CPUs drops nothing, and what it does instead draws a random number for each weight and
-computes the half that a causal mask throws away. Here one random byte decides about a weight, and under a causal mask
+computes the half that a causal mask throws away. Here each weight takes one random byte, and under a causal mask
 queries are taken a few at a time, with the keys that they see.
 
 Shapes: B batch, H heads, T queries, S keys, D head size.
@@ -77,7 +77,7 @@ class _Attended(torch.autograd.Function):
             if closed is not None:
                 scores.view(*rows, length, keys).masked_fill_(closed, -torch.inf)
             weights = scores.softmax(-1)
-            if closed is not None:  # where nothing is open the softmax is no number
+            if closed is not None:  # where all is masked the softmax is NaN
                 weights.view(*rows, length, keys).masked_fill_(closed, 0.0)
             context[:, first:last] = (weights * kept[:, first:last, :seen]) @ v[:, :seen]
             saved.append(weights)
@@ -107,7 +107,7 @@ class _Attended(torch.autograd.Function):
 
 
 def _blocks(length: int, keys: int, is_causal: bool) -> Iterator[tuple[int, int, int]]:
-    """First and last-plus-one query of each block, and how many keys they see."""
+    """First and last-plus-one query of each block, and the number of keys they see."""
     for first in range(0, length, _QUERIES if is_causal else length):
         last = min(first + _QUERIES, length) if is_causal else length
         yield first, last, last if is_causal else keys

@@ -1,4 +1,4 @@
-"""Biases of self-attention: what a score owes to how query and key stand to each other.
+"""Biases of self-attention: the part of a score that depends on the relation of query and key.
 
 A bias sees queries, keys and the structure of the sequence, and fills slots of :func:`wenmai.nn.attention.attend`. Any
 function or module of this form can be given to :class:`wenmai.nn.multihead.MultiHead`.
@@ -17,16 +17,16 @@ from torch import Tensor, nn
 
 __all__ = ["Bias", "ShawRelative", "Slots", "Structure"]
 
-Structure = Mapping[str, Tensor]  # what is known of a sequence besides its hidden states; each bias takes what it knows
+Structure = Mapping[str, Tensor]  # facts of a sequence besides its hidden states; each bias takes those it knows
 
 
 class Slots(NamedTuple):
-    """What a bias gives to :func:`wenmai.nn.attention.attend`.
+    """The slots of :func:`wenmai.nn.attention.attend` that a bias fills.
 
     Attributes:
         query: (B, H, T, D), the queries that are compared with the keys.
         bias: (B, H, T, S), added to the scores.
-        values: What is added to the context, (B, H, T, D) of the weights (B, H, T, S); none: nothing.
+        values: From the weights (B, H, T, S) to a term of the context, (B, H, T, D); none: no term.
     """
 
     query: Tensor
@@ -43,7 +43,7 @@ class Bias(Protocol):
         Args:
             query: (B, H, T, D), the last T of S positions.
             key: (B, H, S, D).
-            structure: Of the S positions; empty: nothing is known.
+            structure: Of the S positions; may be empty.
         """
         ...
 

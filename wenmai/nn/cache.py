@@ -1,4 +1,4 @@
-"""Caches of keys and values: buffers with an explicit length, made, passed and kept by the caller."""
+"""Caches of keys and values: buffers with an explicit length, owned by the caller."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,13 +26,13 @@ class KeyValue:
     def empty(
         cls, batch_size: int, num_heads: int, capacity: int, head_size: int, *, like: Tensor | None = None
     ) -> "KeyValue":
-        """Room for ``capacity`` positions, of the type and device of ``like``."""
+        """Returns an empty cache for ``capacity`` positions, of the type and device of ``like``."""
         shape = (2, batch_size, num_heads, capacity, head_size)
         return cls(torch.empty(shape) if like is None else like.new_empty(shape))
 
     @property
     def capacity(self) -> int:
-        """Positions there is room for."""
+        """Most positions it can hold."""
         return self.buffer.shape[3]
 
     @property
@@ -46,7 +46,7 @@ class KeyValue:
         return key, value
 
     def append(self, keys_values: Tensor) -> tuple[Tensor, Tensor]:
-        """Writes new positions behind the filled ones and returns all that is filled.
+        """Writes new positions after the filled ones and returns all filled ones.
 
         Args:
             keys_values: (2, B, H, T, D): keys, then values.
@@ -55,7 +55,7 @@ class KeyValue:
             Views of keys and values, (B, H, length, D) each, with the new length.
 
         Raises:
-            ValueError: if there is no room for them.
+            ValueError: if they exceed the capacity.
         """
         begin = self.length
         self.extend(keys_values.shape[3])
@@ -63,14 +63,14 @@ class KeyValue:
         return self.filled()
 
     def extend(self, count: int) -> None:
-        """Counts ``count`` more positions as filled; whoever asks for that writes them.
+        """Counts ``count`` more positions as filled; the caller writes them.
 
         Raises:
-            ValueError: if there is no room for them.
+            ValueError: if they exceed the capacity.
         """
         end = self.length + count
         if end > self.buffer.shape[3]:
-            raise ValueError(f"the cache has room for {self.capacity} positions; position {end} does not fit")
+            raise ValueError(f"the cache holds at most {self.capacity} positions; position {end} does not fit")
         self.length = end
 
     @torch.no_grad()
@@ -88,13 +88,13 @@ class KeyValue:
         """Holds these positions (2, B, H, T, D) and no others, in as many rows.
 
         Raises:
-            ValueError: if they have another shape, or there is no room for them.
+            ValueError: if they have another shape, or exceed the capacity.
         """
         heads, length, size = keys_values.shape[2:] if keys_values.dim() == 5 else (0, 0, 0)
         if (heads, size) != (self.buffer.shape[2], self.buffer.shape[4]) or keys_values.shape[0] != 2:
-            raise ValueError(f"keys and values of the shape {tuple(keys_values.shape)} are none of this layer")
+            raise ValueError(f"keys and values of the shape {tuple(keys_values.shape)} do not fit this layer")
         if length > self.capacity:
-            raise ValueError(f"the cache has room for {self.capacity} positions, not for {length}")
+            raise ValueError(f"the cache holds at most {self.capacity} positions, not {length}")
         if keys_values.shape[1] != self.batch_size:
             self.buffer = self.buffer.new_empty((2, keys_values.shape[1], *self.buffer.shape[2:]))
         self.buffer[:, :, :, :length] = keys_values
@@ -112,7 +112,7 @@ class KeyValue:
 
 
 class RollingKeyValue(KeyValue):
-    """Keys and values of the last positions; earlier ones make room, and the buffer grows to what is needed.
+    """Keys and values of the last positions; earlier ones are dropped, and the buffer grows as needed.
 
     Args:
         buffer: As of :class:`KeyValue`.
@@ -129,7 +129,7 @@ class RollingKeyValue(KeyValue):
         return self._last(min(self.length, self.reach))
 
     def append(self, keys_values: Tensor) -> tuple[Tensor, Tensor]:
-        """Writes new positions and returns them behind the last ``reach`` before them.
+        """Writes new positions and returns them after the last ``reach`` before them.
 
         Args:
             keys_values: (2, B, H, T, D): keys, then values.
@@ -165,7 +165,7 @@ class RollingKeyValue(KeyValue):
 
 @dataclass(slots=True)
 class DecoderCache:
-    """What one decoder layer keeps.
+    """The state of one decoder layer.
 
     Attributes:
         own: Keys and values of the positions so far, one row for each hypothesis.
@@ -177,7 +177,7 @@ class DecoderCache:
 
 
 class DecoderState:
-    """Where the decoding of a batch is: a cache for each layer.
+    """The state of decoding a batch: a cache for each layer.
 
     The hypotheses of one source share its row of the memory while every source has equally many, side by side.
 
@@ -186,7 +186,7 @@ class DecoderState:
         memory_mask: (B, 1, 1, S) bool, True = real token; None: no padding.
         need_attention: Whether each step returns attention weights.
         compiled: Takes a step in place of the model's modules, from (N,) tokens and this state to (N, V) logits; for
-            few hypotheses, where the model has such a thing.
+            few hypotheses, where the model has it.
     """
 
     def __init__(
@@ -204,7 +204,7 @@ class DecoderState:
 
     @property
     def length(self) -> int:
-        """Steps that were taken."""
+        """Steps taken."""
         return self.caches[0].own.length
 
     @property

@@ -1,4 +1,4 @@
-"""Convolutions over text: each layer sees a window of the layer below, all places at once.
+"""Convolutions over text: each layer sees a window of the layer below, all positions at once.
 
 Paper: Gehring, Auli, Grangier, Yarats, Dauphin 2017, "Convolutional Sequence to Sequence Learning", arXiv:1705.03122,
 sec. 3.2; gated linear units: Dauphin et al. 2017, arXiv:1612.08083, eq. 1.
@@ -24,14 +24,14 @@ class ConvolutionEncoder(nn.Module):
     """A stack of gated convolutions with residual connections over padded sequences.
 
     Each layer is x' = (x + GLU(W * x))·√0.5, with GLU([a; b]) = a∘σ(b) and W a kernel around each place. Padding is
-    set to zero before every layer, so what stands there, and how much of it, never matters.
+    set to zero before every layer, so neither its content nor its amount matters.
 
     Args:
         input_size: Width of the inputs.
         hidden_size: Width of the outputs.
         num_layers: Layers.
         kernel_size: Tokens that a window spans; if even, one more to the right than to the left.
-        dropout: Share of each layer's inputs dropped.
+        dropout: Probability of dropping a layer's input.
     """
 
     def __init__(

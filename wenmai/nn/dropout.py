@@ -1,7 +1,7 @@
 """Dropout (Srivastava et al. 2014), on a CPU with eight times fewer random numbers than PyTorch's.
 
-A number is kept or dropped by one random byte, so there the probability is a multiple of 1/256; what is kept is scaled
-by the true probability, so that the expectation is exact.
+Each number takes one random byte, so the probability is a multiple of 1/256 there; kept numbers are scaled by that
+probability, so that the expectation is exact.
 """
 
 import math
@@ -36,7 +36,7 @@ def dropped_of_256(probability: float) -> int:
 
 
 def draw_kept(shape: Sequence[int], dropped: int) -> Tensor:
-    """Draws which numbers of a tensor are kept where ``dropped`` of 256 are not: 1 or 0, uint8, on the CPU.
+    """Draws which numbers of a tensor to keep where ``dropped`` of 256 are dropped: 1 or 0, uint8, on the CPU.
 
     A comparison of bytes into bytes, and products by them, are several times faster than those of bool.
     """
@@ -53,7 +53,7 @@ class Dropout(nn.Module):
         self.probability = probability
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Returns what has the shape of ``hidden``."""
+        """Returns a tensor of the shape of ``hidden``."""
         return dropout(hidden, self.probability) if self.training else hidden
 
 

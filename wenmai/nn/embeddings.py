@@ -1,14 +1,14 @@
-"""Embeddings: what the first layer of a network reads, a sum of one vector from each of several tables.
+"""Embeddings: the input of a network, a sum of one vector from each of several tables.
 
-| table | who has it |
+| table | models |
 |---|---|
 | token | all |
 | position: sinusoidal, learned, or none | Transformer; GPT and BERT: learned |
 | segment | BERT |
 | task | ERNIE 2.0 |
 
-The tables belong to the model, under the names that checkpoints have for them; :class:`Embeddings` adds what was looked
-up in them.
+The tables belong to the model, under the names in its checkpoints; :class:`Embeddings` adds the vectors looked up in
+them.
 """
 
 from typing import Literal
@@ -29,7 +29,7 @@ class Embeddings(nn.Module):
 
     Args:
         scale: Of the vectors of tokens; √M in the Transformer (Vaswani et al. 2017, section 3.4).
-        norm: Of the sum, as in BERT; none: there is no such.
+        norm: Of the sum, as in BERT; none: no norm.
         dropout: While training.
     """
 
@@ -40,7 +40,7 @@ class Embeddings(nn.Module):
         self.dropout = dropout
 
     def forward(self, token: Tensor, **others: Tensor | None) -> Tensor:
-        """Adds up.
+        """Adds the vectors.
 
         Args:
             token: (B, T, M), the vectors of the tokens.

@@ -1,4 +1,4 @@
-"""What every model from sequence to sequence is: it encodes sources, and predicts targets token by token."""
+"""The contract of sequence-to-sequence models: encode sources, predict targets token by token."""
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
@@ -22,15 +22,15 @@ class EncoderDecoder(nn.Module, ABC):
         tied_sources: Whether source and target share one vocabulary, and so one embedding matrix.
 
     Attributes:
-        kind: The name of the system whose registration names this class; model folders say it.
+        kind: The name of the system that registers this class; stored in model folders.
         config_class: The dataclass of its settings.
         config: The settings.
-        samples_targets: Whether training may feed the decoder what it predicted itself.
+        samples_targets: Whether training may feed the decoder its own predictions.
         has_attention: Whether the decoder attends to the source.
-        samples_attention: Whether training draws the source tokens that it attends to.
+        samples_attention: Whether training samples the source tokens that it attends to.
 
     Raises:
-        ValueError: if vocabularies of different sizes shall be tied.
+        ValueError: if vocabularies of different sizes are to be tied.
     """
 
     kind: ClassVar[str]
@@ -54,7 +54,7 @@ class EncoderDecoder(nn.Module, ABC):
         Args:
             source_ids: See the class, as for ``source_mask``.
             source_mask: The same.
-            target_ids: (B, T) int64, beginning with the begin token, padded at the right.
+            target_ids: (B, T) int64, beginning with BOS, padded at the right.
         """
 
     @property
@@ -73,13 +73,13 @@ class EncoderDecoder(nn.Module, ABC):
 
     @abstractmethod
     def begin(self, source_ids: Tensor, source_mask: Tensor, *, max_length: int, need_attention: bool = False) -> State:
-        """Encodes sources and makes the state of their decoding, one hypothesis each.
+        """Encodes sources and makes their initial decoder state, one hypothesis each.
 
         Args:
             source_ids: See the class, as for ``source_mask``.
             source_mask: The same.
-            max_length: Most steps that will be taken.
-            need_attention: Whether each step shall return attention weights.
+            max_length: Most steps to take.
+            need_attention: Whether each step returns attention weights.
         """
 
     @abstractmethod
@@ -87,6 +87,6 @@ class EncoderDecoder(nn.Module, ABC):
         """Takes one step with the last token of each hypothesis, and advances the state.
 
         Args:
-            tokens: (N,) int64; the begin token at first.
+            tokens: (N,) int64; BOS at first.
             state: Of N hypotheses, from :meth:`begin`; changed in place.
         """

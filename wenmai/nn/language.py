@@ -1,4 +1,4 @@
-"""What every neural language model is: hidden states that predict the next token, and a state that can be kept."""
+"""The contract of neural language models: hidden states that predict the next token, and a state to store."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
@@ -14,11 +14,11 @@ __all__ = ["CachedState", "LanguageState", "NextToken", "refuse_documents"]
 
 
 class LanguageState(Protocol):
-    """Everything a language model remembers of the tokens it has read, for each row of the batch."""
+    """The state of a language model after the tokens it has read, for each row of the batch."""
 
     @property
     def batch_size(self) -> int:
-        """Rows it holds now."""
+        """Number of rows."""
         ...
 
     def select(self, rows: Tensor) -> None:
@@ -26,15 +26,15 @@ class LanguageState(Protocol):
         ...
 
     def detach(self) -> None:
-        """Ends gradients here: what follows does not train what came before."""
+        """Ends gradients here: later losses do not train earlier tokens."""
         ...
 
     def tensors(self) -> dict[str, Tensor]:
-        """Returns by name what :meth:`load` needs to go on from here, exactly."""
+        """Returns by name what :meth:`load` needs to continue exactly from here."""
         ...
 
     def load(self, tensors: dict[str, Tensor]) -> None:
-        """Becomes the state whose :meth:`tensors` these are; its batch size may be another.
+        """Becomes the state whose :meth:`tensors` these are; its batch size may differ.
 
         Raises:
             ValueError: if they are not those of such a model.
@@ -47,10 +47,10 @@ class NextToken(nn.Module):
 
     Args:
         vocab_size: V.
-        bos_id: The token that stands before every text.
+        bos_id: BOS, before every text.
 
     Attributes:
-        kind: The name of the system whose registration names this class; model folders say it.
+        kind: The name of the system that registers this class; stored in model folders.
         config_class: The dataclass of its settings.
         config: The settings.
         stateful: Whether training carries the state from one segment of a stream to the next.
@@ -70,21 +70,21 @@ class NextToken(nn.Module):
     def __init__(self, *, vocab_size: int, bos_id: int) -> None:
         super().__init__()
         if not 0 <= bos_id < vocab_size:
-            raise ValueError(f"bos_id={bos_id} is none of {vocab_size} tokens")
+            raise ValueError(f"bos_id={bos_id} is not one of {vocab_size} tokens")
         self.vocab_size = vocab_size
         self.bos_id = bos_id
 
     @property
     def device(self) -> torch.device:
-        """Where its parameters are."""
+        """The device of its parameters."""
         return next(self.parameters()).device
 
     def start(self, batch_size: int, *, capacity: int | None = None) -> LanguageState:
-        """Returns the state of having read nothing.
+        """Returns the initial state.
 
         Args:
             batch_size: Rows.
-            capacity: Tokens that will be read, at most; none: as many as the model can read.
+            capacity: Most tokens to read; none: as many as the model can read.
 
         Raises:
             ValueError: if the model cannot read so many.
@@ -96,9 +96,9 @@ class NextToken(nn.Module):
 
         Args:
             tokens: (B, T) int64.
-            state: What was read before; continued, and advanced in place. None: nothing was.
-            documents: (B, T) int64, number of the document that each token belongs to, where no position may look at
-                another document; the tokens of one stand together.
+            state: Of the tokens read before, advanced in place. None: the initial state.
+            documents: (B, T) int64, document of each token, where no position may attend to another document; the
+                tokens of a document are contiguous.
 
         Returns:
             Hidden states (B, T, M) for ``output``; place t predicts token t + 1.
@@ -112,7 +112,7 @@ class NextToken(nn.Module):
         """Reads one token for each row, and returns the logits (N, V) of the next.
 
         Args:
-            tokens: (N,) int64; the begin token at first.
+            tokens: (N,) int64; BOS at first.
             state: Of N rows; advanced.
         """
         return Step(self.output(self(tokens[:, None], state)[:, 0]))
@@ -124,7 +124,7 @@ class CachedState:
     Args:
         caches: One for each layer.
         compiled: Takes a step in place of the model's modules, from (N,) tokens and this state to (N, V) logits; for
-            few rows, where the model has such a thing.
+            few rows, where the model has it.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class CachedState:
 
     @property
     def length(self) -> int:
-        """Tokens that were read."""
+        """Tokens read."""
         return self.caches[0].length
 
     @property
@@ -171,6 +171,6 @@ class CachedState:
 
 
 def refuse_documents(model: nn.Module, documents: Tensor | None) -> None:
-    """Raises ValueError if documents shall be kept apart by a model that reads one stream."""
+    """Raises ValueError if a model that reads one stream is to keep documents apart."""
     if documents is not None:
         raise ValueError(f"{type(model).__name__} reads one stream and cannot keep the documents of a segment apart")

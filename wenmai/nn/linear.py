@@ -1,9 +1,9 @@
-"""Linear maps, x Wᵀ + b, by the faster of the two libraries that PyTorch has for them on a CPU.
+"""Linear maps, x Wᵀ + b, by the faster of PyTorch's two CPU libraries.
 
 PyTorch multiplies float32 matrices with MKL, which leaves the widest vectors (AVX-512) of AMD processors unused;
 oneDNN, which PyTorch ships as well and uses for its compiled models, is two to four times as fast there. The results
 differ by rounding alone. Anything else (processors without AVX-512, small products, other types and devices, autocast,
-a PyTorch without oneDNN) takes PyTorch's own way.
+a PyTorch without oneDNN) takes PyTorch's default.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 
 __all__ = ["Linear", "linear"]
 
-_SMALL = 1 << 20  # multiplications; below, oneDNN's longer way to its kernel costs more than the kernel saves
+_SMALL = 1 << 20  # multiplications; below, oneDNN's call costs more than its kernel saves
 _WIDE = "AVX512" in torch.backends.cpu.get_cpu_capability()
 _ONEDNN = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if _WIDE else None
 

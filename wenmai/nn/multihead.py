@@ -24,7 +24,7 @@ class MultiHead(Attention):
         memory_size: Size of the memory that is attended to; None: self-attention.
         dropout: Of the weights, while training.
         bias: Whether projections have biases.
-        relative: Bias of self-attention, from how two positions stand to each other.
+        relative: Bias of self-attention, from the relation of two positions.
         window: Radius r of restricted self-attention: i sees j only where abs(i - j) <= r.
 
     Raises:
@@ -85,7 +85,7 @@ class MultiHead(Attention):
         Args:
             hidden: (B, T, M) queries.
             memory: (B, S, memory_size), not needed when ``cache`` holds what :meth:`project_memory` returned. Of
-                self-attention without a cache: (B, S - T, M), hidden states that stand before these, or none.
+                self-attention without a cache: (B, S - T, M), hidden states before these, or none.
             mask: As of :func:`wenmai.nn.attention.attend`, over all S positions.
             structure: Of the S positions, for the bias of self-attention.
             cache: Self-attention: earlier positions, which the new ones are appended to. Memory: its keys and values;
@@ -107,7 +107,7 @@ class MultiHead(Attention):
             elif memory is not None:
                 key, value = self.project_memory(memory).unbind(0)
             else:
-                raise ValueError("attention over a memory was given neither the memory nor a cache of it")
+                raise ValueError("attention over a memory was given neither the memory nor its cache")
         elif memory is None:
             projected = self._heads(self.qkv(hidden))
             query = projected[0]
@@ -200,7 +200,7 @@ def banded_attend(
         The context (B, H, T, D), equal to that of :func:`attend` with the mask ``window(radius, radius)``.
     """
     batch, heads, length, head_size = query.shape
-    step = max(2 * radius, 32)  # queries of a block: long enough for matrix products that pay
+    step = max(2 * radius, 32)  # queries of a block: long enough for efficient matrix products
     blocks = -(-length // step)
     span = step + 2 * radius  # keys of a block
     missing = blocks * step - length

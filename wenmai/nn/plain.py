@@ -1,4 +1,4 @@
-"""When a step for a few rows may be taken by one compiled function (:mod:`wenmai.nn.stack`) instead of modules."""
+"""When one compiled function (:mod:`wenmai.nn.stack`) may replace the modules in a step for a few rows."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -28,7 +28,7 @@ __all__ = ["FEW", "WORTH", "Shortcut"]
 _StateT = TypeVar("_StateT", CachedState, DecoderState)
 
 FEW = 32  # rows: up to here a compiled step was measured to be faster
-WORTH = 1000  # steps with few rows, after which a model is in earnest use: reading compiled code takes as long
+WORTH = 1000  # steps with few rows after which compiling pays: loading compiled code takes as long
 
 _PLAIN = {
     Decoder,
@@ -47,7 +47,7 @@ _PLAIN = {
 
 
 class Shortcut:
-    """The compiled steps of one model: made once it is in earnest use, and taken where nothing speaks against them."""
+    """The compiled steps of one model: made once they pay, and taken where they are possible."""
 
     def __init__(self) -> None:
         self._steps = 0  # taken with few rows
@@ -64,7 +64,7 @@ class Shortcut:
         scale: float = 1.0,
         window: int | None = None,
     ) -> Callable[[Tensor, CachedState | DecoderState], Tensor] | None:
-        """Returns what takes the steps of a new state.
+        """Returns a function that takes the steps of a new state.
 
         Args:
             rows: Of the state.
@@ -74,11 +74,11 @@ class Shortcut:
             num_heads: H.
             activation: Of the feed-forward networks.
             scale: Embeddings are multiplied by it.
-            window: Positions that self-attention of every layer looks back; none: all.
+            window: Earlier positions that self-attention of every layer sees; none: all.
 
         Returns:
-            From tokens (N,) and the state to logits (N, V), or none where it would not pay yet, or the layers have what
-            the compiled function does not know, or would leave out.
+            From tokens (N,) and the state to logits (N, V); none where it would not pay yet, or the compiled function
+            does not support the layers.
         """
         if rows > FEW or self._steps < WORTH or not _known(layers, embedding, num_heads):
             return None
@@ -116,7 +116,7 @@ class Shortcut:
         return step
 
     def step(self, tokens: Tensor, state: _StateT) -> Tensor | None:
-        """Takes a step and returns logits (N, V), or returns none where the model has to take it with its modules."""
+        """Takes a step and returns logits (N, V); none where the model has to take it with its modules."""
         if tokens.shape[0] > FEW:
             return None
         self._steps += 1
@@ -144,5 +144,5 @@ def _known(layers: Encoder | Decoder, embedding: Tensor, num_heads: int) -> bool
 
 
 def _undisturbed() -> bool:
-    """Whether nobody wants gradients, attention weights, another precision, or to compile it another way."""
+    """Whether no gradients, attention weights, other precision or other compilation are requested."""
     return not (is_grad_enabled() or is_autocast_enabled("cpu") or torch_compiler.is_compiling() or watching())

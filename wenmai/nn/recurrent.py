@@ -1,7 +1,7 @@
-"""Recurrent layers: whole sequences through torch's kernels, and single cells for what must be stepped.
+"""Recurrent layers: whole sequences by torch's kernels, and single cells for steps.
 
-The state of every kind is one tensor whose last axis holds the hidden state; the LSTM's memory cell stands behind it
-(``state_size`` is the hidden size, twice that for the LSTM). So states are selected, bridged and saved alike.
+The state of every kind is one tensor whose last axis holds the hidden state; the LSTM's memory cell follows it
+(``state_size`` is the hidden size, twice that for the LSTM). So all states are selected, bridged and saved alike.
 
 | kind | one step, of the input x and the state h                             | source                            |
 |------|-----------------------------------------------------------------------|-----------------------------------|
@@ -37,7 +37,7 @@ Kind = Literal["rnn", "lstm", "gru"]
 
 
 class RecurrentOutput(NamedTuple):
-    """What a recurrent network returns.
+    """The result of a recurrent network.
 
     Attributes:
         outputs: (B, T, M), hidden states of the last layer, M = directions·hidden_size; zero at padding.
@@ -58,7 +58,7 @@ class Recurrent(nn.Module):
         hidden_size: Width of the hidden state of one direction.
         num_layers: Layers.
         bidirectional: Whether a second network reads from the end; padding never reaches it.
-        dropout: Share of outputs dropped between layers (Zaremba et al. 2014).
+        dropout: Probability of dropping an output between layers (Zaremba et al. 2014).
     """
 
     def __init__(
@@ -100,15 +100,15 @@ class Recurrent(nn.Module):
 
         Args:
             inputs: (B, T, input_size).
-            valid: (B, T) bool, True for real tokens, all before the padding; none: no padding matters. A sequence
-                without any real token is read as if it had one.
+            valid: (B, T) bool, True for real tokens, all before the padding; none: no padding. A sequence without
+                any real token is read as if it had one.
             state: (L, B, state_size) to begin with, of a network of one direction; none: zeros.
 
         Returns:
             Outputs and the last state. Without ``valid`` the state is that after the T-th step.
 
         Raises:
-            ValueError: if padding stands before real tokens, or a state is given to a bidirectional network.
+            ValueError: if padding comes before real tokens, or a state is given to a bidirectional network.
         """
         if state is not None and self.layers.bidirectional:
             raise ValueError("a bidirectional network begins with zeros, because its directions begin at both ends")
@@ -170,7 +170,7 @@ class Recurrent(nn.Module):
         return hidden.contiguous(), memory.contiguous()
 
     def _packed(self, last: Tensor | tuple[Tensor, Tensor]) -> Tensor:
-        """Lays (L·directions, B, H), one or two of them, side by side as (L, B, state_size)."""
+        """Concatenates one or two (L·directions, B, H) to (L, B, state_size)."""
         parts = last if isinstance(last, tuple) else (last,)
         directions = 2 if self.layers.bidirectional else 1
         return torch.cat([part[start::directions] for part in parts for start in range(directions)], -1)
@@ -179,7 +179,7 @@ class Recurrent(nn.Module):
 class Cell(nn.Module):
     """One step of a recurrent network: the part that depends on the state.
 
-    The caller adds up W x + b for all gates beforehand, for as many steps at once as it knows the inputs of.
+    The caller computes W x + b for all gates beforehand, for as many steps as have known inputs.
 
     Args:
         kind: ``rnn``, ``lstm`` or ``gru``.
@@ -267,12 +267,12 @@ class Maxout(nn.Module):
         self.linear = Linear(input_size, 2 * output_size)
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """Returns (..., output_size) of inputs laid side by side."""
+        """Returns (..., output_size) of concatenated inputs."""
         return torch.maximum(*self.linear(torch.cat(inputs, -1)).chunk(2, -1))
 
 
 def reverse(sequence: Tensor, valid: Tensor) -> Tensor:
-    """Turns the real tokens of each sequence around and leaves the padding where it is.
+    """Reverses the real tokens of each sequence and leaves the padding in place.
 
     Args:
         sequence: (B, T) or (B, T, M).
@@ -291,7 +291,7 @@ def reverse(sequence: Tensor, valid: Tensor) -> Tensor:
 def _lengths(valid: Tensor) -> Tensor:
     lengths = valid.sum(1)
     if valid.shape[1] and bool((valid[:, 1:] & ~valid[:, :-1]).any()):
-        raise ValueError("padding must stand behind the real tokens of a sequence: right-pad the batch")
+        raise ValueError("padding must follow the real tokens of a sequence: right-pad the batch")
     return lengths.clamp(min=1).cpu()
 
 
@@ -304,5 +304,5 @@ def _orthogonal_blocks(weight: Tensor) -> None:
 
 @torch.no_grad()
 def _open_forget_gate(bias: Tensor) -> None:
-    """Begins with a memory that keeps: the forget gate's bias is 1 (Jozefowicz et al. 2015)."""
+    """Begins with open forget gates: their bias is 1 (Jozefowicz et al. 2015)."""
     bias.chunk(4)[1].fill_(1.0)

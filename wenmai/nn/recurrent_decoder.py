@@ -1,4 +1,4 @@
-"""The recurrent decoders of sequence to sequence: four ways in which what is written depends on what was read.
+"""The recurrent decoders of sequence to sequence: four ways in which the target depends on the source.
 
 | decoder | source | a step sees |
 |---|---|---|
@@ -51,11 +51,11 @@ __all__ = [
     "Tensors",
 ]
 
-Tensors = tuple[Tensor, ...]  # each with the sentences or hypotheses first, so that beams can change places
+Tensors = tuple[Tensor, ...]  # each with the sentences or hypotheses first, so that beams can be reordered
 
 
 class Memory(NamedTuple):
-    """What the encoder knows of a batch of sources.
+    """The encoded sources of a batch.
 
     Attributes:
         outputs: (B, S, F), one vector a token.
@@ -69,13 +69,13 @@ class Memory(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """What a decoder returns for T tokens.
+    """The result of a decoder for T tokens.
 
     Attributes:
         hidden: (N, T, R), the readouts.
         state: The state after the last token.
-        weights: (N, T, S) of attention, where there is such.
-        choice: What sampled attention drew, while training.
+        weights: (N, T, S) of attention, if any.
+        choice: The draws of sampled attention, while training.
     """
 
     hidden: Tensor
@@ -86,7 +86,7 @@ class Decoded(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DecoderSizes:
-    """What a decoder is made of.
+    """The parts of a decoder.
 
     Attributes:
         kind: Of its layers.
@@ -94,7 +94,7 @@ class DecoderSizes:
         hidden_size: M.
         num_layers: L.
         dropout: Between layers, while training.
-        scorer: How attention compares, where there is such.
+        scorer: How attention compares, if any.
         selection: Which source tokens it takes.
         window: Tokens on each side that local attention sees.
         memory_size: F.
@@ -114,7 +114,7 @@ class DecoderSizes:
 
 
 class RecurrentDecoder(nn.Module, ABC):
-    """The form of every decoder.
+    """The base of every decoder.
 
     Attributes:
         readout_size: R.
@@ -124,7 +124,7 @@ class RecurrentDecoder(nn.Module, ABC):
 
     @abstractmethod
     def read(self, memory: Memory) -> tuple[Tensors, Tensors]:
-        """Returns what every step reads of the sources, and the state before the first step."""
+        """Returns the source tensors that every step reads, and the state before the first step."""
 
     @abstractmethod
     def forward(self, words: Tensor, source: Tensors, state: Tensors) -> Decoded:
@@ -138,7 +138,7 @@ class RecurrentDecoder(nn.Module, ABC):
 
 
 class FirstStateDecoder(RecurrentDecoder):
-    """Sutskever et al. 2014: s_t = f(s_{t-1}, E y_{t-1}), p = softmax(W s_t); all it knows of the source is s_0."""
+    """Sutskever et al. 2014: s_t = f(s_{t-1}, E y_{t-1}), p = softmax(W s_t); it sees of the source only s_0."""
 
     def __init__(self, sizes: DecoderSizes) -> None:
         super().__init__()
@@ -206,13 +206,13 @@ class BahdanauDecoder(RecurrentDecoder):
         keys, mixed, valid, outputs = source
         size = self.cell.hidden_size
         s, upper, steps = state[0][:, 0], state[0][:, 1:], state[1]
-        states, looks = [], []
+        states, attended = [], []
         for gates in self.words(words).unbind(1):  # (N, gates)
-            looks.append(self.attention(s[:, :size], keys, mixed, valid, steps))
-            s = self.cell(gates + looks[-1].context[:, 0], s)
+            attended.append(self.attention(s[:, :size], keys, mixed, valid, steps))
+            s = self.cell(gates + attended[-1].context[:, 0], s)
             states.append(s[:, :size])
             steps = steps + 1
-        hidden, (alpha, choice) = torch.stack(states, 1), side_by_side(looks)  # (N, T, M), (N, T, S)
+        hidden, (alpha, choice) = torch.stack(states, 1), side_by_side(attended)  # (N, T, M), (N, T, S)
         self.attention.show(alpha)
         last = s[:, None]
         if self.upper is not None:
@@ -249,7 +249,7 @@ class LuongDecoder(RecurrentDecoder):
         keys, mixed, valid = source
         size = self.readout_size
         states, fed, steps = list(state[0].unbind(1)), state[1], state[2]
-        outputs, looks = [], []
+        outputs, attended = [], []
         for gates in self.words(words).unbind(1):  # (N, gates)
             entering = gates + self.feed(fed)
             for layer, cell in enumerate(self.cells):
@@ -257,11 +257,11 @@ class LuongDecoder(RecurrentDecoder):
                     entering = self.between[layer - 1](self.dropout(states[layer - 1][:, :size]))
                 states[layer] = cell(entering, states[layer])
             query = states[-1][:, :size]
-            looks.append(self.attention(query, keys, mixed, valid, steps))
-            fed = torch.tanh(looks[-1].context[:, 0] + self.top(query))
+            attended.append(self.attention(query, keys, mixed, valid, steps))
+            fed = torch.tanh(attended[-1].context[:, 0] + self.top(query))
             outputs.append(fed)
             steps = steps + 1
-        alpha, choice = side_by_side(looks)
+        alpha, choice = side_by_side(attended)
         self.attention.show(alpha)
         return Decoded(torch.stack(outputs, 1), (torch.stack(states, 1), fed, steps), alpha, choice)
 

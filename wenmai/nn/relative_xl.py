@@ -1,4 +1,4 @@
-"""Attention with Transformer-XL's relative positions, over a segment and what is remembered from before it.
+"""Attention with Transformer-XL's relative positions, over a segment and the memory before it.
 
 Dai, Yang, Yang, Carbonell, Le, Salakhutdinov 2019, section 3.3, https://aclanthology.org/P19-1285. The score of query i
 for key j, at the distance Δ = i - j, is
@@ -28,8 +28,8 @@ def distance_sinusoids(keys: int, size: int, *, clamp: int | None = None, like: 
     Args:
         keys: S.
         size: M, even.
-        clamp: Farther distances count as this one.
-        like: Says type and device.
+        clamp: Farther distances are clipped to this one.
+        like: Gives type and device.
     """
     distances = torch.arange(keys - 1, -1, -1, dtype=torch.float64, device=like.device)
     if clamp is not None:
@@ -40,14 +40,14 @@ def distance_sinusoids(keys: int, size: int, *, clamp: int | None = None, like: 
 
 
 def relative_shift(scores: Tensor) -> Tensor:
-    """Moves scores by distance to their keys, without an index: a column of zeros shears each row by one more place.
+    """Moves scores by distance to their keys, without an index: a column of zeros shifts each row by one more position.
 
     Args:
         scores: (..., T, S), column c of every row for the distance S-1-c.
 
     Returns:
-        (..., T, S): row i, column j is for the distance i + S - T - j. Where that is negative, for keys that come after
-        their query, stands something without a meaning.
+        (..., T, S): row i, column j is for the distance i + S - T - j. Where that is negative, for keys after their
+        query, the values have no meaning.
     """
     queries, keys = scores.shape[-2:]
     if queries == 1:
@@ -57,7 +57,7 @@ def relative_shift(scores: Tensor) -> Tensor:
 
 
 class RelativeBiases(nn.Module):
-    """What every query asks for besides itself: u of the content, v of the distance; (H, D) each."""
+    """The vectors added to every query: u for the content, v for the distance; (H, D) each."""
 
     def __init__(self, num_heads: int, head_size: int) -> None:
         super().__init__()
@@ -88,12 +88,12 @@ class RelativeAttention(MultiHead):
     def __init__(self, hidden_size: int, num_heads: int, *, dropout: float = 0.0) -> None:
         super().__init__(hidden_size, num_heads, dropout=dropout, bias=False, relative=distance_bias)
         output = self.output
-        del self.output  # checkpoints of optimisers number the parameters: qkv, positions, output
+        del self.output  # the order of the parameters in optimiser checkpoints: qkv, positions, output
         self.positions = Linear(hidden_size, hidden_size, bias=False)
         self.output = output
 
     def reset_parameters(self) -> None:
-        """Nothing: the model draws all of its weights."""
+        """Does nothing: the model draws all of its weights."""
 
     def project_distances(self, sinusoids: Tensor) -> Tensor:
         """Returns r, (H, S, D), of sinusoids (S, M)."""

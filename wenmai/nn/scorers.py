@@ -43,7 +43,7 @@ class Scorer(nn.Module):
         return keys
 
     def product_scale(self, query: Tensor) -> float | None:
-        """The factor of a scorer that is only ``factor · query · prepared key``, which fused kernels compute."""
+        """The factor of a scorer of the form ``factor · query · prepared key``, which fused kernels compute."""
         return None
 
 
@@ -160,7 +160,7 @@ def make_scorer(name: ScorerName, *, query_size: int, key_size: int, attention_s
         attention_size: Hidden units of the additive and concat networks; others have none.
 
     Raises:
-        ValueError: if the scorer needs queries and keys of one size and they differ, or there is none of the name.
+        ValueError: if the scorer needs queries and keys of one size and they differ, or the name is unknown.
     """
     match name:
         case "bilinear":

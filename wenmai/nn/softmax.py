@@ -1,6 +1,6 @@
-"""Output layers over a vocabulary: the whole softmax, and the adaptive softmax with its embedding.
+"""Output layers over a vocabulary: the full softmax, and the adaptive softmax with its embedding.
 
-Both give a loss as cross-entropies that add up (:meth:`Softmax.parts`), so that an objective need not know which it is.
+Both give the loss as a sum of cross-entropies (:meth:`Softmax.parts`), so that objectives treat them alike.
 
 - Grave, Joulin, Cissé, Grangier, Jégou, "Efficient softmax approximation for GPUs", ICML 2017,
   https://arxiv.org/abs/1609.04309: frequent words in a head, rarer ones in clusters of which the head knows one
@@ -61,7 +61,7 @@ class Softmax(nn.Module):
     ) -> None:
         super().__init__()
         self.vocab_size = vocab_size
-        self._owner = (tied_to,)  # no submodule of this one: its parameter has one name
+        self._owner = (tied_to,)  # not a submodule: its parameter has one name
         self.matrix = nn.Parameter(torch.empty(vocab_size, hidden_size).normal_(std=0.02)) if tied_to is None else None
         self.bias = nn.Parameter(torch.zeros(vocab_size)) if bias else None
 
@@ -110,7 +110,7 @@ class AdaptiveEmbedding(nn.Module):
         init_std: Of the tables, normally distributed; that of projections is 0.01.
 
     Raises:
-        ValueError: if the cutoffs do not rise within the vocabulary, or nothing is left of the last cluster's columns.
+        ValueError: if the cutoffs do not rise within the vocabulary, or the last cluster has no columns left.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class AdaptiveSoftmax(nn.Module):
     def __init__(self, embedding: AdaptiveEmbedding, *, tied_projections: bool) -> None:
         super().__init__()
         self.vocab_size = embedding.vocab_size
-        self._owner = (embedding,)  # no submodule of this one: its parameters have one name
+        self._owner = (embedding,)  # not a submodule: its parameters have one name
         clusters = len(embedding.ranges) - 1
         self.bias = nn.Parameter(torch.zeros(self.vocab_size))
         self.cluster_weight = nn.Parameter(torch.empty(clusters, embedding.table(0).shape[1]).normal_(std=0.02))
@@ -226,7 +226,7 @@ class AdaptiveSoftmax(nn.Module):
         return [part for _, part in self._placed_parts(hidden, targets)]
 
     def _placed_parts(self, hidden: Tensor, targets: Tensor) -> Iterator[tuple[Tensor | None, Part]]:
-        """Yields the parts, each with the places of its targets; none: all of them."""
+        """Yields the parts, each with the positions of its targets; none: all of them."""
         (embedding,) = self._owner
         shortlist = embedding.ranges[0][1]
         rare = embedding.ranges[1:]

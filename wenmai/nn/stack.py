@@ -1,7 +1,7 @@
-"""A stack of Transformer decoder blocks as one compiled function of tensors: the table of the kernel, and its call.
+"""A stack of Transformer decoder blocks as one compiled function: the table of the kernel, and its call.
 
 Its threads are those of the OpenMP library that PyTorch computes with, where that is GNU's, as on Linux: a second pool
-beside PyTorch's would fight it for the processor. Elsewhere there is one thread.
+would compete with PyTorch's for the processor. Elsewhere there is one thread.
 """
 
 import ctypes
@@ -25,8 +25,8 @@ _ACTIVATIONS: dict[ActivationName, int] = {"relu": decoder.RELU, "gelu": decoder
 class Part(NamedTuple):
     """The parameters of one part of a block, float32; weights are (out, in).
 
-    ``first`` makes queries, keys and values side by side (3M, M), only queries over a memory (M, M), or the inside of a
-    feed-forward network (F, M); ``second`` leads back to M.
+    ``first`` makes queries, keys and values side by side (3M, M), only queries over a memory (M, M), or the inner layer
+    of a feed-forward network (F, M); ``second`` leads back to M.
     """
 
     first_weight: Tensor
@@ -38,7 +38,7 @@ class Part(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A block of the stack; without ``memory`` it attends to nothing but its own positions."""
+    """A block of the stack; without ``memory`` it attends to its own positions only."""
 
     attention: Part
     memory: Part | None
@@ -78,11 +78,11 @@ class Stack:
         scale: Embeddings are multiplied by it.
         output: (V, M).
         output_bias: (V,) or none.
-        final_norm: Weight and bias (M,) of a layer norm before the output; none: there is no such.
-        pre_norm: Whether layer norms stand before a part of a block rather than after its sum.
+        final_norm: Weight and bias (M,) of a layer norm before the output; none: no norm.
+        pre_norm: Whether layer norms come before a part of a block rather than after its sum.
         activation: Of the feed-forward networks.
         epsilon: Of the layer norms.
-        window: Positions that self-attention looks back; none: all.
+        window: Earlier positions that self-attention sees; none: all.
 
     Raises:
         ValueError: if a tensor is not float32, contiguous and on the CPU, or sizes do not fit: F and the size of a
@@ -135,7 +135,7 @@ class Stack:
         table[decoder.FINAL_NORM_WEIGHT], table[decoder.FINAL_NORM_BIAS] = map(_address, norm)
         for place, value in ((decoder.SCALE, scale), (decoder.EPSILON, epsilon)):
             table[place] = np.float32(value).view(np.int32)  # its four bytes come first
-        self._room = (0, 0, 0)  # rows, length and threads that there is working memory for
+        self._allocated = (0, 0, 0)  # rows, length and threads that the working memory is for
         self._memory = np.empty(0, np.float32)
 
     def step(
@@ -151,8 +151,8 @@ class Stack:
 
         Args:
             tokens: (N,) int64.
-            caches: For each block the keys, then values of the positions so far, (2, N, H, capacity, D), with room for
-                one more position, and (2, sources, H, S, D) of a memory, or none; contiguous float32.
+            caches: For each block the keys, then values of the positions so far, (2, N, H, capacity, D), with space
+                for one more, and (2, sources, H, S, D) of a memory, or none; contiguous float32.
             length: Positions that are filled, t.
             position: (M,) added to the embeddings.
             mask: (sources, ..., S) bool, contiguous: which positions of the memory are attended to; none: all.
@@ -161,7 +161,7 @@ class Stack:
             Logits (N, V).
 
         Raises:
-            IndexError: if a token is none of the vocabulary.
+            IndexError: if a token is not in the vocabulary.
         """
         table, rows = self._table, tokens.shape[0]
         logits = torch.empty(rows, self.vocab_size)
@@ -173,7 +173,7 @@ class Stack:
             table[decoder.SOURCES], table[decoder.SOURCE_LENGTH] = memory.shape[1], memory.shape[3]
         threads = _threads()
         number = 1 if threads is None else min(torch.get_num_threads(), self.num_heads)
-        self._make_room((rows, max(own.shape[3], 0 if memory is None else memory.shape[3]), number), threads)
+        self._allocate((rows, max(own.shape[3], 0 if memory is None else memory.shape[3]), number), threads)
         tokens = tokens.to("cpu", torch.int64).contiguous()
         table[decoder.TOKENS], table[decoder.LOGITS] = tokens.data_ptr(), logits.data_ptr()
         table[decoder.POSITIONS], table[decoder.MASK] = _address(position), _address(mask)
@@ -186,18 +186,18 @@ class Stack:
             raise IndexError(f"a token is none of the {self.vocab_size} of the vocabulary")
         return logits
 
-    def _make_room(self, room: tuple[int, int, int], threads: _Threads | None) -> None:
-        """Sees to working memory for so many rows, positions and threads."""
-        if room == self._room:
+    def _allocate(self, sizes: tuple[int, int, int], threads: _Threads | None) -> None:
+        """Allocates working memory for so many rows, positions and threads."""
+        if sizes == self._allocated:
             return
-        self._room, table = room, self._table
-        rows, length, number = room
+        self._allocated, table = sizes, self._table
+        rows, length, number = sizes
         functions = (0, 0, 0) if threads is None or number == 1 else threads[1:]
         hidden = rows * self.hidden_size
         own = 2 * hidden + length + decoder.STRIP  # scores are written four at a time
-        sizes = (3 * hidden, hidden, rows * self.ffn_size, hidden, number * own)
-        self._memory = np.empty(sum(sizes), np.float32)
-        begins = self._memory.ctypes.data + 4 * np.cumsum([0, *sizes[:-1]])
+        parts = (3 * hidden, hidden, rows * self.ffn_size, hidden, number * own)
+        self._memory = np.empty(sum(parts), np.float32)
+        begins = self._memory.ctypes.data + 4 * np.cumsum([0, *parts[:-1]])
         table[[decoder.QUERIES, decoder.CONTEXT, decoder.INNER, decoder.OUTER, decoder.OWN]] = begins
         table[[decoder.TEAM, decoder.THREAD_NUMBER, decoder.BARRIER]] = functions
         table[decoder.ROWS], table[decoder.OWN_BYTES] = rows, 4 * own

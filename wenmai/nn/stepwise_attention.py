@@ -1,6 +1,6 @@
-"""Attention of recurrent decoders, whose next query depends on what they saw before: which source tokens a look takes.
+"""Attention of recurrent decoders, whose next query depends on what they saw before: which source tokens a step takes.
 
-| selection | a look at S source tokens | source |
+| selection | of S source tokens a step takes | source |
 |---|---|---|
 | soft | all, each by its weight α_j | Bahdanau et al. 2015, eq. 5 |
 | hard | the token of the highest score; its gradient is that of soft attention (straight-through) | Xu et al. 2015, 4 |
@@ -8,12 +8,12 @@
 | local-m | those within D tokens of p = t | Luong et al. 2015, sec. 3.2 |
 | local-p | those within D of p = S·σ(vᵀ tanh(W q)), α_j·exp(-(j-p)²/2σ²), σ = D/2, not renormalised | eq. 9, 10 |
 
-Tokens and steps are counted from 0. A window that lies behind the source holds no token: the context is zero then.
+Tokens and steps are counted from 0. A window beyond the source holds no token: the context is zero then.
 The choices of sampled attention learn by the score-function gradient (:mod:`wenmai.objectives.score_function`).
 
-Differs from Xu et al.: whether a sample is replaced by its expectation is drawn for each look, not for each sentence.
+Differs from Xu et al.: whether a sample is replaced by its expectation is drawn for each step, not for each sentence.
 
-Shapes: B sentences, S source tokens, T looks.
+Shapes: B sentences, S source tokens, T steps.
 """
 
 from collections.abc import Sequence
@@ -42,12 +42,12 @@ __all__ = [
 
 Selection = Literal["soft", "hard", "sampled", "local-m", "local-p"]
 
-_EXPECTED = 0.5  # share of samples that are replaced by their expectation (Xu et al. 2015, section 4.1)
+_EXPECTED = 0.5  # proportion of samples that are replaced by their expectation (Xu et al. 2015, section 4.1)
 _LEAST = 1e-12  # weights below this add nothing to an entropy
 
 
 class Choice(NamedTuple):
-    """What sampled attention drew.
+    """The draws of sampled attention.
 
     Attributes:
         log_probs: (B, T) log-probability of each draw, with a gradient; 0 where the expectation was taken.
@@ -59,7 +59,7 @@ class Choice(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What one or more looks found.
+    """The result of one or more steps of attention.
 
     Attributes:
         context: (B, T, D), the weighted values.
@@ -76,7 +76,7 @@ class StepwiseAttention(Attention):
     """One head of soft attention, one query at a time.
 
     The dot, scaled_dot and cosine scorers need keys as wide as the query: where the memory is not, a matrix without
-    bias makes keys of it, which turns dot into Luong's general.
+    bias maps it to keys, which turns dot into Luong's general.
 
     Args:
         scorer: How a query is compared with a key.
@@ -96,14 +96,14 @@ class StepwiseAttention(Attention):
         return self.scorer.prepare(self.key(memory))
 
     def forward(self, query: Tensor, keys: Tensor, values: Tensor, valid: Tensor, steps: Tensor) -> Look:
-        """Takes one look.
+        """Attends for one step.
 
         Args:
             query: (B, query_size).
             keys: (B, S, ·), of :meth:`prepare`.
             values: (B, S, D).
             valid: (B, S) bool, True for real tokens.
-            steps: (B,) int64, looks that came before.
+            steps: (B,) int64, earlier steps.
         """
         allowed, factors = self.focus(query, valid, steps)
         context, weights = attend(
@@ -124,7 +124,7 @@ class StepwiseAttention(Attention):
 
 
 class HardAttention(StepwiseAttention):
-    """Takes the value of the best token alone; a gradient passes as if all had been taken by their weights."""
+    """Takes the value of the best token alone; the gradient is that of soft attention."""
 
     @override
     def forward(self, query: Tensor, keys: Tensor, values: Tensor, valid: Tensor, steps: Tensor) -> Look:
@@ -151,14 +151,14 @@ class SampledAttention(HardAttention):
         """Draws a token of each row of weights (B, 1, S).
 
         Returns:
-            The draws, one-hot (B, 1, S), and whether the expectation shall take their place, (B, 1) bool.
+            The draws, one-hot (B, 1, S), and whether the expectation replaces them, (B, 1) bool.
         """
-        race = weights / torch.empty_like(weights).exponential_()  # the first of S clocks that run as fast as weights
+        race = weights / torch.empty_like(weights).exponential_()  # exponential clocks with the weights as rates
         return _one_hot(race, weights), torch.rand(weights.shape[:2], device=weights.device) < _EXPECTED
 
 
 class LocalAttention(StepwiseAttention):
-    """Sees the tokens within a window around the place of the step: local-m.
+    """Sees the tokens within a window around the position of the step: local-m.
 
     Args:
         scorer: As of :class:`StepwiseAttention`.
@@ -176,7 +176,7 @@ class LocalAttention(StepwiseAttention):
         return valid & (self.distances(steps, valid).abs() <= self.window), None
 
     def distances(self, centres: Tensor, valid: Tensor) -> Tensor:
-        """Returns how far each token stands behind a centre (B,): (B, S)."""
+        """Returns how far each token is after a centre (B,): (B, S)."""
         return torch.arange(valid.shape[1], device=valid.device) - centres[:, None]
 
 
@@ -204,7 +204,7 @@ def make_stepwise_attention(
     """Builds the attention of a setting.
 
     Args:
-        selection: Which tokens a look takes, see the table above.
+        selection: Which tokens a step takes, see the table above.
         scorer: How a query is compared with a key.
         query_size: Width of a query.
         memory_size: Width of the memory.
@@ -217,11 +217,11 @@ def make_stepwise_attention(
     return kinds[selection](scorer, query_size=query_size, memory_size=memory_size)
 
 
-def side_by_side(looks: Sequence[Look]) -> tuple[Tensor, Choice | None]:
-    """Returns the weights (B, T, S) and the choices of T looks, one after the other."""
-    choices = [look.choice for look in looks if look.choice is not None]
+def side_by_side(steps: Sequence[Look]) -> tuple[Tensor, Choice | None]:
+    """Returns the weights (B, T, S) and the choices of T steps, in order."""
+    choices = [step.choice for step in steps if step.choice is not None]
     choice = Choice(*(torch.cat(parts, 1) for parts in zip(*choices, strict=True))) if choices else None
-    return torch.cat([look.weights for look in looks], 1), choice
+    return torch.cat([step.weights for step in steps], 1), choice
 
 
 def _one_hot(scores: Tensor, weights: Tensor) -> Tensor:

@@ -44,7 +44,7 @@ class FeedForward(nn.Module):
         hidden_size: M.
         ffn_size: F.
         activation: f; ``gelu_tanh`` is GPT's form of gelu, x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³))).
-        dropout: Of what f returns, while training.
+        dropout: Of the output of f, while training.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class PostNorm(nn.Module):
         return normed
 
     def inputs(self, hidden: Tensor) -> Tensor:
-        """Returns hidden states as the sub-layer reads them."""
+        """Returns the input of the sub-layer."""
         return hidden
 
 
@@ -100,7 +100,7 @@ class PreNorm(PostNorm):
         return hidden + output
 
     def inputs(self, hidden: Tensor) -> Tensor:
-        """Returns hidden states as the sub-layer reads them: normed."""
+        """Returns the input of the sub-layer: normed."""
         normed: Tensor = self.norm(hidden)
         return normed
 
@@ -109,13 +109,13 @@ _RESIDUALS: dict[NormName, type[PostNorm]] = {"post": PostNorm, "pre": PreNorm}
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then feed-forward; with a causal mask, the layer of a decoder that has no memory.
+    """Self-attention, then feed-forward; with a causal mask, the layer of a decoder without a memory.
 
     Args:
         attention: Over the sequence itself.
         ffn: The feed-forward network.
-        norm: Where the layer norm stands.
-        dropout: Of what a sub-layer returns, while training.
+        norm: Position of the layer norm.
+        dropout: Of the outputs of sub-layers, while training.
         epsilon: Of the layer norms.
     """
 
@@ -142,7 +142,7 @@ class EncoderLayer(nn.Module):
 
         Args:
             hidden: (B, T, M).
-            memory: (B, S - T, M), what the layer was given for earlier positions, where no cache holds them.
+            memory: (B, S - T, M), the layer's inputs at earlier positions, where no cache holds them.
             mask: Over all S positions.
             structure: Of the S positions, for the bias of attention.
             cache: Of earlier positions; continued.
@@ -159,7 +159,7 @@ class EncoderLayer(nn.Module):
         return output
 
     def project_memory(self, memory: Tensor) -> Tensor:
-        """Returns keys and values (2, B, H, S, D) of what the layer was given for earlier positions, (B, S, M)."""
+        """Returns keys and values (2, B, H, S, D) of the layer's inputs at earlier positions, (B, S, M)."""
         return self.attention.project_memory(self.attention_residual.inputs(memory))
 
     def parts(self) -> list[tuple[Tensor, Tensor | None, Tensor, Tensor | None, Tensor, Tensor]]:
@@ -177,8 +177,8 @@ class DecoderLayer(nn.Module):
         attention: Over the sequence itself.
         memory_attention: Over the encoder's output.
         ffn: The feed-forward network.
-        norm: Where the layer norm stands.
-        dropout: Of what a sub-layer returns, while training.
+        norm: Position of the layer norm.
+        dropout: Of the outputs of sub-layers, while training.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A vocabulary that grows: tokens for what a new text has often, each made of tokens that are there already."""
+"""Growing a vocabulary: tokens for what is frequent in a new text, each made of existing tokens."""
 
 import json
 from collections import Counter, defaultdict
@@ -19,15 +19,15 @@ Pair = tuple[int, int]
 
 
 def grow(tokenizer: Tokenizer, texts: Iterable[str], most: int) -> tuple[Tokenizer, list[list[int]]]:
-    """Adds the most frequent new tokens of some texts to a vocabulary; all ids that were there stay as they are.
+    """Adds the most frequent new tokens of some texts to a vocabulary; existing ids stay.
 
     Of BPE these are further merges of pieces, found as in its training (Sennrich et al. 2016); of words and characters,
     those that were unknown.
 
     Args:
-        tokenizer: What there is.
+        tokenizer: The tokenizer to grow.
         texts: Read once.
-        most: Tokens that are added, at most; fewer if nothing else occurs twice.
+        most: Most tokens to add; fewer if nothing else occurs twice.
 
     Returns:
         The grown tokenizer, and for each new token, in order of their ids, the earlier tokens that it is made of; none
@@ -65,7 +65,7 @@ def _added(
 
 
 def _merged(tokenizer: Tokenizer, texts: Iterable[str], most: int, model: dict[str, Any]) -> list[list[int]]:
-    """Adds merges: again and again the two neighbouring pieces that are most often side by side within a word."""
+    """Adds merges: again and again the most frequent pair of neighbouring pieces within a word."""
     counts: Counter[tuple[int, ...]] = Counter()
     lines = iter(texts)
     while batch := list(islice(lines, _BATCH)):

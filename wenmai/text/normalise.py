@@ -1,8 +1,8 @@
-"""Normalisation: text to text, before it is segmented or cut into pieces.
+"""Normalisation: text to text, before segmentation.
 
 The settings are the same for static models and for tokenizers (:mod:`wenmai.text.settings`), and so is the order:
 width, Unicode form, case, script. Static models are normalised here; a tokenizer carries its normalisation in its file,
-as steps that the library ``tokenizers`` knows, so that whoever reads the file gets the same ids.
+as steps that the library ``tokenizers`` knows, so that every reader of the file gets the same ids.
 """
 
 import re

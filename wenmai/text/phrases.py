@@ -2,7 +2,7 @@
 
 As word2phrase.c has it: ``score(a, b) = (count(ab) - min_count) / (count(a) count(b)) * tokens``, and reading
 from left to right a pair is joined if its score exceeds the threshold and its first word is not already the
-end of a phrase. Works on numbered text, where id 0 is the most frequent word.
+end of a phrase. Works on encoded text, where id 0 is the most frequent word.
 """
 
 import numpy as np

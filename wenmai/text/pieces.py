@@ -1,4 +1,4 @@
-"""The pieces of tokenizers: of which kinds they are, and how each kind's vocabulary is found.
+"""The pieces of tokenizers: their kinds, and how the vocabulary of each kind is trained.
 
 Equal texts give equal vocabularies, whatever the order in which the threads of the trainers work.
 """
@@ -41,7 +41,7 @@ TokenizerKind = Literal["bpe", "byte-bpe", "wordpiece", "unigram", "words", "whi
 CHOICES: dict[str, tuple[str, ...]] = {"kind": get_args(TokenizerKind), "script": SCRIPTS}
 
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
-"""Padding, unknown, begin, end: the ids 0 to 3 of every tokenizer that is trained here."""
+"""Padding, unknown, BOS, EOS: the ids 0 to 3 of every tokenizer that is trained here."""
 
 OptionalRole = Literal["cls", "sep", "mask"]
 OPTIONAL_SPECIALS: dict[OptionalRole, str] = {"cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
@@ -60,7 +60,7 @@ _PRIVATE = 0xF0000  # the first of 131,072 characters that no text should have
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenizerConfig:
-    """How text is cut into pieces, and which pieces make the vocabulary."""
+    """How text is segmented into pieces, and which pieces make the vocabulary."""
 
     kind: Annotated[
         TokenizerKind,
@@ -70,7 +70,7 @@ class TokenizerConfig:
             "separates; characters: single characters"
         ),
     ] = "bpe"
-    vocab_size: Annotated[int, Ge(5), Doc("pieces at most, special ones included")] = 8000
+    vocab_size: Annotated[int, Ge(5), Doc("most pieces, special ones included")] = 8000
     min_count: Annotated[
         int | None,
         Ge(1),
@@ -122,13 +122,13 @@ def absolute_source(source: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StreamTokenizerConfig(TokenizerConfig):
-    """The same for running text, which may have a tokenizer already."""
+    """The same for running text, which may use an existing tokenizer."""
 
     file: Annotated[
         str | None,
         Doc(
-            "a tokenizer to take as it is: tokenizer.json, VOCABULARY,MERGES of GPT-1 or GPT-2, or a folder with "
-            "either; none: one is made of the text"
+            "an existing tokenizer: tokenizer.json, VOCABULARY,MERGES of GPT-1 or GPT-2, or a folder with "
+            "either; none: one is trained on the text"
         ),
         Located(absolute_source),
     ] = None
@@ -138,13 +138,13 @@ class StreamTokenizerConfig(TokenizerConfig):
         for setting in fields(TokenizerConfig) if self.file is not None else ():
             if (value := getattr(self, setting.name)) != setting.default:
                 raise SettingError(
-                    f"{setting.name}={value} has no effect with file={self.file}, a tokenizer that is taken as it is; "
+                    f"{setting.name}={value} has no effect with file={self.file}, an existing tokenizer; "
                     "leave out one of them"
                 )
 
 
 def suitable(known: Mapping[str, Any]) -> dict[str, Any]:
-    """Turns what is known of a text, as settings of :class:`TextConfig`, into settings of a tokenizer.
+    """Turns settings of :class:`TextConfig` into settings of a tokenizer.
 
     Normalisation has the same names; the segmentations into words, characters and by white space are kinds of pieces.
     """
@@ -164,7 +164,7 @@ def trained(
         specials: The tokens with the first ids: :data:`SPECIALS` and what else is needed.
 
     Raises:
-        SettingError: if a unigram vocabulary has less places than the texts have characters.
+        SettingError: if a unigram vocabulary is smaller than the number of characters in the texts.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -180,14 +180,14 @@ def trained(
         "show_progress": False,
     }
     counted = common | {"min_frequency": config.smallest_count}
-    # Rare characters would else take the places of all pieces where a script has thousands of them.
+    # Otherwise rare characters displace all pieces where a script has thousands of them.
     alphabet: dict[str, Any] = {"limit_alphabet": int(0.75 * (config.vocab_size - len(specials))) or 1}
     if config.kind == "characters":
         backend.model = _characters(texts, backend, config, specials)
         backend.decoder = decoders.Fuse()
     elif config.kind in ("words", "whitespace"):
         backend.model = models.WordLevel(unk_token=_UNKNOWN)
-        if config.kind == "whitespace":  # there <unk> in a text is the unknown word, not one more
+        if config.kind == "whitespace":  # there <unk> in a text is the unknown word
             texts = (" ".join(word for word in text.split() if word != _UNKNOWN) for text in texts)
         backend.train_from_iterator(texts, trainers.WordLevelTrainer(**counted))
     elif config.kind == "byte-bpe":
@@ -242,7 +242,7 @@ def _pre_tokenizer(config: TokenizerConfig) -> Any:  # noqa: ANN401  a pre-token
 
 
 def guard(backend: "tokenizers.Tokenizer", special: Iterable[str]) -> None:
-    """Cuts the spelling of special tokens in a text behind its first character, so that no model finds the whole.
+    """Splits the spelling of special tokens in a text after its first character, so that no model finds the whole.
 
     Without this a unigram model takes ``</s>`` in a text for the token of that name, and BPE could learn it.
     """
@@ -276,7 +276,7 @@ def _characters(
 
 
 class _Marks(dict[int, int]):
-    """Gives each character that goes on with a word a private one to stand for it."""
+    """Maps each character inside a word to a private one."""
 
     def __missing__(self, code: int) -> int:
         self[code] = found = _PRIVATE + len(self)
@@ -284,7 +284,7 @@ class _Marks(dict[int, int]):
 
 
 def _wordpieces(texts: Iterable[str], backend: "tokenizers.Tokenizer", trainer: Any) -> Any:  # noqa: ANN401  a model
-    """Finds the pieces of words by BPE, whose first piece is another than the same within a word.
+    """Finds the pieces of words by BPE; the first piece of a word differs from the same piece inside one.
 
     The library's own trainer breaks ties by a hash that differs from process to process.
     """

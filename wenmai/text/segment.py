@@ -1,8 +1,7 @@
 """Segmentation: text to a flat list of tokens, many lines at a time.
 
-A segmenter gets text that holds no NUL and returns its tokens in order, with the token :data:`LINE_END` where
-a line ends. One flat list for a megabyte of text, rather than a list for each line, is what makes numbering
-fast.
+A segmenter takes text without NUL and returns its tokens in order, with the token :data:`LINE_END` where
+a line ends. One flat list for a megabyte of text, rather than a list for each line, makes encoding fast.
 """
 
 import re
@@ -25,7 +24,7 @@ class Segmenter:
 
     Attributes:
         tokens: The tokens of a text, with :data:`LINE_END` for each ``"\n"``; white space is never a token.
-        cut: The last place where a text without line ends may be cut in two such that both parts together
+        cut: The last position where a text without line ends may be cut in two such that both parts together
             have the tokens of the whole; 0 if there is none.
     """
 
@@ -90,7 +89,7 @@ def _chinese() -> Segmenter:
     import rjieba
 
     def tokens(text: str) -> list[str]:
-        pieces = rjieba.cut(text.replace("\r\n", "\n"))  # or it would see one token in the two
+        pieces = rjieba.cut(text.replace("\r\n", "\n"))  # otherwise the two are one token
         return [LINE_END if piece == "\n" else piece for piece in pieces if piece == "\n" or not piece.isspace()]
 
     def separates(character: str) -> bool:
@@ -103,7 +102,7 @@ def _chinese() -> Segmenter:
 
 
 def _after_last(text: str, wanted: Callable[[str], bool]) -> int:
-    """Returns the place behind the last wanted character, or 0."""
+    """Returns the index after the last wanted character, or 0."""
     return next((place for place in range(len(text), 0, -1) if wanted(text[place - 1])), 0)
 
 

@@ -40,7 +40,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 
 # Normalisation: the settings that the texts of static models and the tokenizers of neural models share.
-Nfkc = Annotated[bool, Doc("Unicode normalisation form KC: one spelling for characters that look alike")]
+Nfkc = Annotated[bool, Doc("Unicode normalisation form KC: one form for compatible characters")]
 FoldWidth = Annotated[
     bool,
     Doc("full-width letters, digits, punctuation and spaces become ordinary ones, half-width kana full"),
@@ -56,7 +56,7 @@ def normalisation_of(settings: object) -> dict[str, bool | str]:
 
 
 def check_choices(settings: object, choices: Mapping[str, tuple[str, ...]]) -> None:
-    """Makes sure that settings are among their choices.
+    """Checks that settings are among their choices.
 
     Raises:
         SettingError: if one is not; the message names the nearest choice.
@@ -79,11 +79,11 @@ class TextConfig:
     ] = "auto"
     encoding: Annotated[
         str,
-        Doc("how the bytes of files spell characters, such as utf-8, gb18030 or utf-16; a BOM is dropped"),
+        Doc("character encoding of the files, such as utf-8, gb18030 or utf-16; a BOM is dropped"),
     ] = "utf-8"
     bad_lines: Annotated[
         BadLines,
-        Doc("what to do with a line that cannot be decoded or holds a NUL: error, or skip and count it"),
+        Doc("a line that cannot be decoded or holds a NUL: error, or skip and count it"),
     ] = "error"
     nfkc: Nfkc = False
     fold_width: FoldWidth = False
@@ -102,7 +102,7 @@ class TextConfig:
     phrase_threshold: Annotated[
         float,
         Gt(0),
-        Doc("score above which the last pass joins a pair; each pass before asks for twice that of the next"),
+        Doc("score above which the last pass joins a pair; each earlier pass requires twice that of the next"),
     ] = 100.0
     phrase_min_count: Annotated[
         int, Ge(1), Doc("both words of a phrase occur at least this often; also discounts rare pairs")
@@ -124,7 +124,7 @@ class TextConfig:
         return normalisation_of(self) | ({} if self.segment == "whitespace" else {"segment": self.segment})
 
     def identity(self) -> dict[str, Any]:
-        """Returns what the tokens depend on: the settings that matter, and versions of the tables behind."""
+        """Returns what the tokens depend on: the settings that matter, and versions of the tables."""
         from importlib.metadata import version
 
         found: dict[str, Any] = asdict(self) | {"encoding": codecs.lookup(self.encoding).name}

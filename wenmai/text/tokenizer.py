@@ -1,8 +1,8 @@
 """Tokenizers: text to the ids of pieces and back, trained on a corpus or read from a ``tokenizer.json``.
 
-The work is done by Hugging Face ``tokenizers``, so that the file of a model is one the rest of the world reads. What
-is added here: one small set of kinds, ids of special tokens by role, texts that cannot smuggle in special tokens,
-equal files from equal texts, and errors that say what is wrong with a file.
+The work is done by Hugging Face ``tokenizers``, so that other programs read the file of a model. Added here: one small
+set of kinds, ids of special tokens by role, texts that cannot inject special tokens, equal files from equal texts, and
+errors that say what is wrong with a file.
 """
 
 import hashlib
@@ -64,7 +64,7 @@ class Encoding:
 class Tokenizer:
     """Text to ids and back. Make one with :meth:`train` or :meth:`load`.
 
-    What :meth:`decode` gives back of :meth:`encode`, as far as all characters are known:
+    What :meth:`decode` returns of :meth:`encode` where all characters are known:
 
     - ``bpe``, ``unigram``: the normalised text, in which white space is one space between words and none around;
     - ``byte-bpe``, ``characters``: the normalised text with all its white space;
@@ -74,12 +74,12 @@ class Tokenizer:
 
     Attributes:
         pad_id: The id that fills up batches.
-        unk_id: The id of what is not in the vocabulary.
-        bos_id: The id before a sequence.
-        eos_id: The id behind a sequence.
+        unk_id: The id of unknown pieces.
+        bos_id: BOS, before a sequence.
+        eos_id: EOS, after a sequence.
         cls_id: The id before a sequence whose state stands for the whole, or None.
-        sep_id: The id behind each of two sequences, or None.
-        mask_id: The id in the place of a token that is hidden, or None.
+        sep_id: The id after each of two sequences, or None.
+        mask_id: The id of a masked token, or None.
         takes_unknown: Whether the spelling of the unknown token in a text, such as ``<unk>``, is that token.
     """
 
@@ -88,7 +88,7 @@ class Tokenizer:
         self.pad_id, self.unk_id = roles["pad"], roles["unk"]
         self.bos_id, self.eos_id = roles["bos"], roles["eos"]
         self.mask_id = roles.get("mask")
-        # Where there is a mask, begin and end take the roles that have no token of their own, as in RoBERTa.
+        # Where there is a mask, BOS and EOS take the roles that have no token of their own, as in RoBERTa.
         shared = {} if self.mask_id is None else {"cls": self.bos_id, "sep": self.eos_id}
         self.cls_id, self.sep_id = (roles.get(role, shared.get(role)) for role in ("cls", "sep"))
         added = backend.get_added_tokens_decoder()
@@ -102,7 +102,7 @@ class Tokenizer:
         self.takes_unknown = by_space = model == "WordLevel" and '"WhitespaceSplit"' in str(
             backend.pre_tokenizer.__getstate__()
         )
-        kept = special - {self.unk_id} if by_space else special  # there <unk> in a text says what it means
+        kept = special - {self.unk_id} if by_space else special  # there <unk> in a text is the unknown word
         guard(backend, [token for number in kept if (token := backend.id_to_token(number))])
         backend.encode_special_tokens = True  # the text "</s>" is text
         backend.no_padding()
@@ -111,12 +111,12 @@ class Tokenizer:
 
     @classmethod
     def train(cls, texts: Iterable[str], config: TokenizerConfig, *, roles: Sequence[OptionalRole] = ()) -> "Tokenizer":
-        """Makes the vocabulary of some texts, read once as a stream; equal texts give equal vocabularies.
+        """Trains a vocabulary on texts, read once as a stream; equal texts give equal vocabularies.
 
         Args:
             texts: Sentences or documents. Memory grows with the different words, not with the texts.
             config: The kind of pieces, and how many.
-            roles: What else the model needs, of ``cls``, ``sep`` and ``mask``; their tokens have the ids from 4 on.
+            roles: Those of ``cls``, ``sep`` and ``mask`` that the model needs; their tokens have the ids from 4 on.
 
         Raises:
             CorpusError: if there is no text.
@@ -142,8 +142,8 @@ class Tokenizer:
         """Reads a ``tokenizer.json``, of wenmai or of others.
 
         In files of others the roles go to special tokens with the usual names (such as ``[PAD]`` or
-        ``<|endoftext|>``); where padding or begin is missing, the end of a sequence takes the role. Where there is a
-        mask but no ``[CLS]`` or ``[SEP]``, begin and end take theirs.
+        ``<|endoftext|>``); where padding or BOS is missing, EOS takes the role. Where there is a mask but no
+        ``[CLS]`` or ``[SEP]``, BOS and EOS take theirs.
 
         Raises:
             FormatError: if the file is missing or damaged, is no tokenizer, lacks special tokens, or has steps that
@@ -225,13 +225,13 @@ class Tokenizer:
         return found
 
     def normalise(self, text: str) -> str:
-        """Returns the text as the pieces spell it: what :meth:`decode` gives back where nothing is unknown."""
+        """Returns the text as the pieces spell it: what :meth:`decode` returns where nothing is unknown."""
         normalizer = self._backend.normalizer
         with _explaining([text]):
             return text if normalizer is None else str(normalizer.normalize_str(text))
 
     def words(self, text: str) -> list[str]:
-        """Returns the words of a text, as they are before they are cut into pieces."""
+        """Returns the words of a text, before they are segmented into pieces."""
         normal = self.normalise(text)
         before = self._backend.pre_tokenizer
         with _explaining([text]):
@@ -248,7 +248,7 @@ class Tokenizer:
         return found
 
     def encode(self, text: str) -> Encoding:
-        """Cuts a text into pieces, without special tokens.
+        """Segments a text into pieces, without special tokens.
 
         Raises:
             CorpusError: if the text has a lone surrogate, which is no character.
@@ -270,7 +270,7 @@ class Tokenizer:
         return [encoding.ids for encoding in found]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Returns the text of some ids; padding, begin and end are left out, unknown is written out.
+        """Returns the text of some ids, without padding, BOS and EOS, but with unknown.
 
         Raises:
             VocabError: if an id is not one of the vocabulary.
@@ -288,7 +288,7 @@ def _roles(backend: "tokenizers.Tokenizer", model: dict[str, Any], path: str | P
     """Finds the ids of the roles among the tokens of a file."""
     vocab = backend.get_vocab(with_added_tokens=True)
     special = {token.content for token in backend.get_added_tokens_decoder().values() if token.special}
-    known = {  # a word such as [MASK] is one like others in a file that does not call it special
+    known = {  # in a file that does not call it special, [MASK] is an ordinary word
         role: [vocab[name] for name in names if name in (special if role in OPTIONAL_SPECIALS else vocab)]
         for role, names in USUAL_SPECIALS.items()
     }
@@ -335,7 +335,7 @@ def _is_panic(error: BaseException) -> bool:
 
 
 def _encodable(texts: Iterable[str]) -> Iterator[str]:
-    """Passes texts on, after a check that they are texts and not all empty."""
+    """Yields texts, after a check that they are texts and not all empty."""
     if isinstance(texts, str):
         raise CorpusError("texts from Python are an iterable of strings, not one string")
     empty = True

@@ -1,4 +1,4 @@
-"""Strings as UTF-8 bytes, one behind the other: what compiled loops read.
+"""Strings as contiguous UTF-8 bytes, which compiled loops read.
 
 What ``surrogateescape`` stands for becomes the byte it was; other half pairs of surrogates stay what they are.
 """
@@ -14,7 +14,7 @@ Encoded = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
 
 
 def encode(words: Iterable[str]) -> Encoded:
-    """Returns strings as bytes, one behind the other, and where each begins, and the end."""
+    """Returns strings as contiguous bytes, and where each begins, and the end."""
     words = list(words)
     joined = "".join(words)
     if joined.isascii():

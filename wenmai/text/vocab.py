@@ -1,4 +1,4 @@
-"""The vocabulary: which token has which id, how often each was seen, and which tokens have a special role."""
+"""The vocabulary: tokens, their ids and counts, and the special tokens by role."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from wenmai.core.folder import writing
 
 __all__ = ["Vocab", "WordTable"]
 
-_BLOCK = 1 << 14  # words that are handled at once
+_BLOCK = 1 << 14  # words that are processed at once
 _ESCAPED_BYTE = re.compile("[\udc80-\udcff]")
 _UTF8 = ("utf-8", "surrogatepass")  # half a surrogate pair is no text, but may be part of a string
 
@@ -141,7 +141,7 @@ class Vocab:
 
         Args:
             tokens: Distinct types.
-            counts: Their counts; fastest when descending, as a numbered corpus has them.
+            counts: Their counts; fastest when descending, as an encoded corpus has them.
             min_count: Types seen fewer times are left out; special tokens never are.
             max_size: The most tokens the vocabulary may have, special ones included.
             specials: Role to token. One that also is a type of the corpus keeps its count.
@@ -159,16 +159,16 @@ class Vocab:
         if frequent == 0:
             raise VocabError(_nothing_left(seen, min_count))
         special = dict.fromkeys((specials or {}).values(), 0)
-        room = frequent if max_size is None else min(frequent, max(0, max_size - len(special)))
+        most = frequent if max_size is None else min(frequent, max(0, max_size - len(special)))
         if not special:
-            kept, kept_counts = tokens[:room], seen[:room] if room < seen.size else seen
+            kept, kept_counts = tokens[:most], seen[:most] if most < seen.size else seen
         else:
             special |= {t: int(count) for t, count in zip(tokens, seen, strict=True) if t in special}
-            words = [place for place, token in enumerate(tokens[:frequent]) if token not in special][:room]
+            words = [place for place, token in enumerate(tokens[:frequent]) if token not in special][:most]
             kept = [*special, *(tokens[place] for place in words)]
             kept_counts = np.concatenate([list(special.values()), seen[words]])
         if len(kept) <= len(special):
-            raise VocabError(f"max_size={max_size} leaves no room for words beside {len(special)} special tokens")
+            raise VocabError(f"max_size={max_size} leaves no words beside {len(special)} special tokens")
         return cls(kept, kept_counts, specials)
 
     def grow(
@@ -196,7 +196,7 @@ class Vocab:
 
     @cached_property
     def _ids(self) -> dict[str, int]:
-        """Made by the first look-up: it takes more memory than all the rest, and training looks nothing up."""
+        """Made by the first look-up: it takes more memory than all the rest, and training does not need it."""
         return {token: number for number, token in enumerate(self.tokens)}
 
     def index(self, token: str) -> int:

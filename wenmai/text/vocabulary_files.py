@@ -1,4 +1,4 @@
-"""Tokenizers that are there already: a ``tokenizer.json``, or vocabulary and merges, as GPT-1 and GPT-2 have them.
+"""Existing tokenizers: a ``tokenizer.json``, or vocabulary and merges, as GPT-1 and GPT-2 have them.
 
 | file | content |
 |---|---|
@@ -87,7 +87,7 @@ def read_vocabulary(vocabulary: str | Path, merges: str | Path) -> Tokenizer:
 
 
 def _files(source: str | Path) -> tuple[Path, Path | None]:
-    """The files of a tokenizer: one that is whole, or vocabulary and merges."""
+    """The files of a tokenizer: ``tokenizer.json``, or vocabulary and merges."""
     path = Path(source).expanduser()
     if path.is_dir():
         if (whole := _named(path, "tokenizer.json")) is not None:
@@ -142,7 +142,7 @@ def _json(path: str | Path) -> dict[str, Any]:
 
 
 def _vocab(path: str | Path) -> dict[str, int]:
-    """Token to id; the ids are the numbers from zero on."""
+    """Token to id; ids are contiguous from zero."""
     vocab = _json(path)
     numbers = vocab.values()
     if any(type(number) is not int for number in numbers) or set(numbers) != set(range(len(vocab))) or not vocab:

@@ -62,7 +62,7 @@ class StaticTokens:
 
 
 def token_encoder(model: Any) -> TokenVectors:  # noqa: ANN401  the model of any run
-    """Returns a model as something that gives tokens vectors.
+    """Returns the token vectors of a model.
 
     Args:
         model: Has ``token_vectors``, or is word vectors, or has word vectors under ``vectors()``.
@@ -105,7 +105,7 @@ def pooled(
 
 
 class Windows:
-    """For each token its vector between those of its neighbours, made when it is asked for.
+    """For each token its vector between those of its neighbours, computed on demand.
 
     Rows are taken as of an array, ``windows[rows]`` is float32 [len(rows), (2 width + 1) d]; beyond the ends of a
     sentence there are zeros.

@@ -47,7 +47,7 @@ def nearest_rows(
 def top_scores(
     block_scores: Callable[[int, int], NDArray[np.float32]], num_queries: int, num_rows: int, topn: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Keeps the ``topn`` best rows of each query while the scores pass by in blocks.
+    """Finds the ``topn`` best rows of each query from blocks of scores.
 
     Args:
         block_scores: gives the finite scores (B, stop - start) of rows ``start`` to ``stop``.

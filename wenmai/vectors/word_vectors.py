@@ -1,4 +1,4 @@
-"""Word vectors as users have them: lookup, similarity, search, clusters, projection."""
+"""Word vectors for users: lookup, similarity, search, clusters, projection."""
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -380,7 +380,7 @@ class WordVectors:
         return [self.index_to_key[row] for row in closer.tolist() if row != self.key_to_index.get(w1)]
 
     def rank(self, w1: str, w2: str) -> int:
-        """Returns the place of ``w2`` among the neighbours of ``w1``: 1 for the nearest."""
+        """Returns the rank of ``w2`` among the neighbours of ``w1``: 1 for the nearest."""
         return len(self.closer_than(w1, w2)) + 1
 
     def doesnt_match(self, words: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""fastText's model files, both ways; what is written under a name that ends in ``.ftz`` is quantised."""
+"""fastText's model files, both ways; a name that ends in ``.ftz`` makes a quantised file."""
 
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -14,7 +14,7 @@ __all__ = ["FORMATS", "read_fasttext", "write_fasttext"]
 
 
 def _export(path: Path, run: Trained) -> None:
-    """Writes the whole model, quantised if the name of the file says so and it is not yet."""
+    """Writes the whole model, quantised if the name of the file says so."""
     model, chosen = run.whole, run.settings
     if path.suffix.lower() != ".ftz":
         if chosen is not None:

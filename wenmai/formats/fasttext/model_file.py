@@ -55,16 +55,16 @@ _BLOCK_WORDS = 1 << 14
 
 
 class _Reader:
-    """A file that is read from its beginning to its end, and says where it is when something is wrong."""
+    """A file that is read from its beginning to its end; errors name the byte."""
 
     def __init__(self, path: Path, file: FileIO, size: int) -> None:
         self.path, self.file, self.size, self.at = path, file, size, 0
 
     def error(self, what: str) -> FormatError:
-        return FormatError(f"{self.path}, byte {self.at}: {what}; the file is damaged, or no fastText model")
+        return FormatError(f"{self.path}, byte {self.at}: {what}; the file is damaged, or not a fastText model")
 
     def require(self, size: int, what: str) -> None:
-        """Makes sure that so many bytes are left before memory is taken for them."""
+        """Checks that so many bytes are left, before memory is allocated for them."""
         if size > self.size - self.at:
             raise FormatError(
                 f"{self.path}, byte {self.at}: {what} takes {size} bytes, but {self.size - self.at} are left: the file "
@@ -191,7 +191,7 @@ def _config(settings: Mapping[str, Any]) -> Config:
 
 
 def _settings(model: FastText) -> dict[str, Any]:
-    """The settings that a file of this model has: those it was read with, as far as they say the same."""
+    """The settings in a file of this model: those it was read with, as far as they agree."""
     config = model.config
     supervised = isinstance(config, FastTextClassifierConfig)
     defaults: dict[str, Any] = {
@@ -263,7 +263,7 @@ def _read_dictionary(reader: _Reader, config: Config, buckets: int) -> _Dictiona
 
 
 def _check_subwords(reader: _Reader, config: Config, lengths: npt.NDArray[np.int64]) -> None:
-    """Makes sure that the list of all n-grams of words of so many bytes, made when it is needed, is no trap."""
+    """Makes sure that the list of all n-grams of words of so many bytes, made when it is needed, fits memory."""
     if not used_buckets(config):
         return
     bracketed, shortest = lengths + 2, max(config.min_ngram, 1)
@@ -380,7 +380,7 @@ def write_fasttext(path: str | Path, model: FastText) -> None:
 
     Raises:
         FormatError: if a word holds a zero byte, or a number of the model is too large for the format.
-        SettingError: if the model is pruned and not quantised, which the format cannot say.
+        SettingError: if the model is pruned and not quantised, which the format cannot store.
     """
     path = Path(path)
     quantised = not isinstance(model.input, np.ndarray)

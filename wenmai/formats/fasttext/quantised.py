@@ -1,4 +1,4 @@
-"""Small classifiers: the longest rows of a fastText model alone, as a few bytes each, for ``.ftz`` files.
+"""Small classifiers: the longest rows of a fastText model, in a few bytes each, for ``.ftz`` files.
 
 Joulin et al. 2016, "FastText.zip: Compressing text classification models", arXiv:1612.03651, sec. 3: product
 quantisation with or without norms, and pruning by the norms of rows.
@@ -21,7 +21,7 @@ __all__ = ["QuantisationConfig", "prune_fasttext", "quantise_fasttext", "quantis
 
 _OUTPUT_PART = 2
 _REMEDIES = {
-    "input": "so small a model is written as it is, under a name that ends in .bin",
+    "input": "write so small a model unquantised, under a name that ends in .bin",
     "cutoff": "keep at least {} with cutoff",
     "output": "quantise the input alone (qout=false)",
 }
@@ -36,7 +36,7 @@ class QuantisationConfig:
     retrain: Annotated[bool, Doc("train the rows that cutoff keeps once more, on the text of the run")] = False
     qnorm: Annotated[bool, Doc("keep the lengths of rows apart, in a byte each")] = True
     qout: Annotated[bool | None, Doc("quantise the rows of labels too; none: if there are 256 or more")] = None
-    dsub: Annotated[int, Ge(1), Doc("numbers of a row for which one byte stands")] = 2
+    dsub: Annotated[int, Ge(1), Doc("numbers of a row that one byte encodes")] = 2
 
 
 def prune_fasttext(model: FastText, cutoff: int) -> FastText:
@@ -50,7 +50,7 @@ def prune_fasttext(model: FastText, cutoff: int) -> FastText:
     width, size = model.config.vector_size, len(model.vocab)
     rows = model.dense("input")[:, :width]
     if model.kept_buckets is not None:
-        raise SettingError("the model is pruned already; use the one it was made of")
+        raise SettingError("the model is pruned already; use the original")
     if not 0 < cutoff <= len(rows):
         raise SettingError(f"cutoff={cutoff}: expected 1 to {len(rows)}, the rows of the model")
     norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
@@ -91,7 +91,7 @@ def quantise_fasttext(
         cutoff: Input rows that are kept, the longest; 0 keeps all.
         norms: Keep the rows' lengths apart, in one byte each (qnorm).
         output: Quantise the rows of the labels too (qout).
-        part: Numbers in a part of a row, for which one byte stands (dsub).
+        part: Numbers of a row that one byte encodes (dsub).
         retrain: Trains the pruned model, in place, before it is quantised.
 
     Raises:

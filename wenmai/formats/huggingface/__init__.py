@@ -29,7 +29,7 @@ def read_huggingface(folder: str | Path) -> Pretrained:
     Sizes are compared with the shapes in the heads of the tensor files before memory is taken.
 
     Raises:
-        FormatError: if a file is missing or damaged, does not fit the others, or the model has what ours have not.
+        FormatError: if a file is missing or damaged, does not fit the others, or the model has a part that ours lack.
     """
     return _read(Path(folder))[1]
 
@@ -40,11 +40,11 @@ def write_huggingface(folder: str | Path, model: "nn.Module", tokenizer: "Tokeni
     Args:
         folder: Where; it must not exist, or be empty.
         model: The network.
-        tokenizer: What cuts text into its tokens.
+        tokenizer: Its tokenizer.
 
     Raises:
         SettingError: if ``transformers`` has no such model.
-        RunError: if the folder is taken.
+        RunError: if the folder is not empty.
     """
     for family in _FAMILIES:
         if is_a(type(model), family.model):

@@ -45,7 +45,7 @@ class Pretrained:
 
     Attributes:
         module: The network.
-        tokenizer: What cuts text into its tokens.
+        tokenizer: Its tokenizer.
     """
 
     module: Any
@@ -53,7 +53,7 @@ class Pretrained:
 
     @property
     def context(self) -> Literal["fresh", "carried"]:
-        """What a language model takes for granted before a line.
+        """The context that a language model assumes before a line.
 
         GPT-2's end is that of a document, of which the next one knows nothing; others' ends are those of lines.
         """
@@ -90,7 +90,7 @@ class Place:
 
 
 def places_of_tensors(folder: Path, prefix: str, ignored: re.Pattern[str]) -> dict[str, Place]:
-    """Finds the tensors of a folder, by their names without the prefix; no memory is taken for them."""
+    """Finds the tensors of a folder, by their names without the prefix; allocates no memory for them."""
     found: dict[str, Place] = {}
     for path in _files(folder):
         for name, shape in tensor_shapes(path).items():
@@ -116,14 +116,14 @@ def _files(folder: Path) -> list[Path]:
         raise FormatError(f"{index}: has no weight_map, the file of each tensor")
     for name in (files := sorted(set(map(str, named.values())))):
         if Path(name).name != name or not (folder / name).is_file():
-            raise FormatError(f"{index}: names {name!r}, which is no file of the folder")
+            raise FormatError(f"{index}: names {name!r}, which is not a file of the folder")
     return [folder / name for name in files]
 
 
 def check_shapes(
     expected: Mapping[str, tuple[int, ...]], places: Mapping[str, Place], folder: Path, *, optional: str
 ) -> None:
-    """Makes sure that all tensors are there, in the shapes that the settings ask for, and no others.
+    """Checks that the tensors are those of the settings, in their shapes.
 
     Args:
         expected: Name to shape.
@@ -203,9 +203,9 @@ def write_folder(
 
     Args:
         folder: Where.
-        head: What ``config.json`` says, the ids of tokens among it.
+        head: The content of ``config.json``, with the ids of tokens.
         tensors: By their names there.
-        tokenizer: What cuts text into tokens; its end token is that of the beginning, too.
+        tokenizer: Its tokenizer; EOS is also BOS.
         longest: Tokens of a text, at most.
     """
     roles = {"bos": tokenizer.eos_id, "eos": tokenizer.eos_id, "unk": tokenizer.unk_id, "pad": tokenizer.pad_id}

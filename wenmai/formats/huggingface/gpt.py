@@ -60,9 +60,9 @@ class _Form:
     Attributes:
         norm: As in our settings.
         architecture: The class with the output layer.
-        activation: The key of the activation; ``spellings``: how its tanh form of gelu is called, ours first.
+        activation: The key of the activation; ``spellings``: names of the tanh form of gelu, ours first.
         names: Our parameter to theirs, outside of layers.
-        sizes: Key to the value that holds if it is left out.
+        sizes: Key to its default.
         required: Key to the only value that ours has.
     """
 
@@ -131,7 +131,7 @@ def _read(folder: Path, content: Mapping[str, Any]) -> Pretrained:
 
     from wenmai.models.gpt import Gpt
 
-    with torch.device("meta"):  # where nothing takes memory
+    with torch.device("meta"):  # which allocates no memory
         module = Gpt(config, vocab_size=vocab_size, bos_id=tokenizer.eos_id)
     module.load_state_dict(_tensors(names, places, folder), assign=True)
     return Pretrained(module=module.eval(), tokenizer=tokenizer)
@@ -190,7 +190,7 @@ def _turned(name: str, tensor: "Tensor") -> "Tensor":
 
 
 def _config(path: Path, content: Mapping[str, Any], form: _Form) -> tuple["GptConfig", int]:
-    """Returns the settings of a model like that, and its V."""
+    """Returns the settings of such a model, and its V."""
     from wenmai.models.gpt import GptConfig
 
     sizes = {key: content.get(key, default) for key, default in form.sizes.items()}

@@ -10,7 +10,7 @@ arXiv:1607.01759; Joulin et al. 2016, "FastText.zip: Compressing text classifica
 | word n-grams, hashed (2017 EACL, sec. 2.2)                        | kernels/subwords.py, ``text_features``      |
 | hidden vector: mean of the rows of all features                   | kernels/pooling.py, ``mean_rows``           |
 | softmax, hierarchical softmax (2017 EACL, sec. 2.1), sigmoids     | kernels/classes.py                          |
-| product quantisation with norms, pruning (2016, sec. 3)           | kernels/quantise.py; formats/ftz.py        |
+| product quantisation with norms, pruning (2016, sec. 3)           | kernels/quantise.py; formats/fasttext/     |
 
 Differs from the papers, as the reference implementation does: the rows of a word are averaged, not summed; the bytes of
 a hashed text are sign-extended. Differs from the reference implementation: sigmoids are exact instead of a table of 512

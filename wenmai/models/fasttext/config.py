@@ -1,4 +1,4 @@
-"""What a fastText model is: word vectors with subwords, or a classifier of texts."""
+"""The settings of fastText: word vectors with subwords, or a classifier of texts."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
@@ -24,21 +24,21 @@ _LONGEST_NGRAM = 1_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FastTextConfig:
-    """Word vectors with subwords: what is learnt, and from which objective."""
+    """Word vectors with subwords: sizes and objective."""
 
     kind: Annotated[Literal["fasttext"], Doc("the architecture")] = "fasttext"
     algorithm: Annotated[
         Literal["skipgram", "cbow"],
         Doc("skipgram: a word predicts each word of its window; cbow: all of them predict it"),
     ] = "skipgram"
-    vector_size: Annotated[int, Ge(1), Le(10_000), Doc("numbers in a vector")] = 100
-    window: Annotated[int, Ge(0), Doc("words on each side of the centre, at most")] = 5
+    vector_size: Annotated[int, Ge(1), Le(10_000), Doc("dimensions of a vector")] = 100
+    window: Annotated[int, Ge(0), Doc("most words on each side of the centre")] = 5
     negative: Annotated[int, Ge(0), Doc("noise words per prediction")] = 5
     hierarchical: Annotated[bool, Doc("hierarchical softmax over a Huffman tree instead of noise words")] = False
     noise_exponent: Annotated[
         float, Ge(-10), Le(10), Doc("noise words are drawn by count to this power; 0 is uniform")
     ] = 0.5
-    sample: Annotated[float, Ge(0), Doc("words with a larger share of the text are thinned out; 0 keeps all")] = 1e-4
+    sample: Annotated[float, Ge(0), Doc("words with a larger fraction of the text are subsampled; 0 keeps all")] = 1e-4
     min_ngram: Annotated[int, Ge(0), Doc("characters in the shortest subword")] = 3
     max_ngram: Annotated[
         int, Ge(0), Le(_LONGEST_NGRAM), Doc("characters in the longest subword; 0 has no subwords")
@@ -58,9 +58,9 @@ class FastTextClassifierConfig:
     kind: Annotated[Literal["fasttext-supervised"], Doc("the architecture")] = "fasttext-supervised"
     loss: Annotated[
         Literal["softmax", "hs", "ns", "ova"],
-        Doc("softmax; hs: hierarchical softmax; ns: negative sampling; ova: every label is a yes or no of its own"),
+        Doc("softmax; hs: hierarchical softmax; ns: negative sampling; ova: a binary classifier for every label"),
     ] = "softmax"
-    vector_size: Annotated[int, Ge(1), Le(10_000), Doc("numbers in a vector")] = 100
+    vector_size: Annotated[int, Ge(1), Le(10_000), Doc("dimensions of a vector")] = 100
     negative: Annotated[int, Ge(0), Doc("noise labels per example, for loss=ns")] = 5
     word_ngrams: Annotated[int, Ge(1), Doc("words in the longest word n-gram; 1 has single words only")] = 1
     min_ngram: Annotated[int, Ge(0), Doc("characters in the shortest subword")] = 0
@@ -76,7 +76,7 @@ Config: TypeAlias = FastTextConfig | FastTextClassifierConfig
 
 
 def used_buckets(config: Config) -> int:
-    """The buckets that a model of this configuration has rows for: none if it has no n-grams."""
+    """The buckets that a model has rows for: none if it has no n-grams."""
     return config.buckets if config.max_ngram or config.word_ngrams > 1 else 0
 
 

@@ -24,7 +24,7 @@ def zero_rows(rows: int, vector_size: int) -> npt.NDArray[np.float32]:
 
 
 def padded_size(rows: int, vector_size: int) -> int:
-    """Floats that a row takes in memory: whole SIMD vectors, unless that takes much memory for its sake."""
+    """Floats that a row takes in memory: whole SIMD vectors, unless that takes much memory."""
     whole = -(-vector_size // _VECTOR_FLOATS) * _VECTOR_FLOATS
     if 4 * rows * (whole - vector_size) <= _PADDING_BYTES:
         return whole

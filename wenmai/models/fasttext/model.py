@@ -1,4 +1,4 @@
-"""The parameters of fastText, and what is read off them."""
+"""The parameters of fastText, and the vectors and predictions that follow from them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
@@ -47,7 +47,7 @@ class FastText:
         output: (labels, P); (V, P) for word vectors. Hierarchical softmax uses the rows of inner nodes, one fewer.
             Or the same rows quantised.
         kept_buckets: None, or int32 (K, 2) of a pruned model: a bucket and the row after the words' it has now.
-        arguments: What a file said beside the configuration, so that it can be written back; None if trained here.
+        arguments: Further settings of the file it was read from, to write them back; None if trained here.
         label_prefix: What labels begin with in fastText's files.
     """
 
@@ -131,7 +131,7 @@ class FastText:
 
     @cached_property
     def features(self) -> "Features":
-        """What the kernels that turn text into rows ask for."""
+        """The arguments of the kernels that turn text into rows."""
         from wenmai.kernels.subwords import Features, word_index
 
         config, size, buckets = self.config, len(self.vocab), used_buckets(self.config)
@@ -231,7 +231,7 @@ class FastText:
 
         Args:
             texts: Any number of them; line feeds in them are white space. A text without features has no labels.
-            k: Labels of a text, at most; -1 for all.
+            k: Most labels of a text; -1 for all.
             threshold: Labels less probable are left out.
 
         Raises:
@@ -273,7 +273,7 @@ class FastText:
 
     @cached_property
     def _decoded_output(self) -> npt.NDArray[np.float32]:
-        """A quantised output is small enough to be held in numbers too."""
+        """A quantised output is small enough to be held as numbers too."""
         return self.output.dense() if not isinstance(self.output, np.ndarray) else self.output
 
     @cached_property
@@ -297,7 +297,7 @@ class FastText:
             if getattr(config, name) != (before := getattr(self.config, name)):
                 raise SettingError(f"{name}={getattr(config, name)}, but the run that is continued has {before}")
         if self.kept_buckets is not None:
-            raise SettingError("a pruned model cannot grow; continue the one it was made of")
+            raise SettingError("a pruned model cannot grow; continue the original")
         grown = FastText(config, vocab, labels, label_prefix=self.label_prefix)
         width, old, new = config.vector_size, len(self.vocab), len(vocab)
         rows, ours = grown.dense("input"), self.dense("input")
@@ -312,14 +312,14 @@ class FastText:
         return grown
 
     def dense(self, name: Literal["input", "output"]) -> npt.NDArray[np.float32]:
-        """One of the matrices, which has to be of numbers.
+        """One of the matrices, which must not be quantised.
 
         Raises:
             SettingError: if it is quantised.
         """
         matrix: Matrix = getattr(self, name)
         if not isinstance(matrix, np.ndarray):
-            raise SettingError("this model is quantised already; use the one it was made of")
+            raise SettingError("this model is quantised already; use the original")
         return matrix
 
     # --- folders ------------------------------------------------------------------------------------------------
@@ -339,7 +339,7 @@ class FastText:
 
 
 def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Parts a stream of texts into lists of a few million characters at most, or single texts."""
+    """Splits a stream of texts into lists of a few million characters at most, or single texts."""
     block: list[str] = []
     characters = 0
     for text in texts:

@@ -7,7 +7,7 @@ Pouzyrevsky, Clark, Koehn 2013, "Scalable Modified Kneser-Ney Language Model Est
 
 Sentences are ``<s> w_1 ... w_T </s>``: ``<s>`` is context alone, ``</s>`` is predicted. The equations and where they
 are stand in ``estimate.py``; how a text is counted in ``kernels/ngrams.py`` and
-``kernels/ngram_estimate.py``; how n-grams are kept and found in
+``kernels/ngram_estimate.py``; how n-grams are stored and found in
 ``kernels/ngram_lookup.py``.
 
 Differs from the papers, as KenLM does: words share the mass of unknown ones evenly (γ / V).

@@ -21,14 +21,14 @@ class NgramConfig:
 
     kind: Annotated[Literal["ngram"], Doc("the architecture")] = "ngram"
     order: Annotated[
-        int, Ge(1), Le(MAX_ORDER), Doc("words of the longest n-gram: the one that is foretold, and those before it")
+        int, Ge(1), Le(MAX_ORDER), Doc("words of the longest n-gram: the predicted one, and those before it")
     ] = 5
     smoothing: Annotated[
         Smoothing,
         Doc(
             "where the probability of unseen words comes from: discounts of counts and of left neighbours "
             "(modified-kneser-ney, kneser-ney) or of counts alone (absolute), k more for each count, or nowhere (mle); "
-            "arpa: of a file that was imported, not for training"
+            "arpa: of an imported file, not for training"
         ),
     ] = "modified-kneser-ney"
     k: Annotated[float, Gt(0), Doc("what add-k adds to each count; 1 is Laplace's rule")] = 1.0
@@ -37,7 +37,7 @@ class NgramConfig:
         Doc("n-grams that occur at most so often are left out, a number for each order from 1 (0), such as 0,0,1"),
     ] = ""
     interpolate_unigrams: Annotated[
-        bool, Doc("words share in the probability of unknown ones; off: it all goes to <unk>, as in SRILM")
+        bool, Doc("words share the probability of unknown words; off: it all goes to <unk>, as in SRILM")
     ] = True
 
     def __post_init__(self) -> None:
@@ -45,7 +45,7 @@ class NgramConfig:
             hint = nearest_name(str(self.smoothing), get_args(Smoothing))
             raise SettingError(f"smoothing={self.smoothing!r} is not one of {', '.join(get_args(Smoothing))}{hint}")
         if self.smoothing == "add-k" and any(self.thresholds):
-            raise SettingError("prune has no place in add-k, where n-grams left out would have no probability")
+            raise SettingError("prune cannot be used with add-k, where n-grams left out would have no probability")
         if self.k != 1.0 and self.smoothing != "add-k":
             raise SettingError(f"k={self.k} has no effect with smoothing={self.smoothing}; it is for smoothing=add-k")
         if not self.interpolate_unigrams and self.smoothing in ("add-k", "mle"):
@@ -80,5 +80,5 @@ class CountingConfig:
     """How a text is counted."""
 
     memory: Annotated[
-        float, Gt(0), Doc("gigabytes for the text and its places while counting; a longer text is counted in parts")
+        float, Gt(0), Doc("gigabytes for the text and its positions while counting; a longer text is counted in parts")
     ] = 4.0

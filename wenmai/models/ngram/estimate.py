@@ -48,14 +48,14 @@ _Counts = npt.NDArray[np.integer]
 
 @dataclass
 class Estimated:
-    """What an estimate found, apart from the files.
+    """The results of an estimate, apart from the files.
 
     Attributes:
         discounts: Of each order, D(1), D(2) and D(3 and more).
-        fallback: Orders whose discounts the counts do not tell, so that 0.5, 1 and 1.5 stand for them.
-        ngrams: How many n-grams each order has.
-        counted: How many it had before pruning.
-        parts: In how many parts the text was counted.
+        fallback: Orders whose counts determine no discounts, so that 0.5, 1 and 1.5 are used.
+        ngrams: Number of n-grams of each order.
+        counted: The same before pruning.
+        parts: Number of parts the text was counted in.
         loss: Mean negative log-probability of the words of the text, ends of sentences counted, in nats.
     """
 
@@ -67,12 +67,12 @@ class Estimated:
     loss: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """What the configuration of the model tells of it."""
+        """The part that is stored in the configuration of the model."""
         return {"discounts": [list(ones) for ones in self.discounts], "fallback": self.fallback}
 
 
 def discounts_of(frequencies: Mapping[int, int] | npt.NDArray[np.int64], smoothing: str) -> tuple[Floats, bool]:
-    """Returns D(0) to D(3 and more) of one order, and whether the counts told them.
+    """Returns D(0) to D(3 and more) of one order, and whether they follow from the counts.
 
     Args:
         frequencies: How many n-grams have the count 1, 2, 3 and 4, at these places.
@@ -84,10 +84,10 @@ def discounts_of(frequencies: Mapping[int, int] | npt.NDArray[np.int64], smoothi
     fallback = np.array([0.0, *_FALLBACK]) if smoothing == "modified-kneser-ney" else np.array([0.0, 0.5, 0.5, 0.5])
     if not one or not two or (smoothing == "modified-kneser-ney" and not three):
         return fallback, False
-    share = one / (one + 2 * two)
+    y = one / (one + 2 * two)
     if smoothing != "modified-kneser-ney":
-        return np.array([0.0, share, share, share]), True
-    found = np.array([0.0, 1 - 2 * share * two / one, 2 - 3 * share * three / two, 3 - 4 * share * four / three])
+        return np.array([0.0, y, y, y]), True
+    found = np.array([0.0, 1 - 2 * y * two / one, 2 - 3 * y * three / two, 3 - 4 * y * four / three])
     if (found < 0).any() or (found > np.arange(4)).any():
         return fallback, False
     return found, True
@@ -107,7 +107,7 @@ def estimate(rows: Rows, vocabulary: int, config: NgramConfig, folder: Path) -> 
     with open(folder / CONTEXTS, "wb") as contexts, open(folder / LEAVES, "wb") as leaves:
         job = _Estimate(rows, vocabulary, config, contexts)
         parts = rows.parts
-        del rows  # so that the job can do without them in the end
+        del rows  # so that the job can free them in the end
         job.unigrams()
         for order in range(2, config.order + 1):
             job.ngrams(order, int(counted[order]))
@@ -167,9 +167,9 @@ class _Estimate:
         self._found = found
         self.result.ngrams.append(self._vocabulary)
         if self._config.order == 1:
-            told = found.copy()
-            told[BEGIN] = 1  # it is not predicted
-            self._add_likelihood(1, told)
+            predicted = found.copy()
+            predicted[BEGIN] = 1  # it is not predicted
+            self._add_likelihood(1, predicted)
             self._places -= int(self._rows.times[self._rows.last_words == BEGIN].sum())
 
     def ngrams(self, order: int, nodes: int) -> None:
@@ -225,14 +225,14 @@ class _Estimate:
         return counts
 
     def _discounts(self, order: int, counts: _Counts) -> Floats:
-        found, told = discounts_of(frequencies(counts), self._config.smoothing)
+        found, is_estimated = discounts_of(frequencies(counts), self._config.smoothing)
         self.result.discounts.append(tuple(found[1:].tolist()))
-        if not told:
+        if not is_estimated:
             self.result.fallback.append(order)
         return found
 
     def _kept(self, order: int, of_row: npt.NDArray[np.uint32], nodes: int) -> npt.NDArray[np.uint8]:
-        """Tells which n-grams occur often enough; empty if all do."""
+        """Returns which n-grams occur often enough; empty if all do."""
         threshold = self._config.thresholds[order - 1]
         if not threshold:
             return np.zeros(0, np.uint8)
@@ -242,7 +242,7 @@ class _Estimate:
         return found
 
     def _write_contexts(self, backoffs: npt.NDArray[np.float32], first: npt.NDArray[np.uint32]) -> None:
-        """Writes the n-grams of the order before, now that it is known what follows them."""
+        """Writes the n-grams of the order before, now that their continuations are known."""
         following = self._first_id + self._records.size
         for start in range(0, self._records.size, _BLOCK):
             block = self._records[start : start + _BLOCK]

@@ -1,4 +1,4 @@
-"""An n-gram model: its files, and how likely words are after others."""
+"""An n-gram model: its files, and the probabilities of words after others."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ from wenmai.text.settings import TextConfig
 __all__ = ["Ngram"]
 
 _FACTS: Mapping[str, type] = {"text": dict, "vocab_size": int, "ngrams": list, "unknown_is_word": bool, "facts": dict}
-_SHARE = 1 << 14  # words that make a thread worth its while
+_WORDS_PER_THREAD = 1 << 14  # below, a thread costs more than it saves
 _ROUNDING = 1e-3  # by which a sum of float32 may be above log 1
 Integers = npt.NDArray[np.integer]
 
@@ -39,14 +39,14 @@ class Ngram:
     """An n-gram model.
 
     Attributes:
-        config: What was counted, and how counts became probabilities.
+        config: The settings of counting and smoothing.
         text: How text becomes words.
         vocab: The words; those that can be predicted are all but ``<s>``.
         contexts: (n-grams below the highest order, + 1) records of :data:`wenmai.kernels.ngram_lookup.CONTEXT`.
         leaves: (n-grams of the highest order) records of :data:`wenmai.kernels.ngram_lookup.LEAF`.
-        ngrams: How many n-grams each order has.
+        ngrams: Number of n-grams of each order.
         unknown_is_word: Whether ``<unk>`` was a word of the text, so that it is not counted as unknown.
-        facts: What the estimate tells of itself, as JSON values.
+        facts: What the estimate reported, as JSON values.
     """
 
     def __init__(
@@ -77,8 +77,8 @@ class Ngram:
         """Scores a text.
 
         Args:
-            words: (N) numbers of words; ``</s>`` ends each sentence, and the next begins after ``<s>``.
-            threads: How many may work.
+            words: (N) ids of words; ``</s>`` ends each sentence, and the next begins after ``<s>``.
+            threads: Number of threads.
 
         Returns:
             (N) natural log-probabilities.
@@ -88,18 +88,18 @@ class Ngram:
         """
         text = np.ascontiguousarray(words, np.int32)
         found = np.empty(text.size, np.float32)
-        shares = max(1, min(threads, text.size // _SHARE))
-        bounds = [text.size * number // shares for number in range(shares + 1)]
+        parts = max(1, min(threads, text.size // _WORDS_PER_THREAD))
+        bounds = [text.size * number // parts for number in range(parts + 1)]
 
         def score(begin: int, end: int) -> None:
             arguments = (text, begin, end, self.config.order, self.predictable, self._uniform, found)
             if not score_text(self.contexts, self.leaves, *arguments):
                 raise self._damaged()
 
-        if shares == 1:
+        if parts == 1:
             score(0, text.size)
         else:
-            with ThreadPoolExecutor(shares) as pool:
+            with ThreadPoolExecutor(parts) as pool:
                 list(pool.map(score, bounds[:-1], bounds[1:]))
         return self._probable(found)
 
@@ -108,7 +108,7 @@ class Ngram:
         return np.array([BEGIN, 1, 1] if self.config.order > 1 else [ROOT, 0, 0], np.int64)
 
     def advance(self, state: npt.NDArray[np.int64], words: Integers) -> None:
-        """Brings a state over words, in place.
+        """Advances a state by words, in place.
 
         Raises:
             FormatError: if the model is damaged.
@@ -150,7 +150,7 @@ class Ngram:
                 _link(self._folder / name, folder / name)
 
     def forget_files(self) -> None:
-        """Forgets where the records are; :meth:`save` writes them from memory then, where it would have linked them."""
+        """Forgets the folder of the records; :meth:`save` then writes them from memory instead of linking them."""
         self._folder = None
 
     @classmethod
@@ -185,7 +185,7 @@ class Ngram:
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Maps what :meth:`save` wrote, and reads its probabilities once to make sure that they are numbers.
+        """Maps what :meth:`save` wrote; nothing large is read.
 
         Raises:
             FormatError: if a file is missing, damaged, or does not fit the others.
@@ -226,7 +226,7 @@ class Ngram:
 
 
 def _link(source: Path, target: Path) -> None:
-    """Gives a file a second name, or copies it where that cannot be; nobody writes to it again."""
+    """Links a file, or copies it where that is impossible; nobody writes to it again."""
     try:
         os.link(source, target)
     except OSError:

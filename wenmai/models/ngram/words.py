@@ -1,4 +1,4 @@
-"""The words of an n-gram model, looked up without making a single Python string."""
+"""The words of an n-gram model, looked up without Python strings."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ _UTF8 = ("utf-8", "surrogatepass")
 
 
 class Words(Sequence[str]):
-    """Words by number and numbers by word: ``<unk>``, ``<s>``, ``</s>``, then the others.
+    """Words by id and ids by word: ``<unk>``, ``<s>``, ``</s>``, then the others.
 
     Attributes:
         text: (bytes) uint8: the words in UTF-8, with a line feed after each.
@@ -57,7 +57,7 @@ class Words(Sequence[str]):
         return self.bounds.size - 1
 
     def get(self, word: str) -> int | None:
-        """The number of a word, or None if it is not there."""
+        """The id of a word, or None if it is unknown."""
         raw = np.frombuffer(word.encode(*_UTF8), np.uint8)
         found = int(find_word(self.text, self.bounds, self.slots, raw, 0, raw.size))
         return found if found >= 0 else None
@@ -65,14 +65,14 @@ class Words(Sequence[str]):
     def number(
         self, lines: str, *, unknown_is_word: bool = True
     ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        """Splits lines at white space and numbers their words.
+        """Splits lines at white space and encodes their words.
 
         Args:
             lines: Each ends with a line feed.
             unknown_is_word: Whether ``<unk>`` in the lines is a known word.
 
         Returns:
-            The numbers, ``</s>`` for each line feed, and for unknown words their bytes and one more, else 0.
+            The ids, ``</s>`` for each line feed, and for unknown words their bytes and one more, else 0.
         """
         raw = np.frombuffer(lines.encode(*_UTF8), np.uint8)
         words, spelled = np.empty(raw.size, np.int32), np.empty(raw.size, np.int32)
