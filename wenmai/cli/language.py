@@ -11,7 +11,7 @@ import typer
 from wenmai.cli.printing import show_rows
 from wenmai.core.errors import SettingError
 
-__all__ = ["Context", "FewShot", "Limit", "Memory", "Seed", "generate", "next_token", "score"]
+__all__ = ["Context", "FewShot", "Limit", "MemoryLength", "Seed", "generate", "next_token", "score"]
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 Context = Annotated[
@@ -20,7 +20,7 @@ Context = Annotated[
         "--context", help="fresh: each line for itself; carried: the lines before are known. By default as trained."
     ),
 ]
-Memory = Annotated[
+MemoryLength = Annotated[
     int | None, typer.Option("--memory", min=0, help="transformer-xl: tokens remembered, if not as in training.")
 ]
 
@@ -42,7 +42,7 @@ def score(
         typer.Option("--text", help="Score this text. Repeatable; most likely first, with --json in the order given."),
     ] = None,
     context: Context = None,
-    memory: Memory = None,
+    memory: MemoryLength = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Print the logarithm of each token too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line, the totals last.")] = False,
 ) -> None:
@@ -131,7 +131,7 @@ def generate(
     ] = 1.0,
     stop: Annotated[list[str] | None, typer.Option("--stop", help="End before this string. Repeatable.")] = None,
     past_end: Annotated[bool, typer.Option("--past-end", help="Go on behind the end of a line.")] = False,
-    memory: Memory = None,
+    memory: MemoryLength = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the draws.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a text.")] = False,
 ) -> None:

@@ -252,7 +252,7 @@ def evaluate(
     seed: language.Seed = None,
     limit: language.Limit = None,
     context: language.Context = None,
-    memory: language.Memory = None,
+    memory: language.MemoryLength = None,
     k: Annotated[int | None, typer.Option("--k", min=1, help="Classifiers: labels of a text, at most [1].")] = None,
     threshold: Annotated[
         float | None, typer.Option("--threshold", min=0, max=1, help="Classifiers: leave out labels less probable.")

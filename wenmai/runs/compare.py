@@ -11,7 +11,7 @@ from wenmai.core.errors import RunError
 from wenmai.core.folder import writing_json
 from wenmai.core.registry import find_system
 from wenmai.data.sources import in_catalogue
-from wenmai.runs.comparison import Comparison, Corpus, CurvePoint, Facts, System
+from wenmai.runs.comparison import ComparedCorpus, ComparedSystem, Comparison, CurvePoint, Facts
 from wenmai.runs.environment import describe_environment
 from wenmai.runs.measuring.measurer import choose_measurer
 from wenmai.runs.report import write_report
@@ -70,9 +70,9 @@ def compare(
     return comparison
 
 
-def _describe(name: str, run: Run) -> System:
+def _describe(name: str, run: Run) -> ComparedSystem:
     summary = run.summary
-    return System(
+    return ComparedSystem(
         name=name,
         label=find_system(run.recipe.system).summary,
         run=str(run.path),
@@ -104,7 +104,7 @@ def _distinct_names(runs: Sequence[Run]) -> list[str]:
     return [str(run.path) for run in runs]
 
 
-def _describe_corpus(runs: Sequence[Run], *, own_tokens: bool) -> Corpus:
+def _describe_corpus(runs: Sequence[Run], *, own_tokens: bool) -> ComparedCorpus:
     """What the runs were trained on; ``own_tokens``: each cuts the text in its own way, so files alone say it."""
     found = next((run.corpus for run in runs if run.corpus), {})
     stats = {} if own_tokens else found.get("stats", {})
@@ -115,8 +115,8 @@ def _describe_corpus(runs: Sequence[Run], *, own_tokens: bool) -> Corpus:
     if len(texts) > 1:
         known = not any(text.startswith(_UNKNOWN) for text in texts)
         name = f"{len(texts)} different corpora" if known else "different or unknown corpora"
-        return Corpus(name=name, facts={"note": "the runs were not trained on the same text"})
-    return Corpus(
+        return ComparedCorpus(name=name, facts={"note": "the runs were not trained on the same text"})
+    return ComparedCorpus(
         name=name or "text from memory",
         tokens=stats.get("tokens"),
         sentences=stats.get("sentences"),

@@ -14,8 +14,9 @@ from typing import Any, Self
 from wenmai.core.errors import RunError
 
 __all__ = [
+    "ComparedCorpus",
+    "ComparedSystem",
     "Comparison",
-    "Corpus",
     "CurvePoint",
     "Difference",
     "Facts",
@@ -25,7 +26,6 @@ __all__ = [
     "Measure",
     "Panel",
     "Samples",
-    "System",
 ]
 
 Facts = dict[str, str | int | float | bool | None]
@@ -194,7 +194,7 @@ class Samples:
 
 
 @dataclass(frozen=True, kw_only=True)
-class System:
+class ComparedSystem:
     """One trained system and everything measured on it.
 
     Attributes:
@@ -237,7 +237,7 @@ class System:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Corpus:
+class ComparedCorpus:
     """The text that every system of a comparison was trained on.
 
     Attributes:
@@ -281,8 +281,8 @@ class Comparison:
         RunError: if there is no system, or two have the same name.
     """
 
-    systems: list[System]
-    corpus: Corpus
+    systems: list[ComparedSystem]
+    corpus: ComparedCorpus
     title: str = ""
     command: str = ""
     created: str = ""

@@ -15,7 +15,7 @@ from string import Template
 from typing import Any
 
 from wenmai.core.folder import writing
-from wenmai.runs.comparison import Comparison, Facts, Kind, Measure, System
+from wenmai.runs.comparison import ComparedSystem, Comparison, Facts, Kind, Measure
 from wenmai.runs.page import filled, json_in_script
 
 __all__ = ["report_html", "write_report"]
@@ -135,7 +135,7 @@ def _quality_column(shown: Kind, kind: str, name: str, measures: list[list[Measu
     )
 
 
-def _cost_columns(systems: list[System]) -> list[_Column]:
+def _cost_columns(systems: list[ComparedSystem]) -> list[_Column]:
     def column(
         title: str,
         note: str,
@@ -447,7 +447,7 @@ def _reproduce(comparison: Comparison) -> str:
     return f'{command}<div class="facts">{lists}</div><h3>Settings</h3>{_settings(comparison.systems)}'
 
 
-def _settings(systems: list[System]) -> str:
+def _settings(systems: list[ComparedSystem]) -> str:
     changed = [[_setting(name, value) for name, value in system.settings.items()] for system in systems]
     common = set(changed[0]).intersection(*changed[1:]) if len(systems) > 1 else set()
 
