@@ -50,7 +50,7 @@ class Alphabet:
 
 class Letters:
     eos_id = 0
-    silent = frozenset({len(LETTERS) - 1})
+    suppressed = frozenset({len(LETTERS) - 1})
 
     def encode(self, text):
         return [LETTERS.index(letter) for letter in text]
@@ -236,7 +236,7 @@ def test_a_stream_that_nobody_reads_any_more_ends():
 def test_options_that_make_no_sense_are_refused(options):
     with pytest.raises(SettingError):
         GenerationConfig(**options)
-    with pytest.raises(SettingError, match="one text"):
+    with pytest.raises(SettingError, match="one sampled text"):
         next(stream(Alphabet(), Letters(), "", GenerationConfig(count=2)))
 
 
