@@ -43,8 +43,6 @@ def replaced(text: str, results: Mapping[str, Result], *, chinese: bool) -> str:
     cores = "核" if chinese else "cores"
     machines = {f"{content['machine']['processor']}, {content['machine']['cores']} {cores}" for content in contents}
     found = {f"{name} {version}" for content in contents for name, version in content["peer"].items()}
-    source = SOURCES[chinese].format(
-        machines="; ".join(sorted(machines)), baselines=", ".join(sorted(baselines)) or "-"
-    )
+    source = SOURCES[chinese].format(machines="; ".join(sorted(machines)), baselines=", ".join(sorted(found)) or "-")
     table = "\n".join([*lines, "", source, ""])
     return PLACE.sub(lambda place: place[1] + table + place[2], text)

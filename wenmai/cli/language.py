@@ -132,7 +132,9 @@ def generate(
     seed: Annotated[int, typer.Option("--seed", min=0, help="The random seed.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a text.")] = False,
 ) -> None:
-    """Generate text from a prompt; one text is shown as it is generated.
+    """Generate text from a prompt.
+
+    A single text is shown as it is generated.
 
     Example: wenmai generate runs/gpt "Once upon a time" --top-p 0.9 --max-tokens 100
 
