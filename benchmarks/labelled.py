@@ -67,7 +67,6 @@ def classify_ours(folder: str, settings: Mapping[str, Any], run: str) -> dict[st
     from wenmai.runs.environment import peak_memory_bytes
     from wenmai.runs.evaluate import evaluate
     from wenmai.runs.train import train
-    from wenmai.training.run import Run
 
     compiled = import_module("wenmai.kernels.classify")
     compiled.warm_up()
@@ -82,7 +81,7 @@ def classify_ours(folder: str, settings: Mapping[str, Any], run: str) -> dict[st
         "seconds": finished.summary["seconds"],
         "whole_seconds": whole,
         "peak_memory_bytes": peak_memory_bytes(),
-        **_prediction(folder, Run(finished).model_for("classify").predict),
+        **_prediction(folder, finished.model_for("classify").predict),
     }
 
 

@@ -1,5 +1,6 @@
 """What the contract holds for: every example, or every form of the models of one family."""
 
+import os
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -34,6 +35,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def is_of(model: object, family: type) -> bool:
     return isinstance(model, type) and issubclass(model, family)
+
+
+@pytest.fixture(autouse=True)
+def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How fast the disk is does not matter here; what a kill leaves behind is in the memory of the system."""
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """One contract for every registered model that translates: what must hold for each form of its example."""
 
-import os
 from dataclasses import asdict
 
 import pytest
@@ -138,8 +137,7 @@ def test_a_beam_of_one_is_greedy(model, batch, target):
 
 
 @pytest.mark.parametrize("joint", [False, True], ids=["two vocabularies", "one vocabulary"])
-def test_a_saved_model_is_the_same_model(make, joint, source, target, tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda handle: None)  # how fast the disk is does not matter here
+def test_a_saved_model_is_the_same_model(make, joint, source, target, tmp_path):
     first = target if joint else source
     before = make(source=first)
     before.save(tmp_path)

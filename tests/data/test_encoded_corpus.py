@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wenmai.core.errors import CorpusError, RunError
-from wenmai.data import numbered as numbered_module
+from wenmai.data import encoded_corpus as module
 from wenmai.data.corpus import Corpus
 from wenmai.data.encoded_corpus import EncodedCorpus, encode_corpus
 from wenmai.text.settings import TextConfig
@@ -32,16 +32,16 @@ def text_file(folder: Path, content: str = "b a\n\nc a b\na\n", name: str = "cor
 
 
 def test_ids_are_in_order_of_frequency_and_ties_in_order_of_appearance(tmp_path: Path) -> None:
-    numbered = number(text_file(tmp_path, "x b a\n\n  \nc a b\na d\n"))
-    assert numbered.words == ["a", "b", "x", "c", "d"]
-    assert numbered.counts.tolist() == [3, 2, 1, 1, 1]
-    assert numbered.tokens.tolist() == [2, 1, 0, 3, 0, 1, 0, 4]
-    assert numbered.starts.tolist() == [0, 3, 6, 8]
-    assert (numbered.tokens.dtype, numbered.starts.dtype, numbered.counts.dtype) == (np.int32, np.int64, np.int64)
-    assert list(numbered.sentences()) == [["x", "b", "a"], ["c", "a", "b"], ["a", "d"]]
-    stats = numbered.stats
+    encoded = number(text_file(tmp_path, "x b a\n\n  \nc a b\na d\n"))
+    assert encoded.words == ["a", "b", "x", "c", "d"]
+    assert encoded.counts.tolist() == [3, 2, 1, 1, 1]
+    assert encoded.tokens.tolist() == [2, 1, 0, 3, 0, 1, 0, 4]
+    assert encoded.starts.tolist() == [0, 3, 6, 8]
+    assert (encoded.tokens.dtype, encoded.starts.dtype, encoded.counts.dtype) == (np.int32, np.int64, np.int64)
+    assert list(encoded.sentences()) == [["x", "b", "a"], ["c", "a", "b"], ["a", "d"]]
+    stats = encoded.stats
     assert (stats.lines, stats.sentences, stats.blank_lines, stats.tokens, stats.types) == (5, 3, 2, 8, 5)
-    assert len(numbered) == 8
+    assert len(encoded) == 8
 
 
 @settings(max_examples=50, deadline=None)
@@ -49,16 +49,16 @@ def test_ids_are_in_order_of_frequency_and_ties_in_order_of_appearance(tmp_path:
 def test_numbering_loses_nothing(sentences: list[list[str]], block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("wenmai.data.documents.BLOCK_BYTES", block)
-        patch.setattr(numbered_module, "BLOCK_TOKENS", block)
+        patch.setattr(module, "BLOCK_TOKENS", block)
         if not any(sentences):
             with pytest.raises(CorpusError, match="no words"):
                 number(Corpus.of_texts(sentences))
             return
-        numbered = number(Corpus.of_texts(sentences))
-    assert list(numbered.sentences()) == [sentence for sentence in sentences if sentence]
+        encoded = number(Corpus.of_texts(sentences))
+    assert list(encoded.sentences()) == [sentence for sentence in sentences if sentence]
     expected = Counter(token for sentence in sentences for token in sentence).most_common()  # stable on ties too
-    assert list(zip(numbered.words, numbered.counts.tolist(), strict=True)) == expected
-    assert numbered.stats.blank_lines == sentences.count([])
+    assert list(zip(encoded.words, encoded.counts.tolist(), strict=True)) == expected
+    assert encoded.stats.blank_lines == sentences.count([])
 
 
 # ---- the cache
@@ -164,16 +164,16 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(numbered_module, "_finish", full)
+    monkeypatch.setattr(module, "_finish", full)
     with pytest.raises(RunError, match=r"No space left on device.*WENMAI_CACHE"):
         number(text_file(tmp_path))
 
 
 def _number_in_process(path: Path, cache: Path, barrier: "multiprocessing.synchronize.Barrier") -> None:
     barrier.wait()
-    numbered = encode_corpus(Corpus.of(path), TextConfig(), cache=cache)
-    assert numbered.counts.sum() == 300_000
-    assert numbered.words[0] == "w0"
+    encoded = encode_corpus(Corpus.of(path), TextConfig(), cache=cache)
+    assert encoded.counts.sum() == 300_000
+    assert encoded.words[0] == "w0"
 
 
 def test_two_processes_at_once(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_whoever_comes_second_takes_what_is_there(tmp_path: Path, monkeypatch: p
     path = text_file(tmp_path)
     first = number(path)
     found = iter([None])  # nothing at first, as if the other process finished between the look and the move
-    monkeypatch.setattr(numbered_module, "opened", lambda folder, open_folder: next(found, EncodedCorpus.open(folder)))
+    monkeypatch.setattr(module, "opened", lambda folder, open_folder: next(found, EncodedCorpus.open(folder)))
     assert number(path).folder == first.folder
     assert [entry.name for entry in first.folder.parent.iterdir()] == [first.folder.name]
 
@@ -205,17 +205,17 @@ def test_whoever_comes_second_takes_what_is_there(tmp_path: Path, monkeypatch: p
 def test_rare_types_are_pruned_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wenmai.data.documents.BLOCK_BYTES", 64)
     sentences = [["the", "cat", f"rare{place}"] for place in range(200)]
-    numbered = number(sentences, max_types=20)
-    stats = numbered.stats
-    assert numbered.words[:2] == ["the", "cat"]
-    assert numbered.counts[:2].tolist() == [200, 200]
+    encoded = number(sentences, max_types=20)
+    stats = encoded.stats
+    assert encoded.words[:2] == ["the", "cat"]
+    assert encoded.counts[:2].tolist() == [200, 200]
     assert stats.types <= 20
     assert stats.tokens == 600
-    assert stats.pruned_tokens == np.count_nonzero(numbered.tokens == -1) > 150
+    assert stats.pruned_tokens == np.count_nonzero(encoded.tokens == -1) > 150
     assert stats.pruned_types + stats.types == 202
-    assert next(iter(numbered.sentences())) == ["the", "cat"]
-    kept = numbered.tokens[numbered.tokens >= 0]
-    assert np.bincount(kept, minlength=stats.types).tolist() == numbered.counts.tolist()
+    assert next(iter(encoded.sentences())) == ["the", "cat"]
+    kept = encoded.tokens[encoded.tokens >= 0]
+    assert np.bincount(kept, minlength=stats.types).tolist() == encoded.counts.tolist()
 
 
 def test_memory_stays_flat_as_one_line_grows(tmp_path: Path) -> None:
@@ -245,19 +245,19 @@ PHRASES = ["new york is big", "new york is old", "old is new", "is york in new y
 
 
 def test_phrases_are_joined() -> None:
-    numbered = number(PHRASES, phrases=1, phrase_threshold=2.0, phrase_min_count=5)
-    assert list(numbered.sentences())[:5] == [
+    encoded = number(PHRASES, phrases=1, phrase_threshold=2.0, phrase_min_count=5)
+    assert list(encoded.sentences())[:5] == [
         ["new_york", "is", "big"],
         ["new_york", "is", "old"],
         ["old", "is", "new"],
         ["is", "york", "in", "new_york"],
         ["in", "new_york", "city"],
     ]
-    expected = Counter(word for sentence in numbered.sentences() for word in sentence)
-    assert dict(zip(numbered.words, numbered.counts.tolist(), strict=True)) == expected
-    assert numbered.stats.types == len(numbered.words) == len(expected)
-    assert numbered.stats.tokens == len(numbered.tokens) == expected.total()
-    assert numbered.verify() == []
+    expected = Counter(word for sentence in encoded.sentences() for word in sentence)
+    assert dict(zip(encoded.words, encoded.counts.tolist(), strict=True)) == expected
+    assert encoded.stats.types == len(encoded.words) == len(expected)
+    assert encoded.stats.tokens == len(encoded.tokens) == expected.total()
+    assert encoded.verify() == []
 
 
 def test_phrases_grow_by_passes_with_a_falling_threshold(cache_folder: Path) -> None:
@@ -270,17 +270,17 @@ def test_phrases_grow_by_passes_with_a_falling_threshold(cache_folder: Path) -> 
 
 
 def test_a_phrase_may_be_a_word_that_is_there_already() -> None:
-    numbered = number(["a b c", "a_b"] * 10, phrases=1, phrase_threshold=1.0, phrase_min_count=1)
-    assert numbered.counts[numbered.words.index("a_b")] == 20
-    assert len(set(numbered.words)) == len(numbered.words)
+    encoded = number(["a b c", "a_b"] * 10, phrases=1, phrase_threshold=1.0, phrase_min_count=1)
+    assert encoded.counts[encoded.words.index("a_b")] == 20
+    assert len(set(encoded.words)) == len(encoded.words)
 
 
 def test_no_pair_reaches_the_threshold() -> None:
     plain = number(PHRASES)
-    numbered = number(PHRASES, phrases=1, phrase_threshold=1e6)
-    assert numbered.words == plain.words
-    assert numbered.tokens.tolist() == plain.tokens.tolist()
-    assert numbered.fingerprint != plain.fingerprint
+    encoded = number(PHRASES, phrases=1, phrase_threshold=1e6)
+    assert encoded.words == plain.words
+    assert encoded.tokens.tolist() == plain.tokens.tolist()
+    assert encoded.fingerprint != plain.fingerprint
 
 
 @settings(max_examples=40, deadline=None)
@@ -293,7 +293,7 @@ def test_joining_does_not_depend_on_blocks_and_loses_nothing(
     (whole.folder / "manifest.json").unlink()  # or the cache would answer
     expected = list(whole.sentences())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(numbered_module, "BLOCK_TOKENS", block)
+        patch.setattr(module, "BLOCK_TOKENS", block)
         again = number(Corpus.of_texts(sentences), **phrases)
     assert list(again.sentences()) == expected
     spelled = [[part for word in sentence for part in word.split("_")] for sentence in expected]
@@ -309,12 +309,12 @@ def test_joining_does_not_depend_on_blocks_and_loses_nothing(
     [("enwiki", "words", "the"), ("zhwiki/zhwiki_hant_sample.txt.xz", "chinese", "的")],
 )
 def test_wikipedia(shared_data: Path, name: str, segment: str, first: str) -> None:
-    numbered = number(shared_data / name, segment=segment, script="simplified", max_types=1_000_000)
-    stats = numbered.stats
+    encoded = number(shared_data / name, segment=segment, script="simplified", max_types=1_000_000)
+    stats = encoded.stats
     assert stats.lines == stats.sentences + stats.blank_lines + 2 * stats.documents
     assert stats.documents > 200
-    assert first in numbered.words[:5]
-    assert not any(word.startswith("<doc") for word in numbered.words)
+    assert first in encoded.words[:5]
+    assert not any(word.startswith("<doc") for word in encoded.words)
 
 
 def test_what_killed_processes_left_behind_goes_after_a_day(tmp_path: Path, cache_folder: Path) -> None:

@@ -4,6 +4,9 @@ import json
 import math
 import re
 import shutil
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,9 +17,10 @@ from wenmai.data.datasets import Dataset, TextExample
 from wenmai.measures.language import SentenceScore
 from wenmai.runs.compare import compare
 from wenmai.runs.compare_systems import compare_systems
-from wenmai.runs.comparison import Comparison
+from wenmai.runs.comparison import Comparison, Measure
 from wenmai.runs.formats import export_run, import_run
 from wenmai.runs.measuring import language
+from wenmai.runs.measuring.measurer import Measurer
 
 SMALL = {"vector_size": 16, "epochs": 2, "threads": 1}
 
@@ -178,6 +182,36 @@ def test_classifiers_are_compared_on_labelled_text(tmp_path):
         wenmai.compare(runs, out=tmp_path / "again", probe=["trec"])
 
 
+def test_another_package_brings_what_measures_its_verb(runs, tmp_path, monkeypatch):
+    def count(run, *, on):
+        return f"{run.recipe.system} counts {on}"
+
+    def counted(runs, comparison, *, on):
+        measured = [replace(one, measures=[Measure(name=on[0], kind="count", value=2)]) for one in comparison.systems]
+        return replace(comparison, systems=measured)
+
+    this = SimpleNamespace(COUNTED=Measurer(models="counters", evaluate=count, compare=counted, check=lambda on: None))
+    monkeypatch.setitem(sys.modules, "counters", this)
+    monkeypatch.setattr(type(wenmai.Run(runs[0]).task), "verbs", ("nearest", "count"))
+    monkeypatch.setattr(type(wenmai.Run(runs[0]).task), "measurers", {"count": "counters:COUNTED"})
+    assert wenmai.evaluate(runs[0], on="a.txt") == "word2vec-sgns counts a.txt"
+    found = wenmai.compare(runs, out=tmp_path / "out", on=["a.txt"])
+    assert [system.measures[0].value for system in found.systems] == [2, 2]
+    assert "Count" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_vectors_of_whatever_has_some_are_probed(tmp_path, monkeypatch):
+    texts = [TextExample(f"{topic}{n % 9} {topic}{n % 7}", topic) for n in range(40) for topic in ("colour", "number")]
+    monkeypatch.setattr(Dataset, "read", lambda self, split: iter(texts))
+    labelled = [(example.text, example.label) for example in texts]
+    run = wenmai.train("fasttext-supervised", labelled, out=tmp_path / "run", vector_size=4, epochs=5, threads=1)
+    found = wenmai.evaluate(run, probe=["trec"])
+    assert [result.weighting for result in found.probes] == ["mean", "tfidf", "sif"]
+    assert set(found.as_dict()) == {"run", "similarity", "analogy", "probes"}
+    compared = wenmai.compare([run], out=tmp_path / "out", probe=["trec"])
+    assert compared.systems[0].measures[0].value == found.probes[0].accuracy
+
+
 def test_classifiers_and_vectors_are_not_compared(runs, tmp_path):
     with pytest.raises(SettingError, match="--on: not for word vectors, which take --similarity"):
         wenmai.compare(runs, out=tmp_path / "out", on=["test.txt"])
@@ -290,7 +324,7 @@ def test_models_that_need_not_predict_all_of_a_text_are_named(tmp_path):
         ({"systems": ["ngram"], "probe": ["sst2"]}, "--probe: not for language models, which take --on"),
         (
             {"systems": ["ngram", "word2vec"], "on": ["text.txt"]},
-            "ngram, word2vec share no verb that can be measured (ngram: score",
+            "share no verb that can be measured (ngram: score",
         ),
     ],
 )

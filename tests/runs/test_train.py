@@ -250,7 +250,11 @@ BAD = {
         CorpusError,
         "line 1, byte 0: a word of more than",
     ),
-    "truncated": (lambda path: path.write_bytes(gzip.compress(b"a b\n" * 9999)[:-9]), CorpusError, "is truncated"),
+    "truncated": (
+        lambda path: path.write_bytes(gzip.compress(b"a b\n" * 9999)[:-9]),
+        CorpusError,
+        "the gzip data is damaged",
+    ),
     "rare words": (
         lambda path: path.write_bytes(b"a b b c\n"),
         VocabError,

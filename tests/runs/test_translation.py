@@ -184,6 +184,34 @@ def test_two_runs_are_compared_on_one_test_set(runs):
         wenmai.evaluate(runs["transformer"], on=test, against=runs["words"], beam=1)
 
 
+def test_translators_are_compared_on_pairs(runs, tmp_path):
+    test = tmp_path / "test.tsv"
+    test.write_text("".join(f"{source}\t{target}\n" for source, target in some_pairs(20, seed=3)))
+    chosen = [runs["transformer"], runs["seq2seq"]]
+    found = wenmai.compare(chosen, out=tmp_path / "out", on=[str(test)], beam=1)
+    tested = wenmai.evaluate(chosen[1], on=test, against=chosen[0], beam=1)
+    first, second = found.systems
+    assert [(measure.kind, measure.name) for measure in second.measures] == [("bleu", "test.tsv"), ("chrf", "test.tsv")]
+    assert [measure.value for measure in second.measures] == [tested.result.bleu, tested.result.chrf]
+    assert [measure.difference for measure in first.measures] == [None, None]
+    for measure, paired in zip(second.measures, (tested.difference.bleu, tested.difference.chrf), strict=True):
+        assert measure.low <= measure.value <= measure.high
+        assert (measure.difference.value, measure.difference.p_value) == (paired.difference, paired.p_value)
+    buckets = tested.result.buckets
+    assert [(part.name, part.value) for part in second.measures[0].parts] == [
+        (f"{bucket.name} words", bucket.bleu) for bucket in buckets
+    ]
+    assert [point.y for point in second.lines["test.tsv"]] == [bucket.bleu for bucket in buckets]
+    assert set(first.samples) == set(second.samples) == set(found.sampled.references)
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert tested.result.signature in page
+    assert "Long and short sentences" in page
+    with pytest.raises(RunError, match="translate in opposite directions"):
+        wenmai.compare([runs["transformer"], runs["blind"]], out=tmp_path / "other", on=[str(test)])
+    with pytest.raises(SettingError, match="name at least one test set: --on FILE, for translators"):
+        wenmai.compare(chosen, out=tmp_path / "other")
+
+
 # --- attention --------------------------------------------------------------------------------------------------
 
 

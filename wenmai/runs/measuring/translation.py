@@ -202,7 +202,6 @@ def _measures(name: str, result: TranslationResult, tested: PairedResult | None)
             value=value,
             low=low,
             high=high,
-            covered=result.sentences,
             total=result.sentences,
             parts=[
                 Measure(
