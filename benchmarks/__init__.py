@@ -1,1 +1,1 @@
-"""Measurements of speed and quality, beside reference libraries and our own targets. See README.md."""
+"""Measurements of speed and quality, against reference libraries and our own targets. See README.md."""

@@ -24,7 +24,7 @@ def main(arguments: Sequence[str]) -> None:
     """Runs themes one after the other, each in a temporary folder of its own."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
-        description="Measure wenmai, beside its peers.",
+        description="Measure wenmai against baselines.",
         epilog="themes:\n" + "\n".join(f"  {theme:15}{_purpose(theme)}" for theme in THEMES),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> None:
     themes = [*THEMES, "page"] if chosen.themes == ["all"] else chosen.themes
     if unknown := sorted(set(themes) - {*THEMES, *NOT_MEASURED}):
         parser.error(
-            f"no theme is called {', '.join(unknown)}; there are: {', '.join((*THEMES, *NOT_MEASURED))} and all"
+            f"unknown theme: {', '.join(unknown)}; expected some of {', '.join((*THEMES, *NOT_MEASURED))} and all"
         )
     quick_folder = cache_folder() / "benchmarks"
     results = chosen.results or (quick_folder / "results" if chosen.quick else RESULTS)

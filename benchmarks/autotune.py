@@ -1,6 +1,6 @@
-"""What settings found by ``wenmai autotune`` are worth beside the defaults, on the sets of ``classification``.
+"""Settings found by ``wenmai autotune`` against the defaults, on the sets of ``classification``.
 
-A set that is there already is skipped, so a long run may be split.
+Sets with results are skipped, so a long run may be split.
 """
 
 from typing import Any
@@ -16,10 +16,10 @@ _SETTINGS = {"threads": 2}
 
 
 def run(bench: Bench) -> None:
-    """Searches on the validation set of each set and measures on its test set."""
+    """Searches on the validation part of each set and evaluates on its test part."""
     seconds = 2.0 if bench.quick else _SECONDS
     settings = _SETTINGS | {"seconds": seconds}
-    results = bench.results("autotune", settings, corpus=False, keep=not bench.quick, peers=())
+    results = bench.results("autotune", settings, corpus=False, keep=not bench.quick, baselines=())
     there = {(row["set"], row["seed"]) for row in results.rows}
     for name in list(SETS)[-1:] if bench.quick else SETS:
         for seed in bench.seeds(1):

@@ -1,6 +1,6 @@
-"""fastText's classifier, in turns with the reference implementation, on the same lines with the same settings.
+"""fastText's classifier against the reference implementation, alternating, on the same lines with the same settings.
 
-A measurement that is there already is skipped, so a long run may be split.
+Measurements with results are skipped, so a long run may be split.
 """
 
 import statistics
@@ -34,11 +34,11 @@ _THREADS = 2
 
 
 def run(bench: Bench) -> None:
-    """Measures both sides in turns; who begins changes with every seed."""
+    """Measures both sides alternately; the first changes with every seed."""
     require("fasttext")
     settings = {"threads": _THREADS, "configurations": CONFIGURATIONS, "cutoff": CUTOFF}
-    peers = ("fasttext-numpy2-wheel",)
-    results = bench.results("classification", settings, corpus=False, keep=not bench.quick, peers=peers)
+    baselines = ("fasttext-numpy2-wheel",)
+    results = bench.results("classification", settings, corpus=False, keep=not bench.quick, baselines=baselines)
     there = {(row["set"], row["configuration"], row["side"], row["seed"]) for row in results.rows}
     for name in list(SETS)[-1:] if bench.quick else SETS:
         texts = bench.work / name
@@ -58,7 +58,7 @@ def run(bench: Bench) -> None:
 
 
 def _ours(bench: Bench, name: str, settings: dict[str, Any], *, quantised: bool) -> dict[str, Any]:
-    """Trains ours; the text is numbered anew, as the other side reads it anew each time."""
+    """Trains ours; the text is encoded anew, as the other side reads it anew each time."""
     model, texts = bench.work / "run", bench.work / name
     bench.clear(model)
     bench.clear(bench.work / "cache" / "labelled")
@@ -104,13 +104,13 @@ def _pairs(rows: Rows) -> list[tuple[Row, Row]]:
 
 
 def _medians(rows: Rows, seconds: str) -> Numbers:
-    """How many times as fast ours is, by the medians of both sides."""
+    """The speedup of ours, by the medians of both sides."""
     ours, theirs = (getattr(rows.where(side=side), seconds) for side in ("ours", "reference"))
     return Numbers([float(theirs) / float(ours)] if ours and theirs else [])
 
 
 def _totals(rows: Rows, seconds: str) -> Numbers:
-    """How many times as fast ours is, summed over the sets that both sides have, seed by seed."""
+    """The speedup of ours over all sets that both sides have, seed by seed."""
     sums: dict[int, list[tuple[float, float]]] = {}
     for ours, theirs in _pairs(rows):
         sums.setdefault(ours["seed"], []).append((ours[seconds], theirs[seconds]))

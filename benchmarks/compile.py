@@ -1,4 +1,4 @@
-"""How long the kernels take to compile, once; and to be read from the cache, every time after."""
+"""How long the kernels take to compile, and to load from the cache."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How fast text is read with a long context: by Transformer-XL with its memory, and by reading it all again."""
+"""How fast text is read with a long context: by Transformer-XL with its memory, and by a GPT that reads it again."""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ QUICK: dict[str, Any] = {"segment": 8, "threads": 1, "seconds": 0.0}
 
 
 def run(bench: Bench) -> None:
-    """Measures both sides in turns; who begins changes with every round."""
+    """Measures both sides alternately; the first changes with every round."""
     settings, sizes = (QUICK, TINY) if bench.quick else (SETTINGS, SIZES)
-    results = bench.results("context", {**settings, **sizes}, corpus=False, peers=("torch",))
+    results = bench.results("context", {**settings, **sizes}, corpus=False, baselines=("torch",))
     for repeat in range(bench.repeats(3)):
         for context in (16,) if bench.quick else LENGTHS:
             for side in in_turn(("ours", "vanilla"), repeat):

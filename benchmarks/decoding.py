@@ -23,11 +23,11 @@ QUICK: dict[str, Any] = {"source_length": 5, "steps": 4, "threads": 1, "seconds"
 
 
 def run(bench: Bench) -> None:
-    """Measures the sides in turns; who begins changes with every round."""
+    """Measures the sides alternately; the first changes with every round."""
     require("transformers")
     require("ctranslate2")
     settings = QUICK if bench.quick else SETTINGS
-    results = bench.results("decoding", settings, corpus=False, peers=("torch", "transformers", "ctranslate2"))
+    results = bench.results("decoding", settings, corpus=False, baselines=("torch", "transformers", "ctranslate2"))
     folder = bench.work / "engine"
     for repeat in range(bench.repeats(3)):
         for case, batch in TARGETS:
@@ -41,4 +41,4 @@ def run(bench: Bench) -> None:
 
 def facts(rows: Rows, _: object) -> dict[str, float]:
     goals = TARGETS[rows[0]["case"], rows[0]["batch"]]
-    return {f"goal_{peer}": goal for peer, goal in goals.items()} | {"vocabulary": CASES[rows[0]["case"]]["vocab_size"]}
+    return {f"goal_{name}": goal for name, goal in goals.items()} | {"vocabulary": CASES[rows[0]["case"]]["vocab_size"]}

@@ -1,4 +1,4 @@
-"""What it costs that the same bytes come out for any number of threads."""
+"""The cost of the deterministic mode, whose result does not depend on the number of threads."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ __all__ = ["run"]
 
 
 def run(bench: Bench) -> None:
-    """Trains in the ordinary and the deterministic mode in turns, with one thread and with two."""
+    """Trains in both modes alternately, with one thread and with two."""
     results = bench.results("deterministic", SETTINGS | {"epochs": 1})
     for repeat in range(bench.repeats(2)):
         for system in ("sgns", "cbow-ns"):

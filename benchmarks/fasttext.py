@@ -1,7 +1,7 @@
-"""fastText word vectors beside the official package and gensim: speed in turns, and what the vectors are worth.
+"""fastText word vectors against the official package and gensim: speed and quality.
 
 All three learn from the same words with the same settings: n-grams of 3 to 6 characters in 2,000,000 buckets, 5 noise
-words drawn by the square root of their counts. A training that is there already is skipped, so a long run may be split.
+words drawn by the square root of their counts. Trainings with results are skipped, so a long run may be split.
 """
 
 from pathlib import Path
@@ -34,18 +34,18 @@ SYSTEMS = {"fasttext-skipgram": "skipgram", "fasttext-cbow": "cbow"}
 SIDES = {"ours": None, "official": "fasttext", "gensim": "gensim"}  # and what each needs
 TARGETS = {"fasttext-skipgram": 4.0}  # at least this many times the official words/s
 LARGEST_SHORTFALL = 0.01  # of each similarity score, below the official
-_MOST_DIFFERENCE = 0.02  # between the words of the text and those that a peer reports to have read
+_MOST_DIFFERENCE = 0.02  # between the words of the text and those that a baseline has read
 SPEED, TURN = "words_per_second", "seed"
 
 
 def run(bench: Bench) -> None:
-    """Trains each system on each side in turns and scores the vectors; who begins changes with every seed."""
+    """Trains each system on each side alternately and evaluates the vectors; the first changes with every seed."""
     for package in filter(None, SIDES.values()):
         require(package)
     sets = {name: get(entry) for name, entry in (SIMILARITY | ANALOGIES).items()}
-    peers = ("fasttext-numpy2-wheel", "gensim")
+    baselines = ("fasttext-numpy2-wheel", "gensim")
     settings = SETTINGS | {"restrict_vocab": RESTRICT_VOCAB}
-    results = bench.results("fasttext", settings, keep=not bench.quick, peers=peers)
+    results = bench.results("fasttext", settings, keep=not bench.quick, baselines=baselines)
     there = {(row["system"], row["side"], row["seed"]) for row in results.rows}
     for turn, seed in enumerate(bench.seeds(1)):
         for system in SYSTEMS:
@@ -56,18 +56,18 @@ def run(bench: Bench) -> None:
                 if side == "ours":
                     found = bench.train(bench.corpus, system, settings, run=model)
                 else:
-                    found = _train_peer(bench, side, system, settings, model)
+                    found = _train_baseline(bench, side, system, settings, model)
                 scores = score_vectors(bench, model, sets)
                 results.add({"system": system, "side": side, "seed": seed, "scores": scores, **found})
 
 
-def _train_peer(bench: Bench, side: str, system: str, settings: dict[str, Any], run: Path) -> dict[str, Any]:
-    """Trains with a peer and brings its vectors over in word2vec's binary format, which keeps every bit."""
-    target = bench.work / "peer.bin"
+def _train_baseline(bench: Bench, side: str, system: str, settings: dict[str, Any], run: Path) -> dict[str, Any]:
+    """Trains a baseline and imports its vectors in word2vec's binary format, which is exact."""
+    target = bench.work / "baseline.bin"
     chosen = {"algorithm": SYSTEMS[system], "settings": settings, "target": target}
     found = bench.job(f"{side}_subwords", lines=bench.broken_corpus, **chosen)
     words = bench.corpus.words * settings["epochs"]
-    read = found.get("words_read", words)  # the official package does not tell
+    read = found.get("words_read", words)  # the official package does not report it
     if abs(read / words - 1) > _MOST_DIFFERENCE or found["vocabulary"] != bench.corpus.facts["vocabulary"]:
         raise SystemExit(
             f"{side} read {read:,} words and knows {found['vocabulary']:,}, expected {words:,} and "
@@ -83,7 +83,7 @@ def facts(rows: Rows, result: Result) -> dict[str, Any]:
     own = result.rows.where(system=system)
     seeds = {name: set(group.by("seed")) for name, group in result.rows.by("side").items()}
     shared = seeds.get("ours", set()) & seeds[side]
-    scores = {peer: compared_scores(own.beside(peer, "seed"), LARGEST_SHORTFALL) for peer in SIDES}
+    scores = {baseline: compared_scores(own.beside(baseline, "seed"), LARGEST_SHORTFALL) for baseline in SIDES}
     judged = system in TARGETS
     return {
         "name": NAMES[system],

@@ -1,11 +1,11 @@
-"""Whether anything changed: every system trained at toy size, and checksums of all that comes out.
+"""Whether anything changed: every system trained at toy size, and checksums of all results.
 
 ``python -m benchmarks fingerprints`` measures nothing. It trains each entry of :data:`~benchmarks.toys.TRAININGS` with
 one thread, asks the model everything that it can answer, and compares the facts with ``results/fingerprints.json``.
-Only public doors are used: ``wenmai.train``, ``wenmai.resume`` and the command line.
+Only the public interface is used: ``wenmai.train``, ``wenmai.resume`` and the command line.
 
-The settings, the model's files and the answers are facts of their own, so that a setting that was renamed on purpose
-changes one line only. Files that name the temporary folder have ``WORK`` in its place.
+The settings, the model's files and the answers are separate facts, so that a renamed setting changes one line only.
+Files that name the temporary folder have ``WORK`` in its place.
 """
 
 import json
@@ -38,7 +38,7 @@ SETTINGS = "settings"  # the facts that need no training: what each name of `wen
 FAILED = "failed"  # the fact of a training or a question that ended in an error
 _LONGEST = 300  # characters of an answer that is written down as it is
 _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
-# In names of figures that differ from run to run; the size of a model does if its settings name a folder.
+# In names of values that differ from run to run; the size of a model does if its settings name a folder.
 _PASSING = re.compile("second|memory|utilisation|size_bytes")
 
 
@@ -69,7 +69,7 @@ class _Work:
         yield "summary", self._shown(_lasting({key: value for key, value in summary.items() if key != "run"}))
         if (records := run / "metrics.jsonl").exists():
             lines = [json.loads(line) for line in records.read_text(encoding="utf-8").splitlines()]
-            # Sweeps write their steps by the clock.
+            # Passes write their steps by the clock.
             yield "records", self._shown([_lasting(line) for line in lines if line["kind"] != "step"])
         for what, question in questions(training.system).items():
             arguments = [str(run) if word == "RUN" else word.replace("WORK", str(self.folder)) for word in question]
@@ -150,9 +150,9 @@ class _Work:
 
 
 def _lasting(value: Any) -> Any:
-    """A value without figures of time and memory; numbers have ten digits.
+    """A value without time and memory; numbers have ten digits.
 
-    Sweeps add up their loss in portions that the clock decides, so that its last digits differ from run to run.
+    Passes add up their loss in portions that the clock decides, so that its last digits differ from run to run.
     """
     if isinstance(value, dict):
         return {name: _lasting(one) for name, one in value.items() if not _PASSING.search(name)}
@@ -180,7 +180,7 @@ def check(results: Path, *, only: Sequence[str] = (), write: bool = False) -> No
         SystemExit: if any fact differs, or no training has one of the names.
     """
     if unknown := [name for name in only if name not in {SETTINGS, *TRAININGS}]:
-        raise SystemExit(f"no training is called {', '.join(unknown)}; there are: {SETTINGS}, {', '.join(TRAININGS)}")
+        raise SystemExit(f"unknown training: {', '.join(unknown)}; expected some of {SETTINGS}, {', '.join(TRAININGS)}")
     path = results / "fingerprints.json"
     known = json.loads(path.read_bytes()) if path.exists() else {"machine": _machine(), "facts": {}}
     machine = _machine()
@@ -234,7 +234,7 @@ def _in_one_thread(names: Sequence[str]) -> Facts:
 
 
 def _machine() -> dict[str, Any]:
-    """What the bytes may depend on."""
+    """The facts of the machine that the bytes may depend on."""
     from llvmlite.binding import get_host_cpu_features
 
     named = ("python", "processor", "numpy", "numba", "llvmlite", "scikit-learn")
@@ -249,6 +249,6 @@ if __name__ == "__main__":
         try:
             for of, result in place.facts(chosen):
                 print(json.dumps([chosen, of, result]), flush=True)
-        except Exception as problem:  # the others are to be seen too
+        except Exception as problem:  # the others are shown too
             traceback.print_exc()
             print(json.dumps([chosen, FAILED, f"{type(problem).__name__}: {problem}"]), flush=True)

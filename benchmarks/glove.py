@@ -1,6 +1,6 @@
-"""GloVe and PPMI + SVD: counting and training speed, and what the vectors are worth beside word2vec's skip-gram.
+"""GloVe and PPMI + SVD: counting and training speed, and quality against word2vec's skip-gram.
 
-Counts are made anew for every training. A training that is there already is skipped, so a long run may be split.
+Counts are made anew for every training. Trainings with results are skipped, so a long run may be split.
 GloVe's own programs, which no package installs, are the side ``reference`` if all four are on the path.
 """
 
@@ -35,10 +35,10 @@ _OF_COUNTS = ("counting_seconds", "non_zeros", "non_zeros_per_second")
 
 
 def run(bench: Bench) -> None:
-    """Trains each system with each seed and scores the vectors."""
+    """Trains each system with each seed and evaluates the vectors."""
     sets = {name: get(entry) for name, entry in (SIMILARITY | ANALOGIES).items()}
     settings = {**_SHARED, "systems": SYSTEMS, "restrict_vocab": RESTRICT_VOCAB}
-    results = bench.results("glove", settings, keep=not bench.quick, peers=("scipy",))
+    results = bench.results("glove", settings, keep=not bench.quick, baselines=("scipy",))
     there = {(row["system"], row["seed"]) for row in results.rows}
     for seed in bench.seeds(1):
         for system, ours in SYSTEMS.items():

@@ -16,7 +16,7 @@ def reference_glove(programs: Mapping[str, str], text: str, settings: Mapping[st
     """Runs vocab_count, cooccur, shuffle and glove in turn; the sums of words and contexts stand in ``vectors.txt``.
 
     ``seconds`` are those of the program ``glove``, ``counting_seconds`` those of ``cooccur``;
-    ``peak_memory_bytes`` that of the greatest of the four.
+    ``peak_memory_bytes`` the largest of the four.
     """
     import resource
 

@@ -1,4 +1,4 @@
-"""A small GPT-2 beside that of Hugging Face, both in float32: training, and greedy generation with caches."""
+"""A small GPT-2 against that of Hugging Face, in float32: training, and greedy generation with caches."""
 
 from typing import Any
 
@@ -18,10 +18,10 @@ QUICK: dict[str, Any] = {"steps": 1, "warm_up": 0, "prompt": 4, "made": 8, "thre
 
 
 def run(bench: Bench) -> None:
-    """Measures both sides in turns; who begins changes with every round."""
+    """Measures both sides alternately; the first changes with every round."""
     require("transformers")
     settings, sizes = (QUICK, TINY) if bench.quick else (SETTINGS, SIZES)
-    results = bench.results("gpt", {**settings, **sizes}, corpus=False, peers=("torch", "transformers"))
+    results = bench.results("gpt", {**settings, **sizes}, corpus=False, baselines=("torch", "transformers"))
     for repeat in range(bench.repeats(3)):
         for case, batch in CASES.items():
             for side in in_turn(SIDES, repeat):

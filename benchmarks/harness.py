@@ -1,7 +1,7 @@
 """What every theme needs: the corpus, a process for each measurement, a file of results.
 
-Everything is measured in a process of its own, so that memory and speed are its alone. The process that starts them
-stays small (it computes nothing and imports no numpy): on Linux a child begins with its parent's peak of memory.
+Everything is measured in a process of its own, so that memory and speed are measured alone. The parent process stays
+small (it computes nothing and imports no numpy): on Linux a child begins with its parent's peak of memory.
 """
 
 import json
@@ -64,11 +64,11 @@ class Options:
     Attributes:
         corpus: A path, or a name of the catalogue such as ``data:en8``.
         quick: Use the first 300,000 words and the smallest sizes: shows that everything works, measures nothing.
-        repeats: How often to measure; None for what the theme finds enough.
+        repeats: How often to measure; None: the theme decides.
         results: Folder of the result files.
         systems: Which of the systems the theme ``quality`` trains.
         sides: Some of ``ours``, ``gensim`` and ``gensim-linear``, for the theme ``quality``.
-        seeds: For themes that train with several seeds; None for what the theme finds enough.
+        seeds: For themes that train with several seeds; None: the theme decides.
         runs: Finished runs that the themes ``translation`` and ``language`` measure.
         pairs: The test set of the theme ``translation``.
         on: The text of the theme ``language``.
@@ -90,12 +90,12 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """A text to train on, numbered already.
+    """An encoded text to train on.
 
     Attributes:
         path: The file.
         settings: The text settings that fit it.
-        facts: ``name``, ``sha256``, ``bytes``, ``words``, ``vocabulary``, ``kept_share``, and what numbering it took.
+        facts: ``name``, ``sha256``, ``bytes``, ``words``, ``vocabulary``, ``kept_share``, and the time of encoding.
     """
 
     path: Path
@@ -116,7 +116,7 @@ class Results:
     Args:
         path: The file.
         head: What describes all rows.
-        keep: Go on with the rows that the file has already.
+        keep: Keep the rows of the file.
     """
 
     def __init__(self, path: Path, head: Mapping[str, Any], *, keep: bool = False) -> None:
@@ -149,7 +149,7 @@ class Bench:
 
     Args:
         options: What the command line asks for.
-        work: An empty folder for texts, numbered corpora and runs.
+        work: An empty folder for texts, encoded corpora and runs.
     """
 
     def __init__(self, options: Options, work: Path) -> None:
@@ -162,7 +162,7 @@ class Bench:
         return self.options.repeats or (1 if self.quick else usual)
 
     def seeds(self, *usual: int) -> tuple[int, ...]:
-        """Which seeds to train with; of several with ``--quick`` the first."""
+        """Which seeds to train with; with ``--quick`` the first."""
         seeds = self.options.seeds or usual
         return seeds[:1] if self.quick else seeds
 
@@ -173,9 +173,9 @@ class Bench:
         *,
         corpus: bool = True,
         keep: bool = False,
-        peers: Sequence[str] = ("gensim", "scipy"),
+        baselines: Sequence[str] = ("gensim", "scipy"),
     ) -> Results:
-        """Opens the result file of a theme; the versions of ``peers`` are noted."""
+        """Opens the result file of a theme; the versions of ``baselines`` are noted."""
         print(f"{theme}:", flush=True)
         head = {
             "theme": theme,
@@ -184,7 +184,7 @@ class Bench:
             "started": _now(),
             "finished": _now(),
             "machine": describe_environment() | {"caches_bytes": _caches()},
-            "peer": {name: found for name in peers if (found := _version(name))},
+            "peer": {name: found for name in baselines if (found := _version(name))},
             "corpus": dict(self.corpus.facts) if corpus else None,
             "settings": dict(settings),
         }
@@ -192,7 +192,7 @@ class Bench:
 
     @cached_property
     def source(self) -> Text:
-        """The text that was asked for (with ``--quick`` its beginning), before it is numbered."""
+        """The given text (with ``--quick`` its beginning), before it is encoded."""
         paths, settings = from_catalogue([self.options.corpus])
         path, name = Path(paths[0]), self.options.corpus.removeprefix("data:")
         if ":" not in self.options.corpus:
@@ -210,12 +210,12 @@ class Bench:
 
     @cached_property
     def corpus(self) -> Text:
-        """The text that was asked for, numbered."""
-        return self._numbered(self.source, min_count=SETTINGS["min_count"])
+        """The given text, encoded."""
+        return self._encoded(self.source, min_count=SETTINGS["min_count"])
 
     @cached_property
     def broken_corpus(self) -> Path:
-        """The words of the corpus in lines of 1,000, for the peer.
+        """The words of the corpus in lines of 1,000, for the baseline.
 
         Its threads share a file by lines, and a line is cut after 10,000 words: of a corpus in one line it would
         train on 20,000 words and be done.
@@ -225,7 +225,7 @@ class Bench:
         return path
 
     def zipf(self, vocabulary: int, words: int) -> Text:
-        """Returns a made-up text whose word frequencies follow Zipf's law, numbered.
+        """Returns an encoded synthetic text whose word frequencies follow Zipf's law.
 
         Word r of V is drawn with a probability proportional to 1/r, independently; each of the V words also occurs
         once for certain, so that the vocabulary is exactly V.
@@ -233,7 +233,7 @@ class Bench:
         path = self.work / f"zipf-{vocabulary}-{words}.txt"
         self.job("zipf", vocabulary=vocabulary, words=words, target=path)
         name = f"Zipf, {vocabulary:,} types"
-        return self._numbered(Text(path=path, settings={}, facts={"name": name}), min_count=1)
+        return self._encoded(Text(path=path, settings={}, facts={"name": name}), min_count=1)
 
     def train(
         self, text: Text, system: str, settings: Mapping[str, Any], *, run: Path | None = None, cache: str = "cache"
@@ -256,7 +256,7 @@ class Bench:
             **{name: summary[name] for name in ("peak_memory_bytes", "loss", "vocabulary")},
         }
 
-    def train_peer(
+    def train_baseline(
         self, system: str, settings: Mapping[str, Any], *, linear: bool = False, target: Path | None = None
     ) -> dict[str, Any]:
         """Trains the same with gensim's ``corpus_file`` path; ``linear`` corrects its learning rate, see ``jobs.py``.
@@ -287,18 +287,17 @@ class Bench:
         found, wall = _last_json(command, self.environment(cache))
         return {**found, "wall_seconds": wall}
 
-    def _numbered(self, text: Text, *, min_count: int) -> Text:
-        numbered = self.job("number", source=text.path, text=text.settings, min_count=min_count)
+    def _encoded(self, text: Text, *, min_count: int) -> Text:
+        encoded = self.job("encode", source=text.path, text=text.settings, min_count=min_count)
         facts = ("words", "types", "vocabulary", "kept_share")
-        found = {name: numbered[name] for name in facts} | {"numbering_seconds": numbered["seconds"]}
+        found = {name: encoded[name] for name in facts} | {"numbering_seconds": encoded["seconds"]}
         return Text(path=text.path, settings=text.settings, facts={**text.facts, **found})
 
     def environment(self, cache: str = "cache") -> dict[str, str]:
         """The environment of a measured process.
 
-        Numbered corpora go into the folder of the benchmark; ``cold`` is an empty cache of compiled code too. What
-        steers compilers, linear algebra or the interpreter is left out, so that both sides run as they do for a user
-        who has set nothing.
+        Encoded corpora go into the folder of the benchmark; ``cold`` is an empty cache of compiled code too. Variables
+        of compilers, linear algebra and the interpreter are left out, so that both sides run with their defaults.
         """
         found = {name: value for name, value in os.environ.items() if not name.startswith(STEERING)}
         found["WENMAI_CACHE"] = str(self.work / cache)
@@ -308,7 +307,7 @@ class Bench:
 
 
 def in_turn(sides: Iterable[str], turn: int) -> list[str]:
-    """Returns the sides of a comparison in the order of a round: who begins changes with every round."""
+    """Returns the sides of a comparison in the order of a round: the first changes with every round."""
     names = list(sides)
     first = turn % len(names)
     return names[first:] + names[:first]
@@ -381,7 +380,7 @@ def _version(package: str) -> str | None:
 
 
 def _caches() -> dict[str, int]:
-    """Sizes of the data caches that a core sees, where the system tells them."""
+    """Sizes of the data caches of a core, where the system reports them."""
     found = {}
     units = {"K": 1 << 10, "M": 1 << 20}
     for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):

@@ -1,4 +1,4 @@
-"""What is measured inside a process of its own: ``python -m benchmarks.jobs NAME ARGUMENTS`` prints one JSON object."""
+"""Measurements in a process of their own: ``python -m benchmarks.jobs NAME ARGUMENTS`` prints one JSON object."""
 
 import json
 import statistics
@@ -26,8 +26,8 @@ def head(source: str, target: str, size: int) -> dict[str, Any]:
     return {}
 
 
-def number(source: str, text: Mapping[str, Any], min_count: int) -> dict[str, Any]:
-    """Numbers a text; the clock runs from opening it until the numbered corpus is in its place."""
+def encode(source: str, text: Mapping[str, Any], min_count: int) -> dict[str, Any]:
+    """Encodes a text; the clock runs from opening it until the encoded corpus is in its place."""
     from wenmai.data.corpus import Corpus
     from wenmai.data.encoded_corpus import encode_corpus
     from wenmai.models.word2vec import Word2VecConfig, keep_probabilities
@@ -51,7 +51,7 @@ def number(source: str, text: Mapping[str, Any], min_count: int) -> dict[str, An
 
 
 def break_lines(source: str, text: Mapping[str, Any], target: str) -> dict[str, Any]:
-    """Writes the words of a text (numbered already) in lines of at most 1,000."""
+    """Writes the words of an encoded text in lines of at most 1,000."""
     from wenmai.data.corpus import Corpus
     from wenmai.data.encoded_corpus import encode_corpus
     from wenmai.text.settings import TextConfig
@@ -207,7 +207,7 @@ JOBS: dict[str, Callable[..., dict[str, Any]]] = {
     "compile_kernel": compile_kernel,
     "gensim": gensim,
     "head": head,
-    "number": number,
+    "encode": encode,
     "search": search,
     "vectors": vectors,
     "zipf": zipf,

@@ -60,7 +60,7 @@ def _cutter(dataset: str) -> Callable[[str], str]:
 def classify_ours(folder: str, settings: Mapping[str, Any], run: str) -> dict[str, Any]:
     """Trains ours as a user does, tests it, and classifies many texts in one call.
 
-    ``seconds`` are those of training, ``whole_seconds`` also those of reading, numbering and of writing the
+    ``seconds`` are those of training, ``whole_seconds`` also those of reading, encoding and of writing the
     run. Modules are imported and kernels compiled before, as the other side's are.
     """
     from wenmai.core.registry import find_system
@@ -125,7 +125,7 @@ def _prediction(folder: str, predict: Callable[[list[str]], Any]) -> dict[str, A
 
 
 def quantise_classifier(folder: str, run: str, cutoff: int, target: str) -> dict[str, Any]:
-    """Writes a run as ``.bin`` and, pruned and trained again, as ``.ftz``; measures what that costs."""
+    """Writes a run as ``.bin`` and, pruned and trained again, as ``.ftz``; measures the cost."""
     from wenmai.formats.fasttext import read_fasttext
     from wenmai.measures.classification import measure_classification
     from wenmai.runs.formats import export_run
@@ -154,11 +154,11 @@ def autotune_classifier(folder: str, seconds: float, run: str, settings: Mapping
     files = {part: Path(folder) / f"{part}.txt" for part in ("train", "dev", "test")}
     found = autotune(files["train"], valid=files["dev"], out=f"{run}-tuned", seconds=seconds, **settings)
     plain = train("fasttext-supervised", files["train"], out=f"{run}-default", **settings)
-    model, sweep = found.recipe.sections["model"], found.recipe.sections["train"]
+    model, train = found.recipe.sections["model"], found.recipe.sections["train"]
     return {
         "tuned": evaluate(found, on=files["test"]).result.accuracy,
         "default": evaluate(plain, on=files["test"]).result.accuracy,
         "trials": len(json.loads((found.path / AUTOTUNE).read_bytes())["trials"]),
         **{name: getattr(model, name) for name in ("vector_size", "word_ngrams", "min_ngram", "max_ngram", "buckets")},
-        **{name: getattr(sweep, name) for name in ("epochs", "learning_rate")},
+        **{name: getattr(train, name) for name in ("epochs", "learning_rate")},
     }

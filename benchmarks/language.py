@@ -21,7 +21,7 @@ QUICK_TEXT = "the cat sat on the mat with the dog\n" * 40
 
 
 def run(bench: Bench) -> None:
-    """Measures each run of ``--runs`` on ``--on``, unless that has been done."""
+    """Evaluates each run of ``--runs`` on ``--on``, unless that has been done."""
     options = bench.options
     runs, on = options.runs, options.on
     if bench.quick and not runs:
@@ -29,9 +29,9 @@ def run(bench: Bench) -> None:
         text.write_text(QUICK_TEXT, encoding="utf-8")
         runs, on = _tiny_runs(bench, text), str(text)
     if not runs or on is None:
-        print("language: measures finished runs on a text; name them: --runs RUN... --on TEXT", flush=True)
+        print("language: evaluates finished runs on a text; name them: --runs RUN... --on TEXT", flush=True)
         return
-    results = bench.results("language", {}, corpus=False, keep=not bench.quick, peers=("torch",))
+    results = bench.results("language", {}, corpus=False, keep=not bench.quick, baselines=("torch",))
     there = {(row["model_sha256"], row["on"]) for row in results.rows}
     for path in runs:
         facts = bench.job("run_facts", run=path.absolute())

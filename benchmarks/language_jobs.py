@@ -1,4 +1,4 @@
-"""What of the language models is measured inside a process of its own; ``jobs.py`` runs these by name."""
+"""Measurements of language models in a process of their own; ``jobs.py`` runs them by name."""
 
 import statistics
 import time
@@ -26,7 +26,7 @@ def train_gpt(side: str, sizes: Sizes, batch: int, steps: int, warm_up: int, thr
         keep_free_memory()  # as our loop does
     torch.set_num_threads(threads)
     torch.manual_seed(1)
-    model = _ours(sizes, dropout=0.1) if side == "ours" else _peer(sizes, dropout=0.1)
+    model = _ours(sizes, dropout=0.1) if side == "ours" else _baseline(sizes, dropout=0.1)
     model.train()
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     length = sizes["max_length"]
@@ -62,7 +62,7 @@ def generate_gpt(
 
     torch.set_num_threads(threads)
     torch.manual_seed(1)
-    model = (_ours(sizes, dropout=0.0) if side == "ours" else _peer(sizes, dropout=0.0)).eval()
+    model = (_ours(sizes, dropout=0.0) if side == "ours" else _baseline(sizes, dropout=0.0)).eval()
     tokens = torch.randint(1, sizes["vocab_size"], (batch, prompt))
 
     def ours() -> int:
@@ -72,19 +72,19 @@ def generate_gpt(
             found = greedy(model, state, bos_id=tokens[:, -1], eos_id=EOS, max_lengths=steps, min_length=steps)
         return sum(len(hypothesis.tokens) for hypothesis in found)
 
-    def peer() -> int:
+    def baseline() -> int:
         chosen = {"min_new_tokens": steps, "max_new_tokens": steps, "do_sample": False, "use_cache": True}
         made = model.generate(input_ids=tokens, attention_mask=torch.ones_like(tokens), pad_token_id=EOS, **chosen)
         return int(made[:, prompt:].numel())
 
-    once = ours if side == "ours" else peer
+    once = ours if side == "ours" else baseline
     for _ in range(COMPILED_AFTER // steps + 2 if side == "ours" else 1):  # so that the compiled step is timed
         once()
     return timed_tokens(once, batch * steps, seconds)
 
 
 def read_context(side: str, sizes: Sizes, context: int, threads: int, seconds: float, segment: int) -> dict[str, Any]:
-    """Times how fast tokens are predicted of which each sees ``context`` tokens before it.
+    """Times the prediction of tokens that each see ``context`` tokens before them.
 
     ``ours``, a Transformer-XL, reads on with a memory of that length; ``vanilla``, a GPT of the same sizes, whose
     positions are absolute, reads the whole context again for each token.
@@ -128,7 +128,7 @@ def read_context(side: str, sizes: Sizes, context: int, threads: int, seconds: f
 
 
 def score_run(run: str, on: str, memory: int | None = None) -> dict[str, Any]:
-    """What a finished run says of a text."""
+    """The evaluation of a finished run on a text."""
     from wenmai.runs.evaluate import evaluate
 
     begin = time.perf_counter()
@@ -144,7 +144,7 @@ def _ours(sizes: Sizes, *, dropout: float) -> Any:
     return Gpt(config, vocab_size=sizes["vocab_size"], bos_id=EOS)
 
 
-def _peer(sizes: Sizes, *, dropout: float) -> Any:
+def _baseline(sizes: Sizes, *, dropout: float) -> Any:
     library = import_module("transformers")
     library.logging.set_verbosity_error()
     config = library.GPT2Config(

@@ -40,7 +40,7 @@ def run(bench: Bench) -> None:
     """Measures every layer at every length in a process of its own."""
     settings, lengths = (QUICK, QUICK_LENGTHS) if bench.quick else (SETTINGS, LENGTHS)
     fit_from = {"fit_from": min(FIT_FROM, lengths[-2])}
-    results = bench.results("layers", settings | fit_from, corpus=False, peers=("torch",))
+    results = bench.results("layers", settings | fit_from, corpus=False, baselines=("torch",))
     for repeat in range(bench.repeats(1)):
         for length in lengths:
             for kind in KINDS:

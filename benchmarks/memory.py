@@ -1,4 +1,4 @@
-"""How much memory training takes beyond the two matrices that it is about."""
+"""How much memory training takes beyond the two matrices."""
 
 from benchmarks.harness import SETTINGS, Bench, settings_of
 from benchmarks.result import Numbers, Result, Rows
@@ -23,8 +23,8 @@ def run(bench: Bench) -> None:
         settings = settings_of("sgns", {"epochs": 1, "seed": 1, "min_count": 1, "vector_size": size})
         text = bench.zipf(vocabulary, words)
         case = {"vocabulary": vocabulary, "vector_size": size, "words": words, "matrices_bytes": 8 * vocabulary * size}
-        first = bench.train(text, "sgns", settings, cache="unnumbered")
-        bench.clear(bench.work / "unnumbered")
+        first = bench.train(text, "sgns", settings, cache="unencoded")
+        bench.clear(bench.work / "unencoded")
         again = bench.train(text, "sgns", settings)
         text.path.unlink()
         peaks = {"numbering_peak_bytes": first["peak_memory_bytes"], "training_peak_bytes": again["peak_memory_bytes"]}

@@ -1,4 +1,4 @@
-"""What of the neural systems is measured inside a process of its own; ``jobs.py`` runs these by name."""
+"""Measurements of neural systems in a process of their own; ``jobs.py`` runs them by name."""
 
 import logging
 import statistics
@@ -33,7 +33,7 @@ COMPILED_AFTER = 1000  # steps; see docs/adr/0014
 def decode_ours(
     sizes: Sizes, batch: int, source_length: int, steps: int, threads: int, seconds: float
 ) -> dict[str, Any]:
-    """Times greedy decoding by our Transformer, with the bans that ``wenmai translate`` has."""
+    """Times greedy decoding by our Transformer, with the suppressed tokens of ``wenmai translate``."""
     import torch
 
     from wenmai.decode.search import greedy
@@ -186,7 +186,7 @@ def _parameters(module: Any) -> int:
 
 
 def plan_training(pairs: str, settings: Mapping[str, Any], steps: int, target: str) -> dict[str, Any]:
-    """Writes the first batches of our plan, padded, for the peer; counts what is in them."""
+    """Writes the first batches of our plan, padded, for the baseline; counts what is in them."""
     import numpy as np
 
     from wenmai.data.batches import pad
@@ -217,7 +217,7 @@ def plan_training(pairs: str, settings: Mapping[str, Any], steps: int, target: s
 
 
 def train_ours(pairs: str, settings: Mapping[str, Any], warm_up: int, folder: str) -> dict[str, Any]:
-    """Times the updates of our loop after the first ``warm_up``; the looks and checkpoints at the end are not in it."""
+    """Times the updates of our loop after the first ``warm_up``; evaluations and checkpoints do not count."""
     from wenmai.runs.environment import peak_memory_bytes
     from wenmai.tasks.task import Session
     from wenmai.training.checkpoint import Checkpoints

@@ -1,6 +1,6 @@
-"""N-gram models: building and scoring speed, size and agreement, beside KenLM.
+"""N-gram models: building and scoring speed, size and agreement, against KenLM.
 
-Building is compared with KenLM's ``lmplz``, which no package brings: it is used if it is on the path. Without it,
+Building is compared with KenLM's ``lmplz``, which no package has: it is used if it is on the path. Without it,
 KenLM's Python package reads the ARPA file of our model, and scoring alone is compared.
 """
 
@@ -21,11 +21,11 @@ _FACTS = ("seconds", "loss", "peak_memory_bytes", "size_bytes", "vocabulary", "n
 
 
 def run(bench: Bench) -> None:
-    """Builds in turns, then scores in turns."""
+    """Builds alternately, then scores alternately."""
     require("kenlm")
     lmplz = shutil.which("lmplz")
     settings = {"order": ORDER, "smoothing": "modified-kneser-ney", "lmplz": lmplz is not None, "threads": 2}
-    results = bench.results("ngram", settings, peers=("kenlm",))
+    results = bench.results("ngram", settings, baselines=("kenlm",))
     model, arpa, plain = bench.work / "run", bench.work / "model.arpa", bench.work / "plain.txt"
     bench.job("ngram_text", source=bench.corpus.path, target=plain)
     for repeat in range(bench.repeats(3)):
@@ -42,18 +42,18 @@ def run(bench: Bench) -> None:
     if not lmplz:
         bench.wenmai("export", model, "arpa", arpa)
     binary = shutil.which("build_binary")
-    peer = arpa
+    baseline = arpa
     if binary:
-        peer = bench.work / "model.binary"
-        made = bench.job("ngram_binary", program=binary, arpa=arpa, target=peer)
+        baseline = bench.work / "model.binary"
+        made = bench.job("ngram_binary", program=binary, arpa=arpa, target=baseline)
         results.add({"measure": "size", "side": "kenlm", **made})
     lines = bench.work / "lines.txt"
     bench.job("ngram_lines", source=plain, target=lines, lines=_LINES, words=_LINE_WORDS)
-    agreement: dict[str, Any] = bench.job("ngram_agreement", run=model, peer=peer, lines=lines)
+    agreement: dict[str, Any] = bench.job("ngram_agreement", run=model, baseline=baseline, lines=lines)
     results.add({"measure": "agreement", **agreement})
     _perplexities(bench, results, lmplz)
     for repeat in range(bench.repeats(3)):
-        for side, path in (("ours", model), ("kenlm", peer)):
+        for side, path in (("ours", model), ("kenlm", baseline)):
             scored = bench.job("ngram_scoring", side=side, model=path, lines=lines, copies=_COPIES)
             results.add({"measure": "score", "side": side, "repeat": repeat, **scored})
 

@@ -1,4 +1,4 @@
-"""What the theme ``ngram`` measures inside processes of its own."""
+"""Measurements of the theme ``ngram`` in processes of their own."""
 
 import math
 import random
@@ -87,13 +87,13 @@ def ngram_lines(source: str, target: str, lines: int, words: int) -> dict[str, A
     return {}
 
 
-def ngram_agreement(run: str, peer: str, lines: str) -> dict[str, Any]:
+def ngram_agreement(run: str, baseline: str, lines: str) -> dict[str, Any]:
     """Compares the log10 of every word with KenLM's."""
     import numpy as np
 
     import wenmai
 
-    theirs = import_module("kenlm").Model(peer)
+    theirs = import_module("kenlm").Model(baseline)
     differences = [
         abs(value / math.log(10) - log10)
         for score in wenmai.load(run).score(Path(lines).read_text(encoding="utf-8").splitlines())

@@ -11,7 +11,7 @@ __all__ = ["run"]
 
 
 def run(bench: Bench) -> None:
-    """Numbers the corpus several times in both packings."""
+    """Encodes the corpus several times in both packings."""
     given, plain, packed = bench.source.path, bench.work / "plain.txt", bench.work / "packed.xz"
     with reading(given) as source, open(plain, "wb") as target:
         shutil.copyfileobj(source, target, 1 << 20)
@@ -23,8 +23,8 @@ def run(bench: Bench) -> None:
     results = bench.results("numbering", {})
     for repeat in range(bench.repeats(3)):
         for packing, path in (("plain", plain), ("xz", packed)):
-            found = bench.job("number", cache="unnumbered", source=path, text=bench.source.settings, min_count=5)
-            bench.clear(bench.work / "unnumbered")
+            found = bench.job("encode", cache="unencoded", source=path, text=bench.source.settings, min_count=5)
+            bench.clear(bench.work / "unencoded")
             names = ("words", "seconds", "cpu_seconds", "peak_memory_bytes")
             sizes = {"bytes": path.stat().st_size, **{name: found[name] for name in names}}
             results.add({"packing": packing, "repeat": repeat, **sizes})

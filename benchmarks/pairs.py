@@ -1,4 +1,4 @@
-"""What the theme ``translation`` asks of runs and test sets, in a process of its own; ``jobs.py`` runs it by name."""
+"""Facts of runs and test sets for the theme ``translation``, in processes of their own, by ``jobs.py``."""
 
 import hashlib
 from itertools import islice
@@ -9,7 +9,7 @@ __all__ = ["beginning_of_pairs", "run_facts", "split_pairs"]
 
 
 def run_facts(run: str) -> dict[str, Any]:
-    """Tells of a finished run what it was trained on, how, and the command that repeats it."""
+    """Returns what a finished run was trained on, how, and the command that repeats it."""
     from benchmarks.harness import public_name
     from wenmai.config.recipe import settings_of
     from wenmai.core.registry import find_system

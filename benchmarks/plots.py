@@ -1,4 +1,4 @@
-"""The plots of the page: what a section says about them, and one function that draws them all."""
+"""The plots of the page: their description, and one function that draws them all."""
 
 import statistics
 from collections.abc import Mapping, Sequence

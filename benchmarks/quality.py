@@ -1,9 +1,9 @@
-"""What the vectors are worth: similarity and analogy scores beside gensim's, by the same measures for both.
+"""The quality of the vectors: similarity and analogy scores against gensim's, by the same measures.
 
 Two sides are gensim's: ``gensim`` as its users have it, and ``gensim-linear`` with a learning rate that really falls as
 asked for, see ``jobs.py``.
 
-A long run may be split: every training is written down when it is done, and what is there already is skipped.
+Trainings with results are skipped, so a long run may be split.
 """
 
 from collections.abc import Iterable
@@ -44,7 +44,7 @@ LARGEST_SHORTFALL = 0.01
 
 
 def run(bench: Bench) -> None:
-    """Trains each system with each seed on both sides and scores the vectors."""
+    """Trains each system with each seed on both sides and evaluates the vectors."""
     options = bench.options
     if options.sides != ("ours",):
         require("gensim")
@@ -62,7 +62,7 @@ def run(bench: Bench) -> None:
                 if side == "ours":
                     found = bench.train(bench.corpus, system, settings | ours_alone, run=model)
                 else:
-                    found = _train_peer(bench, system, settings, model, linear=side == "gensim-linear")
+                    found = _train_baseline(bench, system, settings, model, linear=side == "gensim-linear")
                 results.add(
                     {
                         "system": variant,
@@ -74,10 +74,10 @@ def run(bench: Bench) -> None:
                 )
 
 
-def _train_peer(bench: Bench, system: str, settings: dict[str, Any], run: Path, *, linear: bool) -> dict[str, Any]:
-    """Trains with gensim and brings its vectors over in word2vec's binary format, which keeps every bit."""
+def _train_baseline(bench: Bench, system: str, settings: dict[str, Any], run: Path, *, linear: bool) -> dict[str, Any]:
+    """Trains with gensim and imports its vectors in word2vec's binary format, which is exact."""
     target = bench.work / "gensim.bin"
-    found = bench.train_peer(system, settings, linear=linear, target=target)
+    found = bench.train_baseline(system, settings, linear=linear, target=target)
     bench.clear(run)
     bench.wenmai("import", "word2vec", target, "--out", run)
     return found
@@ -96,7 +96,7 @@ def score_vectors(bench: Bench, run: Path, sets: dict[str, Path]) -> dict[str, f
 
 
 def compared_scores(pairs: Iterable[tuple[Row, Row]], allowed: float) -> dict[str, Score | Numbers]:
-    """Returns for each test our mean score beside a peer's; nothing where a test was not measured."""
+    """Returns for each measured test our mean score and a baseline's."""
     found: dict[str, Score | Numbers] = {}
     for test in TESTS:
         scores = [(ours["scores"][test], theirs["scores"][test]) for ours, theirs in pairs]
@@ -110,10 +110,10 @@ def facts(rows: Rows, result: Result) -> dict[str, Any]:
     facts: dict[str, Any] = {"name": NAMES[variant], "allowed": LARGEST_SHORTFALL}
     facts["seeds"] = ", ".join(map(str, sorted(result.rows.by("seed"))))
     facts["higher"] = (1 - (epochs - 1 + 1 / threads) / (2 * epochs)) / 0.5 - 1
-    for peer in ("gensim", "gensim-linear"):
-        both = result.rows.where(system=VARIANTS[variant][0], side=peer) + rows.where(side="ours")
-        facts[f"beside_{peer}"] = compared_scores(Rows(both).beside(peer, "seed"), LARGEST_SHORTFALL)
-    usual = variant != "sgns-classic"  # which is there for study
+    for baseline in ("gensim", "gensim-linear"):
+        both = result.rows.where(system=VARIANTS[variant][0], side=baseline) + rows.where(side="ours")
+        facts[f"beside_{baseline}"] = compared_scores(Rows(both).beside(baseline, "seed"), LARGEST_SHORTFALL)
+    usual = variant != "sgns-classic"  # the other is for study
     facts["usual"] = facts["beside_gensim"] if usual else dict.fromkeys(TESTS, Numbers())
     for side in SIDES:
         own = rows.where(side="ours") if side == "ours" else result.rows.where(system=VARIANTS[variant][0], side=side)

@@ -14,8 +14,8 @@ READMES = ("README.md", "README.zh.md")
 PLACE = re.compile(r"(<!-- measured -->\n).*?(<!-- /measured -->)", re.DOTALL)
 HEADINGS = ("| What | Measured | Target |", "| 项目 | 实测 | 目标 |")
 SOURCES = (
-    "Measured on {machines}, against {peers}. ✗: target not met.",
-    "测量环境：{machines}；对照：{peers}。✗：未达目标。",
+    "Measured on {machines}, against {baselines}. ✗: target not met.",
+    "测量环境：{machines}；对照：{baselines}。✗：未达目标。",
 )
 
 
@@ -42,7 +42,7 @@ def replaced(text: str, results: Mapping[str, Result], *, chinese: bool) -> str:
     contents = [result.content for result in results.values()]
     cores = "核" if chinese else "cores"
     machines = {f"{content['machine']['processor']}, {content['machine']['cores']} {cores}" for content in contents}
-    peers = {f"{name} {version}" for content in contents for name, version in content["peer"].items()}
-    source = SOURCES[chinese].format(machines="; ".join(sorted(machines)), peers=", ".join(sorted(peers)) or "-")
+    found = {f"{name} {version}" for content in contents for name, version in content["peer"].items()}
+    source = SOURCES[chinese].format(machines="; ".join(sorted(machines)), baselines=", ".join(sorted(found)) or "-")
     table = "\n".join([*lines, "", source, ""])
     return PLACE.sub(lambda place: place[1] + table + place[2], text)

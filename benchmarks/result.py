@@ -1,4 +1,4 @@
-"""What a theme has measured: the rows of its result file, and the values that templates take from them."""
+"""The results of a theme: the rows of its result file, and the values that templates take from them."""
 
 import json
 import statistics
@@ -46,7 +46,7 @@ class Numbers(list[float]):
 
 
 class Score:
-    """The mean of a value on our side and on a peer's, over pairs of rows; as a number, the difference.
+    """The mean of a value on our side and on a baseline's, over pairs of rows; as a number, the difference.
 
     In a template, ``{score}`` shows all three, the difference bold if it is below ``-allowed``.
     """
@@ -100,14 +100,14 @@ class Rows(list[Row]):
         """Returns the row with the largest key, if there is any."""
         return Rows(sorted(self, key=key)[-1:])
 
-    def beside(self, peer: str, turn: str) -> list[tuple[Row, Row]]:
-        """Pairs each row of ours with the peer's row of the same round or seed."""
-        theirs = {row[turn]: row for row in self.where(side=peer)}
+    def beside(self, baseline: str, turn: str) -> list[tuple[Row, Row]]:
+        """Pairs each row of ours with the baseline's row of the same round or seed."""
+        theirs = {row[turn]: row for row in self.where(side=baseline)}
         return [(row, theirs[row[turn]]) for row in self.where(side="ours") if row[turn] in theirs]
 
-    def ratios(self, peer: str, name: str, turn: str) -> Numbers:
-        """Returns how many times as fast as the peer ours is, round by round; ``name`` is a speed or a time."""
-        both = [(ours[name], theirs[name]) for ours, theirs in self.beside(peer, turn)]
+    def ratios(self, baseline: str, name: str, turn: str) -> Numbers:
+        """Returns the speedup of ours over the baseline, round by round; ``name`` is a speed or a time."""
+        both = [(ours[name], theirs[name]) for ours, theirs in self.beside(baseline, turn)]
         return Numbers(theirs / ours if name.endswith("seconds") else ours / theirs for ours, theirs in both)
 
 
@@ -121,12 +121,12 @@ class Result:
 
 
 class Facts(dict[str, Any]):
-    """What a template can name: given facts; ``over_PEER`` (ratios); a side such as ``ours``; else a value of rows.
+    """The names of a template: given facts; ``over_BASELINE`` (ratios); a side such as ``ours``; else a value of rows.
 
     Args:
-        rows: The measurements that it is about.
-        speed: The value that ``over_PEER`` compares.
-        turn: What tells the rounds apart.
+        rows: The measurements.
+        speed: The value that ``over_BASELINE`` compares.
+        turn: The value that identifies a round.
         given: Facts that come first.
     """
 

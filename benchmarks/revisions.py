@@ -1,8 +1,8 @@
 """Whether a change made wenmai slower: the same work in two checkouts, in turn.
 
 ``python -m benchmarks revisions --against FOLDER`` compares this checkout with another one, such as a git worktree of
-the commit before. Each piece of work is a process of its own that uses what both have: ``wenmai.train`` and the verbs
-of what it returns. A clock starts when everything is compiled.
+the commit before. Each piece of work is a process of its own that uses only what both have: ``wenmai.train`` and the
+verbs of its result. The clock starts when everything is compiled.
 """
 
 import os
@@ -74,7 +74,7 @@ print(len(open(text, "rb").read()) / (time.perf_counter() - begin - run.summary[
 
 
 def check(results: Path, against: Path, *, repeats: int, quick: bool) -> None:
-    """Does all the work in both checkouts in turn, prints medians and ratios, and writes ``revisions.json``.
+    """Does all the work in both checkouts alternately, prints medians and ratios, and writes ``revisions.json``.
 
     Args:
         results: Folder of the result file.
@@ -94,7 +94,7 @@ def check(results: Path, against: Path, *, repeats: int, quick: bool) -> None:
 def _compared(
     name: str, sides: Mapping[str, Path], text: Path, pairs: Path, repeats: int, quick: bool
 ) -> dict[str, Any]:
-    """Does one piece of work on both sides in turn."""
+    """Does one piece of work on both sides alternately."""
     found: dict[str, list[float]] = {side: [] for side in sides}
     for repeat in range(repeats + 1):
         for side, folder in sides.items():

@@ -12,8 +12,8 @@ A section is a heading, ``<!-- theme NAME -->``, and blocks with empty lines bet
   ``worst by A B`` for the worst group alone. A Chinese name at the end puts the line into the READMEs; of several
   groups the one whose values stand before it.
 
-A module may also have ``facts(rows, result)``, ``SPEED`` (what ``over_PEER`` compares) and ``TURN`` (what tells its
-rounds apart).
+A module may also have ``facts(rows, result)``, ``SPEED`` (what ``over_BASELINE`` compares) and ``TURN`` (the value
+that identifies a round).
 """
 
 import re

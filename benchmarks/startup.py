@@ -1,4 +1,4 @@
-"""How long a user waits for an import, for help, and for the neighbours of a word."""
+"""How long an import, the help, and the neighbours of a word take."""
 
 import statistics
 import subprocess

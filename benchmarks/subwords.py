@@ -12,7 +12,7 @@ def official_subwords(lines: str, algorithm: str, settings: Mapping[str, Any], t
     """Trains with the official package, whose one call reads the text, allocates and trains.
 
     ``seconds`` are those of training: of the call, less those of the same call with no epochs. The call takes no seed;
-    its threads see to it that no two trainings are equal.
+    with threads no two trainings are equal.
     """
     from wenmai.runs.environment import peak_memory_bytes
 
@@ -56,7 +56,7 @@ def gensim_subwords(lines: str, algorithm: str, settings: Mapping[str, Any], tar
     from wenmai.runs.environment import peak_memory_bytes
 
     module: Any = import_module("gensim.models.fasttext")
-    import_module("gensim.models.fasttext_corpusfile")  # fails without the compiled loops, which are what is compared
+    import_module("gensim.models.fasttext_corpusfile")  # fails without the compiled loops
     model = module.FastText(
         sg=int(algorithm == "skipgram"),
         negative=settings["negative"],

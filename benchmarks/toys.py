@@ -1,4 +1,4 @@
-"""What the fingerprints are of: toy trainings of every system, their texts, and what the models are asked."""
+"""The toy trainings of the fingerprints: every system, their texts, and the questions to the models."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -31,8 +31,8 @@ class Training:
 
 # --- what is trained ------------------------------------------------------------------------------------------------
 
-_SWEEP = "threads=1 epochs=2 vector_size=16 min_count=2"
-_BUCKETS = f"{_SWEEP} buckets=2000"
+_PASSES = "threads=1 epochs=2 vector_size=16 min_count=2"
+_BUCKETS = f"{_PASSES} buckets=2000"
 _LABELS = "threads=1 vector_size=8 buckets=1000 word_ngrams=2 data.valid=WORK/labels-test.txt"
 _TORCH = "threads=1 device=cpu epochs=4 batch_tokens=512 warmup=4 learning_rate=0.01"
 _SMALL = f"{_TORCH} hidden_size=16 num_layers=2 vocab_size=300"
@@ -83,19 +83,19 @@ _POSITIONS = {
 }
 
 TRAININGS = {
-    "word2vec-sgns": Training("word2vec-sgns", _SWEEP, resumed=True, exports=_WORD2VEC),
-    "word2vec-sghs": Training("word2vec-sghs", _SWEEP),
-    "word2vec-cbow-ns": Training("word2vec-cbow-ns", _SWEEP),
-    "word2vec-cbow-hs": Training("word2vec-cbow-hs", _SWEEP),
-    "word2vec-own-negatives": Training("word2vec", f"{_SWEEP} shared_negatives=false"),
-    "word2vec-deterministic": Training("word2vec", f"{_SWEEP} deterministic=true"),
-    "word2vec-deterministic-cbow": Training("word2vec", f"{_SWEEP} deterministic=true algorithm=cbow"),
-    "word2vec-softmax": Training("word2vec", f"{_SWEEP} softmax=true negative=0"),
-    "word2vec-true-gradient": Training("word2vec", f"{_SWEEP} algorithm=cbow true_gradient=true"),
-    "word2vec-phrases": Training("word2vec", f"{_SWEEP} segment=words phrases=1 phrase_threshold=1 lowercase=true"),
+    "word2vec-sgns": Training("word2vec-sgns", _PASSES, resumed=True, exports=_WORD2VEC),
+    "word2vec-sghs": Training("word2vec-sghs", _PASSES),
+    "word2vec-cbow-ns": Training("word2vec-cbow-ns", _PASSES),
+    "word2vec-cbow-hs": Training("word2vec-cbow-hs", _PASSES),
+    "word2vec-own-negatives": Training("word2vec", f"{_PASSES} shared_negatives=false"),
+    "word2vec-deterministic": Training("word2vec", f"{_PASSES} deterministic=true"),
+    "word2vec-deterministic-cbow": Training("word2vec", f"{_PASSES} deterministic=true algorithm=cbow"),
+    "word2vec-softmax": Training("word2vec", f"{_PASSES} softmax=true negative=0"),
+    "word2vec-true-gradient": Training("word2vec", f"{_PASSES} algorithm=cbow true_gradient=true"),
+    "word2vec-phrases": Training("word2vec", f"{_PASSES} segment=words phrases=1 phrase_threshold=1 lowercase=true"),
     "word2vec-continued": Training("word2vec", "threads=1 epochs=2 old_rate=0.5", "more.txt", "word2vec-sgns"),
-    "glove": Training("glove", f"{_SWEEP} epochs=5", resumed=True),
-    "glove-both": Training("glove", f"{_SWEEP} output=both weighting=none"),
+    "glove": Training("glove", f"{_PASSES} epochs=5", resumed=True),
+    "glove-both": Training("glove", f"{_PASSES} output=both weighting=none"),
     "ppmi-svd": Training("ppmi-svd", "threads=1 vector_size=16 min_count=2"),
     "fasttext-skipgram": Training("fasttext-skipgram", _BUCKETS, resumed=True, exports=_FASTTEXT),
     "fasttext-cbow": Training("fasttext-cbow", _BUCKETS),

@@ -1,4 +1,4 @@
-"""Training speed of the Transformer, in turns with Hugging Face's ``Trainer``, on the very same batches."""
+"""Training speed of the Transformer against Hugging Face's ``Trainer``, alternating, on the same batches."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ MODES = {  # name: (our precision, whether Trainer gets bf16); the last is what 
 SIZES = {"hidden_size": 256, "num_layers": 3, "num_heads": 4, "ffn_size": 1024}
 TINY = {"hidden_size": 16, "num_layers": 1, "num_heads": 2, "ffn_size": 32}
 SHARED = {"dropout": 0.1, "label_smoothing": 0.1, "beta2": 0.98, "warmup": 4000, "clip": 1.0}
-FIXED = {  # of our side, whatever its defaults: what the peer's model and optimiser are
+FIXED = {  # of our side: the model and optimiser of the baseline
     "norm": "post",
     "activation": "relu",
     "positions": "sinusoidal",
@@ -33,12 +33,12 @@ QUICK = {"pairs": "builtin:numerals", "vocab_size": 200, "batch_tokens": 256, "s
 
 
 def run(bench: Bench) -> None:
-    """Measures both sides in turns; who begins changes with every round."""
+    """Measures both sides alternately; the first changes with every round."""
     require("transformers")
     require("accelerate")
     settings: dict[str, Any] = {"pairs": PAIRS, **TEXT, **SHARED, "steps": STEPS, "warm_up": WARM_UP, "threads": 2}
     settings |= (TINY | QUICK) if bench.quick else SIZES
-    results = bench.results("training", settings, corpus=False, peers=("torch", "transformers", "accelerate"))
+    results = bench.results("training", settings, corpus=False, baselines=("torch", "transformers", "accelerate"))
     pairs, warm_up, updates = settings["pairs"], settings["warm_up"], settings["steps"] + settings["warm_up"]
     sizes = {name: settings[name] for name in SIZES}
     ours = {name: settings[name] for name in (*SIZES, *SHARED, *TEXT, "threads")}

@@ -23,17 +23,17 @@ QUICK_PAIRS = 20
 
 
 def run(bench: Bench) -> None:
-    """Measures each run of ``--runs`` on ``--pairs``, unless that has been done."""
+    """Evaluates each run of ``--runs`` on ``--pairs``, unless that has been done."""
     options = bench.options
     runs, pairs = options.runs, options.pairs
     if bench.quick and not runs:
         runs, pairs = _tiny_runs(bench)
     if not runs:
-        print("translation: measures finished runs; name them: --runs RUN...", flush=True)
+        print("translation: evaluates finished runs; name them: --runs RUN...", flush=True)
         return
     settings = {"beam": BEAM}
-    peers = ("torch", "sacrebleu")
-    results = bench.results("translation", settings, corpus=False, keep=not bench.quick, peers=peers)
+    baselines = ("torch", "sacrebleu")
+    results = bench.results("translation", settings, corpus=False, keep=not bench.quick, baselines=baselines)
     there = {(row["model_sha256"], row["pairs"]) for row in results.rows}
     for path in runs:
         facts = bench.job("run_facts", run=path.absolute())
@@ -46,7 +46,7 @@ def run(bench: Bench) -> None:
 
 
 def _tiny_runs(bench: Bench) -> tuple[tuple[Path, ...], str]:
-    """Trains for a moment with and without attention; returns the runs and a small test set."""
+    """Trains briefly with and without attention; returns the runs and a small test set."""
     test = bench.work / "test.tsv"
     bench.job("beginning_of_pairs", pairs="builtin:numerals-test", count=QUICK_PAIRS, target=test)
     chosen = [f"--set={assignment}" for assignment in QUICK_SETTINGS]
@@ -104,7 +104,7 @@ def _buckets(rows: Rows) -> dict[int, str]:
 
 
 def _differing(row: Row, rows: Rows) -> list[str]:
-    """The settings, other than the defaults of its system, that not all runs share."""
+    """The settings other than defaults that not all runs have."""
     return [
         f"{name}={_setting(value)}"
         for name, value in row["changed"].items()
@@ -128,7 +128,7 @@ def _setting(value: Any) -> str:
 
 
 def facts(rows: Rows, _: Result) -> dict[str, Any]:
-    """The best run of each system within the time that counts, on the usual test set."""
+    """The best run of each system within the time limit, on the default test set."""
     own = latest(rows).get(DEFAULT_PAIRS, Rows()).where(attention=True)
     best = {
         system: own.where(system=system).largest(lambda row: (row["training_seconds"] <= SECONDS, row["bleu"]))

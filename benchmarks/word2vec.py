@@ -1,4 +1,4 @@
-"""Training speed of word2vec, in turns with gensim's ``corpus_file`` path, on the same words with the same settings."""
+"""Training speed of word2vec against gensim's ``corpus_file`` path, alternating, with the same words and settings."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ SPEED = "words_per_second"
 
 
 def run(bench: Bench) -> None:
-    """Measures ours and gensim in turns; who begins changes with every round."""
+    """Measures ours and gensim alternately; the first changes with every round."""
     require("gensim")
     results = bench.results("word2vec", SETTINGS)
     for repeat in range(bench.repeats(3)):
@@ -38,7 +38,7 @@ def run(bench: Bench) -> None:
                 if side == "ours":
                     found = bench.train(bench.corpus, system, settings)
                 else:
-                    found = bench.train_peer(system, settings)
+                    found = bench.train_baseline(system, settings)
                 results.add({"system": system, "vector_size": size, "side": side, "repeat": repeat, **found})
 
 

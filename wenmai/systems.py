@@ -1,4 +1,4 @@
-"""The systems of wenmai: one registration each. ``wenmai.core.registry`` finds them; nothing heavy is imported here."""
+"""The systems of wenmai, which ``wenmai.core.registry`` finds; nothing heavy is imported here."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""The themes of the neural systems: what is computed from their rows, and the parts that need no peer."""
+"""The themes of the neural systems: what is computed from their rows, and the parts that need no baseline."""
 
 import json
 import math
@@ -90,7 +90,7 @@ ALL = {
 }
 
 
-def test_a_round_is_compared_with_the_same_round_of_the_peer():
+def test_a_round_is_compared_with_the_same_round_of_the_baseline():
     content = decoding_content({"ours": [100.0, 300.0, 900.0], "generate": [100.0, 100.0, 100.0], "ctranslate2": [400]})
     assert Result(content).rows.ratios("generate", "tokens_per_second", "repeat") == [1.0, 3.0, 9.0]
     first, second = claims({"decoding": content})
@@ -98,7 +98,7 @@ def test_a_round_is_compared_with_the_same_round_of_the_peer():
     assert (second.target, second.value, second.met) == ("≥ 1 ×", "0.25 ×", False)
 
 
-def test_training_is_judged_by_the_peer_of_the_same_mode():
+def test_training_is_judged_by_the_baseline_of_the_same_mode():
     found = claims({"training": training_content()})
     assert [(claim.value, claim.met) for claim in found] == [("3.00 ×", True), ("1.20 ×", False)]
 
@@ -166,7 +166,7 @@ def test_our_side_decodes_as_many_tokens_as_asked_for():
     assert math.isclose(found["tokens_per_second"] * found["seconds"], 10)
 
 
-def test_our_side_trains_the_batches_that_are_written_for_the_peer(tmp_path: Path):
+def test_our_side_trains_the_batches_that_are_written_for_the_baseline(tmp_path: Path):
     import numpy as np
 
     pairs = tmp_path / "pairs.tsv"
@@ -197,14 +197,14 @@ def test_a_command_repeats_the_settings_of_a_run():
 
 
 @pytest.mark.parity
-def test_the_peers_have_models_of_the_same_size(tmp_path: Path):
+def test_the_baselines_have_models_of_the_same_size(tmp_path: Path):
     pytest.importorskip("transformers")
     pytest.importorskip("ctranslate2")
     options: dict[str, Any] = {"batch": 2, "source_length": 4, "steps": 5, "threads": 1, "seconds": 0.0}
-    ours, peer = neural.decode_ours(decoding.TINY, **options), neural.decode_generate(decoding.TINY, **options)
+    ours, baseline = neural.decode_ours(decoding.TINY, **options), neural.decode_generate(decoding.TINY, **options)
     engine = neural.decode_ctranslate2(decoding.TINY, **options, folder=str(tmp_path / "engine"))
-    assert ours["parameters"] == peer["parameters"] == engine["parameters"]
-    assert json.dumps([ours, peer, engine])
+    assert ours["parameters"] == baseline["parameters"] == engine["parameters"]
+    assert json.dumps([ours, baseline, engine])
 
 
 def test_ngrams_are_compared_round_by_round_and_held_to_their_targets():

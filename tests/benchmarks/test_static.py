@@ -54,7 +54,7 @@ def glove_content(counting: float, training: float) -> dict[str, Any]:
 
 
 def classifier_content(*, training: float, predicting: float, accuracy: float, ftz: float = 40.0) -> dict[str, Any]:
-    """Two sets and both configurations, of which ``bigrams`` is twice as fast against the peer."""
+    """Two sets and both configurations, of which ``bigrams`` is twice as fast against the baseline."""
     rows = []
     for name, size in (("trec", 1.0), ("sst2", 3.0)):
         for configuration, times in (("defaults", 1.0), ("bigrams", 2.0)):
@@ -65,9 +65,9 @@ def classifier_content(*, training: float, predicting: float, accuracy: float, f
                 if configuration == "bigrams" and seed == 1:
                     ours |= {"bin_bytes": 1000, "ftz_bytes": ftz, "bin_accuracy": 0.9, "ftz_accuracy": 0.895}
                     ours |= {"ftz_seconds": 1.0}
-                peer = {"seconds": training * times * size, "predict_seconds": predicting * times * size}
-                peer |= {"whole_seconds": 2 * size, "accuracy": 0.9}
-                rows += [{**key, **sizes, "side": "ours", **ours}, {**key, **sizes, "side": "reference", **peer}]
+                baseline = {"seconds": training * times * size, "predict_seconds": predicting * times * size}
+                baseline |= {"whole_seconds": 2 * size, "accuracy": 0.9}
+                rows += [{**key, **sizes, "side": "ours", **ours}, {**key, **sizes, "side": "reference", **baseline}]
     settings = {"threads": 2, "configurations": classification.CONFIGURATIONS, "cutoff": classification.CUTOFF}
     return HEAD | {"rows": rows, "settings": settings}
 

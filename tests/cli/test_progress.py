@@ -78,13 +78,13 @@ def test_an_interrupt_ends_the_line_and_says_how_to_go_on():
         with Progress() as progress:
             progress.encoding_corpus(10, 100)
             error = KeyboardInterrupt()
-            error.add_note("`wenmai resume run` goes on")
+            error.add_note("`wenmai resume run` continues it")
             raise error
 
     with a_terminal() as terminal, pytest.raises(KeyboardInterrupt):
         stopped()
     assert terminal.getvalue() == (
-        "\rreading the corpus   10.0% of 0.0 MB\nwenmai: stopped; `wenmai resume run` goes on\n"
+        "\rreading the corpus   10.0% of 0.0 MB\nwenmai: stopped; `wenmai resume run` continues it\n"
     )
 
 

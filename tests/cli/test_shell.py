@@ -170,7 +170,7 @@ MISTAKES = [
     (2, ["evaluate", "RUN", "--similarity", "data:ws353"], "did you mean 'ws353-"),
     (2, ["compare", "RUN", "--set", "epochs=3"], "--set goes with --systems"),
     (2, ["compare", "--systems", "word2vec-sgn", "TEXT"], "did you mean 'word2vec-sgns'"),
-    (2, ["compare", "--systems", "word2vec-sgns", "-"], "give it files rather than stdin"),
+    (2, ["compare", "--systems", "word2vec-sgns", "-"], "give it files, not stdin"),
     (3, ["compare", "--systems", "word2vec-sgns", "nowhere.txt"], "nowhere.txt: no such file"),
     (6, ["compare", "RUN", "RUN", "--out", "OUT"], "both named"),
     (6, ["verify", "nowhere"], "no such run folder"),

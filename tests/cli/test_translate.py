@@ -65,7 +65,7 @@ def test_scores_and_several_translations(call):
     assert (len(scores), scores.pop(), err) == (4, 0.0, "")  # the last of the empty text
     out, err = call("translate", "transformer", "a b", "--n-best", 3, "--scores")
     scores = [float(line.split("\t")[0]) for line in out.splitlines()]
-    missing = f"text 1 has {len(scores)} of 3 translations: no other in a beam of 5 came to its end; a larger --beam"
+    missing = f"text 1 has {len(scores)} of 3 translations: no other in a beam of 5 finished; a larger --beam"
     assert 1 <= len(scores) <= 3
     assert (missing in err) == (len(scores) < 3)
     assert scores == sorted(scores, reverse=True)

@@ -109,7 +109,7 @@ EXAMPLES = {
         data="labels.txt",
         settings={"epochs": 2, "buckets": 50},
         wrong=(
-            ({"solver": "closed"}, "solver=closed is of method=least-squares"),
+            ({"solver": "closed"}, "solver=closed needs method=least-squares"),
             ({"word_ngrams": 0}, "leave no features"),
         ),
     ),

@@ -151,7 +151,7 @@ def test_a_training_interrupted_twice_ends_as_if_nothing_had_happened(system, tr
     third = max(1, len(whole.records) // 3)
     with pytest.raises(KeyboardInterrupt) as caught:
         train(system, out=out, callback=Stopping(third))
-    assert caught.value.__notes__ == [f"`wenmai resume {out}` goes on"]
+    assert caught.value.__notes__ == [f"`wenmai resume {out}` continues it"]
     with pytest.raises(RunError, match="has not finished"):
         wenmai.load(out)
     try:

@@ -166,7 +166,7 @@ def test_of_a_long_prompt_the_end_is_read():
     assert writer.capacity == 4 + 2
     (found,) = written("", writer=Alphabet(max_length=6), temperature=0, max_tokens=6)
     assert found.text == "abcdef"
-    with pytest.raises(SettingError, match="at most 6 can be written"):
+    with pytest.raises(SettingError, match="it can generate 6 at most"):
         written("a", writer=Alphabet(max_length=6), max_tokens=7)
 
 
@@ -236,7 +236,7 @@ def test_a_stream_that_nobody_reads_any_more_ends():
 def test_options_that_make_no_sense_are_refused(options):
     with pytest.raises(SettingError):
         GenerationConfig(**options)
-    with pytest.raises(SettingError, match="one text"):
+    with pytest.raises(SettingError, match="one sampled text"):
         next(stream(Alphabet(), Letters(), "", GenerationConfig(count=2)))
 
 

@@ -162,7 +162,7 @@ def test_equal_texts_of_one_stream_are_drawn_anew():
         ({"alpha": -1.0}, "alpha=-1.0"),
         ({"alpha": math.nan}, "alpha=nan"),
         ({"coverage_beta": -0.1}, "coverage_beta=-0.1"),
-        ({"sampling": {}, "n_best": 2}, "one translation is drawn of each text"),
+        ({"sampling": {}, "n_best": 2}, "sampling gives one translation of a text"),
         ({"sampling": {"temperature": -1.0}}, "temperature=-1.0"),
         ({"sampling": {"temperature": 0.0, "top_k": 3}}, "have no effect at temperature 0"),
         ({"sampling": {"top_k": 0}}, "top_k=0"),

@@ -85,7 +85,7 @@ def test_likelier(model):
 
 def test_lines_stand_for_themselves(model):
     assert list(model.score(["the cat"], context="fresh"))
-    with pytest.raises(SettingError, match="each line stands for itself in an n-gram model"):
+    with pytest.raises(SettingError, match="an n-gram model scores each line by itself"):
         list(model.score(["the cat"], context="carried"))
 
 

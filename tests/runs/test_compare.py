@@ -218,7 +218,7 @@ def test_classifiers_and_vectors_are_not_compared(runs, tmp_path):
 
 
 def test_standard_input_cannot_be_read_twice(tmp_path):
-    with pytest.raises(SettingError, match="give it files rather than stdin"):
+    with pytest.raises(SettingError, match="give it files, not stdin"):
         compare_systems(["word2vec-sgns"], ["-"], out=tmp_path)
 
 
@@ -324,7 +324,7 @@ def test_models_that_need_not_predict_all_of_a_text_are_named(tmp_path):
         ({"systems": ["ngram"], "probe": ["sst2"]}, "--probe: not for language models, which take --on"),
         (
             {"systems": ["ngram", "word2vec"], "on": ["text.txt"]},
-            "can do nothing alike that is measured (ngram: score",
+            "share no verb that can be measured (ngram: score",
         ),
     ],
 )

@@ -253,7 +253,7 @@ def test_what_cannot_be_quantised_or_trained_again(run, classifier_run, cache_fo
     words = Vocab([f"w{place}" for place in range(400)], [1] * 400)
     write_fasttext(tmp_path / "many.bin", FastText(model.config, words, model.labels))
     many = import_run("fasttext", tmp_path / "many.bin", tmp_path / "many")
-    with pytest.raises(RunError, match="many: was imported without the text it learnt from"):
+    with pytest.raises(RunError, match="many: was imported without its training text"):
         export_run(many, "fasttext", tmp_path / "out.ftz", cutoff=300, retrain=True)
     copy = shutil.copytree(classifier_run.path, tmp_path / "copy")
     recipe = (copy / "recipe.yaml").read_text()

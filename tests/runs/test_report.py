@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from wenmai.core.errors import RunError
-from wenmai.runs.comparison import Comparison, Corpus, CurvePoint, MapWord, Measure, System
+from wenmai.runs.comparison import ComparedCorpus, ComparedSystem, Comparison, CurvePoint, MapWord, Measure
 from wenmai.runs.measuring.vectors import VECTORS
 from wenmai.runs.report import report_html, write_report
 
@@ -69,7 +69,7 @@ class Page(HTMLParser):
 
 
 def a_system(name="word2vec", **changes):
-    system = System(
+    system = ComparedSystem(
         name=name,
         label="skip-gram",
         run=f"runs/{name}",
@@ -104,7 +104,7 @@ def a_system(name="word2vec", **changes):
 def a_comparison(*systems, **changes):
     comparison = Comparison(
         systems=list(systems) or [a_system()],
-        corpus=Corpus(name="en8", tokens=14_100_000, sentences=6000, types=200_000, fingerprint="9f2b"),
+        corpus=ComparedCorpus(name="en8", tokens=14_100_000, sentences=6000, types=200_000, fingerprint="9f2b"),
         command="wenmai compare --systems a,b en8.txt",
         machine={"processor": "a CPU", "cores": 2, "wenmai": "0.1.0"},
         queries=["king"],
@@ -203,11 +203,11 @@ def test_a_measure_may_be_better_when_lower_and_of_a_kind_nobody_planned():
 
 
 def test_systems_may_lack_anything():
-    bare = System(name="bare")
+    bare = ComparedSystem(name="bare")
     other = a_system("other", measures=[Measure(name="MTurk", kind="similarity", value=math.nan)])
     page = Page(report_html(a_comparison(bare, a_system("whole"), other)))
     assert sum("".join(text).strip() == "–" for _, text in page.cells) >= 8
-    Page(report_html(Comparison(systems=[bare], corpus=Corpus(name="x"))))
+    Page(report_html(Comparison(systems=[bare], corpus=ComparedCorpus(name="x"))))
 
 
 def test_coverage_stands_in_the_cells_only_where_systems_differ():
@@ -221,7 +221,7 @@ def test_coverage_stands_in_the_cells_only_where_systems_differ():
 
 
 def test_no_word_or_name_becomes_markup():
-    hostile = System(
+    hostile = ComparedSystem(
         name=HOSTILE,
         label=HOSTILE,
         run=HOSTILE,
@@ -231,7 +231,7 @@ def test_no_word_or_name_becomes_markup():
         neighbours={HOSTILE: [(HOSTILE, 0.5)]},
         map=[MapWord(word=HOSTILE, x=0.0, y=0.0, count=1)],
     )
-    corpus = Corpus(name=HOSTILE, segment=HOSTILE, fingerprint=HOSTILE, facts={HOSTILE: HOSTILE})
+    corpus = ComparedCorpus(name=HOSTILE, segment=HOSTILE, fingerprint=HOSTILE, facts={HOSTILE: HOSTILE})
     comparison = a_comparison(
         hostile,
         replace(hostile, name="$other ${title}"),
@@ -318,7 +318,7 @@ def test_twenty_systems_have_a_row_and_a_line_each():
 def test_chinese_is_written_as_it_is_and_broken_text_does_not_stop_the_report(tmp_path):
     path = tmp_path / "report.html"
     broken = a_system(neighbours={"\udc80": [("\x00\x1b", 0.5)]})
-    write_report(a_comparison(broken, corpus=Corpus(name="中文维基")), path)
+    write_report(a_comparison(broken, corpus=ComparedCorpus(name="中文维基")), path)
     assert "中文维基" in path.read_text("utf-8")
     assert Page(path.read_text("utf-8")).comparison()["systems"][0]["neighbours"]["?"] == [["\x00\x1b", 0.5]]
 

@@ -368,7 +368,7 @@ def test_text_from_standard_input_is_resumed_from_the_cache_only(topics, shell, 
     wenmai.resume(tmp_path / "run")
     assert model_sha256(tmp_path / "run") == expected[1]
     shutil.rmtree(cache_folder)
-    with pytest.raises(RunError, match="its corpus came from memory or standard input, and the numbered copy of it in"):
+    with pytest.raises(RunError, match="its corpus came from memory or standard input, and its encoded copy in"):
         wenmai.resume(tmp_path / "copy")
 
 

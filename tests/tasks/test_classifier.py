@@ -147,7 +147,7 @@ def test_averages_of_word_vectors(three, tmp_path, monkeypatch):
         ([("a b", "x"), ("c d", "x")], {}, CorpusError, "all 2 texts have the label 'x'"),
         ([("a b", ["x", "y"]), ("c d", "x")], {}, CorpusError, "text 1 has the labels x, y; expected one"),
         ([("a b", None), ("c d", "x")], {}, CorpusError, "no label"),
-        ([("a", "x"), ("b", "y")], {"solver": "closed"}, SettingError, "solver=closed is of method=least-squares"),
+        ([("a", "x"), ("b", "y")], {"solver": "closed"}, SettingError, "solver=closed needs method=least-squares"),
         ([("a", "x"), ("b", "y")], {"method": "perceptron", "l2": 0.1}, SettingError, "no effect"),
         ([("a", "x"), ("b", "y")], {"phrases": 1}, SettingError, "phrases"),
         ([("a", "x"), ("b", "y")], {"features": "missing"}, RunError, "no such run folder"),

@@ -163,7 +163,7 @@ def test_mistakes_are_explained(tmp_path, items, settings, error, message):
 def test_autotune_finds_settings_that_are_no_worse(texts):
     trials = []
     run = autotune(
-        texts / "train.txt", valid=texts / "valid.txt", out=texts / "run", seconds=1.5, report=trials.append,
+        texts / "train.txt", valid=texts / "valid.txt", out=texts / "run", seconds=1.5, on_trial=trials.append,
         size_bytes=400_000, threads=1, word_ngrams=1, epochs=1,
     )  # fmt: skip
     noted = json.loads((run.path / "autotune.json").read_text())

@@ -150,7 +150,7 @@ def test_the_share_of_gold_tokens_falls_as_in_the_paper(kind, expected):
 
 
 def test_scheduled_sampling_is_for_seq2seq():
-    with pytest.raises(SettingError, match="scheduled_sampling is for decoders that read token by token"):
+    with pytest.raises(SettingError, match="scheduled_sampling needs a decoder that reads token by token"):
         begin(scheduled_sampling="linear")
     task = begin("seq2seq", scheduled_sampling="linear", sampling_steps=10)
     assert task.loss(task.module, task.plan(0)[0], 100).targets > 0

@@ -85,7 +85,7 @@ def test_marks_of_sentences_in_a_text_are_refused(mark, tmp_path):
         ({"prune": "0,x"}, "expected whole numbers"),
         ({"prune": "0,0,0,0,0,0"}, "at most 5 numbers"),
         ({"prune": "0,1", "smoothing": "add-k"}, "prune cannot be used with add-k"),
-        ({"phrases": 1}, "phrases have no place"),
+        ({"phrases": 1}, "an n-gram model takes no phrases"),
         ({"k": 0}, "k=0"),
         ({"k": 0.5}, "k=0.5 has no effect with smoothing=modified-kneser-ney"),
         ({"interpolate_unigrams": False, "smoothing": "mle"}, "interpolate_unigrams has no effect"),

@@ -1,1 +1,1 @@
-"""Layer 7: the shell."""
+"""Layer 7: the command line."""

@@ -16,23 +16,23 @@ __all__ = ["autotune", "classify"]
 
 _TEXTS_AT_ONCE = 1024
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
-Threshold = Annotated[float, typer.Option("--threshold", min=0, max=1, help="Leave out labels less probable.")]
+Threshold = Annotated[float, typer.Option("--threshold", min=0, max=1, help="Leave out less probable labels.")]
 
 
 def classify(
     run: RunFolder,
     file: Annotated[Path | None, typer.Argument(metavar="FILE", help="One text a line; - or none is stdin.")] = None,
-    k: Annotated[int, typer.Option("--k", help="Labels of a text, at most; -1 for all.")] = 1,
+    k: Annotated[int, typer.Option("--k", help="Most labels of a text; -1 for all.")] = 1,
     threshold: Threshold = 0.0,
     probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="Print the probability behind each label.")
+        bool, typer.Option("--probabilities", help="Print the probability after each label.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a text.")] = False,
 ) -> None:
     """Classify texts, one line for each line.
 
-    Lines come out in order, while the input is still being read; several labels of a text are separated by tabs. A text
-    that is empty, or none of whose labels is probable enough, gives an empty line.
+    Output is in order, while the input is still being read; the labels of a text are separated by tabs. A text that is
+    empty, or without a probable label, gives an empty line.
 
     Example: wenmai classify runs/topics news.txt --k 3 --probabilities
 
@@ -66,7 +66,7 @@ def _portions(lines: Iterator[str], size: int) -> Iterator[list[str]]:
 
 def autotune(
     corpus: Annotated[list[str], typer.Argument(metavar="CORPUS", help="Labelled text to train on.")],
-    valid: Annotated[str, typer.Option("--valid", metavar="FILE", help="Labelled text to measure on.")],
+    valid: Annotated[str, typer.Option("--valid", metavar="FILE", help="Labelled text to evaluate on.")],
     out: Annotated[Path, typer.Option("--out", metavar="RUN", help="The run folder to make.")],
     seconds: Annotated[float, typer.Option("--seconds", min=0, help="Time for the trials.")] = 300.0,
     metric: Annotated[str, typer.Option("--metric", help="f1, or f1:LABEL.")] = "f1",
@@ -75,14 +75,14 @@ def autotune(
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting that is not to be searched. Repeatable."),
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting that is not searched. Repeatable."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")] = False,
 ) -> None:
-    """Find the settings of a classifier that suit a text.
+    """Find good settings of a classifier.
 
-    Trains fasttext-supervised again and again, and once more with the best settings.
+    Trains fasttext-supervised with many settings, and a run with the best ones.
 
     Example: wenmai autotune train.txt --valid dev.txt --seconds 300 --out runs/tuned
     """
@@ -95,7 +95,7 @@ def autotune(
 
     chosen = parse_assignments(settings or [])
 
-    def report(trial: Trial) -> None:
+    def on_trial(trial: Trial) -> None:
         if quiet:
             return
         score = f"{metric} {trial.score:.4f}" if trial.score is not None else f"failed ({trial.failure})"
@@ -111,7 +111,7 @@ def autotune(
             metric=metric,
             size_bytes=size,
             callback=callback,
-            report=report,
+            on_trial=on_trial,
             **chosen,
         )
     show_run(run, as_json)

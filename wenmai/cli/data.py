@@ -35,9 +35,9 @@ def data_list(as_json: Json = False) -> None:
 def data_get(
     name: Annotated[str, typer.Argument(metavar="NAME", help="An entry of the catalogue.")], as_json: Json = False
 ) -> None:
-    """Fetch a corpus or test set and print its path.
+    """Download a corpus or test set and print its path.
 
-    Its checksum is verified. Downloads resume. WENMAI_DATA_MIRROR names a folder or address to take files from instead.
+    Its checksum is verified. Downloads resume. WENMAI_DATA_MIRROR names a folder or address to use instead.
 
     Example: wenmai data get text8
     """
@@ -51,10 +51,10 @@ def data_get(
 
 @app.command("check")
 def data_check(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="By default all that are here.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="By default all downloaded files.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Check the files that are here.
+    """Check the downloaded files.
 
     Each is compared with its registered checksum.
 
@@ -72,5 +72,5 @@ def data_check(
 
 
 def _progress(done: int, total: int | None) -> None:
-    share = f"{done / total:6.1%} of {total / 1e6:.1f} MB" if total else f"{done / 1e6:.1f} MB"
-    print(f"\rdownloading  {share}", end="", file=sys.stderr, flush=True)
+    progress = f"{done / total:6.1%} of {total / 1e6:.1f} MB" if total else f"{done / 1e6:.1f} MB"
+    print(f"\rdownloading  {progress}", end="", file=sys.stderr, flush=True)

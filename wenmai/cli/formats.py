@@ -16,7 +16,7 @@ FormatName = Annotated[str, typer.Argument(metavar="FORMAT", help="A format; `we
 
 
 def formats_command(as_json: Json = False) -> None:
-    """List the formats to export to and import from.
+    """List the formats for export and import.
 
     Example: wenmai formats
     """
@@ -33,7 +33,7 @@ def formats_command(as_json: Json = False) -> None:
 def export_command(
     run: RunFolder,
     name: FormatName,
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="The file to write; of some formats a folder.")],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="The file to write, or a folder for some formats.")],
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="fasttext as .ftz: cutoff, retrain, qnorm, qout, dsub."),
@@ -42,7 +42,7 @@ def export_command(
 ) -> None:
     """Write the model of a run for other programs.
 
-    Each kind of run has formats of its own; asked for another, the command names those it has.
+    Each kind of run has its own formats; for another, the error message lists them.
 
     Example: wenmai export runs/first word2vec-binary vectors.bin
 
@@ -63,11 +63,11 @@ def export_command(
 
 def import_command(
     name: FormatName,
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="The file to read; of huggingface the folder.")],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="The file to read; for huggingface the folder.")],
     out: Annotated[Path, typer.Option(metavar="RUN", help="The run folder to make.")],
     as_json: Json = False,
 ) -> None:
-    """Make a run of vectors or a model from elsewhere.
+    """Import vectors or a model as a run.
 
     Example: wenmai import word2vec GoogleNews-vectors-negative300.bin --out runs/google
 

@@ -11,25 +11,25 @@ import typer
 from wenmai.cli.printing import show_rows
 from wenmai.core.errors import SettingError
 
-__all__ = ["Context", "FewShot", "Limit", "Memory", "Seed", "generate", "next_token", "score"]
+__all__ = ["Context", "FewShot", "Limit", "MemoryLength", "Seed", "generate", "next_token", "score"]
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 Context = Annotated[
     str | None,
     typer.Option(
-        "--context", help="fresh: each line for itself; carried: the lines before are known. By default as trained."
+        "--context", help="fresh: each line by itself; carried: the lines before are known. By default as trained."
     ),
 ]
-Memory = Annotated[
-    int | None, typer.Option("--memory", min=0, help="transformer-xl: tokens remembered, if not as in training.")
+MemoryLength = Annotated[
+    int | None, typer.Option("--memory", min=0, help="transformer-xl: length of the memory, if not as in training.")
 ]
 
 FewShot = Annotated[
     int | None,
-    typer.Option("--few-shot", min=0, metavar="K", help="With --on DATASET: choose answers behind K solved examples."),
+    typer.Option("--few-shot", min=0, metavar="K", help="With --on DATASET: choose answers after K solved examples."),
 ]
-Seed = Annotated[int | None, typer.Option("--seed", min=0, help="With --few-shot: of what is drawn [1].")]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, help="With --few-shot: examples to ask, drawn [all].")]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, help="With --few-shot: the random seed [1].")]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="With --few-shot: examples to evaluate [all].")]
 
 
 def score(
@@ -42,16 +42,15 @@ def score(
         typer.Option("--text", help="Score this text. Repeatable; most likely first, with --json in the order given."),
     ] = None,
     context: Context = None,
-    memory: Memory = None,
+    memory: MemoryLength = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Print the logarithm of each token too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line, the totals last.")] = False,
 ) -> None:
-    """Say how likely texts are, line by line and in all.
+    """Score texts, line by line and in total.
 
-    In all means perplexity, and bits per character, which compare models of other tokens.
+    The total has perplexity, and bits per character, which compare models with different tokens.
 
-    For each line: log10 of its probability, its predictions (the end of the line is one), and how many of its tokens
-    the vocabulary lacks.
+    For each line: log10 of its probability, its predictions (the end of the line is one), and its unknown tokens.
 
     Example: wenmai score runs/ngram test.txt
 
@@ -94,11 +93,11 @@ def score(
 
 def next_token(
     run: RunFolder,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What came so far; '' is the beginning of a line.")] = "",
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text so far; '' is the beginning of a line.")] = "",
     topn: Annotated[int, typer.Option("--topn", min=1, help="How many.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
 ) -> None:
-    r"""Show what most likely comes next.
+    r"""Show the most likely next tokens.
 
     With probabilities; the end of a line is \n.
 
@@ -117,27 +116,25 @@ def next_token(
 def generate(
     run: RunFolder,
     prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="What the text begins with.")] = "",
-    max_tokens: Annotated[int | None, typer.Option("--max-tokens", min=1, help="Tokens, at most [50].")] = None,
+    max_tokens: Annotated[int | None, typer.Option("--max-tokens", min=1, help="Most tokens [50].")] = None,
     count: Annotated[int, typer.Option("--count", min=1, help="How many texts.")] = 1,
     greedy: Annotated[bool, typer.Option("--greedy", help="Always the most likely token.")] = False,
-    beam: Annotated[int | None, typer.Option("--beam", min=1, help="Search with so many hypotheses.")] = None,
-    temperature: Annotated[float, typer.Option("--temperature", min=0, help="Below 1: less daring draws.")] = 1.0,
-    top_k: Annotated[int | None, typer.Option("--top-k", min=1, help="Draw among the k most likely tokens.")] = None,
+    beam: Annotated[int | None, typer.Option("--beam", min=1, help="Hypotheses of a beam search.")] = None,
+    temperature: Annotated[float, typer.Option("--temperature", min=0, help="Below 1: less random.")] = 1.0,
+    top_k: Annotated[int | None, typer.Option("--top-k", min=1, help="Sample from the k most likely tokens.")] = None,
     top_p: Annotated[
-        float | None, typer.Option("--top-p", help="Draw among the most likely tokens with this mass.")
+        float | None, typer.Option("--top-p", help="Sample from the most likely tokens with this total probability.")
     ] = None,
-    repetition_penalty: Annotated[
-        float, typer.Option("--repetition-penalty", help="Above 1: what was generated comes again less.")
-    ] = 1.0,
+    repetition_penalty: Annotated[float, typer.Option("--repetition-penalty", help="Above 1: less repetition.")] = 1.0,
     stop: Annotated[list[str] | None, typer.Option("--stop", help="End before this string. Repeatable.")] = None,
-    past_end: Annotated[bool, typer.Option("--past-end", help="Go on behind the end of a line.")] = False,
-    memory: Memory = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the draws.")] = 1,
+    past_end: Annotated[bool, typer.Option("--past-end", help="Continue after the end of a line.")] = False,
+    memory: MemoryLength = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The random seed.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a text.")] = False,
 ) -> None:
     """Generate text from a prompt.
 
-    One text is shown as it is generated.
+    A single text is shown as it is generated.
 
     Example: wenmai generate runs/gpt "Once upon a time" --top-p 0.9 --max-tokens 100
 

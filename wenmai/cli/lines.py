@@ -1,4 +1,4 @@
-"""Texts that verbs take line by line."""
+"""Input of verbs, line by line."""
 
 import sys
 from collections.abc import Iterator

@@ -21,7 +21,7 @@ from wenmai.training.interrupts import terminations_as_interrupts
 __all__ = ["app", "main"]
 
 app = typer.Typer(
-    help="Train, measure and compare text representations on your own corpus. 一份语料，历代模型，一次公平的比较。\n\n"
+    help="Train, evaluate and compare text representations on your own corpus. 一份语料，历代模型，一次公平的比较。\n\n"
     "Example, with text that comes with Python: wenmai train word2vec builtin:pydocs --out runs/first,"
     " then wenmai nearest runs/first function",
     no_args_is_help=True,
@@ -51,7 +51,7 @@ Probe = Annotated[
 ]
 Restrict = Annotated[
     int | None,
-    typer.Option("--restrict-vocab", min=0, help="Vectors: analogies among so many frequent words, 0 for all [30000]."),
+    typer.Option("--restrict-vocab", min=0, help="Vectors: analogies among this many words, 0 for all [30000]."),
 ]
 EvaluationBeam = Annotated[
     int | None, typer.Option("--beam", min=1, help="Translators: hypotheses kept at each step; 1 is greedy [5].")
@@ -72,13 +72,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if os.environ.get("RANK", "0") != "0":  # started by torchrun: the first process speaks for all
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  until the process ends
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # words that a terminal or locale cannot write are no crash
+        sys.stdout.reconfigure(errors="backslashreplace")  # characters unknown to the terminal's encoding
     try:
         try:
             with terminations_as_interrupts():
                 app(args=None if arguments is None else list(arguments), prog_name="wenmai", standalone_mode=True)
         finally:
-            sys.stdout.flush()  # so that a result that cannot be written is an error with a message
+            sys.stdout.flush()  # so that a failed write has an error message
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
     except WenmaiError as error:
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("wenmai: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader of our output has gone, as in `wenmai ... | head`
+    except BrokenPipeError:  # the reader of our output has ended, as in `wenmai ... | head`
         sys.stderr.close()
         return 1
     except MemoryError:
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 1
-    except OSError as error:  # what is known to go wrong has a message of its own
+    except OSError as error:  # known errors have messages of their own
         where = f"{error.filename}: " if error.filename else ""
         print(f"wenmai: {where}{error.strerror or error}", file=sys.stderr)
         return 1
@@ -120,7 +120,7 @@ def systems(
     name: Annotated[str | None, typer.Argument(metavar="SYSTEM", help="List the settings of this system.")] = None,
     as_json: Json = False,
 ) -> None:
-    """List what can be trained, or the settings of one system.
+    """List the systems, or the settings of one.
 
     Example: wenmai systems word2vec
     """
@@ -142,7 +142,7 @@ def systems(
             "meaning": setting.meaning,
         }
         for setting in settings_of(system.load().sections)
-        if (setting.section, setting.name) != ("model", "kind")  # there is but one
+        if (setting.section, setting.name) != ("model", "kind")  # there is only one
     ]
     show_rows(
         listed, as_json, lambda row: (f"{row['section']}.{row['name']}", setting_value(row["default"]), row["meaning"])
@@ -161,7 +161,7 @@ def train(
         typer.Option(
             "--data",
             metavar="PAIRS",
-            help="Pairs for translation, as CORPUS may name them too: a .tsv or .jsonl file, or SOURCE,TARGET files.",
+            help="Pairs for translation, as CORPUS does: a .tsv or .jsonl file, or SOURCE,TARGET files.",
         ),
     ] = None,
     valid: Annotated[
@@ -177,7 +177,7 @@ def train(
     ] = None,
     features: Annotated[
         str | None,
-        typer.Option("--features", metavar="RUN", help="classifier: see texts as averages of this run's word vectors."),
+        typer.Option("--features", metavar="RUN", help="classifier: texts are averages of this run's word vectors."),
     ] = None,
     settings: Sets = None,
     as_json: Json = False,
@@ -207,8 +207,8 @@ def train(
         chosen["features.features"] = features
     from_recipe = system.endswith((".yaml", ".yml"))
     if from_recipe and (texts or start):
-        raise SettingError("a recipe names its own corpus and start; give it alone, with --set to overrule settings")
-    if start is not None and system not in known_systems():  # `train --from RUN CORPUS`: the run says which system
+        raise SettingError("a recipe names its own corpus and start; give it alone, with --set to override settings")
+    if start is not None and system not in known_systems():  # `train --from RUN CORPUS`: the system is that of the run
         system, texts = Run(start).recipe.system, [system, *texts]
     if not (from_recipe or texts):
         raise SettingError(f"name the text to train {system} on, for example `wenmai train {system} corpus.txt`")
@@ -222,10 +222,9 @@ def train(
 
 @app.command()
 def resume(run: RunFolder, as_json: Json = False, quiet: Quiet = False) -> None:
-    """Go on with a training that was interrupted.
+    """Resume an interrupted training.
 
-    It starts from the newest good checkpoint, and with one thread ends with the very vectors of a training that was
-    never interrupted.
+    It continues from the newest good checkpoint; with one thread the result equals that of an uninterrupted training.
 
     Example: wenmai resume runs/first
     """
@@ -246,30 +245,28 @@ def evaluate(
     probe: Probe = None,
     on: Annotated[
         str | None,
-        typer.Option(
-            "--on", metavar="FILE", help="Translate these pairs, classify or predict these texts; the docs say more."
-        ),
+        typer.Option("--on", metavar="FILE", help="Pairs to translate, or texts to classify or predict; see the docs."),
     ] = None,
     few_shot: language.FewShot = None,
     seed: language.Seed = None,
     limit: language.Limit = None,
     context: language.Context = None,
-    memory: language.Memory = None,
-    k: Annotated[int | None, typer.Option("--k", min=1, help="Classifiers: labels of a text, at most [1].")] = None,
+    memory: language.MemoryLength = None,
+    k: Annotated[int | None, typer.Option("--k", min=1, help="Classifiers: most labels of a text [1].")] = None,
     threshold: Annotated[
-        float | None, typer.Option("--threshold", min=0, max=1, help="Classifiers: leave out labels less probable.")
+        float | None, typer.Option("--threshold", min=0, max=1, help="Classifiers: leave out less probable labels.")
     ] = None,
     curves: Annotated[
         bool | None, typer.Option("--curves", help="Classifiers, with --json: precision-recall curves of labels.")
     ] = None,
     against: Annotated[
-        Path | None, typer.Option("--against", metavar="RUN", help="Translators: is the difference more than chance?")
+        Path | None, typer.Option("--against", metavar="RUN", help="Translators: test the difference from this run.")
     ] = None,
     beam: EvaluationBeam = None,
     tokenize: Tokenize = None,
     as_json: Json = False,
 ) -> None:
-    """Measure a run on test sets.
+    """Evaluate a run on test sets.
 
     Example: wenmai evaluate runs/first --similarity data:ws353-all --analogy data:google-analogies
 
@@ -327,7 +324,7 @@ def compare(
         typer.Option(
             "--on",
             metavar="FILE",
-            help="Labelled texts, texts or pairs, as the models need. Repeatable.",
+            help="Labelled texts, texts or pairs for the models. Repeatable.",
         ),
     ] = None,
     beam: EvaluationBeam = None,
@@ -375,7 +372,7 @@ def compare(
 
 
 def _given(**options: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Returns the options that were given; 0 stands for all words."""
+    """Returns the given options; 0 stands for all words."""
     given = {name: value for name, value in options.items() if value is not None and value != []}
     return given | ({"restrict_vocab": given["restrict_vocab"] or None} if "restrict_vocab" in given else {})
 
@@ -391,7 +388,7 @@ def _evaluated(done: int, total: int) -> None:
 @app.command()
 def nearest(
     run: RunFolder,
-    words: Annotated[list[str], typer.Argument(metavar="WORD", help="Several words are taken together.")],
+    words: Annotated[list[str], typer.Argument(metavar="WORD", help="Several words are added.")],
     topn: Annotated[int, typer.Option("--topn", min=1, help="How many.")] = 10,
     as_json: Json = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""How results look on stdout: aligned columns for people, one JSON value for scripts."""
+"""Results on stdout: aligned columns for people, one JSON value for scripts."""
 
 import json
 from collections.abc import Iterable
@@ -11,12 +11,12 @@ __all__ = ["plain", "setting_value", "show_columns", "show_comparison", "show_ro
 
 
 def words_a_second(speed: float) -> str:
-    """Returns a speed in millions, or as it is where that would be next to nothing."""
+    """Returns a speed, in millions if it is large."""
     return f"{speed / 1e6:.2f} M" if speed >= 1e5 else f"{speed:,.0f}"
 
 
 def show_run(run: Any, as_json: bool) -> None:  # noqa: ANN401  a Run, not imported for speed
-    """Prints what a training ended with."""
+    """Prints the result of a training."""
     summary = run.summary
     if as_json:
         print(json.dumps(summary, ensure_ascii=False, allow_nan=False))
@@ -74,7 +74,7 @@ def show_rows(rows: Iterable[Any], as_json: bool, cells: Any) -> None:  # noqa: 
 
 
 def show_columns(rows: list[list[str]]) -> None:
-    """Prints columns that line up, wide characters included."""
+    """Prints aligned columns, wide characters included."""
     if rows:
         print(in_columns(rows))
 
@@ -85,7 +85,7 @@ def setting_value(value: Any) -> str:  # noqa: ANN401  a setting's default
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401  a dataclass of the catalogue, or a path
-    """Turns what the catalogue returns into JSON values."""
+    """Turns entries of the catalogue into JSON values."""
     from dataclasses import asdict, is_dataclass
 
     if is_dataclass(value) and not isinstance(value, type):

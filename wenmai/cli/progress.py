@@ -1,4 +1,4 @@
-"""What a training shows while it runs: one live line in a terminal, plain lines elsewhere. All of it on stderr."""
+"""The progress of a training on stderr: one live line in a terminal, plain lines elsewhere."""
 
 import shutil
 import sys
@@ -25,7 +25,7 @@ _LEFT_OUT = {
 
 
 class Progress(Callback):
-    """Prints what a training does.
+    """Prints the progress of a training.
 
     Args:
         quiet: Print warnings only.
@@ -51,16 +51,16 @@ class Progress(Callback):
     def encoding_corpus(self, done_bytes: int, total_bytes: int | None) -> None:
         """Shows how much of the corpus has been read."""
         finished = total_bytes is not None and done_bytes >= total_bytes
-        share = f"{done_bytes / total_bytes:6.1%} of {_bytes(total_bytes)}" if total_bytes else _bytes(done_bytes)
+        read = f"{done_bytes / total_bytes:6.1%} of {_bytes(total_bytes)}" if total_bytes else _bytes(done_bytes)
         if self._live:
-            self._line(f"reading the corpus  {share}")
+            self._line(f"reading the corpus  {read}")
         elif not self._quiet and (time.monotonic() - self._shown >= _PLAIN_SECONDS or (finished and self._reading)):
-            self._print(f"reading the corpus: {share.strip()}")
+            self._print(f"reading the corpus: {read.strip()}")
             self._shown = time.monotonic()
             self._reading = not finished
 
     def begin(self, run: Run, facts: dict[str, Any]) -> None:
-        """Says what is trained on what."""
+        """Shows system, sizes and effort."""
         self._end_line()
         self._shown = -_PLAIN_SECONDS
         stats = facts["stats"]
@@ -86,8 +86,8 @@ class Progress(Callback):
         if isinstance(record, EvaluationRecord):
             if not self._quiet and record.figures:
                 self._end_line()
-                figures = "  ".join(f"{name} {value:.4g}" for name, value in record.figures.items())
-                self._print(f"after {record.position:,} updates, {_seconds(record.seconds)}: validation {figures}")
+                metrics = "  ".join(f"{name} {value:.4g}" for name, value in record.figures.items())
+                self._print(f"after {record.position:,} updates, {_seconds(record.seconds)}: validation {metrics}")
             return
         if self._live:
             self._line(_step(record))
@@ -96,7 +96,7 @@ class Progress(Callback):
             self._shown = time.monotonic()
 
     def note(self, message: str) -> None:
-        """Prints a message that matters."""
+        """Prints a message."""
         self._end_line()
         self._print(f"note: {message}")
 
@@ -120,8 +120,8 @@ def _step(record: StepRecord | UpdateRecord) -> str:
         speed = f"{words_a_second(record.words_per_second)} words/s"
     else:
         loss += "".join(f", {name} {value:.4f}" for name, value in record.losses.items() if value is not None)
-        share = "" if record.flops_share is None else f" ({record.flops_share:.0%} of the GPU)"
-        speed = f"{record.tokens_per_second:,.0f} tokens/s{share}"
+        utilisation = "" if record.flops_share is None else f" ({record.flops_share:.0%} of the GPU)"
+        speed = f"{record.tokens_per_second:,.0f} tokens/s{utilisation}"
     return (
         f"{record.progress:6.1%}  epoch {record.epoch}  {speed}  loss {loss}  "
         f"rate {record.learning_rate:.3g}  {_seconds(record.seconds_left)} left"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["translate"]
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
-_DRAWN = 50  # texts whose attention is shown, at most
+_DRAWN = 50  # most texts whose attention is shown
 
 
 def translate(
@@ -30,11 +30,11 @@ def translate(
     beam: Annotated[int, typer.Option("--beam", min=1, help="Hypotheses kept at each step; 1 is greedy.")] = 5,
     n_best: Annotated[int, typer.Option("--n-best", min=1, help="Translations of each text.")] = 1,
     length_penalty: Annotated[
-        str, typer.Option("--length-penalty", help="none, mean, gnmt or reward: how lengths are made comparable.")
+        str, typer.Option("--length-penalty", help="none, mean, gnmt or reward: normalisation by length.")
     ] = "mean",
     alpha: Annotated[float, typer.Option("--alpha", min=0, help="Exponent of the length penalty.")] = 1.0,
-    coverage: Annotated[float, typer.Option("--coverage", min=0, help="Penalty on what was not attended to.")] = 0.0,
-    sample: Annotated[bool, typer.Option("--sample", help="Draw a translation instead of searching.")] = False,
+    coverage: Annotated[float, typer.Option("--coverage", min=0, help="Penalty on uncovered source tokens.")] = 0.0,
+    sample: Annotated[bool, typer.Option("--sample", help="Sample a translation instead of searching.")] = False,
     temperature: Annotated[float, typer.Option("--temperature", min=0, help="Of --sample.")] = 1.0,
     top_k: Annotated[int | None, typer.Option("--top-k", min=1, help="Of --sample.")] = None,
     top_p: Annotated[float | None, typer.Option("--top-p", min=0, max=1, help="Of --sample.")] = None,
@@ -47,9 +47,9 @@ def translate(
 ) -> None:
     """Translate texts, one line for each line.
 
-    Lines come out in order while the input is still being read: 512 at a time, or each at once where you type them. An
-    empty line gives an empty line; a line longer than the model takes is cut, with a note; characters the model has
-    never seen are one unknown token to it.
+    Output is in order, while the input is still being read: 512 lines at a time, or line by line as you type. An empty
+    line gives an empty line; a line that is too long is cut, with a note; a character the model has never seen is an
+    unknown token.
 
     Example: wenmai translate runs/de-en "Ein Hund läuft im Schnee." --attention attention.html
 
@@ -94,7 +94,7 @@ def translate(
         if len(found) < n_best and source.strip():
             print(
                 f"note: text {number} has {len(found)} of {n_best} translations: no other in a beam of "
-                f"{options['beam_size']} came to its end; a larger --beam finds more",
+                f"{options['beam_size']} finished; a larger --beam finds more",
                 file=sys.stderr,
             )
         if as_json:

@@ -1,1 +1,1 @@
-"""Trained models as they are used: each has the verbs that make sense for it."""
+"""Trained models with their verbs."""

@@ -1,4 +1,4 @@
-"""How the folder of a neural model says which architecture it is of: one reader for all of them."""
+"""The architecture of a neural model, read from its folder."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,12 +12,12 @@ __all__ = ["Architecture", "read_architecture"]
 
 
 class Architecture(NamedTuple):
-    """What ``config.json`` says of a neural model.
+    """The contents of a neural model's ``config.json``.
 
     Attributes:
         model: The class of the network.
         config: Its settings.
-        facts: What else is there, unchecked.
+        facts: All other fields, unchecked.
     """
 
     model: Any
@@ -30,7 +30,7 @@ def read_architecture(folder: Path, family: type) -> Architecture:
 
     Args:
         folder: The folder.
-        family: What the network must be.
+        family: The base class of the network.
 
     Raises:
         FormatError: if the file is missing, damaged, or of another family of models.

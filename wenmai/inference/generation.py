@@ -1,4 +1,4 @@
-"""Writing on: one way for every language model, from n-grams to GPT."""
+"""Text generation for every language model, from n-grams to GPT."""
 
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -15,15 +15,15 @@ from wenmai.decode.protocol import Hypothesis, Step
 from wenmai.decode.sampling import sample
 from wenmai.decode.search import beam_search, greedy
 
-__all__ = ["Generated", "GenerationConfig", "Vocabulary", "Writer", "generate", "stream"]
+__all__ = ["Generated", "GenerationConfig", "Generator", "Vocabulary", "generate", "stream"]
 
 _MAX_TOKENS = 50
-_CONTEXT = 16  # tokens of the prompt that decide how the first token that is written joins on
+_CONTEXT = 16  # last tokens of the prompt, which decide how the first generated token joins
 _HALF_CHARACTER = "\ufffd"  # what a decoder gives for bytes that are not yet a whole character
 
 
 class Vocabulary(Protocol):
-    """From text to tokens and back."""
+    """Turns text into tokens and back."""
 
     @property
     def eos_id(self) -> int:
@@ -31,7 +31,7 @@ class Vocabulary(Protocol):
 
     @property
     def suppressed(self) -> Collection[int]:
-        """Tokens that are never written: padding, begin, unknown."""
+        """Tokens that are never generated: padding, BOS, unknown."""
 
     def encode(self, text: str) -> list[int]:
         """Returns the tokens of a text."""
@@ -40,19 +40,19 @@ class Vocabulary(Protocol):
         """Returns the text of some tokens."""
 
 
-class Writer(Protocol):
-    """A model that can be asked for the next token; see :class:`wenmai.decode.protocol.Decodable`."""
+class Generator(Protocol):
+    """A model that predicts the next token; see :class:`wenmai.decode.protocol.Decodable`."""
 
     @property
     def max_length(self) -> int | None:
-        """Most tokens of a text; none: any number."""
+        """Most tokens of a text; none: no limit."""
 
     @property
     def device(self) -> torch.device | str:
-        """Where it computes."""
+        """The device it computes on."""
 
     def read(self, tokens: Sequence[int], *, rows: int, capacity: int) -> Any:  # noqa: ANN401  the model's own state
-        """Returns the state of having read tokens, ``rows`` times; in the end ``capacity`` will have been read."""
+        """Returns ``rows`` copies of the state after some tokens, with room for ``capacity`` tokens."""
 
     def step(self, tokens: Tensor, state: Any) -> Step:  # noqa: ANN401
         """Reads one token for each row, and returns the logits (N, V) of the next."""
@@ -60,19 +60,19 @@ class Writer(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GenerationConfig:
-    """How to write on.
+    """How to generate text.
 
     Attributes:
-        max_tokens: Most tokens that are written, the end of a line among them; none: 50, or as many as the model can.
-        count: Texts that are written.
-        beam: Hypotheses of a beam search; none: tokens are drawn.
-        temperature: Of draws; 0 takes the most likely token.
-        top_k: Only so many of the most likely tokens are drawn.
-        top_p: Only the most likely tokens with this mass are drawn.
-        repetition_penalty: Above 1 makes tokens that were written less likely to come again.
-        stop: Strings at which a text ends; they are left out.
-        seed: Of the draws.
-        past_end: Whether lines are written on behind the end of a line.
+        max_tokens: Most tokens to generate, the end of a line included; none: 50, or as many as fit.
+        count: Number of texts.
+        beam: Hypotheses of a beam search; none: tokens are sampled.
+        temperature: Temperature of sampling; 0 takes the most likely token.
+        top_k: Sample from this many of the most likely tokens.
+        top_p: Sample from the most likely tokens with this total probability.
+        repetition_penalty: Above 1 makes generated tokens less likely to be repeated.
+        stop: Strings that end a text; they are left out.
+        seed: Seed of the sampling.
+        past_end: Whether to continue after the end of a line.
 
     Raises:
         SettingError: if a value makes no sense or would have no effect.
@@ -102,11 +102,11 @@ class GenerationConfig:
             raise SettingError(f"repetition_penalty={self.repetition_penalty}: expected more than 0")
         drawn = (self.temperature, self.top_k, self.top_p) != (1.0, None, None)
         if self.beam is not None and drawn:
-            raise SettingError("temperature, top_k and top_p are of draws and have no effect on a beam search")
+            raise SettingError("temperature, top_k and top_p belong to sampling and have no effect on a beam search")
         if self.temperature == 0 and (self.top_k is not None or self.top_p is not None):
             raise SettingError("top_k and top_p have no effect at temperature 0, which takes the most likely token")
         if self.temperature == 0 and self.count > 1:
-            raise SettingError(f"count={self.count}: at temperature 0 there is one text only; draw, or use a beam")
+            raise SettingError(f"count={self.count}: at temperature 0 there is one text only; sample, or use a beam")
         if self.beam is not None and self.count > self.beam:
             raise SettingError(f"count={self.count}: a beam of {self.beam} has no more than {self.beam} texts")
         stop: Any = self.stop
@@ -116,15 +116,15 @@ class GenerationConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Generated:
-    """One text that was written on.
+    """A generated text.
 
     Attributes:
-        prompt: What it begins with.
-        text: What was written, without the prompt.
+        prompt: The prompt.
+        text: The generated text, without the prompt.
         tokens: Its tokens, the last ones those of a stop string if one ended it.
-        log_prob: Natural log-probability of the tokens by the model itself, but for a repetition penalty.
+        log_prob: Natural log-probability of the tokens by the model, but for a repetition penalty.
         reason: Why it ends: ``end`` of the line or text, ``stop`` string, or ``length``.
-        cut: Tokens of the prompt's beginning that the model could not read, as it was too long.
+        cut: Tokens cut off the beginning of the prompt, as it was too long.
     """
 
     prompt: str
@@ -135,34 +135,33 @@ class Generated:
     cut: int = 0
 
 
-def generate(writer: Writer, vocabulary: Vocabulary, prompt: str, config: GenerationConfig) -> list[Generated]:
-    """Writes texts on.
+def generate(model: Generator, vocabulary: Vocabulary, prompt: str, config: GenerationConfig) -> list[Generated]:
+    """Generates texts.
 
     Args:
-        writer: The model.
+        model: The model.
         vocabulary: Its tokens.
-        prompt: What the texts begin with; empty: they begin anew.
-        config: How to write.
+        prompt: The beginning of the texts; may be empty.
+        config: How to generate.
 
     Returns:
         ``config.count`` texts, of a beam search the best first; fewer if the search found fewer, or several that are
-        one up to a stop string.
+        equal up to a stop string.
 
     Raises:
-        SettingError: if the model cannot write so many tokens.
+        SettingError: if the model cannot generate so many tokens.
     """
-    return _generate(writer, vocabulary, prompt, config, None)
+    return _generate(model, vocabulary, prompt, config, None)
 
 
-def stream(writer: Writer, vocabulary: Vocabulary, prompt: str, config: GenerationConfig) -> Iterator[str]:
-    """Yields one text in pieces, as it is written; nothing that may still become a stop string or half a character.
+def stream(model: Generator, vocabulary: Vocabulary, prompt: str, config: GenerationConfig) -> Iterator[str]:
+    """Yields one text in pieces as it is generated, without half characters and beginnings of stop strings.
 
     Raises:
-        SettingError: as of :func:`generate`, and if there is more than one text, or a beam, which has none to show
-            before its end.
+        SettingError: as of :func:`generate`, and for more than one text or a beam, which has no text before its end.
     """
     if config.count != 1 or config.beam is not None:
-        raise SettingError("one text that is drawn can be shown as it is written; leave out count and beam")
+        raise SettingError("only one sampled text can be shown as it is generated; leave out count and beam")
     pieces: SimpleQueue[str | BaseException | None] = SimpleQueue()
     abandoned = Event()
 
@@ -173,9 +172,9 @@ def stream(writer: Writer, vocabulary: Vocabulary, prompt: str, config: Generati
 
     def work() -> None:
         try:
-            _generate(writer, vocabulary, prompt, config, show)
+            _generate(model, vocabulary, prompt, config, show)
             pieces.put(None)
-        except BaseException as error:  # raised again where the pieces are read, if anybody does
+        except BaseException as error:  # raised again by the reader of the pieces, if there is one
             pieces.put(error)
 
     Thread(target=work, daemon=True).start()
@@ -190,18 +189,18 @@ def stream(writer: Writer, vocabulary: Vocabulary, prompt: str, config: Generati
 
 @torch.inference_mode()
 def _generate(
-    writer: Writer,
+    model: Generator,
     vocabulary: Vocabulary,
     prompt: str,
     config: GenerationConfig,
     show: Callable[[str], None] | None,
 ) -> list[Generated]:
-    read, cut, longest = _plan(writer, vocabulary, prompt, config)
+    read, cut, longest = _plan(model, vocabulary, prompt, config)
     end = None if config.past_end else vocabulary.eos_id
     rows = 1 if config.beam is not None else config.count
-    state = writer.read(read[:-1], rows=rows, capacity=len(read) - 1 + longest)
+    state = model.read(read[:-1], rows=rows, capacity=len(read) - 1 + longest)
     common: dict[str, Any] = {
-        "device": writer.device,
+        "device": model.device,
         "bos_id": read[-1],
         "eos_id": end,
         "max_lengths": longest,
@@ -211,17 +210,17 @@ def _generate(
     texts = [_Text(vocabulary, read[1:], config.stop, show) for _ in range(rows)]
     found: Sequence[Hypothesis]
     if config.beam is not None:
-        found = beam_search(writer, state, beam_size=config.beam, n_best=config.count, stop="bound", **common)[0]
+        found = beam_search(model, state, beam_size=config.beam, n_best=config.count, stop="bound", **common)[0]
         if config.stop:
-            found = _cut(writer, vocabulary, read, config.stop, found, common)
+            found = _cut(model, vocabulary, read, config.stop, found, common)
         texts = [_Text(vocabulary, read[1:], config.stop, show) for _ in found]
         for text, hypothesis in zip(texts, found, strict=True):
             text.add_all(hypothesis.tokens)
     else:
         found = sample(
-            writer,
+            model,
             state,
-            generator=torch.Generator(writer.device).manual_seed(config.seed),
+            generator=torch.Generator(model.device).manual_seed(config.seed),
             temperature=config.temperature,
             top_k=config.top_k,
             top_p=config.top_p,
@@ -246,16 +245,16 @@ def _generate(
 
 
 def _cut(
-    writer: Writer,
+    model: Generator,
     vocabulary: Vocabulary,
     read: Sequence[int],
     stop: tuple[str, ...],
     found: Sequence[Hypothesis],
     common: dict[str, Any],
 ) -> list[Hypothesis]:
-    """Cuts what a beam search found, which knows no strings, behind stop strings; the best first, each once.
+    """Cuts the hypotheses of a beam search after stop strings, which it does not know; best first, each once.
 
-    What is left is read once more for its log-probability, as a search keeps none of the beginnings.
+    What is left is scored again, as a search keeps no log-probabilities of prefixes.
     """
     whole: list[Hypothesis] = []
     ended: dict[tuple[int, ...], None] = {}
@@ -269,22 +268,24 @@ def _cut(
     if not ended:
         return whole
     lengths = [len(tokens) for tokens in ended]
-    state = writer.read(read[:-1], rows=len(ended), capacity=len(read) - 1 + max(lengths))
-    scored = greedy(writer, state, **common | {"max_lengths": lengths, "prefix": list(ended)})
+    state = model.read(read[:-1], rows=len(ended), capacity=len(read) - 1 + max(lengths))
+    scored = greedy(model, state, **common | {"max_lengths": lengths, "prefix": list(ended)})
     return sorted([*whole, *scored], key=lambda one: -one.log_prob)
 
 
-def _plan(writer: Writer, vocabulary: Vocabulary, prompt: str, config: GenerationConfig) -> tuple[list[int], int, int]:
-    """Returns the tokens that are read first, how many of the prompt's are left out, and how many are written at most.
+def _plan(
+    model: Generator, vocabulary: Vocabulary, prompt: str, config: GenerationConfig
+) -> tuple[list[int], int, int]:
+    """Returns the tokens to read, how many of the prompt are cut off, and how many to generate at most.
 
-    The last token that is written need not be read.
+    The last generated token need not be read.
     """
-    tokens, room = [vocabulary.eos_id, *vocabulary.encode(prompt)], writer.max_length
+    tokens, room = [vocabulary.eos_id, *vocabulary.encode(prompt)], model.max_length
     if room is None:
         return tokens, 0, config.max_tokens or _MAX_TOKENS
     if (config.max_tokens or 0) > room:
         raise SettingError(
-            f"max_tokens={config.max_tokens}: the model reads texts of {room} tokens, so at most {room} can be written"
+            f"max_tokens={config.max_tokens}: the model reads texts of {room} tokens, so it can generate {room} at most"
         )
     left = room - len(tokens) + 1
     longest = config.max_tokens or min(_MAX_TOKENS, left if left > 0 else (room + 1) // 2)
@@ -304,7 +305,7 @@ def _watching(texts: Sequence["_Text"], end: int | None) -> Callable[[Tensor, Te
 
 
 class _Text:
-    """A text as it grows: found stop strings end it, and whole characters are shown as they come."""
+    """A growing text: stop strings end it, and whole characters are shown as they come."""
 
     def __init__(
         self, vocabulary: Vocabulary, prompt: Sequence[int], stop: tuple[str, ...], show: Callable[[str], None] | None
@@ -321,11 +322,11 @@ class _Text:
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """What was taken."""
+        """The tokens so far."""
         return tuple(self._tokens)
 
     def add(self, token: int) -> bool:
-        """Takes one more token; returns whether the text ends here."""
+        """Adds a token; returns whether the text ends here."""
         if self.stopped:
             return True
         self._tokens.append(token)
@@ -338,11 +339,11 @@ class _Text:
         return self.stopped
 
     def add_all(self, tokens: Sequence[int]) -> None:
-        """Takes tokens until the text ends."""
+        """Adds tokens until the text ends."""
         any(self.add(token) for token in tokens)
 
     def finish(self, tokens: Sequence[int]) -> str:
-        """Returns the whole text, which ``tokens`` are unless a stop string ended it."""
+        """Returns the whole text, that of ``tokens`` unless a stop string ended it."""
         if not self.stopped:
             self._text = self._decoded(tokens)
         if self._show is not None:

@@ -1,4 +1,4 @@
-"""A trained neural language model: the network, its tokenizer, and what users do with them."""
+"""A trained neural language model: the network, its tokenizer, and its verbs."""
 
 import copy
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ from wenmai.data.batches import pad, plan_batches
 from wenmai.decode.protocol import Step
 from wenmai.inference.architecture import read_architecture
 from wenmai.inference.generation import Generated, GenerationConfig, generate, stream
-from wenmai.inference.reading import READ, Ids, Scores, Stream, log_probs_within
+from wenmai.inference.reading import READ, Ids, Scores, StreamScorer, log_probs_within
 from wenmai.measures.language import SentenceScore
 from wenmai.models.folder import CONFIG, write_fields
 from wenmai.nn.language import LanguageState, NextToken
@@ -38,13 +38,13 @@ def build(
     *,
     vocab_size: int | None = None,
 ) -> NextToken:
-    """Makes a model with fresh parameters for a tokenizer; the end of a line stands before every text.
+    """Makes a model with fresh parameters for a tokenizer; the end of a line also serves as BOS.
 
     Args:
         architecture: The class of the network.
         config: Its settings.
-        tokenizer: What cuts text into tokens.
-        vocab_size: V, where it is more than the tokens that there are; some models of others have such rows.
+        tokenizer: The tokenizer.
+        vocab_size: V, where it is more than the tokenizer's; some imported models have such rows.
     """
     size = tokenizer.vocab_size if vocab_size is None else vocab_size
     make: Any = architecture
@@ -53,12 +53,12 @@ def build(
 
 
 class LanguageModel:
-    """Says how likely a text is, what comes next, and writes on.
+    """Scores text, predicts the next token, and generates text.
 
     Args:
         module: The network.
-        tokenizer: What cuts text into tokens.
-        context: What it takes for granted before a line: nothing, or the lines before.
+        tokenizer: The tokenizer.
+        context: What precedes a line: nothing, or the lines before.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class LanguageModel:
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The device of the model."""
         return self.module.device
 
     # --- files --------------------------------------------------------------------------------------------------
@@ -122,43 +122,43 @@ class LanguageModel:
         )
         return cls(module, tokenizer, context=context)
 
-    # --- how likely is this text --------------------------------------------------------------------------------
+    # --- scoring --------------------------------------------------------------------------------------------------
 
     def score(self, texts: Iterable[str], *, context: Context | None = None) -> Iterator[SentenceScore]:
-        """Says how likely lines are, in order.
+        """Scores lines, in order.
 
         Args:
             texts: Lines, read as they are needed.
-            context: ``fresh``: each line stands for itself; ``carried``: the lines before it are known, as far as the
-                model remembers. None: as it was trained.
+            context: ``fresh``: each line by itself; ``carried``: the lines before it are known, as far as the model
+                reaches. None: as it was trained.
 
         Yields:
-            For each line its score; for a line without any token one of no predictions.
+            The score of each line; that of an empty line has no predictions.
         """
         if context not in (None, "fresh", "carried"):
             raise SettingError(f"context={context!r}: expected fresh or carried")
         lines = iter(texts)
-        read = Stream(self.module) if (context or self.context) == "carried" else None
+        stream = StreamScorer(self.module) if (context or self.context) == "carried" else None
         self.module.eval()
         while chunk := list(islice(lines, _CHUNK)):
             encoded = self.tokenizer.encode_batch(chunk)
             rows = [np.array([*ids, self.tokenizer.eos_id] if ids else [], np.int32) for ids in encoded]
             with torch.inference_mode():
-                found = self._fresh(rows) if read is None else read.lines(rows)
+                found = self._fresh(rows) if stream is None else stream.lines(rows)
             for text, ids, log_probs in zip(chunk, rows, found, strict=True):
                 yield self._scored(text, ids, log_probs)
 
     def score_within(self, passages: Sequence[Sequence[str]], reaches: Sequence[int]) -> list[list[SentenceScore]]:
-        """Says how likely lines are when only so many tokens before each token are known.
+        """Scores lines when only so many tokens before each token are known.
 
         Args:
-            passages: For each line those before it, and last itself; a model that was trained to read every line for
-                itself does not see those before. The mark at the beginning of a text is a token, too.
-            reaches: Tokens that are known, from 1 on: so many to an eighth more, see
+            passages: Lists of lines, whose last is scored; a model trained on single lines does not see those before.
+                BOS is a token, too.
+            reaches: Tokens that are known, 1 or more: this many to an eighth more, see
                 :func:`~wenmai.inference.reading.log_probs_within`.
 
         Returns:
-            For each reach the score of each line.
+            The score of each line, for each reach.
         """
         end = self.tokenizer.eos_id
         encoded = [[[*ids, end] if ids else [] for ids in self.tokenizer.encode_batch([*lines])] for lines in passages]
@@ -172,24 +172,23 @@ class LanguageModel:
         return [[self._scored(*one) for one in zip(lines, rows, scores, strict=True)] for scores in found]
 
     def more_likely(self, first: str, second: str) -> tuple[SentenceScore, SentenceScore]:
-        """Returns the scores of two texts, each for itself; the likelier has the higher ``log_prob``."""
+        """Returns the scores of two texts, each by itself; the more likely has the higher ``log_prob``."""
         one, other = self.score([first, second], context="fresh")
         return one, other
 
     def continuations(self, prompt: str, options: Sequence[str]) -> list[list[float]]:
-        r"""Says how likely texts are behind a prompt, which is read once for all of them.
+        r"""Scores options after a prompt, which is read once for all of them.
 
         Args:
-            prompt: What stands before, from the beginning of a line on; ``\n`` is the end of a line, unless the model
-                reads every line for itself: then it is part of the text, as far as the tokenizer knows it. If the
-                model cannot read so much, the prompt's beginning is left out, see :meth:`overlong`.
-            options: What may come next, each with the space that it begins with.
+            prompt: The text before, from the beginning of a line on; ``\n`` ends a line, but not for a model trained
+                on single lines. A prompt that is too long is cut at its beginning, see :meth:`overlong`.
+            options: The possible continuations, each with its leading space.
 
         Returns:
-            For each option the natural log-probabilities of the tokens that it adds to those of the prompt.
+            The natural log-probabilities of the tokens that each option adds to the prompt.
 
         Raises:
-            SettingError: if an option is longer than what the model can read.
+            SettingError: if an option is longer than the model can read.
         """
         read, added = self._joined(prompt, options)
         read = read[self._too_many(read, added) :]
@@ -211,15 +210,15 @@ class LanguageModel:
         return [piece.tolist() for piece in np.split(found, np.cumsum(real.sum(1))[:-1])]
 
     def overlong(self, prompt: str, options: Sequence[str]) -> int:
-        """Returns how many tokens of a prompt's beginning :meth:`continuations` has to leave out.
+        """Returns how many tokens :meth:`continuations` cuts off the beginning of a prompt.
 
         Raises:
-            SettingError: if an option is longer than what the model can read.
+            SettingError: if an option is longer than the model can read.
         """
         return 0 if self.module.max_length is None else self._too_many(*self._joined(prompt, options))
 
     def _joined(self, prompt: str, options: Sequence[str]) -> tuple[list[int], list[list[int]]]:
-        """Returns the tokens that the options share, those of the prompt, and what each of them adds."""
+        """Returns the tokens common to all options, those of the prompt, and what each option adds."""
         *lines, last = prompt.split("\n") if self.context == "carried" else [prompt]
         begin = self.tokenizer.eos_id
         read = [begin]
@@ -262,7 +261,7 @@ class LanguageModel:
         )
 
     def _fresh(self, rows: Sequence[Ids]) -> list[Scores]:
-        """Scores lines side by side; longer ones than the model reads at once as streams of their own."""
+        """Scores lines in batches; lines longer than the model reads at once as streams of their own."""
         longest = self.module.max_length or READ
         found = [np.zeros(0)] * len(rows)
         short = [place for place, row in enumerate(rows) if 0 < len(row) <= longest]
@@ -280,26 +279,26 @@ class LanguageModel:
                 found[place] = piece
         for place, row in enumerate(rows):
             if len(row) > longest:
-                (found[place],) = Stream(self.module).lines([row])
+                (found[place],) = StreamScorer(self.module).lines([row])
         return found
 
-    # --- what comes next, and writing on ------------------------------------------------------------------------
+    # --- prediction and generation -----------------------------------------------------------------------------
 
     def next(self, text: str, topn: int = 10) -> list[tuple[str, float]]:
         r"""Returns the most likely continuations of a text by one token, with their probabilities.
 
         Args:
-            text: The text; empty: the beginning of a line. The end of a line is ``\n``, unless the model reads every
-                line for itself.
+            text: The text; empty: the beginning of a line. The end of a line is ``\n``, unless the model was trained on
+                single lines.
             topn: How many.
         """
-        writer = _Writer(self.module)
+        generator = _Generator(self.module)
         tokens = [self.tokenizer.eos_id, *self.vocabulary.encode(text)]
         if self.module.max_length is not None:
             tokens = tokens[-self.module.max_length :]
         with torch.inference_mode():
-            state = writer.read(tokens[:-1], rows=1, capacity=len(tokens))
-            step = writer.step(torch.tensor(tokens[-1:], device=self.device), state)
+            state = generator.read(tokens[:-1], rows=1, capacity=len(tokens))
+            step = generator.step(torch.tensor(tokens[-1:], device=self.device), state)
         probabilities = step.logits[0].double().softmax(0)
         never = [token for token in self.vocabulary.suppressed if token != self.tokenizer.unk_id]
         probabilities[never] = 0.0
@@ -313,20 +312,20 @@ class LanguageModel:
         return self.tokenizer.decode([token]) or self.tokenizer.token(token)
 
     def generate(self, prompt: str = "", **options: Any) -> list[Generated]:  # noqa: ANN401
-        """Writes texts on; ``options`` as of :class:`~wenmai.inference.generation.GenerationConfig`."""
-        return generate(_Writer(self.module), self.vocabulary, prompt, GenerationConfig(**options))
+        """Generates texts; ``options`` as of :class:`~wenmai.inference.generation.GenerationConfig`."""
+        return generate(_Generator(self.module), self.vocabulary, prompt, GenerationConfig(**options))
 
     def stream(self, prompt: str = "", **options: Any) -> Iterator[str]:  # noqa: ANN401
-        """Yields one text in pieces as it is written; ``options`` as of :meth:`generate`."""
-        return stream(_Writer(self.module), self.vocabulary, prompt, GenerationConfig(**options))
+        """Yields one text in pieces as it is generated; ``options`` as of :meth:`generate`."""
+        return stream(_Generator(self.module), self.vocabulary, prompt, GenerationConfig(**options))
 
     @property
     def vocabulary(self) -> "_Pieces":
-        """The tokens, as generation needs them."""
+        """The tokens, for generation."""
         return _Pieces(self.tokenizer, self.module.vocab_size, lines=self.context == "carried")
 
     def with_memory(self, length: int) -> "LanguageModel":
-        """Returns the same model with another memory, for evaluation.
+        """Returns the same model with another memory length, for evaluation.
 
         Raises:
             SettingError: if the model has no memory whose length can be chosen, or it is negative.
@@ -340,8 +339,8 @@ class LanguageModel:
         return LanguageModel(module, self.tokenizer, context=self.context)
 
 
-class _Writer:
-    """A network as generation asks for it."""
+class _Generator:
+    """A network, for generation."""
 
     def __init__(self, module: NextToken) -> None:
         self._module = module.eval()
@@ -369,7 +368,7 @@ class _Writer:
 
 
 class _Pieces:
-    """A tokenizer as generation asks for it; ``lines``: a line feed ends a line, rather than be part of the text."""
+    """A tokenizer, for generation; ``lines``: a line feed ends a line rather than being part of the text."""
 
     def __init__(self, tokenizer: Tokenizer, vocab_size: int, *, lines: bool) -> None:
         self._tokenizer = tokenizer

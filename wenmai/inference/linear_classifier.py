@@ -1,4 +1,4 @@
-"""A trained linear classifier of texts: what it names, and its files."""
+"""A trained linear classifier of texts, and its files."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -30,7 +30,7 @@ TENSORS, ENCODER = "model.safetensors", "encoder"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LinearClassifierConfig:
-    """Which linear model."""
+    """The linear model."""
 
     kind: Annotated[Literal["linear"], Doc("the architecture")] = "linear"
     method: Annotated[
@@ -46,7 +46,7 @@ class LinearClassifierConfig:
 
     @property
     def objective(self) -> "Objective":
-        """The loss, as kernels call it."""
+        """The name of the loss in the kernels."""
         return "squared" if self.method == "least-squares" else self.method
 
 
@@ -71,13 +71,13 @@ class LinearTextClassifier:
         weights: npt.NDArray[Any],
         bias: npt.NDArray[Any],
     ) -> None:
-        """Puts a model together.
+        """Makes a model of its parts.
 
         Args:
             labels: The classes.
             config: The linear model.
             text: How texts become tokens.
-            features: What it sees of tokens.
+            features: Turns tokens into features.
             weights: [D, K], with K = 1 for two classes unless the method is softmax.
             bias: [K].
         """
@@ -97,11 +97,11 @@ class LinearTextClassifier:
         return self.config.method in ("softmax", "logistic")
 
     def predict(self, texts: Iterable[str], k: int = 1, threshold: float = 0.0) -> list[list[tuple[str, float]]]:
-        """Names the likeliest labels of each text, the best first.
+        """Returns the most likely labels of each text, best first.
 
         Args:
             texts: Texts, segmented here as the training texts were.
-            k: Labels of a text, at most; -1 for all.
+            k: Most labels of a text; -1 for all.
             threshold: Labels that are less probable are left out.
 
         Raises:
@@ -122,7 +122,7 @@ class LinearTextClassifier:
         ]
 
     def numbers(self, tokens: Sequence[Sequence[str]]) -> npt.NDArray[np.float64]:
-        """Returns what :meth:`predict` says of each label, float64 [N, labels], for texts cut into tokens."""
+        """Returns the numbers of :meth:`predict` for all labels, float64 [N, labels], for texts cut into tokens."""
         from wenmai.kernels.descent import probabilities
 
         scores = self.features.transform(tokens) @ self.weights + self.bias
@@ -173,7 +173,7 @@ class LinearTextClassifier:
 
 
 def load_encoder(folder: Path) -> TokenVectors:
-    """Reads the model of a finished run as something that gives tokens vectors.
+    """Reads the model of a finished run that gives tokens vectors.
 
     Raises:
         RunError: if there is no finished run, or its model has no vectors.

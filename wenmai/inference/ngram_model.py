@@ -1,4 +1,4 @@
-"""A trained n-gram model: how likely text is, what comes next, and writing on."""
+"""A trained n-gram model and its verbs."""
 
 import math
 from collections import deque
@@ -32,7 +32,7 @@ _LONG = 1 << 20  # words of lines that several threads score
 
 
 class NgramModel:
-    """Says how likely a text is, what comes next, and writes on.
+    """Scores text, predicts the next word, and generates text.
 
     Args:
         model: The n-grams.
@@ -42,27 +42,27 @@ class NgramModel:
         self.model = model
         self._normalise = normaliser(model.text)
 
-    # --- how likely is this text --------------------------------------------------------------------------------
+    # --- scoring --------------------------------------------------------------------------------------------------
 
     def score(
         self, texts: Iterable[str], *, context: Literal["fresh", "carried"] | None = None, threads: int | None = None
     ) -> Iterator[SentenceScore]:
-        """Says how likely lines are, in order.
+        """Scores lines, in order.
 
         Args:
             texts: Lines, read as they are needed.
-            context: ``fresh`` or None; an n-gram model knows nothing of the lines before.
-            threads: How many may work; None: one for each processor core.
+            context: ``fresh`` or None; an n-gram model does not see the lines before.
+            threads: Most threads; None: one for each processor core.
 
         Yields:
-            For each line its score; for a line without any word one of no predictions.
+            The score of each line; that of an empty line has no predictions.
 
         Raises:
             SettingError: if ``context`` is ``carried``.
             FormatError: if the model is damaged.
         """
         if context not in (None, "fresh"):
-            raise SettingError(f"context={context!r}: each line stands for itself in an n-gram model; expected fresh")
+            raise SettingError(f"context={context!r}: an n-gram model scores each line by itself; expected fresh")
         workers = threads or available_cores()
         with ThreadPoolExecutor(workers) as pool:
             waiting: deque[tuple[list[str], Future[_Batch]]] = deque()
@@ -74,14 +74,14 @@ class NgramModel:
                 yield from self._scores(*_done(waiting))
 
     def score_within(self, passages: Sequence[Sequence[str]], reaches: Sequence[int]) -> list[list[SentenceScore]]:
-        """Says how likely lines are when only so many words before each word are known.
+        """Scores lines when only so many words before each word are known.
 
         Args:
-            passages: For each line those before it, which have no effect, and last itself.
-            reaches: Words that are known, from 1 on; the beginning of a line is one of them.
+            passages: Lists of lines, whose last is scored; those before have no effect.
+            reaches: Words that are known, 1 or more; BOS is one of them.
 
         Returns:
-            For each reach the score of each line.
+            The score of each line, for each reach.
 
         Raises:
             FormatError: if the model is damaged.
@@ -103,20 +103,20 @@ class NgramModel:
         return found
 
     def more_likely(self, first: str, second: str) -> tuple[SentenceScore, SentenceScore]:
-        """Returns the scores of two texts; the likelier has the higher ``log_prob``."""
+        """Returns the scores of two texts; the more likely has the higher ``log_prob``."""
         one, other = self.score([first, second])
         return one, other
 
     def continuations(self, prompt: str, options: Sequence[str]) -> list[list[float]]:
-        r"""Says how likely texts are behind a prompt.
+        r"""Scores options after a prompt.
 
         Args:
-            prompt: What stands before, from the beginning of a line on; ``\n`` is the end of a line, and what stands
-                before it is without effect.
-            options: What may come next, each with the space that it begins with.
+            prompt: The text before, from the beginning of a line on; ``\n`` ends a line, and what precedes it has no
+                effect.
+            options: The possible continuations, each with its leading space.
 
         Returns:
-            For each option the natural log-probabilities of the words that it adds to those of the prompt.
+            The natural log-probabilities of the words that each option adds to the prompt.
 
         Raises:
             FormatError: if the model is damaged.
@@ -130,7 +130,7 @@ class NgramModel:
         return [found[shared:-1].tolist() for found in log_probs[1:]]
 
     def overlong(self, prompt: str, options: Sequence[str]) -> int:
-        """Returns how many words of a prompt's beginning are too many to be read: none ever are."""
+        """Returns how many words are cut off the beginning of a prompt: none."""
         return 0
 
     def _log_probs(self, lines: list[str], threads: int) -> "_Batch":
@@ -167,11 +167,11 @@ class NgramModel:
             begin = end
 
     def number(self, lines: Sequence[str]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        """Cuts lines into words and numbers them.
+        """Cuts lines into words and encodes them.
 
         Returns:
-            Numbers of words, ``</s>`` at the end of each line, and for words that the vocabulary lacks the bytes that
-            spell them and one more, for others 0.
+            Word ids, with ``</s>`` at the end of each line; and for unknown words the bytes of their spelling plus one,
+            for others 0.
         """
         joined = "\n".join(lines) + "\n"
         if joined.count("\n") != len(lines):
@@ -182,14 +182,14 @@ class NgramModel:
             joined = " ".join(tokens).replace(LINE_END, "\n")
         return self.model.vocab.number(joined, unknown_is_word=self.model.unknown_is_word)
 
-    # --- what comes next, and writing on ------------------------------------------------------------------------
+    # --- prediction and generation -----------------------------------------------------------------------------
 
     def next(self, text: str, topn: int = 10) -> list[tuple[str, float]]:
         r"""Returns the most likely next words of a text, with their probabilities.
 
         Args:
             text: The text; empty: the beginning of a line. The end of a line is ``\n``.
-            topn: How many at most; what cannot come next is not among them.
+            topn: How many at most; impossible words are left out.
         """
         state = self.model.begin()
         self.model.advance(state, self.number([text.rpartition("\n")[2]])[0][:-1])
@@ -204,16 +204,16 @@ class NgramModel:
         ]
 
     def generate(self, prompt: str = "", **options: Any) -> "list[Generated]":  # noqa: ANN401
-        """Writes texts on; ``options`` as of :class:`~wenmai.inference.generation.GenerationConfig`."""
-        with needing_neural("writing on"):
+        """Generates texts; ``options`` as of :class:`~wenmai.inference.generation.GenerationConfig`."""
+        with needing_neural("generation"):
             from wenmai.inference.generation import GenerationConfig, generate
-        return generate(_Writer(self.model), _Vocabulary(self), prompt, GenerationConfig(**options))
+        return generate(_Generator(self.model), _Vocabulary(self), prompt, GenerationConfig(**options))
 
     def stream(self, prompt: str = "", **options: Any) -> Iterator[str]:  # noqa: ANN401
-        """Yields one text in pieces as it is written; ``options`` as of :meth:`generate`."""
-        with needing_neural("writing on"):
+        """Yields one text in pieces as it is generated; ``options`` as of :meth:`generate`."""
+        with needing_neural("generation"):
             from wenmai.inference.generation import GenerationConfig, stream
-        return stream(_Writer(self.model), _Vocabulary(self), prompt, GenerationConfig(**options))
+        return stream(_Generator(self.model), _Vocabulary(self), prompt, GenerationConfig(**options))
 
 
 class _State:
@@ -230,8 +230,8 @@ class _State:
         self.contexts = self.contexts[rows.cpu().numpy()]
 
 
-class _Writer:
-    """N-grams as generation asks for them; ``</s>`` is read before a text begins."""
+class _Generator:
+    """N-grams, for generation; ``</s>`` is read before a text begins."""
 
     max_length: int | None = None
     device = "cpu"
@@ -240,7 +240,7 @@ class _Writer:
         self._model = model
 
     def read(self, tokens: Sequence[int], *, rows: int, capacity: int) -> _State:
-        """Returns the contexts behind some words."""
+        """Returns the contexts after some words."""
         state = _State(np.tile(self._model.begin(), (rows, 1)))
         for token in tokens:
             self._advance(state, [token] * rows)
@@ -267,7 +267,7 @@ class _Writer:
 
 
 class _Vocabulary:
-    """Words as generation asks for them."""
+    """The words, for generation."""
 
     def __init__(self, model: NgramModel) -> None:
         self._model = model

@@ -1,4 +1,4 @@
-"""How a neural language model reads text to score it: line after line as a stream, or with a limited context."""
+"""Scoring with a neural language model: line after line as a stream, or with a limited context."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -10,7 +10,7 @@ import torch
 from wenmai.data.batches import pad
 from wenmai.nn.language import LanguageState, NextToken
 
-__all__ = ["READ", "Ids", "Scores", "Stream", "log_probs_within"]
+__all__ = ["READ", "Ids", "Scores", "StreamScorer", "log_probs_within"]
 
 READ = 128  # tokens of a stream that are read at once
 _BATCH_TOKENS = 4096
@@ -19,16 +19,16 @@ Ids = npt.NDArray[np.int32]
 Scores = npt.NDArray[np.float64]
 
 
-class Stream:
-    """Reads lines one after the other, each with all before it as context, as far as the model reaches.
+class StreamScorer:
+    """Scores lines one after the other, each with all before it as context, as far as the model reaches.
 
-    A model with a state reads on. One of fixed length reads windows that overlap by half, so that every token but the
-    first ones has at least half of the length as context.
+    A stateful model reads on. One of fixed length reads windows that overlap by half, so that every token but the first
+    ones has at least half of the length as context.
     """
 
     def __init__(self, module: NextToken) -> None:
         self._module = module
-        self._fed = module.bos_id  # the token that is read next
+        self._fed = module.bos_id  # the next token to read
         self._state: LanguageState | None = None
         self._window: list[int] = []
 
@@ -63,22 +63,21 @@ class Stream:
 
 
 def log_probs_within(module: NextToken, texts: Sequence[Ids], wanted: Sequence[int], reach: int) -> list[Scores]:
-    """Scores the ends of texts when each token is predicted from the last few before it alone.
+    """Scores the ends of texts when each token is predicted from a limited number of tokens before it.
 
-    ``reach`` tokens before are known, or all where there are not so many. Tokens are predicted in pieces of an eighth
-    of that, so that the last of a piece knows up to an eighth more; below 16 every token is a piece of its own. A model
-    with a state reads a piece and what is known before it anew, 128 tokens at once and the last ones together: of what
-    lies farther back it has its recurrent state or its memory, as long as that is. A model of fixed length knows eight
-    ninths of that length to all of it where more is asked for.
+    ``reach`` tokens before are known, or all if there are fewer. Tokens are predicted in pieces of an eighth of that,
+    so the last of a piece knows up to an eighth more; below 16 every token is a piece. A stateful model reads a piece
+    and its context anew, 128 tokens at once and the last ones together; what lies farther back is in its recurrent
+    state or memory. A model of fixed length knows at most eight ninths to all of its length.
 
     Args:
         module: The model, in evaluation mode.
-        texts: Numbers of tokens, the first of each a mark that is not predicted.
-        wanted: How many tokens at the end of each are predicted.
-        reach: Tokens that are known, 1 or more.
+        texts: Token ids; the first of each is BOS, which is not predicted.
+        wanted: How many tokens at the end of each to predict.
+        reach: Known tokens, 1 or more.
 
     Returns:
-        For each text the natural log-probabilities of the tokens that are predicted.
+        The natural log-probabilities of the predicted tokens of each text.
     """
     if module.max_length is not None:
         reach = max(1, min(reach, 8 * module.max_length // 9))

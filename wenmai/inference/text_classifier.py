@@ -1,4 +1,4 @@
-"""Classifiers as they are used: texts in, labels and probabilities out."""
+"""fastText classifiers: texts in, labels and probabilities out."""
 
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -19,11 +19,11 @@ __all__ = ["TextClassifier"]
 
 
 class TextClassifier:
-    """A trained classifier, which makes words of a text as its training did.
+    """A trained classifier, which cuts texts into words as in training.
 
     Attributes:
         model: The parameters.
-        text: How a text becomes words; the default for models from elsewhere.
+        text: How a text becomes words; the default for imported models.
     """
 
     def __init__(self, model: FastText, text: TextConfig | None = None) -> None:
@@ -40,8 +40,8 @@ class TextClassifier:
 
         Args:
             texts: Any number of them.
-            k: Labels of a text, at most; -1 for all.
-            threshold: Labels less probable are left out.
+            k: Most labels of a text; -1 for all.
+            threshold: Less probable labels are left out.
         """
         if isinstance(texts, str):
             raise SettingError("predict takes a list of texts; put a single one in brackets")
@@ -67,7 +67,7 @@ class TextClassifier:
             FormatError: if a file is missing, damaged, or does not fit the others.
         """
         path = Path(folder) / "text.json"
-        if not path.exists():  # a model from elsewhere
+        if not path.exists():  # an imported model
             return cls(FastText.load(folder))
         text = read_settings(path, TextConfig, read_json_object(path), "text")
         return cls(FastText.load(folder), text)

@@ -1,4 +1,4 @@
-"""A trained translator: the model, its tokenizers, and what users do with them."""
+"""A trained translator: the model, its tokenizers, and its verbs."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,11 +37,11 @@ class Translation:
 
     Attributes:
         text: The translation.
-        score: What it was ranked by: its log-probability after the penalties, or as it is if it was drawn; 0 where the
-            source is empty.
+        score: What it is ranked by: its log-probability, after the penalties unless it was sampled; 0 for an empty
+            source.
         log_prob: Natural log-probability of its tokens and end.
         tokens: Its pieces.
-        cut: Whether the source was longer than the model takes, and its end was left out.
+        cut: Whether the source was too long, so that its end was left out.
     """
 
     text: str
@@ -57,10 +57,10 @@ class AttentionMaps:
 
     Attributes:
         source: The sentence.
-        translation: What was made of it, or the translation that was given.
-        source_tokens: S pieces, the end token included.
-        target_tokens: T pieces, the end token included.
-        weights: Name such as ``decoder.layers.0.cross`` to (H, T, S); self-attention is square.
+        translation: Its translation.
+        source_tokens: S pieces, EOS included.
+        target_tokens: T pieces, EOS included.
+        weights: (H, T, S) by name, such as ``decoder.layers.0.cross``; self-attention is square.
     """
 
     source: str
@@ -77,7 +77,7 @@ def build(
     source: Tokenizer,
     target: Tokenizer,
 ) -> EncoderDecoder:
-    """Makes a model with fresh parameters for two tokenizers; they are the same object where they are joint."""
+    """Makes a model with fresh parameters for two tokenizers; a joint one is passed twice."""
     model: EncoderDecoder = architecture(
         config,
         source_vocab_size=source.vocab_size,
@@ -93,7 +93,7 @@ class Translator:
     Args:
         module: The model.
         source: Tokenizer of the source.
-        target: Tokenizer of the target; the same object where they are joint.
+        target: Tokenizer of the target; the same object if it is joint.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Translator:
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The device of the model."""
         device: torch.device = next(self.module.parameters()).device
         return device
 
@@ -189,26 +189,26 @@ class Translator:
         sampling: Mapping[str, Any] | None = None,
         chunk: int = _CHUNK,
     ) -> Iterator[list[Translation]]:
-        """Translates texts as they come, in order.
+        """Yields translations of texts, in order.
 
         Args:
             texts: Read as they are needed, ``chunk`` at a time.
             beam_size: Hypotheses kept; 1 is greedy.
-            n_best: Translations of each text, at most: fewer if fewer hypotheses of the beam come to their end.
+            n_best: Most translations of each text; fewer if fewer hypotheses finish.
             length_penalty: See :class:`wenmai.decode.scoring.Scoring`.
             alpha: Its exponent.
             coverage_beta: Factor of the coverage penalty.
-            sampling: Draw instead of searching: ``seed``, ``temperature``, ``top_k``, ``top_p``.
+            sampling: Sample instead of searching: ``seed``, ``temperature``, ``top_k``, ``top_p``.
             chunk: Texts that are sorted by length and translated together.
 
         Yields:
-            For each text its translations, best first; for an empty text one empty translation.
+            The translations of each text, best first; an empty text has one empty translation.
 
         Raises:
             SettingError: if a setting makes no sense.
         """
         if sampling is not None and n_best != 1:
-            raise SettingError(f"n_best={n_best}: one translation is drawn of each text; give the text several times")
+            raise SettingError(f"n_best={n_best}: sampling gives one translation of a text; give it several times")
         if beam_size < 1:
             raise SettingError(f"beam_size={beam_size}: expected 1 (greedy) or more")
         if sampling is None and not 1 <= n_best <= beam_size:
@@ -234,7 +234,7 @@ class Translator:
         self, texts: list[str], search: Mapping[str, Any], drawing: Mapping[str, Any] | None
     ) -> list[list[Translation]]:
         encoded = self.source.encode_batch(texts)
-        longest = self.config.max_length - 1  # the end token
+        longest = self.config.max_length - 1  # EOS
         results: list[list[Translation]] = [[Translation(text="")] for _ in texts]
         asked = [place for place, ids in enumerate(encoded) if ids]
         lengths = np.array([min(len(encoded[place]), longest) + 1 for place in asked], np.int64)
@@ -252,7 +252,7 @@ class Translator:
     def _drawing(
         self, *, seed: int = 1, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
     ) -> dict[str, Any]:
-        """Returns how to draw, after a check."""
+        """Returns the checked options of sampling."""
         if not 0 <= temperature < math.inf:
             raise SettingError(f"temperature={temperature}: expected 0 (the most likely token) or more")
         if temperature == 0 and (top_k is not None or top_p is not None):
@@ -265,7 +265,7 @@ class Translator:
         return {"generator": generator, "temperature": temperature, "top_k": top_k, "top_p": top_p}
 
     def _check(self, search: Mapping[str, Any]) -> None:
-        """Raises SettingError if the model cannot be searched so."""
+        """Raises SettingError for invalid options of a search."""
         penalty, alpha, beta = search["length_penalty"], search["alpha"], search["coverage_beta"]
         if penalty not in get_args(LengthPenalty):
             raise SettingError(f"length_penalty={penalty}: expected {', '.join(get_args(LengthPenalty))}")
@@ -314,7 +314,7 @@ class Translator:
             **common,
         )
 
-    # --- looking inside -----------------------------------------------------------------------------------------
+    # --- attention ----------------------------------------------------------------------------------------------
 
     @torch.inference_mode()
     def attention(
@@ -324,9 +324,8 @@ class Translator:
 
         Args:
             source: A text.
-            translation: Its translation, to be read rather than made: a text, or what the model made, piece by piece;
-                None: the model's own.
-            beam_size: For the model's own.
+            translation: Its translation, a text or a result of :meth:`stream`; None: it is made.
+            beam_size: Hypotheses kept, if it is made.
         """
         if translation is None:
             (translation,) = next(self.stream([source], beam_size=beam_size))
@@ -346,7 +345,7 @@ class Translator:
         weights = {}
         for name, maps in seen.items():
             stack, _, kind = name.rpartition(".")
-            recurrent = "layers" not in stack  # its one attention looks at the source
+            recurrent = "layers" not in stack  # its only attention is on the source
             title = "decoder.layers.0.cross" if recurrent else f"{stack}.{_MAP_KINDS[kind]}"
             weights[title] = torch.cat([found[0] for found in maps], dim=1).float().cpu().numpy()
         return AttentionMaps(
@@ -359,14 +358,14 @@ class Translator:
 
     @torch.inference_mode()
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
-        """Returns the natural log-probability of each target given its source, the end token included.
+        """Returns the natural log-probability of each target given its source, EOS included.
 
-        A source that is longer than the model takes is cut, as for a translation.
+        A source that is too long is cut, as for a translation.
 
         Raises:
             SettingError: if a target is longer than the model takes.
         """
-        longest = self.config.max_length - 1  # the end token
+        longest = self.config.max_length - 1  # EOS
         scores = []
         for source, target in zip(sources, targets, strict=True):
             found, made = self.source.encode(source).ids[:longest], self.target.encode(target).ids

@@ -1,18 +1,11 @@
-"""What a model offers that has a verb; ``VERBS`` has them by the names that tasks use."""
+"""The methods of models by what they can do."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from wenmai.measures.language import SentenceScore
 
-__all__ = ["VERBS", "AnyLanguageModel", "AnyTranslator", "Classifier", "Generator", "Nearest", "Predictor", "Scorer"]
-
-
-class Nearest(Protocol):
-    """Knows which words are alike."""
-
-    def most_similar(self, positive: Any = None, negative: Any = None, topn: int = 10) -> list[tuple[str, float]]:  # noqa: ANN401
-        """Returns the words nearest to words or vectors, with their cosines."""
+__all__ = ["AnyLanguageModel", "AnyTranslator", "Classifier", "Scorer"]
 
 
 class Classifier(Protocol):
@@ -20,37 +13,33 @@ class Classifier(Protocol):
 
     @property
     def labels(self) -> list[str]:
-        """The labels that it knows."""
+        """The known labels."""
 
     def predict(self, texts: Iterable[str], k: int = 1, threshold: float = 0.0) -> list[list[tuple[str, float]]]:
         """Returns the ``k`` most probable labels of each text with their probabilities, best first; -1 for all."""
 
 
 class Scorer(Protocol):
-    """Knows how likely texts are."""
+    """Scores texts."""
 
     def score(self, texts: Any, *, context: Any = None) -> Iterator[SentenceScore]:  # noqa: ANN401
-        """Yields how likely each line is, and how many of its tokens are unknown."""
+        """Yields the score of each line."""
 
     def score_within(self, passages: Sequence[Sequence[str]], reaches: Sequence[int]) -> list[list[SentenceScore]]:
-        """Returns how likely the last lines of passages are when only so many tokens before each token are known."""
+        """Returns the scores of the last lines of passages when only so many tokens before each token are known."""
 
     def continuations(self, prompt: str, options: Sequence[str]) -> list[list[float]]:
-        """Returns the log-probabilities of the tokens of each option behind a prompt."""
+        """Returns the log-probabilities of the tokens of each option after a prompt."""
 
     def overlong(self, prompt: str, options: Sequence[str]) -> int:
-        """Returns how many tokens of the prompt's beginning cannot be read."""
+        """Returns how many tokens are cut off the beginning of a prompt that is too long."""
 
 
-class Predictor(Protocol):
-    """Knows what comes next."""
+class AnyLanguageModel(Scorer, Protocol):
+    """Predicts text: every language model, from n-grams to GPT."""
 
     def next(self, text: str, topn: int = 10) -> list[tuple[str, float]]:
         """Returns the most likely continuations by one token."""
-
-
-class Generator(Protocol):
-    """Generates text."""
 
     def generate(self, prompt: str = "", **options: Any) -> list[Any]:  # noqa: ANN401
         """Returns texts that begin with a prompt."""
@@ -59,16 +48,12 @@ class Generator(Protocol):
         """Yields one text in pieces as it is generated."""
 
 
-class AnyLanguageModel(Scorer, Predictor, Generator, Protocol):
-    """What every language model does, from n-grams to GPT."""
-
-
 class AnyTranslator(Protocol):
-    """Turns texts into others, and shows what it attended to."""
+    """Translates texts, and shows its attention."""
 
     @property
     def has_attention(self) -> bool:
-        """Whether there is any."""
+        """Whether the decoder attends to the source."""
 
     def translate(self, texts: str | Sequence[str], **options: Any) -> list[str]:  # noqa: ANN401
         """Returns the best translation of each text."""
@@ -78,13 +63,3 @@ class AnyTranslator(Protocol):
 
     def attention(self, source: str, translation: Any = None) -> Any:  # noqa: ANN401
         """Returns the attention maps of a translation."""
-
-
-VERBS: dict[str, type] = {
-    "nearest": Nearest,
-    "classify": Classifier,
-    "score": Scorer,
-    "next": Predictor,
-    "generate": Generator,
-    "translate": AnyTranslator,
-}

@@ -40,7 +40,7 @@ from wenmai.nn.masks import causal
 from wenmai.nn.multihead import MultiHead
 from wenmai.nn.transformer import Decoder, DecoderLayer, Encoder, EncoderLayer, FeedForward
 
-__all__ = ["Memory", "Transformer", "TransformerConfig"]
+__all__ = ["EncodedSource", "Transformer", "TransformerConfig"]
 
 _CAUSAL = causal()
 
@@ -81,7 +81,7 @@ class TransformerConfig:
             raise SettingError(f"max_distance has no effect with positions={self.positions}; leave it out")
 
 
-class Memory(NamedTuple):
+class EncodedSource(NamedTuple):
     """The output of the encoder.
 
     Attributes:
@@ -130,7 +130,7 @@ class Transformer(EncoderDecoder):
         self.decoder = Decoder((_decoder_layer(config) for _ in range(decoder_layers)), hidden_size=size)
         self._shortcut = plain.Shortcut()
 
-    def encode(self, source_ids: Tensor, source_mask: Tensor) -> Memory:
+    def encode(self, source_ids: Tensor, source_mask: Tensor) -> EncodedSource:
         """Encodes sources, to be attended to.
 
         Args:
@@ -139,7 +139,7 @@ class Transformer(EncoderDecoder):
         """
         table = self.embedding if self.source_embedding is None else self.source_embedding
         hidden = self._embed(source_ids, table, self.source_positions(0, source_ids.shape[1]))
-        return Memory(self.encoder(hidden, mask=_padding(source_mask)), source_mask)
+        return EncodedSource(self.encoder(hidden, mask=_padding(source_mask)), source_mask)
 
     def forward(self, source_ids: Tensor, source_mask: Tensor, target_ids: Tensor) -> Tensor:
         """Returns the decoder's states (B, T, M) under teacher forcing, before the output layer."""

@@ -82,13 +82,13 @@ class Shortcut:
         """
         if rows > FEW or self._steps < WORTH or not _known(layers, embedding, num_heads):
             return None
-        from wenmai.nn.stack import Block, Part, Stack  # numba takes time to import
+        from wenmai.nn.stack import Block, Stack, SubLayer  # numba takes time to import
 
         found = [layer for layer in layers.layers if isinstance(layer, EncoderLayer | DecoderLayer)]
         residual, final = found[0].ffn_residual, layers.norm
         blocks = []
         for layer in found:
-            attention, *over_memory, ffn = (Part(*tensors) for tensors in layer.parts())
+            attention, *over_memory, ffn = (SubLayer(*tensors) for tensors in layer.parts())
             blocks.append(Block(attention, over_memory[0] if over_memory else None, ffn))
         stack = Stack(
             blocks,

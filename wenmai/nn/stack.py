@@ -17,12 +17,12 @@ from torch import Tensor
 from wenmai.kernels import decoder
 from wenmai.nn.transformer import ActivationName
 
-__all__ = ["Block", "Part", "Stack"]
+__all__ = ["Block", "Stack", "SubLayer"]
 
 _ACTIVATIONS: dict[ActivationName, int] = {"relu": decoder.RELU, "gelu": decoder.GELU, "gelu_tanh": decoder.GELU_TANH}
 
 
-class Part(NamedTuple):
+class SubLayer(NamedTuple):
     """The parameters of one part of a block, float32; weights are (out, in).
 
     ``first`` makes queries, keys and values side by side (3M, M), only queries over a memory (M, M), or the inner layer
@@ -40,9 +40,9 @@ class Part(NamedTuple):
 class Block(NamedTuple):
     """A block of the stack; without ``memory`` it attends to its own positions only."""
 
-    attention: Part
-    memory: Part | None
-    ffn: Part
+    attention: SubLayer
+    memory: SubLayer | None
+    ffn: SubLayer
 
 
 class _Threads(NamedTuple):
@@ -108,7 +108,7 @@ class Stack:
         self.vocab_size, self.hidden_size = output.shape
         self.ffn_size = blocks[0].ffn.first_weight.shape[0]
         norm = (None, None) if final_norm is None else final_norm
-        parts = [part or (None,) * len(Part._fields) for block in blocks for part in block]
+        parts = [part or (None,) * len(SubLayer._fields) for block in blocks for part in block]
         self._parameters = [embedding, output, output_bias, *norm, *(tensor for part in parts for tensor in part)]
         wrong = [tensor for tensor in self._parameters if tensor is not None and not _usable(tensor)]
         if (

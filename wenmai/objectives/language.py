@@ -1,8 +1,8 @@
-"""The loss of everything that predicts tokens: cross-entropy over a vocabulary.
+"""Cross-entropy over a vocabulary: the loss of every model that predicts tokens.
 
-The output layer and the loss are one operation. A vocabulary makes the logits by far the largest tensor of a step,
-so they exist for a few rows at a time, stay in the cache, and are turned into their own gradient in place; the usual
-way writes and reads them about ten times from main memory.
+The output layer and the loss are one operation. The logits would be by far the largest tensor of a step, so they exist
+for a few rows at a time, stay in the cache, and become their own gradient in place; the usual way writes and reads them
+about ten times from main memory.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ def cross_entropy(
         label_smoothing: ε of Szegedy et al. 2016, section 7; 0 to 1.
 
     Source: Szegedy et al., "Rethinking the Inception Architecture", https://arxiv.org/abs/1512.00567. Tensor2Tensor
-    gives the true token no share of ε and subtracts a constant; the gradients agree up to a factor V/(V-1).
+    gives the true token no part of ε and subtracts a constant; the gradients agree up to a factor V/(V-1).
     """
     total, nll = _LinearCrossEntropy.apply(hidden, weight, bias, targets, label_smoothing)  # type: ignore[no-untyped-call]
     return Loss(total, nll, targets.shape[0])
@@ -88,7 +88,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             )
             if grad_hidden is None or grad_weight is None:
                 continue
-            probs = log_probs.exp_()  # becomes the gradient of the logits, but for the uniform share of the smoothing
+            probs = log_probs.exp_()  # becomes the gradient of the logits, but for the uniform part of the smoothing
             probs.scatter_add_(1, expected[:, None], torch.full_like(chosen, smoothing - 1))
             gradient = probs.to(compute)
             grad_hidden[start : start + chunk] = linear(gradient, matrix.T)

@@ -1,4 +1,4 @@
-"""A loss as sums and counts: of one part, or of several parts by name that are divided by their own counts."""
+"""A loss as sums and counts: one loss, or several named parts, each divided by its own count."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
@@ -26,14 +26,14 @@ class Loss(NamedTuple):
     targets: int
 
 
-Losses = Loss | Mapping[str, Loss]  # of a batch: of the only part, or by name of those that the batch has
+Losses = Loss | Mapping[str, Loss]  # of a batch: the only part, or the parts it has by name
 
 
 class GroupLoss:
     """The loss of the batches of one update, Σ_p weight_p · (sum of part p / targets of part p in all batches).
 
-    A gradient is added up batch by batch, so each part of several has to be divided before, by a count known in
-    advance. The only part is divided once, in the end, when its count has come with the batches.
+    Gradients are summed batch by batch, so each of several parts is divided before, by a count known in advance. A
+    single part is divided once, at the end, when its count is known.
 
     Args:
         weights: The parts by name, with the weight of each.
@@ -54,7 +54,7 @@ class GroupLoss:
         self.tally = torch.zeros((len(weights), 2), dtype=torch.float64, device=device)
 
     def backward(self, losses: Losses) -> None:
-        """Adds the gradient of a batch to the parameters', and what it lost to the tally."""
+        """Adds the gradient of a batch to the parameters', and its loss to the tally."""
         parts = {self._places[name]: part for name, part in _named(losses, self._weights).items()}
         scaled = [self._scales[place] * part.total for place, part in parts.items()]
         reduce(torch.add, scaled).backward()  # type: ignore[no-untyped-call]
@@ -63,7 +63,7 @@ class GroupLoss:
             self.tally[place, 1] += part.targets
 
     def finish(self, gradients: list[Tensor]) -> dict[str, tuple[float, float]]:
-        """Divides the gradients, now that they and the tally are sums over the processes, where that is still to do.
+        """Divides the gradients of a single part, once they and the tally are summed over the processes.
 
         Returns:
             Sum and targets of each part.
@@ -97,12 +97,12 @@ def evaluated(batches: Iterable[Losses], weights: Mapping[str, float]) -> dict[s
     """Returns the metrics of a loss on validation data, without label smoothing.
 
     Args:
-        batches: What the batches lose.
-        weights: The parts by name, with the weight of each; one where a batch has one loss without a name.
+        batches: The loss of each batch.
+        weights: The weight of each part by name; one where losses have no names.
 
     Returns:
-        ``loss``, the weighted sum of the parts' means; of several parts also ``NAME_loss``. A part without a target has
-        no metric and no share in ``loss``; without any target nothing is returned.
+        ``loss``, the weighted sum of the parts' means; of several parts also ``NAME_loss``. A part without a target
+        is left out; without any target nothing is returned.
     """
     sums = dict.fromkeys(weights, (0.0, 0))
     for losses in batches:
@@ -116,7 +116,7 @@ def evaluated(batches: Iterable[Losses], weights: Mapping[str, float]) -> dict[s
 
 
 def _named(losses: Losses, weights: Mapping[str, float]) -> Mapping[str, Loss]:
-    """Returns the parts of a batch by name; a loss without a name is that of the only part."""
+    """Returns the parts of a batch by name; a loss without a name is the only part."""
     if not isinstance(losses, Loss):
         return losses
     (name,) = weights

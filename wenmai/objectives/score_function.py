@@ -1,15 +1,15 @@
-"""The score-function gradient (REINFORCE), by which choices that were drawn learn (Xu et al. 2015, section 4.1).
+"""The score-function gradient (REINFORCE), which trains sampled choices (Xu et al. 2015, section 4.1).
 
-A draw s_t with probability p(s_t) bears on the targets from t on. The gradient of the expected loss is the expectation
-of the gradient that passes through what was drawn, plus
+A draw s_t with probability p(s_t) affects the targets from t on. The gradient of the expected loss is the expectation
+of the gradient through the draws, plus
 
     -Σ_t (Σ_{u ≥ t} (log p(y_u) - b)) ∇ log p(s_t)
 
-for any baseline b that does not depend on the draws: a running mean of log p(y) only makes it vary less. An entropy
-term keeps the distributions from settling too early.
+for any baseline b that does not depend on the draws: a running mean of log p(y) lowers the variance. An entropy
+term keeps the distributions from collapsing too early.
 
-Differs from the paper: a choice answers for the targets from its own on, not for all of the sentence; and b is the mean
-of a target, not of a sentence, so that it fits sentences of every length.
+Differs from the paper: a choice is rewarded by the targets from its own on, not by the whole sentence; and b is the
+mean of a target, not of a sentence, so that it fits every length.
 """
 
 from torch import Tensor
@@ -36,8 +36,8 @@ def score_function(
         entropies: (B, T) of the distributions.
         log_probs: (B, T) of the targets; no gradient passes.
         real: (B, T) bool, True where there is a target.
-        baseline: b, the log-probability of a target that is expected.
-        entropy_weight: How much an entropy of 1 nat is worth.
+        baseline: b, the expected log-probability of a target.
+        entropy_weight: The weight of the entropy, in nats.
     """
     rewards = (log_probs.detach() - baseline).masked_fill(~real, 0.0)
     to_come = rewards.flip(1).cumsum(1).flip(1)

@@ -1,6 +1,6 @@
-"""Attention made visible: an interactive page that needs nothing else, and a picture for a paper.
+"""Attention maps as a self-contained interactive page, and as a picture for a paper.
 
-The page carries the weights as bytes (steps of 1/255), which the script ``page/alignment.js`` draws as a map of
+The page holds the weights as bytes (steps of 1/255), which the script ``page/alignment.js`` draws as a map of
 tokens against tokens, as links between words, and as an overview of every layer and head. Its colours and type are
 those of the report (``page/common.css``).
 """
@@ -23,16 +23,16 @@ from wenmai.runs.page import filled, json_in_script
 __all__ = ["Alignment", "alignment_html", "write_alignment_page", "write_alignment_picture"]
 
 KEY = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(self|cross)")
-TOLERANCE = 1e-3  # by which weights may leave 0 to 1, as those of half precision do
+TOLERANCE = 1e-3  # by which weights may exceed 0 to 1, as in half precision
 CHINESE_FONTS = ("Noto Sans CJK SC", "Source Han Sans SC", "PingFang SC", "Hiragino Sans GB", "Microsoft YaHei")
 CELL_INCHES = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Alignment:
-    """What a model looked at while it translated one sentence.
+    """The attention of a model to one sentence and its translation.
 
-    ``weights`` are attention weights by name, each (H, T, S): row t says how much query token t looks at each key
+    ``weights`` are attention weights by name, each (H, T, S): row t says how much query token t attends to each key
     token. The names are ``encoder.layers.0.self`` (source at source), ``decoder.layers.0.self`` (target at target) and
     ``decoder.layers.0.cross`` (target at source), layers counted from 0; a recurrent model has
     ``decoder.layers.0.cross`` with one head. ``source`` and ``translation`` are the texts as people read them; without
@@ -79,7 +79,7 @@ def write_alignment_page(path: str | Path, alignments: Sequence[Alignment], *, t
 
 
 def alignment_html(alignments: Sequence[Alignment], *, title: str) -> str:
-    """Returns one HTML page, free of any network, to explore attention weights.
+    """Returns a self-contained HTML page to explore attention weights.
 
     Args:
         alignments: one for each sentence that can be chosen.
@@ -103,7 +103,7 @@ def write_alignment_picture(
     Args:
         path: the picture to write, whole or not at all.
         alignment: what to draw.
-        name: which of its weights; ``None`` takes the last layer that looks at the source, else the last of all.
+        name: which of its weights; ``None`` takes the last layer that attends to the source, else the last of all.
         head: which head, from 0; ``None`` takes the mean of the heads.
 
     Raises:

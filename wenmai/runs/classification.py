@@ -1,4 +1,4 @@
-"""Find settings of a classifier that suit a text, and train a classifier again."""
+"""Search the settings of a classifier."""
 
 import math
 import random
@@ -31,9 +31,9 @@ __all__ = [
 
 AUTOTUNE = "autotune.json"
 _SYSTEM = "fasttext-supervised"
-_MOST_BYTES = 4 << 30  # of a model that autotune tries
+_MOST_BYTES = 4 << 30  # of a model in a trial
 _FEWEST_BUCKETS = 10_000
-_CHANCE = 0.5  # that a setting is changed in a trial: what is good already is not thrown away at once
+_CHANCE = 0.5  # that a trial changes a setting
 _USUAL = {"learning_rate": 0.5, "epochs": 25, "word_ngrams": 2, "vector_size": 50, "buckets": 200_000}
 
 
@@ -42,13 +42,13 @@ _USUAL = {"learning_rate": 0.5, "epochs": 25, "word_ngrams": 2, "vector_size": 5
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A training that autotune tried.
+    """A trial of autotune.
 
     Attributes:
         number: From 1.
-        settings: What was set.
+        settings: Its settings.
         score: The metric on the validation set; None if the trial failed.
-        seconds: It took.
+        seconds: Its time.
         failure: Why it failed, or None.
     """
 
@@ -81,7 +81,7 @@ class _Factor:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A setting that is one of several values, in order; N(0, σ) is added to the place."""
+    """A setting with several values in order; N(0, σ) is added to the index."""
 
     values: tuple[Any, ...]
     first: float
@@ -113,24 +113,24 @@ def autotune(
     metric: str = "f1",
     size_bytes: int | None = None,
     callback: Callback | None = None,
-    report: Callable[[Trial], None] = lambda trial: None,
+    on_trial: Callable[[Trial], None] = lambda trial: None,
     **settings: Any,  # noqa: ANN401  checked against the system's settings
 ) -> Run:
-    """Trains fastText's classifier with the settings that do best on a validation set.
+    """Trains fastText's classifier with the best settings on a validation set.
 
     The first trial has the settings given, the second some that often do well, each further one a random change of the
-    best so far; changes become smaller as time goes by. Settings given by hand stay as they are. Then the best settings
-    are trained once more, as a run; its ``autotune.json`` lists the trials.
+    best so far; changes become smaller with time. Given settings are not searched. Then a run is trained with the best
+    settings; its ``autotune.json`` lists the trials.
 
     Args:
         corpus: Labelled text to train on.
-        valid: Labelled text to measure on.
+        valid: Labelled text to evaluate on.
         out: The run folder to make.
-        seconds: Time for the trials; the last one is broken off.
+        seconds: Time for the trials; the last one is stopped.
         metric: ``f1`` (micro) or ``f1:LABEL``.
         size_bytes: The most bytes that the parameters may take.
         callback: Follows the training of the run.
-        report: Called with every trial.
+        on_trial: Called with every trial.
         **settings: Settings of ``fasttext-supervised`` that are not to be searched.
 
     Raises:
@@ -168,7 +168,7 @@ def autotune(
         chosen = _renamed(given, tried) | _named(tried)
         trial = _try(len(trials) + 1, chosen, tried, data, examples, label, begun + seconds if trials else math.inf)
         trials.append(trial)
-        report(trial)
+        on_trial(trial)
         if trial.score is not None and (best is None or best.score is None or trial.score > best.score):
             best = trial
     if best is None:
@@ -190,16 +190,16 @@ def autotune(
 
 
 def _searched(recipe: Recipe) -> dict[str, Any]:
-    """The values that the search changes."""
+    """The settings that are searched."""
     flat = {name.rpartition(".")[2]: value for name, value in recipe.flat_settings().items()}
     found = {name: flat[name] for name in (*_SPACE, "max_ngram")}
     found["learning_rate"] = found["learning_rate"] or 0.1
     return found
 
 
-def _changed(best: Mapping[str, Any], frozen: set[str], share: float, generator: random.Random) -> dict[str, Any]:
-    """Draws settings near the best ones, of which about half stay; ``share`` of the time has gone."""
-    late = min(1.0, max(0.0, (share - 0.25) / 0.5))
+def _changed(best: Mapping[str, Any], frozen: set[str], fraction: float, generator: random.Random) -> dict[str, Any]:
+    """Samples settings near the best ones, of which about half stay, after a ``fraction`` of the time."""
+    late = min(1.0, max(0.0, (fraction - 0.25) / 0.5))
     tried = dict(best)
     for name, setting in _SPACE.items():
         kept = name in frozen or (name == "min_ngram" and "max_ngram" in frozen)
@@ -237,7 +237,7 @@ def _named(tried: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _renamed(given: Mapping[str, Any], tried: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings given without those that are tried."""
+    """The given settings without those of the trial."""
     return {name: value for name, value in given.items() if name.rpartition(".")[2] not in tried}
 
 
@@ -250,7 +250,7 @@ def _try(
     label: str,
     end: float,
 ) -> Trial:
-    """Trains and measures once; what goes wrong is noted."""
+    """Trains and evaluates once; notes an error."""
     begun = time.monotonic()
 
     def report(record: Record) -> None:

@@ -11,7 +11,7 @@ from wenmai.core.errors import RunError
 from wenmai.core.folder import writing_json
 from wenmai.core.registry import find_system
 from wenmai.data.sources import in_catalogue
-from wenmai.runs.comparison import Comparison, Corpus, CurvePoint, Facts, System
+from wenmai.runs.comparison import ComparedCorpus, ComparedSystem, Comparison, CurvePoint, Facts
 from wenmai.runs.environment import describe_environment
 from wenmai.runs.measuring.measurer import choose_measurer
 from wenmai.runs.report import write_report
@@ -20,7 +20,7 @@ from wenmai.training.run import Run
 __all__ = ["compare"]
 
 COMPARISON, REPORT = "comparison.json", "report.html"
-_UNKNOWN = "unknown:"  # begins what an imported run was trained on
+_UNKNOWN = "unknown:"  # prefix for the unknown text of an imported run
 
 
 def compare(
@@ -34,16 +34,16 @@ def compare(
 
     Word vectors take ``similarity``, ``analogy``, ``probe``, ``restrict_vocab`` and ``words``, whose neighbours the
     report shows; classifiers, language models and translators take ``on``, test sets named as for training. The
-    ``compare`` of each module of :mod:`wenmai.runs.measuring` says what else there is.
+    ``compare`` of each module of :mod:`wenmai.runs.measuring` lists further options.
 
     Args:
         runs: Runs or their folders, at least one.
         out: The folder; made if need be.
-        command: What the user typed, for the report.
-        **options: What to measure on, and how.
+        command: The user's command, for the report.
+        **options: What to evaluate on, and how.
 
     Raises:
-        RunError: if a run is not finished, two runs have the same name, they have no verb in common that is measured,
+        RunError: if a run is not finished, two runs have the same name, they share no verb that can be measured,
             or ``out`` cannot be written.
         SettingError: if an option is not for such runs, or there is no test set of a name.
     """
@@ -70,9 +70,9 @@ def compare(
     return comparison
 
 
-def _describe(name: str, run: Run) -> System:
+def _describe(name: str, run: Run) -> ComparedSystem:
     summary = run.summary
-    return System(
+    return ComparedSystem(
         name=name,
         label=find_system(run.recipe.system).summary,
         run=str(run.path),
@@ -104,8 +104,8 @@ def _distinct_names(runs: Sequence[Run]) -> list[str]:
     return [str(run.path) for run in runs]
 
 
-def _describe_corpus(runs: Sequence[Run], *, own_tokens: bool) -> Corpus:
-    """What the runs were trained on; ``own_tokens``: each cuts the text in its own way, so files alone say it."""
+def _describe_corpus(runs: Sequence[Run], *, own_tokens: bool) -> ComparedCorpus:
+    """Describes the training text; ``own_tokens``: each run has its own tokens, so only the files are compared."""
     found = next((run.corpus for run in runs if run.corpus), {})
     stats = {} if own_tokens else found.get("stats", {})
     texts = {_text(run, own_tokens=own_tokens) for run in runs}
@@ -115,8 +115,8 @@ def _describe_corpus(runs: Sequence[Run], *, own_tokens: bool) -> Corpus:
     if len(texts) > 1:
         known = not any(text.startswith(_UNKNOWN) for text in texts)
         name = f"{len(texts)} different corpora" if known else "different or unknown corpora"
-        return Corpus(name=name, facts={"note": "the runs were not trained on the same text"})
-    return Corpus(
+        return ComparedCorpus(name=name, facts={"note": "the runs were not trained on the same text"})
+    return ComparedCorpus(
         name=name or "text from memory",
         tokens=stats.get("tokens"),
         sentences=stats.get("sentences"),
@@ -128,7 +128,7 @@ def _describe_corpus(runs: Sequence[Run], *, own_tokens: bool) -> Corpus:
 
 
 def _text(run: Run, *, own_tokens: bool) -> str:
-    """What distinguishes a text: fingerprints also change with what systems made of it, such as counts."""
+    """What identifies a text; fingerprints also depend on what systems made of it, such as counts."""
     corpus = run.corpus
     if not corpus.get("fingerprint"):
         return f"{_UNKNOWN} {run.path}"

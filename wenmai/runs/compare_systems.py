@@ -28,16 +28,16 @@ def compare_systems(
     command: str = "",
     **options: Any,  # noqa: ANN401  each verb has its own
 ) -> Comparison:
-    """Trains systems one after the other on the same numbered corpus and compares them.
+    """Trains systems one after the other on the same encoded corpus and compares them.
 
-    Each is trained by ``wenmai train`` in a process of its own, so that memory and speed are its alone. A system
+    Each is trained by ``wenmai train`` in a process of its own, so that memory and speed are measured alone. A system
     whose run in ``out`` has finished is not trained again, and one that was interrupted is resumed.
 
     Args:
         systems: Names that ``wenmai systems`` lists.
         corpus: Paths, or names of the catalogue.
         out: The folder for the runs and the report.
-        settings: For each of the systems that has them.
+        settings: Each applies to the systems that have it.
         command: See :func:`~wenmai.runs.compare.compare`.
         **options: See :func:`~wenmai.runs.compare.compare`.
 
@@ -49,7 +49,7 @@ def compare_systems(
         raise SettingError("name each system once, and at least one: --systems word2vec-sgns,word2vec-cbow-ns")
     sources = [str(source) for source in corpus]
     if not sources or "-" in sources:
-        raise SettingError("a comparison reads its corpus once for each system: give it files rather than stdin")
+        raise SettingError("a comparison reads its corpus once for each system; give it files, not stdin")
     given = _settings_of_each(systems, {name: str(value) for name, value in (settings or {}).items()})
     folder = Path(out)
     measurer = choose_measurer({name: find_system(name).load() for name in systems}, "compare", options)
@@ -67,7 +67,7 @@ def compare_systems(
 
 
 def _settings_of_each(systems: Sequence[str], given: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """The settings that each system has; all get one that none has, so that its name is refused."""
+    """Selects the settings of each system; one that none has goes to all, so that it is refused."""
     named = {
         system: {
             name
@@ -87,7 +87,7 @@ def _settings_of_each(systems: Sequence[str], given: Mapping[str, str]) -> dict[
 
 
 def _require_same(path: Path, wanted: Recipe) -> None:
-    """Raises RunError if there is a run already that was trained otherwise than is wanted now."""
+    """Raises RunError if there is already a run that was trained otherwise."""
     if not (path / RECIPE).exists():
         return
     found = Run(path).recipe

@@ -1,8 +1,8 @@
-"""What a comparison found: plain records that hold everything its report shows.
+"""The results of a comparison: plain records of everything in its report.
 
-The records are JSON both ways, so a comparison can be kept in a file and its report drawn again later. A
-quantity that a system does not have is ``None``; a number that is not finite is stored as ``None`` too, so
-that the file is always valid JSON. The report of a single run is a comparison with one system.
+The records can be written to JSON and read back, so a report can be drawn again later. A missing quantity is
+``None``; a number that is not finite is stored as ``None`` too, so that the file is always valid JSON. The report of a
+single run is a comparison with one system.
 """
 
 import math
@@ -14,8 +14,9 @@ from typing import Any, Self
 from wenmai.core.errors import RunError
 
 __all__ = [
+    "ComparedCorpus",
+    "ComparedSystem",
     "Comparison",
-    "Corpus",
     "CurvePoint",
     "Difference",
     "Facts",
@@ -25,7 +26,6 @@ __all__ = [
     "Measure",
     "Panel",
     "Samples",
-    "System",
 ]
 
 Facts = dict[str, str | int | float | bool | None]
@@ -36,9 +36,9 @@ class CurvePoint:
     """One record of a training.
 
     Attributes:
-        progress: Share of the whole training that is done, 0 to 1.
+        progress: Fraction of the training that is done, 0 to 1.
         loss: Mean loss since the record before, in nats per prediction.
-        epoch: Epoch in which the record was made, from 1.
+        epoch: Its epoch, from 1.
         seconds: Wall time since the training began.
         learning_rate: Learning rate at that moment.
         words_per_second: Corpus words read per second since the record before.
@@ -54,7 +54,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """By how much a system differs from the first of its comparison on the same test items.
+    """The difference of a system from the first of its comparison on the same test items.
 
     Attributes:
         value: This system minus the first.
@@ -75,15 +75,15 @@ class Measure:
 
     Attributes:
         name: Name of the test set, the title of the column.
-        kind: ``similarity``, ``analogy`` or another family of measures; columns of a kind stand together.
+        kind: ``similarity``, ``analogy`` or another family of measures; columns of a kind are adjacent.
         value: The metric, or ``None`` if it could not be computed.
         low: Lower end of the confidence interval.
         high: Upper end of the confidence interval.
         covered: Test items that the system could answer.
         total: Test items in the set.
-        lower_is_better: Whether a smaller value is the better one.
+        lower_is_better: Whether a smaller value is better.
         parts: The sections of the test set, if it has any, as measures of their own.
-        difference: How it differs from the first system, if that was tested.
+        difference: Its difference from the first system, if tested.
     """
 
     name: str
@@ -104,12 +104,12 @@ class Kind:
 
     Attributes:
         title: Heading of their columns.
-        name: What distinguishes them from others of the same test set; empty: the kind as it is.
-        items: What a test set has.
-        about: How the note on them goes on after the first words of the title.
-        percent: Whether they are shares, shown in percent.
+        name: What distinguishes them from others of the same test set; empty: the kind.
+        items: The items of a test set, such as pairs.
+        about: The note on them, after the first words of the title.
+        percent: Whether they are fractions, shown in percent.
         short: Whether three digits are shown, however large the numbers are.
-        judged: Whether they count where the best system is named.
+        judged: Whether they count when the best system is named.
     """
 
     title: str
@@ -127,10 +127,10 @@ class MapWord:
 
     Attributes:
         word: The word.
-        x: Horizontal place, in any unit.
-        y: Vertical place, in the same unit.
+        x: Horizontal position, in any unit.
+        y: Vertical position, in the same unit.
         count: How often the word occurs in the corpus.
-        cluster: Number of the cluster it belongs to, from 0; it gives the colour.
+        cluster: Number of its cluster, from 0, which gives the colour.
     """
 
     word: str
@@ -145,9 +145,9 @@ class LinePoint:
     """A point of a line in a :class:`Panel`.
 
     Attributes:
-        x: Place on the horizontal axis.
+        x: Position on the horizontal axis.
         y: Value, or ``None`` if there is none.
-        note: What is said of it beside its value.
+        note: Shown beside its value.
     """
 
     x: float
@@ -160,11 +160,11 @@ class Panel:
     """A drawing with a line for each system.
 
     Attributes:
-        section: Heading above it; panels in a row with the same one share it.
-        title: What the lines are.
+        section: Heading above it; successive panels may share it.
+        title: What the lines show.
         axis: Title of the horizontal axis.
-        unit: What follows a place on this axis where it is read off.
-        caption: What must be known to read it.
+        unit: The unit of a position on this axis.
+        caption: How to read it.
         log: Whether the horizontal axis is logarithmic.
     """
 
@@ -178,13 +178,13 @@ class Panel:
 
 @dataclass(frozen=True, kw_only=True)
 class Samples:
-    """How what the systems make of prompts is shown.
+    """How samples of the systems are shown.
 
     Attributes:
         title: Heading above them.
-        caption: Where they come from.
-        continued: Whether a text goes on where its prompt ends.
-        references: For each prompt, what should be made of it.
+        caption: How they were made.
+        continued: Whether a text continues its prompt.
+        references: The reference for each prompt.
     """
 
     title: str
@@ -194,27 +194,27 @@ class Samples:
 
 
 @dataclass(frozen=True, kw_only=True)
-class System:
-    """One trained system and everything measured on it.
+class ComparedSystem:
+    """A trained system and all its measures.
 
     Attributes:
         name: Name of the system, unique in the comparison.
-        label: A few words that say what it is, for people who do not know the name.
+        label: A short description.
         run: Path of the run folder.
         settings: The settings that differ from the system's defaults.
-        loss_kind: What the loss is of; only losses of the same kind are drawn in one panel.
+        loss_kind: The kind of its loss; only losses of the same kind are drawn in one panel.
         curve: Records of the training in order of progress.
-        measures: Metrics of quality; systems need not have the same ones.
+        measures: Metrics of quality; they may differ from system to system.
         words_per_second: Corpus words read per second, over the whole training.
         seconds: Wall time of the training.
         peak_memory_bytes: Largest resident memory of the training process.
         size_bytes: Size of the model on disk.
-        vocabulary: Number of words (or other units) in the vocabulary.
-        parameters: Number of trained numbers in the model.
+        vocabulary: Size of the vocabulary.
+        parameters: Number of trained parameters.
         neighbours: For each query word, its nearest words and their cosines, nearest first.
-        map: Places of frequent words in two dimensions.
-        samples: For each prompt, what the model makes of it.
-        lines: What is drawn of it in panels, by the names of :attr:`Comparison.panels`.
+        map: Frequent words in two dimensions.
+        samples: The output of the model for each prompt.
+        lines: Its lines in panels, by the names of :attr:`Comparison.panels`.
     """
 
     name: str
@@ -237,7 +237,7 @@ class System:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Corpus:
+class ComparedCorpus:
     """The text that every system of a comparison was trained on.
 
     Attributes:
@@ -246,8 +246,8 @@ class Corpus:
         sentences: Number of sentences (or documents, or lines).
         types: Number of different tokens before rare ones are dropped.
         segment: Name of the segmentation.
-        fingerprint: Hash of the numbered corpus.
-        facts: Anything else worth recording, such as normalisation or skipped lines, by its printed name.
+        fingerprint: Hash of the encoded corpus.
+        facts: Other facts by printed name, such as normalisation or skipped lines.
     """
 
     name: str
@@ -261,18 +261,18 @@ class Corpus:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Systems trained on one corpus, with what was measured on each.
+    """Systems trained on one corpus, and their measures.
 
     Attributes:
-        systems: The systems, in the order in which they are shown; at least one.
+        systems: The systems in order; at least one.
         corpus: The text they were trained on.
-        title: Headline of the report; empty for one made from the names.
+        title: Title of the report; empty: made from the names.
         command: The command that repeats the comparison.
-        created: When it was made, as printed.
-        machine: Facts about the machine and the versions of the software, by their printed names.
-        queries: Words whose neighbours are shown, in order; the first is shown first.
-        map_method: What laid out the maps, such as ``PCA``.
-        kinds: How each kind of measure is shown, as far as that is known.
+        created: Date and time, as printed.
+        machine: Facts about machine and software versions, by printed name.
+        queries: Words whose neighbours are shown, in order.
+        map_method: The method of the maps, such as ``PCA``.
+        kinds: How each kind of measure is shown, if known.
         panels: Drawings with a line for each system, by name, in order.
         sampled: How samples are shown.
         confidence: Level of the intervals of all measures, between 0 and 1.
@@ -281,8 +281,8 @@ class Comparison:
         RunError: if there is no system, or two have the same name.
     """
 
-    systems: list[System]
-    corpus: Corpus
+    systems: list[ComparedSystem]
+    corpus: ComparedCorpus
     title: str = ""
     command: str = ""
     created: str = ""
@@ -296,7 +296,7 @@ class Comparison:
 
     def __post_init__(self) -> None:
         if not self.systems:
-            raise RunError("a comparison without systems: expected at least one trained system")
+            raise RunError("a comparison needs at least one trained system")
         names = [system.name for system in self.systems]
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
@@ -309,7 +309,7 @@ class Comparison:
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        """Returns the comparison that :meth:`to_json` gave ``value`` for.
+        """Returns the comparison whose :meth:`to_json` is ``value``.
 
         Raises:
             RunError: if a field is missing or of the wrong type; the message names the first one.

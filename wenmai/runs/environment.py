@@ -1,4 +1,4 @@
-"""Where a run happened: versions and machine."""
+"""The environment of a run: versions and machine."""
 
 import os
 import platform
@@ -34,7 +34,7 @@ def describe_environment() -> dict[str, Any]:
 
 
 def peak_memory_bytes() -> int | None:
-    """Returns the most memory this process has held (resident), or None where the system does not say."""
+    """Returns the most memory this process has held (resident), or None if that is unknown."""
     try:  # Linux; getrusage would count the parent's memory from before exec too
         with open("/proc/self/status", encoding="ascii", errors="replace") as file:
             for line in file:
@@ -51,7 +51,7 @@ def peak_memory_bytes() -> int | None:
 
 
 def _processor() -> str:
-    """Its name, and the generation as compilers name it: models of one name may differ in their vector units."""
+    """The processor's name and its generation as compilers call it: one name may have different vector units."""
     from llvmlite.binding import get_host_cpu_name
 
     return f"{_processor_name()} ({get_host_cpu_name()})"

@@ -1,4 +1,4 @@
-"""Measure a run by what it can do."""
+"""Evaluate a run."""
 
 import inspect
 from collections.abc import Callable
@@ -17,23 +17,23 @@ def evaluate(
     progress: Callable[[int, int], None] | None = None,
     **options: Any,  # noqa: ANN401  each verb has its own
 ) -> Any:  # noqa: ANN401  an Evaluation
-    """Measures a finished run, as ``wenmai evaluate`` does; the options have the same names.
+    """Evaluates a finished run, as ``wenmai evaluate`` does; the options have the same names.
 
     Word vectors take ``similarity``, ``analogy`` and ``probe``, lists of test sets (files, or names of the catalogue
     such as ``"data:ws353-all"``), and ``restrict_vocab``. Classifiers, language models and translators take ``on``, a
-    test set named as for training. :mod:`wenmai.runs.measuring` has a module for each, whose ``evaluate`` says what
-    else there is.
+    test set named as for training. :mod:`wenmai.runs.measuring` has a module for each, whose ``evaluate`` lists
+    further options.
 
     Args:
         run: A run or its folder.
-        progress: Called with the number of examples done, and of all, where that takes long.
-        **options: What to measure on, and how.
+        progress: Called with the number of examples done, and of all, if that takes long.
+        **options: What to evaluate on, and how.
 
     Returns:
-        An :class:`~wenmai.runs.measuring.measurer.Evaluation`: ``str()`` is what the shell prints; ``as_dict()``.
+        An :class:`~wenmai.runs.measuring.measurer.Evaluation`: ``str()`` is what the command prints.
 
     Raises:
-        RunError: if the run is not finished, or there is no measure of what it can do.
+        RunError: if the run is not finished, or nothing it can do is measured.
         SettingError: if an option is not for such a run, or there is no test set of a name.
         WenmaiError: if a test set cannot be read.
     """

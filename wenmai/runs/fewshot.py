@@ -1,7 +1,7 @@
-"""Zero-, one- and few-shot evaluation: a language model chooses answers by their likelihood behind a prompt.
+"""Zero-, one- and few-shot evaluation: a language model chooses answers by their likelihood after a prompt.
 
-Nothing is trained. Before each example that is asked stand the task in a line and K solved examples, drawn for each
-anew, all equally likely, from the training part (so classes fall as they do there; the same example is never shown).
+Nothing is trained. A prompt has the task in a line, K solved examples, and the example to answer. The solved examples
+are drawn anew for each prompt, uniformly from the training part, without the example itself.
 
 Source: Brown et al. 2020, "Language Models are Few-Shot Learners", section 2.4.
 """
@@ -35,21 +35,21 @@ def evaluate_few_shot(
     limit: int | None = None,
     progress: Progress | None = None,
 ) -> FewShotResult:
-    """Measures how well a trained language model chooses the answers of a data set.
+    """Evaluates how well a trained language model chooses the answers of a data set.
 
     Args:
         run: A run or its folder.
         on: A data set of classes, sentence pairs or multiple choice, as ``data:NAME``, or ``data:NAME/SPLIT`` to
-            measure on another split than ``dev``.
+            evaluate on another split than ``dev``.
         shots: Solved examples in a prompt (K).
-        seed: Decides which, and in what order; also the draws of ``limit`` and of the intervals.
-        limit: Examples to ask, drawn from the split; none: all.
+        seed: Seed of the solved examples, of ``limit`` and of the intervals.
+        limit: Examples to evaluate, drawn from the split; none: all.
         progress: Called with the number of examples done, and of all.
 
     Raises:
         RunError: if the run is not finished, or does not predict text.
-        SettingError: if there is no such data set or split, it has no options to choose from, or has fewer training
-            examples than ``shots``.
+        SettingError: if there is no such data set or split, it has no answers to choose from, or has fewer
+            training examples than ``shots``.
         CorpusError: if the data set's files are damaged.
         DownloadError: if they cannot be fetched.
     """
@@ -72,7 +72,7 @@ def few_shot(
     limit: int | None = None,
     progress: Progress | None = None,
 ) -> FewShotResult:
-    """Measures how well a model chooses by the likelihood of options; see :func:`evaluate_few_shot`."""
+    """Evaluates how well a model chooses by the likelihood of options; see :func:`evaluate_few_shot`."""
     template = template_of(dataset)
     asked = list(dataset.read(split))
     train = list(dataset.read("train"))
@@ -124,13 +124,13 @@ def few_shot(
 
 
 def _unknown(model: Scorer, prompt: str, options: Sequence[str]) -> int:
-    """Returns how many options have, behind a prompt, tokens that the vocabulary lacks, or vanish in one of its own."""
+    """Returns how many options have unknown tokens after a prompt, or no token of their own."""
     alone, *joined = model.score([prompt, *[prompt + option for option in options]], context="fresh")
     return sum(one.oov > alone.oov or (one.oov > 0 and one.tokens == alone.tokens) for one in joined)
 
 
 class _Prompts:
-    """Makes the prompt of each example, and counts what did not fit."""
+    """Makes the prompts, and counts what did not fit."""
 
     def __init__(self, model: Scorer, template: PromptTemplate, train: Sequence[Any], shots: int, seed: int) -> None:
         self._model = model
@@ -142,7 +142,7 @@ class _Prompts:
         self.sample = ""
 
     def of(self, example: Any, place: int) -> str:  # noqa: ANN401  an example of any kind
-        """Returns the prompt of the example at a place of its split; the first solved examples go if it is too long."""
+        """Returns the prompt of an example, without the first solved examples if it is too long."""
         template = self._template
         question, options = template.question(example), template.options(example)
         solved = [template.solved(shown) for shown in self._drawn(example, place)]

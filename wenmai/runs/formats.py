@@ -1,4 +1,4 @@
-"""Models out into files of other programs, and in from them; each format in ``wenmai.formats`` says which it takes."""
+"""Export and import of models in the formats of ``wenmai.formats``."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ __all__ = ["FinishedRun", "export_run", "import_run"]
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A run as formats see it: :class:`wenmai.formats.format.Trained`.
+    """A run for formats: :class:`wenmai.formats.format.Trained`.
 
     Attributes:
         run: The run.
-        settings: What was chosen of the format's settings, or None.
+        settings: The chosen settings of the format, or None.
     """
 
     run: Run
@@ -53,7 +53,7 @@ class FinishedRun:
             RunError: if the run came from a file, or its text is gone.
         """
         if "imported" in self.run.summary:
-            raise RunError(f"{self.path}: was imported without the text it learnt from, and cannot be trained again")
+            raise RunError(f"{self.path}: was imported without its training text, and cannot be trained again")
         self.run.task.retrain(self.run.recipe, read_again(self.run), model)
 
 
@@ -72,8 +72,8 @@ def export_run(
         path: The file to write; a folder for ``projector``, and for ``ctranslate2`` and ``huggingface`` one that is
             new or empty.
             For ``fasttext`` a name that ends in ``.ftz`` asks for a quantised model.
-        **settings: What the format lets one choose: of ``fasttext``, with a name that ends in ``.ftz``, the fields of
-            ``QuantisationConfig`` in ``wenmai.formats.fasttext.quantised``.
+        **settings: Settings of the format: for a ``.ftz`` file of ``fasttext`` the fields of ``QuantisationConfig`` in
+            ``wenmai.formats.fasttext.quantised``.
 
     Raises:
         SettingError: for an unknown format or setting, or a format that has no such model or needs a package that is
@@ -99,7 +99,7 @@ def export_run(
 
 
 def import_run(name: str, path: str | Path, out: str | Path) -> Run:
-    """Makes a run of a model from elsewhere; it can do what a trained one of its system can.
+    """Makes a run of an imported model; it can do what a trained one can.
 
     Args:
         name: One of :func:`wenmai.formats.format.formats`.

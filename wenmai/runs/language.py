@@ -1,4 +1,4 @@
-"""Ask a run for the probability of texts, for what comes next, and for text."""
+"""Score text with a run, predict the next token, and generate text."""
 
 import json
 import math
@@ -29,11 +29,11 @@ def language_model_of(run: str | Path | Run, *, memory: int | None = None) -> An
 
     Args:
         run: A run or its folder.
-        memory: Tokens that a Transformer-XL remembers, if not as many as in its training.
+        memory: Memory length of a Transformer-XL, if not as in training.
 
     Raises:
         RunError: if the run is not finished, or is of a system that does not predict text.
-        SettingError: if ``memory`` is asked of another model.
+        SettingError: if ``memory`` is given for another model.
     """
     opened = run if isinstance(run, Run) else Run(run)
     model = opened.model_for("score")

@@ -1,4 +1,4 @@
-"""One owner for a run folder, from its first instant: two trainings never write into the same one.
+"""One owner for a run folder: two trainings never write into the same one.
 
 The owner holds ``.lock``, a file that is made exclusively and never replaced. Its lock ends with the process, so that
 a training that was killed can be resumed at once.
@@ -19,7 +19,7 @@ LOCK = ".lock"
 
 @contextmanager
 def claimed(folder: Path) -> Iterator[None]:
-    """Makes a run folder and owns it; if the block fails before it holds a recipe, the folder goes again.
+    """Makes a run folder and owns it; the folder is removed if the block fails before it holds a recipe.
 
     Args:
         folder: It must not exist, or be empty.
@@ -108,7 +108,7 @@ def _lock(file: BinaryIO) -> bool:
     """Locks a file until it is closed; returns whether nobody else has it."""
     try:
         import fcntl
-    except ImportError:  # Windows: what is made exclusively is all there is
+    except ImportError:  # Windows: the exclusive creation has to do
         return True
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -127,5 +127,5 @@ def _require_nothing_else(folder: Path) -> None:
 
 def _taken(folder: Path) -> RunError:
     unfinished = (folder / RECIPE).exists() and not (folder / MODEL).is_dir()
-    hint = f", or go on with that run: `wenmai resume {folder}`" if unfinished else ""
+    hint = f", or continue that run: `wenmai resume {folder}`" if unfinished else ""
     return RunError(f"{folder}: exists already; choose another --out{hint}")

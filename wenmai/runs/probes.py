@@ -1,4 +1,4 @@
-"""Linear probes on the vectors of a run: text classification and tagging, with vectors that stay as they are."""
+"""Linear probes on the vectors of a run: text classification and tagging with frozen vectors."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -25,20 +25,20 @@ WEIGHTINGS: tuple[Literal["mean", "tfidf", "sif"], ...] = ("mean", "tfidf", "sif
 
 _WINDOW = 1
 _BATCH, _EPOCHS, _RATE = 64, 10, 0.05  # of the probe of tags
-_SAMPLE = 2000  # sentences that show whether the vectors are of lower-cased text
+_SAMPLE = 2000  # sentences to find out whether the vectors are of lower-cased text
 
 
 def probe(run: str | Path | Run, dataset: str, *, split: str = "dev", seed: int = 1) -> list[TextProbe | TaggingProbe]:
-    """Trains linear probes on the vectors of a finished run, and measures them.
+    """Trains linear probes on the vectors of a finished run, and evaluates them.
 
     Args:
         run: A run or its folder; its model has vectors of words.
         dataset: A classification or tagging set, such as ``data:sst2`` or ``conll2003``.
-        split: What to measure on.
-        seed: Decides the order of examples and the draws of the intervals.
+        split: What to evaluate on.
+        seed: Seed of the order of examples and of the intervals.
 
     Returns:
-        Of texts a result for each weighting of the average, of tags one.
+        A result for each weighting of the average of texts; one for tags.
 
     Raises:
         RunError: if the run is not finished or has no vectors.
@@ -49,7 +49,7 @@ def probe(run: str | Path | Run, dataset: str, *, split: str = "dev", seed: int 
 
 
 def probe_model(
-    model: Any,  # noqa: ANN401  whatever has vectors of words
+    model: Any,  # noqa: ANN401  any model with word vectors
     dataset: str,
     recipe: Recipe,
     *,
@@ -65,17 +65,17 @@ def probe_model(
 def probe_encoder(
     encoder: TokenVectors, dataset: Dataset, *, split: str = "dev", seed: int = 1, text: TextConfig | None = None
 ) -> list[TextProbe | TaggingProbe]:
-    """Trains linear probes on whatever gives tokens vectors; see :func:`probe`.
+    """Trains linear probes on anything that gives tokens vectors; see :func:`probe`.
 
     Texts are averages of their words' vectors (mean, tf-idf and SIF weights), classified by logistic regression with
-    scikit-learn's penalty C = 1. Tags are those of softmax regression on a token's vector between its neighbours'.
-    Every dimension is scaled to mean 0 and deviation 1 on the training part.
+    scikit-learn's penalty C = 1. Tags are predicted by softmax regression on the vectors of a token and its
+    neighbours. Every dimension is scaled to mean 0 and deviation 1 on the training part.
 
     Args:
         encoder: Gives tokens their vectors.
         dataset: A classification or tagging set.
-        split: What to measure on.
-        seed: Decides the order of examples and the draws of the intervals.
+        split: What to evaluate on.
+        seed: Seed of the order of examples and of the intervals.
         text: How the text of the vectors was made. Words are cut as it says, or as the data set needs if it cuts at
             white space only, and lower-cased if more of them have vectors then.
 
@@ -176,7 +176,7 @@ def _probe_tags(encoder: TokenVectors, dataset: Dataset, split: str, seed: int, 
 
 
 def _covered(encoder: TokenVectors, sentences: Sequence[Sequence[str]]) -> float:
-    """The share of tokens that have a vector."""
+    """The fraction of tokens that have a vector."""
     found = sum(int(vectors.any(axis=1).sum()) for vectors in encoder.token_vectors(sentences))
     return found / max(1, sum(map(len, sentences)))
 

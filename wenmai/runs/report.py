@@ -1,8 +1,8 @@
-"""The report of a comparison: one HTML file that needs nothing else, no network, no fonts, no libraries.
+"""The report of a comparison: one self-contained HTML file.
 
-The table, the notes and the facts are written here as plain HTML, so they can be read without JavaScript; the
-script ``page/page.js`` draws the curves, neighbours and maps from the comparison, which the page carries as
-JSON. Columns come from the measures that the systems have, and how they look from the kinds of the comparison.
+The table, the notes and the facts are plain HTML, which needs no JavaScript; the script ``page/page.js`` draws the
+curves, neighbours and maps from the comparison, which the page holds as JSON. The measures of the systems give the
+columns, and the kinds of the comparison their form.
 """
 
 import math
@@ -15,12 +15,12 @@ from string import Template
 from typing import Any
 
 from wenmai.core.folder import writing
-from wenmai.runs.comparison import Comparison, Facts, Kind, Measure, System
+from wenmai.runs.comparison import ComparedSystem, Comparison, Facts, Kind, Measure
 from wenmai.runs.page import filled, json_in_script
 
 __all__ = ["report_html", "write_report"]
 
-MOST_CURVE_POINTS = 300  # per system: more than a screen can show apart
+MOST_CURVE_POINTS = 300  # per system: more than a screen can resolve
 COLOURS = 6  # --s0 to --s5 in common.css; later systems use them again with a dash pattern
 DASHES = ("", "6 3", "2 2.5", "8 3 2 3")
 INTERVAL_WIDTH = 84  # pixels
@@ -30,7 +30,7 @@ BAR_WIDTH = 56
 NOTES = {
     "Coverage": "counts the items whose words are all known to the system; scores of word sets leave out the others.",
     "Interval": "comes from drawing the test items again at random, many times: $confidence of the draws "
-    "score inside it. It holds the luck of the test items, not the luck of the training seed.",
+    "score inside it. It covers the choice of test items, not that of the training seed.",
     "Difference": "Δ is the metric of a system minus that of $first on the same test items, and p the chance of a "
     "difference at least as large between systems that do not differ.",
     "Speed": "is the number of corpus words read per second of training, averaged over all epochs.",
@@ -57,7 +57,7 @@ class _Column:
         return [cell for cell in self.cells if cell is not None]
 
     def best(self) -> Measure | None:
-        """Returns the cell with the best value, or ``None`` where there are not two values to choose from."""
+        """Returns the cell with the best value, or ``None`` if there are fewer than two values."""
         cells = self.measured()
         return (min if self.lower_is_better else max)(cells, key=_value) if len(cells) > 1 else None
 
@@ -73,14 +73,14 @@ def write_report(comparison: Comparison, path: str | Path) -> None:
     """Writes the report of a comparison, whole or not at all.
 
     Args:
-        comparison: What is to be shown; one system makes the report of a single run.
+        comparison: The comparison; one system makes the report of a single run.
         path: The HTML file to write.
 
     Raises:
         RunError: if a field of the comparison has the wrong type.
     """
     with writing(path) as file:
-        # a lone surrogate, which no valid text has but a hand-made word may, becomes "?"
+        # a lone surrogate in a hand-made word becomes "?"
         file.write(report_html(comparison).encode("utf-8", "replace"))
 
 
@@ -135,7 +135,7 @@ def _quality_column(shown: Kind, kind: str, name: str, measures: list[list[Measu
     )
 
 
-def _cost_columns(systems: list[System]) -> list[_Column]:
+def _cost_columns(systems: list[ComparedSystem]) -> list[_Column]:
     def column(
         title: str,
         note: str,
@@ -187,7 +187,7 @@ def _mark(cell: Measure, best: Measure) -> str:
 
 
 def _coverage_note(cells: Iterable[Measure | None], items: str) -> str:
-    """Returns the coverage that all systems share, which then stands once in the head of the column."""
+    """Returns the coverage common to all systems, which is shown once in the head of the column."""
     coverages = {(cell.covered, cell.total) for cell in cells if cell is not None}
     totals = {total for _, total in coverages if total is not None}
     if len(totals) != 1:
@@ -358,7 +358,7 @@ def _cells(column: _Column, more: Callable[[Measure], str]) -> list[str]:
 
 
 def _sections(comparison: Comparison) -> str:
-    """Returns one folded table for each measure that has parts: its sections down, the systems across."""
+    """Returns a folded table for each measure with parts: sections as rows, systems as columns."""
     systems = comparison.systems
     heads = "".join(f'<th scope="col">{escape(system.name)}</th>' for system in systems)
     tables = []
@@ -380,7 +380,7 @@ def _sections(comparison: Comparison) -> str:
 
 
 def _samples(comparison: Comparison) -> str:
-    """Returns what each system makes of each prompt."""
+    """Returns the sample of each system for each prompt."""
     systems, sampled = comparison.systems, comparison.sampled
     prompts = list(dict.fromkeys(prompt for system in systems for prompt in system.samples))
     if not prompts or sampled is None:
@@ -447,7 +447,7 @@ def _reproduce(comparison: Comparison) -> str:
     return f'{command}<div class="facts">{lists}</div><h3>Settings</h3>{_settings(comparison.systems)}'
 
 
-def _settings(systems: list[System]) -> str:
+def _settings(systems: list[ComparedSystem]) -> str:
     changed = [[_setting(name, value) for name, value in system.settings.items()] for system in systems]
     common = set(changed[0]).intersection(*changed[1:]) if len(systems) > 1 else set()
 

@@ -34,11 +34,11 @@ from wenmai.training.strategy import Strategy, launched_strategy, several_proces
 
 __all__ = ["Callback", "plan", "read_again", "resume", "train", "train_recipe"]
 
-BASE = "continues"  # what corpus.json notes of the run that is continued
+BASE = "continues"  # the field of corpus.json for the base run
 
 
 class Callback:
-    """Follows a training; the shell shows progress with one. Every method may be left as it is."""
+    """Follows a training, for example to show its progress. Every method is optional."""
 
     def encoding_corpus(self, done_bytes: int, total_bytes: int | None) -> None:
         """The corpus is being read."""
@@ -50,12 +50,12 @@ class Callback:
         """A record of the training."""
 
     def note(self, message: str) -> None:
-        """Something worth telling: a damaged checkpoint passed over, skipped lines, drift of old vectors."""
+        """A message, such as a damaged checkpoint, skipped lines, or the drift of old vectors."""
 
 
 def train(
     system: str,
-    corpus: Any,  # noqa: ANN401  whatever Corpus.of takes
+    corpus: Any,  # noqa: ANN401  what Corpus.of takes
     *,
     out: str | Path | None = None,
     start: str | Path | None = None,
@@ -69,7 +69,7 @@ def train(
         corpus: A path, folder, glob, ``"builtin:pydocs"``, ``"data:NAME"``, ``"-"`` for stdin, several of them, or an
             iterable of sentences (strings or lists of tokens).
         out: The run folder to make; by default ``runs/SYSTEM-DATE-TIME``.
-        start: A finished run to continue: its vocabulary grows, its vectors are the starting point.
+        start: A finished run to continue; its vocabulary grows.
         callback: Follows the training.
         **settings: Any setting of the system, for example ``vector_size=200, epochs=3``.
 
@@ -92,10 +92,10 @@ def train(
 
 
 def _strategy(system: str) -> Strategy:
-    """Returns how the processes that were started train together.
+    """Returns the strategy of the processes of this training.
 
     Raises:
-        SettingError: if there are several, and the system knows one only.
+        SettingError: if there are several, but the system supports only one.
     """
     if several_processes() and not find_system(system).load().replicated:
         raise SettingError(f"{system} is trained by one process with threads; start it without torchrun")
@@ -103,7 +103,7 @@ def _strategy(system: str) -> Strategy:
 
 
 def _new_name(system: str) -> Path:
-    """A folder that is not there yet: ``runs/SYSTEM-DATE-TIME``, numbered if several begin in a second."""
+    """A new folder ``runs/SYSTEM-DATE-TIME``, with a number if several begin in a second."""
     first = Path("runs") / f"{system}-{datetime.now():%Y%m%d-%H%M%S}"
     names = chain([first], (first.with_name(f"{first.name}-{number}") for number in count(2)))
     return next(name for name in names if not name.exists())
@@ -139,7 +139,7 @@ def train_recipe(
     callback: Callback | None = None,
     **settings: Any,  # noqa: ANN401
 ) -> Run:
-    """Trains as a recipe file says; ``settings`` overrule it. See :func:`train`."""
+    """Trains by a recipe file; ``settings`` override it. See :func:`train`."""
     found = read_recipe(path)
     if not found["corpus"]:
         raise SettingError(f"{path}: names no corpus; add `corpus: [PATH]`, or give the text to `wenmai train SYSTEM`")
@@ -154,17 +154,17 @@ def train_recipe(
 
 
 def resume(path: str | Path, *, callback: Callback | None = None) -> Run:
-    """Goes on with a training that was interrupted, from its newest good checkpoint.
+    """Continues an interrupted training from its newest good checkpoint.
 
-    With one thread, or in deterministic mode, the result is the same to the bit as without the interruption. A run
-    that has finished is returned as it is, so that a script may call this until it succeeds.
+    With one thread, or in deterministic mode, the result is the same to the bit as without the interruption. A
+    finished run is returned as it is, so that a script may call this until it succeeds.
 
     Raises:
         RunError: if its corpus, or the run that it continues, is gone or has changed.
     """
     run, callback = Run(path), callback or Callback()
     if not run.finished:
-        _require_unchanged(run)  # before anything in it is believed
+        _require_unchanged(run)  # before anything in it is used
     strategy = _strategy(run.recipe.system)
     if not strategy.first:
         return _join(run.path, strategy)
@@ -178,7 +178,7 @@ def resume(path: str | Path, *, callback: Callback | None = None) -> Run:
                 callback.note(f"{run.path}: the training has finished already; {more}")
                 return run
             for leftover in (*run.path.glob(".*.tmp"), *(run.path / CHECKPOINTS).glob(".*.tmp")):
-                remove(leftover)  # half-written by a process that was killed
+                remove(leftover)  # left by a killed process
             base = _Base(run)
             data = _read_again(run, base, callback)
             newest, state, passed_over = run.checkpoints.newest_good()
@@ -193,8 +193,8 @@ def resume(path: str | Path, *, callback: Callback | None = None) -> Run:
 
 
 def _join(folder: Path, strategy: Strategy) -> Run:
-    """Trains along with the first process, which alone makes and writes the run."""
-    strategy.wait()  # until the folder is there, and the text is numbered
+    """Trains with the first process, which alone writes the run."""
+    strategy.wait()  # until the folder is there and the text is encoded
     run = Run(folder)
     if run.finished:
         return run
@@ -218,7 +218,7 @@ def _begin(
     callback: Callback,
     strategy: Strategy,
 ) -> Run:
-    """Makes the run folder before the text is read, so that a training killed meanwhile can be resumed too."""
+    """Makes the run folder before the text is read, so that a training killed meanwhile can be resumed."""
     with ExitStack() as held:
         with strategy.meeting():
             run, job, base = _prepare(recipe, opened, folder, callback, strategy, held)
@@ -233,7 +233,7 @@ def _prepare(
     strategy: Strategy,
     held: ExitStack,
 ) -> tuple[Run, Job, "_Base"]:
-    """Makes the folder, owned as long as ``held``, reads the text and begins; a mistake leaves nothing behind."""
+    """Makes the folder, owned while ``held``, reads the text and begins; an error leaves nothing behind."""
     held.enter_context(claimed(folder))
     try:
         try:
@@ -248,8 +248,8 @@ def _prepare(
         job = _first_job(run, data, base, strategy)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and opened.repeatable:
-            error.add_note(_how_to_go_on(folder))
-        else:  # a mistake in the settings or the text
+            error.add_note(_how_to_continue(folder))
+        else:  # an error in the settings or the text
             for name in (ENVIRONMENT, MANIFEST, CORPUS, RECIPE):
                 remove(folder / name)
         raise
@@ -258,7 +258,7 @@ def _prepare(
 
 
 def _first_job(run: Run, data: Data, base: "_Base", strategy: Strategy) -> Job:
-    """Begins a training, which shows mistakes in the settings that only the data show; notes what it is of."""
+    """Begins a training, which finds errors in the settings that depend on the data; notes its data."""
     job: Job = run.task.begin(run.recipe, data, base.model, strategy)
     noted = {**job.notes(), "manifest_sha256": base.manifest_sha256}
     writing_json(run.path / CORPUS, {"fingerprint": data.fingerprint, **data.describe(), BASE: noted})
@@ -309,7 +309,7 @@ def _read_again(run: Run, base: "_Base", callback: Callback) -> Data:
     Raises:
         RunError: if they are gone or have changed.
     """
-    fingerprint = str(run.corpus.get("fingerprint", ""))  # none if the data were still being read when it was killed
+    fingerprint = str(run.corpus.get("fingerprint", ""))  # none if it was killed while reading the data
     try:
         data: Data | None = run.task.source.reopen(fingerprint) if fingerprint else None
     except RunError as error:
@@ -319,7 +319,7 @@ def _read_again(run: Run, base: "_Base", callback: Callback) -> Data:
     names = run.recipe.corpus
     if not names or "-" in names:
         raise RunError(
-            f"{run.path}: its corpus came from memory or standard input, and the numbered copy of it in "
+            f"{run.path}: its corpus came from memory or standard input, and its encoded copy in "
             f"{cache_folder()} is gone, damaged or was never finished; train again"
         )
     try:
@@ -333,14 +333,14 @@ def _read_again(run: Run, base: "_Base", callback: Callback) -> Data:
 
 
 def _require_unchanged(run: Run) -> None:
-    """Makes sure that a training goes on as it began.
+    """Makes sure that recipe and corpus are those of the training.
 
     Raises:
-        RunError: if its recipe or what it notes of the corpus has changed.
+        RunError: if they have changed.
     """
     if problems := run.changed_files():
         raise RunError(
-            f"{'; '.join(problems)}. A training goes on only as it began: put the file back; or train anew from the "
+            f"{'; '.join(problems)}. A training is resumed only as it began: restore the file, or train anew from the "
             f"recipe: `wenmai train {shlex.quote(str(run.path / RECIPE))} --out NEW`"
         )
 
@@ -373,12 +373,12 @@ class _Base:
         """The run that is continued.
 
         Raises:
-            RunError: if it is gone, or is no longer the same.
+            RunError: if it is gone or has changed.
         """
         started, recipe = self._run, self._run.recipe
         if recipe.start is None:
             return None
-        noted = _beginning(started).get("manifest_sha256") if started.corpus else None  # none yet: it only begins
+        noted = _beginning(started).get("manifest_sha256") if started.corpus else None  # none yet: it begins
         try:
             base = Run(recipe.start)
             now = file_sha256(base.model_folder / MANIFEST)
@@ -396,23 +396,23 @@ class _Base:
 
 @contextmanager
 def _explaining(run: Run) -> Iterator[None]:
-    """Says how to go on after an interrupt or when the disk is full."""
+    """Adds how to continue after an interrupt or a full disk."""
     try:
         yield
     except KeyboardInterrupt as error:
-        error.add_note(_how_to_go_on(run.path))
+        error.add_note(_how_to_continue(run.path))
         raise
     except OSError as error:
         problem = f"{run.path}: cannot be written ({error.strerror or error})"
-        raise RunError(f"{problem}; when that is solved, {_how_to_go_on(run.path)}") from None
+        raise RunError(f"{problem}; when that is solved, {_how_to_continue(run.path)}") from None
 
 
-def _how_to_go_on(folder: Path) -> str:
-    return f"`wenmai resume {shlex.quote(str(folder))}` goes on"
+def _how_to_continue(folder: Path) -> str:
+    return f"`wenmai resume {shlex.quote(str(folder))}` continues it"
 
 
 def _inherit(base: Recipe, system: str, task: Task, chosen: dict[str, Any], meant: Mapping[str, Any]) -> None:
-    """Takes the settings that make the model from the run that is continued, but for those that are meant."""
+    """Takes the settings that make the model from the continued run, unless they are given."""
     if not task.starts_from(find_system(base.system).load()):
         raise SettingError(f"a {base.system} run cannot be continued as {system}")
     named = {name.partition(".")[2] or name for name in meant}

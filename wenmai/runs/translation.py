@@ -1,4 +1,4 @@
-"""Look into translations of a run."""
+"""Write the attention of translations."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -26,13 +26,13 @@ def write_attention(
     *,
     translations: Sequence["Translation"] | None = None,
 ) -> Path:
-    """Writes what each layer and head attended to in translations.
+    """Writes the attention of each layer and head in translations.
 
     Args:
         run: A finished run that translates.
         texts: At least one that is not empty.
         path: A page (``.html``), or a picture (``.png``) of the first text.
-        translations: The translation of each text; none: they are made.
+        translations: The translation of each text; none: they are made here.
 
     Raises:
         SettingError: for another ending, or no text.

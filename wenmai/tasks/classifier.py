@@ -1,4 +1,4 @@
-"""Text classification by the classic linear models, on bags of n-grams or averages of word vectors."""
+"""Text classification by linear models on bags of n-grams or averages of word vectors."""
 
 import math
 import shutil
@@ -46,9 +46,9 @@ class DescentConfig:
         Literal["gradient", "closed"], Doc("gradient: gradient descent; closed: the normal equations of least squares")
     ] = "gradient"
     batch_size: Annotated[
-        int, Ge(0), Doc("examples in a step: 1 is stochastic gradient descent, 0 takes all of them (batch)")
+        int, Ge(0), Doc("examples in a step: 1 is stochastic gradient descent, 0 the whole batch")
     ] = 32
-    epochs: Annotated[int, Ge(1), Doc("times the examples are seen")] = 20
+    epochs: Annotated[int, Ge(1), Doc("passes over the examples")] = 20
     learning_rate: Annotated[
         float | None, Gt(0), Doc("at the start; falls linearly to a ten-thousandth; none: the method's own")
     ] = None
@@ -74,7 +74,7 @@ class ClassifierTask(Task):
         return LinearTextClassifier.load(folder)
 
     def load_base(self, folder: Path) -> Any:  # noqa: ANN401
-        """Refuses, as the features are those of the texts.
+        """Refuses, as the features depend on the texts.
 
         Raises:
             SettingError: always.
@@ -95,7 +95,7 @@ class ClassifierTask(Task):
         noted: Notes,
         strategy: Strategy = SINGLE,
     ) -> "ClassifierJob":
-        """Takes a training up again from the parameters of a checkpoint."""
+        """Resumes a training from the parameters of a checkpoint."""
         job = ClassifierJob(recipe, data)
         tensors = read_tensors(checkpoint / TENSORS)
         for name in ("weights", "bias", "state", "drag"):
@@ -120,7 +120,7 @@ class ClassifierJob(Job):
         self._texts = texts
         method = self.config.method
         if self.train_config.solver == "closed" and method != "least-squares":
-            raise SettingError(f"solver=closed is of method=least-squares; {method} is trained by gradient descent")
+            raise SettingError(f"solver=closed needs method=least-squares; {method} is trained by gradient descent")
         self.labels = sorted(set(texts.labels))
         if len(self.labels) < 2:
             raise CorpusError(f"all {len(texts.labels)} texts have the label {self.labels[0]!r}; at least 2 are needed")
@@ -144,11 +144,11 @@ class ClassifierJob(Job):
         self._words = np.array([len(tokens) for tokens in texts.tokens])
         steps = -(-len(targets) // self.descent.batch_size)
         self._block_rows = -(-steps // _BLOCKS) * self.descent.batch_size
-        self.valid_figures: dict[str, float] = {}
+        self.valid_metrics: dict[str, float] = {}
 
     @property
     def l2(self) -> float:
-        """The penalty that is used."""
+        """The penalty used."""
         if self.config.l2 is not None and self.config.method == "perceptron" and self.config.l2 > 0:
             raise SettingError("l2 has no effect on the averaged perceptron; leave it out")
         if self.config.l2 is not None:
@@ -160,13 +160,13 @@ class ClassifierJob(Job):
         """The learning rate at the start."""
         if self.train_config.learning_rate is not None:
             return self.train_config.learning_rate
-        if self.encoder_folder is not None:  # features of variance 1, so the squared length of a row is their number
+        if self.encoder_folder is not None:  # features have variance 1: the squared norm of a row is their number
             return {"perceptron": 1.0, "least-squares": 0.5 / self.features.size}.get(self.config.method, 0.05)
-        # rows have length 1; the mean gradient of more examples has less noise and bears longer steps
+        # rows have norm 1; the mean gradient of more examples has less noise and allows longer steps
         own = min(20.0, 1.75 * math.sqrt(self.descent.batch_size))
         return {"perceptron": 1.0, "least-squares": 0.3}.get(self.config.method, own)
 
-    # --- what a pass asks for --------------------------------------------------------------------------------
+    # --- what a pass calls -----------------------------------------------------------------------------------
 
     @property
     def blocks(self) -> int:
@@ -174,7 +174,7 @@ class ClassifierJob(Job):
         return -(-len(self._words) // self._block_rows)
 
     def share_before(self, block: int) -> float:
-        """The share of the examples before a block."""
+        """The fraction of the examples before a block."""
         return block * self._block_rows / len(self._words)
 
     def worker(self) -> None:
@@ -192,10 +192,10 @@ class ClassifierJob(Job):
         return Tally(float(sums.sum()), last - first, int(self._words.mean() * (last - first)))
 
     def train_in_step(self, epoch: int, first: int, rates: Sequence[float], threads: int) -> list[Tally]:
-        """Trains on a few blocks; they are always trained one after another."""
+        """Trains on a few blocks, one after another."""
         return [self.train_block(None, epoch, first + place, rate) for place, rate in enumerate(rates)]
 
-    # --- what a run asks for ------------------------------------------------------------------------------------
+    # --- what a run calls ---------------------------------------------------------------------------------------
 
     def facts(self) -> dict[str, Any]:
         """The sizes of data and model."""
@@ -210,14 +210,14 @@ class ClassifierJob(Job):
         }
 
     def train(self, session: Session) -> None:
-        """Trains to the end; the loss of every part of an epoch is reported, and the figures of ``valid`` after it."""
+        """Trains to the end; reports the loss of every block, and the metrics on ``valid`` after each epoch."""
         if self.train_config.solver == "closed":
             self._solve(session.report)
             return
         if session.resumed is not None:
             self.totals = Totals.of_checkpoint(*session.resumed)
 
-        def told(record: Record) -> None:
+        def report(record: Record) -> None:
             session.report(record)
             if isinstance(record, EpochRecord) and self._texts.valid is not None:
                 rate = self.learning_rate * (1 - record.epoch / self.train_config.epochs)
@@ -232,29 +232,29 @@ class ClassifierJob(Job):
             learning_rate=self.learning_rate,
             totals=self.totals,
             checkpoints=session.checkpoints,
-            report=told,
+            report=report,
         )
 
     def summary(self) -> dict[str, Any]:
-        """Speed, loss, sizes, and the last figures of ``valid``."""
+        """Speed, loss, sizes, and the last metrics on ``valid``."""
         return {
-            **self.totals.figures(),
+            **self.totals.metrics(),
             "objective": f"{self.config.method}, {len(self.labels)} labels",
             "labels": len(self.labels),
             "features": self.features.size,
             "texts": len(self._words),
-            **{f"valid_{name}": value for name, value in self.valid_figures.items()},
+            **{f"valid_{name}": value for name, value in self.valid_metrics.items()},
         }
 
     def changes(self, base: Any) -> tuple[dict[str, Any], list[str]]:  # noqa: ANN401
-        """Texts without any word are worth telling."""
+        """Notes how many texts have no word."""
         empty = int((self._words == 0).sum())
         if not empty:
             return {}, []
-        return {}, [f"{empty:,} of {len(self._words):,} texts have no word; the bias alone classifies such"]
+        return {}, [f"{empty:,} of {len(self._words):,} texts have no word; the bias alone classifies them"]
 
     def save(self, folder: Path) -> None:
-        """Writes the model, and a copy of the model that its features come from."""
+        """Writes the model, and a copy of the model that provides its features."""
         if self.encoder_folder is not None:
             copy = folder / ENCODER
             copy.mkdir()
@@ -268,7 +268,7 @@ class ClassifierJob(Job):
         return LinearTextClassifier(self.labels, self.config, text, self.features, *self.descent.settle())
 
     def save_state(self, folder: Path) -> None:
-        """Writes what a checkpoint has to hold."""
+        """Writes the state of a checkpoint."""
         kept = {name: getattr(self.descent, name) for name in ("weights", "bias", "state", "drag")}
         write_tensors(folder / TENSORS, {name: value for name, value in kept.items() if value.size})
 
@@ -277,13 +277,13 @@ class ClassifierJob(Job):
         numbers = self.classifier().numbers(tokens)
         best = [self.labels[place] for place in numbers.argmax(axis=1)]
         right = sum(found == label for found, label in zip(best, labels, strict=True))
-        self.valid_figures = {"accuracy": right / len(labels)}
+        self.valid_metrics = {"accuracy": right / len(labels)}
         return EvaluationRecord(
             position=record.position,
             epoch=record.epoch,
             seconds=record.seconds,
             learning_rate=rate,
-            figures=self.valid_figures,
+            figures=self.valid_metrics,
         )
 
     def _solve(self, report: Callable[[Record], None]) -> None:
@@ -303,7 +303,7 @@ class ClassifierJob(Job):
 
 
 class _Job:
-    """A job as a pass sees it: what it saves is a checkpoint, not the model."""
+    """A job for passes: it saves a checkpoint, not the model."""
 
     def __init__(self, task: ClassifierJob) -> None:
         self.blocks, self.share_before, self.worker = task.blocks, task.share_before, task.worker

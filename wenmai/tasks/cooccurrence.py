@@ -1,4 +1,4 @@
-"""Word vectors from co-occurrence counts: GloVe, which sweeps over the counts, and PPMI + SVD, which is one step."""
+"""Word vectors from co-occurrence counts: GloVe, by passes over the counts, and PPMI + SVD, in one step."""
 
 import math
 import time
@@ -37,19 +37,19 @@ class SolveConfig:
 
     @property
     def worker_count(self) -> int:
-        """Threads that are really used."""
+        """The number of threads used."""
         return self.threads or available_cores()
 
 
 class _CountsTask(Task):
-    """What both systems have in common: the counts they are made from."""
+    """What both systems have in common: the counts."""
 
     source = Counts()
     inherited = ("text", "counts", "model")
     verbs = ("nearest", "analogy")
 
     def load_base(self, folder: Path) -> Any:  # noqa: ANN401
-        """Refuses, as new text cannot be added to counts that are factorised already.
+        """Refuses, as new text cannot be added to factorised counts.
 
         Raises:
             SettingError: always.
@@ -132,7 +132,7 @@ class GloveTask(_CountsTask):
         noted: Notes,
         strategy: Strategy = SINGLE,
     ) -> "GloveJob":
-        """Takes a training up again from the model and the AdaGrad sums that a checkpoint holds."""
+        """Resumes a training from the model and the AdaGrad sums of a checkpoint."""
         _warm_up()
         return GloveJob(recipe, counts, GloVe.load(checkpoint, sums=True))
 
@@ -142,7 +142,7 @@ class GloveJob(_CountsJob):
 
     Attributes:
         model: The parameters, changed in place.
-        totals: Where the training is.
+        totals: The progress of the training.
     """
 
     def __init__(self, recipe: Recipe, counts: Cooccurrences, model: GloVe) -> None:
@@ -155,14 +155,14 @@ class GloveJob(_CountsJob):
         return {**super().facts(), "epochs": self.train_config.epochs}
 
     def train(self, session: Session) -> None:
-        """Sweeps over the counts."""
+        """Makes the passes over the counts."""
         if session.resumed is not None:
             self.totals = Totals.of_checkpoint(*session.resumed)
         config: FactoriseConfig = self.train_config
 
         def report_rate(record: Record) -> None:
             if isinstance(record, StepRecord):
-                record = replace(record, learning_rate=config.learning_rate)  # which does not fall
+                record = replace(record, learning_rate=config.learning_rate)  # the rate does not fall
             session.report(record)
 
         run_passes(
@@ -197,7 +197,7 @@ class GloveJob(_CountsJob):
 
 
 class PpmiTask(_CountsTask):
-    """PPMI + SVD on co-occurrence counts: one step, so there are no checkpoints, and a resumed one starts over."""
+    """PPMI + SVD on co-occurrence counts: one step, so there are no checkpoints, and resuming starts over."""
 
     sections: Mapping[str, type] = {
         "text": TextConfig,
@@ -279,7 +279,7 @@ def _csr(counts: Cooccurrences) -> Any:  # noqa: ANN401  a scipy.sparse.csr_arra
 
 
 def _warm_up() -> None:
-    """Compiles what the training will run, so that the clock measures training, and memory peaks once."""
+    """Compiles the kernels first, so that the clock measures training alone and memory peaks once."""
     from wenmai.kernels import factorise
 
     factorise.warm_up()

@@ -1,4 +1,4 @@
-"""Sweeping over co-occurrence counts: which tiles make a block, and in which order."""
+"""Passes over co-occurrence counts: which tiles make a block, and in which order."""
 
 import math
 import threading
@@ -22,40 +22,40 @@ from wenmai.training.passes import Tally, available_cores
 __all__ = ["CountsPasses", "FactoriseConfig", "diverged"]
 
 _BLOCK_COUNTS = 1 << 17  # non-zero counts that a thread trains on before it reports
-_FEWEST_BLOCKS = 64  # of a small corpus, where its tiles are so many
+_FEWEST_BLOCKS = 64  # of a small corpus with that many tiles
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FactoriseConfig:
-    """How the counts are swept."""
+    """Passes over counts."""
 
-    epochs: Annotated[int, Ge(1), Doc("times each count is visited")] = 15
+    epochs: Annotated[int, Ge(1), Doc("passes over the counts")] = 15
     learning_rate: Annotated[float, Gt(0), Doc("η of AdaGrad, the same from start to end")] = 0.05
     scale_biases: Annotated[
         bool, Doc("biases take steps of the learning rate, as vectors do; off: of 1, as GloVe's own program")
     ] = True
-    gradient_clip: Annotated[float, Gt(0), Doc("each component of a gradient is held within ± this")] = 100.0
+    gradient_clip: Annotated[float, Gt(0), Doc("each component of a gradient is clipped to ± this")] = 100.0
     threads: Annotated[int | None, Ge(1), Doc("threads; none: one for each processor core")] = None
     seed: Annotated[int, Ge(0), Doc("decides every random draw")] = 1
     checkpoint_seconds: Annotated[float, Ge(0), Doc("seconds between checkpoints, at least")] = 600.0
 
     @property
     def worker_count(self) -> int:
-        """Threads that are really used."""
+        """The number of threads used."""
         return self.threads or available_cores()
 
 
 class CountsPasses:
     """The counts as blocks for :func:`wenmai.training.passes.run_passes`.
 
-    A block is some visits of tiles. Which ones is drawn anew for every epoch, so that blocks have about the same number
-    of counts, and each depends on seed, epoch and its number alone.
+    A block is some visits of tiles, drawn anew for every epoch. Blocks have about the same number of counts, and each
+    depends on seed, epoch and its number alone.
 
     Args:
         model: The parameters, changed in place.
-        counts: What is swept.
+        counts: The counts.
         config: The settings of the training.
-        words: Words of the text that were counted: an epoch counts as one reading of them.
+        words: Words of the text that were counted; an epoch reads them once.
     """
 
     def __init__(self, model: GloVe, counts: Cooccurrences, config: FactoriseConfig, words: int) -> None:
@@ -78,11 +78,11 @@ class CountsPasses:
         return self._blocks
 
     def share_before(self, block: int) -> float:
-        """The share of the counts before a block, about."""
+        """The fraction of the counts before a block, about."""
         return block / self._blocks
 
     def worker(self) -> Any:  # noqa: ANN401  a named tuple of the kernel
-        """Working memory for one thread."""
+        """Working memory of one thread."""
         from wenmai.kernels.factorise import Visited
 
         return Visited.allocate(self._counts)
@@ -105,7 +105,7 @@ class CountsPasses:
         return Tally(float(tally[0]), int(tally[1]), words)
 
     def lanes(self) -> int:
-        """One: there is no other deterministic mode than one thread."""
+        """One: the only deterministic mode is one thread."""
         return 1
 
     def train_in_step(self, epoch: int, first: int, rates: Sequence[float], threads: int) -> list[Tally]:
@@ -153,8 +153,8 @@ class CountsPasses:
 
 
 def diverged(config: FactoriseConfig) -> TrainingError:
-    """What is raised when the parameters are no longer numbers."""
+    """The error when the parameters are no longer numbers."""
     return TrainingError(
         f"the training diverges: the loss is no longer a number (learning rate {config.learning_rate:g}, gradients "
-        f"held within ±{config.gradient_clip:g}); lower learning_rate or gradient_clip"
+        f"clipped to ±{config.gradient_clip:g}); lower learning_rate or gradient_clip"
     )

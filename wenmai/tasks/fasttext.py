@@ -24,7 +24,7 @@ from wenmai.vectors.word_vectors import WordVectors
 __all__ = ["FastTextJob", "FastTextTask", "keep_probabilities", "noise_weights"]
 
 _RATE = 0.05  # the reference implementation's
-_MOST = 1_000  # words of a window or of noise: imported models may say anything
+_MOST = 1_000  # words of a window or of noise: imported models may have any number
 
 
 class FastTextTask(Task):
@@ -54,7 +54,7 @@ class FastTextTask(Task):
         """Starts a training: a new model, or one that continues ``base`` with the new words of the corpus.
 
         Raises:
-            SettingError: if the settings make no model, or none that continues ``base``.
+            SettingError: if the settings are invalid, or do not fit ``base``.
             VocabError: if no word reaches ``min_count``.
         """
         _check(recipe)
@@ -84,7 +84,7 @@ class FastTextTask(Task):
         noted: Notes,
         strategy: Strategy = SINGLE,
     ) -> "FastTextJob":
-        """Takes a training up again from the model that a checkpoint holds."""
+        """Resumes a training from the model of a checkpoint."""
         _warm_up()
         return FastTextJob(recipe, corpus, FastText.load(checkpoint), old_rows=noted_words(noted))
 
@@ -106,10 +106,10 @@ class FastTextJob(PassesJob):
         kind = "hierarchical softmax" if self.config.hierarchical else "negative sampling"
         return f"{kind}, {self.config.algorithm} with subwords"
 
-    # --- what a pass asks for --------------------------------------------------------------------------------
+    # --- what a pass calls -----------------------------------------------------------------------------------
 
     def worker(self) -> Any:  # noqa: ANN401  a named tuple of the kernel
-        """Working memory for one thread."""
+        """Working memory of one thread."""
         from wenmai.kernels.subword_window import Scratch
 
         longest_path = int(np.diff(self._tables.path_start).max(initial=0))
@@ -137,7 +137,7 @@ class FastTextJob(PassesJob):
         rows: npt.NDArray[np.int32] = self._tables.word
         return rows
 
-    # --- what the kernel asks for -------------------------------------------------------------------------------
+    # --- tables of the kernel -----------------------------------------------------------------------------------
 
     @cached_property
     def _choices(self) -> Any:  # noqa: ANN401  a named tuple of the kernel
@@ -193,7 +193,7 @@ class FastTextJob(PassesJob):
 
 
 def keep_probabilities(counts: npt.NDArray[np.int64], tokens: int, config: FastTextConfig) -> npt.NDArray[np.float32]:
-    """The share of each word's occurrences that sub-sampling keeps, (V,) float32, at most 1.
+    """The fraction of each word's occurrences that sub-sampling keeps, (V,) float32, at most 1.
 
     ``√(t/f) + t/f`` with t = ``sample`` and f = count / tokens; words outside the vocabulary are tokens too.
     """
@@ -209,7 +209,7 @@ def noise_weights(counts: npt.NDArray[np.int64], config: FastTextConfig) -> npt.
 
 
 def _check(recipe: Recipe) -> None:
-    """Refuses settings that the training cannot serve."""
+    """Refuses settings that cannot be trained with."""
     config: FastTextConfig = recipe.sections["model"]
     if recipe.sections["train"].deterministic:
         raise SettingError("fastText has no deterministic mode; threads=1 gives the same bytes always")
@@ -221,7 +221,7 @@ def _check(recipe: Recipe) -> None:
 
 
 def _warm_up() -> None:
-    """Compiles what the training will run, so that the clock measures training, and memory peaks once."""
+    """Compiles the kernels first, so that the clock measures training alone and memory peaks once."""
     from wenmai.kernels import subword_window
 
     subword_window.warm_up()

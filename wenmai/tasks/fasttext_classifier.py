@@ -1,6 +1,6 @@
-"""Classifiers of texts: fastText's, trained by sweeping over labelled text (Joulin et al. 2017, arXiv:1607.01759).
+"""Classifiers of texts: fastText's, trained by passes over labelled text (Joulin et al. 2017, arXiv:1607.01759).
 
-Differs from the reference implementation: every epoch has a new order of the texts (``shuffle=false``: the file's), the
+Differs from the reference implementation: every epoch shuffles the texts (``shuffle=false``: the file's order), the
 learning rate falls from block to block and ends at a ten-thousandth, sigmoids are exact.
 """
 
@@ -46,7 +46,7 @@ _NEVER = 1 << 62
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LabelVocabConfig:
-    """Which words and labels of labelled text are used, and what their vectors begin as."""
+    """Which words and labels of labelled text are used, and the initial vectors."""
 
     min_count: Annotated[int, Ge(1), Doc("words that occur fewer times than this are left out")] = 1
     min_label_count: Annotated[int, Ge(1), Doc("labels of fewer texts than this are left out")] = 1
@@ -59,10 +59,10 @@ class LabelVocabConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClassifierPassesConfig(PassesConfig):
-    """How labelled text is swept."""
+    """Passes over labelled text."""
 
     shuffle: Annotated[
-        bool, Doc("a new order of the texts in every epoch; off: that of the file, which must not be sorted by label")
+        bool, Doc("shuffle the texts in every epoch; off: the file's order, which must not be sorted by label")
     ] = True
 
 
@@ -81,7 +81,7 @@ class FastTextClassifierTask(Task):
     verbs = ("classify", "embed")
 
     def load(self, folder: Path) -> TextClassifier:
-        """Reads a finished model as the object that classifies."""
+        """Reads a finished model as a classifier."""
         return TextClassifier.load(folder)
 
     def load_base(self, folder: Path) -> FastText:
@@ -136,12 +136,12 @@ class FastTextClassifierTask(Task):
         noted: Notes,
         strategy: Strategy = SINGLE,
     ) -> "FastTextClassifierJob":
-        """Takes a training up again from the model that a checkpoint holds."""
+        """Resumes a training from the model of a checkpoint."""
         _warm_up()
         return FastTextClassifierJob(recipe, data, FastText.load(checkpoint), old_words=noted_words(noted))
 
     def retrain(self, recipe: Recipe, data: EncodedLabelled, model: FastText) -> None:
-        """Trains a model in place, as a pruned one is before it is quantised; measures and writes nothing."""
+        """Trains a model in place, such as a pruned one before it is quantised; evaluates and writes nothing."""
         sections = dict(recipe.sections) | {"data": replace(recipe.sections["data"], valid=None)}
         job = FastTextClassifierJob(replace(recipe, sections=sections), data, model)
         job.train(Session(NoCheckpoints(), lambda record: None))
@@ -170,7 +170,7 @@ class FastTextClassifierJob(Job):
         """α at the start."""
         return self.train_config.learning_rate or _RATE
 
-    # --- what a pass asks for --------------------------------------------------------------------------------
+    # --- what a pass calls -----------------------------------------------------------------------------------
 
     @property
     def blocks(self) -> int:
@@ -178,11 +178,11 @@ class FastTextClassifierJob(Job):
         return -(-len(self._data) // self._block)
 
     def share_before(self, block: int) -> float:
-        """The share of the examples before a block."""
+        """The fraction of the examples before a block."""
         return min(1.0, block * self._block / len(self._data))
 
     def worker(self) -> Any:  # noqa: ANN401  a named tuple of the kernel
-        """Working memory for one thread."""
+        """Working memory of one thread."""
         from wenmai.kernels.classify import Scratch
 
         rows, tables = self._rows, self._tables
@@ -212,10 +212,10 @@ class FastTextClassifierJob(Job):
         """Trains blocks one after the other, whatever the number of threads."""
         return [self.train_block(self._only_worker, epoch, first + place, rate) for place, rate in enumerate(rates)]
 
-    # --- what a run asks for ------------------------------------------------------------------------------------
+    # --- what a run calls ---------------------------------------------------------------------------------------
 
     def notes(self) -> dict[str, Any]:
-        """How many words the model had that is continued."""
+        """How many words the continued model had."""
         return {"words": self.old_words}
 
     def facts(self) -> dict[str, Any]:
@@ -235,7 +235,7 @@ class FastTextClassifierJob(Job):
         }
 
     def train(self, session: Session) -> None:
-        """Sweeps over the examples; measures on the validation set, if there is one, after every epoch."""
+        """Makes the passes over the examples; evaluates on the validation set, if any, after every epoch."""
         if session.resumed is not None:
             self.totals = Totals.of_checkpoint(*session.resumed)
 
@@ -257,9 +257,9 @@ class FastTextClassifierJob(Job):
         )
 
     def summary(self) -> dict[str, Any]:
-        """Speed, loss, sizes, and what was measured on the validation set."""
+        """Speed, loss, sizes, and the metrics on the validation set."""
         return {
-            **self.totals.figures(),
+            **self.totals.metrics(),
             "objective": f"{self.config.loss} over labels",
             "vocabulary": len(self.model.vocab),
             "labels": self._labels,
@@ -289,7 +289,7 @@ class FastTextClassifierJob(Job):
         self.classifier().save(folder)
 
     def classifier(self) -> TextClassifier:
-        """The model as it is now, as the object that classifies."""
+        """The classifier as it is now."""
         return TextClassifier(self.model, self._text)
 
     def _measure(self) -> dict[str, float]:
@@ -304,7 +304,7 @@ class FastTextClassifierJob(Job):
         named = open_labelled(self._labelled.valid, self._labelled, self._text, split="dev")
         return list(named.read(LabelledStats()))
 
-    # --- what the kernel asks for -------------------------------------------------------------------------------
+    # --- tables of the kernel -----------------------------------------------------------------------------------
 
     @property
     def _labels(self) -> int:
@@ -330,7 +330,7 @@ class FastTextClassifierJob(Job):
         from wenmai.kernels.classify import most_features
 
         examples, start, ngrams = self._examples, self._tables.start, int(self._choices.word_ngrams)
-        if np.diff(start).max(initial=0) <= 1:  # no need to look at every token
+        if np.diff(start).max(initial=0) <= 1:  # no need to check every token
             return int(np.diff(examples.starts).max()) * ngrams
         return int(most_features(examples.tokens, examples.starts, start, ngrams))
 
@@ -423,7 +423,7 @@ class FastTextClassifierJob(Job):
 
 
 def _warm_up() -> None:
-    """Compiles what the training will run, so that the clock measures training, and memory peaks once."""
+    """Compiles the kernels first, so that the clock measures training alone and memory peaks once."""
     from wenmai.kernels import classify
 
     classify.warm_up()

@@ -30,22 +30,22 @@ from wenmai.training.settings import LoopConfig
 
 __all__ = ["LanguageConfig", "LanguageJob", "LanguageTask"]
 
-_SEGMENT = 128  # targets, for a model that can read on for ever
+_SEGMENT = 128  # targets, for a model of unlimited length
 _VALIDATION_ROWS = 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LanguageConfig:
-    """How a text becomes segments."""
+    """How a text is cut into segments."""
 
     segment_length: Annotated[
         int | None,
         Ge(1),
-        Doc("tokens predicted in a row; gradients reach no farther back. None: max_length where there is one, or 128"),
+        Doc("tokens of a segment; gradients reach no farther back. None: max_length, or 128 where there is none"),
     ] = None
     boundaries: Annotated[
         Literal["joined", "masked"],
-        Doc("joined: lines follow each other as one text; masked: no position looks at another line (nnlm, gpt)"),
+        Doc("joined: lines follow each other as one text; masked: no position sees another line (nnlm, gpt)"),
     ] = "joined"
 
 
@@ -57,7 +57,7 @@ class _Segment(NamedTuple):
 
 
 class LanguageTask(NeuralTask):
-    """Language models. One that carries a state is trained by one process, whose rows carry a state each."""
+    """Language models. A stateful one is trained by one process."""
 
     source = RunningText()
     sections: Mapping[str, type] = {
@@ -78,7 +78,7 @@ class LanguageTask(NeuralTask):
         return LanguageModel.load(folder)
 
     def adopt(self, imported: Pretrained) -> LanguageModel:
-        """Gives a network from elsewhere the verbs of a language model."""
+        """Turns an imported network into a language model."""
         return LanguageModel(imported.module, imported.tokenizer, context=imported.context)
 
     def make(self, recipe: Recipe, data: LanguageData, base: LanguageModel | None) -> LanguageModel:
@@ -96,8 +96,8 @@ class LanguageTask(NeuralTask):
 class LanguageJob(NeuralJob):
     """Training a language model.
 
-    A model that carries a state reads the text in rows side by side, segment after segment; any other reads segments
-    in random order, cut at other places in each epoch.
+    A stateful model reads the text in parallel rows, segment after segment; any other reads segments in random order,
+    cut at other places in each epoch.
     """
 
     objective_name = "cross-entropy of the next token"
@@ -119,7 +119,7 @@ class LanguageJob(NeuralJob):
         self._length = min(asked or longest or _SEGMENT, len(data.train_stream))
         self._rows = max(1, min(self.config.batch_tokens // self._length, len(data.train_stream) // self._length))
 
-    # --- what the loop asks for ---------------------------------------------------------------------------------
+    # --- what the loop calls ------------------------------------------------------------------------------------
 
     def plan(self, epoch: int) -> Sequence[_Segment]:
         """The segments of an epoch."""
@@ -152,13 +152,13 @@ class LanguageJob(NeuralJob):
                 state = self.language_model.module.start(len(batch.starts))
             loss = self._next_token_loss(self.module, stream, batch, state)
             total, count = total + float(loss.nll), count + loss.targets
-        figures = {"loss": total / count, "perplexity": math.exp(min(700.0, total / count))}
+        metrics = {"loss": total / count, "perplexity": math.exp(min(700.0, total / count))}
         if stream.characters is not None:
-            figures["bits_per_character"] = total / math.log(2) / stream.characters
-        return figures
+            metrics["bits_per_character"] = total / math.log(2) / stream.characters
+        return metrics
 
     def _validation_plan(self, stream: Stream) -> Iterator[_Segment]:
-        """Every token once: rows side by side, and what is left over as a row of its own."""
+        """Every token once: parallel rows, and the rest as a row of its own."""
         size, length = len(stream), self._length
         rows = max(1, min(_VALIDATION_ROWS, size // length))
         row = size // rows if self._stateful else size // (rows * length) * length
@@ -184,13 +184,13 @@ class LanguageJob(NeuralJob):
         return {} if self._state is None else self._state.tensors()
 
     def carry(self, tensors: Mapping[str, Tensor]) -> None:
-        """Takes the state of the rows up again."""
+        """Restores the state of the rows."""
         if tensors:
             device = self.language_model.device
             self._state = self.language_model.module.start(self._rows)
             self._state.load({name: tensor.to(device) for name, tensor in tensors.items()})
 
-    # --- what a run asks for ------------------------------------------------------------------------------------
+    # --- what a run calls ---------------------------------------------------------------------------------------
 
     def facts(self) -> dict[str, Any]:
         """The sizes of data, vocabulary and model, and the effort."""
@@ -206,11 +206,11 @@ class LanguageJob(NeuralJob):
         found, stats = super().summary(), self._data.text.stats
         words = found["tokens_per_second"] * stats.words / stats.tokens
         size = self._data.tokenizer.vocab_size
-        objective = f"{self.objective_name}, {size:,} tokens"  # losses by other tokens cannot be compared
+        objective = f"{self.objective_name}, {size:,} tokens"  # losses over different tokens cannot be compared
         return {**found, "words_per_second": words, "vocabulary": size, "objective": objective}
 
     def changes(self, base: LanguageModel | None) -> tuple[dict[str, Any], list[str]]:
-        """What stands out."""
+        """Notes how many tokens are unknown."""
         unknown = self._data.text.stats.unknown
-        share = unknown / max(1, len(self._data.text))
-        return {}, [f"{unknown:,} tokens of the text ({share:.1%}) are unknown to the tokenizer"] if unknown else []
+        fraction = unknown / max(1, len(self._data.text))
+        return {}, [f"{unknown:,} tokens of the text ({fraction:.1%}) are unknown to the tokenizer"] if unknown else []

@@ -1,4 +1,4 @@
-"""What every torch model in training has in common: the loop, the rate, continuing another model, the summary."""
+"""What all torch models in training have in common: the loop, the rate, continuing a model, the summary."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ __all__ = ["NeuralJob", "NeuralModel", "NeuralTask", "take_over"]
 
 
 class NeuralModel(Protocol):
-    """A model with what its users need beside it: a translator, a language model."""
+    """A network with its tokenizers, such as a translator or a language model."""
 
     @property
     def config(self) -> Any:  # noqa: ANN401  each architecture has its own
@@ -71,7 +71,7 @@ class NeuralTask(Task):
         noted: Notes,
         strategy: Strategy = SINGLE,
     ) -> "NeuralJob":
-        """Takes a training up again from the model that a checkpoint holds."""
+        """Resumes a training from the model of a checkpoint."""
         model = self.load(checkpoint)
         strategy.place(model.module, recipe.sections["train"].device)
         return self.job(recipe, data, model)
@@ -81,7 +81,7 @@ class NeuralTask(Task):
         return self.load(folder)
 
     def initialise(self, model: Any, data: Any, base: Any) -> None:  # noqa: ANN401
-        """Gives a new model what ``base`` has learned: all parameters, which are those of the same names."""
+        """Copies all parameters of ``base`` into a new model, by name."""
         take_over(model.module, base.module, getattr(data, "grown", ()))
 
     @abstractmethod
@@ -101,7 +101,7 @@ class NeuralJob(Job):
         model: The model, on its device.
     """
 
-    objective_name: ClassVar[str]  # what the loss is, for people
+    objective_name: ClassVar[str]  # the name of the loss, for people
     loss_weights: Mapping[str, float] = {"loss": 1.0}  # its parts by name; see :class:`wenmai.training.loop.Trainable`
 
     def __init__(self, recipe: Recipe, model: NeuralModel) -> None:
@@ -139,7 +139,7 @@ class NeuralJob(Job):
         """The loss of a batch."""
 
     def counts(self, batch: Any) -> Mapping[str, int]:  # noqa: ANN401
-        """Targets of the parts of the loss in a batch; a loss in several parts has to say."""
+        """Targets of the parts of the loss in a batch; a loss in several parts must override this."""
         raise NotImplementedError
 
     @abstractmethod
@@ -151,14 +151,14 @@ class NeuralJob(Job):
         self.model.save(folder)
 
     def note(self, means: Mapping[str, float | None]) -> None:
-        """Nothing is noted."""
+        """Does nothing."""
 
     def carried(self) -> Mapping[str, Tensor]:
-        """Nothing: each batch stands for itself."""
+        """Nothing: batches are independent."""
         return {}
 
     def carry(self, tensors: Mapping[str, Tensor]) -> None:
-        """Nothing is carried."""
+        """Does nothing."""
 
     def train(self, session: Session) -> None:
         """Runs the loop."""
@@ -200,17 +200,16 @@ class NeuralJob(Job):
 
 
 def take_over(module: nn.Module, base: nn.Module, grown: Sequence[Sequence[int]] = ()) -> None:
-    """Gives a model the parameters of another.
+    """Copies the parameters of another model.
 
     Args:
         module: The new model.
-        base: The other, of the same sizes, but for the vocabulary.
-        grown: Of each token that the new one has more, the tokens that it is made of: its rows begin as the mean of
-            theirs, or of all rows where it is made of none that are there. Rows of the other that no token had are left
-            out.
+        base: The other, of the same sizes but for the vocabulary.
+        grown: For each new token the old tokens that it is made of: its rows begin as the mean of theirs, or of all
+            rows if there are none. Unused rows of the other are left out.
 
     Raises:
-        SettingError: if they are of other sizes.
+        SettingError: if their sizes differ.
     """
     vocab_size = int(getattr(module, "vocab_size", 0)) - len(grown)
     unused = int(getattr(base, "vocab_size", 0)) - vocab_size if grown else 0
@@ -220,7 +219,7 @@ def take_over(module: nn.Module, base: nn.Module, grown: Sequence[Sequence[int]]
         if have == want or (have and want and (have[0] - unused + len(grown), *have[1:]) == want):
             continue
         raise SettingError(
-            f"the model that is continued has {name} of shape {have or 'none'}, the settings ask for {want or 'none'}; "
+            f"the continued model has {name} of shape {have or 'none'}, the settings ask for {want or 'none'}; "
             "leave out the settings of the model"
         )
     for name, parameter in new.items():

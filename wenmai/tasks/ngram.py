@@ -1,4 +1,4 @@
-"""An n-gram language model, from one count of a numbered corpus."""
+"""An n-gram language model, from one count of an encoded corpus."""
 
 import math
 import shutil
@@ -33,8 +33,8 @@ from wenmai.training.strategy import SINGLE, Strategy
 
 __all__ = ["NgramJob", "NgramTask"]
 
-_FILES = ".ngrams.tmp"  # where they are made; a training that is taken up again removes such leftovers
-_COUNTING = 0.5  # share of the time, roughly
+_FILES = ".ngrams.tmp"  # where they are made; a resumed training removes leftovers
+_COUNTING = 0.5  # fraction of the time, roughly
 _ROLES = dict(zip(("unknown", "begin", "end"), SPECIALS, strict=True))
 
 
@@ -45,25 +45,24 @@ class _NgramTokens(Tokens):
         """Encodes a text.
 
         Raises:
-            SettingError: for mined phrases, which text that is scored later would not have, and for the smoothing of
-                imported models.
+            SettingError: for mined phrases, which later texts would not have, and for the smoothing of imported
+                models.
         """
         if recipe.sections["model"].smoothing == "arpa":
             raise SettingError(
-                "smoothing=arpa stands for what an imported file had, which the file does not say; choose a smoothing "
+                "smoothing=arpa stands for the unknown smoothing of an imported file; choose a smoothing "
                 "to train with, such as modified-kneser-ney"
             )
         if recipe.sections["text"].phrases:
             raise SettingError(
-                "phrases have no place in an n-gram model, which sees words that belong together anyway; leave out"
-                " phrases"
+                "an n-gram model takes no phrases, as it counts words that follow each other anyway; leave out phrases"
             )
         _ = recipe.sections["model"].thresholds  # a mistake shows before the text is read
         return super().read(recipe, source, progress, base)
 
 
 class NgramTask(Task):
-    """N-gram language models: one step, so there are no checkpoints, and a resumed one starts over."""
+    """N-gram language models: one step, so there are no checkpoints, and resuming starts over."""
 
     source = _NgramTokens()
     sections: Mapping[str, type] = {
@@ -79,7 +78,7 @@ class NgramTask(Task):
         return NgramModel(Ngram.load(folder))
 
     def load_base(self, folder: Path) -> Any:  # noqa: ANN401
-        """Refuses, as counts are gone once they have become probabilities.
+        """Refuses, as the counts are gone once the probabilities are estimated.
 
         Raises:
             SettingError: always.
@@ -102,7 +101,7 @@ class NgramTask(Task):
 
 
 class NgramJob(Job):
-    """Counting and estimating; ``model`` is there once :meth:`train` is done."""
+    """Counting and estimating; :meth:`train` sets ``model``."""
 
     model: Ngram
 
@@ -186,7 +185,7 @@ class NgramJob(Job):
 
     @property
     def _loss(self) -> float | None:
-        """None where it is infinite: a word of the text has no probability."""
+        """None where it is infinite: a word of the text has probability 0."""
         return self._estimated.loss if math.isfinite(self._estimated.loss) else None
 
     def summary(self) -> dict[str, Any]:
@@ -209,13 +208,13 @@ class NgramJob(Job):
         }
 
     def changes(self, base: None) -> tuple[dict[str, Any], list[str]]:
-        """Tells where discounts had to be assumed."""
+        """Notes the orders whose discounts had to be assumed."""
         if not self._estimated.fallback:
             return {}, []
         orders = ", ".join(map(str, self._estimated.fallback))
         note = (
-            f"too few n-grams occur once, twice or three times to tell the discounts of order {orders}: 0.5, 1 and 1.5 "
-            "stand for them. So it is with little text, and where words are few, such as characters or classes"
+            f"too few n-grams occur once, twice or three times to estimate the discounts of order {orders}: 0.5, 1 and "
+            "1.5 stand for them. This happens with little text, and with few different words, such as characters"
         )
         if self.config.smoothing != "modified-kneser-ney":
             note = note.replace("once, twice or three times", "once or twice").replace(
@@ -226,7 +225,7 @@ class NgramJob(Job):
     def save(self, folder: Path) -> None:
         """Writes the model."""
         self.model.save(folder)
-        self.model.forget_files()  # those that it was made in, which go now
+        self.model.forget_files()  # the temporary ones, which are removed now
         shutil.rmtree(self._folder, ignore_errors=True)
 
 

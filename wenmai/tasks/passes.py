@@ -1,4 +1,4 @@
-"""What systems have in common that are trained by sweeping over a numbered corpus."""
+"""What all systems trained by passes over an encoded corpus have in common."""
 
 import math
 from collections.abc import Sequence
@@ -29,11 +29,11 @@ class PassesJob(Job):
     """Training vectors of words by passes over an encoded corpus. Subclasses train blocks.
 
     Attributes:
-        config: What is learnt, and from which objective.
-        train_config: How the corpus is swept.
+        config: The settings of the model.
+        train_config: The settings of the passes.
         model: The parameters, changed in place by training.
-        old_rows: Words that the model had before, in a continued training.
-        totals: Where the training is.
+        old_rows: In a continued training, the words that the model had before.
+        totals: The progress of the training.
     """
 
     config: Any
@@ -63,7 +63,7 @@ class PassesJob(Job):
         raise NotImplementedError
 
     def worker(self) -> Any:  # noqa: ANN401  a named tuple of the kernel
-        """Working memory for one thread."""
+        """Working memory of one thread."""
         raise NotImplementedError
 
     def train_block(self, worker: Any, epoch: int, block: int, rate: float) -> Tally:  # noqa: ANN401
@@ -87,7 +87,7 @@ class PassesJob(Job):
         """The word that each type of the corpus is, or -1."""
         raise NotImplementedError
 
-    # --- what a pass asks for --------------------------------------------------------------------------------
+    # --- what a pass calls -----------------------------------------------------------------------------------
 
     @property
     def blocks(self) -> int:
@@ -95,13 +95,13 @@ class PassesJob(Job):
         return len(self._bounds) - 1
 
     def share_before(self, block: int) -> float:
-        """The share of the corpus before a block."""
+        """The fraction of the corpus before a block."""
         return float(self._bounds[block] / self._bounds[-1])
 
-    # --- what a run asks for ------------------------------------------------------------------------------------
+    # --- what a run calls ---------------------------------------------------------------------------------------
 
     def notes(self) -> dict[str, Any]:
-        """How many words the model had that is continued."""
+        """How many words the continued model had."""
         return {"words": self.old_rows}
 
     def facts(self) -> dict[str, Any]:
@@ -119,7 +119,7 @@ class PassesJob(Job):
         }
 
     def train(self, session: Session) -> None:
-        """Sweeps over the corpus."""
+        """Makes the passes over the corpus."""
         if session.resumed is not None:
             self.totals = Totals.of_checkpoint(*session.resumed)
         run_passes(
@@ -134,7 +134,7 @@ class PassesJob(Job):
     def summary(self) -> dict[str, Any]:
         """Speed, loss and sizes."""
         return {
-            **self.totals.figures(),
+            **self.totals.metrics(),
             "objective": self.objective,
             "vocabulary": len(self.model.vocab),
             "words": self.totals.words,
@@ -147,7 +147,7 @@ class PassesJob(Job):
         notes = []
         if math.isnan(self.totals.last_epoch_loss):
             notes.append(
-                "nothing was learnt: no word stood beside another. One word a line has no neighbours; of a very small "
+                "nothing was learnt: no word had a neighbour. One word a line has none; of a very small "
                 "text sub-sampling may leave too little (sample=0 keeps all)"
             )
         if base is None:
@@ -165,7 +165,7 @@ class PassesJob(Job):
         self.model.save(folder)
 
     def drift(self, before: WordVectors) -> dict[str, Any]:
-        """How far the vectors of a continued run have moved: cosine distances of the old words that the text has."""
+        """How far the vectors of old words in the text have moved: cosine distances."""
         cosine = np.empty(len(before))
         for start in range(0, len(before), 4096):
             old = before.vectors[start : start + 4096]
@@ -185,7 +185,7 @@ class PassesJob(Job):
             "furthest": [(before.index_to_key[seen[place]], float(distance[place])) for place in furthest],
         }
 
-    # --- what the kernels ask for -------------------------------------------------------------------------------
+    # --- input of the kernels -----------------------------------------------------------------------------------
 
     def _text(self, block: int) -> Text:
         """The tokens of a block and where its sentences begin, and its length."""
@@ -223,6 +223,6 @@ def row_of_type(corpus: EncodedCorpus, vocab: Vocab) -> npt.NDArray[np.int32]:
     if corpus.words[:size] == vocab.tokens:  # the vocabulary was made from this corpus
         rows[:size] = np.arange(size, dtype=np.int32)
     else:
-        row = dict(zip(vocab.tokens, range(size), strict=True))  # not kept, as the vocabulary's own would be
+        row = dict(zip(vocab.tokens, range(size), strict=True))  # not kept, unlike the vocabulary's own
         rows[: len(corpus.words)] = [row.get(word, -1) for word in corpus.words]
     return rows

@@ -1,4 +1,4 @@
-"""Vectors from elsewhere as the beginning of a training."""
+"""Pretrained vectors as the initial vectors of a training."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ def numbers_of(names: Sequence[str], vocab: Any) -> npt.NDArray[np.int32]:  # no
     """The number of each name in a vocabulary, or -1; int32."""
     tokens = vocab.tokens if isinstance(vocab, Vocab) else vocab
     size = len(tokens)
-    if size <= len(names) and names[:size] == tokens:  # made of these names
+    if size <= len(names) and names[:size] == tokens:  # it was made from these names
         return np.where(np.arange(len(names)) < size, np.arange(len(names)), -1).astype(np.int32)
     number = dict(zip(tokens, range(size), strict=True))
     return np.array([number.get(name, -1) for name in names], np.int32)
@@ -30,7 +30,7 @@ def pretrained_vectors(name: str, size: int) -> WordVectors:
     """Reads vectors from a file or a run.
 
     Raises:
-        SettingError: if they have another size.
+        SettingError: if their size differs.
     """
     from wenmai.formats.word2vec import read_word2vec
 

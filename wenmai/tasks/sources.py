@@ -1,4 +1,4 @@
-"""One source for each kind of data that systems are trained on."""
+"""One source for each kind of training data."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ class TextSource(Source):
 
 
 class Tokens(TextSource):
-    """Text as numbers of its words."""
+    """Text as word ids."""
 
     def read(self, recipe: Recipe, source: Any, progress: ReadProgress, base: Any) -> EncodedCorpus:  # noqa: ANN401
         """Encodes a text."""
@@ -72,16 +72,16 @@ class Counts(TextSource):
 
 
 class RunningText(TextSource):
-    """Text in a row, as a language model reads it, with its tokenizer."""
+    """Running text for a language model, with its tokenizer."""
 
     def open(self, corpus: Any) -> Opened:  # noqa: ANN401
-        """Opens text; what the catalogue knows of it is said as settings of a tokenizer too."""
+        """Opens text; what the catalogue knows of it becomes settings of the tokenizer too."""
         opened = super().open(corpus)
         known = suitable({name.removeprefix("text."): value for name, value in opened.hints.items()})
         return opened._replace(hints={f"tokenizer.{name}": value for name, value in known.items()})
 
     def read(self, recipe: Recipe, source: Any, progress: ReadProgress, base: Any) -> LanguageData:  # noqa: ANN401
-        """Trains the tokenizer, unless a model that is continued has one, and encodes the text."""
+        """Trains the tokenizer, unless the continued model has one, and encodes the text."""
         if base is not None:
             refuse_other_tokenizer(recipe)
         return read_language_data(
@@ -105,7 +105,7 @@ class Pairs(Source):
         if isinstance(corpus, str | Path):
             corpus = [corpus]
         if isinstance(corpus, Iterator):
-            corpus = list(corpus)  # it cannot start again
+            corpus = list(corpus)  # it can be read only once
         named = isinstance(corpus, list | tuple) and all(isinstance(part, str | Path) for part in corpus)
         spec = ",".join(str(part) for part in corpus) if named and corpus else corpus
         sources = read_pairs(spec).sources
@@ -113,7 +113,7 @@ class Pairs(Source):
         return Opened(spec, hints, (",".join(sources),) if sources else (), bool(sources))
 
     def read(self, recipe: Recipe, source: Any, progress: ReadProgress, base: Any) -> TranslationData:  # noqa: ANN401
-        """Trains the tokenizers, unless a model that is continued has them, and encodes the pairs."""
+        """Trains the tokenizers, unless the continued model has them, and encodes the pairs."""
         if base is not None:
             refuse_other_tokenizer(recipe)
         return read_translation_data(
@@ -141,7 +141,7 @@ class LabelledSource(Source):
 
 
 class LabelledTokens(LabelledSource):
-    """Labelled texts as numbers of their words."""
+    """Labelled texts as word ids."""
 
     def read(self, recipe: Recipe, source: Any, progress: ReadProgress, base: Any) -> EncodedLabelled:  # noqa: ANN401
         """Encodes labelled text, and makes sure that the validation set can be read."""
@@ -160,9 +160,9 @@ class SegmentedTexts:
     """Labelled texts in memory, one label each, cut into tokens.
 
     Attributes:
-        fingerprint: Of the files and the settings.
-        tokens: Of each text.
-        labels: Of each text.
+        fingerprint: Hash of the files and the settings.
+        tokens: The tokens of each text.
+        labels: The label of each text.
         stats: What was left out.
         sources: The files, as JSON values.
         valid: Tokens and labels of the validation set, if there is one.
@@ -176,7 +176,7 @@ class SegmentedTexts:
     valid: tuple[list[list[str]], list[str]] | None
 
     def describe(self) -> dict[str, Any]:
-        """What a run notes of it, as JSON values."""
+        """What ``corpus.json`` holds, as JSON values."""
         counts = dict(Counter(self.labels).most_common())
         return {"sources": list(self.sources), "stats": asdict(self.stats), "labels": counts}
 
@@ -205,14 +205,14 @@ class LabelledTexts(LabelledSource):
         return SegmentedTexts(fingerprint, segmented(texts, text), labels, stats, sources, valid)
 
     def reopen(self, fingerprint: str) -> None:
-        """Nothing is kept beside the files: they are read again."""
+        """None: the files are read again."""
 
 
 def refuse_other_tokenizer(recipe: Recipe) -> None:
-    """Makes sure that the tokenizer's settings are those of the run that is continued.
+    """Makes sure that the tokenizer's settings are those of the continued run.
 
     Raises:
-        SettingError: if one differs; it would have no effect, as the tokenizers are taken over as they are.
+        SettingError: if one differs, as it would have no effect.
     """
     inherited = read_recipe(f"{recipe.start}/{RECIPE}")["settings"]
     for name, value in asdict(recipe.sections["tokenizer"]).items():

@@ -1,7 +1,7 @@
-"""What every system gives to ``wenmai.runs``, so that one life of a run serves all of them.
+"""What every system provides to ``wenmai.runs``, so that all are trained by the same code.
 
-A *source* reads one kind of data. A *task* says how a system is trained: on which source, with which settings, by which
-job, and what comes out. A *job* is one training.
+A *source* reads one kind of data. A *task* says how a system is trained: its source, its settings, its job, and the
+model that results. A *job* is one training.
 """
 
 from abc import ABC, abstractmethod
@@ -18,7 +18,7 @@ from wenmai.training.strategy import SINGLE, Strategy
 __all__ = ["Data", "Job", "Notes", "Opened", "ReadProgress", "Resumed", "Session", "Source", "Task", "noted_words"]
 
 ReadProgress = Callable[[int, int | None], None]  # bytes read, of how many
-Notes = Mapping[str, Any]  # what a training remembers of its beginning, as JSON values
+Notes = Mapping[str, Any]  # what a training notes when it begins, as JSON values
 Resumed = tuple[Path, dict[str, Any]]  # the folder of a checkpoint, and its state
 
 
@@ -39,19 +39,19 @@ class Data(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Hexadecimal digits that change with any byte of the data and any setting that shapes them."""
+        """A hexadecimal hash of the data and of all settings that affect them."""
 
     def describe(self) -> dict[str, Any]:
-        """What ``corpus.json`` says of it: sources, statistics and so on, as JSON values."""
+        """What ``corpus.json`` holds: sources, statistics and so on, as JSON values."""
 
 
 class Opened(NamedTuple):
-    """Data that were named but not read.
+    """Data that are not read yet.
 
     Attributes:
         source: What :meth:`Source.read` takes.
         hints: Settings that fit them, as ``section.name``.
-        names: What a recipe calls them; empty if they are in memory.
+        names: Their names in a recipe; empty if they are in memory.
         repeatable: Whether they can be read again.
     """
 
@@ -62,12 +62,12 @@ class Opened(NamedTuple):
 
 
 class Session(NamedTuple):
-    """What a run gives to a training.
+    """What a training gets from its run.
 
     Attributes:
-        checkpoints: Where it is saved.
+        checkpoints: Where to save it.
         report: Receives every record.
-        resumed: The checkpoint to go on from, if there is one.
+        resumed: The checkpoint to resume from, if any.
         strategy: The processes that train together.
     """
 
@@ -90,14 +90,14 @@ class Source(ABC):
 
         Args:
             recipe: Everything that was set.
-            source: Of :class:`Opened`.
+            source: The one of :class:`Opened`.
             progress: Called with bytes read, and in all.
             base: The model that is continued, or None.
         """
 
     @abstractmethod
     def reopen(self, fingerprint: str) -> Data | None:
-        """Opens data that were read before; None if the cache has them no more, or damaged."""
+        """Opens data that were read before; None if they are gone from the cache or damaged."""
 
 
 class Job(ABC):
@@ -127,27 +127,26 @@ class Job(ABC):
         """Writes the model."""
 
     def notes(self) -> dict[str, Any]:
-        """What must be remembered of the beginning to take the training up again, as JSON values: nothing."""
+        """What must be noted at the beginning to resume the training, as JSON values: by default nothing."""
         return {}
 
     def changes(self, base: Any) -> tuple[dict[str, Any], list[str]]:  # noqa: ANN401  the model that is continued
-        """What to add to the summary, and notes for the user at the end: nothing."""
+        """What to add to the summary, and notes for the user at the end: by default nothing."""
         return {}, []
 
 
 class Task(ABC):
-    """How a system is trained; one object for all systems that share it and its model. It holds nothing of a training.
+    """How a system is trained: a stateless object for all systems that share it and its model.
 
     Args:
         model: The class of the model.
 
     Attributes:
         source: Reads its data.
-        sections: The settings, by section; a model that has a ``config_class`` brings the section ``model``.
-        inherited: Sections that a continued training takes from the run it continues.
+        sections: The settings, by section; a model with a ``config_class`` adds the section ``model``.
+        inherited: Sections that a continued training takes from its base run.
         verbs: What its models can do.
-        measurers: ``module:NAME`` of what measures a verb that wenmai does not know, by verb; see
-            ``wenmai.runs.measuring``.
+        measurers: ``module:NAME`` of a measurer for each verb that wenmai does not know; see ``wenmai.runs.measuring``.
         replicated: Whether several processes may train together.
     """
 
@@ -181,18 +180,18 @@ class Task(ABC):
         noted: Notes,
         strategy: Strategy = SINGLE,
     ) -> Job:
-        """Takes a training up again, by default from the start.
+        """Resumes a training, by default from the start.
 
-        ``noted`` is what :meth:`Job.notes` gave when it began.
+        ``noted`` is what :meth:`Job.notes` returned when it began.
         """
         return self.begin(recipe, data, None, strategy)
 
     def starts_from(self, other: "Task") -> bool:
-        """Whether a training may start from a finished run of another task; by default it continues its own only."""
+        """Whether a training may start from a run of another task; by default only from its own."""
         return other is self
 
     def adopt(self, imported: Any) -> Any:  # noqa: ANN401
-        """Turns what a format has read into a model that can be saved: nothing to do for most."""
+        """Turns an imported model into one that can be saved; most need no change."""
         return imported
 
     def load_base(self, folder: Path) -> Any:  # noqa: ANN401
@@ -201,12 +200,12 @@ class Task(ABC):
         Raises:
             SettingError: if models of this kind cannot be continued.
         """
-        raise SettingError(f"{folder.parent}: such a run cannot be continued; train a new one")
+        raise SettingError(f"{folder.parent}: a run of this system cannot be continued; train a new one")
 
     def retrain(self, recipe: Recipe, data: Any, model: Any) -> None:  # noqa: ANN401
-        """Trains a changed copy of a whole model in place, for a format that asks for it.
+        """Trains a changed copy of a whole model in place, for a format that needs it.
 
         Raises:
-            SettingError: if models of this kind are not trained so.
+            SettingError: if models of this kind cannot be trained so.
         """
         raise SettingError(f"a {recipe.system} model cannot be changed and trained again")

@@ -37,21 +37,21 @@ _SAMPLING_STEPS, _SAMPLING_FLOOR = 10_000, 0.25
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TranslationConfig:
-    """What is minimised, and what is measured meanwhile.
+    """What is minimised, and what evaluations measure.
 
     Raises:
         SettingError: if a setting would have no effect.
     """
 
-    label_smoothing: Annotated[float, Ge(0), Lt(1), Doc("share of the probability spread over all tokens")] = 0.1
+    label_smoothing: Annotated[float, Ge(0), Lt(1), Doc("fraction of the probability spread over all tokens")] = 0.1
     scheduled_sampling: Annotated[
         Literal["none", "linear", "exponential", "sigmoid"],
-        Doc("seq2seq: how the share of gold tokens fed to the decoder falls (Bengio et al. 2015); none: always gold"),
+        Doc("seq2seq: how the fraction of gold tokens fed to the decoder falls (Bengio et al. 2015); none: all gold"),
     ] = "none"
-    sampling_steps: Annotated[int, Ge(1), Doc("updates over which that share falls; k of the sigmoid")] = (
+    sampling_steps: Annotated[int, Ge(1), Doc("updates over which that fraction falls; k of the sigmoid")] = (
         _SAMPLING_STEPS
     )
-    sampling_floor: Annotated[float, Ge(0), Le(1), Doc("that share never falls below this")] = _SAMPLING_FLOOR
+    sampling_floor: Annotated[float, Ge(0), Le(1), Doc("that fraction never falls below this")] = _SAMPLING_FLOOR
     validate_bleu: Annotated[
         bool, Doc("translate the validation pairs greedily at each evaluation, and report BLEU")
     ] = False
@@ -62,17 +62,17 @@ class TranslationConfig:
             raise SettingError("sampling_steps and sampling_floor have no effect with scheduled_sampling=none")
 
     def teacher_share(self, step: int) -> float:
-        """Returns the share ε of gold tokens at an update from 0 (Bengio et al. 2015, section 2.4)."""
+        """Returns the fraction ε of gold tokens at an update from 0 (Bengio et al. 2015, section 2.4)."""
         if self.scheduled_sampling == "none":
             return 1.0
         k = self.sampling_steps
         if self.scheduled_sampling == "linear":
-            share = 1 - step / k
+            fraction = 1 - step / k
         elif self.scheduled_sampling == "exponential":
-            share = math.exp(-step / k)
+            fraction = math.exp(-step / k)
         else:
-            share = k / (k + math.exp(min(700.0, step / k)))
-        return max(self.sampling_floor, share)
+            fraction = k / (k + math.exp(min(700.0, step / k)))
+        return max(self.sampling_floor, fraction)
 
 
 class TranslationTask(NeuralTask):
@@ -106,8 +106,8 @@ class TranslationTask(NeuralTask):
         """
         if recipe.sections["objective"].scheduled_sampling != "none" and not self.model.samples_targets:
             raise SettingError(
-                f"scheduled_sampling is for decoders that read token by token; {self.model.kind} reads all gold tokens "
-                "at once, so leave it out"
+                f"scheduled_sampling needs a decoder that reads token by token; {self.model.kind} reads all at once; "
+                "leave it out"
             )
         return TranslationJob(recipe, data, model)
 
@@ -123,15 +123,15 @@ class TranslationJob(NeuralJob):
         self.translator = translator
         self._data = data
         self._numbers = data.train_numbers
-        self._lengths = data.train.lengths[self._numbers] + 1  # the end, or the begin token
-        self._baseline = -math.log(data.target.vocab_size)  # log-probability of a target, before anything is learnt
+        self._lengths = data.train.lengths[self._numbers] + 1  # and EOS, or BOS
+        self._baseline = -math.log(data.target.vocab_size)  # log-probability of a target before training
 
     @property
     def module(self) -> EncoderDecoder:
         """The network."""
         return self.translator.module
 
-    # --- what the loop asks for ---------------------------------------------------------------------------------
+    # --- what the loop calls ------------------------------------------------------------------------------------
 
     def plan(self, epoch: int) -> Sequence[Any]:
         """The batches of an epoch."""
@@ -142,8 +142,8 @@ class TranslationJob(NeuralJob):
     def loss(self, module: nn.Module, batch: Any, step: int) -> Loss:  # noqa: ANN401  numbers of pairs
         """Cross-entropy of the targets of a batch, teacher forced."""
         source, mask, fed, wanted, real = self._tensors(self._data.train, batch)
-        share, choices = self.objective.teacher_share(step), list[Choice]()
-        options = {} if share == 1.0 else {"teacher_share": share}
+        fraction, choices = self.objective.teacher_share(step), list[Choice]()
+        options = {} if fraction == 1.0 else {"teacher_share": fraction}
         drawing = {"choices": choices} if self.module.samples_attention else {}
         hidden = module(source, mask, fed, **options, **drawing)
         output = Part(hidden[real], self.module.output_weight, self.module.output_bias, wanted[real])
@@ -167,16 +167,16 @@ class TranslationJob(NeuralJob):
             hidden = self.module(source, mask, fed)
             return cross_entropy(hidden[real], self.module.output_weight, self.module.output_bias, wanted[real])
 
-        figures = evaluated(map(loss, plan), self.loss_weights)
-        figures["perplexity"] = math.exp(min(700.0, figures["loss"]))
+        metrics = evaluated(map(loss, plan), self.loss_weights)
+        metrics["perplexity"] = math.exp(min(700.0, metrics["loss"]))
         if self.objective.validate_bleu:
             from wenmai.measures.translation import measure_translation
 
             sources = [self._data.source.decode(pairs.source(number)) for number in numbers]
             references = [self._data.target.decode(pairs.target(number)) for number in numbers]
             made = self.translator.translate(sources, beam_size=1)
-            figures["bleu"] = measure_translation(sources, made, references, resamples=1).bleu
-        return figures
+            metrics["bleu"] = measure_translation(sources, made, references, resamples=1).bleu
+        return metrics
 
     def _tensors(self, pairs: EncodedPairs, batch: Any) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # noqa: ANN401
         first, second = self._data.source, self._data.target
@@ -188,21 +188,21 @@ class TranslationJob(NeuralJob):
         return tensors[0], tensors[1], tensors[2], tensors[3], tensors[4]
 
     def note(self, means: Mapping[str, float | None]) -> None:
-        """Moves the baseline of drawn choices towards what the targets of an update had."""
+        """Moves the baseline of sampled choices towards the mean of an update."""
         if self.module.samples_attention:
             mean = means["loss"] or 0.0
             self._baseline = BASELINE_DECAY * self._baseline - (1 - BASELINE_DECAY) * mean
 
     def carried(self) -> dict[str, Tensor]:
-        """The baseline of drawn choices."""
+        """The baseline of sampled choices."""
         return {"baseline": torch.tensor(self._baseline, dtype=torch.float64)} if self.module.samples_attention else {}
 
     def carry(self, tensors: Mapping[str, Tensor]) -> None:
-        """Takes the baseline up again."""
+        """Restores the baseline."""
         if tensors:
             self._baseline = float(tensors["baseline"])
 
-    # --- what a run asks for ------------------------------------------------------------------------------------
+    # --- what a run calls ---------------------------------------------------------------------------------------
 
     def facts(self) -> dict[str, Any]:
         """The sizes of data, vocabulary and model, and the effort."""
@@ -222,7 +222,7 @@ class TranslationJob(NeuralJob):
         return {**super().summary(), "vocabulary": self._data.target.vocab_size}
 
     def changes(self, base: Translator | None) -> tuple[dict[str, Any], list[str]]:
-        """What stands out."""
+        """Notes how many tokens are unknown."""
         stats = self._data.train.stats
         unknown = stats.source_unknown + stats.target_unknown
         notes = [f"{unknown:,} tokens of the training pairs are unknown to the tokenizer"] if unknown else []

@@ -75,7 +75,7 @@ class Word2VecTask(Task):
         noted: Notes,
         strategy: Strategy = SINGLE,
     ) -> "Word2VecJob":
-        """Takes a training up again from the model that a checkpoint holds."""
+        """Resumes a training from the model of a checkpoint."""
         _warm_up(recipe)
         return Word2VecJob(recipe, corpus, Word2Vec.load(checkpoint), old_rows=noted_words(noted))
 
@@ -99,13 +99,13 @@ class Word2VecJob(PassesJob):
 
     @property
     def objective(self) -> str:
-        """What the loss is; only losses of the same objective can be compared."""
+        """What the loss is; only losses of the same objective are comparable."""
         return self.config.objective
 
-    # --- what a pass asks for --------------------------------------------------------------------------------
+    # --- what a pass calls -----------------------------------------------------------------------------------
 
     def worker(self) -> Any:  # noqa: ANN401  a named tuple of the kernel
-        """Working memory for one thread."""
+        """Working memory of one thread."""
         from wenmai.kernels.window import Scratch
 
         return Scratch.allocate(
@@ -159,7 +159,7 @@ class Word2VecJob(PassesJob):
         tallies = train_lanes(texts, rows, tables, choices, memory, np.array(rates, np.float32), seeds, threads)
         return [Tally(float(loss), int(examples), int(words)) for loss, examples, words in tallies]
 
-    # --- what the kernels ask for -------------------------------------------------------------------------------
+    # --- tables of the kernels ----------------------------------------------------------------------------------
 
     @cached_property
     def _choices(self) -> Any:  # noqa: ANN401  a named tuple of the kernel
@@ -225,7 +225,7 @@ class Word2VecJob(PassesJob):
 
 
 def _warm_up(recipe: Recipe) -> None:
-    """Compiles what the training will run, so that the clock measures training, and memory peaks once."""
+    """Compiles the kernels first, so that the clock measures training alone and memory peaks once."""
     from wenmai.kernels import lanes, window
 
     (lanes if recipe.sections["train"].deterministic else window).warm_up()

@@ -1,4 +1,4 @@
-"""Checkpoints: sealed folders ``step-N``, of which the newest good one is resumed."""
+"""Checkpoints: sealed folders ``step-N``; a training resumes from the newest good one."""
 
 import json
 import shutil
@@ -49,7 +49,7 @@ class Checkpoints:
         return path
 
     def newest_good(self) -> tuple[Path | None, dict[str, Any], list[str]]:
-        """Returns the newest whole checkpoint, its state, and what is wrong with the newer ones passed over."""
+        """Returns the newest good checkpoint, its state, and what is wrong with newer ones."""
         passed_over: list[str] = []
         for path in reversed(self._steps()):
             if not (problems := check_sealed(path)):
@@ -133,7 +133,7 @@ def require_good(path: Path) -> None:
 
 
 class NoCheckpoints(Checkpoints):
-    """Those of a training that is not resumed: nothing is written."""
+    """The checkpoints of a training that is never resumed: nothing is written."""
 
     def __init__(self) -> None:
         super().__init__(Path())

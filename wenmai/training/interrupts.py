@@ -1,4 +1,4 @@
-"""Ctrl-C, and the signal of a scheduler that takes the machine back, end a training between two steps."""
+"""Ctrl-C, and the signal of a scheduler, end a training between two steps."""
 
 import signal
 import threading
@@ -12,7 +12,7 @@ __all__ = ["interrupts_set", "terminations_as_interrupts"]
 def interrupts_set(stop: threading.Event) -> Iterator[None]:
     """Lets SIGINT and SIGTERM set ``stop``, so that a training ends between two steps; a second one ends it at once.
 
-    Handlers that someone else has installed stay.
+    Handlers installed by others stay.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

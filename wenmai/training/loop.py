@@ -1,11 +1,11 @@
 """The training loop of torch models: batches, gradients, updates, evaluations on the validation data, checkpoints.
 
-Nothing random outlives a batch: its composition is a function of (seed, epoch) and its dropout of (seed, epoch,
-place). So the state of a training is parameters, optimiser, what a recurrent model carries from one batch to the next,
-and a few numbers; a resumed run equals an uninterrupted one to the bit, and resuming takes no longer late in an epoch
+Nothing random outlives a batch: its composition depends on (seed, epoch) and its dropout on (seed, epoch, place). So
+the state of a training is its parameters, its optimiser, the state that a recurrent model carries from batch to batch,
+and a few numbers. A resumed run equals an uninterrupted one to the bit, and resuming takes no longer late in an epoch
 than early. Gradients are summed over the targets of all batches and processes of an update and divided once, so the
-loss is exact by token however it was split up. The parts of a loss that has several are divided by counts of their own,
-which are added up before the update's first batch.
+loss is exact by token however the batches are split. A loss in several parts divides each by its own count, which is
+summed before the first batch of the update.
 """
 
 import math
@@ -45,11 +45,11 @@ _RELEASE_EVERY = 50  # updates: seldom enough to cost nothing, often enough that
 _SNAPSHOTS = "snapshots"
 _CURE = "Train again with a lower learning_rate, a longer warmup, or clip=1"
 _OLD_NAMES = {"looks": "evaluations", "best_look": "best_evaluation", "figures": "metrics"}
-_ALMOST = 0.999  # of a training that has not ended, but has made as many updates as were expected
+_ALMOST = 0.999  # progress of a training that has made the expected updates but not ended
 
 
 class Trainable(Protocol):
-    """What a task gives to :func:`train_loop`."""
+    """What :func:`train_loop` trains."""
 
     @property
     def module(self) -> nn.Module:
@@ -57,13 +57,13 @@ class Trainable(Protocol):
 
     @property
     def loss_weights(self) -> Mapping[str, float]:
-        """The parts of the loss by name, and how much the mean of each counts; the first one's targets are counted."""
+        """The weight of each part of the loss by name; the targets of the first part are the tokens counted."""
 
     def plan(self, epoch: int) -> Sequence[Any]:
         """The batches of an epoch; the same in every process and at every call."""
 
     def loss(self, module: nn.Module, batch: Any, step: int) -> Losses:  # noqa: ANN401  the task's own
-        """The loss of a batch of the plan after ``step`` updates; of several parts by name, those that it has.
+        """The loss of a batch of the plan after ``step`` updates; a loss in parts: those that the batch has, by name.
 
         ``module`` is the model, perhaps compiled.
         """
@@ -78,13 +78,13 @@ class Trainable(Protocol):
         """Writes the model into a folder, its parameters as ``model.safetensors``."""
 
     def note(self, means: Mapping[str, float | None]) -> None:
-        """Takes note of an update: the mean of each part of its loss, over the batches of all processes."""
+        """Called after an update with the mean of each part of its loss over the batches of all processes."""
 
     def carried(self) -> Mapping[str, Tensor]:
-        """What the next batch needs of the ones before, such as a memory; saved with every checkpoint."""
+        """The state that the next batch needs, such as a memory; saved with every checkpoint."""
 
     def carry(self, tensors: Mapping[str, Tensor]) -> None:
-        """Takes up what :meth:`carried` gave when the checkpoint was written."""
+        """Restores the state that :meth:`carried` returned when the checkpoint was written."""
 
 
 Count = Annotated[int, Ge(0)]
@@ -92,22 +92,22 @@ Count = Annotated[int, Ge(0)]
 
 @dataclass
 class LoopState:
-    """Where a training is: saved with every checkpoint.
+    """The progress of a training, saved with every checkpoint.
 
     Attributes:
         step: Updates done.
         epoch: Epochs done.
         batch: Batches of this epoch done.
         seconds: Spent training.
-        tokens: Targets of the loss's first part seen.
-        evaluations: On the validation data so far.
+        tokens: Targets of the first part of the loss so far.
+        evaluations: Evaluations on the validation data so far.
         best: Lowest validation loss, if there was any.
-        best_evaluation: When that was.
+        best_evaluation: The evaluation that had it.
         snapshots: ``(step, validation loss or None)`` of those kept for averaging.
-        pending: What is not in a record yet: sum and targets of each part of the loss, lengths of gradients, updates.
+        pending: Not in a record yet: sum and targets of each part of the loss, gradient norms, updates.
         last_loss: Mean loss of the last record.
-        last_losses: Of its parts, if there are several.
-        metrics: Of the last evaluation; in the end, of the final model.
+        last_losses: Mean losses of its parts, if there are several.
+        metrics: Metrics of the last evaluation; in the end, of the final model.
         over: Whether the training has ended.
     """
 
@@ -132,7 +132,7 @@ class LoopState:
 
     @classmethod
     def of_checkpoint(cls, checkpoint: Path, state: Mapping[str, Any]) -> Self:
-        """Takes what a checkpoint holds, which an older version may have written.
+        """Reads the state of a checkpoint, which an older version may have written.
 
         Raises:
             RunError: if it is no state of a training.
@@ -164,7 +164,7 @@ def train_loop(
         strategy: The processes that train together.
 
     Raises:
-        SettingError: if TensorBoard's curves were asked for, and it is not installed.
+        SettingError: if TensorBoard's curves are asked for and it is not installed.
         TrainingError: if the loss or a gradient is no longer a number, or another process has ended.
         KeyboardInterrupt: on an interrupt, after a checkpoint was saved.
     """
@@ -303,7 +303,7 @@ def train_loop(
 def _reporting(
     config: LoopConfig, checkpoints: Checkpoints, report: Callable[[Record], None], state: LoopState, strategy: Strategy
 ) -> AbstractContextManager[Callable[[Record], None]]:
-    """Where records go: to ``report``, and TensorBoard's file in the run if that was asked for."""
+    """Sends records to ``report``, and to TensorBoard's file in the run if that is asked for."""
     if not (config.tensorboard and strategy.first):
         return nullcontext(report)
     return reporting_curves(checkpoints.folder.with_name(CURVES), report, position=state.step)
@@ -333,7 +333,7 @@ def _optimiser(config: LoopConfig, module: nn.Module, rate: float) -> torch.opti
 
 
 def _gradients(parameters: Sequence[nn.Parameter]) -> list[Tensor]:
-    """The gradients; zeros for what this process's batches did not reach, so that all processes add up the same."""
+    """The gradients; zeros where this process's batches have none, so that all processes sum the same tensors."""
     for parameter in parameters:
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
@@ -347,7 +347,7 @@ def _precision(config: LoopConfig, device: torch.device) -> Callable[[], Abstrac
 
 
 def _has_bfloat16(device: torch.device) -> bool:
-    """Whether products of bfloat16 numbers are done by the device itself, several times faster than of float32."""
+    """Whether the device multiplies bfloat16 numbers in hardware, several times faster than float32."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
@@ -358,7 +358,7 @@ def _progress(state: LoopState, steps: int, config: LoopConfig) -> float:
 
 
 def _spent(state: LoopState, config: LoopConfig) -> float:
-    """The share of its time that a training has spent; 0 if it has no end by the clock."""
+    """The fraction of its time that a training has spent; 0 without a time limit."""
     return 0.0 if config.minutes is None else state.seconds / (60 * config.minutes)
 
 
@@ -371,7 +371,7 @@ def _save(job: Trainable, optimiser: torch.optim.Optimizer, folder: Path) -> Non
 def _take_snapshot(
     job: Trainable, checkpoints: Checkpoints, state: LoopState, loss: float | None, keep: int, strategy: Strategy
 ) -> None:
-    """Saves the parameters if they are among the ``keep`` best, or last where there is no validation loss."""
+    """Saves the parameters if they are among the ``keep`` best, or the last without a validation loss."""
     wanted = [*state.snapshots, (state.step, loss)]
     if loss is not None:
         wanted = sorted(wanted, key=lambda item: math.inf if item[1] is None else item[1])[:keep]

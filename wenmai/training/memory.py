@@ -1,7 +1,7 @@
 """Free memory: kept between the steps of a training, given back to the operating system now and then.
 
-The largest tensors of a step come and go with it. The allocator of glibc returns what is freed at the end of its heap
-at once, so the next step is given empty pages again, thousands of them; a tenth of a training can go there.
+The largest tensors live for one step. The allocator of glibc returns what is freed at the end of its heap at once, so
+the next step has to fault thousands of empty pages in again, which can cost a tenth of a training.
 
 Batches differ in shape, so tensors of a training on a CPU differ in size from batch to batch. The allocator of glibc
 puts those below 32 MB into one heap, which it can shorten only at its end: what is freed inside stays resident, holes

@@ -1,8 +1,8 @@
-"""The training loop of models that pass over an encoded corpus: blocks of text, handed to threads, epoch by epoch.
+"""The training loop of models that make passes over an encoded corpus: threads train blocks of text.
 
-The result of a block depends on the parameters, its place and the seed, never on which thread took it or when:
-random streams and the learning rate are functions of the place. So the whole state of a training is the parameters and
-one number, the *position* (blocks finished), and resuming needs no replay.
+The result of a block depends on the parameters, its place and the seed, never on the thread or the time: random
+streams and the learning rate are functions of the place. So the state of a training is its parameters and one number,
+the *position* (blocks finished), and resuming needs no replay.
 """
 
 import math
@@ -23,26 +23,24 @@ from wenmai.training.checkpoint import Checkpoints, read_state
 from wenmai.training.interrupts import interrupts_set
 from wenmai.training.records import EpochRecord, Record, StepRecord
 
-__all__ = ["PassesConfig", "Sweepable", "Tally", "Totals", "run_passes"]
+__all__ = ["BlockTrainable", "PassesConfig", "Tally", "Totals", "run_passes"]
 
 _ROUNDS = 200  # records of a training, about
 _ROUND_SECONDS = 2.0  # but no longer than this between them
 _SHORTEST_ROUND_SECONDS = 0.005  # nor shorter, as threads wait for one another after a round
-_RATE_FLOOR = 1e-4  # the learning rate ends at this share of its start, as in word2vec.c
+_RATE_FLOOR = 1e-4  # the learning rate ends at this fraction of its start, as in word2vec.c
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PassesConfig:
-    """How the corpus is swept."""
+    """Passes over a corpus."""
 
-    epochs: Annotated[int, Ge(1), Doc("times the corpus is read")] = 5
+    epochs: Annotated[int, Ge(1), Doc("passes over the corpus")] = 5
     learning_rate: Annotated[
         float | None, Gt(0), Doc("at the start; falls linearly to a ten-thousandth; none: the system's own")
     ] = None
     threads: Annotated[int | None, Ge(1), Doc("threads; none: one for each processor core")] = None
-    deterministic: Annotated[
-        bool, Doc("the same bytes for any number of threads, at the cost in speed that the docs state")
-    ] = False
+    deterministic: Annotated[bool, Doc("the same bytes for any number of threads, but slower; see the docs")] = False
     seed: Annotated[int, Ge(0), Doc("decides every random draw")] = 1
     checkpoint_seconds: Annotated[float, Ge(0), Doc("seconds between checkpoints, at least")] = 600.0
     old_rate: Annotated[
@@ -51,7 +49,7 @@ class PassesConfig:
 
     @property
     def worker_count(self) -> int:
-        """Threads that are really used."""
+        """The number of threads used."""
         return self.threads or available_cores()
 
 
@@ -63,22 +61,22 @@ def available_cores() -> int:
 
 
 class Tally(NamedTuple):
-    """What a block reports: the summed loss (float64), predictions made, words of the vocabulary seen."""
+    """What a block returns: the summed loss (float64), predictions made, words of the vocabulary read."""
 
     loss: float
     examples: int
     words: int
 
 
-class Sweepable(Protocol):
-    """What a system gives to :func:`run_passes`."""
+class BlockTrainable(Protocol):
+    """What :func:`run_passes` trains."""
 
     @property
     def blocks(self) -> int:
         """Blocks in the corpus."""
 
     def share_before(self, block: int) -> float:
-        """The share of the corpus before a block, 0 to 1."""
+        """The fraction of the corpus before a block, 0 to 1."""
 
     def worker(self) -> Any:  # noqa: ANN401  each system's own scratch memory
         """Working memory for one thread."""
@@ -98,7 +96,7 @@ class Sweepable(Protocol):
 
 @dataclass
 class Totals:
-    """Where a training is: saved with every checkpoint, restored by resume."""
+    """The progress of a training, saved with every checkpoint."""
 
     position: Annotated[int, Ge(0)] = 0
     seconds: Annotated[float, Ge(0)] = 0.0
@@ -109,7 +107,7 @@ class Totals:
 
     @classmethod
     def of_checkpoint(cls, checkpoint: Path, state: Mapping[str, Any]) -> Self:
-        """Takes what :meth:`state` gave, and a checkpoint holds.
+        """Restores what :meth:`state` returned, from a checkpoint.
 
         Raises:
             RunError: if the checkpoint does not hold that.
@@ -126,14 +124,14 @@ class Totals:
         """The mean loss of the last epoch; None if there was none."""
         return None if math.isnan(self.last_epoch_loss) else self.last_epoch_loss
 
-    def figures(self) -> dict[str, Any]:
-        """Speed, loss and time, as every summary of passes has them."""
+    def metrics(self) -> dict[str, Any]:
+        """Speed, loss and time, as the summary has them."""
         speed = self.words / self.seconds if self.seconds else 0.0
         return {"words_per_second": speed, "loss": self.loss, "seconds": self.seconds}
 
 
 def run_passes(
-    job: Sweepable,
+    job: BlockTrainable,
     config: PassesConfig,
     *,
     learning_rate: float,
@@ -144,10 +142,10 @@ def run_passes(
     """Trains from ``totals.position`` to the end, updating ``totals``.
 
     Args:
-        job: The system.
+        job: The training.
         config: Epochs, threads and so on.
-        learning_rate: α at the start; block by block α·max(1e-4, 1 - share of all words before the block).
-        totals: Where to begin; holds the final figures afterwards.
+        learning_rate: α at the start; block by block α·max(1e-4, 1 - fraction of the words before the block).
+        totals: Where to begin; holds the final metrics afterwards.
         checkpoints: Where to save every ``checkpoint_seconds``, and on an interrupt.
         report: Receives every record.
 
@@ -161,7 +159,7 @@ def run_passes(
     stop = threading.Event()
     seconds_before = totals.seconds
     words_before = totals.words
-    shortest = max(4 * threads, math.ceil(end / _ROUNDS))  # blocks, so that threads end a round together
+    shortest = max(4 * threads, math.ceil(end / _ROUNDS))  # blocks, so that threads finish a round together
     round_blocks = shortest
 
     def rate(position: int) -> float:
@@ -239,7 +237,7 @@ def run_passes(
 
 
 def _threaded(
-    job: Sweepable,
+    job: BlockTrainable,
     pool: ThreadPoolExecutor,
     workers: list[Any],
     position: int,
@@ -249,7 +247,7 @@ def _threaded(
 ) -> list[Tally]:
     """Hands out ``size`` blocks in order to whichever thread is free; returns their tallies.
 
-    On ``stop`` the blocks already handed out are finished, so that what is done is always a prefix.
+    On ``stop`` the blocks already handed out are finished, so that the finished blocks are always a prefix.
     """
     tallies: list[Tally | None] = [None] * size
     following = iter(range(size))

@@ -1,4 +1,4 @@
-"""What a training says while it runs: one record at a time, written as JSON lines and shown by the shell."""
+"""What a training reports: records, written as JSON lines and shown on the command line."""
 
 import json
 from collections.abc import Mapping
@@ -21,10 +21,10 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepRecord:
-    """Some blocks were trained.
+    """A step: some blocks were trained.
 
     Attributes:
-        progress: Share of the training that is done, 0 to 1.
+        progress: Fraction of the training that is done, 0 to 1.
         position: Blocks done.
         epoch: From 1.
         loss: Mean over the predictions since the last record, in nats; None if there were none.
@@ -59,17 +59,17 @@ class EpochRecord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UpdateRecord:
-    """Some updates of a torch model were made; written as a step, like the blocks of a pass.
+    """Some updates of a torch model were made; written as a step, too.
 
     Attributes:
-        progress: Share of the training that is done, 0 to 1.
+        progress: Fraction of the training that is done, 0 to 1.
         position: Updates done.
         epoch: From 1.
         loss: Mean over the targets since the last record, in nats, label smoothing included; of several parts the
             weighted sum of their means.
-        losses: The means of its parts by name, if there are several; None of a part without a target.
+        losses: The mean of each part by name, if there are several; None for a part without a target.
         learning_rate: Of the last update.
-        gradient_norm: Mean length of the gradient since the last record, before clipping.
+        gradient_norm: Mean norm of the gradient since the last record, before clipping.
         tokens_per_second: Targets a second since this process began training, over all processes.
         flops_share: Model FLOPs utilisation, 0 to 1, where the device's peak is known.
         seconds: Spent training.
@@ -131,7 +131,7 @@ class RecordFile:
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
-    """Reads a record file up to the first line that is no record, such as a last one cut short by a crash."""
+    """Reads a record file up to the first line that is no record, such as one cut short by a crash."""
     if not path.exists():
         return []
     records = []

@@ -20,8 +20,8 @@ __all__ = ["Run", "folder_bytes", "load", "remove", "verify"]
 RECIPE, MODEL, CHECKPOINTS, CURVES = "recipe.yaml", "model", "checkpoints", "tensorboard"
 METRICS, ENVIRONMENT, SUMMARY, CORPUS = "metrics.jsonl", "environment.json", "summary.json", "corpus.json"
 _FOLDERS = (MODEL, CHECKPOINTS, CURVES)
-_OWN = (*_FOLDERS, RECIPE, METRICS, ENVIRONMENT, SUMMARY, CORPUS, MANIFEST)  # nothing outside a run is ever changed
-_SEALED = (RECIPE, CORPUS)  # what a training that is resumed trusts
+_OWN = (*_FOLDERS, RECIPE, METRICS, ENVIRONMENT, SUMMARY, CORPUS, MANIFEST)  # only these are ever changed
+_SEALED = (RECIPE, CORPUS)  # what a resumed training relies on
 
 
 class Run:
@@ -75,7 +75,7 @@ class Run:
             RunError: if the training has not finished, or a part of the model is a link or a special file.
         """
         if not self.finished:
-            raise RunError(f"{self.path}: the training has not finished; `wenmai resume {self.path}` goes on with it")
+            raise RunError(f"{self.path}: the training has not finished; `wenmai resume {self.path}` continues it")
         for path in sorted((self.path / MODEL).rglob("*")):
             _require_own(path, folder=path.is_dir())
         return self.path / MODEL
@@ -104,14 +104,14 @@ class Run:
 
     @cached_property
     def model(self) -> Any:  # noqa: ANN401  each task's own
-        """The finished model with the verbs of its task: word vectors, or a translator."""
+        """The finished model with the verbs of its task, such as word vectors or a translator."""
         return self.read_model()
 
     def read_model(self) -> Any:  # noqa: ANN401  each task's own
         """Reads the finished model anew; the run does not keep it in memory, as it does :attr:`model`."""
         return self.task.load(self.model_folder)
 
-    def model_for(self, verb: str) -> Any:  # noqa: ANN401  what `wenmai.inference.verbs` says of the verb
+    def model_for(self, verb: str) -> Any:  # noqa: ANN401  a protocol of `wenmai.inference.verbs`
         """Returns the finished model, which has a verb.
 
         Raises:
@@ -146,13 +146,13 @@ class Run:
         return Checkpoints(self.path / CHECKPOINTS)
 
     def seal(self) -> None:
-        """Writes the checksums of recipe and corpus, by which :meth:`changed_files` knows them."""
+        """Writes the checksums of recipe and corpus, which :meth:`changed_files` compares."""
         seal_files(self.path, [name for name in _SEALED if (self.path / name).exists()])
 
     def changed_files(self) -> list[str]:
-        """Returns what of recipe and corpus is not as the training left it, one sentence each.
+        """Returns how recipe and corpus have changed since the training, one sentence each.
 
-        Runs of earlier versions have no checksums; of them nothing is known.
+        Runs of earlier versions have no checksums, so nothing is found.
         """
         return check_listed(self.path) if (self.path / MANIFEST).exists() else []
 
@@ -175,14 +175,14 @@ class Run:
 
 
 def _require_own(path: Path, *, folder: bool) -> None:
-    """Raises RunError if something is there that is no plain folder or file, such as a link or a pipe."""
+    """Raises RunError if the path is neither a plain folder nor a plain file, such as a link or a pipe."""
     if path.is_symlink() or (path.exists() and not (path.is_dir() if folder else path.is_file())):
         kind = "folder" if folder else "file"
         raise RunError(f"{path}: must be a {kind} of the run itself, not a link or anything else")
 
 
 def load(path: str | Path) -> Any:  # noqa: ANN401
-    """Loads the model of a finished run: :class:`WordVectors`, or a translator with ``translate``.
+    """Loads the model of a finished run, such as :class:`WordVectors` or a translator.
 
     Args:
         path: A run folder.
@@ -230,7 +230,7 @@ def verify(path: str | Path) -> tuple[list[str], list[str]]:
         checked.append(f"{folder.relative_to(run.path)}: {'damaged' if found else 'good'}")
     if not run.finished:
         good, _, _ = run.checkpoints.newest_good()
-        state = f"resume would go on from {good.name}" if good else "resume would start over"
+        state = f"resume would continue from {good.name}" if good else "resume would start over"
         checked.append(f"not finished: {state}")
     begun = run.finished or any((run.path / CHECKPOINTS).glob("step-*"))
     for name in (ENVIRONMENT, *((CORPUS, METRICS) if begun else ()), *((SUMMARY,) if run.finished else ())):

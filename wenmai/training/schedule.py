@@ -13,12 +13,12 @@ Schedule = Literal["noam", "linear", "cosine", "constant"]
 
 
 def rate_schedule(kind: Schedule, *, peak: float, warmup: int | None, steps: int) -> Callable[[int, float], float]:
-    """Returns the learning rate as a function of the step and of the share of its time that the training has spent.
+    """Returns the learning rate as a function of the step and of the fraction of its time that the training has spent.
 
     All rise linearly to ``peak`` over ``warmup`` steps. Then ``noam`` falls as 1/√step (Vaswani et al. 2017, eq. 3),
     ``linear`` and ``cosine`` fall to zero at the end, ``constant`` stays. The end is the last step or the end of the
-    time, whichever is nearer; the share is 0 where time has no end. The rate never jumps: it is the lesser of the rise
-    and the fall.
+    time, whichever is nearer; the fraction is 0 without a time limit. The rate is the lesser of the rise and the fall,
+    so it never jumps.
 
     Args:
         kind: Which.

@@ -1,4 +1,4 @@
-"""The settings of the training loop; apart from it, so that listing them needs no torch."""
+"""The settings of the training loop, in a module of their own so that listing them needs no torch."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -20,29 +20,27 @@ class LoopConfig:
         SettingError: if a setting would have no effect.
     """
 
-    epochs: Annotated[int, Ge(1), Doc("times the data is read, at most")] = 30
-    steps: Annotated[int | None, Ge(1), Doc("updates, at most; none: as many as the epochs have")] = None
+    epochs: Annotated[int, Ge(1), Doc("most passes over the data")] = 30
+    steps: Annotated[int | None, Ge(1), Doc("most updates; none: as many as the epochs have")] = None
     minutes: Annotated[
         float | None,
         Gt(0),
-        Doc("minutes of training, at most; a falling rate is zero by then; how far it gets depends on the machine"),
+        Doc("most minutes of training; a falling rate is zero by then; how far it gets depends on the machine"),
     ] = None
-    batch_tokens: Annotated[
-        int, Ge(1), Doc("tokens of a batch, padding included, on the longer side; fewer sentences if they are long")
-    ] = 4096
-    accumulation: Annotated[int, Ge(1), Doc("batches of each process that make one update")] = 1
-    optimiser: Annotated[Literal["adam", "adamw", "sgd"], Doc("what turns gradients into updates")] = "adam"
-    beta2: Annotated[float, Gt(0), Lt(1), Doc("of Adam: memory of squared gradients")] = 0.98
-    weight_decay: Annotated[float, Ge(0), Doc("of adamw; not applied to biases and norms")] = 0.0
+    batch_tokens: Annotated[int, Ge(1), Doc("tokens of a batch on its longer side, padding included")] = 4096
+    accumulation: Annotated[int, Ge(1), Doc("batches of each process in one update")] = 1
+    optimiser: Annotated[Literal["adam", "adamw", "sgd"], Doc("the optimiser")] = "adam"
+    beta2: Annotated[float, Gt(0), Lt(1), Doc("of Adam: decay of the mean of squared gradients")] = 0.98
+    weight_decay: Annotated[float, Ge(0), Doc("of adamw; not applied to biases and normalisation")] = 0.0
     momentum: Annotated[float, Ge(0), Lt(1), Doc("of sgd")] = 0.0
     learning_rate: Annotated[
-        float | None, Gt(0), Doc("the highest rate; none: with schedule=noam the paper's, otherwise 0.001")
+        float | None, Gt(0), Doc("the highest rate; none: the paper's with schedule=noam, otherwise 0.001")
     ] = None
     schedule: Annotated[Schedule, Doc("how the rate falls after the warm-up: as 1/√step, to zero, or not")] = "noam"
     warmup: Annotated[
         int | None, Ge(0), Doc("updates in which the rate rises; none: a tenth of the training, 4000 at most")
     ] = None
-    clip: Annotated[float | None, Gt(0), Doc("gradients longer than this are shortened to it; none: never")] = None
+    clip: Annotated[float | None, Gt(0), Doc("largest norm of a gradient; none: no limit")] = None
     evaluate_steps: Annotated[
         int | None, Ge(1), Doc("updates between evaluations on the validation data; none: an epoch")
     ] = None
@@ -50,10 +48,10 @@ class LoopConfig:
         int | None, Ge(1), Doc("stop after this many evaluations without a lower validation loss; none: never")
     ] = None
     average: Annotated[
-        int, Ge(1), Doc("the model is the mean of this many snapshots, the best on the validation data, or the last")
+        int, Ge(1), Doc("the model is the mean of the best snapshots on the validation data, or of the last: this many")
     ] = 1
     precision: Annotated[
-        Literal["auto", "float32", "bfloat16"], Doc("of the products; auto: bfloat16 where the device has it")
+        Literal["auto", "float32", "bfloat16"], Doc("of matrix products; auto: bfloat16 where the device has it")
     ] = "auto"
     device: Annotated[Literal["auto", "cpu", "cuda"], Doc("auto: a GPU if there is one")] = "auto"
     compile: Annotated[bool, Doc("compile the model with torch.compile; needs a C++ compiler on CPUs")] = False

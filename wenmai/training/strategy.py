@@ -1,4 +1,4 @@
-"""How a training is spread over processes: one alone, or several started by ``torchrun`` that hold the same model."""
+"""How processes share a training: one alone, or several of ``torchrun`` with a copy of the model each."""
 
 import os
 from abc import ABC, abstractmethod
@@ -20,7 +20,7 @@ _PATIENCE = timedelta(days=7)  # a process that dies ends the waiting of the oth
 
 
 class Strategy(ABC):
-    """This process among those that train one model; whoever starts a training chooses one and hands it in.
+    """This process among those that train one model; the caller that starts a training chooses one.
 
     Args:
         rank: The number of this process, from 0; only 0 writes files.
@@ -78,10 +78,10 @@ class Strategy(ABC):
 
     @contextmanager
     def meeting(self) -> Iterator[None]:
-        """Ends when all processes have ended such a block.
+        """Waits until all processes have left such a block.
 
         Raises:
-            TrainingError: if it ended well here, but not in another process.
+            TrainingError: if another process failed in it.
         """
         try:
             yield
@@ -93,7 +93,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def wait(self, *, failed: bool = False) -> None:
-        """Returns when all processes have come here.
+        """Waits until all processes have come here.
 
         Args:
             failed: Whether this one cannot go on; the others then stop too.
@@ -112,7 +112,7 @@ class Strategy(ABC):
 
 
 class Single(Strategy):
-    """One process, which has nobody to wait for."""
+    """One process alone."""
 
     def __init__(self) -> None:
         super().__init__(rank=0, size=1, device_index=0)
@@ -128,7 +128,7 @@ SINGLE = Single()
 
 
 class Replicated(Strategy):
-    """Several processes of ``torchrun`` with the whole model each, whose gradients are summed once an update.
+    """Several processes of ``torchrun`` with a copy of the model each; gradients are summed once an update.
 
     Connects the processes; raises TrainingError if one cannot be reached.
     """
@@ -144,7 +144,7 @@ class Replicated(Strategy):
         _waiting_group()
 
     def wait(self, *, failed: bool = False) -> None:
-        """Returns when all processes have come here; see :meth:`Strategy.wait`."""
+        """Waits until all processes have come here; see :meth:`Strategy.wait`."""
         import torch
         from torch import distributed
 
@@ -155,7 +155,7 @@ class Replicated(Strategy):
             raise TrainingError("another process of this training could not go on; its own message says why")
 
     def all_reduce(self, tensors: Sequence["Tensor"]) -> None:
-        """Sums over the processes, in one message for each type of number; see :meth:`Strategy.all_reduce`."""
+        """Sums over the processes, in one message for each data type; see :meth:`Strategy.all_reduce`."""
         import torch
         from torch import distributed
 
@@ -174,7 +174,7 @@ def several_processes() -> bool:
 
 
 def launched_strategy() -> Strategy:
-    """Returns the strategy of however this process was started, connected to the other processes if there are any.
+    """Returns the strategy for this process, connected to the others if there are any.
 
     Raises:
         TrainingError: if one of them cannot be reached.

@@ -38,13 +38,13 @@ def reporting_curves(
     ``validation/NAME`` for each metric of an evaluation.
 
     Args:
-        folder: Where event files are; a resumed training adds one, from which TensorBoard sees that what the older
-            ones say of later updates no longer holds.
+        folder: Where event files are; a resumed training adds one, by which TensorBoard knows that later updates in
+            the older ones no longer hold.
         report: Receives the records too.
         position: Updates that are done.
 
     Yields:
-        What takes the place of ``report``.
+        The function to call instead of ``report``.
 
     Raises:
         SettingError: if the package is not installed.

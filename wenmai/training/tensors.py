@@ -52,9 +52,9 @@ def loaded_model(
     config: Any,  # noqa: ANN401  each architecture has its own
     folder: Path,
 ) -> _ModuleT:
-    """Makes a module and fills it from ``model.safetensors``, whose head must bear out what ``config.json`` claims.
+    """Makes a module and fills it from ``model.safetensors``, whose header must match ``config.json``.
 
-    No size of ``config.json`` takes time or memory before that.
+    A wrong size in ``config.json`` takes no time or memory.
 
     Args:
         make: Makes the module.
@@ -62,7 +62,7 @@ def loaded_model(
         folder: Where both files are.
 
     Returns:
-        The module, in evaluation mode; the state of the random numbers is as before.
+        The module, in evaluation mode; the state of the random generators is unchanged.
 
     Raises:
         FormatError: if a file is damaged, or they do not fit.
@@ -81,7 +81,7 @@ def loaded_model(
             module = make()
         except SettingError as error:
             raise FormatError(f"{folder / 'config.json'}: is damaged: {error}") from None
-        except (RuntimeError, TypeError, OverflowError):  # beyond what a tensor can have, or memory
+        except (RuntimeError, TypeError, OverflowError):  # more than a tensor or memory can hold
             raise FormatError(f"{folder / 'config.json'}: is damaged: its sizes are too large") from None
     load_model(module, folder)
     return module.eval()
@@ -121,7 +121,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 def mean_of_models(folders: Sequence[Path]) -> dict[str, Tensor]:
     """Returns the arithmetic mean of the parameters of several model folders (Vaswani et al. 2017, section 6.1).
 
-    A running mean, so that the mean of equal parameters is exactly these.
+    It is a running mean, so that the mean of equal parameters is exact.
     """
     mean: dict[str, Tensor] = {}
     for number, folder in enumerate(folders, start=1):
@@ -168,7 +168,7 @@ def load_optimiser(optimiser: torch.optim.Optimizer, folder: Path) -> None:
 
 
 def save_carried(tensors: Mapping[str, Tensor], folder: Path) -> None:
-    """Writes what a model carries from one batch to the next, if it carries anything."""
+    """Writes the state that a model carries from batch to batch, if it has any."""
     from safetensors.torch import save_file
 
     if tensors:
@@ -176,7 +176,7 @@ def save_carried(tensors: Mapping[str, Tensor], folder: Path) -> None:
 
 
 def load_carried(folder: Path) -> dict[str, Tensor]:
-    """Reads what :func:`save_carried` wrote; nothing if it wrote nothing.
+    """Reads what :func:`save_carried` wrote, if anything.
 
     Raises:
         FormatError: if the file is damaged.

@@ -7,7 +7,7 @@ from torch import nn
 
 __all__ = ["flops_share"]
 
-_PEAK = {  # dense bfloat16 products a second, from the makers' data sheets; the words of a name, the most telling first
+_PEAK = {  # dense bfloat16 products a second, from data sheets, by words of the device's name, the most specific first
     "H200 NVL": 836e12,
     "H200": 989e12,
     "H100 PCIe": 756e12,
@@ -26,7 +26,7 @@ _FLOAT32_SHARE = 0.5  # TensorFloat-32 runs at half of it
 def flops_share(module: nn.Module, tokens_per_second: float, device: torch.device, half: bool) -> float | None:
     """Returns the model FLOPs utilisation, 0 to 1: 6 operations for each parameter and token (Kaplan et al. 2020).
 
-    None on a processor, or a GPU whose peak is not known here.
+    None on a CPU, or for a GPU whose peak is not known here.
     """
     if device.type != "cuda":
         return None

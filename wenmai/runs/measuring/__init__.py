@@ -1,1 +1,1 @@
-"""How models are measured, verb by verb: one module for each verb, and one line in ``measurer.py``."""
+"""How models are measured: one module for each verb, and one line in ``measurer.py``."""

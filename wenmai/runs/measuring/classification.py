@@ -1,4 +1,4 @@
-"""Measure classifiers on labelled text."""
+"""Evaluate classifiers on labelled text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -26,13 +26,13 @@ __all__ = ["CLASSIFIERS", "ClassificationEvaluation", "check", "compare", "evalu
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationEvaluation(Evaluation):
-    """What was measured on a test set.
+    """The evaluation on a test set.
 
     Attributes:
         on: The test set.
         result: Its metrics.
         stats: What was left out of the test set.
-        curves: Precision-recall curves by label, if asked for.
+        curves: Precision-recall curves by label, if wanted.
     """
 
     on: str
@@ -54,12 +54,12 @@ class ClassificationEvaluation(Evaluation):
 
     @property
     def notes(self) -> list[str]:
-        """Labels that the classifier does not know, and lines that were left out."""
+        """Unknown labels, and lines that were left out."""
         notes, unknown = [], self.result.unknown_labels
         if unknown:
             listed = ", ".join(f"{label} ({count})" for label, count in list(unknown.items())[:5])
             notes.append(
-                f"{sum(unknown.values())} labels of the test set are none of the classifier's and count as missed: "
+                f"{sum(unknown.values())} labels of the test set are unknown to the classifier and count as missed: "
                 f"{listed}"
             )
         left_out = self.stats.blank_lines + self.stats.unlabelled + self.stats.skipped_lines
@@ -77,14 +77,14 @@ def evaluate(
     curves: bool = False,
     columns: Mapping[str, Any] | None = None,
 ) -> ClassificationEvaluation:
-    """Classifies a test set and measures the result.
+    """Evaluates a classifier on a test set.
 
     Args:
         run: A finished run that classifies.
         on: Labelled text, as for training.
-        k: Labels that are named for each text, at most.
-        threshold: Labels less probable are not named.
-        curves: Also find the precision-recall curve of every label.
+        k: Most labels predicted for a text.
+        threshold: Less probable labels are left out.
+        curves: Also compute the precision-recall curve of every label.
         columns: Settings of the test set that differ from those of the training text, such as ``text_column``.
 
     Raises:
@@ -104,7 +104,7 @@ def _evaluated(
     curves: bool = False,
     columns: Mapping[str, Any],
 ) -> ClassificationEvaluation:
-    read = list(run.recipe.sections.values())  # how the run read its own labelled text
+    read = list(run.recipe.sections.values())  # the settings of the training text
     config = next((section for section in read if isinstance(section, LabelledConfig)), LabelledConfig())
     text = next((section for section in read if isinstance(section, TextConfig)), TextConfig())
     stats = LabelledStats()
@@ -122,7 +122,7 @@ def _evaluated(
 
 
 def compare(runs: Sequence[Run], comparison: Comparison, *, on: Sequence[str] = ()) -> Comparison:
-    """Measures accuracy on test sets; the F1 of the labels are its parts."""
+    """Compares accuracy on test sets; the F1 of labels are its parts."""
     systems = []
     for run, system in zip(runs, comparison.systems, strict=True):
         classifier = run.read_model()
@@ -132,7 +132,7 @@ def compare(runs: Sequence[Run], comparison: Comparison, *, on: Sequence[str] = 
 
 
 def check(*, on: Sequence[str] = ()) -> None:
-    """Makes sure that texts are there; fetches what is to be fetched.
+    """Makes sure that texts are there, and downloads them if need be.
 
     Raises:
         WenmaiError: if they are not.
@@ -163,8 +163,8 @@ CLASSIFIERS = Measurer(
     check=check,
     kinds={
         "classification": Kind(
-            title="Texts, % classified rightly",
-            about="is the share of texts whose most probable label is one of theirs.",
+            title="Texts, % classified correctly",
+            about="is the proportion of texts whose most probable label is one of theirs.",
             percent=True,
         ),
         "f1": Kind(title="F1 of a label, %", percent=True),

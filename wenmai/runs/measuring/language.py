@@ -1,4 +1,4 @@
-"""Measure language models: how well they predict texts, what context is worth to them, samples; few-shot evaluation."""
+"""Evaluate language models: perplexity, the effect of context, samples, few-shot."""
 
 import json
 import math
@@ -49,7 +49,7 @@ _MOST_GROUPS = 20_000  # of lines in a row, for the interval
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageEvaluation(Evaluation):
-    """How well a language model predicts a text.
+    """The evaluation of a language model on a text.
 
     Attributes:
         on: The text.
@@ -69,7 +69,7 @@ class LanguageEvaluation(Evaluation):
 
 @dataclass(frozen=True, kw_only=True)
 class FewShotEvaluation(Evaluation):
-    """How well a language model chooses the answers of a data set."""
+    """The few-shot evaluation of a language model on a data set."""
 
     result: FewShotResult
 
@@ -87,10 +87,10 @@ class FewShotEvaluation(Evaluation):
         counted = (
             (
                 found.shortened,
-                f"prompts are without {found.left_out:,} solved examples, which the model could not read",
+                f"prompts lack {found.left_out:,} solved examples, which did not fit",
             ),
             (found.cut, "examples were longer than the model can read, and were cut at their beginning"),
-            (found.unknown_options, f"of {found.options:,} different options have words that the vocabulary lacks"),
+            (found.unknown_options, f"of {found.options:,} different options have unknown words"),
         )
         return [f"{count:,} {what}" for count, what in counted if count]
 
@@ -106,22 +106,22 @@ def evaluate(
     memory: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> LanguageEvaluation | FewShotEvaluation:
-    """Measures how well a language model predicts a text, or chooses the answers of a data set.
+    """Evaluates how well a language model predicts a text, or chooses the answers of a data set.
 
     Args:
         run: A finished run.
         on: A text; with ``few_shot`` a data set, see :func:`wenmai.runs.fewshot.evaluate_few_shot`.
         few_shot: Solved examples in a prompt.
-        seed: Of the draws of ``few_shot``; None: 1.
-        limit: Examples to ask with ``few_shot``; None: all.
+        seed: Seed of ``few_shot``; None: 1.
+        limit: Examples to evaluate with ``few_shot``; None: all.
         context: ``fresh`` or ``carried``: whether the lines before are known; None: as trained.
-        memory: Tokens that a Transformer-XL remembers; None: as many as in its training.
+        memory: Memory length of a Transformer-XL; None: as in training.
         progress: Called with the number of examples done, and of all, with ``few_shot``.
 
     Raises:
         CorpusError: if the text has no token.
         RunError: if the run is not finished.
-        SettingError: if an option goes with another that is not given.
+        SettingError: if an option needs another that is not given.
     """
     if few_shot is None:
         if seed is not None or limit is not None:
@@ -139,7 +139,7 @@ def evaluate(
 
 
 def compare(runs: Sequence[Run], comparison: Comparison, *, on: Sequence[str]) -> Comparison:
-    """Measures on texts; the first also gives lines of what context is worth, and prompts.
+    """Compares on texts; the first also gives the effect of context, and prompts for samples.
 
     Raises:
         CorpusError: if a text cannot be read.
@@ -193,7 +193,7 @@ def measures_of(model: AnyLanguageModel, on: Sequence[str]) -> list[Measure]:
 def describe_positions(model: AnyLanguageModel, text: str) -> list[LinePoint]:
     """Returns bits per character by how many characters of a passage were read before.
 
-    Passages are lines in a row of the text, taken at even distances; the model reads each without what stood before.
+    Passages are successive lines, taken at even distances; the model reads each without the text before it.
     """
     lines = [line for line in read_lines(text) if line.strip()]
     starts = np.linspace(0, max(0, len(lines) - 1), _PASSAGES + 1)[:-1].astype(int)
@@ -210,11 +210,10 @@ def describe_positions(model: AnyLanguageModel, text: str) -> list[LinePoint]:
 def describe_contexts(model: AnyLanguageModel, text: str) -> list[LinePoint]:
     """Returns bits per character of some lines by how many tokens before each token the model is given.
 
-    The lines are the same for every number of tokens and for every model: some thousand characters, taken at even
-    distances from where enough stands before them. Of a long line the beginning is predicted. Context is the text just
-    before each token, across the ends of lines where the model was trained so, and the model is given it anew: a
-    recurrent state or a memory holds nothing else. ``score_within`` of the models says what exactly is known. As many
-    tokens are asked for as stand before each of the lines.
+    The lines are the same for every number of tokens and every model: some thousand characters, taken at even distances
+    where enough text precedes them. Of a long line the beginning is predicted. Context is the text just before each
+    token, across line ends if the model was trained so; a recurrent state or a memory holds nothing else. See
+    ``score_within`` of the models. Contexts are at most as long as the text before each of the lines.
     """
     lines = [line for line in read_lines(text) if line.strip()]
     before = np.cumsum([0, *(len(line) + 1 for line in lines)])
@@ -241,7 +240,7 @@ def describe_contexts(model: AnyLanguageModel, text: str) -> list[LinePoint]:
 
 
 def samples(model: AnyLanguageModel, text: str) -> dict[str, str]:
-    """Returns how a model goes on from the beginnings of some lines of a text; nothing without torch."""
+    """Returns how a model continues the beginnings of some lines of a text; nothing without torch."""
     if find_spec("torch") is None:
         return {}
     lines = [line.split() for line in read_lines(text)]
@@ -270,9 +269,9 @@ def _by_position(
 
 
 def _costs(score: SentenceScore, *, whole: bool) -> tuple[npt.NDArray[np.float64], int]:
-    """Returns the bits of each token of a line, and its characters; what spells unknown words is shared out evenly.
+    """Returns the bits of each token of a line, and its characters; the cost of unknown words is spread evenly.
 
-    Of a line that is not ``whole`` the end does not count, which is none.
+    The end of a line that is not ``whole`` does not count.
     """
     costs = -np.array(score.token_log_probs, float) / math.log(2)
     size = score.characters if whole else score.characters - 1
@@ -281,7 +280,7 @@ def _costs(score: SentenceScore, *, whole: bool) -> tuple[npt.NDArray[np.float64
 
 
 def _passage(lines: Sequence[str], start: int) -> list[tuple[str, bool]]:
-    """Returns lines from one on, and whether each is whole: the last is cut where the passage is long enough."""
+    """Returns the lines of a passage, and whether each is whole: the last may be cut."""
     found: list[tuple[str, bool]] = []
     left = _PASSAGE_CHARACTERS
     for line in lines[start:]:
@@ -323,7 +322,7 @@ def _interval(bits: npt.NDArray[np.float64], characters: npt.NDArray[np.float64]
 
 
 def _not_predicted(names: Sequence[str], runs: Sequence[Run]) -> str:
-    """Names the language models that need not predict all of the text; empty if that is the same for all."""
+    """Names the language models that do not predict all of the text; empty if they are alike."""
     found = [
         [
             f"{name}={json.dumps(value) if isinstance(value, bool) else value}"
@@ -337,8 +336,8 @@ def _not_predicted(names: Sequence[str], runs: Sequence[Run]) -> str:
         return ""
     named = ", ".join(f"{name} ({' '.join(own)})" for name, own in zip(names, found, strict=True) if own)
     return (
-        f"{named}: case, width or white space that these settings take away costs nothing, so that bits per character "
-        "flatter models that have them"
+        f"{named}: these settings remove case, width or white space, which then costs nothing: bits per character "
+        "favour these models"
     )
 
 
@@ -380,8 +379,8 @@ LANGUAGE_MODELS = Measurer(
             title="Bits per character",
             name="bits per character",
             items="words",
-            about="is what it takes to write down a character of a text, ends of lines included, when the model "
-            "predicts it: less is better, whatever the model’s tokens are. An unknown word costs 8 bits more for "
+            about="is the cross-entropy of a text, ends of lines included, divided by its characters: less is better, "
+            "and models with different tokens are comparable. An unknown word costs 8 bits more for "
             "each of its bytes.",
         ),
         "perplexity": Kind(

@@ -1,7 +1,7 @@
-"""What is measured of models, by what they can do.
+"""How models are measured, by verb.
 
-A *measurer* says of one verb how a run is evaluated, what of it is printed, and how runs are compared and drawn. What
-may be chosen is what its functions take as keywords: options of the shell have the same names.
+A *measurer* says how runs with a verb are evaluated, printed, compared and drawn. The keywords of its functions are the
+options; those of the command line have the same names.
 """
 
 import inspect
@@ -18,7 +18,7 @@ from wenmai.runs.comparison import Comparison, Kind
 
 __all__ = ["MEASURERS", "Evaluation", "Measurer", "choose_measurer", "title_of"]
 
-# The first verb that can be measured with the options given is. A task may bring more, see `Task.measurers`.
+# The first verb that the options fit is measured. A task may add more, see `Task.measurers`.
 MEASURERS = {
     "nearest": "wenmai.runs.measuring.vectors:VECTORS",
     "classify": "wenmai.runs.measuring.classification:CLASSIFIERS",
@@ -30,7 +30,7 @@ MEASURERS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation(ABC):
-    """What was measured on a run; as text it is what the shell prints.
+    """The evaluation of a run; ``str()`` is what the command line prints.
 
     Attributes:
         run: The run.
@@ -47,7 +47,7 @@ class Evaluation(ABC):
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the metrics must know, one sentence each."""
+        """Notes on the metrics, one sentence each."""
         return []
 
 
@@ -56,12 +56,12 @@ class Measurer:
     """How models with one verb are measured.
 
     Attributes:
-        models: What such models are called, in the plural.
+        models: The name of such models, in the plural.
         evaluate: Takes a run and options, and returns an :class:`Evaluation`.
-        compare: Takes runs, the comparison that describes them, and options; returns it with what was measured.
-        check: Takes the options of ``compare``, and makes sure that what they name is there before anything is trained.
+        compare: Takes runs, the comparison that describes them, and options; returns it with the measures.
+        check: Takes the options of ``compare``, and makes sure before any training that their files are there.
         kinds: How each kind of :class:`~wenmai.runs.comparison.Measure` that ``compare`` gives is shown.
-        own_tokens: Whether each model cuts text in its own way, so that counts of tokens say nothing of all.
+        own_tokens: Whether each model has its own tokens, so that their counts cannot be compared.
     """
 
     models: str
@@ -75,23 +75,23 @@ class Measurer:
 def choose_measurer(
     systems: Mapping[str, Any], use: Literal["evaluate", "compare"], options: Mapping[str, Any]
 ) -> Measurer:
-    """Returns what measures systems with the options given.
+    """Returns the measurer for systems and options.
 
     Args:
         systems: The task of each system, by name.
         use: The function of the measurer that will be called.
-        options: What will be chosen.
+        options: The options.
 
     Raises:
-        RunError: if the systems have no verb in common that is measured.
-        SettingError: if what measures them does not take an option, or needs one that is not given.
+        RunError: if the systems share no verb that can be measured.
+        SettingError: if an option is unknown or missing.
     """
     tasks = list(systems.values())
     known = {verb: where for task in tasks for verb, where in task.measurers.items()} | MEASURERS
     shared = [verb for verb in known if all(verb in task.verbs for task in tasks)]
     if not shared:
         can = "; ".join(f"{name}: {', '.join(task.verbs)}" for name, task in systems.items())
-        raise RunError(f"{', '.join(systems)} can do nothing alike that is measured ({can})")
+        raise RunError(f"{', '.join(systems)} share no verb that can be measured ({can})")
     found = [_imported(known[verb]) for verb in shared]
     fitting = [measurer for measurer in found if not set(options) - set(_options(measurer, use))]
     if not fitting:
@@ -106,18 +106,18 @@ def choose_measurer(
 
 
 def title_of(name: str | Path) -> str:
-    """Returns what a test set is called in a table: a file's own name, or that of the catalogue."""
+    """Returns the title of a test set: its file name, or its name in the catalogue."""
     return str(name).removeprefix("data:") if in_catalogue(name) else Path(name).name
 
 
 def _options(measurer: Measurer, use: str) -> dict[str, inspect.Parameter]:
-    """Returns what may be chosen; ``progress`` is no choice."""
+    """Returns the options; ``progress`` is none."""
     parameters = inspect.signature(getattr(measurer, use)).parameters.values()
     return {one.name: one for one in parameters if one.kind is one.KEYWORD_ONLY and one.name != "progress"}
 
 
 def _spelled(names: Sequence[str] | Mapping[str, Any]) -> str:
-    """Writes options as the shell has them."""
+    """Writes options as on the command line."""
     return ", ".join(f"--{name.replace('_', '-')}" for name in names)
 
 

@@ -1,4 +1,4 @@
-"""Measure translators on pairs: BLEU and chrF, by length, and whether two differ by more than chance."""
+"""Evaluate translators on pairs: BLEU and chrF, by length, and the significance of differences."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ _SHOWN = 4  # translations
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationEvaluation(Evaluation):
-    """What was measured on a test set.
+    """The evaluation on a test set.
 
     Attributes:
         on: The test set.
@@ -75,12 +75,12 @@ def evaluate(
     beam: int = _BEAM,
     tokenize: str | None = None,
 ) -> TranslationEvaluation:
-    """Translates a test set and measures the result by BLEU and chrF.
+    """Evaluates a translator on a test set by BLEU and chrF.
 
     Args:
         run: A finished run that translates.
-        on: Pairs, named as for training; they are turned round if the run was trained so.
-        against: Another run: is the difference more than chance?
+        on: Pairs, named as for training; reversed if the run was trained so.
+        against: Another run, to test the difference.
         beam: Hypotheses kept at each step; 1 is greedy.
         tokenize: sacreBLEU's tokeniser; None: ``zh`` for Chinese references, otherwise ``13a``.
 
@@ -112,11 +112,11 @@ def compare(
     beam: int = _BEAM,
     tokenize: str | None = None,
 ) -> Comparison:
-    """Measures by BLEU and chrF, by length of the source, and tests the differences from the first run.
+    """Compares BLEU and chrF, by length of the source, and tests the differences from the first run.
 
     Args:
         runs: The runs.
-        comparison: What describes them.
+        comparison: Describes them.
         on: Pairs, as of :func:`evaluate`; translations of the first are shown.
         beam: As of :func:`evaluate`.
         tokenize: As of :func:`evaluate`.
@@ -160,7 +160,7 @@ def compare(
 
 
 def check(*, on: Sequence[str], **others: Any) -> None:  # noqa: ANN401  what names no file
-    """Makes sure that pairs are there; fetches what is to be fetched.
+    """Makes sure that pairs are there, and downloads them if need be.
 
     Raises:
         CorpusError: if they are not.
@@ -223,7 +223,7 @@ def _difference(paired: PairedDifference) -> Difference:
 
 
 def _point(bucket: LengthBucket, unit: str) -> LinePoint:
-    """The sentences of a bucket stand at its middle; those of the last, which has no end, at its beginning."""
+    """A bucket is drawn at its middle; the last, which has no end, at its beginning."""
     middle = bucket.low if bucket.high is None else (bucket.low + bucket.high) / 2
     return LinePoint(x=middle, y=bucket.bleu, note=f"{bucket.name} {unit}, {bucket.sentences:,} sentences")
 
@@ -248,8 +248,8 @@ _BLEU = Kind(
     title="BLEU, 0 to 100",
     name="BLEU",
     items="sentences",
-    about="is how many sequences of one to four words the translations share with their references, less where they"
-    " are too short.",
+    about="measures how many sequences of one to four words are also in the references, with a penalty on short"
+    " translations.",
 )
 _SAMPLED = Samples(
     title="Translations",
@@ -268,8 +268,7 @@ TRANSLATORS = Measurer(
             title="chrF2, 0 to 100",
             name="chrF2",
             items="sentences",
-            about="is how many sequences of one to six characters they share, found and missed; finding counts "
-            "twice as much as being right.",
+            about="is the F2 score of sequences of one to six characters: recall counts twice as much as precision.",
         ),
     },
 )

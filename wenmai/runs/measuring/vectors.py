@@ -1,4 +1,4 @@
-"""Measure word vectors: similarity, analogies and probes; their neighbours and maps."""
+"""Evaluate word vectors: similarity, analogies and probes; their neighbours and maps."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -28,7 +28,7 @@ _RESTRICT = 30_000
 
 @dataclass(frozen=True, kw_only=True)
 class VectorsEvaluation(Evaluation):
-    """What was measured on vectors, set by set."""
+    """The evaluation of vectors on test sets."""
 
     similarity: tuple[SimilarityResult, ...] = ()
     analogy: tuple[AnalogyResult, ...] = ()
@@ -51,7 +51,7 @@ def evaluate(
     probe: Sequence[str] = (),
     restrict_vocab: int | None = _RESTRICT,
 ) -> VectorsEvaluation:
-    """Measures the word vectors of a finished run.
+    """Evaluates the word vectors of a finished run.
 
     Args:
         run: The run.
@@ -84,11 +84,11 @@ def compare(
     restrict_vocab: int | None = _RESTRICT,
     words: Sequence[str] = (),
 ) -> Comparison:
-    """Measures vectors as :func:`evaluate` does; adds neighbours and maps.
+    """Compares vectors as :func:`evaluate` measures them; adds neighbours and maps.
 
     Args:
         runs: The runs.
-        comparison: What describes them.
+        comparison: Describes them.
         similarity: As of :func:`evaluate`.
         analogy: As of :func:`evaluate`.
         probe: As of :func:`evaluate`.
@@ -124,7 +124,7 @@ def check(
     probe: Sequence[str] = (),
     **others: Any,  # noqa: ANN401  what names no file
 ) -> None:
-    """Makes sure that test sets are there; fetches what is to be fetched.
+    """Makes sure that test sets are there, and downloads them if need be.
 
     Raises:
         SettingError: if there is no test set of a name, or no probe can be trained on it.
@@ -141,13 +141,13 @@ def check(
 
 
 def evaluate_probes(run: Run, *, probe: Sequence[str]) -> VectorsEvaluation:
-    """Measures the vectors that a model gives to tokens, whatever else it does; see :func:`evaluate`."""
+    """Evaluates the vectors that any model gives to tokens; see :func:`evaluate`."""
     probes = tuple(result for dataset in probe for result in probe_model(run.model, dataset, run.recipe))
     return VectorsEvaluation(run=str(run.path), probes=probes)
 
 
 def compare_probes(runs: Sequence[Run], comparison: Comparison, *, probe: Sequence[str]) -> Comparison:
-    """Measures by probes what :func:`evaluate_probes` measures."""
+    """Compares by probes, as :func:`evaluate_probes` does."""
     systems = []
     for run, system in zip(runs, comparison.systems, strict=True):
         model = run.read_model()
@@ -172,7 +172,7 @@ def _measured(
 
 
 def _set(name: str | Path) -> tuple[str, Path]:
-    """Returns a set's title and file: a name of the catalogue is its own title, a file's is its plain name."""
+    """Returns a set's title and file; the title is the name in the catalogue or of the file."""
     path = resolve(name) if isinstance(name, str) else None
     if path is not None:
         return str(name).partition(":")[2], path
@@ -216,7 +216,7 @@ def _analogy(result: AnalogyResult) -> Measure:
 
 
 def _probe(dataset: str, results: Sequence[TextProbe | TaggingProbe]) -> Measure:
-    """A probe of texts shows the plain average of the vectors; the other weights are its parts."""
+    """A probe of texts shows the unweighted average of the vectors; the other weightings are its parts."""
     found = [
         Measure(
             name=result.weighting if isinstance(result, TextProbe) else "words",
@@ -246,7 +246,7 @@ def _map(vectors: WordVectors, words: Sequence[str]) -> list[MapWord]:
 
 
 def _common_words(every: Sequence[WordVectors]) -> list[str]:
-    """Words that all vectors have and that read as words, most frequent (in the first) first."""
+    """Words that all vectors have, most frequent (in the first) first."""
     return [
         word
         for word in every[0].index_to_key[:5000]
@@ -255,7 +255,7 @@ def _common_words(every: Sequence[WordVectors]) -> list[str]:
 
 
 def _queries(words: Sequence[str], every: Sequence[WordVectors], common: Sequence[str]) -> list[str]:
-    """The words whose neighbours are shown: the user's, or some of middling frequency, evenly spread."""
+    """The words whose neighbours are shown: the user's, or some of medium frequency."""
     if words:
         for word in words:
             if all(word not in vectors for vectors in every):
@@ -273,17 +273,16 @@ _KINDS = {
         "people rank them: 1 is the same order, 0 no relation (Spearman’s rank correlation).",
     ),
     "analogy": Kind(
-        title="Analogies, % right",
+        title="Analogies, % correct",
         items="questions",
-        about="is the share of questions “a is to b as c is to what?” whose expected answer is the word "
+        about="is the proportion of questions “a is to b as c is to what?” whose expected answer is the word "
         "nearest to b − a + c, the three given words excluded.",
         percent=True,
     ),
     "probe": Kind(
-        title="Linear probes, % right",
-        about="is what a linear classifier reads off the vectors, which stay as they are: of texts, by the average of "
-        "their words, the share that is classified rightly; of words among their neighbours, the share of tags, or the "
-        "F1 of the entities.",
+        title="Linear probes, % correct",
+        about="is the accuracy of a linear classifier on frozen vectors: of texts by the average of their words, of "
+        "tags by a word and its neighbours; of named entities, the F1.",
         percent=True,
     ),
 }

@@ -1,7 +1,6 @@
 """The pages that runs write: one HTML file each, with its style, script and data inside.
 
-A page is ``NAME.html``, ``NAME.css`` and ``NAME.js``, before which comes what all pages share: ``common.css`` and
-``common.js``.
+A page is ``NAME.html``, ``NAME.css`` and ``NAME.js``, after the ``common.css`` and ``common.js`` of all pages.
 """
 
 import json
@@ -12,7 +11,7 @@ __all__ = ["filled", "json_in_script"]
 
 
 def filled(name: str, **places: str) -> str:
-    """Returns a page: its HTML with style, script and what stands in its other places, escaped by the caller."""
+    """Returns a page: its HTML with style, script and the other places, which the caller has escaped."""
     folder = files("wenmai.runs.page")
 
     def joined(kind: str) -> str:

@@ -28,8 +28,8 @@ const readShades = () => {
   const channels = (colour) => colour.slice(1).match(/../g).map((hex) => parseInt(hex, 16));
   const stops = [0, 1, 2, 3].map((i) => channels(css(`--w${i}`)));
   shades = Array.from({ length: 256 }, (_, i) => {
-    const place = i / 255 * 3, from = Math.min(2, Math.floor(place)), share = place - from;
-    return stops[from].map((low, c) => Math.round(low + (stops[from + 1][c] - low) * share));
+    const place = i / 255 * 3, from = Math.min(2, Math.floor(place)), fraction = place - from;
+    return stops[from].map((low, c) => Math.round(low + (stops[from + 1][c] - low) * fraction));
   });
 };
 const shadeOf = (value, most) => shades[Math.round(255 * clamp(value / most, 0, 1))];
@@ -104,7 +104,7 @@ const controls = () => {
   byId("chosen-title").textContent = KINDS.find(([kind]) => kind === state.kind)[2] + (what && `: ${what}`);
 };
 
-// The overview: a small map of every layer and head, drawn again only if the maps are others
+// The overview: a small map of every layer and head, drawn again only if the maps change
 let overviewDrawn = "";
 const overview = () => {
   const drawing = [state.sentence, state.kind, state.shade, shades].join();
@@ -229,7 +229,7 @@ const matrix = (width) => {
     held = true;
     setFocus({ row: move(focus.row, step[0], rows), column: move(focus.column, step[1], columns) });
     const bounds = root.getBoundingClientRect();
-    tell(bounds.left + left + cell * (focus.column + 0.5), bounds.top + top + cell * (focus.row + 0.5));
+    showWeight(bounds.left + left + cell * (focus.column + 0.5), bounds.top + top + cell * (focus.row + 0.5));
   });
   showFocus.push(() => {
     const band = (node, shown, x, y, w, h) => {
@@ -333,7 +333,7 @@ const release = () => {
   hideTip();
   setFocus({ row: null, column: null });
 };
-const tell = (x, y) => {
+const showWeight = (x, y) => {
   if (focus.row === null || focus.column === null) return hideTip();
   const table = chosen(), value = table.values[focus.row * table.columns + focus.column];
   return showTip(x, y, html("b", {}, visible(alignment()[map().queries][focus.row])), " attends to ",
@@ -349,12 +349,12 @@ const say = () => {  // for screen readers: the strongest links of the word that
   const word = right ? tokens[1][focus.column] : tokens[0][from];
   byId("said").textContent = `${word} ${right ? "is attended to by" : "attends to"} ${strongest.join(", ")}`;
 };
-const pointed = (node, at, tells = true) => {
+const pointed = (node, at, withTip = true) => {
   node.addEventListener("pointermove", (event) => {
     if (held) return;
     const next = at(event);
     if (!same(next, focus)) setFocus(next);
-    if (tells) tell(event.clientX, event.clientY);
+    if (withTip) showWeight(event.clientX, event.clientY);
   });
   node.addEventListener("pointerleave", () => { if (!held) release(); });
   node.addEventListener("click", (event) => {
@@ -362,7 +362,7 @@ const pointed = (node, at, tells = true) => {
     if (letGo || (next.row === null && next.column === null)) return release();
     held = true;
     setFocus(next);
-    return tells && tell(event.clientX, event.clientY);
+    return withTip && showWeight(event.clientX, event.clientY);
   });
 };
 addEventListener("keydown", (event) => { if (event.key === "Escape") release(); });

@@ -1,4 +1,4 @@
-"use strict"; // what both pages share; Python puts it before the page's own script
+"use strict"; // common to both pages; Python puts it before the page's own script
 const byId = (id) => document.getElementById(id);
 const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
 const clip = (text, length) => ([...text].length > length ? [...text].slice(0, length - 1).join("") + "…" : text);

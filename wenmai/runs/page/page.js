@@ -1,15 +1,15 @@
 const systems = data.systems;
 const CLUSTER_COLOURS = 10, MOST_LABELS = 6;
 
-// The look of each system is that of its row in the table.
-const looks = [...document.querySelectorAll("table.main .swatch line")];
-const colour = (index) => looks[index].getAttribute("stroke");
-const dash = (index) => looks[index].getAttribute("stroke-dasharray");
+// The colour and dash of each system are those of its row in the table.
+const swatches = [...document.querySelectorAll("table.main .swatch line")];
+const colour = (index) => swatches[index].getAttribute("stroke");
+const dash = (index) => swatches[index].getAttribute("stroke-dasharray");
 const known = (value) => typeof value === "number";
 const swatch = (index) => svg("svg", { class: "swatch", viewBox: "0 0 20 8", "aria-hidden": "true" },
   svg("line", { x1: 0, x2: 20, y1: 4, y2: 4, stroke: colour(index), "stroke-dasharray": dash(index) }));
 
-// Names in figures go without the prefix that all of them share, such as "word2vec-".
+// Names in figures omit their common prefix, such as "word2vec-".
 const shortNames = (() => {
   const parts = systems.map((system) => system.name.split("-"));
   let shared = 0;
@@ -54,8 +54,8 @@ const tickText = (ticks) => {
   const digits = clamp(Math.ceil(-Math.log10(step) - 1e-9), 0, 6);
   return (value) => value.toFixed(digits).replace("-", "−");
 };
-const padded = (values, share) => {
-  const low = Math.min(...values), high = Math.max(...values), pad = (high - low || Math.abs(high) || 1) * share;
+const padded = (values, fraction) => {
+  const low = Math.min(...values), high = Math.max(...values), pad = (high - low || Math.abs(high) || 1) * fraction;
   return [low - pad, high + pad];
 };
 
@@ -109,7 +109,7 @@ const curves = () => {
   }
 };
 
-// What else is drawn with a line for each system: panels in a row with the same heading share a section
+// Other panels with a line for each system: successive ones with the same heading share a section
 const panels = () => {
   let section, heading;
   for (const [name, { section: title, title: what, axis, unit, caption, log }] of Object.entries(data.panels)) {
@@ -120,24 +120,24 @@ const panels = () => {
     if (!lines.length) continue;
     if (title !== heading) section = byId("panels").appendChild(html("section", {}, html("h2", {}, title)));
     heading = title;
-    AXES[place] = { unit: () => [1, axis], tell: (at) => `${at.toFixed(0)} ${unit}`, log };
+    AXES[place] = { unit: () => [1, axis], label: (at) => `${at.toFixed(0)} ${unit}`, log };
     const box = html("div", { class: "panel" });
     section.append(html("figure", {}, box, html("figcaption", {}, caption)));
     drawn(box, (width) => curvePanel(box, width, what, lines, place));
   }
 };
 
-// The horizontal axes: unit and title by where it ends, what the tip says of a place, and whether it is logarithmic
+// The horizontal axes: unit and title by where it ends, how the tip names a place, and whether it is logarithmic
 const AXES = {
-  progress: { unit: () => [0.01, "Training done, %"], tell: (at) => `${(at * 100).toFixed(0)} % done`, end: () => 1 },
+  progress: { unit: () => [0.01, "Training done, %"], label: (at) => `${(at * 100).toFixed(0)} % done`, end: () => 1 },
   seconds: {
     unit: (end) => (end > 7200 ? [3600, "Wall time, hours"] : end > 180 ? [60, "Wall time, minutes"]
       : [1, "Wall time, seconds"]),
-    tell: (at) => duration(at),
+    label: (at) => duration(at),
   },
 };
 
-// Where values stand in a panel: x and y in pixels, and the value at a share of the width
+// Where values stand in a panel: x and y in pixels, and the value at a fraction of the width
 const scales = (lines, axis, edge, inner) => {
   const { log, end: given } = AXES[axis];
   const [low, high] = padded(lines.flatMap((line) => line.points.map((p) => p.loss)), 0.04);
@@ -145,7 +145,7 @@ const scales = (lines, axis, edge, inner) => {
   const start = log ? Math.min(...lines.map((line) => line.points[0][axis])) : 0;
   const x = (value) => edge.left + inner.width * (log ? Math.log(value / start) / Math.log(end / start) : value / end);
   const y = (value) => edge.top + inner.height * (1 - (value - low) / (high - low));
-  const at = (share) => (log ? start * (end / start) ** share : share * end);
+  const at = (fraction) => (log ? start * (end / start) ** fraction : fraction * end);
   return { start, end, low, high, x, y, at };
 };
 
@@ -204,7 +204,7 @@ const curvePanel = (box, width, title, all, axis) => {
   const names = lines.map((line) => systems[line.index].name).join(", ");
   const root = svg("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: "img",
     "aria-label": `${title} of ${names}: ${lines.map(ends).join("; ")}` });
-  const { unit, tell, log } = AXES[axis], [size, unitName] = unit(end);
+  const { unit, label, log } = AXES[axis], [size, unitName] = unit(end);
   const ticks = log ? logTicks(start, end) : linearTicks(0, end / size, wide ? 8 : 4),
     text = log ? short : tickText(ticks);
   root.append(svg("text", { class: "title", x: 0, y: 10 }, title), ...yAxis(low, high, y, edge.left, right),
@@ -218,15 +218,15 @@ const curvePanel = (box, width, title, all, axis) => {
   if (labelled) root.append(...endLabels(lines, labels, axis, x, y, edge, bottom));
   const marks = root.appendChild(svg("g"));
   let cursor = 1;
-  const read = (share, clientX, clientY) => {
-    cursor = clamp(share, 0, 1);
+  const read = (fraction, clientX, clientY) => {
+    cursor = clamp(fraction, 0, 1);
     const place = at(cursor), rows = readings(lines, axis, x, place, inner.width * 0.02);
     marks.replaceChildren(svg("line", { class: "cursor", x1: x(place), x2: x(place), y1: edge.top, y2: bottom }),
       ...rows.map(({ index, point }) =>
         svg("circle", { cx: x(point[axis]), cy: y(point.loss), r: 4, fill: colour(index),
         stroke: "var(--paper)", "stroke-width": 1.5 })));
     rows.sort((a, b) => b.point.loss - a.point.loss);
-    showTip(clientX, clientY, html("div", { class: "quiet" }, tell(place)),
+    showTip(clientX, clientY, html("div", { class: "quiet" }, label(place)),
       html("div", { class: "rows" }, ...rows.flatMap((row) => row.cells)));
   };
   const frame = () => root.getBoundingClientRect();
@@ -306,8 +306,8 @@ const costPlot = (box, width, quality, field) => {
   const [low, high] = padded(points.flatMap((p) =>
     [p.value, known(p.low) ? p.low : p.value, known(p.high) ? p.high : p.value]), 0.1);
   const y = (value) => edge.top + inner.height * (1 - (value - low) / (high - low));
-  const tell = (p) => `${systems[p.index].name} ${significant(p.value, 3)} at ${costText(p.cost)}`;
-  const said = points.map(tell).join("; ");
+  const described = (p) => `${systems[p.index].name} ${significant(p.value, 3)} at ${costText(p.cost)}`;
+  const said = points.map(described).join("; ");
   const root = svg("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, role: "img",
     "aria-label": `${quality.name} against ${costName}: ${said}` });
   const right = width - edge.right, bottom = height - edge.bottom;
@@ -368,7 +368,7 @@ const neighbours = () => {
     byId("neighbour-note").textContent = having < 2 ? COSINE :
       `For “${word}”, ${everywhere} of ${counts.size} different neighbours are in ` +
       `${having === 2 ? "both" : `all ${having}`} lists. ` +
-      `${COSINE} Point at a word to see who shares it. Dotted: no other system has it.`;
+      `${COSINE} Point at a word to see which systems have it. Dotted: only this one.`;
   };
   const row = (near, cosine, index, count) => {
     const bar = html("b");
