@@ -147,7 +147,7 @@ def quantise_classifier(folder: str, run: str, cutoff: int, target: str) -> dict
 
 def autotune_classifier(folder: str, seconds: float, run: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Searches settings on the validation set; measures them and the defaults on the test set."""
-    from wenmai.runs.classification import AUTOTUNE, autotune
+    from wenmai.runs.autotune import AUTOTUNE, autotune
     from wenmai.runs.evaluate import evaluate
     from wenmai.runs.train import train
 

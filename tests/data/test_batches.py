@@ -125,11 +125,11 @@ def test_arguments_that_make_no_sense_are_refused(arguments, message):
 @settings(max_examples=50)
 @given(st.lists(st.lists(st.integers(0, 99), max_size=6), max_size=6))
 def test_padding_fills_up_the_ends(rows):
-    ids, valid = pad(rows, 7)
+    ids, mask = pad(rows, 7)
     width = max(map(len, rows), default=0)
-    assert ids.shape == valid.shape == (len(rows), width)
-    assert (ids.dtype, valid.dtype) == (np.int64, np.bool_)
-    for row, padded, real in zip(rows, ids.tolist(), valid.tolist(), strict=True):
+    assert ids.shape == mask.shape == (len(rows), width)
+    assert (ids.dtype, mask.dtype) == (np.int64, np.bool_)
+    for row, padded, real in zip(rows, ids.tolist(), mask.tolist(), strict=True):
         assert padded == row + [7] * (width - len(row))
         assert real == [True] * len(row) + [False] * (width - len(row))
 

@@ -11,8 +11,8 @@ BOS, EOS = 0, 1
 
 
 class ToyState:
-    def __init__(self, hidden, source, valid):
-        self.hidden, self.source, self.valid = hidden, source, valid
+    def __init__(self, hidden, source, mask):
+        self.hidden, self.source, self.mask = hidden, source, mask
         self.selected = []
 
     @property
@@ -20,7 +20,7 @@ class ToyState:
         return len(self.hidden)
 
     def select(self, rows):
-        self.hidden, self.source, self.valid = self.hidden[rows], self.source[rows], self.valid[rows]
+        self.hidden, self.source, self.mask = self.hidden[rows], self.source[rows], self.mask[rows]
         self.selected.append(len(rows))
 
 
@@ -43,8 +43,8 @@ class Toy:
 
     def begin(self, numbers):
         numbers = torch.as_tensor(list(numbers))
-        valid = torch.arange(self.width) < self.lengths[numbers][:, None]
-        return ToyState(torch.zeros_like(self.sentences[numbers]), self.sentences[numbers], valid)
+        mask = torch.arange(self.width) < self.lengths[numbers][:, None]
+        return ToyState(torch.zeros_like(self.sentences[numbers]), self.sentences[numbers], mask)
 
     def step(self, tokens, state):
         assert tokens.dtype == torch.int64
@@ -53,7 +53,7 @@ class Toy:
         mixed = (state.hidden[:, :, None] * self.recurrent).sum(1)
         state.hidden = torch.tanh(mixed + self.embedding[tokens] + state.source)
         logits = (state.hidden[:, :, None] * self.output).sum(1) + self.bias
-        scores = (state.hidden[:, :, None] * self.keys).sum(1).masked_fill(~state.valid, -torch.inf)
+        scores = (state.hidden[:, :, None] * self.keys).sum(1).masked_fill(~state.mask, -torch.inf)
         return Step(logits, scores.softmax(1))
 
 

@@ -20,8 +20,8 @@ def test_coverage_costs_nothing_when_everything_is_covered():
 
 def test_coverage_sums_the_logarithms_of_what_is_missing():
     attended = torch.tensor([[0.5, 3.0, 0.25, 0.0]], dtype=torch.float64)
-    valid = torch.tensor([[True, True, True, False]])
-    assert coverage_penalty(attended, valid).item() == pytest.approx(math.log(0.5) + math.log(0.25))
+    mask = torch.tensor([[True, True, True, False]])
+    assert coverage_penalty(attended, mask).item() == pytest.approx(math.log(0.5) + math.log(0.25))
 
 
 def test_a_source_position_without_any_attention_is_not_forbidden():

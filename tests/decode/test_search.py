@@ -101,7 +101,7 @@ def test_exhaustive_search_sees_every_sequence(toy, seed):
 def test_a_beam_as_wide_as_the_space_is_exhaustive(toy, seed, kind, alpha, stop):
     model = toy.Model(seed, vocab_size=4)
     rules = {**toy.ends, "max_lengths": 4, "length_penalty": kind, "alpha": alpha, "coverage_beta": 0.3, "n_best": 5}
-    rules["source_mask"] = model.begin(range(3)).valid
+    rules["source_mask"] = model.begin(range(3)).mask
     truth = exhaustive(model, model.begin(range(3)), **rules)
     beam = beam_search(model, model.begin(range(3)), beam_size=4**4, stop=stop, **rules)
     for left, right in zip(truth, beam, strict=True):
@@ -162,15 +162,15 @@ def test_beams_hold_what_they_claim(toy, seed, beam_size, penalty):
 def test_a_beam_does_not_depend_on_its_batch(toy, seed, order, stop):
     model = toy.Model(seed)
     limits = torch.tensor([2, 9, 4, 7, 8, 3, 6])
-    valid = model.begin(range(7)).valid
+    mask = model.begin(range(7)).mask
     rules = {**toy.ends, "beam_size": 3, "n_best": 3, "length_penalty": "gnmt", "coverage_beta": 0.2, "stop": stop}
-    together = beam_search(model, model.begin(range(7)), max_lengths=limits, source_mask=valid, **rules)
+    together = beam_search(model, model.begin(range(7)), max_lengths=limits, source_mask=mask, **rules)
     places = torch.tensor(order)
-    permuted = beam_search(model, model.begin(order), max_lengths=limits[places], source_mask=valid[places], **rules)
+    permuted = beam_search(model, model.begin(order), max_lengths=limits[places], source_mask=mask[places], **rules)
     assert [toy.plain(found) for found in permuted] == [toy.plain(together[number]) for number in order]
     for number in range(7):
         alone = beam_search(
-            model, model.begin([number]), max_lengths=int(limits[number]), source_mask=valid[[number]], **rules
+            model, model.begin([number]), max_lengths=int(limits[number]), source_mask=mask[[number]], **rules
         )
         assert toy.plain(alone[0]) == toy.plain(together[number])
 
@@ -283,7 +283,7 @@ def test_half_precision_logits_are_summed_in_full():
     ids=str,
 )
 def test_searches_that_make_no_sense_are_refused(settings_):
-    with pytest.raises(ValueError, match=r"must|valid|needs"):
+    with pytest.raises(ValueError, match=r"must|mask|needs"):
         beam_search(Uniform(5), UniformState(1), bos_id=0, eos_id=1, max_lengths=3, **settings_)
 
 

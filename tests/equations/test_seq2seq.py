@@ -25,8 +25,8 @@ def make(**options):
 
 def batch():
     torch.manual_seed(12)
-    valid = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
-    return torch.randint(9, valid.shape), valid, torch.randint(8, (len(LENGTHS), 6))
+    mask = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
+    return torch.randint(9, mask.shape), mask, torch.randint(8, (len(LENGTHS), 6))
 
 
 def affine(linear, x):
@@ -161,8 +161,8 @@ def sutskever(model, memory, last, target_ids):
 
 
 def assert_equal(model, equations):
-    source_ids, valid, target_ids = batch()
-    hidden, memory = model(source_ids, valid, target_ids), model.encode(source_ids, valid)
+    source_ids, mask, target_ids = batch()
+    hidden, memory = model(source_ids, mask, target_ids), model.encode(source_ids, mask)
     for row, length in enumerate(LENGTHS):
         expected = equations(model, memory.outputs[row, :length], memory.last[:, row], target_ids[row])
         torch.testing.assert_close(hidden[row], expected)
@@ -202,19 +202,19 @@ def test_sutskever_reads_the_source_from_its_end():
     forward, backward = (
         make(context="first_state", bidirectional=False, reverse_source=reverse) for reverse in (False, True)
     )
-    source_ids, valid, target_ids = batch()
+    source_ids, mask, target_ids = batch()
     turned = source_ids.clone()
     for row, length in enumerate(LENGTHS):
         turned[row, :length] = source_ids[row, :length].flip(0)
-    torch.testing.assert_close(backward(source_ids, valid, target_ids), forward(turned, valid, target_ids))
+    torch.testing.assert_close(backward(source_ids, mask, target_ids), forward(turned, mask, target_ids))
 
 
 def test_attention_over_a_reversed_source_counts_from_its_first_word():
     forward, backward = (make(bidirectional=False, reverse_source=reverse) for reverse in (False, True))
     source_ids, _, target_ids = batch()
-    valid = torch.ones_like(source_ids, dtype=torch.bool)
-    a = forward.begin(source_ids.flip(1), valid, max_length=1, need_attention=True)
-    b = backward.begin(source_ids, valid, max_length=1, need_attention=True)
+    mask = torch.ones_like(source_ids, dtype=torch.bool)
+    a = forward.begin(source_ids.flip(1), mask, max_length=1, need_attention=True)
+    b = backward.begin(source_ids, mask, max_length=1, need_attention=True)
     torch.testing.assert_close(
         forward.step(target_ids[:, 0], a).attention.flip(1), backward.step(target_ids[:, 0], b).attention
     )

@@ -72,14 +72,14 @@ def test_the_states_are_those_of_the_model(kind, settings, tied, tmp_path):
     model = make(kind, settings, tied=tied)
     write_onnx(tmp_path / "encoder.onnx", model)
     session = runtime.InferenceSession(tmp_path / "encoder.onnx", providers=["CPUExecutionProvider"])
-    for ids, valid in batches():
+    for ids, mask in batches():
         with torch.inference_mode():
-            memory = model.encode(torch.from_numpy(ids), torch.from_numpy(valid))
+            memory = model.encode(torch.from_numpy(ids), torch.from_numpy(mask))
         expected = {"states": memory[0]} | ({"last": memory.last} if kind == "seq2seq" else {})
         names = [output.name for output in session.get_outputs()]
         assert names == list(expected)
-        found = dict(zip(names, session.run(None, {"token_ids": ids, "valid": valid}), strict=True))
-        np.testing.assert_allclose(found["states"][valid], expected["states"].numpy()[valid], rtol=0, atol=1e-5)
+        found = dict(zip(names, session.run(None, {"token_ids": ids, "mask": mask}), strict=True))
+        np.testing.assert_allclose(found["states"][mask], expected["states"].numpy()[mask], rtol=0, atol=1e-5)
         if kind == "seq2seq":
             np.testing.assert_allclose(found["last"], expected["last"].numpy(), rtol=0, atol=1e-5)
 
@@ -91,7 +91,7 @@ def test_the_file_says_what_it_takes(tmp_path):
         value.name: [dimension.dim_param or dimension.dim_value for dimension in value.type.tensor_type.shape.dim]
         for value in (*model.graph.input, *model.graph.output)
     }
-    assert shapes == {"token_ids": ["batch", "length"], "valid": ["batch", "length"], "states": ["batch", "length", 16]}
+    assert shapes == {"token_ids": ["batch", "length"], "mask": ["batch", "length"], "states": ["batch", "length", 16]}
     assert {prop.key: prop.value for prop in model.metadata_props} == {"max_length": str(LONGEST)}
     assert [opset.version for opset in model.opset_import] == [20]
     write_onnx(tmp_path / "again.onnx", make("transformer", {}, tied=True))

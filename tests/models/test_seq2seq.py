@@ -41,40 +41,40 @@ def make(options, tied=False):
 
 def batch():
     torch.manual_seed(3)
-    valid = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
-    return torch.randint(VOCAB, valid.shape), valid, torch.randint(VOCAB, (len(LENGTHS), 5))
+    mask = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
+    return torch.randint(VOCAB, mask.shape), mask, torch.randint(VOCAB, (len(LENGTHS), 5))
 
 
 @every_config
 def test_shapes_follow_the_protocol(options):
-    model, (source_ids, valid, target_ids) = make(options), batch()
-    hidden = model(source_ids, valid, target_ids)
+    model, (source_ids, mask, target_ids) = make(options), batch()
+    hidden = model(source_ids, mask, target_ids)
     assert hidden.shape == (3, 5, model.output_weight.shape[1])
     torch.testing.assert_close(model.logits(hidden), F.linear(hidden, model.output_weight, model.output_bias))
     assert model.logits(hidden).shape == (3, 5, VOCAB)
-    assert model.encode(source_ids, valid).outputs.shape[:2] == (3, 6)
+    assert model.encode(source_ids, mask).outputs.shape[:2] == (3, 6)
 
 
 @every_config
 def test_padding_of_the_source_changes_nothing(options):
-    model, (source_ids, valid, target_ids) = make(options).eval(), batch()
-    expected = model(source_ids, valid, target_ids)
-    other = torch.where(valid, source_ids, (source_ids + 5) % VOCAB)
+    model, (source_ids, mask, target_ids) = make(options).eval(), batch()
+    expected = model(source_ids, mask, target_ids)
+    other = torch.where(mask, source_ids, (source_ids + 5) % VOCAB)
     longer = torch.cat((other, torch.full((3, 4), 7)), 1)
     torch.testing.assert_close(
-        model(longer, torch.cat((valid, torch.zeros(3, 4, dtype=torch.bool)), 1), target_ids), expected
+        model(longer, torch.cat((mask, torch.zeros(3, 4, dtype=torch.bool)), 1), target_ids), expected
     )
     for row, length in enumerate(LENGTHS):
-        alone = model(source_ids[row : row + 1, :length], valid[row : row + 1, :length], target_ids[row : row + 1])
+        alone = model(source_ids[row : row + 1, :length], mask[row : row + 1, :length], target_ids[row : row + 1])
         torch.testing.assert_close(alone[0], expected[row])
 
 
 @every_config
 def test_a_readout_depends_on_all_earlier_target_tokens_and_no_later_one(options):
-    model, (source_ids, valid, target_ids) = make(options).eval(), batch()
+    model, (source_ids, mask, target_ids) = make(options).eval(), batch()
     words = []
     model.target_embedding.register_forward_hook(lambda module, inputs, output: words.append(output))
-    hidden = model(source_ids, valid, target_ids)
+    hidden = model(source_ids, mask, target_ids)
     (gradient,) = torch.autograd.grad(hidden[:, 2].sum(), words)
     reached = gradient.abs().sum((0, 2)) > 0
     assert reached.tolist() == [True, True, True, False, False]
@@ -82,8 +82,8 @@ def test_a_readout_depends_on_all_earlier_target_tokens_and_no_later_one(options
 
 @every_config
 def test_every_parameter_gets_a_gradient(options):
-    model, (source_ids, valid, target_ids) = make(options), batch()
-    logits = model.logits(model(source_ids, valid, target_ids))
+    model, (source_ids, mask, target_ids) = make(options), batch()
+    logits = model.logits(model(source_ids, mask, target_ids))
     F.cross_entropy(logits.flatten(0, 1), target_ids.roll(-1, 1).flatten()).backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
@@ -93,10 +93,10 @@ def test_every_parameter_gets_a_gradient(options):
 
 @every_config
 def test_decoding_step_by_step_equals_teacher_forcing(options):
-    model, (source_ids, valid, target_ids) = make(options).eval(), batch()
+    model, (source_ids, mask, target_ids) = make(options).eval(), batch()
     with torch.inference_mode():
-        expected = model.logits(model(source_ids, valid, target_ids))
-        state = model.begin(source_ids, valid, max_length=5)
+        expected = model.logits(model(source_ids, mask, target_ids))
+        state = model.begin(source_ids, mask, max_length=5)
         for place in range(5):
             logits, attention = model.step(target_ids[:, place], state)
             torch.testing.assert_close(logits, expected[:, place], rtol=0, atol=1e-5)
@@ -105,10 +105,10 @@ def test_decoding_step_by_step_equals_teacher_forcing(options):
 
 @every_config
 def test_selected_rows_go_on_as_their_parents_would(options):
-    model, (source_ids, valid, _) = make(options).eval(), batch()
+    model, (source_ids, mask, _) = make(options).eval(), batch()
     beams = torch.tensor([0, 0, 1, 1, 2, 2])
     with torch.inference_mode():
-        state = model.begin(source_ids, valid, max_length=5)
+        state = model.begin(source_ids, mask, max_length=5)
         assert state.batch_size == 3
         state.select(beams)
         assert state.batch_size == 6
@@ -122,23 +122,23 @@ def test_selected_rows_go_on_as_their_parents_would(options):
             rows, fed = rows[chosen], [one[chosen] for one in fed]
         last = torch.tensor([4, 5, 6])
         logits = model.step(last, state).logits
-        expected = model.logits(model(source_ids[rows], valid[rows], torch.stack([*fed, last], 1)))[:, -1]
+        expected = model.logits(model(source_ids[rows], mask[rows], torch.stack([*fed, last], 1)))[:, -1]
     torch.testing.assert_close(logits, expected, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("options", ATTENDING, ids=names)
 def test_attention_can_be_watched_and_asked_for(options):
-    model, (source_ids, valid, target_ids) = make(options).eval(), batch()
+    model, (source_ids, mask, target_ids) = make(options).eval(), batch()
     with torch.inference_mode(), watch_attention(model) as seen:
-        model(source_ids, valid, target_ids)
+        model(source_ids, mask, target_ids)
     ((weights,),) = seen.values()
     assert weights.shape == (3, 1, 5, 6)
     if options.get("window") is None:  # else fewer than all tokens may share less than all weight
         torch.testing.assert_close(weights.sum(-1), torch.ones(3, 1, 5))
     assert (weights.sum(-1) < 1 + 1e-5).all()
-    assert not weights.masked_select(~valid[:, None, None]).any()
+    assert not weights.masked_select(~mask[:, None, None]).any()
     with torch.inference_mode():
-        state = model.begin(source_ids, valid, max_length=5, need_attention=True)
+        state = model.begin(source_ids, mask, max_length=5, need_attention=True)
         for place in range(5):
             attention = model.step(target_ids[:, place], state).attention
             torch.testing.assert_close(attention, weights[:, 0, place])
@@ -146,21 +146,21 @@ def test_attention_can_be_watched_and_asked_for(options):
 
 @pytest.mark.parametrize("options", BLIND, ids=names)
 def test_a_decoder_without_attention_returns_none(options):
-    model, (source_ids, valid, target_ids) = make(options).eval(), batch()
-    state = model.begin(source_ids, valid, max_length=5, need_attention=True)
+    model, (source_ids, mask, target_ids) = make(options).eval(), batch()
+    state = model.begin(source_ids, mask, max_length=5, need_attention=True)
     assert model.step(target_ids[:, 0], state).attention is None
 
 
 @pytest.mark.parametrize("options", ATTENDING, ids=names)
 def test_searches_agree_and_score_what_the_model_scores(options):
-    model, (source_ids, valid, _) = make(options).eval(), batch()
+    model, (source_ids, mask, _) = make(options).eval(), batch()
     rules = {"bos_id": 1, "eos_id": 2, "max_lengths": torch.tensor([4, 6, 3]), "device": source_ids.device}
     with torch.inference_mode():
-        straight = greedy(model, model.begin(source_ids, valid, max_length=6), **rules)
+        straight = greedy(model, model.begin(source_ids, mask, max_length=6), **rules)
         beams = beam_search(
             model,
-            model.begin(source_ids, valid, max_length=6, need_attention=True),
-            source_mask=valid,
+            model.begin(source_ids, mask, max_length=6, need_attention=True),
+            source_mask=mask,
             beam_size=3,
             n_best=1,
             length_penalty="none",
@@ -171,7 +171,7 @@ def test_searches_agree_and_score_what_the_model_scores(options):
             row %= len(LENGTHS)
             wanted = torch.tensor([[*found.tokens, 2][: len(found.tokens) + found.finished]])
             fed = torch.cat((torch.tensor([[1]]), wanted[:, :-1]), 1)
-            log_probs = model.logits(model(source_ids[row : row + 1], valid[row : row + 1], fed)).log_softmax(-1)
+            log_probs = model.logits(model(source_ids[row : row + 1], mask[row : row + 1], fed)).log_softmax(-1)
             expected = log_probs.gather(2, wanted[..., None]).sum().item()
             assert found.log_prob == pytest.approx(expected, abs=1e-4)
 
@@ -181,9 +181,9 @@ def test_searches_agree_and_score_what_the_model_scores(options):
 
 @every_config
 def test_a_teacher_who_always_speaks_is_teacher_forcing(options):
-    model, (source_ids, valid, target_ids) = make(options).eval(), batch()
-    almost = model(source_ids, valid, target_ids, teacher_share=1 - 1e-12)  # step by step, and yet always taught
-    torch.testing.assert_close(almost, model(source_ids, valid, target_ids))
+    model, (source_ids, mask, target_ids) = make(options).eval(), batch()
+    almost = model(source_ids, mask, target_ids, teacher_share=1 - 1e-12)  # step by step, and yet always taught
+    torch.testing.assert_close(almost, model(source_ids, mask, target_ids))
 
 
 def sure_of_the_next_number(options):
@@ -198,11 +198,11 @@ def sure_of_the_next_number(options):
 
 @every_config
 def test_without_a_teacher_the_model_reads_what_it_predicts(options):
-    model, (source_ids, valid, target_ids) = sure_of_the_next_number(options), batch()
+    model, (source_ids, mask, target_ids) = sure_of_the_next_number(options), batch()
     expected = target_ids.clone()
     expected[:, 1:] = 9  # the first token is always given
-    free = model(source_ids, valid, target_ids, teacher_share=0.0)
-    torch.testing.assert_close(free, model(source_ids, valid, expected))
+    free = model(source_ids, mask, target_ids, teacher_share=0.0)
+    torch.testing.assert_close(free, model(source_ids, mask, expected))
 
 
 def test_each_token_is_taught_with_the_given_probability():
@@ -237,10 +237,10 @@ def test_drawn_tokens_follow_the_model_and_pass_no_gradient():
 
 def test_a_shared_vocabulary_shares_one_embedding():
     tied, apart = make({}, tied=True), make({})
-    source_ids, valid, _ = batch()
+    source_ids, mask, _ = batch()
     assert "source_embedding.weight" not in tied.state_dict()
     assert len(set(tied.state_dict()) ^ set(apart.state_dict())) == 1
-    tied.encode(source_ids, valid).outputs.sum().backward()
+    tied.encode(source_ids, mask).outputs.sum().backward()
     assert tied.target_embedding.weight.grad.any()
 
 
@@ -250,9 +250,9 @@ def test_vocabularies_of_two_sizes_cannot_be_shared():
 
 
 def test_a_source_longer_than_max_length_is_refused():
-    source_ids, valid, _ = batch()
+    source_ids, mask, _ = batch()
     with pytest.raises(ValueError, match="max_length is 5"):
-        make({"max_length": 5}).encode(source_ids, valid)
+        make({"max_length": 5}).encode(source_ids, mask)
 
 
 @pytest.mark.parametrize(
@@ -278,12 +278,12 @@ def test_settings_without_effect_are_refused(options, message):
 def test_a_model_learns_to_repeat_its_source(options):
     model = make(options | {"hidden_size": 32, "embedding_size": 16, "dropout": 0.0})
     source_ids = torch.randint(2, VOCAB, (8, 3), generator=torch.Generator().manual_seed(5))
-    valid = torch.ones_like(source_ids, dtype=torch.bool)
+    mask = torch.ones_like(source_ids, dtype=torch.bool)
     fed = torch.cat((torch.ones(8, 1, dtype=torch.int64), source_ids[:, :-1]), 1)
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-2)
     for _ in range(30):
         optimizer.zero_grad()
-        loss = F.cross_entropy(model.logits(model(source_ids, valid, fed)).flatten(0, 1), source_ids.flatten())
+        loss = F.cross_entropy(model.logits(model(source_ids, mask, fed)).flatten(0, 1), source_ids.flatten())
         loss.backward()
         optimizer.step()
     assert loss < 0.2

@@ -24,8 +24,8 @@ def gradients(tensors):
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("kind", ["none", "causal", "padding", "both"])
 def test_the_fused_and_the_explicit_path_agree_forward_and_backward(tensors, kind, biased):
-    valid = torch.tensor([[True] * 5, [True, True, True, False, False]])
-    mask = {"none": None, "causal": causal(), "padding": padding(valid), "both": causal() & padding(valid)}[kind]
+    mask = torch.tensor([[True] * 5, [True, True, True, False, False]])
+    mask = {"none": None, "causal": causal(), "padding": padding(mask), "both": causal() & padding(mask)}[kind]
     bias = torch.randn(2, 3, 5, 5) if biased else None
     results = []
     for need_weights in (False, True):
@@ -42,9 +42,9 @@ def test_both_paths_drop_the_same_weights(kind, biased):
     torch.manual_seed(1)
     length = 150  # more than two blocks of queries
     tensors = [torch.randn(2, 3, length, 8, requires_grad=True) for _ in range(3)]
-    valid = torch.ones(2, length, dtype=torch.bool)
-    valid[1, 90:] = False
-    mask = {"none": None, "causal": causal(), "padding": padding(valid), "both": causal() & padding(valid)}[kind]
+    mask = torch.ones(2, length, dtype=torch.bool)
+    mask[1, 90:] = False
+    mask = {"none": None, "causal": causal(), "padding": padding(mask), "both": causal() & padding(mask)}[kind]
     bias = torch.randn(2, 3, length, length) if biased else None
     results = []
     for need_weights in (False, True):
@@ -110,15 +110,15 @@ def test_permuting_keys_with_their_values_leaves_the_context(tensors):
 @pytest.mark.parametrize("name", list(SCORERS))
 def test_one_head_without_its_dimension_is_the_same(tensors, name):
     query, key, value = (tensor[:, 0] for tensor in tensors)
-    valid = torch.tensor([[True] * 5, [True, True, True, False, False]])
+    mask = torch.tensor([[True] * 5, [True, True, True, False, False]])
     scorer = make_scorer(name, query_size=8, key_size=8, attention_size=6)
     prepared = scorer.prepare(key)
     results = [
         attend(query, prepared, value, scorer=scorer, mask=mask, need_weights=True)
-        for mask in (padding(valid), valid[:, None, :])
+        for mask in (padding(mask), mask[:, None, :])
     ]
     lifted = attend(
-        query[:, None], prepared[:, None], value[:, None], scorer=scorer, mask=padding(valid), need_weights=True
+        query[:, None], prepared[:, None], value[:, None], scorer=scorer, mask=padding(mask), need_weights=True
     )
     for result in results:
         assert result.context.shape == (2, 5, 8)

@@ -36,7 +36,7 @@ def normed(x, norm):
     return norm.weight * (x - x.mean()) / ((x - x.mean()).square().mean() + norm.eps).sqrt() + norm.bias
 
 
-def attended(attention, rows, relations, valid):
+def attended(attention, rows, relations, mask):
     """One sentence, one head, one query at a time."""
     bias, outputs = attention.relative, []
     q, k, v = (torch.stack(rows) @ attention.qkv.weight.T + attention.qkv.bias).chunk(3, 1)
@@ -46,7 +46,7 @@ def attended(attention, rows, relations, valid):
             own = slice(h * D, (h + 1) * D)
             scores = {}
             for j in range(len(rows)):
-                if valid[j]:
+                if mask[j]:
                     s = int(relations[i, j])
                     added = q[i, own] @ bias.of_query[h, s] + k[j, own] @ bias.of_key[h, s] + bias.prior[h, 0, s]
                     scores[j] = ((q[i, own] @ k[j, own] + added) / math.sqrt(D)).exp()
@@ -55,13 +55,13 @@ def attended(attention, rows, relations, valid):
     return outputs
 
 
-def naive(encoder, hidden, relations, valid):
+def naive(encoder, hidden, relations, mask):
     found = []
     for sentence in range(B):
         rows = list(hidden[sentence])
         for layer in encoder.layers:
             one, two, ffn = layer.attention_residual.norm, layer.ffn_residual.norm, layer.ffn
-            added = attended(layer.attention, rows, relations[sentence], valid[sentence])
+            added = attended(layer.attention, rows, relations[sentence], mask[sentence])
             rows = [normed(x + f, one) for x, f in zip(rows, added, strict=True)]
             inner = [(ffn.inner.weight @ x + ffn.inner.bias).clamp(min=0) for x in rows]
             rows = [normed(x + ffn.outer.weight @ f + ffn.outer.bias, two) for x, f in zip(rows, inner, strict=True)]
@@ -82,20 +82,20 @@ def make(count=3):
 def test_a_bias_by_structure_reaches_every_layer_of_an_encoder(watched):
     encoder = make()
     hidden, relations = torch.randn(B, T, SIZE, dtype=torch.float64), torch.randint(0, 3, (B, T, T))
-    valid = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
+    mask = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
     results = []
     for run in ("naive", "encoder"):
         if run == "naive":
-            states = naive(encoder, hidden, relations, valid)
+            states = naive(encoder, hidden, relations, mask)
         elif watched:  # the explicit path, with weights
             with watch_attention(encoder):
-                states = encoder(hidden, mask=padding(valid), structure={"relations": relations})
+                states = encoder(hidden, mask=padding(mask), structure={"relations": relations})
         else:
-            states = encoder(hidden, mask=padding(valid), structure={"relations": relations})
+            states = encoder(hidden, mask=padding(mask), structure={"relations": relations})
         results.append([states, *torch.autograd.grad(states.sin().sum(), list(encoder.parameters()))])
     for expected, found in zip(*results, strict=True):
         torch.testing.assert_close(found, expected, atol=1e-12, rtol=1e-10)
-    assert not torch.allclose(encoder(hidden, mask=padding(valid), structure={"relations": 0 * relations}), states)
+    assert not torch.allclose(encoder(hidden, mask=padding(mask), structure={"relations": 0 * relations}), states)
 
 
 def test_a_bias_of_nothing_changes_nothing():

@@ -12,8 +12,8 @@ LENGTHS = (4, 1, 5)
 
 def batch(extra=0):
     torch.manual_seed(3)
-    valid = torch.arange(5 + extra) < torch.tensor(LENGTHS)[:, None]
-    return torch.randn(3, 5 + extra, 3, dtype=torch.float64), valid
+    mask = torch.arange(5 + extra) < torch.tensor(LENGTHS)[:, None]
+    return torch.randn(3, 5 + extra, 3, dtype=torch.float64), mask
 
 
 def encoder(**options):
@@ -25,8 +25,8 @@ def encoder(**options):
 @pytest.mark.parametrize("kernel_size", [1, 2, 3, 4])
 def test_a_padded_batch_equals_the_equation_place_by_place(kernel_size):
     made = encoder(kernel_size=kernel_size)
-    inputs, valid = batch()
-    outputs = made(inputs, valid)
+    inputs, mask = batch()
+    outputs = made(inputs, mask)
     left = (kernel_size - 1) // 2
     for row, length in enumerate(LENGTHS):
         hidden = [made.enter.weight @ x + made.enter.bias for x in inputs[row, :length]]
@@ -45,15 +45,15 @@ def test_a_padded_batch_equals_the_equation_place_by_place(kernel_size):
 
 def test_padding_changes_nothing_and_gets_no_gradient():
     made = encoder(num_layers=3)
-    inputs, valid = batch()
+    inputs, mask = batch()
     longer = torch.cat((inputs, inputs.new_full((3, 4, 3), 1e3)), 1)
-    longer[:, :5][~valid] = -77.0
+    longer[:, :5][~mask] = -77.0
     longer.requires_grad_()
-    outputs = made(longer, torch.cat((valid, valid.new_zeros(3, 4)), 1))
-    torch.testing.assert_close(outputs[:, :5], made(inputs, valid))
+    outputs = made(longer, torch.cat((mask, mask.new_zeros(3, 4)), 1))
+    torch.testing.assert_close(outputs[:, :5], made(inputs, mask))
     outputs.square().sum().backward()
-    assert longer.grad[:, :5][valid].any(-1).all()
-    assert not longer.grad[:, :5][~valid].any()
+    assert longer.grad[:, :5][mask].any(-1).all()
+    assert not longer.grad[:, :5][~mask].any()
     assert not longer.grad[:, 5:].any()
 
 
@@ -73,7 +73,7 @@ def test_signals_neither_die_nor_explode_over_many_layers():
 
 
 def test_dropout_works_in_training_only():
-    made, (inputs, valid) = encoder(dropout=0.5), batch()
-    assert not torch.equal(made(inputs, valid), made(inputs, valid))
+    made, (inputs, mask) = encoder(dropout=0.5), batch()
+    assert not torch.equal(made(inputs, mask), made(inputs, mask))
     made.eval()
-    torch.testing.assert_close(made(inputs, valid), made(inputs, valid))
+    torch.testing.assert_close(made(inputs, mask), made(inputs, mask))

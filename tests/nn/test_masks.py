@@ -34,8 +34,8 @@ def test_each_mask_is_its_definition():
     assert dense(window(2, 1)) == [[i - 2 <= j <= i + 1 for j in range(8)] for i in range(8)]
     assert dense(block(3)) == [[j // 3 in (i // 3, i // 3 - 1) for j in range(8)] for i in range(8)]
     assert dense(block(3, previous=0)) == [[j // 3 == i // 3 for j in range(8)] for i in range(8)]
-    valid = torch.rand(2, 8) > 0.5
-    assert padding(valid).dense(positions[:3], positions).equal(valid[:, None, None, :])
+    mask = torch.rand(2, 8) > 0.5
+    assert padding(mask).dense(positions[:3], positions).equal(mask[:, None, None, :])
 
 
 def test_aligned_masks_let_the_last_query_see_every_key():

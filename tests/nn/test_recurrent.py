@@ -19,8 +19,8 @@ def seed():
 
 def batch(width=3, lengths=LENGTHS, extra=0):
     longest = max(lengths) + extra
-    valid = torch.arange(longest) < torch.tensor(lengths)[:, None]
-    return torch.randn(len(lengths), longest, width, dtype=torch.float64), valid
+    mask = torch.arange(longest) < torch.tensor(lengths)[:, None]
+    return torch.randn(len(lengths), longest, width, dtype=torch.float64), mask
 
 
 def network(kind, **options):
@@ -74,8 +74,8 @@ def naive_network(kind, made, sentence):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_padded_batch_equals_the_equations_sentence_by_sentence(kind, bidirectional):
     made = network(kind, num_layers=2, bidirectional=bidirectional)
-    inputs, valid = batch(extra=2)
-    outputs, state = made(inputs, valid)
+    inputs, mask = batch(extra=2)
+    outputs, state = made(inputs, mask)
     assert outputs.shape[2] == made.output_size
     assert state.shape == (2, len(inputs), made.state_size)
     for row, length in enumerate(LENGTHS):
@@ -91,14 +91,14 @@ def test_a_padded_batch_equals_the_equations_sentence_by_sentence(kind, bidirect
 def test_both_ways_of_computing_agree(kind, bidirectional, padded):
     """In float32 the steps are taken by the oneDNN product, in float64 by PyTorch's own layers."""
     made = network(kind, num_layers=2, bidirectional=bidirectional, hidden_size=5)
-    inputs, valid = batch(lengths=(7, 3, 1, 7, 6, 5, 4, 2, 7), extra=int(padded))
-    valid = valid if padded else None
+    inputs, mask = batch(lengths=(7, 3, 1, 7, 6, 5, 4, 2, 7), extra=int(padded))
+    mask = mask if padded else None
     state = None if bidirectional else torch.randn(2, 9, made.state_size, dtype=torch.float64)
     results = []
     for dtype in (torch.float64, torch.float32):
         made.to(dtype).zero_grad()
         leaf = inputs.detach().to(dtype, copy=True).requires_grad_()
-        outputs, last = made(leaf, valid, state=None if state is None else state.to(dtype))
+        outputs, last = made(leaf, mask, state=None if state is None else state.to(dtype))
         (outputs.square().sum() + last.sin().sum()).backward()
         results.append([outputs, last, leaf.grad, *(parameter.grad for parameter in made.parameters())])
     for exact, fast in zip(*results, strict=True):
@@ -109,17 +109,17 @@ def test_both_ways_of_computing_agree(kind, bidirectional, padded):
 @pytest.mark.parametrize("kind", KINDS)
 def test_padding_changes_nothing_and_gets_no_gradient(kind):
     made = network(kind, num_layers=2, bidirectional=True)
-    inputs, valid = batch()
+    inputs, mask = batch()
     longer = torch.cat((inputs, inputs.new_full((4, 3, 3), 1e3)), 1)
-    longer[:, :5][~valid] = -77.0
+    longer[:, :5][~mask] = -77.0
     longer.requires_grad_()
-    padded = made(longer, torch.cat((valid, valid.new_zeros(4, 3)), 1))
-    expected = made(inputs, valid)
+    padded = made(longer, torch.cat((mask, mask.new_zeros(4, 3)), 1))
+    expected = made(inputs, mask)
     torch.testing.assert_close(padded.outputs[:, :5], expected.outputs, rtol=0, atol=0)
     torch.testing.assert_close(padded.state, expected.state, rtol=0, atol=0)
     (padded.outputs.square().sum() + padded.state.sum()).backward()
-    assert longer.grad[:, :5][valid].any(-1).all()
-    assert not longer.grad[:, :5][~valid].any()
+    assert longer.grad[:, :5][mask].any(-1).all()
+    assert not longer.grad[:, :5][~mask].any()
     assert not longer.grad[:, 5:].any()
 
 
@@ -153,18 +153,18 @@ def test_a_text_read_in_two_parts_ends_in_the_same_state(kind):
 
 def test_a_sentence_without_tokens_stays_finite_and_leaves_the_others_alone():
     made = network("gru", bidirectional=True)
-    inputs, valid = batch()
-    expected = made(inputs, valid).outputs
-    valid[1] = False
-    outputs, state = made(inputs, valid)
+    inputs, mask = batch()
+    expected = made(inputs, mask).outputs
+    mask[1] = False
+    outputs, state = made(inputs, mask)
     assert state.isfinite().all()
     torch.testing.assert_close(outputs[[0, 2, 3]], expected[[0, 2, 3]], rtol=0, atol=0)
 
 
 def test_padding_before_tokens_is_refused():
-    inputs, valid = batch()
+    inputs, mask = batch()
     with pytest.raises(ValueError, match="right-pad"):
-        network("gru")(inputs, valid.flip(1))
+        network("gru")(inputs, mask.flip(1))
 
 
 def test_a_bidirectional_network_takes_no_first_state():
@@ -195,15 +195,15 @@ def test_recurrent_matrices_begin_orthogonal_and_memories_begin_open(kind):
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=4), st.booleans())
 def test_reversing_turns_real_tokens_around_and_twice_is_nothing(lengths, wide):
-    valid = torch.arange(6) < torch.tensor(lengths)[:, None]
+    mask = torch.arange(6) < torch.tensor(lengths)[:, None]
     sequence = torch.arange(len(lengths) * 6).view(len(lengths), 6)
     if wide:
         sequence = torch.stack((sequence, -sequence), -1)
-    turned = reverse(sequence, valid)
+    turned = reverse(sequence, mask)
     for row, length in enumerate(lengths):
         assert torch.equal(turned[row, :length], sequence[row, :length].flip(0))
         assert torch.equal(turned[row, length:], sequence[row, length:])
-    assert torch.equal(reverse(turned, valid), sequence)
+    assert torch.equal(reverse(turned, mask), sequence)
 
 
 def test_a_bridge_maps_each_layer_by_its_own_matrix():

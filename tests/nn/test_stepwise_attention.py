@@ -25,23 +25,23 @@ def inputs(lengths, longest=None, memory_size=4):
     torch.manual_seed(6)
     rows, longest = len(lengths), longest or max(lengths)
     query, memory, values = torch.randn(rows, 4), torch.randn(rows, 8, memory_size), torch.randn(rows, 8, 3)
-    valid = torch.arange(longest) < torch.tensor(lengths)[:, None]
-    return query.double(), memory[:, :longest].double(), values[:, :longest].double(), valid
+    mask = torch.arange(longest) < torch.tensor(lengths)[:, None]
+    return query.double(), memory[:, :longest].double(), values[:, :longest].double(), mask
 
 
-def look(attention, query, memory, values, valid, steps=0):
-    return attention(query, attention.prepare(memory), values, valid, torch.full((len(query),), steps))
+def look(attention, query, memory, values, mask, steps=0):
+    return attention(query, attention.prepare(memory), values, mask, torch.full((len(query),), steps))
 
 
 @pytest.mark.parametrize("scorer", list(SCORERS))
 @pytest.mark.parametrize("memory_size", [4, 6])
 def test_soft_looks_equal_attention_at_once(scorer, memory_size):
     attention = make("soft", scorer, memory_size)
-    _, memory, values, valid = inputs((5, 2), memory_size=memory_size)
+    _, memory, values, mask = inputs((5, 2), memory_size=memory_size)
     queries = torch.randn(2, 3, 4, dtype=torch.float64)
-    weights, choice = side_by_side([look(attention, query, memory, values, valid) for query in queries.unbind(1)])
+    weights, choice = side_by_side([look(attention, query, memory, values, mask) for query in queries.unbind(1)])
     keys = attention.prepare(memory)
-    once = attend(queries, keys, values, scorer=attention.scorer, mask=padding(valid), need_weights=True)
+    once = attend(queries, keys, values, scorer=attention.scorer, mask=padding(mask), need_weights=True)
     torch.testing.assert_close(weights, once.weights)
     assert choice is None
 
@@ -57,12 +57,12 @@ def test_soft_looks_equal_attention_at_once(scorer, memory_size):
 def test_every_selection_ignores_padding_and_weighs_its_values(selection, lengths, more, steps, training):
     attention = make(selection).train(training)
     longest = max(lengths) + more
-    query, memory, values, valid = inputs(lengths, longest)
+    query, memory, values, mask = inputs(lengths, longest)
     memory.requires_grad_()
     torch.manual_seed(1)
-    found = look(attention, query, memory, values, valid, steps)
+    found = look(attention, query, memory, values, mask, steps)
     torch.testing.assert_close(found.context, found.weights @ values)
-    assert not found.weights.masked_select(~valid[:, None]).any()
+    assert not found.weights.masked_select(~mask[:, None]).any()
     total = found.weights.sum(-1)
     assert ((total >= 0) & (total < 1 + 1e-9)).all()
     empty = torch.tensor(lengths) == 0
@@ -71,12 +71,12 @@ def test_every_selection_ignores_padding_and_weighs_its_values(selection, length
     sum(part.sum() for part in parts).backward()
     gradients = [memory.grad, *(parameter.grad for parameter in attention.parameters() if parameter.grad is not None)]
     assert all(gradient.isfinite().all() for gradient in gradients)
-    assert not memory.grad.masked_select(~valid[..., None]).any()
+    assert not memory.grad.masked_select(~mask[..., None]).any()
     if selection in ("soft", "hard", "sampled"):
         torch.testing.assert_close(total[~empty], torch.ones_like(total[~empty]))
     torch.manual_seed(1)
-    changed = torch.where(valid[..., None], memory.detach(), 9.0)
-    torch.testing.assert_close(look(attention, query, changed, values, valid, steps).context, found.context)
+    changed = torch.where(mask[..., None], memory.detach(), 9.0)
+    torch.testing.assert_close(look(attention, query, changed, values, mask, steps).context, found.context)
 
 
 @pytest.mark.parametrize("selection", ["hard", "sampled"])
@@ -95,10 +95,10 @@ def test_a_hard_look_takes_the_best_token_and_has_the_gradient_of_a_soft_one(sel
 
 def test_draws_follow_the_weights_and_are_their_expectation_half_of_the_time():
     many = 40_000
-    query, memory, values, valid = (tensor.expand(many, *tensor.shape[1:]) for tensor in inputs((4,), 5))
-    soft = look(make("soft"), query, memory, values, valid).weights[0, 0].detach()
+    query, memory, values, mask = (tensor.expand(many, *tensor.shape[1:]) for tensor in inputs((4,), 5))
+    soft = look(make("soft"), query, memory, values, mask).weights[0, 0].detach()
     torch.manual_seed(1)
-    found = look(make("sampled"), query, memory, values, valid)
+    found = look(make("sampled"), query, memory, values, mask)
     weights, (log_probs, entropies) = found.weights[:, 0], found.choice
     drawn = log_probs[:, 0] != 0
     assert drawn.double().mean().item() == pytest.approx(0.5, abs=0.015)  # six standard deviations

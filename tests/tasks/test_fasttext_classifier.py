@@ -10,7 +10,7 @@ import wenmai
 from wenmai.core.errors import CorpusError, SettingError, TrainingError, VocabError
 from wenmai.formats.fasttext.quantised import quantise_fasttext
 from wenmai.models.fasttext import FastText
-from wenmai.runs.classification import autotune
+from wenmai.runs.autotune import autotune
 from wenmai.runs.formats import FinishedRun
 from wenmai.runs.train import Callback
 

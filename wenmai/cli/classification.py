@@ -90,8 +90,8 @@ def autotune(
     from wenmai.cli.progress import Progress
     from wenmai.config.recipe import parse_assignments
     from wenmai.data.sources import named_texts
-    from wenmai.runs.classification import Trial
-    from wenmai.runs.classification import autotune as search
+    from wenmai.runs.autotune import Trial
+    from wenmai.runs.autotune import autotune as search
 
     chosen = parse_assignments(settings or [])
 

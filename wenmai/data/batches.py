@@ -80,11 +80,11 @@ def pad(rows: Sequence[Ints | Sequence[int]], pad_id: int) -> tuple[npt.NDArray[
         The ids (B, T) and where they are real tokens (B, T), True; T is the greatest length.
     """
     sizes = np.fromiter(map(len, rows), np.int64, len(rows))  # (B,)
-    valid = np.arange(sizes.max(initial=0)) < sizes[:, None]  # (B, T)
-    ids = np.full(valid.shape, pad_id, np.int64)
+    mask = np.arange(sizes.max(initial=0)) < sizes[:, None]  # (B, T)
+    ids = np.full(mask.shape, pad_id, np.int64)
     if ids.size:
-        ids[valid] = np.concatenate([np.asarray(row, np.int64) for row in rows])
-    return ids, valid
+        ids[mask] = np.concatenate([np.asarray(row, np.int64) for row in rows])
+    return ids, mask
 
 
 def _sides(lengths: Ints) -> npt.NDArray[np.int64]:

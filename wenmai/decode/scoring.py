@@ -23,17 +23,17 @@ def gnmt_length_penalty(length: float | Tensor, alpha: float) -> float | Tensor:
     return penalty
 
 
-def coverage_penalty(attended: Tensor, valid: Tensor | None = None) -> Tensor:
+def coverage_penalty(attended: Tensor, mask: Tensor | None = None) -> Tensor:
     """Returns ``sum_j log(min(a_j, 1))``: zero if every source position got attention of 1 or more in total.
 
     Wu et al. 2016, eq. 14, without its factor beta.
 
     Args:
         attended: (..., S) attention that each source position has got so far, summed over the target.
-        valid: (..., S) bool, True for a real source token; none: all are.
+        mask: (..., S) bool, True for a real source token; none: all are.
     """
     logs = attended.clamp(torch.finfo(attended.dtype).tiny, 1).log()  # no attention at all is bad, but not forbidden
-    return (logs if valid is None else logs.masked_fill(~valid, 0)).sum(-1)
+    return (logs if mask is None else logs.masked_fill(~mask, 0)).sum(-1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,9 +81,9 @@ class Scoring:
         log_prob = torch.tensor(hypothesis.log_prob, dtype=torch.float64)
         return replace(hypothesis, score=float(self.scores(log_prob, length)))
 
-    def coverage(self, attended: Tensor, valid: Tensor | None) -> Tensor:
+    def coverage(self, attended: Tensor, mask: Tensor | None) -> Tensor:
         """Returns what coverage adds to a score, never positive, (N,) for (N, S)."""
-        return self.coverage_beta * coverage_penalty(attended, valid)
+        return self.coverage_beta * coverage_penalty(attended, mask)
 
     def bound(self, log_probs: Tensor, limits: Tensor) -> Tensor:
         """Returns the score that no continuation of a sequence can exceed: its own at the greatest length.

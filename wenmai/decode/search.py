@@ -147,8 +147,8 @@ def _search(
             if seen is None:
                 raise ValueError("coverage_beta needs a model that gives attention over the source")
             attended = seen if attended is None else attended + seen
-            valid = None if source_mask is None else source_mask[of_row]
-            scores = scores + scoring.coverage(attended, valid)[rows]
+            mask = None if source_mask is None else source_mask[of_row]
+            scores = scores + scoring.coverage(attended, mask)[rows]
 
         ends = next_tokens == constraints.eos_id
         ranked = ends & (values > -torch.inf)
@@ -266,8 +266,8 @@ def exhaustive(
         if coverage_beta:
             if maps is None:
                 raise ValueError("coverage_beta needs a model that gives attention over the source")
-            valid = None if source_mask is None else source_mask[sentences]
-            scores = scores + scoring.coverage(maps.sum(1)[parents], valid)
+            mask = None if source_mask is None else source_mask[sentences]
+            scores = scores + scoring.coverage(maps.sum(1)[parents], mask)
         ends = tokens == constraints.eos_id
         done = ends | (constraints.limits[sentences] <= position + 1)
         for row in done.nonzero()[:, 0].tolist():

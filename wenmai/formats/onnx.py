@@ -1,9 +1,9 @@
 """Encoders as ONNX files, which ONNX Runtime and other engines run without Python or torch.
 
-The graph takes ``token_ids`` (B, S) int64 and ``valid`` (B, S) bool, True = real token, with any batch and length, and
+The graph takes ``token_ids`` (B, S) int64 and ``mask`` (B, S) bool, True = real token, with any batch and length, and
 returns ``states`` (B, S, hidden size) float32; one of ``seq2seq`` also ``last`` (L, B, ·), the states after the last
 token, as in :class:`wenmai.models.seq2seq.Memory`. It is written from the parameters, node by node, so its content
-depends on no exporter's version. States where ``valid`` is False have no meaning.
+depends on no exporter's version. States where ``mask`` is False have no meaning.
 
 Source: https://onnx.ai/onnx/operators/, operator set 20.
 """
@@ -144,7 +144,7 @@ class _Graph:
             "encoder",
             [
                 helper.make_tensor_value_info("token_ids", kinds.INT64, ["batch", "length"]),
-                helper.make_tensor_value_info("valid", kinds.BOOL, ["batch", "length"]),
+                helper.make_tensor_value_info("mask", kinds.BOOL, ["batch", "length"]),
             ],
             [helper.make_tensor_value_info(title, kinds.FLOAT, shape) for title, (_, shape) in outputs.items()],
             self._numbers,
@@ -180,7 +180,7 @@ def _transformer(graph: _Graph, model: "Transformer") -> _Outputs:
     if positions is not None:
         hidden = graph.add("Add", hidden, graph.first(_array(positions)))
     distances = _distances(graph) if config.window is not None or config.positions == "shaw" else None
-    allowed = graph.unsqueezed("valid", 1, 2)  # (B, 1, 1, S)
+    allowed = graph.unsqueezed("mask", 1, 2)  # (B, 1, 1, S)
     if config.window is not None and distances is not None:
         far = graph.add("Abs", distances)
         near = graph.add("LessOrEqual", far, graph.numbers(np.int64(config.window)))  # (S, S)
@@ -260,10 +260,10 @@ def _recurrent(graph: _Graph, model: "Seq2Seq") -> _Outputs:
     layers: Recurrent = model.encoder.layers  # type: ignore[assignment]
     size, directions = layers.layers.hidden_size, layers.output_size // layers.layers.hidden_size
     axis = graph.numbers(np.array([1], np.int64))
-    counts = graph.add("ReduceSum", graph.add("Cast", "valid", to=_INT32), axis, keepdims=0)
+    counts = graph.add("ReduceSum", graph.add("Cast", "mask", to=_INT32), axis, keepdims=0)
     lengths = graph.add("Max", counts, graph.numbers(np.int32(1)))  # (B,) int32, which recurrent nodes want
     steps = graph.add("Cast", lengths, to=_INT64)  # int64, which ReverseSequence wants
-    real = graph.unsqueezed(graph.add("Transpose", "valid", perm=(1, 0)), 2)  # (S, B, 1)
+    real = graph.unsqueezed(graph.add("Transpose", "mask", perm=(1, 0)), 2)  # (S, B, 1)
     hidden = graph.add("Transpose", _words(graph, model), perm=(1, 0, 2))  # (S, B, E)
 
     def turned(sequence: str) -> str:
@@ -314,7 +314,7 @@ def _convolutional(graph: _Graph, model: "Seq2Seq") -> _Outputs:
     stack: ConvolutionEncoder = model.encoder.layers  # type: ignore[assignment]
     positions: Tensor = model.encoder.positions.weight  # type: ignore[union-attr, assignment]
     words = graph.add("Add", _words(graph, model), graph.first(_array(positions)))
-    real = graph.unsqueezed("valid", 1)  # (B, 1, S)
+    real = graph.unsqueezed("mask", 1)  # (B, 1, S)
     entered = graph.add("Transpose", graph.linear(words, stack.enter), perm=(0, 2, 1))
     hidden = graph.zero_unless(real, entered)  # (B, M, S)
     for layer in stack.layers:
@@ -330,7 +330,7 @@ def _convolutional(graph: _Graph, model: "Seq2Seq") -> _Outputs:
         scaled = graph.add("Mul", graph.add("Add", hidden, update), graph.numbers(_HALF))
         hidden = graph.zero_unless(real, scaled)
     axis = graph.numbers(np.array([1], np.int64))
-    counts = graph.add("ReduceSum", graph.add("Cast", "valid", to=_FLOAT), axis, keepdims=1)
+    counts = graph.add("ReduceSum", graph.add("Cast", "mask", to=_FLOAT), axis, keepdims=1)
     states = graph.add("Transpose", hidden, perm=(0, 2, 1))
     total = graph.add("ReduceSum", states, axis, keepdims=0)  # (B, M)
     mean = graph.unsqueezed(graph.add("Div", total, graph.add("Max", counts, graph.numbers(np.float32(1)))), 0)

@@ -129,12 +129,12 @@ class _RecurrentEncoder(nn.Module):
         self.reverse_source = config.reverse_source
         self.memory_size, self.last_size = self.layers.output_size, self.layers.state_size
 
-    def forward(self, words: Tensor, valid: Tensor) -> Memory:
+    def forward(self, words: Tensor, mask: Tensor) -> Memory:
         if self.reverse_source:
-            outputs, last = self.layers(reverse(words, valid), valid)
-            return Memory(reverse(outputs, valid), valid, last)  # attention still counts from the first word
-        outputs, last = self.layers(words, valid)
-        return Memory(outputs, valid, last)
+            outputs, last = self.layers(reverse(words, mask), mask)
+            return Memory(reverse(outputs, mask), mask, last)  # attention still counts from the first word
+        outputs, last = self.layers(words, mask)
+        return Memory(outputs, mask, last)
 
 
 class _ConvolutionEncoder(nn.Module):
@@ -154,10 +154,10 @@ class _ConvolutionEncoder(nn.Module):
         self.num_layers = config.num_layers
         self.memory_size, self.last_size = size, size
 
-    def forward(self, words: Tensor, valid: Tensor) -> Memory:
-        outputs = self.layers(words + self.positions.weight[: words.shape[1]], valid)
-        mean = outputs.sum(1) / valid.sum(1, keepdim=True).clamp(min=1)  # (B, M)
-        return Memory(outputs, valid, mean.expand(self.num_layers, -1, -1))
+    def forward(self, words: Tensor, mask: Tensor) -> Memory:
+        outputs = self.layers(words + self.positions.weight[: words.shape[1]], mask)
+        mean = outputs.sum(1) / mask.sum(1, keepdim=True).clamp(min=1)  # (B, M)
+        return Memory(outputs, mask, mean.expand(self.num_layers, -1, -1))
 
 
 class Seq2SeqState:

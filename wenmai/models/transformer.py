@@ -86,11 +86,11 @@ class EncodedSource(NamedTuple):
 
     Attributes:
         hidden: (B, S, M).
-        valid: (B, S) bool, True = real token.
+        mask: (B, S) bool, True = real token.
     """
 
     hidden: Tensor
-    valid: Tensor
+    mask: Tensor
 
 
 class Transformer(EncoderDecoder):
@@ -145,7 +145,7 @@ class Transformer(EncoderDecoder):
         """Returns the decoder's states (B, T, M) under teacher forcing, before the output layer."""
         memory = self.encode(source_ids, source_mask)
         hidden = self._embed(target_ids, self.embedding, self.target_positions(0, target_ids.shape[1]))
-        states: Tensor = self.decoder(hidden, memory.hidden, mask=_CAUSAL, memory_mask=_padding(memory.valid))
+        states: Tensor = self.decoder(hidden, memory.hidden, mask=_CAUSAL, memory_mask=_padding(memory.mask))
         return states
 
     @property
@@ -225,9 +225,9 @@ class Transformer(EncoderDecoder):
         return embedded
 
 
-def _padding(valid: Tensor) -> Tensor | None:
+def _padding(mask: Tensor) -> Tensor | None:
     """The mask (B, 1, 1, S) of real tokens, or None where all are real."""
-    return None if bool(valid.all()) else valid[:, None, None, :]
+    return None if bool(mask.all()) else mask[:, None, None, :]
 
 
 def _self_attention(config: TransformerConfig) -> MultiHead:

@@ -50,17 +50,17 @@ class ConvolutionEncoder(nn.Module):
                 nn.init.zeros_(layer.bias)
         self.layers = nn.ModuleList(layers)
 
-    def forward(self, inputs: Tensor, valid: Tensor) -> Tensor:
+    def forward(self, inputs: Tensor, mask: Tensor) -> Tensor:
         """Encodes sequences.
 
         Args:
             inputs: (B, T, input_size), positions included.
-            valid: (B, T) bool, True for real tokens.
+            mask: (B, T) bool, True for real tokens.
 
         Returns:
             (B, T, hidden_size), zero at padding.
         """
-        padding = ~valid[:, None, :]  # (B, 1, T)
+        padding = ~mask[:, None, :]  # (B, 1, T)
         hidden: Tensor = (
             self.enter(inputs).transpose(1, 2).masked_fill(padding, 0.0)
         )  # (B, M, T), as convolutions read it

@@ -56,13 +56,13 @@ def causal() -> Mask:
     return Mask(lambda q, k: k <= q, is_causal=True)
 
 
-def padding(valid: Tensor) -> Mask:
+def padding(mask: Tensor) -> Mask:
     """Every query sees the real tokens.
 
     Args:
-        valid: (B, S) bool, True = real token.
+        mask: (B, S) bool, True = real token.
     """
-    return Mask(lambda q, k: valid[:, None, None, k])  # (B, 1, 1, S)
+    return Mask(lambda q, k: mask[:, None, None, k])  # (B, 1, 1, S)
 
 
 def window(left: int, right: int) -> Mask:

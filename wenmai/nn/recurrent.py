@@ -95,24 +95,24 @@ class Recurrent(nn.Module):
                 if kind == "lstm" and name.startswith("bias_ih"):
                     _open_forget_gate(parameter)
 
-    def forward(self, inputs: Tensor, valid: Tensor | None = None, *, state: Tensor | None = None) -> RecurrentOutput:
+    def forward(self, inputs: Tensor, mask: Tensor | None = None, *, state: Tensor | None = None) -> RecurrentOutput:
         """Reads sequences.
 
         Args:
             inputs: (B, T, input_size).
-            valid: (B, T) bool, True for real tokens, all before the padding; none: no padding. A sequence without
+            mask: (B, T) bool, True for real tokens, all before the padding; none: no padding. A sequence without
                 any real token is read as if it had one.
             state: (L, B, state_size) to begin with, of a network of one direction; none: zeros.
 
         Returns:
-            Outputs and the last state. Without ``valid`` the state is that after the T-th step.
+            Outputs and the last state. Without ``mask`` the state is that after the T-th step.
 
         Raises:
             ValueError: if padding comes before real tokens, or a state is given to a bidirectional network.
         """
         if state is not None and self.layers.bidirectional:
             raise ValueError("a bidirectional network begins with zeros, because its directions begin at both ends")
-        lengths = None if valid is None else _lengths(valid)
+        lengths = None if mask is None else _lengths(mask)
         if lengths is not None and int(lengths.min()) == inputs.shape[1]:
             lengths = None
         # PyTorch's own kernels are best on other devices, and where they use oneDNN: LSTMs without padding. In bfloat16
@@ -135,7 +135,7 @@ class Recurrent(nn.Module):
         layers, size = self.layers, self.layers.hidden_size
         rows = torch.arange(len(inputs))
         ends = torch.full_like(rows, inputs.shape[1]) if lengths is None else lengths
-        valid = torch.arange(inputs.shape[1]) < ends[:, None]  # (B, T)
+        mask = torch.arange(inputs.shape[1]) < ends[:, None]  # (B, T)
         hidden, last = inputs, []
         for layer in range(layers.num_layers):
             if layer:
@@ -143,13 +143,13 @@ class Recurrent(nn.Module):
             sides, finals = [], []
             for suffix in ("", "_reverse") if layers.bidirectional else ("",):
                 first = hidden.new_zeros(len(rows), self.cell_size) if state is None else state[layer]
-                steps = self._steps(reverse(hidden, valid) if suffix else hidden, first, f"_l{layer}{suffix}")
+                steps = self._steps(reverse(hidden, mask) if suffix else hidden, first, f"_l{layer}{suffix}")
                 finals.append(steps[rows, ends - 1])
                 steps = steps[..., :size]
-                sides.append(reverse(steps, valid) if suffix else steps)
+                sides.append(reverse(steps, mask) if suffix else steps)
             hidden = torch.cat(sides, -1)
             if lengths is not None:
-                hidden = hidden.masked_fill(~valid[..., None], 0.0)
+                hidden = hidden.masked_fill(~mask[..., None], 0.0)
             ordered = torch.stack(finals, 1).view(len(rows), len(finals), -1, size)  # (B, directions, h or c, H)
             last.append(ordered.transpose(1, 2).flatten(1))
         return RecurrentOutput(hidden, torch.stack(last))
@@ -271,26 +271,26 @@ class Maxout(nn.Module):
         return torch.maximum(*self.linear(torch.cat(inputs, -1)).chunk(2, -1))
 
 
-def reverse(sequence: Tensor, valid: Tensor) -> Tensor:
+def reverse(sequence: Tensor, mask: Tensor) -> Tensor:
     """Reverses the real tokens of each sequence and leaves the padding in place.
 
     Args:
         sequence: (B, T) or (B, T, M).
-        valid: (B, T) bool, True for real tokens, all before the padding.
+        mask: (B, T) bool, True for real tokens, all before the padding.
 
     Returns:
         The same shape.
     """
     places = torch.arange(sequence.shape[1], device=sequence.device)
-    places = torch.where(valid, valid.sum(1, keepdim=True) - 1 - places, places)  # (B, T)
+    places = torch.where(mask, mask.sum(1, keepdim=True) - 1 - places, places)  # (B, T)
     if sequence.ndim == 3:
         return sequence.gather(1, places[:, :, None].expand_as(sequence))
     return sequence.gather(1, places)
 
 
-def _lengths(valid: Tensor) -> Tensor:
-    lengths = valid.sum(1)
-    if valid.shape[1] and bool((valid[:, 1:] & ~valid[:, :-1]).any()):
+def _lengths(mask: Tensor) -> Tensor:
+    lengths = mask.sum(1)
+    if mask.shape[1] and bool((mask[:, 1:] & ~mask[:, :-1]).any()):
         raise ValueError("padding must follow the real tokens of a sequence: right-pad the batch")
     return lengths.clamp(min=1).cpu()
 

@@ -59,12 +59,12 @@ class Memory(NamedTuple):
 
     Attributes:
         outputs: (B, S, F), one vector a token.
-        valid: (B, S) bool, True for real tokens.
+        mask: (B, S) bool, True for real tokens.
         last: (L, B, ·), the last states of each layer; of a convolutional encoder the mean output, L times.
     """
 
     outputs: Tensor
-    valid: Tensor
+    mask: Tensor
     last: Tensor
 
 
@@ -197,18 +197,18 @@ class BahdanauDecoder(RecurrentDecoder):
 
     @override
     def read(self, memory: Memory) -> tuple[Tensors, Tensors]:
-        outputs, valid, last = memory
-        source = (self.attention.prepare(outputs), self.context(outputs), valid, outputs)
-        return source, (self.bridge(last), _no_steps(valid))
+        outputs, mask, last = memory
+        source = (self.attention.prepare(outputs), self.context(outputs), mask, outputs)
+        return source, (self.bridge(last), _no_steps(mask))
 
     @override
     def forward(self, words: Tensor, source: Tensors, state: Tensors) -> Decoded:
-        keys, mixed, valid, outputs = source
+        keys, mixed, mask, outputs = source
         size = self.cell.hidden_size
         s, upper, steps = state[0][:, 0], state[0][:, 1:], state[1]
         states, attended = [], []
         for gates in self.words(words).unbind(1):  # (N, gates)
-            attended.append(self.attention(s[:, :size], keys, mixed, valid, steps))
+            attended.append(self.attention(s[:, :size], keys, mixed, mask, steps))
             s = self.cell(gates + attended[-1].context[:, 0], s)
             states.append(s[:, :size])
             steps = steps + 1
@@ -241,12 +241,12 @@ class LuongDecoder(RecurrentDecoder):
     @override
     def read(self, memory: Memory) -> tuple[Tensors, Tensors]:
         first = self.bridge(memory.last)
-        source = (self.attention.prepare(memory.outputs), self.context(memory.outputs), memory.valid)
-        return source, (first, first.new_zeros(len(first), self.readout_size), _no_steps(memory.valid))  # h̃_0 = 0
+        source = (self.attention.prepare(memory.outputs), self.context(memory.outputs), memory.mask)
+        return source, (first, first.new_zeros(len(first), self.readout_size), _no_steps(memory.mask))  # h̃_0 = 0
 
     @override
     def forward(self, words: Tensor, source: Tensors, state: Tensors) -> Decoded:
-        keys, mixed, valid = source
+        keys, mixed, mask = source
         size = self.readout_size
         states, fed, steps = list(state[0].unbind(1)), state[1], state[2]
         outputs, attended = [], []
@@ -257,7 +257,7 @@ class LuongDecoder(RecurrentDecoder):
                     entering = self.between[layer - 1](self.dropout(states[layer - 1][:, :size]))
                 states[layer] = cell(entering, states[layer])
             query = states[-1][:, :size]
-            attended.append(self.attention(query, keys, mixed, valid, steps))
+            attended.append(self.attention(query, keys, mixed, mask, steps))
             fed = torch.tanh(attended[-1].context[:, 0] + self.top(query))
             outputs.append(fed)
             steps = steps + 1
@@ -276,9 +276,9 @@ def _attention(sizes: DecoderSizes) -> StepwiseAttention:
     )
 
 
-def _no_steps(valid: Tensor) -> Tensor:
+def _no_steps(mask: Tensor) -> Tensor:
     """Of each sentence (B,), the steps before the first."""
-    return valid.new_zeros(len(valid), dtype=torch.int64)
+    return mask.new_zeros(len(mask), dtype=torch.int64)
 
 
 def _layers(sizes: DecoderSizes, input_size: int, *, below: int = 0) -> Recurrent:

@@ -95,17 +95,17 @@ class StepwiseAttention(Attention):
         """Returns the keys (B, S, ·) of a memory (B, S, memory_size), to be computed once."""
         return self.scorer.prepare(self.key(memory))
 
-    def forward(self, query: Tensor, keys: Tensor, values: Tensor, valid: Tensor, steps: Tensor) -> Look:
+    def forward(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor, steps: Tensor) -> Look:
         """Attends for one step.
 
         Args:
             query: (B, query_size).
             keys: (B, S, ·), of :meth:`prepare`.
             values: (B, S, D).
-            valid: (B, S) bool, True for real tokens.
+            mask: (B, S) bool, True for real tokens.
             steps: (B,) int64, earlier steps.
         """
-        allowed, factors = self.focus(query, valid, steps)
+        allowed, factors = self.focus(query, mask, steps)
         context, weights = attend(
             query[:, None],
             keys,
@@ -118,17 +118,17 @@ class StepwiseAttention(Attention):
         assert weights is not None
         return Look(context, weights)
 
-    def focus(self, query: Tensor, valid: Tensor, steps: Tensor) -> tuple[Tensor, Tensor | None]:
+    def focus(self, query: Tensor, mask: Tensor, steps: Tensor) -> tuple[Tensor, Tensor | None]:
         """Returns which tokens may be seen, (B, S) bool, and what their weights are multiplied by, (B, S) or None."""
-        return valid, None
+        return mask, None
 
 
 class HardAttention(StepwiseAttention):
     """Takes the value of the best token alone; the gradient is that of soft attention."""
 
     @override
-    def forward(self, query: Tensor, keys: Tensor, values: Tensor, valid: Tensor, steps: Tensor) -> Look:
-        soft = super().forward(query, keys, values, valid, steps).weights
+    def forward(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor, steps: Tensor) -> Look:
+        soft = super().forward(query, keys, values, mask, steps).weights
         weights = _one_hot(soft, soft) + (soft - soft.detach())
         return Look(weights @ values, weights)
 
@@ -137,10 +137,10 @@ class SampledAttention(HardAttention):
     """Takes the value of a token drawn by the weights while training, and that of the best token afterwards."""
 
     @override
-    def forward(self, query: Tensor, keys: Tensor, values: Tensor, valid: Tensor, steps: Tensor) -> Look:
+    def forward(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor, steps: Tensor) -> Look:
         if not self.training:
-            return super().forward(query, keys, values, valid, steps)
-        soft = StepwiseAttention.forward(self, query, keys, values, valid, steps).weights
+            return super().forward(query, keys, values, mask, steps)
+        soft = StepwiseAttention.forward(self, query, keys, values, mask, steps).weights
         drawn, expected = self.draw(soft.detach())
         weights = torch.where(expected[:, None], soft, drawn)
         log_probs = (soft * drawn).sum(-1).clamp(min=_LEAST).log().masked_fill(expected, 0.0)
@@ -172,12 +172,12 @@ class LocalAttention(StepwiseAttention):
         self.window = window
 
     @override
-    def focus(self, query: Tensor, valid: Tensor, steps: Tensor) -> tuple[Tensor, Tensor | None]:
-        return valid & (self.distances(steps, valid).abs() <= self.window), None
+    def focus(self, query: Tensor, mask: Tensor, steps: Tensor) -> tuple[Tensor, Tensor | None]:
+        return mask & (self.distances(steps, mask).abs() <= self.window), None
 
-    def distances(self, centres: Tensor, valid: Tensor) -> Tensor:
+    def distances(self, centres: Tensor, mask: Tensor) -> Tensor:
         """Returns how far each token is after a centre (B,): (B, S)."""
-        return torch.arange(valid.shape[1], device=valid.device) - centres[:, None]
+        return torch.arange(mask.shape[1], device=mask.device) - centres[:, None]
 
 
 class PredictiveAttention(LocalAttention):
@@ -193,9 +193,9 @@ class PredictiveAttention(LocalAttention):
         )
 
     @override
-    def focus(self, query: Tensor, valid: Tensor, steps: Tensor) -> tuple[Tensor, Tensor | None]:
-        distances = self.distances(valid.sum(1) * torch.sigmoid(self.centre(query)[:, 0]), valid)
-        return valid & (distances.abs() <= self.window), torch.exp(-2 * (distances / self.window).square())
+    def focus(self, query: Tensor, mask: Tensor, steps: Tensor) -> tuple[Tensor, Tensor | None]:
+        distances = self.distances(mask.sum(1) * torch.sigmoid(self.centre(query)[:, 0]), mask)
+        return mask & (distances.abs() <= self.window), torch.exp(-2 * (distances / self.window).square())
 
 
 def make_stepwise_attention(

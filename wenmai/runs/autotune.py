@@ -23,11 +23,7 @@ from wenmai.training.checkpoint import NoCheckpoints
 from wenmai.training.records import Record
 from wenmai.training.run import Run
 
-__all__ = [
-    "AUTOTUNE",
-    "Trial",
-    "autotune",
-]
+__all__ = ["AUTOTUNE", "Trial", "autotune"]
 
 AUTOTUNE = "autotune.json"
 _SYSTEM = "fasttext-supervised"
@@ -35,9 +31,6 @@ _MOST_BYTES = 4 << 30  # of a model in a trial
 _FEWEST_BUCKETS = 10_000
 _CHANCE = 0.5  # that a trial changes a setting
 _USUAL = {"learning_rate": 0.5, "epochs": 25, "word_ngrams": 2, "vector_size": 50, "buckets": 200_000}
-
-
-# --- autotune ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
