@@ -45,5 +45,5 @@ def test_every_system_has_facts():
 
 
 def test_an_unknown_training_is_a_mistake(tmp_path: Path):
-    with pytest.raises(SystemExit, match="no training is called word3vec"):
+    with pytest.raises(SystemExit, match="unknown training: word3vec"):
         main(["fingerprints", "--results", str(tmp_path), "--only", "word3vec"])

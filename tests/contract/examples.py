@@ -229,7 +229,7 @@ EXAMPLES = {
         wrong=(
             ({"num_heads": 3}, "not a multiple"),
             ({"max_distance": 4}, "max_distance has no effect"),
-            ({"scheduled_sampling": "linear"}, "scheduled_sampling is for decoders that read token by token"),
+            ({"scheduled_sampling": "linear"}, "scheduled_sampling needs a decoder that reads token by token"),
         ),
     ),
 }

@@ -202,7 +202,7 @@ def test_an_interrupt_saves_and_says_how_to_go_on(deterministic, topics, shell, 
     finished = shell.end(process)
     assert finished.code == 130
     assert finished.out == ""
-    assert finished.err.splitlines()[-1] == f"wenmai: stopped; `wenmai resume '{run}'` goes on"
+    assert finished.err.splitlines()[-1] == f"wenmai: stopped; `wenmai resume '{run}'` continues it"
     saved = int(checkpoints(run)[-1].name.removeprefix("step-"))
     assert saved == wenmai.Run(run).records[-1]["position"]
 
@@ -241,7 +241,7 @@ def test_an_interrupted_training_goes_on_to_the_same_result(topics, shell, tmp_p
 
     with pytest.raises(KeyboardInterrupt) as raised:
         wenmai.train("word2vec", topics, out=run, callback=Impatient(), **settings)
-    assert raised.value.__notes__ == [f"`wenmai resume {run}` goes on"]
+    assert raised.value.__notes__ == [f"`wenmai resume {run}` continues it"]
     wenmai.resume(run)
     assert model_sha256(run) == expected[1]
     assert_whole(run)
@@ -415,7 +415,7 @@ def test_a_full_disk_is_explained_and_resumed_from(topics, shell, tmp_path, expe
     arguments = ["train", "word2vec", topics, "--out", run, *flags(**SETTINGS)]
     finished = shell.process(*arguments, code=6, preexec_fn=limit)
     assert finished.err.splitlines()[-1] == (
-        f"wenmai: {run}: cannot be written (File too large); when that is solved, `wenmai resume {run}` goes on"
+        f"wenmai: {run}: cannot be written (File too large); when that is solved, `wenmai resume {run}` continues it"
     )
     assert checkpoints(run) == []
     assert not list(run.rglob(".*.tmp"))

@@ -71,7 +71,7 @@ def test_a_stopped_training_goes_on_to_the_same_bytes_and_records(name, tmp_path
     stop = Stopping(3)
     with pytest.raises(KeyboardInterrupt) as caught:
         wenmai.train(system, PAIRS, out=tmp_path / "run", callback=stop, **settings)
-    assert caught.value.__notes__ == [f"`wenmai resume {tmp_path / 'run'}` goes on"]
+    assert caught.value.__notes__ == [f"`wenmai resume {tmp_path / 'run'}` continues it"]
     with pytest.raises(KeyboardInterrupt):
         wenmai.resume(tmp_path / "run", callback=Stopping(5, signal.SIGTERM))
     callback = Stopping(10**9)

@@ -1,11 +1,18 @@
-"""The methods of models by what they can do."""
+"""The methods of models with a verb; ``VERBS`` has them by the verbs of tasks."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from wenmai.measures.language import SentenceScore
 
-__all__ = ["AnyLanguageModel", "AnyTranslator", "Classifier", "Scorer"]
+__all__ = ["VERBS", "AnyLanguageModel", "AnyTranslator", "Classifier", "Generator", "Nearest", "Predictor", "Scorer"]
+
+
+class Nearest(Protocol):
+    """Finds similar words."""
+
+    def most_similar(self, positive: Any = None, negative: Any = None, topn: int = 10) -> list[tuple[str, float]]:  # noqa: ANN401
+        """Returns the words nearest to words or vectors, with their cosines."""
 
 
 class Classifier(Protocol):
@@ -35,17 +42,25 @@ class Scorer(Protocol):
         """Returns how many tokens are cut off the beginning of a prompt that is too long."""
 
 
-class AnyLanguageModel(Scorer, Protocol):
-    """Predicts text: every language model, from n-grams to GPT."""
+class Predictor(Protocol):
+    """Predicts the next token."""
 
     def next(self, text: str, topn: int = 10) -> list[tuple[str, float]]:
         """Returns the most likely continuations by one token."""
+
+
+class Generator(Protocol):
+    """Generates text."""
 
     def generate(self, prompt: str = "", **options: Any) -> list[Any]:  # noqa: ANN401
         """Returns texts that begin with a prompt."""
 
     def stream(self, prompt: str = "", **options: Any) -> Iterator[str]:  # noqa: ANN401
         """Yields one text in pieces as it is generated."""
+
+
+class AnyLanguageModel(Scorer, Predictor, Generator, Protocol):
+    """What every language model does, from n-grams to GPT."""
 
 
 class AnyTranslator(Protocol):
@@ -63,3 +78,13 @@ class AnyTranslator(Protocol):
 
     def attention(self, source: str, translation: Any = None) -> Any:  # noqa: ANN401
         """Returns the attention maps of a translation."""
+
+
+VERBS: dict[str, type] = {
+    "nearest": Nearest,
+    "classify": Classifier,
+    "score": Scorer,
+    "next": Predictor,
+    "generate": Generator,
+    "translate": AnyTranslator,
+}
