@@ -250,7 +250,7 @@ def test_a_model_that_has_read_solved_examples_solves_others(shell, monkeypatch,
         assert accuracy is None or result["figures"][0]["accuracy"] >= accuracy
         assert result["unknown_options"] == 0
         assert (result["shortened"] > 0) == (system == "gpt" and shots > 0)
-        assert ("prompts are without" in finished.err) == (result["shortened"] > 0)
+        assert ("prompts lack" in finished.err) == (result["shortened"] > 0)
     assert "accuracy" in shell(*arguments[:-1], "--few-shot", 1, "--seed", 3).out
     assert "name at least one test set: --on" in shell("evaluate", "run", "--few-shot", 1, code=2).err
     assert "go with --few-shot" in shell("evaluate", "run", "--on", "text.txt", "--limit", 1, code=2).err

@@ -114,7 +114,7 @@ def test_onnx_has_the_states_of_what_is_exported(translator_run, tmp_path):
     ids = np.array([[*translator.source.encode("a3 b3").ids, translator.source.eos_id]])
     valid = np.ones(ids.shape, bool)
     session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    states = session.run(["states"], {"token_ids": ids, "valid": valid})[0]
+    states = session.run(["states"], {"token_ids": ids, "mask": valid})[0]
     expected = translator.module.encode(torch.from_numpy(ids), torch.from_numpy(valid))[0]
     np.testing.assert_allclose(states, expected.detach().numpy(), rtol=0, atol=1e-5)
     with pytest.raises(RunError, match=r"encoder.onnx: cannot be written"):

@@ -190,7 +190,7 @@ def test_a_changed_recipe_or_corpus_is_found_by_resume_and_verify(name, damage, 
     else:
         (run / name).unlink()
     assert any(name in problem for problem in verify(run)[1])
-    with pytest.raises(RunError, match=f"{name}.*goes on only as it began"):
+    with pytest.raises(RunError, match=f"{name}.*is resumed only as it began"):
         wenmai.resume(run)
 
 

@@ -216,7 +216,7 @@ def test_a_termination_while_the_text_is_read_says_how_to_go_on(topics, shell, t
     process.send_signal(signal.SIGTERM)
     finished = shell.end(process)
     assert finished.code == 130
-    assert finished.err.splitlines()[-1] == f"wenmai: stopped; `wenmai resume {run}` goes on"
+    assert finished.err.splitlines()[-1] == f"wenmai: stopped; `wenmai resume {run}` continues it"
 
 
 def test_a_termination_while_standard_input_is_read_leaves_nothing(shell, tmp_path):

@@ -31,7 +31,6 @@ __all__ = ["Ngram"]
 
 _FACTS: Mapping[str, type] = {"text": dict, "vocab_size": int, "ngrams": list, "unknown_is_word": bool, "facts": dict}
 _WORDS_PER_THREAD = 1 << 14  # below, a thread costs more than it saves
-_ROUNDING = 1e-3  # by which a sum of float32 may be above log 1
 Integers = npt.NDArray[np.integer]
 
 
@@ -215,8 +214,8 @@ class Ngram:
         return self.config.smoothing == "add-k"
 
     def _probable(self, log_probs: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Returns log-probabilities that are some: NaN or a positive number comes from damaged files."""
-        if not np.max(log_probs, initial=-np.inf) < _ROUNDING:
+        """Returns log-probabilities that are numbers: NaN and infinity come from damaged files."""
+        if not np.max(log_probs, initial=-np.inf) < np.inf:
             raise self._damaged()
         return log_probs
 
