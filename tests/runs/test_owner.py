@@ -77,19 +77,19 @@ def interrupted(text, tmp_path):
 # --- one owner --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("there", [False, True])
-def test_of_fifty_starts_with_one_folder_one_trains_and_no_other_touches_it(text, tmp_path, there):
+@pytest.mark.parametrize(("starts", "there"), [(50, False), (10, True)])
+def test_of_many_starts_with_one_folder_one_trains_and_no_other_touches_it(text, tmp_path, starts, there):
     folder = tmp_path / "run"
     if there:
         folder.mkdir()
-    codes = race(folder, text, 50)
-    assert sorted(codes) == [0] + [3] * 49
+    codes = race(folder, text, starts)
+    assert sorted(codes) == [0] + [3] * (starts - 1)
     assert verify(folder)[1] == []
     assert wenmai.load(folder).vectors.shape[1] == 8
 
 
 def test_a_start_that_fails_never_removes_the_run_of_another(text, tmp_path):
-    codes = race(tmp_path / "run", text, 24, bad=True)
+    codes = race(tmp_path / "run", text, 12, bad=True)
     assert codes.count(0) == 1
     assert verify(tmp_path / "run")[1] == []
 

@@ -132,9 +132,9 @@ def test_the_result_of_a_training_killed_again_and_again_is_the_same_to_the_bit(
     run = tmp_path / "run"
     process = shell.start("train", "word2vec", topics, "--out", run, *flags(**SETTINGS))
     for _ in range(3):
-        aim = records(run) + draw.randrange(5, 50)
+        aim = records(run) + draw.randrange(2, 15)
         wait_for(process, lambda aim=aim: records(run) >= aim)
-        time.sleep(draw.uniform(0, 0.05))
+        time.sleep(draw.uniform(0, 0.02))
         kill(process)
         assert wenmai.Run(run).finished is False
         process = shell.start("resume", run, "--json")

@@ -12,6 +12,7 @@ from tests.contract.examples import EXAMPLES
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import CorpusError
 from wenmai.core.registry import find_system
+from wenmai.data import pydocs
 from wenmai.data.running_text import LanguageData
 from wenmai.objectives.language import next_token_loss
 from wenmai.runs.train import plan
@@ -179,7 +180,8 @@ def test_what_was_read_is_found_again_in_the_cache_alone():
     assert LanguageData.reopen("0" * 64) is None
 
 
-def test_what_the_catalogue_knows_of_a_text_becomes_the_settings_of_a_tokenizer():
+def test_what_the_catalogue_knows_of_a_text_becomes_the_settings_of_a_tokenizer(monkeypatch):
+    monkeypatch.setattr(pydocs, "lines", lambda: iter(["a line of text", "and another one"]))
     _, hints, names, _ = TASKS["gpt"].source.open("builtin:pydocs")
     assert names == ("builtin:pydocs",)
     recipe, _ = plan("gpt", "builtin:pydocs")
