@@ -36,7 +36,7 @@ def speed(work, amount, least=0.05 if quick else 2.0):
 
 """
 _GPT = """
-run = wenmai.train("gpt", text, out=out, epochs=1, minutes=0.01 if quick else 0.5, threads=1, vocab_size=500,
+run = wenmai.train("gpt", text, out=out, epochs=1, minutes=0.01 if quick else 0.15, threads=1, vocab_size=500,
                    hidden_size=128, num_layers=3, seed=1)
 model = wenmai.load(run.path)
 """
@@ -52,7 +52,7 @@ print(run.summary["words_per_second"])""",
     + """
 print(speed(lambda: model.generate("the", max_tokens=100, temperature=0.0), 100))""",
     "translation, sentences/s": """
-run = wenmai.train("transformer", pairs, out=out, epochs=1, minutes=0.01 if quick else 0.3, threads=1, hidden_size=64,
+run = wenmai.train("transformer", pairs, out=out, epochs=1, minutes=0.01 if quick else 0.15, threads=1, hidden_size=64,
                    num_layers=2, ffn_size=128, vocab_size=150, seed=1)
 model = wenmai.load(run.path)
 sources = [line.split("\\t")[0] for line in open(pairs, encoding="utf-8").read().splitlines()[:64]]
