@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wenmai.cli import classification, data, formats, language
+from wenmai.cli import classification, data, formats, language, vectors
 from wenmai.cli.printing import setting_value, show_comparison, show_rows, show_run
 from wenmai.cli.translation import translate
 from wenmai.core.errors import SettingError, WenmaiError
@@ -386,43 +386,6 @@ def _evaluated(done: int, total: int) -> None:
 
 
 @app.command()
-def nearest(
-    run: RunFolder,
-    words: Annotated[list[str], typer.Argument(metavar="WORD", help="Several words are added.")],
-    topn: Annotated[int, typer.Option("--topn", min=1, help="How many.")] = 10,
-    as_json: Json = False,
-) -> None:
-    """Show the words nearest to a word.
-
-    Example: wenmai nearest runs/first king --topn 5
-    """
-    from wenmai.training.run import Run
-
-    found = Run(run).vectors.most_similar(positive=words, topn=topn)
-    show_rows(found, as_json, lambda pair: (f"{pair[1]:.4f}", pair[0]))
-
-
-@app.command()
-def analogy(
-    run: RunFolder,
-    a: Annotated[str, typer.Argument(metavar="A")],
-    b: Annotated[str, typer.Argument(metavar="B")],
-    c: Annotated[str, typer.Argument(metavar="C")],
-    topn: Annotated[int, typer.Option("--topn", min=1, help="How many answers.")] = 5,
-    multiply: Annotated[bool, typer.Option("--multiply", help="3CosMul instead of 3CosAdd.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Answer: A is to B as C is to what?
-
-    Example: wenmai analogy runs/first man king woman
-    """
-    from wenmai.training.run import Run
-
-    found = Run(run).vectors.analogy(a, b, c, topn=topn, method="mul" if multiply else "add")
-    show_rows(found, as_json, lambda pair: (f"{pair[1]:.4f}", pair[0]))
-
-
-@app.command()
 def verify(run: RunFolder, as_json: Json = False) -> None:
     """Check the files of a run against its checksums.
 
@@ -441,6 +404,8 @@ def verify(run: RunFolder, as_json: Json = False) -> None:
         raise RunError("; ".join(problems))
 
 
+app.command()(vectors.nearest)
+app.command()(vectors.analogy)
 app.command()(language.score)
 app.command("next")(language.next_token)
 app.command()(language.generate)
