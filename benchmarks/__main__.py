@@ -47,7 +47,10 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--pairs", default=DEFAULT_PAIRS, help=f"for translation: the test set [{DEFAULT_PAIRS}]")
     parser.add_argument("--on", help="for language: the text")
     parser.add_argument(
-        "--only", type=lambda text: text.split(","), default=(), help="for fingerprints: trainings [all]"
+        "--only",
+        type=lambda text: text.split(","),
+        default=(),
+        help="for fingerprints: trainings, for revisions: work [all]",
     )
     parser.add_argument("--against", type=Path, metavar="FOLDER", help="for revisions: the other checkout")
     parser.add_argument("--write", action="store_true", help="for fingerprints: write the file instead of comparing")
@@ -87,7 +90,7 @@ def main(arguments: Sequence[str]) -> None:
             if chosen.against is None:
                 parser.error("revisions compares with another checkout: --against FOLDER")
             repeats = chosen.repeats or (1 if chosen.quick else 5)
-            revisions.check(results, chosen.against, repeats=repeats, quick=chosen.quick)
+            revisions.check(results, chosen.against, only=chosen.only, repeats=repeats, quick=chosen.quick)
             continue
         if theme == "fingerprints":
             from benchmarks import fingerprints

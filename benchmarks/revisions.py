@@ -10,7 +10,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ def speed(work, amount, least=0.05 if quick else 2.0):
 
 """
 _GPT = """
-run = wenmai.train("gpt", text, out=out, epochs=1, minutes=0.01 if quick else 0.15, threads=1, vocab_size=500,
+run = wenmai.train("gpt", text, out=out, epochs=1, steps=3 if quick else 20, threads=1, vocab_size=500,
                    hidden_size=128, num_layers=3, seed=1)
 model = wenmai.load(run.path)
 """
@@ -50,9 +50,9 @@ print(run.summary["words_per_second"])""",
     "GPT training, tokens/s": _GPT + """print(run.summary["tokens_per_second"])""",
     "GPT generation, tokens/s": _GPT
     + """
-print(speed(lambda: model.generate("the", max_tokens=100, temperature=0.0), 100))""",
+print(speed(lambda: model.generate("the", max_tokens=100, temperature=0.0, past_end=True), 100))""",
     "translation, sentences/s": """
-run = wenmai.train("transformer", pairs, out=out, epochs=1, minutes=0.01 if quick else 0.15, threads=1, hidden_size=64,
+run = wenmai.train("transformer", pairs, out=out, epochs=1, steps=3 if quick else 60, threads=1, hidden_size=64,
                    num_layers=2, ffn_size=128, vocab_size=150, seed=1)
 model = wenmai.load(run.path)
 sources = [line.split("\\t")[0] for line in open(pairs, encoding="utf-8").read().splitlines()[:64]]
@@ -73,19 +73,24 @@ print(len(open(text, "rb").read()) / (time.perf_counter() - begin - run.summary[
 }
 
 
-def check(results: Path, against: Path, *, repeats: int, quick: bool) -> None:
+def check(results: Path, against: Path, *, only: Sequence[str], repeats: int, quick: bool) -> None:
     """Does all the work in both checkouts alternately, prints medians and ratios, and writes ``revisions.json``.
 
     Args:
         results: Folder of the result file.
         against: The other checkout.
+        only: Words that the names of the work begin with; then nothing is written. None: all of it.
         repeats: How often each piece of work is done on each side, after one that is not counted.
         quick: Tiny work: shows that it runs, measures nothing.
     """
     sides = {"this": ROOT, "other": against.resolve()}
     with tempfile.TemporaryDirectory(prefix="wenmai-revisions-") as folder:
         text, pairs = pydocs.text_file(folder), numerals.text_file(folder, "train")
-        rows = [_compared(name, sides, text, pairs, repeats, quick) for name in WORK]
+        rows = [
+            _compared(name, sides, text, pairs, repeats, quick) for name in WORK if name.startswith(tuple(only) or "")
+        ]
+    if only:
+        return
     commits = {side: _commit(folder) for side, folder in sides.items()}
     machine = describe_environment()
     writing_json(results / "revisions.json", {"machine": machine, "commits": commits, "repeats": repeats, "rows": rows})
