@@ -241,7 +241,11 @@ def log_probs(model, ids):
 
 
 @pytest.mark.parity
-@pytest.mark.parametrize("settings", [{}, {"more": 5, "ffn_size": 48, "num_layers": 1}])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"more": 5, "ffn_size": 48, "num_layers": 1}, {"tied": False, "activation": "silu", "epsilon": 1e-3}],
+    ids=["usual", "other sizes", "untied"],
+)
 def test_generators_write_and_score_the_same(settings, target, tmp_path):
     model = make_gpt(target, **settings)
     write_generator(tmp_path / "model", model, target)

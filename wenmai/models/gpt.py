@@ -10,7 +10,7 @@
 |---|---|
 | h_0 = W_e[x] + W_p (GPT-1, eq. 2) | ``Gpt._embed`` |
 | h_l = block(h_{l-1}) | ``wenmai.nn.transformer.EncoderLayer`` with a causal mask |
-| P = softmax(h_L W_eᵀ) | ``Gpt.output`` |
+| P = softmax(h_L W_eᵀ); with ``tied=False`` W_e has a counterpart of its own | ``Gpt.output`` |
 
 Which layers of GPT-3 are banded, and how wide, was not published: here those with odd numbers (the second, the fourth,
 ...), ``window`` positions back. Weights are (out, in), not transposed as in OpenAI's code.
@@ -26,7 +26,7 @@ from typing import Annotated, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
-from annotated_types import Ge, Lt
+from annotated_types import Ge, Gt, Lt
 from torch import Tensor, nn
 from typing_extensions import Doc
 
@@ -39,12 +39,11 @@ from wenmai.nn.language import CachedState, LanguageState, NextToken
 from wenmai.nn.masks import Mask, causal
 from wenmai.nn.multihead import MultiHead
 from wenmai.nn.softmax import Softmax
-from wenmai.nn.transformer import Encoder, EncoderLayer, FeedForward
+from wenmai.nn.transformer import ActivationName, Encoder, EncoderLayer, FeedForward
 
 __all__ = ["Gpt", "GptConfig"]
 
 _CAUSAL = causal()
-_EPSILON = 1e-5  # of layer norms
 _STD = 0.02  # of every weight; of GPT-2's positions half of it
 
 
@@ -68,6 +67,11 @@ class GptConfig:
     norm: Annotated[Literal["post", "pre"], Doc("layer norm after a sub-layer (GPT-1), or before it (GPT-2, 3)")] = (
         "pre"
     )
+    epsilon: Annotated[float, Gt(0), Doc("of the layer norms: added to the variance")] = 1e-5
+    activation: Annotated[
+        ActivationName, Doc("of the feed-forward networks; gelu_tanh: the published models' form of gelu")
+    ] = "gelu_tanh"
+    tied: Annotated[bool, Doc("the output matrix is that of the embeddings, as in the published models")] = True
     window: Annotated[
         int | None, Ge(1), Doc("every second layer attends only this many tokens back (GPT-3); none: no limit")
     ] = None
@@ -96,6 +100,8 @@ class Gpt(NextToken):
     stateful: ClassVar[bool] = False
     masks_documents: ClassVar[bool] = True
 
+    output: Softmax
+
     def __init__(self, config: GptConfig, *, vocab_size: int, bos_id: int) -> None:
         super().__init__(vocab_size=vocab_size, bos_id=bos_id)
         self.config = config
@@ -104,8 +110,8 @@ class Gpt(NextToken):
         self.positions = Learned(config.hidden_size, config.max_length)
         self.embeddings = Embeddings(dropout=config.dropout)
         layers = (_layer(config, number) for number in range(config.num_layers))
-        self.decoder = Encoder(layers, hidden_size=config.hidden_size, epsilon=_EPSILON)
-        self.output = Softmax(vocab_size, config.hidden_size, tied_to=self.embedding)
+        self.decoder = Encoder(layers, hidden_size=config.hidden_size, epsilon=config.epsilon)
+        self.output = Softmax(vocab_size, config.hidden_size, tied_to=self.embedding if config.tied else None)
         self._shortcut = plain.Shortcut()
         self.reset_parameters()
 
@@ -128,10 +134,16 @@ class Gpt(NextToken):
         shape = (batch_size, config.num_heads, capacity or config.max_length, config.hidden_size // config.num_heads)
         weight = self.embedding.weight
         caches = [KeyValue.empty(*shape, like=weight.detach()) for _ in range(config.num_layers)]
-        if config.window is not None:  # not the same for all layers
+        if config.window is not None or config.activation == "silu":  # not the same for all layers; not compiled
             return CachedState(caches)
         compiled = self._shortcut.begin(
-            batch_size, self.decoder, weight, self.positions, num_heads=config.num_heads, activation="gelu_tanh"
+            batch_size,
+            self.decoder,
+            weight,
+            self.positions,
+            output=self.output.weight,
+            num_heads=config.num_heads,
+            activation=config.activation,
         )
         return CachedState(caches, compiled=compiled)
 
@@ -186,5 +198,5 @@ def _layer(config: GptConfig, number: int) -> EncoderLayer:
         dropout=config.attention_dropout,
         window=config.window if number % 2 else None,
     )
-    ffn = FeedForward(config.hidden_size, config.ffn_size or 4 * config.hidden_size, activation="gelu_tanh")
-    return EncoderLayer(attention, ffn, norm=config.norm, dropout=config.dropout, epsilon=_EPSILON)
+    ffn = FeedForward(config.hidden_size, config.ffn_size or 4 * config.hidden_size, activation=config.activation)
+    return EncoderLayer(attention, ffn, norm=config.norm, dropout=config.dropout, epsilon=config.epsilon)

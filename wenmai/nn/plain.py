@@ -59,6 +59,7 @@ class Shortcut:
         embedding: Tensor,
         positions: Positions,
         *,
+        output: Tensor | None = None,
         num_heads: int,
         activation: ActivationName,
         scale: float = 1.0,
@@ -69,8 +70,9 @@ class Shortcut:
         Args:
             rows: Of the state.
             layers: A decoder, or an encoder that is used with a causal mask.
-            embedding: (V, M), also the output matrix.
+            embedding: (V, M).
             positions: Added to the embeddings.
+            output: (V, M), the output matrix; none: the embedding.
             num_heads: H.
             activation: Of the feed-forward networks.
             scale: Embeddings are multiplied by it.
@@ -80,7 +82,8 @@ class Shortcut:
             From tokens (N,) and the state to logits (N, V); none where it would not pay yet, or the compiled function
             does not support the layers.
         """
-        if rows > FEW or self._steps < WORTH or not _known(layers, embedding, num_heads):
+        output = embedding if output is None else output
+        if rows > FEW or self._steps < WORTH or not _known(layers, (embedding, output), num_heads):
             return None
         from wenmai.nn.stack import Block, Stack, SubLayer  # numba takes time to import
 
@@ -95,7 +98,7 @@ class Shortcut:
             num_heads=num_heads,
             embedding=embedding,
             scale=scale,
-            output=embedding,
+            output=output,
             final_norm=(final.weight, final.bias) if isinstance(final, nn.LayerNorm) else None,
             pre_norm=isinstance(residual, PreNorm),
             activation=activation,
@@ -123,10 +126,10 @@ class Shortcut:
         return state.compiled(tokens, state) if state.compiled is not None and _undisturbed() else None
 
 
-def _known(layers: Encoder | Decoder, embedding: Tensor, num_heads: int) -> bool:
+def _known(layers: Encoder | Decoder, tables: tuple[Tensor, Tensor], num_heads: int) -> bool:
     first = layers.layers[0]
     assert isinstance(first, EncoderLayer | DecoderLayer)
-    tensors = (embedding, *layers.parameters())
+    tensors = (*tables, *layers.parameters())
     return (
         not layers.training
         and all(
@@ -137,9 +140,9 @@ def _known(layers: Encoder | Decoder, embedding: Tensor, num_heads: int) -> bool
         and all(
             tensor.dtype is float32 and tensor.device.type == "cpu" and tensor.is_contiguous() for tensor in tensors
         )
-        and embedding.shape[1] % (16 * num_heads) == 0
+        and tables[0].shape[1] % (16 * num_heads) == 0
         and first.ffn.inner.weight.shape[0] % 16 == 0
-        and embedding.shape[0] >= 4
+        and tables[0].shape[0] >= 4
     )
 
 

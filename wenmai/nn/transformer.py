@@ -27,13 +27,14 @@ __all__ = [
 ]
 
 NormName = Literal["post", "pre"]
-ActivationName = Literal["relu", "gelu", "gelu_tanh"]
+ActivationName = Literal["relu", "gelu", "gelu_tanh", "silu"]
 
 _EPSILON = 1e-6
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "silu": F.silu,
 }
 
 
