@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from wenmai.core.errors import FormatError, SettingError
-from wenmai.formats import word2vec
 from wenmai.formats.word2vec import read_word2vec, write_word2vec
+from wenmai.vectors import word2vec_files
 from wenmai.vectors.word_vectors import WordVectors
 
 WORDS = ["the", "文脉", "наука", "2003", "a,b"]
@@ -76,8 +76,8 @@ def test_reads_compressed_files(tmp_path, kind, compress):
 @pytest.mark.parametrize("kind", FILES)
 @pytest.mark.parametrize("block", [1, 7, 64])
 def test_reading_does_not_depend_on_the_block_size(tmp_path, monkeypatch, kind, block):
-    monkeypatch.setattr(word2vec, "BLOCK_BYTES", block)
-    monkeypatch.setattr(word2vec, "MAX_WORD_BYTES", 16)
+    monkeypatch.setattr(word2vec_files, "BLOCK_BYTES", block)
+    monkeypatch.setattr(word2vec_files, "MAX_WORD_BYTES", 16)
     assert_same(loaded(tmp_path, FILES[kind]))
     assert_same(loaded(tmp_path, gzip.compress(FILES[kind])))
 
@@ -305,8 +305,8 @@ def test_damage_is_named_with_its_place(tmp_path, data, message):
 @pytest.mark.parametrize("kind", FILES)
 @pytest.mark.parametrize("block", range(1, 24))
 def test_data_after_the_end_is_noticed_wherever_blocks_end(tmp_path, monkeypatch, kind, block):
-    monkeypatch.setattr(word2vec, "BLOCK_BYTES", block)
-    monkeypatch.setattr(word2vec, "MAX_WORD_BYTES", 16 + block)
+    monkeypatch.setattr(word2vec_files, "BLOCK_BYTES", block)
+    monkeypatch.setattr(word2vec_files, "MAX_WORD_BYTES", 16 + block)
     for extra in (b"x", b"\nx"):
         with pytest.raises(FormatError):
             loaded(tmp_path, FILES[kind] + extra)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from wenmai.core.errors import FormatError, SettingError
-from wenmai.measures import words as module
 from wenmai.measures.words import (
     AnalogySection,
     evaluate_analogies,
@@ -17,6 +16,7 @@ from wenmai.measures.words import (
     read_similarity,
     spearman,
 )
+from wenmai.vectors import questions as module
 from wenmai.vectors.word_vectors import WordVectors
 
 
