@@ -72,6 +72,13 @@ def test_unseen_words_are_searched_with():
     assert vectors.doesnt_match(["one", "ones", "中文中"]) == "中文中"
     assert vectors.distances("ones", ["one", "twos"]).shape == (2,)
     assert vectors.map2d(["one", "twos"]).shape == (2, 2)
+    nearest = sorted(vectors.closer_than("one", "ones"))
+    assert nearest == sorted(
+        word for word, score in vectors.most_similar("one") if score > vectors.similarity("one", "ones")
+    )
+    assert vectors.get_subwords("ones")[0] == model.subwords("ones")[0]
+    assert vectors.vectors_for_all(["one", "ones"]).index_to_key == ["one", "ones"]
+    assert vectors.vectors_for_all(["one", "ones"], allow_inference=False).index_to_key == ["one"]
     assert vectors.get_mean_vector(["one", "twos"]).any()
     bare = vectors_model(max_ngram=0).vectors()
     assert not bare.has_vector("ones")

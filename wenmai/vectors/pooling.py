@@ -41,6 +41,10 @@ class StaticTokens:
         """The number of dimensions d."""
         return int(self._vectors.vector_size)
 
+    def in_vocabulary(self, token: str) -> bool:
+        """Whether the text of the vectors had the token; others may have a vector all the same."""
+        return token in self._vectors.key_to_index
+
     def token_vectors(self, sentences: Iterable[Sequence[str]]) -> Iterator[Rows]:
         """Yields float32 [T, d] for each sentence."""
         table, index = self._vectors.vectors, self._vectors.key_to_index

@@ -63,7 +63,7 @@ def given_words(
         if spellings is not None:
             spellings.append(row)
     found = {word: Given(rows[fold(word)], vectors.vectors[rows[fold(word)][0]]) for word in wanted if rows[fold(word)]}
-    outside = {word for word in wanted - set(found) if vectors.has_vector(word)} if unseen else set()
+    outside = [word for word in sorted(wanted - set(found)) if unseen and _has_vector(vectors, word)]
     lower = bool(outside) and fold_case and all(key == key.lower() for key in vectors.index_to_key)
     for word in outside:
         spelled = word.lower() if lower else word
@@ -117,6 +117,10 @@ def best_answers(vectors: VectorTable, questions: Sequence[Question], limit: int
             if scores[winner] > best_scores[number]:
                 best_scores[number], best[number] = scores[winner], start + winner
     return best
+
+
+def _has_vector(vectors: VectorTable, word: str) -> bool:
+    return vectors.has_vector(word) or vectors.has_vector(word.lower())
 
 
 def _place(word: Given) -> tuple[int, bytes]:

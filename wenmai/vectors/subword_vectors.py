@@ -12,6 +12,7 @@ from wenmai.vectors.word_vectors import WordVectors
 __all__ = ["SubwordVectors"]
 
 Compose = Callable[[str], NDArray[np.float32] | None]
+Split = Callable[[str], tuple[list[str], NDArray[np.int32]]]
 
 
 class SubwordVectors(WordVectors):
@@ -25,13 +26,25 @@ class SubwordVectors(WordVectors):
         vectors: (V, d) numbers.
         counts: (V,) whole numbers, if known.
         compose: Gives the vector (d,) of a word outside the vocabulary, or None if it has no known part.
+        split: Gives the parts of a word and the row of each in the model's input.
     """
 
     def __init__(
-        self, keys: Iterable[str], vectors: ArrayLike, counts: ArrayLike | None = None, *, compose: Compose
+        self,
+        keys: Iterable[str],
+        vectors: ArrayLike,
+        counts: ArrayLike | None = None,
+        *,
+        compose: Compose,
+        split: Split,
     ) -> None:
         super().__init__(keys, vectors, counts)
         self._compose = compose
+        self._split = split
+
+    def get_subwords(self, word: str) -> tuple[list[str], NDArray[np.int32]]:
+        """Returns the parts of a word, itself among them if it is known, and their rows in the model's input."""
+        return self._split(word)
 
     def get_vector(self, word: Key, norm: bool = False) -> Vector:
         """Returns the vector (d,) of any word, scaled to length 1 if ``norm``.

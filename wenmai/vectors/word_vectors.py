@@ -131,7 +131,8 @@ class WordVectors(NearestWords):
     def closer_than(self, key1: Key, key2: Key) -> list[str]:
         """Returns all words that are closer to ``key1`` than ``key2`` is, in row order."""
         distances = self.distances(key1)
-        closer = np.flatnonzero(distances < distances[self.get_index(key2)])
+        limit = distances[self.get_index(key2)] if self.has_index_for(key2) else self.distances(key1, [key2])[0]
+        closer = np.flatnonzero(distances < limit)
         own = self.get_index(key1, -1)
         return [self.index_to_key[row] for row in closer.tolist() if row != own]
 

@@ -218,6 +218,7 @@ class FastText:
             self.means(*self.subword_table),
             self.vocab.counts if self.vocab.counts.any() else None,
             compose=self._composed,
+            split=self.subwords,
         )
 
     def _composed(self, word: str) -> npt.NDArray[np.float32] | None:
