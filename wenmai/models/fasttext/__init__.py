@@ -21,24 +21,26 @@ sigmoids are exact instead of a table of 512 steps, but for models that are read
 from wenmai.models.fasttext.config import (
     END_OF_LINE,
     LABEL_PREFIX,
+    LONGEST_WORD_NGRAM,
     Config,
     FastTextClassifierConfig,
     FastTextConfig,
     is_hierarchical,
     used_buckets,
 )
-from wenmai.models.fasttext.matrices import Matrix, padded_size
+from wenmai.models.fasttext.matrices import Matrix, rows_to_fill
 from wenmai.models.fasttext.model import FastText
 
 __all__ = [
     "END_OF_LINE",
     "LABEL_PREFIX",
+    "LONGEST_WORD_NGRAM",
     "Config",
     "FastText",
     "FastTextClassifierConfig",
     "FastTextConfig",
     "Matrix",
     "is_hierarchical",
-    "padded_size",
+    "rows_to_fill",
     "used_buckets",
 ]
