@@ -14,7 +14,7 @@ from numba import njit
 
 from wenmai.kernels.classes import Tree
 
-__all__ = ["HIERARCHICAL", "SOFTMAX", "TABLE", "Labels", "Outputs", "best_labels", "nearest", "unit_rows"]
+__all__ = ["HIERARCHICAL", "SOFTMAX", "TABLE", "Labels", "Outputs", "best_labels", "length", "nearest", "unit_rows"]
 
 _MADE_OF = "classes.py 91774814713f"  # numba's cache checks this file alone: this line changes with the others
 COMPILE = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
@@ -164,12 +164,12 @@ def nearest(
         k: At least 1.
         banned: Numbers of vectors that are left out.
     """
-    length = np.sqrt(_squares(query))
+    norm = length(query)
     kept = np.ones(len(vectors), np.bool_)
     kept[banned] = False
     k = min(k, len(vectors))
     scores, ids = np.empty(k + 1, np.float32), np.empty(k + 1, np.int64)
-    count = _nearest(vectors, query, np.float32(1) if length < 1e-8 else length, k, kept, scores, ids)
+    count = _nearest(vectors, query, np.float32(1) if norm < 1e-8 else np.float32(norm), k, kept, scores, ids)
     return scores[:count], ids[:count]
 
 
@@ -183,30 +183,31 @@ def unit_rows(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 @njit(**COMPILE)
 def _normalise(rows):
     for row in range(rows.shape[0]):
-        length = np.sqrt(_squares(rows[row]))
-        if length > 0:
-            scale = np.float32(1.0 / np.float64(length))
+        norm = length(rows[row])
+        if norm > 0:
+            scale = np.float32(1.0 / np.float64(norm))
             for column in range(rows.shape[1]):
                 rows[row, column] *= scale
 
 
 @njit(**COMPILE)
-def _squares(vector):
+def length(vector):
+    """The length of a vector, float32."""
     total = np.float32(0.0)
     for column in range(vector.shape[0]):
         total += vector[column] * vector[column]
-    return total
+    return np.sqrt(total)
 
 
 @njit(**COMPILE)
-def _nearest(vectors, query, length, k, kept, scores, ids):
+def _nearest(vectors, query, norm, k, kept, scores, ids):
     count = 0
     for row in range(vectors.shape[0]):
         if kept[row]:
             product = np.float32(0.0)
             for column in range(query.shape[0]):
                 product += vectors[row, column] * query[column]
-            count = _keep(scores, ids, count, k, product / length, row)
+            count = _keep(scores, ids, count, k, product / norm, row)
     _sort(scores, ids, count)
     return count
 

@@ -13,7 +13,15 @@ if TYPE_CHECKING:
     from wenmai.kernels.classes import Tree
     from wenmai.kernels.reference import Labels, Outputs
 
-__all__ = ["Loss", "probabilities_of", "reference_labels", "reference_nearest", "reference_outputs", "reference_units"]
+__all__ = [
+    "Loss",
+    "probabilities_of",
+    "reference_labels",
+    "reference_length",
+    "reference_nearest",
+    "reference_outputs",
+    "reference_units",
+]
 
 Loss = Literal["softmax", "hs", "ns", "ova"]
 _RAISED = 1e-5  # what is added to a probability before its logarithm is taken
@@ -54,6 +62,13 @@ def reference_units(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]
     from wenmai.kernels.reference import unit_rows
 
     return unit_rows(vectors)
+
+
+def reference_length(vector: npt.NDArray[np.float32]) -> float:
+    """Returns the length of a vector, summed in 32 bits."""
+    from wenmai.kernels.reference import length
+
+    return float(length(vector))
 
 
 def reference_nearest(
