@@ -1,6 +1,8 @@
 """fastText's files: byte for byte, from the description of the format alone, and refused when damaged."""
 
 import struct
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -20,7 +22,7 @@ def settings(*, dim=5, loss="ns", model="sg", bucket=20, minn=3, maxn=6, word_ng
 
 
 def dictionary(words, labels=(), *, tokens=99, kept=None):
-    entries = [(word, 9 - place, 0) for place, word in enumerate(words)]
+    entries = [(word, max(9 - place, 0), 0) for place, word in enumerate(words)]
     entries += [(label, 4 - place, 1) for place, label in enumerate(labels)]
     sizes = len(entries), len(words), len(labels), tokens, -1 if kept is None else len(kept)
     pairs = b"".join(struct.pack("<2i", *pair) for pair in kept or ())
@@ -116,6 +118,15 @@ SECTIONS = {
         quantised(7, part=3),
         b"\x00",
         dense(3),
+    ],
+    "one dimension": [
+        HEAD,
+        settings(dim=1, loss="softmax", model="sup", word_ngrams=2),
+        dictionary(WORDS, LABELS),
+        b"\x01",
+        quantised(25, dim=1, part=2),
+        b"\x00",
+        dense(3, dim=1),
     ],
     "pruned to words": [
         HEAD,
@@ -264,6 +275,10 @@ BAD = {
     "loss": (replaced("skipgram", 1, settings()[:24] + b"\5" + settings()[25:]), "the setting loss is 5"),
     "nan": (replaced("skipgram", 1, settings(t=float("nan"))), "sample is nan"),
     "n-grams without end": (replaced("skipgram", 1, settings(maxn=1 << 30)), "max_ngram"),
+    "n-grams of all words": (
+        replaced("supervised", 1, settings(loss="softmax", model="sup", word_ngrams=0x7F000001)),
+        "the setting word_ngrams is 2130706433, expected -2147483648 to 64",
+    ),
     "n-grams of long words": (
         b"".join(
             [
@@ -353,6 +368,32 @@ def test_long_words_and_long_ngrams_alone_are_no_damage(tmp_path):
     assert np.diff(model.subword_table[0]).tolist() == [1 + 4 + 3 + 2 + 1, 1 + 2 + 1]
 
 
+@pytest.mark.parametrize("block", [70_000, 70_009])
+def test_a_file_of_many_blocks(block, tmp_path, monkeypatch):
+    words = [b"w%d" % place for place in range(20_000)] + [b"x" * 65_000, b"last"]
+    sections = [HEAD, settings(bucket=0, maxn=0), dictionary(words), b"\0", dense(20_002), b"\0", dense(20_002)]
+    whole = read_fasttext(written(tmp_path / "model", b"".join(sections)))
+    for module in ("dictionary", "reader"):
+        monkeypatch.setattr(f"wenmai.formats.fasttext.{module}._BLOCK_BYTES", block)
+    model = read_fasttext(tmp_path / "model")
+    assert [word.encode() for word in model.vocab.tokens] == words
+    assert model.vocab == whole.vocab
+    assert np.array_equal(model.input, whole.input)
+    assert np.array_equal(model.output, whole.output)
+    sections[4] = sections[4][:-4] + struct.pack("<f", float("nan"))
+    with pytest.raises(FormatError, match="the input has a value that is not a finite number"):
+        read_fasttext(written(tmp_path / "model", b"".join(sections)))
+
+
+def test_reading_loads_no_compiler(tmp_path):
+    path = written(tmp_path / "model", b"".join(SECTIONS["supervised"]))
+    program = (
+        "import sys; from wenmai.formats.fasttext import read_fasttext\n"
+        f"read_fasttext({str(path)!r}); sys.exit('numba' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 def test_no_file(tmp_path):
     with pytest.raises(FormatError, match="no such file"):
         read_fasttext(tmp_path / "nowhere")
@@ -403,6 +444,14 @@ def test_quantised_models_answer_nearly_the_same(choices, classifier, tmp_path):
     assert (tmp_path / "again.ftz").read_bytes() == (tmp_path / "model.ftz").read_bytes()
 
 
+def test_one_dimension_is_quantised_too(tmp_path):
+    config = FastTextClassifierConfig(vector_size=1, buckets=0)
+    model = FastText(config, Vocab([f"w{place}" for place in range(300)], [1] * 300), Vocab(["a", "b"], [1, 1]))
+    model.initialise(1)
+    write_fasttext(tmp_path / "model.ftz", quantise_fasttext(model))
+    np.testing.assert_allclose(read_fasttext(tmp_path / "model.ftz").input.dense(), model.input[:, :1], atol=0.02)
+
+
 def test_pruning_keeps_the_longest_rows(classifier):
     pruned = prune_fasttext(classifier, 310)
     lengths = np.linalg.norm(classifier.input, axis=1)
@@ -426,7 +475,7 @@ def test_what_cannot_be_quantised(classifier, tmp_path):
         (vectors, {}, "only classifiers"),
         (small, {}, "quantised already"),
         (classifier, {"cutoff": 255}, "at least 256 rows, and the input has 255"),
-        (classifier, {"part": 10}, "parts of 1 to 9 numbers"),
+        (classifier, {"part": 0}, "parts of at least 1 number"),
         (few, {"output": True}, "the output has 1"),
     ):
         with pytest.raises(SettingError, match=message):
