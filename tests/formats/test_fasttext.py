@@ -1,5 +1,6 @@
 """fastText's files: byte for byte, from the description of the format alone, and refused when damaged."""
 
+import importlib
 import struct
 import subprocess
 import sys
@@ -55,6 +56,9 @@ KEPT = [(7, 1), (3, 0)]
 SECTIONS = {
     "skipgram": [HEAD, settings(), dictionary(WORDS), b"\0", dense(25), b"\0", dense(5)],
     "cbow": [HEAD, settings(loss="hs", model="cbow"), dictionary(WORDS), b"\0", dense(25), b"\0", dense(5)],
+    "an empty word": [HEAD, settings(), dictionary([*WORDS[:2], b"", *WORDS[3:]]), b"\0", dense(25), b"\0", dense(5)],
+    "an empty word first": [HEAD, settings(), dictionary([b"", *WORDS[1:]]), b"\0", dense(25), b"\0", dense(5)],
+    "an empty word last": [HEAD, settings(), dictionary([*WORDS[1:], b""]), b"\0", dense(25), b"\0", dense(5)],
     "labelled words": [HEAD, settings(), dictionary(WORDS, LABELS), b"\0", dense(25), b"\0", dense(5)],
     "odd settings": [
         HEAD,
@@ -186,6 +190,53 @@ def test_what_is_read(tmp_path):
     assert pruned.kept_buckets.tolist() == [[7, 1], [3, 0]]
 
 
+def test_an_empty_word_has_a_vector(tmp_path):
+    vectors = read_fasttext(written(tmp_path / "model", b"".join(SECTIONS["an empty word"]))).vectors()
+    assert vectors.index_to_key == ["</s>", "one", "", "\udcff\udcfe", "a b"]
+    assert vectors[""].any()
+
+
+@pytest.mark.parametrize("name", ["skipgram", "supervised"])
+def test_files_of_2016_have_no_magic_number_and_no_flags(name, tmp_path):
+    head, block, words, _, rows, _, outputs = SECTIONS[name]
+    old = b"".join([block, words[:20], words[28:], rows, outputs])
+    model = read_fasttext(written(tmp_path / "old", old))
+    present = read_fasttext(written(tmp_path / "new", b"".join([head[:4], struct.pack("<i", 11), *SECTIONS[name][1:]])))
+    assert model.config == present.config
+    assert list(model.vocab.tokens) == list(present.vocab.tokens)
+    assert model.input.tobytes() == present.input.tobytes()
+    write_fasttext(tmp_path / "again", model)
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "new").read_bytes()
+    for end in range(0, len(old) - 1, 7):
+        with pytest.raises(FormatError):
+            read_fasttext(written(tmp_path / "old", old[:end]))
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize(
+    ("name", "encoding"),
+    [
+        ("toy-model-pretrained", "utf8"),  # with an empty word
+        ("lee_fasttext", "utf8"),  # of 2016, as the next two
+        ("cp852_fasttext", "cp852"),
+        ("non_ascii_fasttext", "utf8"),
+    ],
+)
+def test_files_that_gensim_reads(name, encoding):
+    facebook = pytest.importorskip("gensim.models.fasttext")
+    path = importlib.import_module("gensim.test.utils").datapath(f"{name}.bin")
+    ours, theirs = read_fasttext(path).vectors(), facebook.load_facebook_vectors(path, encoding=encoding)
+    words = [word for word in theirs.index_to_key if word != "</s>"]  # which has n-grams in gensim alone
+    assert [word.encode("utf-8", "surrogateescape") for word in ours if word != "</s>"] == [
+        word.encode(encoding) for word in words
+    ]
+    if encoding != "utf8":
+        return  # gensim takes the n-grams of other bytes than were trained
+    rows = [ours.vectors[row] for row, word in enumerate(ours) if word != "</s>"]
+    np.testing.assert_allclose(rows, theirs[words], atol=1e-6)
+    np.testing.assert_allclose(ours["unseen"], theirs["unseen"], atol=1e-6)
+
+
 def test_a_changed_model_says_so(tmp_path):
     model = read_fasttext(written(tmp_path / "model", b"".join(SECTIONS["odd settings"])))
     other = FastTextConfig(vector_size=5, window=8, min_ngram=0, buckets=20)
@@ -297,7 +348,18 @@ BAD = {
     "too few words": (replaced("skipgram", 2, dictionary(WORDS[:4])), "24 by 5 are expected"),
     "too many words": (replaced("skipgram", 2, dictionary([*WORDS, b"x"])), "26 by 5 are expected"),
     "no words": (replaced("skipgram", 2, dictionary([])), "0 entries"),
-    "empty word": (replaced("skipgram", 2, dictionary([b"", *WORDS[1:]])), "entry 1 of 5 of the dictionary is empty"),
+    "empty words": (
+        replaced("skipgram", 2, dictionary([b"", b"", *WORDS[2:]])),
+        "entry 2 of 5 .* the second empty one",
+    ),
+    "empty ends": (
+        replaced("skipgram", 2, dictionary([b"", *WORDS[1:4], b""])),
+        "entry 5 of 5 .* the second empty one",
+    ),
+    "empty label": (
+        replaced("supervised", 2, dictionary(WORDS, [b"", *LABELS[1:]])),
+        "a label of the dictionary is empty",
+    ),
     "twice": (replaced("skipgram", 2, dictionary([b"one", *WORDS[1:]])), "'one' occurs twice"),
     "long word": (replaced("skipgram", 2, dictionary([b"x" * 70_000, *WORDS[1:]])), "longer than 65536 bytes"),
     "no end": (b"".join(SECTIONS["skipgram"][:2]) + struct.pack("<3i2q", 5, 5, 0, 9, -1) + b"x" * 60, "does not end"),

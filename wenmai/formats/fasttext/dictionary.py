@@ -24,7 +24,8 @@ from wenmai.text.vocab import Vocab, WordTable
 
 __all__ = ["Dictionary", "read_dictionary", "write_dictionary"]
 
-_SIZES = struct.Struct("<3i2q")
+_SIZES = struct.Struct("<3iq")
+_PRUNED = struct.Struct("<q")
 _SHORTEST_ENTRY = 11  # bytes: a word of one, the zero byte, count and type
 _AFTER_WORD = 10  # bytes: the zero byte, count and type
 _LONGEST_WORD = 1 << 16
@@ -44,14 +45,23 @@ class Dictionary(NamedTuple):
     kept: npt.NDArray[np.int32] | None
 
 
-def read_dictionary(reader: Reader, config: Config, buckets: int) -> Dictionary:
+def read_dictionary(reader: Reader, config: Config, buckets: int, *, with_pruning: bool = True) -> Dictionary:
     """Reads the dictionary of a model with this configuration.
+
+    One word may be empty: the official trainer writes it for vectors that were given to it under no name.
+
+    Args:
+        reader: The file, at its dictionary.
+        config: What was read before.
+        buckets: How many the model had before pruning.
+        with_pruning: Whether the file says what pruning has kept; those of 2016 do not.
 
     Raises:
         FormatError: if it is truncated, or not as the configuration and its own sizes have it.
         VocabError: if a word or label comes twice.
     """
-    size, num_words, num_labels, tokens, pruned = reader.unpack(_SIZES, "the sizes of the dictionary")
+    size, num_words, num_labels, tokens = reader.unpack(_SIZES, "the sizes of the dictionary")
+    (pruned,) = reader.unpack(_PRUNED, "the number of kept buckets") if with_pruning else (_NOT_PRUNED,)
     supervised = isinstance(config, FastTextClassifierConfig)
     if num_words < 1 or num_labels < supervised or size != num_words + num_labels or tokens < 0:
         raise reader.error(
@@ -60,7 +70,7 @@ def read_dictionary(reader: Reader, config: Config, buckets: int) -> Dictionary:
         )
     if pruned < _NOT_PRUNED:
         raise reader.error(f"the dictionary keeps {pruned} buckets")
-    reader.require(size * _SHORTEST_ENTRY, f"a dictionary of {size} entries")
+    reader.require(size * _SHORTEST_ENTRY - 1, f"a dictionary of {size} entries")
     content = np.memmap(reader.path, np.uint8, "r").view(np.ndarray)
     begins, ends = _find_words(content, reader.at, size)
     _check_words(reader, content, begins, ends, size)
@@ -77,6 +87,8 @@ def read_dictionary(reader: Reader, config: Config, buckets: int) -> Dictionary:
     labels, prefix = None, LABEL_PREFIX
     if num_labels:
         texts = list(_words(content, begins[num_words:], ends[num_words:]))
+        if "" in texts:
+            raise reader.error("a label of the dictionary is empty")
         if all(text.startswith(prefix) and text != prefix for text in texts):
             texts = [text.removeprefix(prefix) for text in texts]
         else:
@@ -109,10 +121,11 @@ def _find_words(
     """Finds where the words of ``size`` entries begin and end, from ``at`` on; fewer, if the content ends or is none.
 
     A word ends at the first zero byte, and the next one begins 10 bytes later. Only the first of zero bytes in a row
-    may end a word, so that there are about two candidates for each, and a chain is followed from one to the next.
+    may end a word, so that there are about two candidates for each, and a chain is followed from one to the next. The
+    zero byte of an empty word may be none of these, which is why the chain begins anew behind the first such word.
     """
     begins, ends = np.empty(size, np.int64), np.empty(size, np.int64)
-    found = 0
+    found, no_empty_yet = 0, True
     while found < size:
         block = content[at : at + _BLOCK_BYTES]
         zero = block == 0
@@ -130,6 +143,10 @@ def _find_words(
         ends[found:stop] = at + candidates[chain]
         begins[found] = at
         begins[found + 1 : stop] = ends[found : stop - 1] + _AFTER_WORD
+        empty = np.flatnonzero(content[begins[found:stop]] == 0)
+        if no_empty_yet and empty.size:
+            stop, no_empty_yet = found + int(empty[0]) + 1, False
+            ends[stop - 1] = begins[stop - 1]
         found, at = stop, int(ends[stop - 1]) + _AFTER_WORD
     return begins[:found], ends[:found]
 
@@ -141,15 +158,17 @@ def _check_words(
     ends: npt.NDArray[np.int64],
     size: int,
 ) -> None:
-    """Refuses the first entry that is empty, too long, or does not end in the file."""
+    """Refuses the first entry that is a second empty one, too long, or does not end in the file."""
     ended, long = ends + _AFTER_WORD > content.size, ends - begins > _LONGEST_WORD
-    wrong = np.flatnonzero(ended | long | (content[begins] == 0))
+    empty = content[begins] == 0
+    empty[np.flatnonzero(empty)[:1]] = False
+    wrong = np.flatnonzero(ended | long | empty)
     if not wrong.size and len(ends) == size:
         return
     first = int(wrong[0]) if wrong.size else len(ends)
     if first < len(ends):
         problem = "does not end in the file" if ended[first] else f"is longer than {_LONGEST_WORD} bytes"
-        problem = problem if ended[first] or long[first] else "is empty"
+        problem = problem if ended[first] or long[first] else "is the second empty one"
         reader.at = int(begins[first])
     else:
         reader.at = int(ends[-1]) + _AFTER_WORD if len(ends) else reader.at
@@ -199,7 +218,8 @@ def write_dictionary(file: BinaryIO, model: FastText) -> None:
     """
     kept = model.kept_buckets
     words, labels = len(model.vocab), len(model.labels or ())
-    file.write(_SIZES.pack(words + labels, words, labels, model.tokens, _NOT_PRUNED if kept is None else len(kept)))
+    file.write(_SIZES.pack(words + labels, words, labels, model.tokens))
+    file.write(_PRUNED.pack(_NOT_PRUNED if kept is None else len(kept)))
     _write_entries(file, model.vocab, "", 0)
     if model.labels is not None:
         _write_entries(file, _in_order(model, model.labels), model.label_prefix, 1)

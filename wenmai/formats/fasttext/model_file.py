@@ -2,7 +2,8 @@
 
 Little-endian and unaligned: magic number, version, 13 settings; the dictionary (sizes, then each word, a zero byte, its
 count and type; then the buckets that pruning has kept); two matrices, each with a flag that says how it is stored. The
-layout is the reference implementation's, version 12; in files of version 11 classifiers have no subwords.
+layout is the reference implementation's, version 12; in files of version 11 classifiers have no subwords. Files of 2016
+begin with the settings, and lack the sizes and flags of what came later: pruning and quantisation.
 """
 
 import struct
@@ -46,9 +47,10 @@ _BLOCK_BYTES = 1 << 22
 
 
 def read_fasttext(path: str | Path) -> FastText:
-    """Reads a ``.bin`` or ``.ftz`` model of fastText, version 11 or 12: word vectors or a classifier, quantised or not.
+    """Reads a ``.bin`` or ``.ftz`` model of fastText: word vectors or a classifier, quantised or not.
 
-    Words that are not UTF-8 keep their bytes by Python's ``surrogateescape``.
+    Versions 11 and 12 are read, and files of 2016, which have no version and are written as version 11. Words that are
+    not UTF-8 keep their bytes by Python's ``surrogateescape``.
 
     Raises:
         FormatError: if the file is missing, compressed, truncated, damaged, or of another format or version.
@@ -69,20 +71,21 @@ def read_fasttext(path: str | Path) -> FastText:
 
 def _read(reader: Reader) -> FastText:
     magic, version = reader.unpack(_HEAD, "the head")
-    if magic != MAGIC:
-        raise FormatError(f"{reader.path}: is not a fastText model: it does not begin with fastText's magic number")
-    if version not in (11, 12):
-        raise FormatError(f"{reader.path}: is of version {version} of fastText's format; expected 11 or 12")
-    settings = dict(zip(_NAMES, reader.unpack(_SETTINGS, "the block of settings"), strict=True))
-    _check_settings(reader, settings)
+    if signed := magic == MAGIC:
+        if version not in (11, 12):
+            raise FormatError(f"{reader.path}: is of version {version} of fastText's format; expected 11 or 12")
+        settings = dict(zip(_NAMES, reader.unpack(_SETTINGS, "the block of settings"), strict=True))
+        _check_settings(reader, settings)
+    else:
+        settings, version = _unsigned_settings(reader), 11
     config = _config(settings | {"version": version})
-    dictionary = read_dictionary(reader, config, settings["buckets"])
+    dictionary = read_dictionary(reader, config, settings["buckets"], with_pruning=signed)
     behind = settings["buckets"] if dictionary.kept is None else len(dictionary.kept)
-    input_flag = _flag(reader, "the input")
+    input_flag = signed and _flag(reader, "the input")
     if dictionary.kept is not None and not input_flag:
         raise reader.error("the dictionary is pruned, but the input is not quantised")
     rows = _read_matrix(reader, "input", len(dictionary.vocab) + behind, config.vector_size, quantised=input_flag)
-    output_flag = _flag(reader, "the output")
+    output_flag = signed and _flag(reader, "the output")
     classes = dictionary.labels if isinstance(config, FastTextClassifierConfig) else dictionary.vocab
     assert classes is not None
     outputs = _read_matrix(reader, "output", len(classes), config.vector_size, quantised=input_flag and output_flag)
@@ -99,6 +102,19 @@ def _read(reader: Reader) -> FastText:
         arguments={"version": version, **settings, "output_flag": int(output_flag)},
         label_prefix=dictionary.prefix,
     )
+
+
+def _unsigned_settings(reader: Reader) -> dict[str, Any]:
+    """The settings of a file of 2016, which begins with them; settings in anything else make hardly ever sense."""
+    try:
+        reader.rewind()
+        settings = dict(zip(_NAMES, reader.unpack(_SETTINGS, "the block of settings"), strict=True))
+        _check_settings(reader, settings)
+    except FormatError:
+        raise FormatError(
+            f"{reader.path}: is not a fastText model: it does not begin with fastText's magic number"
+        ) from None
+    return settings
 
 
 def _flag(reader: Reader, what: str) -> bool:

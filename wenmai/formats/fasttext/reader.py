@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wenmai.core.errors import FormatError
+from wenmai.core.errors import FormatError, TruncatedError
 
 __all__ = ["Reader"]
 
@@ -28,10 +28,14 @@ class Reader:
         """What is wrong at this byte."""
         return FormatError(f"{self.path}, byte {self.at}: {what}; the file is damaged, or not a fastText model")
 
+    def rewind(self) -> None:
+        """Goes back to the beginning."""
+        self.at = self.file.seek(0)
+
     def require(self, size: int, what: str) -> None:
         """Checks that so many bytes are left, before memory is allocated for them."""
         if size > self.size - self.at:
-            raise FormatError(
+            raise TruncatedError(
                 f"{self.path}, byte {self.at}: {what} takes {size} bytes, but {self.size - self.at} are left: the file "
                 "is truncated or damaged"
             )
