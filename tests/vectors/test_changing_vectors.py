@@ -273,3 +273,18 @@ def test_without_its_package_a_distance_says_what_to_install(vectors, monkeypatc
         vectors.wmdistance(["east"], ["north"])
     with pytest.raises(ImportError):
         vectors.wmdistance(["east"], ["north"])
+
+
+def test_errors_are_those_that_other_libraries_raise(vectors, tmp_path):
+    for binary in (False, True):
+        vectors.save_word2vec_format(tmp_path / "file", binary=binary)
+        whole = (tmp_path / "file").read_bytes()
+        for end in (len(whole) // 2, len(whole) - 2):
+            (tmp_path / "file").write_bytes(whole[:end])
+            with pytest.raises(EOFError, match="file"):
+                WordVectors.load_word2vec_format(tmp_path / "file", binary=binary)
+    (tmp_path / "file").write_text("neither words nor numbers\n")
+    with pytest.raises(ValueError, match="no heading"):
+        WordVectors.load_word2vec_format(tmp_path / "file")
+    with pytest.raises(KeyError, match="no vector for 'eats'; did you mean 'east'"):
+        vectors.most_similar("eats")
