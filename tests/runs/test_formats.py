@@ -224,7 +224,6 @@ def test_rows_that_are_kept_are_trained_again(classifier_run, shell, tmp_path):
             "at least 256 rows, and the input has 255; keep at least 256 with cutoff",
         ),
         ("fasttext", "out.ftz", {"qout": True}, "the output has 2; quantise the input alone"),
-        ("fasttext", "out.ftz", {"dsub": 7}, "dsub=7: expected 1 to 6"),
     ],
 )
 def test_mistakes_in_quantising(name, file, choices, message, classifier_run, tmp_path):

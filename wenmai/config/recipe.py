@@ -11,16 +11,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from wenmai.core.errors import SettingError, nearest_name
 from wenmai.core.folder import writing
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
 
 __all__ = [
     "Located",
     "Recipe",
     "Setting",
     "changed_settings",
+    "first_problem",
     "has_setting",
     "parse_assignments",
     "read_recipe",
@@ -158,6 +163,8 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
             text = file.read(_MOST_BYTES + 1)
         _require_plain(text, path)
         content = yaml.safe_load(text)
+    except SettingError:
+        raise
     except OSError as error:
         raise SettingError(f"{path}: cannot be read ({error.strerror})") from None
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
@@ -285,7 +292,7 @@ def _validate(kind: type, values: Mapping[str, Any]) -> Any:  # noqa: ANN401  an
     try:
         built: Any = _adapter(kind).validate_python(cleaned)
     except ValidationError as error:
-        first = error.errors()[0]
+        first = first_problem(error)
         name = str(first["loc"][0]) if first["loc"] else "?"
         raise SettingError(f"{name}={values.get(name)!r}: {_explained(first)}") from None
     for name in cleaned:
@@ -293,6 +300,19 @@ def _validate(kind: type, values: Mapping[str, Any]) -> Any:  # noqa: ANN401  an
         if isinstance(value, float) and not math.isfinite(value):
             raise SettingError(f"{name}={values[name]!r}: expected a finite number")
     return built
+
+
+def first_problem(error: "ValidationError") -> "ErrorDetails":
+    """Returns the first thing that pydantic found wrong.
+
+    Raises:
+        SettingError: if that is an error of a dataclass itself, which says more.
+    """
+    first = error.errors()[0]
+    own = first.get("ctx", {}).get("error")
+    if isinstance(own, SettingError):
+        raise own from None
+    return first
 
 
 @cache

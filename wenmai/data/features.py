@@ -304,8 +304,8 @@ def read_words(path: Path) -> list[str]:
     Raises:
         FormatError: if it is missing or damaged.
     """
+    content = read_json_object(path)
     try:
-        content = read_json_object(path)
         tokens = content["tokens"]
         if content["version"] != 1 or not isinstance(tokens, list) or not all(type(token) is str for token in tokens):
             raise ValueError("it has no list of words")

@@ -121,7 +121,7 @@ class Totals:
 
     @property
     def loss(self) -> float | None:
-        """The mean loss of the last epoch; None if there was none."""
+        """The mean loss of the last epoch that predicted anything; None if none did."""
         return None if math.isnan(self.last_epoch_loss) else self.last_epoch_loss
 
     def metrics(self) -> dict[str, Any]:
@@ -214,13 +214,15 @@ def run_passes(
                 )
             )
             if totals.position % job.blocks == 0:
-                mean = totals.epoch_loss / totals.epoch_examples if totals.epoch_examples else math.nan
-                totals.last_epoch_loss, totals.epoch_loss, totals.epoch_examples = mean, 0.0, 0
+                mean = totals.epoch_loss / totals.epoch_examples if totals.epoch_examples else None
+                if mean is not None:  # of a very small text sub-sampling may leave nothing now and then
+                    totals.last_epoch_loss = mean
+                totals.epoch_loss, totals.epoch_examples = 0.0, 0
                 report(
                     EpochRecord(
                         position=totals.position,
                         epoch=epoch + 1,
-                        loss=None if math.isnan(mean) else mean,
+                        loss=mean,
                         seconds=totals.seconds,
                         words=totals.words,
                     )

@@ -29,7 +29,7 @@ class StaticTokens:
 
     Args:
         vectors: An object with ``vector_size``, ``key_to_index``, ``vectors`` [V, d], ``get_vector(word)`` and
-            ``word in vectors``, which may hold for words outside the vocabulary too (subwords).
+            ``has_vector(word)``, which may hold for words outside the vocabulary too (subwords).
     """
 
     def __init__(self, vectors: Any) -> None:  # noqa: ANN401  any of several classes
@@ -40,6 +40,10 @@ class StaticTokens:
     def vector_size(self) -> int:
         """The number of dimensions d."""
         return int(self._vectors.vector_size)
+
+    def in_vocabulary(self, token: str) -> bool:
+        """Whether the text of the vectors had the token; others may have a vector all the same."""
+        return token in self._vectors.key_to_index
 
     def token_vectors(self, sentences: Iterable[Sequence[str]]) -> Iterator[Rows]:
         """Yields float32 [T, d] for each sentence."""
@@ -55,7 +59,7 @@ class StaticTokens:
 
     def _of_unseen(self, token: str) -> Rows:
         if token not in self._unseen:
-            has = bool(token) and token in self._vectors
+            has = bool(token) and self._vectors.has_vector(token)
             found = self._vectors.get_vector(token) if has else np.zeros(self.vector_size)
             self._unseen[token] = np.asarray(found, np.float32)
         return self._unseen[token]

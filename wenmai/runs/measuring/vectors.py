@@ -110,7 +110,9 @@ def compare(
             system,
             measures=measures,
             vocabulary=len(vectors),
-            neighbours={word: [*vectors.most_similar(word, topn=_NEIGHBOURS)] for word in queries if word in vectors},
+            neighbours={
+                word: [*vectors.most_similar(word, topn=_NEIGHBOURS)] for word in queries if vectors.has_vector(word)
+            },
             map=_map(vectors, common[:_MAP_WORDS]),
         )
         systems.append(found)
@@ -258,7 +260,7 @@ def _queries(words: Sequence[str], every: Sequence[WordVectors], common: Sequenc
     """The words whose neighbours are shown: the user's, or some of medium frequency."""
     if words:
         for word in words:
-            if all(word not in vectors for vectors in every):
+            if not any(vectors.has_vector(word) for vectors in every):
                 raise SettingError(f"no run has a vector for {word!r}")
         return list(words)
     middling = list(common[min(100, len(common) // 4) : 1500])
