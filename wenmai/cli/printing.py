@@ -7,7 +7,7 @@ from typing import Any
 
 from wenmai.core.columns import in_columns
 
-__all__ = ["plain", "setting_value", "show_columns", "show_comparison", "show_rows", "show_run", "words_a_second"]
+__all__ = ["plain", "show_columns", "show_comparison", "show_rows", "show_run", "words_a_second"]
 
 
 def words_a_second(speed: float) -> str:
@@ -77,11 +77,6 @@ def show_columns(rows: list[list[str]]) -> None:
     """Prints aligned columns, wide characters included."""
     if rows:
         print(in_columns(rows))
-
-
-def setting_value(value: Any) -> str:  # noqa: ANN401  a setting's default
-    """Writes a value as ``--set`` takes it."""
-    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401  a dataclass of the catalogue, or a path

@@ -11,7 +11,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any, TypeVar
 
-from wenmai.core.errors import SettingError, nearest_name
+from wenmai.core.aliases import nearest_system
+from wenmai.core.errors import SettingError
 
 __all__ = ["System", "announced", "announcements", "find_system", "needing_neural", "systems"]
 
@@ -43,6 +44,11 @@ class System:
         """Imports task and model and returns the task; the same object for all systems that share both."""
         with needing_neural(self.name):
             return _task(self.task, self.model)
+
+    def load_sections(self) -> Mapping[str, type]:
+        """Returns the settings, a dataclass for each section, without the defaults that the name implies."""
+        sections: Mapping[str, type] = self.load().sections
+        return sections
 
     def load_model(self) -> Any:  # noqa: ANN401  a class of a higher layer
         """Imports and returns the class of the model."""
@@ -85,7 +91,7 @@ def find_system(name: str) -> System:
     for point in announcements(_GROUP):
         if point.name == name:
             return announced(point, System)
-    raise SettingError(f"no system is called {name!r}{nearest_name(name, systems())} (`wenmai systems` lists them)")
+    raise SettingError(f"no system is called {name!r}{nearest_system(name, systems())} (`wenmai systems` lists them)")
 
 
 @cache

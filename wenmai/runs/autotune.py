@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from wenmai.config.recipe import Recipe, with_absolute_paths
+from wenmai.config.recipe import Recipe, named_settings, with_absolute_paths
 from wenmai.core.errors import RunError, SettingError, TrainingError, VocabError
 from wenmai.core.folder import writing_json
 from wenmai.core.registry import find_system
@@ -135,6 +135,7 @@ def autotune(
     require_room(Path(out))
     task = find_system(_SYSTEM).load()
     opened = task.source.open(corpus)
+    settings = named_settings(task.sections, settings)
     frozen = {name.rpartition(".")[2] for name in settings}
     hints = {name: value for name, value in opened.hints.items() if name.rpartition(".")[2] not in frozen}
     given = with_absolute_paths(task.sections, {**hints, **settings, "data.valid": str(valid)})

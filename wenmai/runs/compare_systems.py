@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from wenmai.config.recipe import Recipe, settings_of
+from wenmai.config.recipe import Recipe, is_setting, named_settings
 from wenmai.core.errors import RunError, SettingError
 from wenmai.core.registry import find_system
 from wenmai.data.sources import named_texts
-from wenmai.runs.compare import compare
+from wenmai.runs.compare import compare, require_no_run
 from wenmai.runs.comparison import Comparison
 from wenmai.runs.measuring.measurer import choose_measurer
 from wenmai.runs.train import plan
@@ -26,6 +26,7 @@ def compare_systems(
     out: str | Path,
     settings: Mapping[str, Any] | None = None,
     command: str = "",
+    device: str | None = None,
     **options: Any,  # noqa: ANN401  each verb has its own
 ) -> Comparison:
     """Trains systems one after the other on the same encoded corpus and compares them.
@@ -38,6 +39,7 @@ def compare_systems(
         corpus: Paths, or names of the catalogue.
         out: The folder for the runs and the report.
         settings: Each applies to the systems that have it.
+        device: Where those with a setting ``device`` are trained, and neural models measured.
         command: See :func:`~wenmai.runs.compare.compare`.
         **options: See :func:`~wenmai.runs.compare.compare`.
 
@@ -50,8 +52,13 @@ def compare_systems(
     sources = [str(source) for source in corpus]
     if not sources or "-" in sources:
         raise SettingError("a comparison reads its corpus once for each system; give it files, not stdin")
-    given = _settings_of_each(systems, {name: str(value) for name, value in (settings or {}).items()})
     folder = Path(out)
+    require_no_run(folder)
+    given = _settings_of_each(systems, {name: str(value) for name, value in (settings or {}).items()})
+    if device is not None:
+        for system, chosen in given.items():
+            if is_setting(find_system(system).load().sections, "device"):
+                chosen.setdefault("device", device)
     measurer = choose_measurer({name: find_system(name).load() for name in systems}, "compare", options)
     measurer.check(**options)
     for system in systems:  # all mistakes are found before the first training
@@ -63,24 +70,21 @@ def compare_systems(
         if not (run / MODEL).is_dir():
             _train(system, sources, run, given[system])
         runs.append(run)
-    return compare(runs, out=folder, command=command, **options)
+    return compare(runs, out=folder, command=command, device=device, **options)
 
 
 def _settings_of_each(systems: Sequence[str], given: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Selects the settings of each system; one that none has goes to all, so that it is refused."""
-    named = {
-        system: {
-            name
-            for known in settings_of(find_system(system).load().sections)
-            for name in (known.name, f"{known.section}.{known.name}")
-        }
-        for system in systems
-    }
+    named: dict[str, dict[str, str]] = {}  # by system: what each given setting that it has is called there
+    for system in systems:
+        sections = find_system(system).load().sections
+        found = named_settings(sections, {name: name for name in given})
+        named[system] = {typed: name for name, typed in found.items() if is_setting(sections, name)}
     return {
         system: {
-            name: value
-            for name, value in given.items()
-            if name in named[system] or not any(name in names for names in named.values())
+            named[system].get(typed, typed): value
+            for typed, value in given.items()
+            if typed in named[system] or not any(typed in names for names in named.values())
         }
         for system in systems
     }

@@ -14,6 +14,7 @@ __all__ = ["evaluate"]
 def evaluate(
     run: str | Path | Run,
     *,
+    device: str | None = None,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,  # noqa: ANN401  each verb has its own
 ) -> Any:  # noqa: ANN401  an Evaluation
@@ -26,6 +27,7 @@ def evaluate(
 
     Args:
         run: A run or its folder.
+        device: Where a neural model computes; see :class:`~wenmai.training.run.Run`.
         progress: Called with the number of examples done, and of all, if that takes long.
         **options: What to evaluate on, and how.
 
@@ -37,7 +39,7 @@ def evaluate(
         SettingError: if an option is not for such a run, or there is no test set of a name.
         WenmaiError: if a test set cannot be read.
     """
-    opened = run if isinstance(run, Run) else Run(run)
+    opened = Run.of(run, device)
     measurer = choose_measurer({opened.recipe.system: opened.task}, "evaluate", options)
     if "progress" in inspect.signature(measurer.evaluate).parameters:
         options["progress"] = progress

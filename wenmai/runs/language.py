@@ -24,11 +24,12 @@ __all__ = [
 ]
 
 
-def language_model_of(run: str | Path | Run, *, memory: int | None = None) -> AnyLanguageModel:
+def language_model_of(run: str | Path | Run, *, verb: str = "score", memory: int | None = None) -> AnyLanguageModel:
     """Loads the model of a finished run that predicts text.
 
     Args:
         run: A run or its folder.
+        verb: What it is for: ``score``, ``next`` or ``generate``.
         memory: Memory length of a Transformer-XL, if not as in training.
 
     Raises:
@@ -36,7 +37,7 @@ def language_model_of(run: str | Path | Run, *, memory: int | None = None) -> An
         SettingError: if ``memory`` is given for another model.
     """
     opened = run if isinstance(run, Run) else Run(run)
-    model = opened.model_for("score")
+    model = opened.model_for(verb)
     if memory is not None:
         if not hasattr(model, "with_memory"):
             raise SettingError(f"{opened.recipe.system} has no memory whose length can be chosen; leave out --memory")
@@ -86,13 +87,12 @@ def score_json(score: SentenceScore, *, tokens: bool = False) -> str:
     """Returns the score of a line as a JSON object; a probability of zero has null as its logarithm."""
     found: dict[str, Any] = {
         "text": score.text,
-        "log10": _number(score.log10),
-        "ln": _number(score.log_prob),
+        "log_prob": _number(score.log_prob),
         "tokens": score.tokens,
         "oov": score.oov,
     }
     if tokens:
-        found["token_log10"] = [_number(value / math.log(10)) for value in score.token_log_probs]
+        found["token_log_probs"] = [_number(value) for value in score.token_log_probs]
     return json.dumps(found, ensure_ascii=False, allow_nan=False)
 
 

@@ -9,7 +9,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from wenmai.config.recipe import Recipe, has_setting, read_recipe, settings_of, with_absolute_paths
+from wenmai.config.recipe import Recipe, has_setting, named_settings, read_recipe, settings_of, with_absolute_paths
 from wenmai.core.errors import CorpusError, RunError, SettingError
 from wenmai.core.folder import MANIFEST, cache_folder, file_sha256, sealed_folder, writing_json
 from wenmai.core.registry import find_system
@@ -71,7 +71,8 @@ def train(
         out: The run folder to make; by default ``runs/SYSTEM-DATE-TIME``.
         start: A finished run to continue; its vocabulary grows.
         callback: Follows the training.
-        **settings: Any setting of the system, for example ``vector_size=200, epochs=3``.
+        **settings: Any setting of the system, for example ``vector_size=200, epochs=3``; names as in other tools, such
+            as ``size``, are understood too.
 
     Returns:
         The finished run.
@@ -119,6 +120,7 @@ def plan(
     """Returns what :func:`train` would do with the same arguments, and on which text; raises as it does."""
     described = find_system(system)
     task: Task = described.load()
+    settings = named_settings(task.sections, settings)
     chosen = {**_giving_way(described.settings, settings, task), **settings}
     if start is not None:
         start = Path(start).absolute()
@@ -149,7 +151,7 @@ def train_recipe(
         out=out,
         start=found["start"],
         callback=callback,
-        **_overruled(found["settings"], settings),
+        **_overruled(found["settings"], named_settings(find_system(found["system"]).load().sections, settings)),
     )
 
 

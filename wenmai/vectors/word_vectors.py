@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wenmai.core.errors import SettingError, VocabError, nearest_name
+from wenmai.vectors.pooling import Weighting, embedded
 from wenmai.vectors.search import nearest_rows, top_scores
 
 __all__ = ["UnknownWordError", "WordVectors"]
@@ -185,6 +186,20 @@ class WordVectors:
     def get_normed_vectors(self) -> Vector:
         """Returns a copy (V, d) of all vectors, each scaled to length 1 (zero vectors stay zero)."""
         return self.unit_vectors(slice(None))
+
+    def embed(self, texts: Iterable[str | Sequence[str]], *, weighting: Weighting = "mean") -> Vector:
+        """Returns the vectors (n, d) of texts: averages of their words, those without a vector left out.
+
+        A text without any has zeros. :meth:`wenmai.Run.embed` cuts texts as the training text was cut.
+
+        Args:
+            texts: n texts, split at white space, or lists of words.
+            weighting: ``mean``, or ``sif``, by which frequent words count less; see
+                :func:`wenmai.vectors.pooling.embedded`.
+        """
+        if isinstance(texts, str):
+            raise SettingError("embed takes a list of texts; put a single one in brackets")
+        return embedded(self, [text.split() if isinstance(text, str) else text for text in texts], weighting)
 
     def get_mean_vector(
         self,
