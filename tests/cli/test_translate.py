@@ -70,9 +70,9 @@ def test_scores_and_several_translations(call):
     assert (missing in err) == (len(scores) < 3)
     assert scores == sorted(scores, reverse=True)
     found = json.loads(call("translate", "transformer", "a b", "--n-best", 3, "--json")[0])
-    assert found["source"] == "a b"
+    assert found["text"] == "a b"
     assert [f"{one['score']:.4f}" for one in found["translations"]] == [f"{score:.4f}" for score in scores]
-    assert set(found["translations"][0]) == {"text", "score", "log_prob", "tokens", "cut"}
+    assert set(found["translations"][0]) == {"text", "score", "log_prob", "tokens", "pieces", "cut"}
 
 
 def test_a_seed_decides_what_is_drawn(call):
@@ -127,8 +127,8 @@ def test_the_attention_is_that_of_the_translation_that_was_printed(call, tmp_pat
 
 
 def test_verbs_of_other_systems_are_explained(call):
-    assert "is a word2vec run, which cannot 'translate'" in call("translate", "words", "a", code=6)[1]
-    assert "is a transformer run, which cannot 'nearest'" in call("nearest", "transformer", "a", code=6)[1]
+    assert "is a word2vec run, which cannot translate" in call("translate", "words", "a", code=6)[1]
+    assert "is a transformer run, which cannot nearest" in call("nearest", "transformer", "a", code=6)[1]
     assert "--on: not for word vectors" in call("evaluate", "words", "--on", "builtin:numerals-valid", code=2)[1]
 
 

@@ -43,7 +43,12 @@ class SettingsCommand(TyperCommand):
     """A verb that takes ``--set NAME=VALUE``, and each setting as an option of its own too.
 
     Options of the verb win over settings, and settings over other names of settings.
+
+    Attributes:
+        about: What the help says where the settings are not known.
     """
+
+    about = "Settings are options too: --epochs 3 is --set epochs=3. `wenmai systems SYSTEM` lists them."
 
     @abstractmethod
     def known(self, words: Sequence[str], options: Mapping[str, str]) -> Known:
@@ -89,9 +94,7 @@ class SettingsCommand(TyperCommand):
         else:
             formatter.write_paragraph()
             with formatter.indentation():
-                formatter.write_text(
-                    "Settings are options too: --epochs 3 is --set epochs=3. `wenmai systems SYSTEM` lists them."
-                )
+                formatter.write_text(self.about)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:  # noqa: ANN401  Click's context
         """Completes the names of options and of settings."""
@@ -146,6 +149,8 @@ class CompareCommand(SettingsCommand):
 
 class ExportCommand(SettingsCommand):
     """``export``: the settings of the format."""
+
+    about = "Settings are options too: --cutoff 100000 is --set cutoff=100000."
 
     def known(self, words: Sequence[str], options: Mapping[str, str]) -> Known:
         """Returns the settings of the format, which is the second word."""

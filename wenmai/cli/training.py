@@ -93,7 +93,7 @@ def train(
 
     Each setting of the system is an option: `wenmai train SYSTEM --help` lists them.
 
-    Example: wenmai train word2vec corpus.txt --out runs/first --vector-size 200 --epochs 3
+    Example: wenmai train word2vec corpus.txt --out runs/first --epochs 3
 
     Example: wenmai train --from runs/first more.txt --out runs/second
 
