@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import SettingError, install_hint
 from wenmai.core.folder import sealed_folder
 from wenmai.formats.format import Format, Trained, require_free
 
@@ -162,7 +162,7 @@ def _specifications() -> Any:  # noqa: ANN401  a package without types
         return import_module("ctranslate2.specs")
     except ImportError as error:
         raise SettingError(
-            f"this format needs ctranslate2, which cannot be imported ({error}); pip install 'wenmai[ctranslate2]'"
+            f"this format needs ctranslate2, which cannot be imported ({error}); {install_hint('ctranslate2')}"
         ) from None
 
 

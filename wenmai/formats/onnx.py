@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import SettingError, install_hint
 from wenmai.core.folder import writing
 from wenmai.formats.format import Format
 
@@ -77,7 +77,7 @@ class _Graph:
             self._onnx = import_module("onnx")
         except ImportError as error:
             raise SettingError(
-                f"this format needs onnx, which cannot be imported ({error}); pip install 'wenmai[onnx]'"
+                f"this format needs onnx, which cannot be imported ({error}); {install_hint('onnx')}"
             ) from None
         self._nodes: list[Any] = []
         self._numbers: list[Any] = []

@@ -23,16 +23,13 @@ Shapes: B rows, T tokens of a segment, S keys, M hidden size, V vocabulary.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import ClassVar
 
 import torch
-from annotated_types import Ge, Lt
-from pydantic import BeforeValidator
 from torch import Tensor, nn
-from typing_extensions import Doc
 
 from wenmai.core.errors import SettingError
+from wenmai.models.settings import TransformerXLConfig
 from wenmai.nn.cache import RollingKeyValue
 from wenmai.nn.dropout import Dropout
 from wenmai.nn.embeddings import Embeddings
@@ -47,57 +44,6 @@ __all__ = ["TransformerXL", "TransformerXLConfig", "TransformerXLState"]
 _CAUSAL = causal()
 _EPSILON = 1e-5  # of layer norms
 _STD = 0.02  # of every weight
-
-
-def _numbers(value: Any) -> Any:  # noqa: ANN401  what a user wrote, and pydantic checks
-    """Reads ``2000,10000`` as a list."""
-    return [part for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TransformerXLConfig:
-    """The sizes and choices of a Transformer-XL.
-
-    Raises:
-        SettingError: if sizes do not fit together, or a setting would have no effect.
-    """
-
-    hidden_size: Annotated[int, Ge(2), Doc("size of a position's vector; even, and a multiple of num_heads")] = 256
-    num_layers: Annotated[int, Ge(1), Doc("layers")] = 4
-    num_heads: Annotated[int, Ge(1), Doc("attention heads of a layer")] = 4
-    ffn_size: Annotated[int, Ge(1), Doc("inner size of the feed-forward networks")] = 1024
-    memory_length: Annotated[int, Ge(0), Doc("tokens before a segment that are remembered; 0: none")] = 150
-    dropout: Annotated[
-        float, Ge(0), Lt(1), Doc("of embeddings, inside the feed-forward networks, and of the outputs of sub-layers")
-    ] = 0.1
-    attention_dropout: Annotated[float, Ge(0), Lt(1), Doc("of attention weights")] = 0.0
-    norm: Annotated[Literal["post", "pre"], Doc("layer norm after a sub-layer as in the paper, or before it")] = "post"
-    shared_biases: Annotated[bool, Doc("u and v are the same in all layers")] = True
-    cutoffs: Annotated[
-        tuple[int, ...],
-        BeforeValidator(_numbers),
-        Doc("adaptive softmax: first id of each cluster of rarer tokens, such as 2000,10000; empty: a full softmax"),
-    ] = ()
-    div_value: Annotated[int, Ge(1), Doc("cutoffs: vectors of each cluster are so many times narrower")] = 1
-    embedding_size: Annotated[
-        int | None, Ge(1), Doc("cutoffs: dimensions of a frequent token's vector; none: hidden_size")
-    ] = None
-    tied_projections: Annotated[bool, Doc("cutoffs: clusters share the projections of input and output")] = True
-
-    def __post_init__(self) -> None:
-        if self.hidden_size % self.num_heads:
-            raise SettingError(
-                f"hidden_size={self.hidden_size} is not a multiple of num_heads={self.num_heads}; each head gets an "
-                "equal share"
-            )
-        if self.hidden_size % 2:
-            raise SettingError(f"hidden_size={self.hidden_size} is odd; sinusoids come in pairs")
-        if list(self.cutoffs) != sorted({cutoff for cutoff in self.cutoffs if cutoff > 0}):
-            raise SettingError(f"cutoffs={','.join(map(str, self.cutoffs))}: expected rising numbers above 0")
-        if not self.cutoffs and (self.div_value != 1 or self.embedding_size is not None or not self.tied_projections):
-            raise SettingError("div_value, embedding_size and tied_projections are for cutoffs; leave them out")
-        if (self.embedding_size or self.hidden_size) < self.div_value ** len(self.cutoffs):
-            raise SettingError(f"div_value={self.div_value} leaves the last of {len(self.cutoffs)} clusters no column")
 
 
 class TransformerXLState:

@@ -2,21 +2,18 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from annotated_types import Ge
 from torch import Tensor, nn
-from typing_extensions import Doc
 
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError
 from wenmai.core.seeding import mixed_seed
-from wenmai.data.encoded_text import LinesConfig
 from wenmai.data.running_text import LanguageData, Stream
 from wenmai.formats.huggingface import Pretrained
 from wenmai.inference.language_model import Context, LanguageModel, build
@@ -24,29 +21,13 @@ from wenmai.nn.language import LanguageState, NextToken
 from wenmai.objectives.language import next_token_loss
 from wenmai.objectives.loss import Loss
 from wenmai.tasks.neural import NeuralJob, NeuralTask
+from wenmai.tasks.settings import LANGUAGE, LanguageConfig
 from wenmai.tasks.sources import RunningText
-from wenmai.text.pieces import StreamTokenizerConfig
-from wenmai.training.settings import LoopConfig
 
 __all__ = ["LanguageConfig", "LanguageJob", "LanguageTask"]
 
 _SEGMENT = 128  # targets, for a model of unlimited length
 _VALIDATION_ROWS = 8
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LanguageConfig:
-    """How a text is cut into segments."""
-
-    segment_length: Annotated[
-        int | None,
-        Ge(1),
-        Doc("tokens of a segment; gradients reach no farther back. None: max_length, or 128 where there is none"),
-    ] = None
-    boundaries: Annotated[
-        Literal["joined", "masked"],
-        Doc("joined: lines follow each other as one text; masked: no position sees another line (nnlm, gpt)"),
-    ] = "joined"
 
 
 class _Segment(NamedTuple):
@@ -60,13 +41,7 @@ class LanguageTask(NeuralTask):
     """Language models. A stateful one is trained by one process."""
 
     source = RunningText()
-    sections: Mapping[str, type] = {
-        "data": LinesConfig,
-        "tokenizer": StreamTokenizerConfig,
-        "model": object,  # the model's own
-        "objective": LanguageConfig,
-        "train": LoopConfig,
-    }
+    sections: Mapping[str, type] = LANGUAGE
     verbs = ("score", "next", "generate")
 
     def __init__(self, model: type[NextToken]) -> None:

@@ -68,9 +68,9 @@ class Run:
     def recipe(self) -> Recipe:
         """The settings, fully expanded."""
         found = read_recipe(self.path / RECIPE)
-        task = find_system(found["system"]).load()
+        sections = find_system(found["system"]).load_sections()
         return Recipe.build(
-            found["system"], task.sections, found["settings"], corpus=tuple(found["corpus"]), start=found["start"]
+            found["system"], sections, found["settings"], corpus=tuple(found["corpus"]), start=found["start"]
         )
 
     @property
