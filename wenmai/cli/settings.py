@@ -217,14 +217,14 @@ def _rewritten(args: Sequence[str], own: Mapping[str, bool], known: Known, *, st
             if own.get(name) and not equals and rest:
                 yield rest.pop(0)
             continue
-        setting, kind, negated = _setting(name.removeprefix("--"), known)
+        typed = name.removeprefix("--")
+        setting, kind, negated = _setting(typed, known)
         if setting is None and known.settings is not None:
             if strict:
                 raise SettingError(_no_such_option(name, own, known))
             continue
-        setting = setting or name.removeprefix("--").replace("-", "_")
         if negated:
-            value = "false"
+            typed, value = str(setting), "false"
         elif not equals and kind is bool:
             value = rest.pop(0) if rest and rest[0].lower() in (*_TRUE, *_FALSE) else "true"
         elif not equals and rest and not rest[0].startswith("--"):
@@ -233,7 +233,7 @@ def _rewritten(args: Sequence[str], own: Mapping[str, bool], known: Known, *, st
             if strict:
                 raise SettingError(f"{name} needs a value, for example {name} 3 or {name}=3")
             continue
-        yield from ("--set", f"{setting}={value}")
+        yield from ("--set", f"{typed.replace('-', '_')}={value}")  # each system has its own name for it
 
 
 def _setting(typed: str, known: Known) -> tuple[str | None, type | None, bool]:
