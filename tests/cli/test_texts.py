@@ -44,7 +44,12 @@ VERBS = {
     "nearest": ("words", [], {"words", "nearest"}, {"word", "score"}),
     "score": ("ngram", [], {"text", "log_prob", "tokens", "oov"}, None),
     "next": ("ngram", [], {"text", "next"}, {"token", "probability"}),
-    "generate": ("ngram", ["--max-tokens", "3"], {"prompt", "text", "log_prob", "tokens", "reason", "cut"}, None),
+    "generate": (
+        "ngram",
+        ["--max-tokens", "3"],
+        {"prompt", "text", "log_prob", "tokens", "reason", "cut_tokens"},
+        None,
+    ),
     "classify": ("classifier", ["--k", "2"], {"text", "labels"}, {"label", "probability"}),
     "translate": (
         "translator",

@@ -165,7 +165,7 @@ def generate(
         for one in model.generate(prompt, count=count, **options):
             if as_json:
                 row = {"prompt": one.prompt, "text": one.text, "log_prob": one.log_prob, "tokens": len(one.tokens)}
-                row |= {"reason": one.reason, "cut": one.cut > 0}
+                row |= {"reason": one.reason, "cut_tokens": one.cut}
                 print(json.dumps(row, ensure_ascii=False, allow_nan=False), flush=True)
             else:
                 print(prompt + one.text)
