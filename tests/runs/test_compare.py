@@ -123,7 +123,7 @@ def test_runs_that_were_made_otherwise_are_not_passed_off_as_what_was_asked_for(
         (["word2vec-sgns", "word2vec-sgsn"], {}, SettingError, "did you mean 'word2vec-sgns'"),
         (["word2vec-sgns", "word2vec-sgns"], {}, SettingError, "name each system once"),
         ([], {}, SettingError, "at least one"),
-        (["word2vec-sgns"], {"epoch": "1"}, SettingError, "did you mean 'epochs'"),
+        (["word2vec-sgns"], {"epohcs": "1"}, SettingError, "did you mean 'epochs'"),
         (["word2vec-sgns", "word2vec-cbow-hs"], {"softmax": "true"}, SettingError, "negative=0"),
     ],
 )

@@ -59,7 +59,7 @@ def test_what_is_imported_does_all_that_a_trained_one_does(folder, text, shell, 
     assert shown[-1]["perplexity"] == pytest.approx(
         math.exp(-sum(line["log_prob"] for line in shown[:-1]) / sum(line["tokens"] for line in shown[:-1]))
     )
-    found = json.loads(shell("next", "run", "the red", "--topn", tokens - 2, "--json").out)
+    found = json.loads(shell("next", "run", "the red", "--topn", tokens - 2, "--json").out)["next"]
     assert len(found) == tokens - 2  # padding and begin are never next, nor rows without a token
     assert sum(one["probability"] for one in found) < 1
     assert shell("generate", "run", "the", "--max-tokens", "9", "--seed", "3").out

@@ -112,7 +112,7 @@ def test_the_shell(shell, topics, tmp_path):
     shell("import", "arpa", "model.arpa", "--out", "imported")
     again = [json.loads(line) for line in shell("score", "imported", "--file", "test.txt", "--json").out.splitlines()]
     assert again[-1]["log_prob"] == pytest.approx(lines[-1]["log_prob"], abs=1e-4)
-    assert len(json.loads(shell("next", "run", "number1", "--json").out)) == 10
+    assert len(json.loads(shell("next", "run", "number1", "--json").out)["next"]) == 10
 
 
 @pytest.mark.shared_data
