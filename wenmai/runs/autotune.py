@@ -2,13 +2,13 @@
 
 import math
 import random
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from wenmai.config.recipe import Recipe, with_absolute_paths
+from wenmai.core.clock import CLOCK
 from wenmai.core.errors import RunError, SettingError, TrainingError, VocabError
 from wenmai.core.folder import writing_json
 from wenmai.core.registry import find_system
@@ -139,7 +139,7 @@ def autotune(
     hints = {name: value for name, value in opened.hints.items() if name.rpartition(".")[2] not in frozen}
     given = with_absolute_paths(task.sections, {**hints, **settings, "data.valid": str(valid)})
     first = Recipe.build(_SYSTEM, task.sections, given)
-    begun = time.monotonic()
+    begun = CLOCK.now()
     data = task.source.read(first, opened.source, lambda done, total: None, None)
     measured = open_labelled(first.sections["data"].valid, first.sections["data"], first.sections["text"], split="dev")
     examples = list(measured.read(LabelledStats()))
@@ -150,7 +150,7 @@ def autotune(
     current = _searched(first)
     trials: list[Trial] = []
     best: Trial | None = None
-    while (elapsed := time.monotonic() - begun) < seconds or not trials:
+    while (elapsed := CLOCK.now() - begun) < seconds or not trials:
         if len(trials) == 1:
             tried = current | {name: value for name, value in _USUAL.items() if name not in frozen}
         elif trials:
@@ -244,10 +244,10 @@ def _try(
     end: float,
 ) -> Trial:
     """Trains and evaluates once; notes an error."""
-    begun = time.monotonic()
+    begun = CLOCK.now()
 
     def report(record: Record) -> None:
-        if time.monotonic() > end:
+        if CLOCK.now() > end:
             raise _TimeOver
 
     score, failure = None, None
@@ -268,4 +268,4 @@ def _try(
         failure = str(error) or "not enough memory"
     except RunError as error:  # the disk
         raise TrainingError(str(error)) from None
-    return Trial(number=number, settings=settings, score=score, seconds=time.monotonic() - begun, failure=failure)
+    return Trial(number=number, settings=settings, score=score, seconds=CLOCK.now() - begun, failure=failure)
