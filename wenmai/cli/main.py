@@ -191,7 +191,6 @@ def train(
 
     Example: wenmai train transformer --data train.de,train.en --valid val.de,val.en --out runs/de-en
     """
-    from wenmai.cli.progress import Progress
     from wenmai.config.recipe import parse_assignments
     from wenmai.core.registry import systems as known_systems
     from wenmai.data.sources import named_texts
@@ -199,7 +198,7 @@ def train(
     from wenmai.runs.train import train_recipe
     from wenmai.training.run import Run
 
-    chosen = parse_assignments(settings or [])
+    chosen: dict[str, Any] = parse_assignments(settings or [])
     texts = [*(corpus or []), *([pairs] if pairs is not None else [])]
     if valid is not None:
         chosen["data.valid"] = valid
@@ -212,11 +211,10 @@ def train(
         system, texts = Run(start).recipe.system, [system, *texts]
     if not (from_recipe or texts):
         raise SettingError(f"name the text to train {system} on, for example `wenmai train {system} corpus.txt`")
-    with Progress(quiet=quiet) as callback:
-        if from_recipe:
-            run = train_recipe(system, out=out, callback=callback, **chosen)
-        else:
-            run = start_training(system, named_texts(texts), out=out, start=start, callback=callback, **chosen)
+    if from_recipe:
+        run = train_recipe(system, out=out, quiet=quiet, **chosen)
+    else:
+        run = start_training(system, named_texts(texts), out=out, start=start, quiet=quiet, **chosen)
     show_run(run, as_json)
 
 
@@ -228,12 +226,9 @@ def resume(run: RunFolder, as_json: Json = False, quiet: Quiet = False) -> None:
 
     Example: wenmai resume runs/first
     """
-    from wenmai.cli.progress import Progress
     from wenmai.runs.train import resume as go_on
 
-    with Progress(quiet=quiet) as callback:
-        finished = go_on(run, callback=callback)
-    show_run(finished, as_json)
+    show_run(go_on(run, quiet=quiet), as_json)
 
 
 @app.command()
@@ -265,6 +260,7 @@ def evaluate(
     beam: EvaluationBeam = None,
     tokenize: Tokenize = None,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Evaluate a run on test sets.
 
@@ -296,7 +292,7 @@ def evaluate(
         beam=beam,
         tokenize=tokenize,
     )
-    found = measure(run, progress=_evaluated if sys.stderr.isatty() else None, **options)
+    found = measure(run, quiet=quiet, **options)
     for note in found.notes:
         print(f"note: {note}", file=sys.stderr)
     print(json.dumps(found.as_dict(), ensure_ascii=False, allow_nan=False) if as_json else found)
@@ -330,6 +326,7 @@ def compare(
     beam: EvaluationBeam = None,
     tokenize: Tokenize = None,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Compare runs, or train systems and compare them.
 
@@ -358,11 +355,13 @@ def compare(
     command = shlex.join(["wenmai", *sys.argv[1:]])
     chosen = parse_assignments(settings or [])
     if systems is not None:
-        found = compare_systems(_names(systems), what, out=out, settings=chosen, command=command, **options)
+        found = compare_systems(
+            _names(systems), what, out=out, settings=chosen, command=command, quiet=quiet, **options
+        )
     else:
         if chosen:
             raise SettingError("--set goes with --systems; finished runs cannot be changed")
-        found = compare_runs(what, out=out, command=command, **options)
+        found = compare_runs(what, out=out, command=command, quiet=quiet, **options)
     report = out / "report.html"
     if as_json:
         print(json.dumps(found.to_json() | {"report": str(report)}, ensure_ascii=False, allow_nan=False))
@@ -379,10 +378,6 @@ def _given(**options: Any) -> dict[str, Any]:  # noqa: ANN401
 
 def _names(listed: str | None) -> list[str]:
     return [name.strip() for name in (listed or "").split(",") if name.strip()]
-
-
-def _evaluated(done: int, total: int) -> None:
-    print(f"\r{done:,} of {total:,} examples", end="\n" if done == total else "", file=sys.stderr, flush=True)
 
 
 @app.command()

@@ -6,13 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from wenmai.core.columns import in_columns
+from wenmai.core.quantities import words_a_second
 
-__all__ = ["plain", "setting_value", "show_columns", "show_comparison", "show_rows", "show_run", "words_a_second"]
-
-
-def words_a_second(speed: float) -> str:
-    """Returns a speed, in millions if it is large."""
-    return f"{speed / 1e6:.2f} M" if speed >= 1e5 else f"{speed:,.0f}"
+__all__ = ["plain", "setting_value", "show_columns", "show_comparison", "show_rows", "show_run"]
 
 
 def show_run(run: Any, as_json: bool) -> None:  # noqa: ANN401  a Run, not imported for speed
@@ -24,12 +20,12 @@ def show_run(run: Any, as_json: bool) -> None:  # noqa: ANN401  a Run, not impor
     if "imported" in summary:
         print(f"{run.path}: imported from {summary['imported']}")
         return
-    loss = "-" if summary["loss"] is None else f"{summary['loss']:.4f}"
+    loss = [] if summary["loss"] is None else [f"loss {summary['loss']:.4f}"]
     if "tokens_per_second" in summary:
         speed = f"{summary['tokens_per_second']:,.0f} tokens/s"
     else:
         speed = f"{words_a_second(summary['words_per_second'])} words/s"
-    print(f"{run.path}: loss {loss}, {speed}, {summary['seconds']:.1f} s")
+    print(f"{run.path}: {', '.join([*loss, speed])}, {summary['seconds']:.1f} s")
 
 
 def show_comparison(comparison: Any) -> None:  # noqa: ANN401  a Comparison

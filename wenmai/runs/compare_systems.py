@@ -13,7 +13,7 @@ from wenmai.data.sources import named_texts
 from wenmai.runs.compare import compare
 from wenmai.runs.comparison import Comparison
 from wenmai.runs.measuring.measurer import choose_measurer
-from wenmai.runs.train import plan
+from wenmai.runs.planning import plan
 from wenmai.training.run import MODEL, RECIPE, Run
 
 __all__ = ["compare_systems"]
@@ -26,6 +26,7 @@ def compare_systems(
     out: str | Path,
     settings: Mapping[str, Any] | None = None,
     command: str = "",
+    quiet: bool = False,
     **options: Any,  # noqa: ANN401  each verb has its own
 ) -> Comparison:
     """Trains systems one after the other on the same encoded corpus and compares them.
@@ -39,6 +40,7 @@ def compare_systems(
         out: The folder for the runs and the report.
         settings: Each applies to the systems that have it.
         command: See :func:`~wenmai.runs.compare.compare`.
+        quiet: Print no progress.
         **options: See :func:`~wenmai.runs.compare.compare`.
 
     Raises:
@@ -61,9 +63,9 @@ def compare_systems(
     for system in systems:
         run = folder / system
         if not (run / MODEL).is_dir():
-            _train(system, sources, run, given[system])
+            _train(system, sources, run, given[system], quiet=quiet)
         runs.append(run)
-    return compare(runs, out=folder, command=command, **options)
+    return compare(runs, out=folder, command=command, quiet=quiet, **options)
 
 
 def _settings_of_each(systems: Sequence[str], given: Mapping[str, str]) -> dict[str, dict[str, str]]:
@@ -98,7 +100,7 @@ def _require_same(path: Path, wanted: Recipe) -> None:
         raise RunError(f"{path}: was trained with {', '.join(other)}; choose another --out for other settings")
 
 
-def _train(system: str, sources: list[str], run: Path, settings: Mapping[str, str]) -> None:
+def _train(system: str, sources: list[str], run: Path, settings: Mapping[str, str], *, quiet: bool) -> None:
     command = [sys.executable, "-m", "wenmai"]
     if (run / RECIPE).exists():
         command += ["resume", str(run)]
@@ -107,7 +109,9 @@ def _train(system: str, sources: list[str], run: Path, settings: Mapping[str, st
         for name, value in settings.items():
             command += ["--set", f"{name}={value}"]
     try:
-        finished = subprocess.run([*command, "--json"], stdout=subprocess.PIPE, check=False)
+        finished = subprocess.run(
+            [*command, "--json", *(["--quiet"] if quiet else [])], stdout=subprocess.PIPE, check=False
+        )
     except OSError as error:
         raise RunError(f"cannot start `{' '.join(command)}` ({error.strerror})") from None
     if finished.returncode != 0:

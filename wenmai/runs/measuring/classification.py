@@ -17,7 +17,7 @@ from wenmai.measures.classification import (
     precision_recall_curves,
 )
 from wenmai.runs.comparison import Comparison, Kind, Measure
-from wenmai.runs.measuring.measurer import Evaluation, Measurer, title_of
+from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
 from wenmai.text.settings import TextConfig
 from wenmai.training.run import Run
 
@@ -121,12 +121,16 @@ def _evaluated(
     )
 
 
-def compare(runs: Sequence[Run], comparison: Comparison, *, on: Sequence[str] = ()) -> Comparison:
+def compare(
+    runs: Sequence[Run], comparison: Comparison, *, on: Sequence[str] = (), progress: Progress = unwatched
+) -> Comparison:
     """Compares accuracy on test sets; the F1 of labels are its parts."""
-    systems = []
+    systems, turns = [], Turns(progress, runs=len(runs), sets=len(on))
     for run, system in zip(runs, comparison.systems, strict=True):
-        classifier = run.read_model()
-        measures = [_measure(name, _evaluated(run, classifier, name, columns={}).result) for name in on]
+        classifier, measures = run.read_model(), []
+        for name in on:
+            turns.begin(name, system.name)
+            measures.append(_measure(name, _evaluated(run, classifier, name, columns={}).result))
         systems.append(replace(system, measures=measures))
     return replace(comparison, systems=systems)
 

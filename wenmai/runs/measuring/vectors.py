@@ -1,7 +1,8 @@
 """Evaluate word vectors: similarity, analogies and probes; their neighbours and maps."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from wenmai.data.sources import in_catalogue
 from wenmai.measures.probes import TaggingProbe, TextProbe
 from wenmai.measures.words import AnalogyResult, SimilarityResult, evaluate_analogies, evaluate_similarity
 from wenmai.runs.comparison import Comparison, Kind, MapWord, Measure
-from wenmai.runs.measuring.measurer import Evaluation, Measurer
+from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, unwatched
 from wenmai.runs.probes import probe_model, require_probed
 from wenmai.training.run import Run
 from wenmai.vectors.word_vectors import WordVectors
@@ -50,6 +51,7 @@ def evaluate(
     analogy: Sequence[str | Path] = (),
     probe: Sequence[str] = (),
     restrict_vocab: int | None = _RESTRICT,
+    progress: Progress = unwatched,
 ) -> VectorsEvaluation:
     """Evaluates the word vectors of a finished run.
 
@@ -60,6 +62,7 @@ def evaluate(
         probe: Data sets for linear probes, see :func:`wenmai.runs.probes.probe`.
         restrict_vocab: Analogies are asked and answered among this many of the most frequent words, as published
             metrics are; None for all words.
+        progress: Watches.
 
     Raises:
         FormatError: if a test set has a malformed line.
@@ -69,8 +72,9 @@ def evaluate(
         raise SettingError(
             "name at least one test set: --similarity FILE or --analogy FILE (`wenmai data list`), or --probe DATASET"
         )
-    pairs, questions = _measured(run.vectors, similarity, analogy, restrict_vocab)
-    probes = tuple(result for dataset in probe for result in probe_model(run.model, dataset, run.recipe))
+    turns = Turns(progress, sets=len(similarity) + len(analogy) + len(probe))
+    pairs, questions = _measured(run.vectors, similarity, analogy, restrict_vocab, turns.begin)
+    probes = _probed(run, probe, turns)
     return VectorsEvaluation(run=str(run.path), similarity=tuple(pairs), analogy=tuple(questions), probes=probes)
 
 
@@ -83,6 +87,7 @@ def compare(
     probe: Sequence[str] = (),
     restrict_vocab: int | None = _RESTRICT,
     words: Sequence[str] = (),
+    progress: Progress = unwatched,
 ) -> Comparison:
     """Compares vectors as :func:`evaluate` measures them; adds neighbours and maps.
 
@@ -94,6 +99,7 @@ def compare(
         probe: As of :func:`evaluate`.
         restrict_vocab: As of :func:`evaluate`.
         words: Words whose neighbours the report shows; by default some that all runs know.
+        progress: Watches.
 
     Raises:
         SettingError: if no run knows one of the words.
@@ -102,10 +108,14 @@ def compare(
     common = _common_words(every)
     queries = _queries(words, every, common)
     systems = []
+    turns = Turns(progress, runs=len(runs), sets=len(similarity) + len(analogy) + len(probe))
     for run, vectors, system in zip(runs, every, comparison.systems, strict=True):
-        pairs, questions = _measured(vectors, similarity, analogy, restrict_vocab)
+        begin = partial(turns.begin, system=system.name)
+        pairs, questions = _measured(vectors, similarity, analogy, restrict_vocab, begin)
         measures = [*map(_similarity, pairs), *map(_analogy, questions)]
-        measures += [_probe(dataset, probe_model(vectors, dataset, run.recipe)) for dataset in probe]
+        for dataset in probe:
+            begin(dataset)
+            measures.append(_probe(dataset, probe_model(vectors, dataset, run.recipe)))
         found = replace(
             system,
             measures=measures,
@@ -140,18 +150,29 @@ def check(
         require_probed(find_dataset(name))
 
 
-def evaluate_probes(run: Run, *, probe: Sequence[str]) -> VectorsEvaluation:
+def evaluate_probes(run: Run, *, probe: Sequence[str], progress: Progress = unwatched) -> VectorsEvaluation:
     """Evaluates the vectors that any model gives to tokens; see :func:`evaluate`."""
-    probes = tuple(result for dataset in probe for result in probe_model(run.model, dataset, run.recipe))
-    return VectorsEvaluation(run=str(run.path), probes=probes)
+    return VectorsEvaluation(run=str(run.path), probes=_probed(run, probe, Turns(progress, sets=len(probe))))
 
 
-def compare_probes(runs: Sequence[Run], comparison: Comparison, *, probe: Sequence[str]) -> Comparison:
+def _probed(run: Run, probe: Sequence[str], turns: Turns) -> tuple[TextProbe | TaggingProbe, ...]:
+    found: list[TextProbe | TaggingProbe] = []
+    for dataset in probe:
+        turns.begin(dataset)
+        found += probe_model(run.model, dataset, run.recipe)
+    return tuple(found)
+
+
+def compare_probes(
+    runs: Sequence[Run], comparison: Comparison, *, probe: Sequence[str], progress: Progress = unwatched
+) -> Comparison:
     """Compares by probes, as :func:`evaluate_probes` does."""
-    systems = []
+    systems, turns = [], Turns(progress, runs=len(runs), sets=len(probe))
     for run, system in zip(runs, comparison.systems, strict=True):
-        model = run.read_model()
-        measures = [_probe(dataset, probe_model(model, dataset, run.recipe)) for dataset in probe]
+        model, measures = run.read_model(), []
+        for dataset in probe:
+            turns.begin(dataset, system.name)
+            measures.append(_probe(dataset, probe_model(model, dataset, run.recipe)))
         systems.append(replace(system, measures=measures))
     return replace(comparison, systems=systems)
 
@@ -161,14 +182,18 @@ def _measured(
     similarity: Sequence[str | Path],
     analogy: Sequence[str | Path],
     restrict_vocab: int | None,
+    begin: Callable[[str | Path], None],
 ) -> tuple[list[SimilarityResult], list[AnalogyResult]]:
-    return (
-        [replace(evaluate_similarity(vectors, path), name=name) for name, path in map(_set, similarity)],
-        [
-            replace(evaluate_analogies(vectors, path, restrict_vocab=restrict_vocab), name=name)
-            for name, path in map(_set, analogy)
-        ],
-    )
+    pairs, questions = [], []
+    for given in similarity:
+        begin(given)
+        name, path = _set(given)
+        pairs.append(replace(evaluate_similarity(vectors, path), name=name))
+    for given in analogy:
+        begin(given)
+        name, path = _set(given)
+        questions.append(replace(evaluate_analogies(vectors, path, restrict_vocab=restrict_vocab), name=name))
+    return pairs, questions
 
 
 def _set(name: str | Path) -> tuple[str, Path]:
