@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from wenmai.cli import classification, data, formats, language, vectors
-from wenmai.cli.printing import setting_value, show_comparison, show_rows, show_run
+from wenmai.cli.printing import setting_value, show_rows, show_run
 from wenmai.cli.translation import translate
 from wenmai.core.errors import SettingError, WenmaiError
 from wenmai.training.interrupts import terminations_as_interrupts
@@ -366,7 +366,7 @@ def compare(
     if as_json:
         print(json.dumps(found.to_json() | {"report": str(report)}, ensure_ascii=False, allow_nan=False))
         return
-    show_comparison(found)
+    print(found)
     print(f"\nreport: {report}")
 
 

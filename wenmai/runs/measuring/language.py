@@ -48,7 +48,7 @@ _SAMPLE = {"max_tokens": 40, "top_p": 0.9, "seed": 1}
 _MOST_GROUPS = 20_000  # of lines in a row, for the interval
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class LanguageEvaluation(Evaluation):
     """The evaluation of a language model on a text.
 
@@ -68,7 +68,7 @@ class LanguageEvaluation(Evaluation):
         return str(self.result)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class FewShotEvaluation(Evaluation):
     """The few-shot evaluation of a language model on a data set."""
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from wenmai.core.errors import RunError, SettingError
+from wenmai.core.showing import Table, Tabled
 from wenmai.data.sources import in_catalogue
 from wenmai.runs.comparison import Comparison, Kind
 
@@ -42,9 +43,9 @@ MEASURERS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Evaluation(ABC):
-    """The evaluation of a run; ``str()`` is what the command line prints.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Evaluation(Tabled, ABC):
+    """The evaluation of a run; ``str()`` is what the command line prints, and ``repr()`` the same.
 
     Attributes:
         run: The run.
@@ -58,6 +59,15 @@ class Evaluation(ABC):
 
     @abstractmethod
     def __str__(self) -> str: ...
+
+    def _facts(self) -> dict[str, Any]:
+        return {name: value for name in ("run", "on") if (value := getattr(self, name, None)) is not None}
+
+    def table(self) -> Table:
+        """Returns the metrics as a table: by default all numbers of :meth:`as_dict`."""
+        found = self.as_dict().items()
+        rows = [(name, value) for name, value in found if isinstance(value, int | float)]
+        return Table(["metric", "value"], rows)
 
     @property
     def notes(self) -> list[str]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from wenmai.core.columns import in_columns
 from wenmai.core.errors import RunError
+from wenmai.core.showing import Table
 from wenmai.data.pairs import Pairs, read_pairs
 from wenmai.inference.verbs import AnyTranslator
 from wenmai.measures.translation import (
@@ -26,10 +27,11 @@ from wenmai.training.run import Run
 __all__ = ["TRANSLATORS", "TranslationEvaluation", "check", "compare", "evaluate"]
 
 _BEAM = 5
+_METRICS = ("bleu", "chrf", "exact_match")
 _SHOWN = 4  # translations
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class TranslationEvaluation(Evaluation):
     """The evaluation on a test set.
 
@@ -65,6 +67,20 @@ class TranslationEvaluation(Evaluation):
                 for name, paired in (("BLEU", self.difference.bleu), ("chrF", self.difference.chrf))
             ]
         return "\n".join(lines)
+
+    def _facts(self) -> dict[str, Any]:
+        found = self.result
+        return {"run": self.run, "on": self.on, "against": self.against, "bleu": found.bleu, "chrf": found.chrf}
+
+    def table(self) -> Table:
+        """Returns a row for all sentences, and one for those of about one length."""
+        found, unit = self.result, self.result.length_unit
+        every = {"length": "all", **{name: getattr(found, name) for name in ("sentences", *_METRICS)}}
+        rows = [
+            {"length": f"{bucket.name} {unit}", **{name: getattr(bucket, name) for name in ("sentences", *_METRICS)}}
+            for bucket in found.buckets
+        ]
+        return Table.of([every, *rows])
 
 
 def evaluate(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from wenmai.core.errors import SettingError
+from wenmai.core.showing import Table
 from wenmai.data.catalogue import resolve
 from wenmai.data.datasets import find_dataset
 from wenmai.data.sources import in_catalogue
@@ -27,7 +28,7 @@ _QUERIES = 8
 _RESTRICT = 30_000
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class VectorsEvaluation(Evaluation):
     """The evaluation of vectors on test sets."""
 
@@ -42,6 +43,11 @@ class VectorsEvaluation(Evaluation):
 
     def __str__(self) -> str:
         return "\n".join(map(str, (*self.similarity, *self.analogy, *self.probes)))
+
+    def table(self) -> Table:
+        """Returns a row for each test set, of probes for each weighting."""
+        pairs, questions, probes = self.similarity, self.analogy, self.probes
+        return Table.of([*map(_pairs_row, pairs), *map(_questions_row, questions), *map(_probe_row, probes)])
 
 
 def evaluate(
@@ -177,6 +183,24 @@ def compare_probes(
     return replace(comparison, systems=systems)
 
 
+def _pairs_row(found: SimilarityResult) -> dict[str, Any]:
+    return {"set": found.name, "metric": "Spearman", "value": found.spearman, **_coverage(found)}
+
+
+def _questions_row(found: AnalogyResult) -> dict[str, Any]:
+    return {"set": found.name, "metric": "accuracy", "value": found.accuracy, **_coverage(found)}
+
+
+def _coverage(found: SimilarityResult | AnalogyResult) -> dict[str, Any]:
+    return {"low": found.low, "high": found.high, "covered": found.covered, "total": found.total}
+
+
+def _probe_row(found: TextProbe | TaggingProbe) -> dict[str, Any]:
+    measure = _probe_measure(found)
+    metric = "F1" if isinstance(found, TaggingProbe) and found.f1 is not None else f"accuracy, {measure.name}"
+    return {"set": found.dataset, "metric": metric, "value": measure.value, "low": measure.low, "high": measure.high}
+
+
 def _measured(
     vectors: WordVectors,
     similarity: Sequence[str | Path],
@@ -242,17 +266,18 @@ def _analogy(result: AnalogyResult) -> Measure:
 
 def _probe(dataset: str, results: Sequence[TextProbe | TaggingProbe]) -> Measure:
     """A probe of texts shows the unweighted average of the vectors; the other weightings are its parts."""
-    found = [
-        Measure(
-            name=result.weighting if isinstance(result, TextProbe) else "words",
-            kind="probe",
-            value=result.f1 if isinstance(result, TaggingProbe) and result.f1 is not None else result.accuracy,
-            low=result.low,
-            high=result.high,
-        )
-        for result in results
-    ]
+    found = [*map(_probe_measure, results)]
     return replace(found[0], name=dataset.removeprefix("data:"), parts=found if len(found) > 1 else [])
+
+
+def _probe_measure(result: TextProbe | TaggingProbe) -> Measure:
+    return Measure(
+        name=result.weighting if isinstance(result, TextProbe) else "words",
+        kind="probe",
+        value=result.f1 if isinstance(result, TaggingProbe) and result.f1 is not None else result.accuracy,
+        low=result.low,
+        high=result.high,
+    )
 
 
 def _map(vectors: WordVectors, words: Sequence[str]) -> list[MapWord]:
