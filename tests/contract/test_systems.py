@@ -234,7 +234,8 @@ def test_compiling_is_on_no_clock(examples, train, tmp_path, monkeypatch):
 def test_a_run_and_its_model_show_themselves(system, train):
     run = train(system)
     assert repr(run).startswith(f"Run(path={str(run.path)!r}, system={system!r}, finished=True")
-    for shown in (run, run.model):
+    ours = type(run.model).__module__.startswith("wenmai.")  # models of other packages show themselves as they like
+    for shown in (run, run.model) if ours else (run,):
         assert " at 0x" not in repr(shown)
         assert type(shown).__name__ in shown._repr_html_()
 
