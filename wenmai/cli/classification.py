@@ -1,11 +1,10 @@
 """``wenmai classify`` and ``wenmai autotune``."""
 
 import json
-import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -89,31 +88,19 @@ def autotune(
     Example: wenmai autotune train.txt --valid dev.txt --seconds 300 --out runs/tuned
     """
     from wenmai.cli.printing import show_run
-    from wenmai.cli.progress import Progress
     from wenmai.config.recipe import parse_assignments
     from wenmai.data.sources import named_texts
-    from wenmai.runs.autotune import Trial
     from wenmai.runs.autotune import autotune as search
 
-    chosen = parse_assignments(settings or [])
-
-    def on_trial(trial: Trial) -> None:
-        if quiet:
-            return
-        score = f"{metric} {trial.score:.4f}" if trial.score is not None else f"failed ({trial.failure})"
-        values = ", ".join(f"{name}={value:.4g}" for name, value in trial.settings.items())
-        print(f"trial {trial.number}: {score} in {trial.seconds:.1f} s; {values}", file=sys.stderr, flush=True)
-
-    with Progress(quiet=quiet) as callback:
-        run = search(
-            named_texts(corpus),
-            valid=valid,
-            out=out,
-            seconds=seconds,
-            metric=metric,
-            size_bytes=size,
-            callback=callback,
-            on_trial=on_trial,
-            **chosen,
-        )
+    chosen: dict[str, Any] = parse_assignments(settings or [])
+    run = search(
+        named_texts(corpus),
+        valid=valid,
+        out=out,
+        seconds=seconds,
+        metric=metric,
+        size_bytes=size,
+        quiet=quiet,
+        **chosen,
+    )
     show_run(run, as_json)

@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from wenmai.cli.completion import complete_run, complete_systems
-from wenmai.cli.options import Context, Device, Json, MemoryLength, RunFolder, Sets
-from wenmai.cli.printing import show_comparison
+from wenmai.cli.options import Context, Device, Json, MemoryLength, Quiet, RunFolder, Sets
 from wenmai.core.errors import SettingError
 
 __all__ = ["compare", "evaluate"]
@@ -81,6 +80,7 @@ def evaluate(
     tokenize: Tokenize = None,
     device: Device = None,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Evaluate a run on test sets.
 
@@ -112,7 +112,7 @@ def evaluate(
         beam=beam,
         tokenize=tokenize,
     )
-    found = measure(run, device=device, progress=_evaluated if sys.stderr.isatty() else None, **options)
+    found = measure(run, device=device, quiet=quiet, **options)
     for note in found.notes:
         print(f"note: {note}", file=sys.stderr)
     print(json.dumps(found.as_dict(), ensure_ascii=False, allow_nan=False) if as_json else found)
@@ -158,6 +158,7 @@ def compare(
     tokenize: Tokenize = None,
     device: Device = None,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Compare runs, or train systems and compare them.
 
@@ -188,11 +189,13 @@ def compare(
     named = _names(systems)
     folder = out if out is not None else _free_folder(named)
     if systems is not None:
-        found = compare_systems(named, what, out=folder, settings=chosen, command=command, device=device, **options)
+        found = compare_systems(
+            named, what, out=folder, settings=chosen, command=command, device=device, quiet=quiet, **options
+        )
     else:
         if chosen:
             raise SettingError("settings go with --systems; finished runs cannot be changed")
-        found = compare_runs(what, out=folder, command=command, device=device, **options)
+        found = compare_runs(what, out=folder, command=command, device=device, quiet=quiet, **options)
     if not any(system.measures for system in found.systems):
         print(
             "note: no test set was given, so quality is not compared; add --on FILE for classifiers, --similarity, "
@@ -203,7 +206,7 @@ def compare(
     if as_json:
         print(json.dumps(found.to_json() | {"report": str(report)}, ensure_ascii=False, allow_nan=False))
         return
-    show_comparison(found)
+    print(found)
     print(f"\nreport: {report}")
 
 
@@ -221,7 +224,3 @@ def _given(**options: Any) -> dict[str, Any]:  # noqa: ANN401
 
 def _names(listed: str | None) -> list[str]:
     return [name.strip() for name in (listed or "").split(",") if name.strip()]
-
-
-def _evaluated(done: int, total: int) -> None:
-    print(f"\r{done:,} of {total:,} examples", end="\n" if done == total else "", file=sys.stderr, flush=True)

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -99,7 +99,6 @@ def train(
 
     Example: wenmai train transformer --data train.de,train.en --valid val.de,val.en --out runs/de-en
     """
-    from wenmai.cli.progress import Progress
     from wenmai.config.recipe import parse_assignments
     from wenmai.core.registry import systems as known_systems
     from wenmai.data.sources import named_texts
@@ -107,7 +106,7 @@ def train(
     from wenmai.runs.train import train_recipe
     from wenmai.training.run import Run
 
-    chosen = parse_assignments(settings or [])
+    chosen: dict[str, Any] = parse_assignments(settings or [])
     texts = [*(corpus or []), *([pairs] if pairs is not None else [])]
     if valid is not None:
         chosen["data.valid"] = valid
@@ -120,11 +119,10 @@ def train(
         system, texts = Run(start).recipe.system, [system, *texts]
     if not (from_recipe or texts):
         raise SettingError(f"name the text to train {system} on, for example `wenmai train {system} corpus.txt`")
-    with Progress(quiet=quiet) as callback:
-        if from_recipe:
-            run = train_recipe(system, out=out, callback=callback, **chosen)
-        else:
-            run = start_training(system, named_texts(texts), out=out, start=start, callback=callback, **chosen)
+    if from_recipe:
+        run = train_recipe(system, out=out, quiet=quiet, **chosen)
+    else:
+        run = start_training(system, named_texts(texts), out=out, start=start, quiet=quiet, **chosen)
     show_run(run, as_json)
 
 
@@ -135,12 +133,9 @@ def resume(run: RunFolder, as_json: Json = False, quiet: Quiet = False) -> None:
 
     Example: wenmai resume runs/first
     """
-    from wenmai.cli.progress import Progress
     from wenmai.runs.train import resume as go_on
 
-    with Progress(quiet=quiet) as callback:
-        finished = go_on(run, callback=callback)
-    show_run(finished, as_json)
+    show_run(go_on(run, quiet=quiet), as_json)
 
 
 def verify(run: RunFolder, as_json: Json = False) -> None:

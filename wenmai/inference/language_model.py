@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from wenmai.core.errors import FormatError, SettingError
+from wenmai.core.showing import Shown
 from wenmai.data.batches import pad, plan_batches
 from wenmai.decode.protocol import Step
 from wenmai.inference.architecture import read_architecture
@@ -52,7 +53,7 @@ def build(
     return module
 
 
-class LanguageModel:
+class LanguageModel(Shown):
     """Scores text, predicts the next token, and generates text.
 
     Args:
@@ -71,6 +72,11 @@ class LanguageModel:
         self.module = module
         self.tokenizer = tokenizer
         self.context: Context = context
+
+    def _facts(self) -> dict[str, Any]:
+        parameters = sum(parameter.numel() for parameter in self.module.parameters())
+        sizes = {"parameters": parameters, "vocabulary": self.tokenizer.vocab_size}
+        return {"kind": self.kind, **sizes, "context": self.context, "device": str(self.device)}
 
     @property
     def kind(self) -> str:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from wenmai.core.errors import SettingError
 from wenmai.core.registry import needing_neural
+from wenmai.core.showing import Shown
 from wenmai.kernels.ngram_lookup import BEGIN, END, ROOT, UNKNOWN
 from wenmai.measures.language import SentenceScore
 from wenmai.models.ngram import Ngram
@@ -31,7 +32,7 @@ _BATCH_CHARACTERS = 1 << 18  # of lines that are scored together
 _LONG = 1 << 20  # words of lines that several threads score
 
 
-class NgramModel:
+class NgramModel(Shown):
     """Scores text, predicts the next word, and generates text.
 
     Args:
@@ -41,6 +42,11 @@ class NgramModel:
     def __init__(self, model: Ngram) -> None:
         self.model = model
         self._normalise = normaliser(model.text)
+
+    def _facts(self) -> dict[str, Any]:
+        config, ngrams = self.model.config, sum(self.model.ngrams)
+        sizes = {"order": config.order, "words": len(self.model.vocab), "ngrams": ngrams}
+        return {**sizes, "smoothing": config.smoothing, "segment": self.model.text.segment}
 
     # --- scoring --------------------------------------------------------------------------------------------------
 

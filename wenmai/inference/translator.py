@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from wenmai.core.errors import FormatError, SettingError
+from wenmai.core.showing import Shown
 from wenmai.data.batches import pad, plan_batches
 from wenmai.decode.protocol import Hypothesis
 from wenmai.decode.sampling import sample
@@ -87,7 +88,7 @@ def build(
     return model
 
 
-class Translator:
+class Translator(Shown):
     """Translates with a trained model.
 
     Args:
@@ -105,6 +106,11 @@ class Translator:
         self.module = module
         self.source = source
         self.target = target
+
+    def _facts(self) -> dict[str, Any]:
+        parameters = sum(parameter.numel() for parameter in self.module.parameters())
+        sizes = {"source_vocabulary": self.source.vocab_size, "target_vocabulary": self.target.vocab_size}
+        return {"kind": self.kind, "parameters": parameters, **sizes, "device": str(self.device)}
 
     @property
     def kind(self) -> str:

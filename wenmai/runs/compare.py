@@ -13,8 +13,10 @@ from wenmai.core.registry import find_system
 from wenmai.data.sources import in_catalogue
 from wenmai.runs.comparison import ComparedCorpus, ComparedSystem, Comparison, CurvePoint, Facts
 from wenmai.runs.environment import describe_environment
-from wenmai.runs.measuring.measurer import choose_measurer
+from wenmai.runs.measuring.measurer import choose_measurer, watched
 from wenmai.runs.report import write_report
+from wenmai.training.callback import Callback
+from wenmai.training.progress import following
 from wenmai.training.run import RECIPE, Run
 
 __all__ = ["compare", "require_no_run"]
@@ -29,6 +31,8 @@ def compare(
     out: str | Path,
     command: str = "",
     device: str | None = None,
+    callback: Callback | None = None,
+    quiet: bool = False,
     **options: Any,  # noqa: ANN401  each verb has its own
 ) -> Comparison:
     """Compares finished runs: writes ``comparison.json`` and ``report.html`` into a folder.
@@ -42,6 +46,8 @@ def compare(
         out: The folder; made if need be.
         command: The user's command, for the report.
         device: Where neural models compute; see :class:`~wenmai.training.run.Run`.
+        callback: Follows the evaluations; by default their progress is printed on standard error.
+        quiet: Print no progress; a callback decides for itself.
         **options: What to evaluate on, and how.
 
     Raises:
@@ -63,7 +69,8 @@ def compare(
         machine=_facts(opened[0].environment or describe_environment()),
         kinds=dict(measurer.kinds),
     )
-    comparison = measurer.compare(opened, described, **options)
+    with following(callback, quiet=quiet) as follower:
+        comparison: Comparison = watched(measurer.compare, follower.evaluating)(opened, described, **options)
     folder = Path(out)
     try:
         writing_json(folder / COMPARISON, comparison.to_json())

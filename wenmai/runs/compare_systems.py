@@ -13,7 +13,7 @@ from wenmai.data.sources import named_texts
 from wenmai.runs.compare import compare, require_no_run
 from wenmai.runs.comparison import Comparison
 from wenmai.runs.measuring.measurer import choose_measurer
-from wenmai.runs.train import plan
+from wenmai.runs.planning import plan
 from wenmai.training.run import MODEL, RECIPE, Run
 
 __all__ = ["compare_systems"]
@@ -27,6 +27,7 @@ def compare_systems(
     settings: Mapping[str, Any] | None = None,
     command: str = "",
     device: str | None = None,
+    quiet: bool = False,
     **options: Any,  # noqa: ANN401  each verb has its own
 ) -> Comparison:
     """Trains systems one after the other on the same encoded corpus and compares them.
@@ -41,6 +42,7 @@ def compare_systems(
         settings: Each applies to the systems that have it.
         device: Where those with a setting ``device`` are trained, and neural models measured.
         command: See :func:`~wenmai.runs.compare.compare`.
+        quiet: Print no progress.
         **options: See :func:`~wenmai.runs.compare.compare`.
 
     Raises:
@@ -68,9 +70,9 @@ def compare_systems(
     for system in systems:
         run = folder / system
         if not (run / MODEL).is_dir():
-            _train(system, sources, run, given[system])
+            _train(system, sources, run, given[system], quiet=quiet)
         runs.append(run)
-    return compare(runs, out=folder, command=command, device=device, **options)
+    return compare(runs, out=folder, command=command, device=device, quiet=quiet, **options)
 
 
 def _settings_of_each(systems: Sequence[str], given: Mapping[str, str]) -> dict[str, dict[str, str]]:
@@ -102,7 +104,7 @@ def _require_same(path: Path, wanted: Recipe) -> None:
         raise RunError(f"{path}: was trained with {', '.join(other)}; choose another --out for other settings")
 
 
-def _train(system: str, sources: list[str], run: Path, settings: Mapping[str, str]) -> None:
+def _train(system: str, sources: list[str], run: Path, settings: Mapping[str, str], *, quiet: bool) -> None:
     command = [sys.executable, "-m", "wenmai"]
     if (run / RECIPE).exists():
         command += ["resume", str(run)]
@@ -111,7 +113,9 @@ def _train(system: str, sources: list[str], run: Path, settings: Mapping[str, st
         for name, value in settings.items():
             command += ["--set", f"{name}={value}"]
     try:
-        finished = subprocess.run([*command, "--json"], stdout=subprocess.PIPE, check=False)
+        finished = subprocess.run(
+            [*command, "--json", *(["--quiet"] if quiet else [])], stdout=subprocess.PIPE, check=False
+        )
     except OSError as error:
         raise RunError(f"cannot start `{' '.join(command)}` ({error.strerror})") from None
     if finished.returncode != 0:

@@ -10,7 +10,6 @@ summed before the first batch of the update.
 
 import math
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
@@ -22,11 +21,13 @@ import torch
 from annotated_types import Ge
 from torch import Tensor, nn
 
+from wenmai.core.clock import CLOCK
 from wenmai.core.errors import TrainingError
 from wenmai.core.folder import sealed_folder
 from wenmai.core.seeding import mixed_seed
 from wenmai.objectives.loss import GroupLoss, Losses, combined, part_means
 from wenmai.training.checkpoint import Checkpoints, read_state, require_good
+from wenmai.training.compiling import compiled
 from wenmai.training.interrupts import interrupts_set
 from wenmai.training.memory import keep_free_memory, release_free_memory
 from wenmai.training.records import EvaluationRecord, Record, UpdateRecord
@@ -173,7 +174,7 @@ def train_loop(
         torch.set_num_threads(config.threads)
     if device.type == "cpu":
         keep_free_memory()
-    called: nn.Module = torch.compile(module) if config.compile else module  # type: ignore[assignment]
+    called = compiled(module) if config.compile else module
     weights, names = job.loss_weights, list(job.loss_weights)
     nothing = (0.0,) * (2 * len(names) + 1) + (0,)
     state.pending = state.pending or nothing
@@ -190,7 +191,7 @@ def train_loop(
     rate = rate_schedule(config.schedule, peak=peak_rate, warmup=config.warmup, steps=steps)
     precision = _precision(config, device)
     stop = threading.Event()
-    started = time.monotonic()
+    started = CLOCK.now()
     saved_at, seconds_before, tokens_before = state.seconds, state.seconds, state.tokens
 
     def save() -> None:
@@ -232,7 +233,7 @@ def train_loop(
                     losses = job.loss(called, batches[place], state.step)
                 update.backward(losses)
             gradients = _gradients(parameters)
-            clock = torch.tensor((time.monotonic() - started, stop.is_set()), dtype=torch.float64, device=device)
+            clock = torch.tensor((CLOCK.now() - started, stop.is_set()), dtype=torch.float64, device=device)
             strategy.all_reduce([*gradients, update.tally, clock])
             sums = update.finish(gradients)
             seconds, stopping = clock.tolist()

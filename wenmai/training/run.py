@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from wenmai.config.recipe import Recipe, read_recipe
 from wenmai.core.errors import RunError, SettingError, WenmaiError
 from wenmai.core.folder import MANIFEST, check_listed, check_sealed, seal_files
 from wenmai.core.registry import find_system
+from wenmai.core.showing import Shown, Table
 from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.records import read_records
 from wenmai.vectors.word_vectors import WordVectors
@@ -19,8 +20,16 @@ from wenmai.vectors.word_vectors import WordVectors
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from pandas import DataFrame
 
+    from wenmai.inference.language_model import LanguageModel
+    from wenmai.inference.linear_classifier import LinearTextClassifier
+    from wenmai.inference.ngram_model import NgramModel
+    from wenmai.inference.text_classifier import TextClassifier
+    from wenmai.inference.translator import Translator
     from wenmai.vectors.pooling import Weighting
+
+    Model: TypeAlias = WordVectors | NgramModel | LanguageModel | Translator | TextClassifier | LinearTextClassifier
 
 __all__ = ["Run", "folder_bytes", "load", "remove", "verify"]
 
@@ -31,7 +40,10 @@ _OWN = (*_FOLDERS, RECIPE, METRICS, ENVIRONMENT, SUMMARY, CORPUS, MANIFEST)  # o
 _SEALED = (RECIPE, CORPUS)  # what a resumed training relies on
 
 
-class Run:
+_Kind = TypeVar("_Kind")
+
+
+class Run(Shown):
     """A run folder that exists.
 
     Args:
@@ -54,8 +66,23 @@ class Run:
         for name in _OWN:
             _require_own(self.path / name, folder=name in _FOLDERS)
 
-    def __repr__(self) -> str:
-        return f"Run({str(self.path)!r})"
+    def _facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {"path": str(self.path)}
+        try:
+            facts |= {"system": self.recipe.system, "finished": self.finished}
+            shown = ("vocabulary", "parameters", "loss", "seconds", "words_per_second", "tokens_per_second")
+            facts |= {name: self.summary.get(name) for name in shown}
+        except WenmaiError as error:
+            facts["damaged"] = str(error)
+        return facts
+
+    def to_dataframe(self) -> "DataFrame":
+        """Returns the records of the training as a data frame, a row each.
+
+        Raises:
+            SettingError: if pandas is not installed.
+        """
+        return Table.of(self.records).to_dataframe()
 
     @classmethod
     def of(cls, run: "str | Path | Run", device: str | None = None) -> "Run":
@@ -246,18 +273,30 @@ def _require_own(path: Path, *, folder: bool) -> None:
         raise RunError(f"{path}: must be a {kind} of the run itself, not a link or anything else")
 
 
-def load(path: str | Path, *, device: str | None = None) -> Any:  # noqa: ANN401
+@overload
+def load(path: str | Path, *, device: str | None = None) -> "Model": ...
+
+
+@overload
+def load(path: str | Path, kind: type[_Kind], *, device: str | None = None) -> _Kind: ...
+
+
+def load(path: str | Path, kind: type | None = None, *, device: str | None = None) -> Any:
     """Loads the model of a finished run, such as :class:`WordVectors` or a translator.
 
     Args:
         path: A run folder.
+        kind: The class that the model has, for editors and type checkers, as in ``load(path, WordVectors)``.
         device: Where a neural model computes; see :class:`Run`.
 
     Raises:
-        RunError: if it is not a finished run.
+        RunError: if it is not a finished run, or its model is of another class.
         FormatError: if the model is damaged.
     """
-    return Run(path, device).model
+    model = Run(path, device).model
+    if kind is not None and not isinstance(model, kind):
+        raise RunError(f"{path}: its model is a {type(model).__name__}, not a {kind.__name__}")
+    return model
 
 
 def folder_bytes(folder: Path) -> int:

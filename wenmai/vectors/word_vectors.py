@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wenmai.core.errors import SettingError, VocabError, nearest_name
+from wenmai.core.showing import Shown
 from wenmai.vectors.pooling import Weighting, embedded
 from wenmai.vectors.search import nearest_rows, top_scores
 
@@ -57,7 +58,7 @@ class UnknownWordError(VocabError, KeyError):
         return f"no vector for {self.word!r}{_nearest_spelling(self.word, self._key_to_index)}"
 
 
-class WordVectors:
+class WordVectors(Shown):
     """Words and their vectors, with the methods that users of gensim's ``KeyedVectors`` know.
 
     The rows are in order of frequency wherever they come from a training run. Vectors do not change:
@@ -135,8 +136,8 @@ class WordVectors:
     def __iter__(self) -> Iterator[str]:
         return iter(self.index_to_key)
 
-    def __repr__(self) -> str:
-        return f"WordVectors({len(self)} words, {self.vector_size} dimensions)"
+    def _facts(self) -> Mapping[str, int]:
+        return {"words": len(self), "dimensions": self.vector_size}
 
     @overload
     def __getitem__(self, words: str) -> Vector: ...
