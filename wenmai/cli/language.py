@@ -11,7 +11,18 @@ import typer
 from wenmai.cli.printing import show_rows
 from wenmai.core.errors import SettingError
 
-__all__ = ["Context", "FewShot", "Limit", "MemoryLength", "Seed", "generate", "next_token", "score"]
+__all__ = [
+    "ClampLength",
+    "Context",
+    "FewShot",
+    "Limit",
+    "MemoryLength",
+    "SameLength",
+    "Seed",
+    "generate",
+    "next_token",
+    "score",
+]
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 Context = Annotated[
@@ -21,7 +32,14 @@ Context = Annotated[
     ),
 ]
 MemoryLength = Annotated[
-    int | None, typer.Option("--memory", min=0, help="transformer-xl: length of the memory, if not as in training.")
+    int | None, typer.Option("--memory", min=0, help="transformer-xl: tokens remembered, if not as in training.")
+]
+SameLength = Annotated[
+    bool | None,
+    typer.Option("--same-length", help="transformer-xl: every token sees equally many, the last of --memory."),
+]
+ClampLength = Annotated[
+    int | None, typer.Option("--clamp-length", min=0, help="transformer-xl: clip distances beyond this one.")
 ]
 
 FewShot = Annotated[
@@ -43,6 +61,8 @@ def score(
     ] = None,
     context: Context = None,
     memory: MemoryLength = None,
+    same_length: SameLength = None,
+    clamp_length: ClampLength = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Print the logarithm of each token too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line, the totals last.")] = False,
 ) -> None:
@@ -63,7 +83,7 @@ def score(
         raise SettingError("give a file or --text, not both")
     if file is None and not text and sys.stdin.isatty():
         raise SettingError("name the file to score, or - for standard input, or give --text TEXT")
-    model = language_model_of(run, memory=memory)
+    model = language_model_of(run, memory=memory, same_length=same_length, clamp_length=clamp_length)
     if text:
         found = list(model.score(text, context=context or "fresh"))
         if not as_json:
@@ -129,6 +149,8 @@ def generate(
     stop: Annotated[list[str] | None, typer.Option("--stop", help="End before this string. Repeatable.")] = None,
     past_end: Annotated[bool, typer.Option("--past-end", help="Continue after the end of a line.")] = False,
     memory: MemoryLength = None,
+    same_length: SameLength = None,
+    clamp_length: ClampLength = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The random seed.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a text.")] = False,
 ) -> None:
@@ -155,7 +177,7 @@ def generate(
         "seed": seed,
         "past_end": past_end,
     }
-    model = language_model_of(run, memory=memory)
+    model = language_model_of(run, memory=memory, same_length=same_length, clamp_length=clamp_length)
     if as_json or count > 1 or beam is not None:
         for one in model.generate(prompt, count=count, **options):
             if as_json:

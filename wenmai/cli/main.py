@@ -252,6 +252,8 @@ def evaluate(
     limit: language.Limit = None,
     context: language.Context = None,
     memory: language.MemoryLength = None,
+    same_length: language.SameLength = None,
+    clamp_length: language.ClampLength = None,
     k: Annotated[int | None, typer.Option("--k", min=1, help="Classifiers: most labels of a text [1].")] = None,
     threshold: Annotated[
         float | None, typer.Option("--threshold", min=0, max=1, help="Classifiers: leave out less probable labels.")
@@ -289,6 +291,8 @@ def evaluate(
         limit=limit,
         context=context,
         memory=memory,
+        same_length=same_length,
+        clamp_length=clamp_length,
         k=k,
         threshold=threshold,
         curves=curves,
@@ -327,6 +331,9 @@ def compare(
             help="Labelled texts, texts or pairs for the models. Repeatable.",
         ),
     ] = None,
+    memory: language.MemoryLength = None,
+    same_length: language.SameLength = None,
+    clamp_length: language.ClampLength = None,
     beam: EvaluationBeam = None,
     tokenize: Tokenize = None,
     as_json: Json = False,
@@ -352,6 +359,9 @@ def compare(
         restrict_vocab=restrict_vocab,
         words=_names(words),
         on=on,
+        memory=memory,
+        same_length=same_length,
+        clamp_length=clamp_length,
         beam=beam,
         tokenize=tokenize,
     )

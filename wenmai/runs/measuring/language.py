@@ -19,7 +19,14 @@ from wenmai.measures.language import SentenceScore, TextScore, add_up
 from wenmai.measures.options import FewShotResult
 from wenmai.runs.comparison import Comparison, Kind, LinePoint, Measure, Panel, Samples
 from wenmai.runs.fewshot import evaluate_few_shot
-from wenmai.runs.language import language_model_of, read_lines, require_tokens, scores, text_score_values
+from wenmai.runs.language import (
+    language_model_of,
+    language_models_of,
+    read_lines,
+    require_tokens,
+    scores,
+    text_score_values,
+)
 from wenmai.runs.measuring.classification import check
 from wenmai.runs.measuring.measurer import Evaluation, Measurer, title_of
 from wenmai.text.pieces import TokenizerConfig
@@ -104,6 +111,8 @@ def evaluate(
     limit: int | None = None,
     context: str | None = None,
     memory: int | None = None,
+    same_length: bool | None = None,
+    clamp_length: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> LanguageEvaluation | FewShotEvaluation:
     """Evaluates how well a language model predicts a text, or chooses the answers of a data set.
@@ -115,7 +124,9 @@ def evaluate(
         seed: Seed of ``few_shot``; None: 1.
         limit: Examples to evaluate with ``few_shot``; None: all.
         context: ``fresh`` or ``carried``: whether the lines before are known; None: as trained.
-        memory: Memory length of a Transformer-XL; None: as in training.
+        memory: Tokens that a Transformer-XL remembers; None: as in training.
+        same_length: Whether each of its tokens sees equally many.
+        clamp_length: Its farther distances are clipped to this one.
         progress: Called with the number of examples done, and of all, with ``few_shot``.
 
     Raises:
@@ -123,32 +134,48 @@ def evaluate(
         RunError: if the run is not finished.
         SettingError: if an option needs another that is not given.
     """
+    reading = {"memory": memory, "same_length": same_length, "clamp_length": clamp_length}
     if few_shot is None:
         if seed is not None or limit is not None:
             raise SettingError("--seed and --limit go with --few-shot K")
-        model = language_model_of(run, memory=memory)
+        model = language_model_of(run, **reading)
         found = add_up(score for score in scores(model, on, context=context) if score.tokens)
         require_tokens(found, on)
         return LanguageEvaluation(run=str(run.path), on=str(on), result=found)
-    if context is not None or memory is not None:
-        raise SettingError("--context and --memory are for texts; leave them out of --few-shot")
+    if context is not None or any(value is not None for value in reading.values()):
+        raise SettingError(
+            "--context, --memory, --same-length and --clamp-length are for texts; leave them out of --few-shot"
+        )
     result = evaluate_few_shot(
         run, str(on), shots=few_shot, seed=1 if seed is None else seed, limit=limit, progress=progress
     )
     return FewShotEvaluation(run=str(run.path), result=result)
 
 
-def compare(runs: Sequence[Run], comparison: Comparison, *, on: Sequence[str]) -> Comparison:
+def compare(
+    runs: Sequence[Run],
+    comparison: Comparison,
+    *,
+    on: Sequence[str],
+    memory: int | None = None,
+    same_length: bool | None = None,
+    clamp_length: int | None = None,
+) -> Comparison:
     """Compares on texts; the first also gives the effect of context, and prompts for samples.
+
+    ``memory``, ``same_length`` and ``clamp_length`` are those of :func:`evaluate`, for each Transformer-XL of the runs.
 
     Raises:
         CorpusError: if a text cannot be read.
+        SettingError: if no model has such a setting.
     """
+    reading = {"memory": memory, "same_length": same_length, "clamp_length": clamp_length}
+    chosen = {name: value for name, value in reading.items() if value is not None}
     systems = []
-    for run, system in zip(runs, comparison.systems, strict=True):
-        model = run.read_model()
+    for model, system in zip(language_models_of(runs, **chosen), comparison.systems, strict=True):
         found = replace(
             system,
+            settings=system.settings | (chosen if getattr(model, "readings", ()) else {}),
             measures=measures_of(model, on),
             lines={"positions": describe_positions(model, on[0]), "contexts": describe_contexts(model, on[0])},
             samples=samples(model, on[0]),
@@ -158,6 +185,10 @@ def compare(runs: Sequence[Run], comparison: Comparison, *, on: Sequence[str]) -
     if left_out := _not_predicted([system.name for system in systems], runs):
         corpus = replace(corpus, facts=corpus.facts | {"not predicted": left_out})
     return replace(comparison, systems=systems, corpus=corpus, panels=_PANELS, sampled=_SAMPLED)
+
+
+def _check(*, on: Sequence[str] = (), **reading: Any) -> None:  # noqa: ANN401  which need no file
+    check(on=on)
 
 
 def measures_of(model: AnyLanguageModel, on: Sequence[str]) -> list[Measure]:
@@ -372,7 +403,7 @@ LANGUAGE_MODELS = Measurer(
     models="language models",
     evaluate=evaluate,
     compare=compare,
-    check=check,
+    check=_check,
     own_tokens=True,
     kinds={
         "bits": Kind(
