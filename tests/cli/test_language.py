@@ -51,6 +51,29 @@ def test_a_model_is_trained_asked_and_writes_on(shell, run):
     assert "sat" not in row["text"]
 
 
+def test_a_transformer_xl_reads_otherwise_than_it_was_trained(shell, run):
+    (shell.folder / "test.txt").write_text("the cat sat on the mat\n" * 20)
+    sizes = ["hidden_size=8", "num_layers=1", "num_heads=2", "ffn_size=8", "memory_length=2", "segment_length=8"]
+    options = [part for setting in (*sizes, "min_count=1", "epochs=1", "threads=1") for part in ("--set", setting)]
+    shell("train", "transformer-xl", "text.txt", "--out", "xl", *options)
+    otherwise = ["--memory", "40", "--same-length", "--clamp-length", "20"]
+    usual, other = (
+        json.loads(shell("score", "xl", "--file", "test.txt", "--json", *options).out.splitlines()[-1])["perplexity"]
+        for options in ([], otherwise)
+    )
+    assert usual != other
+    evaluated = json.loads(shell("evaluate", "xl", "--on", "test.txt", "--json", *otherwise).out)
+    assert evaluated["perplexity"] == other
+    shell("generate", "xl", "the", "--greedy", "--max-tokens", "3", *otherwise)
+    shell("compare", run, "xl", "--on", "test.txt", "--out", "both", *otherwise)
+    found = json.loads((shell.folder / "both/comparison.json").read_text())
+    settings = {system["name"]: system["settings"] for system in found["systems"]}
+    assert settings["transformer-xl"]["memory"] == 40
+    assert "memory" not in settings["rnnlm"]
+    told = shell("evaluate", "xl", "--on", "sst2", "--few-shot", "1", "--same-length", code=2).err
+    assert "leave them out of --few-shot" in told
+
+
 def test_mistakes_are_told_in_a_line(shell, run):
     assert "not both" in shell("score", run, "a", "--file", "text.txt", code=2).err
     (shell.folder / "empty.txt").write_text("")
@@ -58,7 +81,9 @@ def test_mistakes_are_told_in_a_line(shell, run):
     (shell.folder / "blank.txt").write_text("\n\n")
     assert "no token to predict" in shell("score", run, "--file", "blank.txt", code=3).err
     assert "no such file" in shell("score", run, "--file", "missing.txt", code=3).err
-    assert "has no memory" in shell("score", run, "--text", "a", "--memory", "3", code=2).err
+    for options in (["--memory", "3"], ["--same-length"], ["--clamp-length", "3"]):
+        told = shell("score", run, "a", *options, code=2).err
+        assert f"rnnlm always reads a text as it was trained; leave out {options[0]}" in told
     assert "leave out --temperature" in shell("generate", run, "--greedy", "--temperature", "0.5", code=2).err
     assert "which cannot nearest; it can score, next, generate" in shell("nearest", run, "a", code=6).err
     assert "expected fresh or carried" in shell("score", run, "--text", "a", "--context", "x", code=2).err

@@ -53,6 +53,24 @@ def test_arguments_file_and_stdin_give_the_same_lines_in_order(call, tmp_path, r
     assert call("translate", "transformer")[0] == ""
 
 
+def test_what_a_translation_may_be_is_an_option(call):
+    def tokens(*options):
+        out, _ = call("translate", "transformer", "a b c", "h g", "--json", *options)
+        return [json.loads(line)["translations"][0]["pieces"] for line in out.splitlines()]
+
+    assert all(found[:2] == ["B", "A"] for found in tokens("--prefix", "B A", "--stop", "limit"))
+    assert all(
+        3 <= len(set(found)) <= 4
+        for found in tokens(
+            "--min-length", "3", "--max-length", "4", "--no-repeat-ngram", "1", "--repetition-penalty", "1.5"
+        )
+    )
+    assert all(len(found) <= 2 for found in tokens("--max-ratio", "0.5"))
+    assert tokens("--exhaustive", "--max-length", "2", "--length-penalty", "none") == tokens(
+        "--beam", "20", "--max-length", "2", "--length-penalty", "none"
+    )
+
+
 def test_a_long_line_is_cut_with_a_note(call):
     out, err = call("translate", "transformer", "a b", "a " * 50)
     assert out.count("\n") == 2

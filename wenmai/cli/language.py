@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from wenmai.cli.lines import named_file, texts_of
-from wenmai.cli.options import Context, Device, File, JsonLines, MemoryLength, RunFolder, Texts
+from wenmai.cli.options import ClampLength, Context, Device, File, JsonLines, MemoryLength, RunFolder, SameLength, Texts
 from wenmai.cli.printing import show_columns
 from wenmai.core.errors import SettingError
 
@@ -21,6 +21,8 @@ def score(
     text: Annotated[list[str] | None, typer.Option("--text", hidden=True, help="Another text.")] = None,
     context: Context = None,
     memory: MemoryLength = None,
+    same_length: SameLength = None,
+    clamp_length: ClampLength = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Print the log-probability of each token too.")] = False,
     device: Device = None,
     as_json: JsonLines = False,
@@ -40,7 +42,9 @@ def score(
 
     given = [*(texts or []), *(text or [])]
     source = named_file(given, file)
-    model = language_model_of(Run(run, device), verb="score", memory=memory)
+    model = language_model_of(
+        Run(run, device), verb="score", memory=memory, same_length=same_length, clamp_length=clamp_length
+    )
     stream = (
         model.score(given, context=context or "fresh") if source is None else scores(model, source, context=context)
     )
@@ -128,6 +132,8 @@ def generate(
     stop: Annotated[list[str] | None, typer.Option("--stop", help="End before this string. Repeatable.")] = None,
     past_end: Annotated[bool, typer.Option("--past-end", help="Continue after the end of a line.")] = False,
     memory: MemoryLength = None,
+    same_length: SameLength = None,
+    clamp_length: ClampLength = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The random seed.")] = 1,
     device: Device = None,
     as_json: JsonLines = False,
@@ -156,7 +162,9 @@ def generate(
         "stop": tuple(stop or ()),
         "past_end": past_end,
     }
-    model = language_model_of(Run(run, device), verb="generate", memory=memory)
+    model = language_model_of(
+        Run(run, device), verb="generate", memory=memory, same_length=same_length, clamp_length=clamp_length
+    )
     for place, prompt in enumerate(_prompts(prompts, file)):
         options["seed"] = seed if place == 0 else mixed_seed(seed, place)  # prompts do not share their luck
         if not as_json and count == 1 and beam is None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from wenmai.cli.completion import complete_run, complete_systems
-from wenmai.cli.options import Context, Device, Json, MemoryLength, Quiet, RunFolder, Sets
+from wenmai.cli.options import ClampLength, Context, Device, Json, MemoryLength, Quiet, RunFolder, SameLength, Sets
 from wenmai.core.errors import SettingError
 
 __all__ = ["compare", "evaluate"]
@@ -60,6 +60,8 @@ def evaluate(
     limit: Limit = None,
     context: Context = None,
     memory: MemoryLength = None,
+    same_length: SameLength = None,
+    clamp_length: ClampLength = None,
     k: Annotated[int | None, typer.Option("--k", min=1, help="Classifiers: most labels of a text [1].")] = None,
     threshold: Annotated[
         float | None, typer.Option("--threshold", min=0, max=1, help="Classifiers: leave out less probable labels.")
@@ -105,6 +107,8 @@ def evaluate(
         limit=limit,
         context=context,
         memory=memory,
+        same_length=same_length,
+        clamp_length=clamp_length,
         k=k,
         threshold=threshold,
         curves=curves,
@@ -154,6 +158,9 @@ def compare(
             help="Labelled texts, texts or pairs for the models. Repeatable.",
         ),
     ] = None,
+    memory: MemoryLength = None,
+    same_length: SameLength = None,
+    clamp_length: ClampLength = None,
     beam: EvaluationBeam = None,
     tokenize: Tokenize = None,
     device: Device = None,
@@ -181,6 +188,9 @@ def compare(
         restrict_vocab=restrict_vocab,
         words=_names(words),
         on=on,
+        memory=memory,
+        same_length=same_length,
+        clamp_length=clamp_length,
         beam=beam,
         tokenize=tokenize,
     )

@@ -7,7 +7,20 @@ import typer
 
 from wenmai.cli.completion import complete_run
 
-__all__ = ["Context", "Device", "File", "Json", "JsonLines", "MemoryLength", "Quiet", "RunFolder", "Sets", "Texts"]
+__all__ = [
+    "ClampLength",
+    "Context",
+    "Device",
+    "File",
+    "Json",
+    "JsonLines",
+    "MemoryLength",
+    "Quiet",
+    "RunFolder",
+    "SameLength",
+    "Sets",
+    "Texts",
+]
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", autocompletion=complete_run)]
 Texts = Annotated[
@@ -35,5 +48,12 @@ Context = Annotated[
     ),
 ]
 MemoryLength = Annotated[
-    int | None, typer.Option("--memory", min=0, help="transformer-xl: length of the memory, if not as in training.")
+    int | None, typer.Option("--memory", min=0, help="transformer-xl: tokens remembered, if not as in training.")
+]
+SameLength = Annotated[
+    bool | None,
+    typer.Option("--same-length", help="transformer-xl: every token sees equally many, the last of --memory."),
+]
+ClampLength = Annotated[
+    int | None, typer.Option("--clamp-length", min=0, help="transformer-xl: clip distances beyond this one.")
 ]

@@ -32,6 +32,25 @@ def translate(
     ] = "mean",
     alpha: Annotated[float, typer.Option("--alpha", min=0, help="Exponent of the length penalty.")] = 1.0,
     coverage: Annotated[float, typer.Option("--coverage", min=0, help="Penalty on uncovered source tokens.")] = 0.0,
+    prefix: Annotated[str, typer.Option("--prefix", help="What every translation begins with.")] = "",
+    stop: Annotated[
+        str,
+        typer.Option("--stop", help="When a search ends: bound loses nothing; finished; best; limit."),
+    ] = "bound",
+    min_length: Annotated[int, typer.Option("--min-length", min=0, help="Fewest tokens.")] = 0,
+    max_length: Annotated[
+        int | None, typer.Option("--max-length", min=1, help="Most tokens, the end counted [50 more than the source].")
+    ] = None,
+    max_ratio: Annotated[
+        float | None, typer.Option("--max-ratio", help="Most tokens for each token of the source.")
+    ] = None,
+    no_repeat_ngram: Annotated[
+        int, typer.Option("--no-repeat-ngram", min=0, help="No n-gram of so many tokens twice.")
+    ] = 0,
+    repetition_penalty: Annotated[float, typer.Option("--repetition-penalty", help="Above 1: less repetition.")] = 1.0,
+    exhaustive: Annotated[
+        bool, typer.Option("--exhaustive", help="Score every sequence there is: toy vocabularies, small --max-length.")
+    ] = False,
     sample: Annotated[bool, typer.Option("--sample", help="Sample a translation instead of searching.")] = False,
     temperature: Annotated[float, typer.Option("--temperature", min=0, help="Of --sample.")] = 1.0,
     top_k: Annotated[int | None, typer.Option("--top-k", min=1, help="Of --sample.")] = None,
@@ -72,6 +91,14 @@ def translate(
         "length_penalty": length_penalty,
         "alpha": alpha,
         "coverage_beta": coverage,
+        "prefix": prefix,
+        "stop": stop,
+        "min_length": min_length,
+        "max_length": max_length,
+        "max_ratio": max_ratio,
+        "no_repeat_ngram": no_repeat_ngram,
+        "repetition_penalty": repetition_penalty,
+        "exhaustive": exhaustive,
         "sampling": drawing,
         "chunk": chunk,
     }

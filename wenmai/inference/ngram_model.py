@@ -213,13 +213,13 @@ class NgramModel(Shown):
         """Generates texts; ``options`` as of :class:`~wenmai.inference.generation.GenerationConfig`."""
         with needing_neural("generation"):
             from wenmai.inference.generation import GenerationConfig, generate
-        return generate(_Generator(self.model), _Vocabulary(self), prompt, GenerationConfig(**options))
+        return generate(_Generator(self.model), _Vocabulary(self), prompt, GenerationConfig.of(options))
 
     def stream(self, prompt: str = "", **options: Any) -> Iterator[str]:  # noqa: ANN401
         """Yields one text in pieces as it is generated; ``options`` as of :meth:`generate`."""
         with needing_neural("generation"):
             from wenmai.inference.generation import GenerationConfig, stream
-        return stream(_Generator(self.model), _Vocabulary(self), prompt, GenerationConfig(**options))
+        return stream(_Generator(self.model), _Vocabulary(self), prompt, GenerationConfig.of(options))
 
 
 class _State:

@@ -94,7 +94,13 @@ class Gpt(NextToken):
         if config.window is not None:  # not the same for all layers
             return CachedState(caches)
         compiled = self._shortcut.begin(
-            batch_size, self.decoder, weight, self.positions, num_heads=config.num_heads, activation="gelu_tanh"
+            batch_size,
+            self.decoder,
+            weight,
+            self.positions,
+            capacity=shape[2],
+            num_heads=config.num_heads,
+            activation="gelu_tanh",
         )
         return CachedState(caches, compiled=compiled)
 

@@ -156,6 +156,7 @@ class Transformer(EncoderDecoder):
                 self.decoder,
                 self.embedding,
                 self.target_positions,
+                capacity=max_length,
                 num_heads=heads,
                 activation=self.config.activation,
                 scale=self.embeddings.scale,

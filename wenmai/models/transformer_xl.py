@@ -15,14 +15,15 @@ Without gradients the memory holds keys and values in place of hidden states: th
 cost of reading a text is that of its tokens, whatever the context.
 
 As in the authors' code: embeddings times √M, dropout of the sinusoids and of the last layer's output, evaluation with
-``same_length`` and ``clamp_length``. Differs from it: pre-norm layers normalise once more at their end; the symbol of
-cluster i is in column i-1 behind the shortlist.
+another ``memory``, ``same_length`` and ``clamp_length`` (:class:`Reading`). Differs from it: pre-norm layers normalise
+once more at their end; the symbol of cluster i is in column i-1 behind the shortlist.
 
 Shapes: B rows, T tokens of a segment, S keys, M hidden size, V vocabulary.
 """
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -39,11 +40,34 @@ from wenmai.nn.relative_xl import RelativeAttention, RelativeBiases, distance_si
 from wenmai.nn.softmax import AdaptiveEmbedding, AdaptiveSoftmax, Softmax
 from wenmai.nn.transformer import EncoderLayer, FeedForward
 
-__all__ = ["TransformerXL", "TransformerXLConfig", "TransformerXLState"]
+__all__ = ["Reading", "TransformerXL", "TransformerXLConfig", "TransformerXLState"]
 
 _CAUSAL = causal()
 _EPSILON = 1e-5  # of layer norms
 _STD = 0.02  # of every weight
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reading:
+    """How a trained model reads a text; the authors evaluate with a longer memory, the same length, and clamping.
+
+    Attributes:
+        memory: Tokens that are remembered; none: as in training.
+        same_length: Whether every token sees equally many: the last ``memory``, itself counted.
+        clamp_length: Farther distances are clipped to this one; none: no limit.
+
+    Raises:
+        SettingError: if a number is too small.
+    """
+
+    memory: int | None = None
+    same_length: bool = False
+    clamp_length: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("memory", self.memory), ("clamp_length", self.clamp_length)):
+            if value is not None and value < 0:
+                raise SettingError(f"{name}={value}: expected 0 or more tokens")
 
 
 class TransformerXLState:
@@ -142,26 +166,20 @@ class TransformerXL(NextToken):
         vocab_size: V.
         bos_id: BOS, before every text.
 
-    Attributes:
-        memory_length: Tokens remembered; may be set to more for evaluation than was trained with.
-        same_length: Whether every token sees equally many, the last ``memory_length``, itself counted; for evaluation.
-        clamp_length: Farther distances are clipped to this one; none: no limit.
-
     Raises:
         SettingError: if the cutoffs do not lie within the vocabulary.
     """
 
     kind: ClassVar[str] = "transformer-xl"
     config_class: ClassVar[type] = TransformerXLConfig
+    reading_class: ClassVar[type | None] = Reading
     stateful: ClassVar[bool] = True
     masks_documents: ClassVar[bool] = False
 
     def __init__(self, config: TransformerXLConfig, *, vocab_size: int, bos_id: int) -> None:
         super().__init__(vocab_size=vocab_size, bos_id=bos_id)
         self.config = config
-        self.memory_length = config.memory_length
-        self.same_length = False
-        self.clamp_length: int | None = None
+        self.reading = Reading()
         size = config.hidden_size
         if config.cutoffs:
             if config.cutoffs[-1] >= vocab_size:
@@ -195,6 +213,23 @@ class TransformerXL(NextToken):
             elif parameter.dim() > 1:
                 nn.init.normal_(parameter, std=_STD / 2 if "projections" in name else _STD)
 
+    @property
+    def memory_length(self) -> int:
+        """Tokens that are remembered."""
+        remembered: int = self.config.memory_length if self.reading.memory is None else self.reading.memory
+        return remembered
+
+    def with_reading(self, reading: Reading) -> "TransformerXL":
+        """Returns the same model, whose parameters are shared, that reads otherwise.
+
+        Raises:
+            SettingError: if every token is to see the same length, and that is 0.
+        """
+        other = super().with_reading(reading)
+        if reading.same_length and not other.memory_length:
+            raise SettingError("same_length lets every token see the last `memory` tokens; that is 0: give memory=N")
+        return other
+
     def start(self, batch_size: int, *, capacity: int | None = None) -> TransformerXLState:
         """Returns the initial state: empty memories."""
         like = self.layers[0].get_parameter("attention.output.weight")
@@ -205,13 +240,10 @@ class TransformerXL(NextToken):
         """Returns the states (B, T, M) of the last layer.
 
         Raises:
-            ValueError: if documents are to be kept apart, a state read without gradients is to be trained on, or
-                ``same_length`` is set without a memory.
+            ValueError: if documents are to be kept apart, or a state read without gradients is to be trained on.
         """
         refuse_documents(self, documents)
-        if self.same_length and not self.memory_length:
-            raise ValueError("same_length lets every token see the last memory_length tokens; that is 0")
-        mask = _CAUSAL & window(self.memory_length - 1, 0) if self.same_length else _CAUSAL
+        mask = _CAUSAL & window(self.memory_length - 1, 0) if self.reading.same_length else _CAUSAL
         state = self.start(tokens.shape[0]) if state is None else state
         assert isinstance(state, TransformerXLState)
         if not torch.is_grad_enabled():
@@ -246,13 +278,13 @@ class TransformerXL(NextToken):
         """Returns r of each layer, (H, ``keys`` or more, D); cached in the state without gradients."""
         like, size = self.biases[0].get_parameter("distance"), self.config.hidden_size
         if torch.is_grad_enabled():
-            waves = self.dropout(distance_sinusoids(keys, size, clamp=self.clamp_length, like=like))
+            waves = self.dropout(distance_sinusoids(keys, size, clamp=self.reading.clamp_length, like=like))
             return self._project(waves)
-        if not state.relative or state.relative[0].shape[1] < keys or state.clamp_length != self.clamp_length:
+        if not state.relative or state.relative[0].shape[1] < keys or state.clamp_length != self.reading.clamp_length:
             enough = keys + max(64, keys // 4)
-            waves = self.dropout(distance_sinusoids(enough, size, clamp=self.clamp_length, like=like))
+            waves = self.dropout(distance_sinusoids(enough, size, clamp=self.reading.clamp_length, like=like))
             state.relative = self._project(waves)
-            state.clamp_length = self.clamp_length
+            state.clamp_length = self.reading.clamp_length
         return state.relative
 
     def _project(self, waves: Tensor) -> list[Tensor]:

@@ -82,10 +82,17 @@ class Trainable(Protocol):
         """Called after an update with the mean of each part of its loss over the batches of all processes."""
 
     def carried(self) -> Mapping[str, Tensor]:
-        """The state that the next batch needs, such as a memory; saved with every checkpoint."""
+        """The state that the next batch needs, such as a memory; saved with every checkpoint.
+
+        Called in all processes at once; what the first returns is saved.
+        """
 
     def carry(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restores the state that :meth:`carried` returned when the checkpoint was written."""
+        """Restores the state that :meth:`carried` returned when the checkpoint was written.
+
+        Raises:
+            SettingError: if it is the state of another number of processes.
+        """
 
 
 Count = Annotated[int, Ge(0)]
@@ -195,8 +202,13 @@ def train_loop(
     saved_at, seconds_before, tokens_before = state.seconds, state.seconds, state.tokens
 
     def save() -> None:
-        checkpoints.save(state.step, asdict(state), lambda folder: _save(job, optimiser, folder))
-        _drop_snapshots(checkpoints, state)
+        carried = job.carried()
+
+        def write() -> None:
+            checkpoints.save(state.step, asdict(state), lambda folder: _save(job, optimiser, carried, folder))
+            _drop_snapshots(checkpoints, state)
+
+        strategy.write(write)
 
     def evaluate(learning_rate: float) -> EvaluationRecord:
         module.eval()
@@ -294,7 +306,7 @@ def train_loop(
                 if not state.over:
                     batches = job.plan(state.epoch)
             if state.over or stopping or state.seconds - saved_at >= config.checkpoint_seconds:
-                strategy.write(save)
+                save()
                 saved_at = state.seconds
             if stopping and not state.over:
                 raise KeyboardInterrupt
@@ -363,10 +375,10 @@ def _spent(state: LoopState, config: LoopConfig) -> float:
     return 0.0 if config.minutes is None else state.seconds / (60 * config.minutes)
 
 
-def _save(job: Trainable, optimiser: torch.optim.Optimizer, folder: Path) -> None:
+def _save(job: Trainable, optimiser: torch.optim.Optimizer, carried: Mapping[str, Tensor], folder: Path) -> None:
     job.save(folder)
     save_optimiser(optimiser, folder)
-    save_carried(job.carried(), folder)
+    save_carried(carried, folder)
 
 
 def _take_snapshot(

@@ -20,7 +20,14 @@ from wenmai.measures.language import SentenceScore, TextScore, add_up
 from wenmai.measures.options import FewShotResult
 from wenmai.runs.comparison import Comparison, Kind, LinePoint, Measure, Panel, Samples
 from wenmai.runs.fewshot import evaluate_few_shot
-from wenmai.runs.language import language_model_of, read_lines, require_tokens, scores, text_score_values
+from wenmai.runs.language import (
+    language_model_of,
+    language_models_of,
+    read_lines,
+    require_tokens,
+    scores,
+    text_score_values,
+)
 from wenmai.runs.measuring.classification import check
 from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
 from wenmai.text.pieces import TokenizerConfig
@@ -105,6 +112,8 @@ def evaluate(
     limit: int | None = None,
     context: str | None = None,
     memory: int | None = None,
+    same_length: bool | None = None,
+    clamp_length: int | None = None,
     progress: Progress = unwatched,
 ) -> LanguageEvaluation | FewShotEvaluation:
     """Evaluates how well a language model predicts a text, or chooses the answers of a data set.
@@ -116,7 +125,9 @@ def evaluate(
         seed: Seed of ``few_shot``; None: 1.
         limit: Examples to evaluate with ``few_shot``; None: all.
         context: ``fresh`` or ``carried``: whether the lines before are known; None: as trained.
-        memory: Memory length of a Transformer-XL; None: as in training.
+        memory: Tokens that a Transformer-XL remembers; None: as in training.
+        same_length: Whether each of its tokens sees equally many.
+        clamp_length: Its farther distances are clipped to this one.
         progress: Watches.
 
     Raises:
@@ -124,16 +135,19 @@ def evaluate(
         RunError: if the run is not finished.
         SettingError: if an option needs another that is not given.
     """
+    reading: dict[str, Any] = {"memory": memory, "same_length": same_length, "clamp_length": clamp_length}
     if few_shot is None:
         if seed is not None or limit is not None:
             raise SettingError("--seed and --limit go with --few-shot K")
-        model = language_model_of(run, memory=memory)
+        model = language_model_of(run, **reading)
         Turns(progress, sets=1).begin(on)
         found = add_up(score for score in scores(model, on, context=context) if score.tokens)
         require_tokens(found, on)
         return LanguageEvaluation(run=str(run.path), on=str(on), result=found)
-    if context is not None or memory is not None:
-        raise SettingError("--context and --memory are for texts; leave them out of --few-shot")
+    if context is not None or any(value is not None for value in reading.values()):
+        raise SettingError(
+            "--context, --memory, --same-length and --clamp-length are for texts; leave them out of --few-shot"
+        )
     seed = 1 if seed is None else seed
     examples = partial(progress, f"evaluating on {title_of(on)}, example")
     result = evaluate_few_shot(run, str(on), shots=few_shot, seed=seed, limit=limit, progress=examples)
@@ -141,21 +155,34 @@ def evaluate(
 
 
 def compare(
-    runs: Sequence[Run], comparison: Comparison, *, on: Sequence[str], progress: Progress = unwatched
+    runs: Sequence[Run],
+    comparison: Comparison,
+    *,
+    on: Sequence[str],
+    memory: int | None = None,
+    same_length: bool | None = None,
+    clamp_length: int | None = None,
+    progress: Progress = unwatched,
 ) -> Comparison:
     """Compares on texts; the first also gives the effect of context, and prompts for samples.
 
+    ``memory``, ``same_length`` and ``clamp_length`` are those of :func:`evaluate`, for each Transformer-XL of the runs.
+
     Raises:
         CorpusError: if a text cannot be read.
+        SettingError: if no model has such a setting.
     """
+    reading: dict[str, Any] = {"memory": memory, "same_length": same_length, "clamp_length": clamp_length}
+    chosen = {name: value for name, value in reading.items() if value is not None}
     systems, turns = [], Turns(progress, runs=len(runs), sets=len(on))
-    for run, system in zip(runs, comparison.systems, strict=True):
-        model, measures = run.read_model(), list[Measure]()
+    for model, system in zip(language_models_of(runs, **chosen), comparison.systems, strict=True):
+        measures = list[Measure]()
         for text in on:
             turns.begin(text, system.name)
             measures += measures_of(model, text)
         found = replace(
             system,
+            settings=system.settings | (chosen if getattr(model, "readings", ()) else {}),
             measures=measures,
             lines={"positions": describe_positions(model, on[0]), "contexts": describe_contexts(model, on[0])},
             samples=samples(model, on[0]),
@@ -165,6 +192,10 @@ def compare(
     if left_out := _not_predicted([system.name for system in systems], runs):
         corpus = replace(corpus, facts=corpus.facts | {"not predicted": left_out})
     return replace(comparison, systems=systems, corpus=corpus, panels=_PANELS, sampled=_SAMPLED)
+
+
+def _check(*, on: Sequence[str] = (), **reading: Any) -> None:  # noqa: ANN401  which need no file
+    check(on=on)
 
 
 def measures_of(model: AnyLanguageModel, text: str) -> list[Measure]:
@@ -375,7 +406,7 @@ LANGUAGE_MODELS = Measurer(
     models="language models",
     evaluate=evaluate,
     compare=compare,
-    check=check,
+    check=_check,
     own_tokens=True,
     kinds={
         "bits": Kind(
