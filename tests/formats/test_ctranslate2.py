@@ -216,7 +216,7 @@ def test_models_that_the_engine_does_not_have_are_refused_by_name(source, target
 def test_without_the_package_the_message_says_what_to_install(source, target, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     monkeypatch.delitem(sys.modules, "ctranslate2.specs", raising=False)
-    with pytest.raises(SettingError, match=r"pip install 'wenmai\[ctranslate2\]'"):
+    with pytest.raises(SettingError, match=r"pip install -e '\.\[ctranslate2\]'"):
         write_ctranslate2(tmp_path / "model", make(source, target), source=source, target=target)
     assert not list(tmp_path.iterdir())
 

@@ -211,7 +211,7 @@ def test_other_models_are_refused(tmp_path):
 
 def test_a_missing_package_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(SettingError, match=r"needs onnx, .*pip install 'wenmai\[onnx\]'"):
+    with pytest.raises(SettingError, match=r"needs onnx, .*pip install -e '\.\[onnx\]'"):
         write_onnx(tmp_path / "encoder.onnx", make("transformer", {}, tied=True))
     assert not any(tmp_path.iterdir())
 

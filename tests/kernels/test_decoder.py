@@ -6,7 +6,7 @@ import torch
 from wenmai.decode.search import beam_search, greedy
 from wenmai.models.gpt import Gpt, GptConfig
 from wenmai.models.transformer import Transformer, TransformerConfig
-from wenmai.nn import plain
+from wenmai.nn import plain, stack
 from wenmai.nn.attention import watch_attention
 from wenmai.nn.stack import Stack
 
@@ -61,7 +61,8 @@ def counted(monkeypatch):
 
 
 @pytest.fixture
-def threads():
+def threads(monkeypatch):
+    monkeypatch.setattr(stack, "WORTH_A_THREAD", 1)
     before = torch.get_num_threads()
     yield torch.set_num_threads
     torch.set_num_threads(before)

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 
 import numpy as np
 import pytest
@@ -160,12 +161,16 @@ def test_mistakes_are_explained(tmp_path, items, settings, error, message):
         wenmai.train("fasttext-supervised", items, out=tmp_path / "run", **SMALL | settings)
 
 
-def test_autotune_finds_settings_that_are_no_worse(texts):
+def test_autotune_finds_settings_that_are_no_worse(texts, capsys):
     trials = []
     run = autotune(
         texts / "train.txt", valid=texts / "valid.txt", out=texts / "run", seconds=1.5, on_trial=trials.append,
         size_bytes=400_000, threads=1, word_ngrams=1, epochs=1,
     )  # fmt: skip
+    said = capsys.readouterr().err.splitlines()
+    assert re.match(
+        r"trial 1: f1 0\.\d{4} in .* s, .* s left; epochs=1,", next(line for line in said if "trial" in line)
+    )
     noted = json.loads((run.path / "autotune.json").read_text())
     assert noted["best"] == max(trials, key=lambda trial: trial.score or 0).number
     assert noted["failed"] == sum(trial.score is None for trial in trials)

@@ -43,7 +43,7 @@ def test_looks_up_words(plane):
     assert plane.key_to_index == {word: i for i, word in enumerate(plane.index_to_key)}
     assert (len(plane), plane.vector_size, plane.vectors.dtype) == (5, 2, np.float32)
     assert plane.counts.dtype == np.int64
-    assert repr(plane) == "WordVectors(5 words, 2 dimensions)"
+    assert repr(plane) == "WordVectors(words=5, dimensions=2)"
     assert plane.get_normed_vectors()[[2, 4]].tolist() == [[0, 1], [0, 0]]
 
 

@@ -1,18 +1,25 @@
 """``wenmai formats``, ``wenmai export`` and ``wenmai import``."""
 
 import json
+import shutil
+import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
 
+from wenmai.cli.completion import complete_format
+from wenmai.cli.options import Json, RunFolder, Sets
 from wenmai.cli.printing import show_rows
+from wenmai.core.errors import SettingError
 
 __all__ = ["export_command", "formats_command", "import_command"]
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
-FormatName = Annotated[str, typer.Argument(metavar="FORMAT", help="A format; `wenmai formats` lists them.")]
+FormatName = Annotated[
+    str,
+    typer.Argument(metavar="FORMAT", help="A format; `wenmai formats` lists them.", autocompletion=complete_format),
+]
 
 
 def formats_command(as_json: Json = False) -> None:
@@ -33,20 +40,23 @@ def formats_command(as_json: Json = False) -> None:
 def export_command(
     run: RunFolder,
     name: FormatName,
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="The file to write, or a folder for some formats.")],
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="fasttext as .ftz: cutoff, retrain, qnorm, qout, dsub."),
-    ] = None,
+    path: Annotated[
+        Path,
+        typer.Argument(metavar="PATH", help="The file to write, - for standard output; a folder for some formats."),
+    ],
+    settings: Sets = None,
     as_json: Json = False,
 ) -> None:
     """Write the model of a run for other programs.
 
-    Each kind of run has its own formats; for another, the error message lists them.
+    Each kind of run has its own formats; for another, the error message lists them. Settings of fasttext as .ftz:
+    cutoff, retrain, qnorm, qout, dsub.
 
     Example: wenmai export runs/first word2vec-binary vectors.bin
 
-    Example: wenmai export runs/topics fasttext topics.ftz --set cutoff=100000 --set retrain=true
+    Example: wenmai export runs/topics fasttext topics.ftz --cutoff 100000 --retrain
+
+    Example: wenmai export runs/first word2vec - | head
 
     Example: wenmai export runs/de-en ctranslate2 de-en-engine
 
@@ -57,8 +67,25 @@ def export_command(
     from wenmai.config.recipe import parse_assignments
     from wenmai.runs.formats import export_run
 
-    written = export_run(run, name, path, **parse_assignments(settings or []))
+    chosen = parse_assignments(settings or [])
+    if str(path) == "-":
+        if as_json:
+            raise SettingError("--json would be printed among the model on standard output; leave one of them out")
+        _print_export(run, name, chosen)
+        return
+    written = export_run(run, name, path, **chosen)
     print(json.dumps({"path": str(written), "format": name}) if as_json else written)
+
+
+def _print_export(run: Path, name: str, settings: dict[str, str]) -> None:
+    from wenmai.runs.formats import export_run
+
+    with TemporaryDirectory() as folder:
+        written = export_run(run, name, Path(folder) / "model", **settings)
+        if written.is_dir():
+            raise SettingError(f"{name} is a folder of files, which cannot go to standard output; name a folder")
+        with open(written, "rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
 
 
 def import_command(

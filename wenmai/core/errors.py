@@ -19,6 +19,7 @@ __all__ = [
     "UndecodableError",
     "VocabError",
     "WenmaiError",
+    "install_hint",
     "nearest_name",
 ]
 
@@ -92,3 +93,8 @@ def nearest_name(name: str, known: Iterable[str]) -> str:
 
     close = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def install_hint(extra: str) -> str:
+    """Returns how to install what an extra brings: from a clone, which is how wenmai is installed today."""
+    return f"in the folder of wenmai: pip install -e '.[{extra}]'"

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import SettingError, install_hint
 from wenmai.core.folder import sealed_folder
 from wenmai.formats.format import Format, Trained, require_free
 
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from wenmai.models.transformer import Transformer
     from wenmai.nn.embeddings import Positions
     from wenmai.nn.multihead import MultiHead
-    from wenmai.nn.transformer import ActivationName, DecoderLayer, EncoderLayer, FeedForward
+    from wenmai.nn.names import ActivationName
+    from wenmai.nn.transformer import DecoderLayer, EncoderLayer, FeedForward
     from wenmai.text.tokenizer import Tokenizer
 
 __all__ = ["FORMATS", "write_ctranslate2", "write_generator"]
@@ -168,7 +169,7 @@ def _specifications() -> Any:  # noqa: ANN401  a package without types
         return import_module("ctranslate2.specs")
     except ImportError as error:
         raise SettingError(
-            f"this format needs ctranslate2, which cannot be imported ({error}); pip install 'wenmai[ctranslate2]'"
+            f"this format needs ctranslate2, which cannot be imported ({error}); {install_hint('ctranslate2')}"
         ) from None
 
 

@@ -21,17 +21,14 @@ Shapes: B rows, T tokens, M hidden size, V vocabulary.
 """  # noqa: E501  a table
 
 import math
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
-from annotated_types import Ge, Gt, Lt
 from torch import Tensor, nn
-from typing_extensions import Doc
 
-from wenmai.core.errors import SettingError
 from wenmai.decode.protocol import Step
+from wenmai.models.settings import GptConfig
 from wenmai.nn import plain
 from wenmai.nn.cache import KeyValue
 from wenmai.nn.embeddings import Embeddings, Learned
@@ -39,51 +36,12 @@ from wenmai.nn.language import CachedState, LanguageState, NextToken
 from wenmai.nn.masks import Mask, causal
 from wenmai.nn.multihead import MultiHead
 from wenmai.nn.softmax import Softmax
-from wenmai.nn.transformer import ActivationName, Encoder, EncoderLayer, FeedForward
+from wenmai.nn.transformer import Encoder, EncoderLayer, FeedForward
 
 __all__ = ["Gpt", "GptConfig"]
 
 _CAUSAL = causal()
 _STD = 0.02  # of every weight; of GPT-2's positions half of it
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GptConfig:
-    """The sizes and choices of a GPT.
-
-    Raises:
-        SettingError: if sizes do not fit together, or a setting would have no effect.
-    """
-
-    hidden_size: Annotated[int, Ge(1), Doc("size of a position's vector; a multiple of num_heads")] = 256
-    num_layers: Annotated[int, Ge(1), Doc("layers")] = 4
-    num_heads: Annotated[int, Ge(1), Doc("attention heads of a layer")] = 4
-    ffn_size: Annotated[
-        int | None, Ge(1), Doc("inner size of the feed-forward networks; none: four times hidden_size")
-    ] = None
-    max_length: Annotated[int, Ge(1), Doc("longest text in tokens: positions are learned up to here")] = 256
-    dropout: Annotated[float, Ge(0), Lt(1), Doc("of embeddings and of the outputs of sub-layers")] = 0.1
-    attention_dropout: Annotated[float, Ge(0), Lt(1), Doc("of attention weights")] = 0.0
-    norm: Annotated[Literal["post", "pre"], Doc("layer norm after a sub-layer (GPT-1), or before it (GPT-2, 3)")] = (
-        "pre"
-    )
-    epsilon: Annotated[float, Gt(0), Doc("of the layer norms: added to the variance")] = 1e-5
-    activation: Annotated[
-        ActivationName, Doc("of the feed-forward networks; gelu_tanh: the published models' form of gelu")
-    ] = "gelu_tanh"
-    tied: Annotated[bool, Doc("the output matrix is that of the embeddings, as in the published models")] = True
-    window: Annotated[
-        int | None, Ge(1), Doc("every second layer attends only this many tokens back (GPT-3); none: no limit")
-    ] = None
-
-    def __post_init__(self) -> None:
-        if self.hidden_size % self.num_heads:
-            raise SettingError(
-                f"hidden_size={self.hidden_size} is not a multiple of num_heads={self.num_heads}; each head gets an "
-                "equal share"
-            )
-        if self.window is not None and self.num_layers == 1:
-            raise SettingError("window is for every second layer; with num_layers=1 it has no effect")
 
 
 class Gpt(NextToken):
@@ -142,6 +100,7 @@ class Gpt(NextToken):
             weight,
             self.positions,
             output=self.output.weight,
+            capacity=shape[2],
             num_heads=config.num_heads,
             activation=config.activation,
         )

@@ -3,17 +3,17 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from torch import Tensor, float32, is_autocast_enabled, is_grad_enabled, nn
+from torch import Tensor, is_autocast_enabled, is_grad_enabled, nn
 from torch import compiler as torch_compiler
 
 from wenmai.nn.attention import watching
-from wenmai.nn.cache import DecoderState, KeyValue
+from wenmai.nn.cache import DecoderState
 from wenmai.nn.embeddings import Positions
 from wenmai.nn.language import CachedState
 from wenmai.nn.linear import Linear
 from wenmai.nn.multihead import MultiHead
+from wenmai.nn.names import ActivationName
 from wenmai.nn.transformer import (
-    ActivationName,
     Decoder,
     DecoderLayer,
     Encoder,
@@ -60,6 +60,7 @@ class Shortcut:
         positions: Positions,
         *,
         output: Tensor | None = None,
+        capacity: int,
         num_heads: int,
         activation: ActivationName,
         scale: float = 1.0,
@@ -73,6 +74,7 @@ class Shortcut:
             embedding: (V, M).
             positions: Added to the embeddings.
             output: (V, M), the output matrix; none: the embedding.
+            capacity: Positions that the state can hold.
             num_heads: H.
             activation: Of the feed-forward networks.
             scale: Embeddings are multiplied by it.
@@ -95,6 +97,7 @@ class Shortcut:
             blocks.append(Block(attention, over_memory[0] if over_memory else None, ffn))
         stack = Stack(
             blocks,
+            positions=positions(0, capacity),
             num_heads=num_heads,
             embedding=embedding,
             scale=scale,
@@ -107,14 +110,10 @@ class Shortcut:
         )
 
         def step(tokens: Tensor, state: CachedState | DecoderState) -> Tensor:
-            length, mask = state.length, state.memory_mask if isinstance(state, DecoderState) else None
-            position = positions(length, 1)
-            caches = []
-            for cache in state.caches:
-                own, memory = (cache, None) if isinstance(cache, KeyValue) else (cache.own, cache.memory.buffer)
-                own.extend(1)
-                caches.append((own.buffer, memory))
-            return stack.step(tokens, caches, length=length, position=position, mask=mask)
+            if isinstance(state, CachedState):
+                return stack.step(tokens, [(cache, None) for cache in state.caches])
+            caches = [(cache.own, cache.memory.buffer) for cache in state.caches]
+            return stack.step(tokens, caches, mask=state.memory_mask)
 
         return step
 
@@ -137,9 +136,7 @@ def _known(layers: Encoder | Decoder, tables: tuple[Tensor, Tensor], num_heads: 
             for part in layers.modules()
         )
         and all(part.relative is None for part in layers.modules() if isinstance(part, MultiHead))
-        and all(
-            tensor.dtype is float32 and tensor.device.type == "cpu" and tensor.is_contiguous() for tensor in tensors
-        )
+        and all(map(usable, tensors))
         and tables[0].shape[1] % (16 * num_heads) == 0
         and first.ffn.inner.weight.shape[0] % 16 == 0
         and tables[0].shape[0] >= 4

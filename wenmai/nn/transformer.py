@@ -13,9 +13,9 @@ from wenmai.nn.dropout import dropout
 from wenmai.nn.linear import Linear
 from wenmai.nn.masks import Mask
 from wenmai.nn.multihead import MultiHead
+from wenmai.nn.names import ActivationName
 
 __all__ = [
-    "ActivationName",
     "Decoder",
     "DecoderLayer",
     "Encoder",
@@ -27,7 +27,6 @@ __all__ = [
 ]
 
 NormName = Literal["post", "pre"]
-ActivationName = Literal["relu", "gelu", "gelu_tanh", "silu"]
 
 _EPSILON = 1e-6
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {

@@ -2,7 +2,6 @@
 
 import math
 import shutil
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from annotated_types import Ge, Gt
 from typing_extensions import Doc
 
 from wenmai.config.recipe import Recipe
+from wenmai.core.clock import CLOCK
 from wenmai.core.errors import CorpusError, FormatError, SettingError
 from wenmai.core.tensors import write_tensors
 from wenmai.data.features import NGRAMS, FeaturesConfig, make_features
@@ -288,9 +288,9 @@ class ClassifierJob(Job):
 
     def _solve(self, report: Callable[[Record], None]) -> None:
         """Solves the normal equations: one step."""
-        started = time.monotonic()
+        started = CLOCK.now()
         loss = self.descent.solve()
-        seconds = time.monotonic() - started
+        seconds = CLOCK.now() - started
         words = int(self._words.sum())
         self.totals = Totals(position=1, seconds=seconds, words=words, last_epoch_loss=loss)
         speed = words / max(seconds, 1e-9)

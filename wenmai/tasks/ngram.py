@@ -2,7 +2,6 @@
 
 import math
 import shutil
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wenmai.config.recipe import Recipe
+from wenmai.core.clock import CLOCK
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data.encoded_corpus import EncodedCorpus
 from wenmai.data.ngram_counting import Rows, count_rows
@@ -130,7 +130,7 @@ class NgramJob(Job):
 
     def train(self, session: Session) -> None:
         """Counts, and estimates probabilities."""
-        began, total, done = time.monotonic(), len(self._corpus), 0
+        began, total, done = CLOCK.now(), len(self._corpus), 0
         folder = self._folder = session.checkpoints.folder / _FILES
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -138,7 +138,7 @@ class NgramJob(Job):
         def advance(tokens: int) -> None:
             nonlocal done
             done += tokens
-            session.report(self._record(_COUNTING * done / total, time.monotonic() - began, None))
+            session.report(self._record(_COUNTING * done / total, CLOCK.now() - began, None))
 
         try:
             self._estimated = estimate(self._rows(folder, advance), len(self._words), self.config, folder)
@@ -154,7 +154,7 @@ class NgramJob(Job):
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        self._seconds = time.monotonic() - began
+        self._seconds = CLOCK.now() - began
         loss = self._loss
         session.report(self._record(1.0, self._seconds, loss))
         session.report(EpochRecord(position=1, epoch=1, loss=loss, seconds=self._seconds, words=total))

@@ -53,12 +53,14 @@ class Opened(NamedTuple):
         hints: Settings that fit them, as ``section.name``.
         names: Their names in a recipe; empty if they are in memory.
         repeatable: Whether they can be read again.
+        notes: What the user should know before they are read.
     """
 
     source: Any
     hints: Mapping[str, Any]
     names: tuple[str, ...]
     repeatable: bool
+    notes: tuple[str, ...] = ()
 
 
 class Session(NamedTuple):
@@ -94,6 +96,10 @@ class Source(ABC):
             progress: Called with bytes read, and in all.
             base: The model that is continued, or None.
         """
+
+    def sample(self, recipe: Recipe, source: Any) -> str:  # noqa: ANN401
+        """Returns some of the text that was opened, without reading all of it; by default none."""
+        return ""
 
     @abstractmethod
     def reopen(self, fingerprint: str) -> Data | None:

@@ -6,7 +6,7 @@ The class is in three parts, each on top of the one before: :mod:`wenmai.vectors
 
 import datetime
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Never
 
@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from wenmai.core.errors import FormatError, SettingError, VocabError
+from wenmai.core.showing import Shown
 from wenmai.vectors.evaluation import Correlation, Section, SimilarityFunction, analogy_sections, pair_correlations
 from wenmai.vectors.lengths import Vector, cosine, unit
 from wenmai.vectors.neighbours import Indexer, NearestWords, Neighbours
+from wenmai.vectors.pooling import Weighting, embedded
 from wenmai.vectors.store import read_table, write_table
 from wenmai.vectors.table import Key, UnknownAttributeError, UnknownWordError, is_key
 from wenmai.vectors.transport import word_movers_distance
@@ -37,7 +39,7 @@ RENAMED = {
 }
 
 
-class WordVectors(NearestWords):
+class WordVectors(NearestWords, Shown):
     """Words and their vectors, with the methods of gensim's ``KeyedVectors``.
 
     The rows are in order of frequency wherever they come from a training run. Words can be added and vectors changed;
@@ -82,12 +84,26 @@ class WordVectors(NearestWords):
             raise SettingError(f"vector_size={vector_size}: expected at least 1 dimension")
         return WordVectors([], np.empty((0, vector_size), np.float32))
 
-    def __repr__(self) -> str:
-        return f"WordVectors({len(self)} words, {self.vector_size} dimensions)"
+    def _facts(self) -> Mapping[str, int]:
+        return {"words": len(self), "dimensions": self.vector_size}
 
     def __getattr__(self, name: str) -> Never:
         advice = f"; use {RENAMED[name]}" if name in RENAMED else ""
         raise AttributeError(f"WordVectors has no {name!r}{advice}", name=name, obj=self)
+
+    def embed(self, texts: Iterable[str | Sequence[str]], *, weighting: Weighting = "mean") -> Vector:
+        """Returns the vectors (n, d) of texts: averages of their words, those without a vector left out.
+
+        A text without any has zeros. :meth:`wenmai.Run.embed` cuts texts as the training text was cut.
+
+        Args:
+            texts: n texts, split at white space, or lists of words.
+            weighting: ``mean``, or ``sif``, by which frequent words count less; see
+                :func:`wenmai.vectors.pooling.embedded`.
+        """
+        if isinstance(texts, str):
+            raise SettingError("embed takes a list of texts; put a single one in brackets")
+        return embedded(self, [text.split() if isinstance(text, str) else text for text in texts], weighting)
 
     # --- comparing words ----------------------------------------------------------------------------------------
 

@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from wenmai.models.gpt import Gpt, GptConfig
-    from wenmai.nn.transformer import ActivationName, NormName
+    from wenmai.nn.names import ActivationName
+    from wenmai.nn.transformer import NormName
     from wenmai.text.tokenizer import Tokenizer
 
 __all__ = ["FAMILY"]

@@ -25,7 +25,8 @@ from wenmai.formats.onnx.graph import (
 if TYPE_CHECKING:
     from wenmai.models.gpt import Gpt
     from wenmai.models.transformer import Transformer
-    from wenmai.nn.transformer import ActivationName, DecoderLayer, EncoderLayer
+    from wenmai.nn.names import ActivationName
+    from wenmai.nn.transformer import DecoderLayer, EncoderLayer
 
 __all__ = ["gpt", "transformer_decoder"]
 

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import SettingError, install_hint
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from wenmai.nn.multihead import MultiHead
-    from wenmai.nn.transformer import ActivationName, FeedForward, PostNorm
+    from wenmai.nn.names import ActivationName
+    from wenmai.nn.transformer import FeedForward, PostNorm
 
 __all__ = [
     "FLOAT",
@@ -52,7 +53,7 @@ class Graph:
             self._onnx = import_module("onnx")
         except ImportError as error:
             raise SettingError(
-                f"this format needs onnx, which cannot be imported ({error}); pip install 'wenmai[onnx]'"
+                f"this format needs onnx, which cannot be imported ({error}); {install_hint('onnx')}"
             ) from None
         self._nodes: list[Any] = []
         self._numbers: list[Any] = []
