@@ -9,6 +9,7 @@ from torch import compiler as torch_compiler
 from wenmai.nn.attention import watching
 from wenmai.nn.cache import DecoderState
 from wenmai.nn.embeddings import Positions
+from wenmai.nn.held import usable
 from wenmai.nn.language import CachedState
 from wenmai.nn.linear import Linear
 from wenmai.nn.multihead import MultiHead
