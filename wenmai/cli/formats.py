@@ -1,6 +1,7 @@
 """``wenmai formats``, ``wenmai export`` and ``wenmai import``."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -57,7 +58,9 @@ def export_command(
     from wenmai.config.recipe import parse_assignments
     from wenmai.runs.formats import export_run
 
-    written = export_run(run, name, path, **parse_assignments(settings or []))
+    written = export_run(
+        run, name, path, on_note=lambda message: print(message, file=sys.stderr), **parse_assignments(settings or [])
+    )
     print(json.dumps({"path": str(written), "format": name}) if as_json else written)
 
 
@@ -65,6 +68,10 @@ def import_command(
     name: FormatName,
     path: Annotated[Path, typer.Argument(metavar="PATH", help="The file to read; for huggingface the folder.")],
     out: Annotated[Path, typer.Option(metavar="RUN", help="The run folder to make.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="fasttext classifiers: how texts become words, as segment."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Import vectors or a model as a run.
@@ -73,11 +80,14 @@ def import_command(
 
     Example: wenmai import fasttext cc.en.300.bin --out runs/english
 
+    Example: wenmai import fasttext topics.ftz --out runs/topics --set segment=characters
+
     Example: wenmai import arpa news.arpa.gz --out runs/news
 
     Example: wenmai import huggingface gpt2-folder --out runs/gpt2
     """
+    from wenmai.config.recipe import parse_assignments
     from wenmai.runs.formats import import_run
 
-    run = import_run(name, path, out)
+    run = import_run(name, path, out, **parse_assignments(settings or []))
     print(json.dumps(run.summary, ensure_ascii=False) if as_json else run.path)
