@@ -242,7 +242,7 @@ def test_mistakes_have_the_official_types(question, folder):
 # --- the official tests and examples --------------------------------------------------------------------------------
 
 GENERATED = sorted(name for name in vars(official_tests.TestFastTextUnitPy) if name.startswith("gen_test_"))
-SETTING = {"minn": 2, "maxn": 4, "verbose": 0}
+SETTING = {"minn": 2, "maxn": 4, "verbose": 0, "bucket": 1000, "thread": 1}
 
 
 @pytest.mark.parametrize("name", GENERATED)

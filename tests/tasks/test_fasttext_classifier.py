@@ -10,6 +10,7 @@ import pytest
 import wenmai
 from wenmai.core.errors import CorpusError, SettingError, TrainingError, VocabError
 from wenmai.formats.fasttext.quantised import quantise_fasttext
+from wenmai.kernels import classify
 from wenmai.models.fasttext import FastText
 from wenmai.runs.autotune import autotune
 from wenmai.runs.formats import FinishedRun
@@ -199,3 +200,9 @@ def test_a_pruned_model_is_trained_again(texts):
     found = small.predict(["colour1 colour2", "number3"])
     assert [best[0][0] for best in found] == ["colour", "number"]
     assert len(small.input) == 300
+
+
+def test_working_memory_has_room_for_all_labels():
+    choices = classify.Choices(loss=classify.ONE_VERSUS_ALL, negative=5, labels=300, word_ngrams=1, words=9, buckets=1)
+    scratch = classify.Scratch.allocate(choices, features=3, padded=16, longest_path=0)
+    assert scratch.slopes.size >= 2 * (300 + 1) + 16  # the products of a second input are written too

@@ -73,15 +73,19 @@ def export_command(
             raise SettingError("--json would be printed among the model on standard output; leave one of them out")
         _print_export(run, name, chosen)
         return
-    written = export_run(run, name, path, **chosen)
+    written = export_run(run, name, path, on_note=_note, **chosen)
     print(json.dumps({"path": str(written), "format": name}) if as_json else written)
+
+
+def _note(message: str) -> None:
+    print(message, file=sys.stderr)
 
 
 def _print_export(run: Path, name: str, settings: dict[str, str]) -> None:
     from wenmai.runs.formats import export_run
 
     with TemporaryDirectory() as folder:
-        written = export_run(run, name, Path(folder) / "model", **settings)
+        written = export_run(run, name, Path(folder) / "model", on_note=_note, **settings)
         if written.is_dir():
             raise SettingError(f"{name} is a folder of files, which cannot go to standard output; name a folder")
         with open(written, "rb") as file:
@@ -92,6 +96,10 @@ def import_command(
     name: FormatName,
     path: Annotated[Path, typer.Argument(metavar="PATH", help="The file to read; for huggingface the folder.")],
     out: Annotated[Path, typer.Option(metavar="RUN", help="The run folder to make.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="fasttext classifiers: how texts become words, as segment."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Import vectors or a model as a run.
@@ -100,11 +108,14 @@ def import_command(
 
     Example: wenmai import fasttext cc.en.300.bin --out runs/english
 
+    Example: wenmai import fasttext topics.ftz --out runs/topics --set segment=characters
+
     Example: wenmai import arpa news.arpa.gz --out runs/news
 
     Example: wenmai import huggingface gpt2-folder --out runs/gpt2
     """
+    from wenmai.config.recipe import parse_assignments
     from wenmai.runs.formats import import_run
 
-    run = import_run(name, path, out)
+    run = import_run(name, path, out, **parse_assignments(settings or []))
     print(json.dumps(run.summary, ensure_ascii=False) if as_json else run.path)

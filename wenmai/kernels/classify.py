@@ -123,7 +123,7 @@ class Scratch(NamedTuple):
     signs: np.ndarray  # float32 [outputs]
     signed: np.ndarray  # float32 [outputs + 1, whole vectors]
     signed_rows: np.ndarray  # int64 [outputs]: their addresses
-    slopes: np.ndarray  # float32 [outputs + 17]
+    slopes: np.ndarray  # float32 [2 (outputs + 1) + 32]
     single: np.ndarray  # int64 [2]: the addresses of ``hidden``
     one: np.ndarray  # float32 [1]: 1
 
@@ -143,7 +143,7 @@ class Scratch(NamedTuple):
             signs=np.zeros(outputs, np.float32),
             signed=signed,
             signed_rows=signed.ctypes.data + np.arange(outputs, dtype=np.int64) * whole * 4,
-            slopes=np.zeros(outputs + 33, np.float32),
+            slopes=np.zeros(2 * (outputs + 1) + 32, np.float32),  # `step` writes for pairs of inputs
             single=hidden.ctypes.data + np.arange(2, dtype=np.int64) * whole * 4,
             one=np.ones(2, np.float32),
         )

@@ -25,7 +25,7 @@ from wenmai.inference.linear_classifier import (
     load_encoder,
     read_tensors,
 )
-from wenmai.tasks.sources import LabelledTexts, SegmentedTexts
+from wenmai.tasks.sources import LabelledTexts, SegmentedTexts, left_out
 from wenmai.tasks.task import Job, Notes, Session, Task
 from wenmai.text.settings import TextConfig
 from wenmai.training.passes import PassesConfig, Tally, Totals, run_passes
@@ -247,11 +247,11 @@ class ClassifierJob(Job):
         }
 
     def changes(self, base: Any) -> tuple[dict[str, Any], list[str]]:  # noqa: ANN401
-        """Notes how many texts have no word."""
-        empty = int((self._words == 0).sum())
-        if not empty:
-            return {}, []
-        return {}, [f"{empty:,} of {len(self._words):,} texts have no word; the bias alone classifies them"]
+        """Notes what was left out of the text, and how many texts have no word."""
+        notes = left_out(self._texts.stats)
+        if empty := int((self._words == 0).sum()):
+            notes.append(f"{empty:,} of {len(self._words):,} texts have no word; the bias alone classifies them")
+        return {}, notes
 
     def save(self, folder: Path) -> None:
         """Writes the model, and a copy of the model that provides its features."""

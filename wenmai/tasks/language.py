@@ -51,7 +51,7 @@ class LanguageTask(NeuralTask):
         """Reads a finished model."""
         return LanguageModel.load(folder)
 
-    def adopt(self, imported: Pretrained) -> LanguageModel:
+    def adopt(self, imported: Pretrained, recipe: Recipe) -> LanguageModel:
         """Turns an imported network into a language model."""
         return LanguageModel(imported.module, imported.tokenizer, context=imported.context)
 

@@ -28,7 +28,7 @@ from wenmai.text.pieces import suitable
 from wenmai.text.settings import TextConfig
 from wenmai.training.run import RECIPE
 
-__all__ = ["Counts", "LabelledTexts", "LabelledTokens", "Pairs", "RunningText", "SegmentedTexts", "Tokens"]
+__all__ = ["Counts", "LabelledTexts", "LabelledTokens", "Pairs", "RunningText", "SegmentedTexts", "Tokens", "left_out"]
 
 
 _SAMPLE_TEXTS = 200
@@ -239,6 +239,16 @@ def refuse_other_tokenizer(recipe: Recipe) -> None:
                 f"{name}={value} has no effect on a run that continues another: {recipe.start} has {name}={old}, and "
                 "its tokenizers stay as they are; leave it out, or train a new model"
             )
+
+
+def left_out(stats: LabelledStats) -> list[str]:
+    """Returns what was left out of labelled text, a sentence for each reason."""
+    counted = (
+        (stats.unlabelled, "texts without a label were left out"),
+        (stats.blank_lines, "empty lines were left out"),
+        (stats.skipped_lines, "lines that cannot be read were left out (bad_lines=skip)"),
+    )
+    return [f"{count:,} {what}" for count, what in counted if count]
 
 
 def _single_labels(

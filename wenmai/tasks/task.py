@@ -196,8 +196,8 @@ class Task(ABC):
         """Whether a training may start from a run of another task; by default only from its own."""
         return other is self
 
-    def adopt(self, imported: Any) -> Any:  # noqa: ANN401
-        """Turns an imported model into one that can be saved; most need no change."""
+    def adopt(self, imported: Any, recipe: Recipe) -> Any:  # noqa: ANN401
+        """Turns an imported model into one that can be saved, with the settings of its run; most need no change."""
         return imported
 
     def load_base(self, folder: Path) -> Any:  # noqa: ANN401

@@ -26,6 +26,7 @@ from wenmai.models.fasttext import (
     FastTextConfig,
     Matrix,
     rows_to_fill,
+    used_buckets,
 )
 
 __all__ = ["read_fasttext", "write_fasttext"]
@@ -176,6 +177,7 @@ def _settings(model: FastText) -> dict[str, Any]:
     if all(name in given for name in _NAMES) and _config(given) == config:
         return given
     given |= {name: getattr(config, name) for name in _NAMES if hasattr(config, name)}
+    given["buckets"] = used_buckets(config)  # as many as there are rows for
     loss = config.loss if isinstance(config, FastTextClassifierConfig) else "hs" if config.hierarchical else "ns"
     codes = {name: code for code, name in (*_LOSSES.items(), *_MODELS.items())}
     return given | {"version": 12, "loss": codes[loss], "model": codes[model.kind]}
