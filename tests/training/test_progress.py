@@ -139,7 +139,13 @@ def test_compiling_is_said_once_or_while_it_lasts(capsys):
     assert (first, second[:7]) == ("compiling kernels (once) ...", " 45.0% ")
 
 
-def test_how_far_an_evaluation_is_vanishes_at_its_end(capsys):
+def test_a_short_evaluation_needs_no_word_elsewhere(capsys):
+    with Progress() as progress:
+        progress.evaluating("evaluating on ws353", 1, 2)
+    assert capsys.readouterr().err == ""
+
+
+def test_how_far_an_evaluation_is_vanishes_at_its_end():
     with a_terminal() as terminal, Progress() as progress:
         progress.evaluating("evaluating on ws353", 1, 2)
         progress.evaluating("evaluating on sst2", 2, 2)

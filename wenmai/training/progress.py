@@ -127,8 +127,11 @@ class Progress(Callback):
         if self._live:
             self._line([what, f"{done:,} of {total:,}"], keep=[1, 0])
             self._passing = True
-        elif not self._quiet and self._is_due():
-            self._print(f"{what} {done:,} of {total:,}")
+        elif not self._quiet:
+            if self._shown < 0:
+                self._shown = time.monotonic()  # short evaluations need no word
+            if self._is_due():
+                self._print(f"{what} {done:,} of {total:,}")
 
     def result(self, message: str) -> None:
         """Prints a result."""
