@@ -109,6 +109,7 @@ class NotebookStream(io.StringIO):
 
 
 def test_a_notebook_shows_a_line_that_changes_now_and_then(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")  # of the terminal in which the server was started
     monkeypatch.setattr(sys, "stderr", stream := NotebookStream())
     with Progress() as progress:
         for part in range(100):
