@@ -109,6 +109,7 @@ class NotebookStream(io.StringIO):
 
 
 def test_a_notebook_shows_a_line_that_changes_now_and_then(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")  # of the terminal in which the server was started
     monkeypatch.setattr(sys, "stderr", stream := NotebookStream())
     with Progress() as progress:
         for part in range(100):
@@ -139,7 +140,13 @@ def test_compiling_is_said_once_or_while_it_lasts(capsys):
     assert (first, second[:7]) == ("compiling kernels (once) ...", " 45.0% ")
 
 
-def test_how_far_an_evaluation_is_vanishes_at_its_end(capsys):
+def test_a_short_evaluation_needs_no_word_elsewhere(capsys):
+    with Progress() as progress:
+        progress.evaluating("evaluating on ws353", 1, 2)
+    assert capsys.readouterr().err == ""
+
+
+def test_how_far_an_evaluation_is_vanishes_at_its_end():
     with a_terminal() as terminal, Progress() as progress:
         progress.evaluating("evaluating on ws353", 1, 2)
         progress.evaluating("evaluating on sst2", 2, 2)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Progress", "following"]
 
 _PLAIN_SECONDS = 10.0  # between plain lines
+_NOTEBOOK_COLUMNS = 100
 _NOTEBOOK_SECONDS = 0.2  # between changes of a live line, each of which is sent to a browser
 _LEFT_OUT = {
     "skipped_lines": "undecodable lines",
@@ -127,8 +128,11 @@ class Progress(Callback):
         if self._live:
             self._line([what, f"{done:,} of {total:,}"], keep=[1, 0])
             self._passing = True
-        elif not self._quiet and self._is_due():
-            self._print(f"{what} {done:,} of {total:,}")
+        elif not self._quiet:
+            if self._shown < 0:
+                self._shown = time.monotonic()  # short evaluations need no word
+            if self._is_due():
+                self._print(f"{what} {done:,} of {total:,}")
 
     def result(self, message: str) -> None:
         """Prints a result."""
@@ -159,7 +163,8 @@ class Progress(Callback):
         now = time.monotonic()
         if self._notebook and not at_once and now - self._shown < _NOTEBOOK_SECONDS:
             return
-        text = _fitting(parts, keep, _columns() - 1)  # a line that wraps cannot be overwritten
+        width = _NOTEBOOK_COLUMNS if self._notebook else _columns()  # a notebook is not where its server runs
+        text = _fitting(parts, keep, width - 1)  # a line that wraps cannot be overwritten
         self._passing = False
         if text != self._text:
             rest = " " * (_width(self._text) - _width(text))
