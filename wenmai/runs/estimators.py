@@ -73,7 +73,7 @@ class WenmaiClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             raise ValueError(f"all {len(texts)} texts are of one class, {self.classes_[0]!r}; expected at least 2")
         labelled = [(text, str(number)) for text, number in zip(texts, numbers.tolist(), strict=True)]
         with tempfile.TemporaryDirectory(prefix="wenmai-") as folder:
-            run = train(self.system, labelled, out=self.out or Path(folder) / "run", **self.settings)
+            run = train(self.system, labelled, out=self.out or Path(folder) / "run", quiet=True, **self.settings)
             self.model_ = run.model
         return self
 
