@@ -124,8 +124,8 @@ def import_run(name: str, path: str | Path, out: str | Path) -> Run:
             writing_json(folder / ENVIRONMENT, describe_environment())
             with sealed_folder(folder / MODEL) as temporary:
                 task.adopt(found.model).save(temporary)
-            sizes = {"vocabulary": found.vocabulary, "size_bytes": folder_bytes(folder / MODEL)}
-            writing_json(folder / SUMMARY, summary | sizes)
+                sizes = {"vocabulary": found.vocabulary, "size_bytes": folder_bytes(temporary)}
+                writing_json(folder / SUMMARY, summary | sizes)
             recipe.write(folder / RECIPE)  # it makes the folder a run
             run = Run(folder)
             run.seal()

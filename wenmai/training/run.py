@@ -19,8 +19,9 @@ __all__ = ["Run", "folder_bytes", "load", "remove", "verify"]
 
 RECIPE, MODEL, CHECKPOINTS, CURVES = "recipe.yaml", "model", "checkpoints", "tensorboard"
 METRICS, ENVIRONMENT, SUMMARY, CORPUS = "metrics.jsonl", "environment.json", "summary.json", "corpus.json"
+LOCK = ".lock"
 _FOLDERS = (MODEL, CHECKPOINTS, CURVES)
-_OWN = (*_FOLDERS, RECIPE, METRICS, ENVIRONMENT, SUMMARY, CORPUS, MANIFEST)  # only these are ever changed
+_OWN = (*_FOLDERS, RECIPE, METRICS, ENVIRONMENT, SUMMARY, CORPUS, MANIFEST, LOCK)  # only these are ever changed
 _SEALED = (RECIPE, CORPUS)  # what a resumed training relies on
 
 
