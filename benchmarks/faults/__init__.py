@@ -19,7 +19,7 @@ from wenmai.core.folder import cache_folder
 
 __all__ = ["run"]
 
-TRIED = ("inputs",)  # modules of this package
+TRIED = ("inputs", "processes")  # modules of this package
 SHOWN_SECONDS = 20  # between two lines of progress
 QUICK_INPUTS, INPUTS = 2_000, 300_000
 
@@ -32,7 +32,8 @@ def run(bench: Bench) -> None:
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None  # inputs come and go by the hundred thousand
     with tempfile.TemporaryDirectory(prefix="wenmai-faults-", dir=memory) as work:
         failures = Failures(options.failures or cache_folder() / "benchmarks" / "failures")
-        lab = Lab(work=Path(work), failures=failures, inputs=inputs, only=options.only, seed=seed)
+        repeats = bench.repeats(10)
+        lab = Lab(work=Path(work), failures=failures, inputs=inputs, repeats=repeats, only=options.only, seed=seed)
         if options.replay is not None:
             finding = _again(lab, options.replay)
             print(f"{finding.outcome}: {finding.message}")

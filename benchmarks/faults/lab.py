@@ -18,6 +18,7 @@ class Lab:
         work: An empty folder, in memory if there is room.
         failures: Where probes that end badly are kept.
         inputs: About how many hostile inputs to try in all.
+        repeats: How often each thing is done to each family of systems.
         only: Names of parts and groups; empty: all.
         seed: Of all that is random.
         workers: How many processes try probes at once.
@@ -26,6 +27,7 @@ class Lab:
     work: Path
     failures: Failures
     inputs: int = 300_000
+    repeats: int = 10
     only: tuple[str, ...] = ()
     seed: int = 1
     workers: int = os.cpu_count() or 1
