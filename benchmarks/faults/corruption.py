@@ -4,12 +4,16 @@ import os
 import random
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from benchmarks.faults.families import Families, Family, answers
+import wenmai
 from benchmarks.faults.lab import Lab
 from benchmarks.faults.outcomes import Probe
+from benchmarks.faults.subjects import answers
+from benchmarks.faults.trainings import Training, Trainings
 from wenmai.core.errors import WenmaiError
+from wenmai.training.run import verify
 
 __all__ = ["Corruption"]
 
@@ -23,13 +27,13 @@ class Corruption:
 
     Args:
         lab: How often.
-        families: What is trained.
+        trainings: What is trained.
     """
 
     parts = (INTERRUPTED, FINISHED)
 
-    def __init__(self, lab: Lab, families: Families) -> None:
-        self._lab, self._families = lab, families
+    def __init__(self, lab: Lab, trainings: Trainings) -> None:
+        self._lab, self._trainings = lab, trainings
 
     def probes(self, system: str) -> Iterator[Probe]:
         """Files and kinds of damage come in turn."""
@@ -38,11 +42,11 @@ class Corruption:
 
     def make(self, probe: Probe, folder: Path) -> None:
         """Copies, and damages a file."""
-        family = self._families[probe.group]
+        training = self._trainings[probe.group]
         if probe.part == INTERRUPTED:
-            shutil.copytree(family.interrupted, folder, dirs_exist_ok=True)
+            shutil.copytree(training.interrupted, folder, dirs_exist_ok=True)
         else:
-            shutil.copytree(family.run, folder / "run")
+            shutil.copytree(training.run, folder / "run")
         every = sorted(path for path in folder.rglob("*") if path.is_file())
         turn, place = divmod(probe.number, len(every))
         damaged = DAMAGE[turn % len(DAMAGE)](every[place], every, self._lab.draw(probe))
@@ -50,42 +54,26 @@ class Corruption:
 
     def check(self, probe: Probe, folder: Path) -> str | None:
         """Verifies, resumes and asks; returns what is wrong with what came out."""
-        family, run = self._families[probe.group], folder / "run"
+        training, run = self._trainings[probe.group], folder / "run"
         os.environ["WENMAI_CACHE"] = str(folder / "cache")
         damaged = (folder / "damaged.txt").read_text(encoding="utf-8")
-        try:
-            wrong = _resumed(family, run) if probe.part == INTERRUPTED else _used(family, run, damaged)
-        except WenmaiError:
-            raise
-        except BaseException as error:
-            error.args = (f"{error} ({damaged})",)
-            raise
+        wrong = _resumed(training, run) if probe.part == INTERRUPTED else _used(training, run, damaged)
         return None if wrong is None else f"{wrong} ({damaged.strip()})"
 
 
-def _resumed(family: Family, run: Path) -> str | None:
+def _resumed(training: Training, run: Path) -> str | None:
     """Resumes an interrupted run; the model must be the same."""
-    import wenmai
-    from wenmai.training.run import verify
-
-    try:
+    with suppress(WenmaiError):
         verify(run)
-    except WenmaiError:
-        pass
-    try:
+    with suppress(WenmaiError):
         wenmai.load(run)
         return "the model of an unfinished run was loaded"
-    except WenmaiError:
-        pass
     wenmai.resume(run)
-    return family.another_model(run)
+    return training.another_model(run)
 
 
-def _used(family: Family, run: Path, damaged: str) -> str | None:
+def _used(training: Training, run: Path, damaged: str) -> str | None:
     """Asks a finished run; it must answer as before, and verify must find the damage."""
-    import wenmai
-    from wenmai.training.run import verify
-
     try:
         problems = verify(run)[1]
     except WenmaiError as error:
@@ -94,9 +82,7 @@ def _used(family: Family, run: Path, damaged: str) -> str | None:
     if name in SEALED and not problems and "the same" not in damaged:
         return "verify finds nothing"
     wenmai.resume(run)
-    if answers(wenmai.Run(run)) != family.answers:
-        return "other answers"
-    return None
+    return None if answers(wenmai.Run(run)) == training.answers else "other answers"
 
 
 # --- kinds of damage: each is done to one of several files, and described ---------------------------------------------

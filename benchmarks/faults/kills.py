@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.faults.families import Families, Family, stop_before
 from benchmarks.faults.lab import Lab
 from benchmarks.faults.outcomes import Probe
+from benchmarks.faults.trainings import Training, Trainings, stop_before
 from benchmarks.faults.victims import Ended, Victim
 
 __all__ = ["Kills"]
@@ -26,13 +26,13 @@ class Kills:
 
     Args:
         lab: How often.
-        families: What is trained.
+        trainings: What is trained.
     """
 
     parts = (AT_RANDOM, WRITING, AGAIN, COMMANDS)
 
-    def __init__(self, lab: Lab, families: Families) -> None:
-        self._lab, self._families = lab, families
+    def __init__(self, lab: Lab, trainings: Trainings) -> None:
+        self._lab, self._trainings = lab, trainings
 
     def probes(self, system: str) -> Iterator[Probe]:
         """Real commands take a second to start, so there are fewer."""
@@ -45,27 +45,27 @@ class Kills:
 
     def check(self, probe: Probe, folder: Path) -> str | None:
         """Trains and kills, then resumes; returns what is wrong with the result."""
-        family, run, draw = self._families[probe.group], folder / "run", self._lab.draw(probe)
+        training, run, draw = self._trainings[probe.group], folder / "run", self._lab.draw(probe)
         os.environ["WENMAI_CACHE"] = str(folder / "cache")
         if probe.part == COMMANDS:
-            return _kill_commands(family, run, draw)
+            return _kill_commands(training, run, draw)
         for _ in range(draw.randint(2, 4) if probe.part == AGAIN else 1):
             writing = probe.part == WRITING or (probe.part == AGAIN and draw.random() < 0.5)
-            if not _killed(family, run, draw, writing=writing):
+            if not _killed(training, run, draw, writing=writing):
                 return "it always finished before it was killed"
-        return _finish(family, run)
+        return _finish(training, run)
 
 
-def _finish(family: Family, run: Path) -> str | None:
+def _finish(training: Training, run: Path) -> str | None:
     """Goes on to the end, and compares."""
     try:
-        Victim(lambda _: family.go_on(run)).wait()
+        Victim(lambda _: training.go_on(run)).wait()
     except Ended as ended:
         return f"it cannot go on after the kill: {ended}"
-    return family.defects(run)
+    return training.defects(run)
 
 
-def _killed(family: Family, run: Path, draw: random.Random, *, writing: bool) -> bool:
+def _killed(training: Training, run: Path, draw: random.Random, *, writing: bool) -> bool:
     """Goes on with a training and kills it; returns False if it always ends before that."""
     before = run.with_name("before")
     if run.exists():
@@ -73,7 +73,7 @@ def _killed(family: Family, run: Path, draw: random.Random, *, writing: bool) ->
     try:
         for turn in range(_TRIES):
             kill = _kill_while_writing if writing else _kill_at_random
-            if kill(family, run, draw, 0.8**turn):
+            if kill(training, run, draw, 0.8**turn):
                 return True
             shutil.rmtree(run, ignore_errors=True)
             if before.exists():
@@ -83,22 +83,22 @@ def _killed(family: Family, run: Path, draw: random.Random, *, writing: bool) ->
         shutil.rmtree(before, ignore_errors=True)
 
 
-def _kill_at_random(family: Family, run: Path, draw: random.Random, share: float) -> bool:
+def _kill_at_random(training: Training, run: Path, draw: random.Random, share: float) -> bool:
     """Kills within the time that a training takes; returns False if it was too late."""
-    victim = Victim(lambda _: family.go_on(run))
-    time.sleep(draw.uniform(0, share * family.seconds))
+    victim = Victim(lambda _: training.go_on(run))
+    time.sleep(draw.uniform(0, share * training.seconds))
     return victim.kill()
 
 
-def _kill_while_writing(family: Family, run: Path, draw: random.Random, share: float) -> bool:
+def _kill_while_writing(training: Training, run: Path, draw: random.Random, share: float) -> bool:
     """Kills before some change of a file, or soon after it; returns False if there are not so many."""
-    area = draw.choice([area for area, number in family.changes.items() if number])
-    place = 1 + draw.randrange(max(1, int(share * family.changes[area])))
+    area = draw.choice([area for area, number in training.changes.items() if number])
+    place = 1 + draw.randrange(max(1, int(share * training.changes[area])))
     before = draw.random() < 0.5
 
     def work(victim: Victim) -> None:
         stop_before(run, area, place, victim, seconds=60 if before else 0)
-        family.go_on(run)
+        training.go_on(run)
 
     victim = Victim(work)
     if victim.marked() and not before:
@@ -106,22 +106,22 @@ def _kill_while_writing(family: Family, run: Path, draw: random.Random, share: f
     return victim.kill()
 
 
-def _kill_commands(family: Family, run: Path, draw: random.Random) -> str | None:
+def _kill_commands(training: Training, run: Path, draw: random.Random) -> str | None:
     """The same with processes that users start: ``wenmai train``, killed, ``wenmai resume``, killed, and once more."""
-    for moment in (draw.uniform(0, family.seconds), draw.uniform(0, family.seconds)):
-        process = _start(family, run)
+    for moment in (draw.uniform(0, training.seconds), draw.uniform(0, training.seconds)):
+        process = _start(training, run)
         while not (run / ".lock").exists() and process.poll() is None:
             time.sleep(0.005)
         time.sleep(moment)
         process.send_signal(signal.SIGKILL)
         process.communicate()
-    process = _start(family, run)
+    process = _start(training, run)
     _, told = process.communicate()
     if process.returncode != 0 or "Traceback" in told:
         return f"exit code {process.returncode}: {told[-500:]}"
-    return family.defects(run)
+    return training.defects(run)
 
 
-def _start(family: Family, run: Path) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "wenmai", *family.command(run)]
+def _start(training: Training, run: Path) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "wenmai", *training.command(run)]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)

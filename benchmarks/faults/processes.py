@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Protocol
 
 from benchmarks.faults.corruption import Corruption
-from benchmarks.faults.families import Families
 from benchmarks.faults.kills import Kills
 from benchmarks.faults.lab import Lab
 from benchmarks.faults.outcomes import Finding, Probe
+from benchmarks.faults.trainings import Trainings
 from benchmarks.faults.workers import Limits, attempt, run_probes
 from tests.contract.examples import EXAMPLES
 
@@ -18,7 +18,7 @@ LIMITS = Limits(processor_seconds=60, clock_seconds=180, memory_bytes=4 << 30)
 
 
 class Experiment(Protocol):
-    """One kind of trouble; it is made with a lab and families."""
+    """One kind of trouble; it is made with a lab and trainings."""
 
     parts: tuple[str, ...]
 
@@ -37,14 +37,14 @@ EXPERIMENTS = (Kills, Corruption)
 
 def findings(lab: Lab) -> Iterator[Finding]:
     """Tries everything on one family after the other."""
-    families = Families(lab)
-    experiments: list[Experiment] = [kind(lab, families) for kind in EXPERIMENTS]
+    trainings = Trainings(lab)
+    experiments: list[Experiment] = [kind(lab, trainings) for kind in EXPERIMENTS]
     for system in EXAMPLES:
         for experiment in experiments:
             probes = [probe for probe in experiment.probes(system) if lab.wants(probe.part, system)]
             if not probes:
                 continue
-            families.prepare(system)  # before it is forked
+            trainings.prepare(system)  # before it is forked
             yield from run_probes(
                 probes,
                 experiment.make,
@@ -60,9 +60,9 @@ def retry(lab: Lab, probe: Probe, folder: Path) -> Finding | None:
     """Tries one again, with the folder that it had if there is one."""
     for kind in EXPERIMENTS:
         if probe.part in kind.parts:
-            families = Families(lab)
-            families.prepare(probe.group)
-            experiment: Experiment = kind(lab, families)
+            trainings = Trainings(lab)
+            trainings.prepare(probe.group)
+            experiment: Experiment = kind(lab, trainings)
             again = lab.work / "again"
             again.mkdir()
             experiment.make(probe, again)

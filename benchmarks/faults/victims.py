@@ -27,7 +27,7 @@ class Area(StrEnum):
     MODEL = "model"
 
 
-class Ended(Exception):  # noqa: N818  no error of the lab: how a victim ended
+class Ended(Exception):
     """A victim was not killed, but ended by an error.
 
     Attributes:
@@ -76,7 +76,7 @@ class Victim:
         self.send(signal.SIGKILL)
         return self._end() == -signal.SIGKILL
 
-    def wait(self) -> Any:  # noqa: ANN401  a JSON value
+    def wait(self) -> Any:
         """Waits for its end and returns what it returned.
 
         Raises:

@@ -106,7 +106,9 @@ def test_a_mistake_leaves_nothing_behind(text, tmp_path):
     assert list((tmp_path / "run").iterdir()) == []
 
 
-@pytest.mark.parametrize("left", [(), ("environment.json",), ("environment.json", ".recipe.yaml.x.tmp", ".model.x.tmp/")])
+@pytest.mark.parametrize(
+    "left", [(), ("environment.json",), ("environment.json", ".recipe.yaml.x.tmp", ".model.x.tmp/")]
+)
 def test_a_beginning_that_was_killed_is_taken_over(left, text, tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()

@@ -1,8 +1,8 @@
 """One owner for a run folder: two trainings never write into the same one.
 
 The owner holds ``.lock``, a file that is made exclusively and never replaced. Its lock ends with the process, so that
-a training that was killed can be resumed at once. One that was killed before it had a recipe left nothing to resume: its
-folder is as good as empty, and the next training takes it over.
+a training that was killed can be resumed at once. One that was killed before it had a recipe left nothing to resume:
+its folder is as good as empty, and the next training takes it over.
 """
 
 import os
