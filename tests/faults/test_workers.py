@@ -12,7 +12,7 @@ from benchmarks.faults.outcomes import Failures, Outcome, Probe, Tally
 from benchmarks.faults.workers import Limits, run_probes
 from wenmai.core.errors import FormatError
 
-LIMITS = Limits(processor_seconds=0.3, clock_seconds=1, memory_bytes=256 << 20)
+LIMITS = Limits(processor_seconds=0.3, clock_seconds=4, memory_bytes=256 << 20)
 
 
 def spin():
