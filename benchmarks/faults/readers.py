@@ -247,7 +247,8 @@ def _drawn(found: Any) -> None:
 
 def _text(path: Path) -> str | None:
     stats = CorpusStats()
-    found = [line.text for line in Corpus.of_paths([path]).lines(TextConfig(), stats=stats)]
+    lines = Corpus.of_paths([path]).lines(TextConfig(), stats=stats)
+    found = "".join(line.text + "\n" * line.ends for line in lines)
     counted = CorpusStats()
     _drawn(Corpus.of_paths([path]).batches(TextConfig(), stats=counted))
     if stats.lines != counted.lines or stats.documents != counted.documents:
