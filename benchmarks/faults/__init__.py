@@ -66,7 +66,7 @@ def _findings(lab: Lab) -> Iterator[Finding]:
 
 
 def _again(lab: Lab, folder: Path) -> Finding:
-    probe, given = Failures.read(folder)
+    probe, given = Failures.read(folder, lab.work / "again")
     for name in TRIED:
         found: Finding | None = import_module(f"benchmarks.faults.{name}").retry(lab, probe, given)
         if found is not None:

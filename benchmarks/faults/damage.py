@@ -401,6 +401,6 @@ def _packed_bombs(good: bytes) -> Iterator[bytes]:
 
     middle = good.find(b"\n", len(good) // 2) + 1
     for filler in (b"\n", b" ", b"\r\n", b"\0", b"a", b"a b\n"):
-        much = filler * (16 << 20 >> (len(filler) > 1))
+        much = filler * (8 << 20 >> (len(filler) > 1))
         for before, behind in ((b"", b""), (b"", good), (good[:middle], good[middle:]), (good, b"")):
             yield zstandard.compress(before + much + behind)

@@ -1,7 +1,8 @@
 """Runs of strangers: a finished and an unfinished run of every family of systems, with and without true checksums."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cached_property, partial
 from pathlib import Path
 
 import wenmai
@@ -21,26 +22,22 @@ UNSEALED = ("environment.json", "summary.json", "metrics.jsonl", LOCK)
 def subjects(trained: Trained) -> Iterator[Subject]:
     """Yields three subjects for each example of a system."""
     for system in EXAMPLES:
-        finished = sample_of(trained(system).path)
-        manifests = tuple(name for name in finished if name.endswith(MANIFEST))
-        weights = (".safetensors", ".bin")
-        yield Subject(
-            name=f"run of {system}",
-            damage=Damage([finished], [*bombs([finished], compressed=False)], (*manifests, LOCK), weights),
-            check=_opened,
-            seal=_seal,
-            share=2,
-        )
-        yield Subject(name=f"checksums of {system}", damage=Damage([finished]), check=_Verified(finished), share=0.5)
-        unfinished = _unfinished(system, trained)
-        manifests = tuple(name for name in unfinished if name.endswith(MANIFEST))
-        yield Subject(
-            name=f"checkpoints of {system}",
-            damage=Damage([unfinished], kept=(*manifests, LOCK)),
-            check=_resumed,
-            seal=_seal,
-            share=0.2,
-        )
+        run, checksums, checkpoints = (f"{what} of {system}" for what in ("run", "checksums", "checkpoints"))
+        yield Subject(name=run, make=partial(_finished, system, trained), check=_opened, seal=_seal, share=2)
+        sealed = _Verified(partial(trained, system))
+        yield Subject(name=checksums, make=sealed.damage, check=sealed, share=0.5)
+        unfinished = partial(_unfinished, system, trained)
+        yield Subject(name=checkpoints, make=unfinished, check=_resumed, seal=_seal, share=0.05)
+
+
+def _finished(system: str, trained: Trained) -> Damage:
+    sample = sample_of(trained(system).path)
+    return Damage([sample], [*bombs([sample], compressed=False)], _unchanged(sample), (".safetensors", ".bin"))
+
+
+def _unchanged(sample: Sample) -> tuple[str, ...]:
+    """The files that are made to match the others anyway."""
+    return (*(name for name in sample if name.endswith(MANIFEST)), LOCK)
 
 
 def _seal(folder: Path) -> None:
@@ -79,12 +76,21 @@ def _looked_at(run: Run) -> None:
 class _Verified:
     """Whether ``verify`` finds that a run is not what it was."""
 
-    def __init__(self, finished: Sample) -> None:
-        self._finished = {name: content for name, content in finished.items() if name not in UNSEALED}
+    def __init__(self, trained: Callable[[], Run]) -> None:
+        self._trained = trained
+
+    @cached_property
+    def _sample(self) -> Sample:
+        return sample_of(self._trained().path)
+
+    def damage(self) -> Damage:
+        """Any damage to any file."""
+        return Damage([self._sample])
 
     def __call__(self, folder: Path) -> str | None:
         found = sample_of(folder)
-        changed = [name for name, content in self._finished.items() if found.get(name) != content]
+        sealed = {name: content for name, content in self._sample.items() if name not in UNSEALED}
+        changed = [name for name, content in sealed.items() if found.get(name) != content]
         _, problems = verify(folder)
         if any("\n" in problem for problem in problems):
             return f"a problem takes several lines: {problems}"
@@ -105,7 +111,7 @@ class _Stopping(Callback):
             raise KeyboardInterrupt
 
 
-def _unfinished(system: str, trained: Trained) -> Sample:
+def _unfinished(system: str, trained: Trained) -> Damage:
     """A run that was interrupted, with checkpoints if its system makes any."""
     whole, folder = trained(system), trained.folder / "unfinished" / system
     example = EXAMPLES[system]
@@ -119,7 +125,8 @@ def _unfinished(system: str, trained: Trained) -> Sample:
             **example.settings,
             **({} if start is None else {"start": start}),
         )
-    return sample_of(folder)
+    sample = sample_of(folder)
+    return Damage([sample], kept=_unchanged(sample))
 
 
 def _resumed(folder: Path) -> str | None:

@@ -44,12 +44,11 @@ def decompressed_by_others(path: Path) -> bytes:
     return data
 
 
-def lines_of(path: Path, found: list[str]) -> str | None:
+def lines_of(path: Path, found: str) -> str | None:
     """Compares the lines that were found with those of the file."""
     text = _content(path).decode("utf-8-sig")
     expected = text.replace("\r\n", "\n").replace("\r", "\n")
-    joined = "\n".join(found)
-    return None if joined.rstrip("\n") == expected.rstrip("\n") else f"{len(found)} lines, not those of the file"
+    return None if found.rstrip("\n") == expected.rstrip("\n") else f"{len(found)} characters, not those of the file"
 
 
 def naive_pairs(path: Path, found: list[tuple[str, str]]) -> str | None:

@@ -3,6 +3,7 @@
 import json
 import shlex
 import shutil
+import tarfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -137,7 +138,7 @@ class Failures:
 
         Args:
             finding: How it ended.
-            given: The folder of its input, which is moved; None if the probe makes all it needs.
+            given: The folder of its input, which is packed and removed; None if the probe makes all it needs.
 
         Returns:
             The command that tries it again.
@@ -147,13 +148,18 @@ class Failures:
             shutil.rmtree(own)
         own.mkdir(parents=True)
         if given is not None and given.exists():
-            shutil.move(given, own / "input")
+            with tarfile.open(own / "input.tar", "w") as archive:  # which keeps links and pipes
+                archive.add(given, "input")
+            shutil.rmtree(given)
         facts = asdict(finding.probe) | {"outcome": finding.outcome, "message": finding.message}
         (own / "probe.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
         return shlex.join(["python", "-m", "benchmarks", "faults", "--replay", str(own)])
 
     @staticmethod
-    def read(folder: Path) -> tuple[Probe, Path]:
-        """Returns a probe that was kept, and the folder of its input."""
+    def read(folder: Path, into: Path) -> tuple[Probe, Path]:
+        """Returns a probe that was kept, and the folder of its input, which is unpacked into another."""
         facts = json.loads((folder / "probe.json").read_bytes())
-        return Probe(facts["part"], facts["group"], facts["number"]), folder / "input"
+        if (packed := folder / "input.tar").exists():
+            with tarfile.open(packed) as archive:
+                archive.extractall(into, filter="fully_trusted")
+        return Probe(facts["part"], facts["group"], facts["number"]), into / "input"

@@ -7,7 +7,7 @@ sets are those of ``wenmai.data.datasets``, with a sample for each reader. All o
 import json
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from wenmai.data.pairs import PairsStats, read_pairs
 from wenmai.formats.format import Format, formats
 from wenmai.measures.words import read_analogies, read_similarity
 from wenmai.runs.formats import export_run, import_run
+from wenmai.text.pieces import TokenizerConfig, TokenizerKind
 from wenmai.text.settings import TextConfig
 from wenmai.text.tokenizer import Tokenizer
 from wenmai.text.vocabulary_files import read_tokenizer
@@ -47,14 +48,14 @@ def subjects(trained: Trained) -> list[Subject]:
     ]
 
 
-def _subject(name: str, samples: Sequence[Sample], check: Check, *, share: float = 4, hostile: bool = True) -> Subject:
+def _subject(name: str, samples: Callable[[], Sequence[Sample]], check: Check, *, share: float = 4) -> Subject:
     """A subject of which each sample is one file, which ``check`` is given."""
+    made = cache(samples)
 
     def read(folder: Path) -> str | None:
-        return check(_only_file(folder, samples))
+        return check(_only_file(folder, made()))
 
-    structures = [*bombs(samples[:1])] if hostile else []
-    return Subject(name=name, damage=Damage(samples, structures), check=read, share=share)
+    return Subject(name=name, make=lambda: Damage(made(), [*bombs(made()[:1])]), check=read, share=share)
 
 
 def _only_file(folder: Path, samples: Sequence[Sample]) -> Path:
@@ -71,19 +72,24 @@ FORMATS: dict[str, tuple[str, ...]] = {"word2vec": ("word2vec-binary", "glove")}
 
 def _format_subject(one: Format, trained: Trained) -> Subject:
     """Imports files as ``wenmai import`` does, lets the model speak, and compares it with the file."""
-    samples = _written(one, trained)
-    whole = any(len(sample) > 1 or "/" in name for sample in samples for name in sample)
+    samples = cache(partial(_written, one, trained))
 
     def check(folder: Path) -> str | None:
-        given = folder / "model" if whole else _only_file(folder, samples)
+        given = folder / "model" if _in_folders(samples()) else _only_file(folder, samples())
         run = import_run(one.name, given, folder / OUT)
         if not_a_number(answers(run)):
             return "an answer is no number"
         faithful = FAITHFUL.get(one.name)
         return None if faithful is None else faithful(given, run)
 
-    structures = [] if whole else [*bombs(samples[:1])]
-    return Subject(name=f"format {one.name}", damage=Damage(samples, structures), check=check, share=4)
+    def damage() -> Damage:
+        return Damage(samples(), [*bombs(samples()[:1], compressed=not _in_folders(samples()))])
+
+    return Subject(name=f"format {one.name}", make=damage, check=check, share=4)
+
+
+def _in_folders(samples: Sequence[Sample]) -> bool:
+    return any("/" in name for sample in samples for name in sample)
 
 
 def _written(one: Format, trained: Trained) -> list[Sample]:
@@ -164,7 +170,11 @@ def _data_sets() -> Iterator[Subject]:
             reader = partial(reader.func, width=4, column=3, scheme="iob1")
         content = DATA_SETS[name]
         data = content.encode("latin-1" if name == "questions" else "utf-8") if isinstance(content, str) else content
-        yield _subject(f"data set {name}", [{f"{name}.txt": data}], partial(_examples, reader), share=2)
+        yield _subject(f"data set {name}", partial(_one, f"{name}.txt", data), partial(_examples, reader), share=2)
+
+
+def _one(name: str, content: bytes) -> list[Sample]:
+    return [{name: content}]
 
 
 def _examples(reader: Any, path: Path) -> str | None:
@@ -180,41 +190,49 @@ def _examples(reader: Any, path: Path) -> str | None:
 
 
 def _others(trained: Trained) -> Iterator[Subject]:
-    text = TEXTS["text.txt"]["enough"].encode()[:400].rpartition(b"\n")[0] + b"\n"
-    chinese = "我们 在 北京\n\n<doc id=1>\n上下文 。\n</doc>\n".encode()
-    yield _subject("text", [{"text.txt": text}, {"text.txt": chinese}], _text)
+    text, chinese = _beginning("text.txt"), "我们 在 北京\n\n<doc id=1>\n上下文 。\n</doc>\n".encode()
+    named = b'<doc id="1" url="x" title="T">\n' + text + b"</doc>\n"
     compressed = [{f"text.txt{ending}": data} for ending, data in packed(text * 3).items()]
     double = [{f"double.txt{ending}": data + data} for ending, data in packed(text).items()]
-    yield _subject("compressed text", [*compressed, *double], _compressed)
-    yield _subject("wiki text", [{"wiki.txt": b'<doc id="1" url="x" title="T">\n' + text + b"</doc>\n"}], _text)
-    yield _subject("text in utf-16", [{"utf16.txt": text.decode().encode("utf-16")}], _utf16)
-    labels = TEXTS["labels.txt"]["enough"].encode()[:400].rpartition(b"\n")[0] + b"\n"
-    yield _subject("labelled lines", [{"labels.txt": labels}], _labelled_lines)
     table = b'text,label,other\n"a ""b"", c",early,1\n"two\nlines",late,2\nd,early,3\n'
-    yield _subject("labelled CSV", [{"labels.csv": table}], partial(_labelled, _COLUMN_NAMES))
-    yield _subject("labelled table", [{"labels.tsv": b"a b\tearly\nc d\tlate\n"}], partial(_labelled, _COLUMN_NUMBERS))
     records = b'{"text": "a b", "label": "early"}\n{"text": "c", "label": ["late", "early"]}\n'
-    yield _subject("labelled JSON lines", [{"labels.jsonl": records}], partial(_labelled, _COLUMN_NAMES))
-    pairs = TEXTS["pairs.tsv"]["enough"].encode()[:300].rpartition(b"\n")[0] + b"\n"
-    yield _subject("pairs", [{"pairs.tsv": pairs}], _pairs)
-    records = b'{"translation": {"en": "a b", "de": "B A"}}\n{"translation": {"en": "c", "de": "C"}}\n'
-    yield _subject("pairs in JSON lines", [{"pairs.jsonl": records}], _pairs)
-    beside = Damage([{"source.txt": b"a b\nc\nd e\n", "target.txt": b"B A\nC\nE D\n"}])
-    yield Subject(name="pairs in two files", damage=beside, check=_pairs_of_two, share=2)
+    both = b'{"translation": {"en": "a b", "de": "B A"}}\n{"translation": {"en": "c", "de": "C"}}\n'
     similar = b"# first\nlove\tsex\t6.77\ntiger\tcat\t7.35\nbook\tpaper\t7.46\n"
-    yield _subject("word similarity", [{"similar.tsv": similar}], _similarity)
     analogies = b": capital\nAthens Greece Oslo Norway\nRome Italy Paris France\n: more\na b c d\n"
-    yield _subject("analogies", [{"questions.txt": analogies}], lambda path: _drawn(read_analogies(path)))
-    tokenizers = [{"tokenizer.json": content} for content in _tokenizers(trained)]
-    yield _subject("tokenizer.json", tokenizers, _tokenizer)
-    files = _vocabulary_files(tokenizers[-2]["tokenizer.json"])
-    yield Subject(name="vocabulary and merges", damage=Damage([files], [*bombs([files])]), check=_vocabulary, share=2)
-    recipes = [{"recipe.yaml": (trained(system).path / "recipe.yaml").read_bytes()} for system in ("word2vec", "gpt")]
-    yield _subject("recipe", recipes, _recipe, share=2)
+    plain: dict[str, tuple[list[Sample], Check]] = {
+        "text": ([{"text.txt": text}, {"text.txt": chinese}], _text),
+        "compressed text": ([*compressed, *double], _compressed),
+        "wiki text": ([{"wiki.txt": named}], _text),
+        "text in utf-16": ([{"utf16.txt": text.decode().encode("utf-16")}], _utf16),
+        "labelled lines": ([{"labels.txt": _beginning("labels.txt")}], _labelled_lines),
+        "labelled CSV": ([{"labels.csv": table}], partial(_labelled, _COLUMN_NAMES)),
+        "labelled table": ([{"labels.tsv": b"a b\tearly\nc d\tlate\n"}], partial(_labelled, _COLUMN_NUMBERS)),
+        "labelled JSON lines": ([{"labels.jsonl": records}], partial(_labelled, _COLUMN_NAMES)),
+        "pairs": ([{"pairs.tsv": _beginning("pairs.tsv")}], _pairs),
+        "pairs in JSON lines": ([{"pairs.jsonl": both}], _pairs),
+        "word similarity": ([{"similar.tsv": similar}], _similarity),
+        "analogies": ([{"questions.txt": analogies}], lambda path: _drawn(read_analogies(path))),
+    }
+    for name, (samples, check) in plain.items():
+        yield _subject(name, lambda samples=samples: samples, check)
+    beside = {"source.txt": b"a b\nc\nd e\n", "target.txt": b"B A\nC\nE D\n"}
+    yield Subject(name="pairs in two files", make=lambda: Damage([beside]), check=_pairs_of_two, share=2)
+    yield _subject("tokenizer.json", partial(_tokenizers, trained), _tokenizer)
+    yield Subject(name="vocabulary and merges", make=_vocabulary_files, check=_vocabulary, share=2)
+    yield _subject("recipe", partial(_recipes, trained), _recipe, share=2)
     for system in _one_of_each_source():
-        name = EXAMPLES[system].data
-        data = TEXTS[name]["enough"].encode()
-        yield _subject(f"training data of {system}", [{name: data}], partial(_read_to_train, system), share=1)
+        data = EXAMPLES[system].data
+        sample = partial(_one, data, TEXTS[data]["enough"].encode())
+        yield _subject(f"training data of {system}", sample, partial(_read_to_train, system), share=1)
+
+
+def _beginning(name: str) -> bytes:
+    """A few lines."""
+    return TEXTS[name]["enough"].encode()[:400].rpartition(b"\n")[0] + b"\n"
+
+
+def _recipes(trained: Trained) -> list[Sample]:
+    return [{"recipe.yaml": (trained(system).path / "recipe.yaml").read_bytes()} for system in ("word2vec", "gpt")]
 
 
 _COLUMN_NAMES = LabelledConfig(text_column="text", label_column="label")
@@ -229,7 +247,8 @@ def _drawn(found: Any) -> None:
 
 def _text(path: Path) -> str | None:
     stats = CorpusStats()
-    found = [line.text for line in Corpus.of_paths([path]).lines(TextConfig(), stats=stats)]
+    lines = Corpus.of_paths([path]).lines(TextConfig(), stats=stats)
+    found = "".join(line.text + "\n" * line.ends for line in lines)
     counted = CorpusStats()
     _drawn(Corpus.of_paths([path]).batches(TextConfig(), stats=counted))
     if stats.lines != counted.lines or stats.documents != counted.documents:
@@ -288,24 +307,28 @@ def _similarity(path: Path) -> str | None:
     return "a score is no number" if not_a_number([*read_similarity(path)]) else None
 
 
-def _tokenizers(trained: Trained) -> Iterator[bytes]:
+def _tokenizers(trained: Trained) -> list[Sample]:
     """Those of the examples, and one of each kind of pieces."""
-    from wenmai.text.pieces import TokenizerConfig
+    kept = [trained(system).path / "model" / "tokenizer.json" for system in ("gpt", "transformer")]
+    others = (_tokenizer_of(kind).to_json().encode() for kind in _KINDS)
+    return [{"tokenizer.json": content} for content in (*(path.read_bytes() for path in kept), *others)]
 
-    for system in ("gpt", "transformer"):
-        yield (trained(system).path / "model" / "tokenizer.json").read_bytes()
+
+_KINDS: tuple[TokenizerKind, ...] = ("bpe", "unigram", "wordpiece", "byte-bpe", "characters")
+
+
+def _tokenizer_of(kind: TokenizerKind) -> Tokenizer:
     lines = TEXTS["text.txt"]["enough"].splitlines()[:20]
-    for kind in ("bpe", "unigram", "wordpiece", "byte-bpe", "characters"):
-        size = 270 if kind == "byte-bpe" else 30
-        yield Tokenizer.train(lines, TokenizerConfig(kind=kind, vocab_size=size)).to_json().encode()  # type: ignore[arg-type]
+    return Tokenizer.train(lines, TokenizerConfig(kind=kind, vocab_size=270 if kind == "byte-bpe" else 30))
 
 
-def _vocabulary_files(tokenizer: bytes) -> Sample:
+def _vocabulary_files() -> Damage:
     """The two files of a tokenizer with pieces of bytes."""
-    model = json.loads(tokenizer)["model"]
+    model = json.loads(_tokenizer_of("byte-bpe").to_json())["model"]
     merges = "".join(f"{' '.join(merge)}\n" for merge in model["merges"])
     vocab = {token.replace("</s>", "<|endoftext|>"): number for token, number in model["vocab"].items()}
-    return {"vocab.json": json.dumps(vocab).encode(), "merges.txt": f"#version: 0.2\n{merges}".encode()}
+    sample = {"vocab.json": json.dumps(vocab).encode(), "merges.txt": f"#version: 0.2\n{merges}".encode()}
+    return Damage([sample], [*bombs([sample])])
 
 
 _SAID = ["a b c", "", "h  unseen Äß\u0301 上下文 \U0001f600\u200d", "a" * 50, "</s><unk><s> [UNK]\n\t", "aaaa!" * 20]

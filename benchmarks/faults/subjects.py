@@ -5,7 +5,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +24,22 @@ class Subject:
 
     Attributes:
         name: The group of its probes.
-        damage: Its samples, and all ways to damage them.
+        make: Makes its samples, with all ways to damage them, when they are needed.
         check: Reads what is in a folder; returns what is wrong with what came out, or None.
         seal: Makes checksums of a damaged sample match.
         share: How many inputs it gets, relative to others.
     """
 
     name: str
-    damage: Damage
+    make: Callable[[], Damage]
     check: Callable[[Path], str | None]
     seal: Callable[[Path], None] | None = None
     share: float = 1.0
+
+    @cached_property
+    def damage(self) -> Damage:
+        """Its samples, and all ways to damage them."""
+        return self.make()
 
 
 @dataclass(frozen=True)

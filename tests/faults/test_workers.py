@@ -12,7 +12,7 @@ from benchmarks.faults.outcomes import Failures, Outcome, Probe, Tally
 from benchmarks.faults.workers import Limits, run_probes
 from wenmai.core.errors import FormatError
 
-LIMITS = Limits(processor_seconds=0.3, clock_seconds=1, memory_bytes=256 << 20)
+LIMITS = Limits(processor_seconds=0.3, clock_seconds=4, memory_bytes=256 << 20)
 
 
 def spin():
@@ -61,7 +61,7 @@ def test_each_probe_ends_as_it_should_whatever_the_others_do(tmp_path):
         if finding.outcome.bad:
             assert f"--replay {kept}" in finding.message
             assert json.loads((kept / "probe.json").read_text())["outcome"] == outcome
-            probe, folder = Failures.read(kept)
+            probe, folder = Failures.read(kept, tmp_path / kept.name)
             assert probe == finding.probe
             assert (folder / "input").read_text() == NAMES[finding.probe.number]
     assert not any((tmp_path / "work").rglob("input"))

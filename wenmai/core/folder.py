@@ -5,10 +5,12 @@ size and SHA-256 of every file, written last; :func:`check_sealed` finds any tru
 extra file.
 """
 
+import errno
 import hashlib
 import json
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -22,6 +24,7 @@ __all__ = [
     "check_listed",
     "check_sealed",
     "file_sha256",
+    "plain_file",
     "read_json_object",
     "seal_files",
     "sealed_folder",
@@ -67,6 +70,19 @@ def writing_json(path: str | Path, value: Any) -> None:  # noqa: ANN401  any JSO
         file.write(text.encode(errors="backslashreplace") + b"\n")  # names of files may be any bytes
 
 
+def plain_file(path: str | Path) -> Path:
+    """Makes sure that a path, or what it links to, is a file: a pipe or a device may never come to an end.
+
+    Raises:
+        OSError: if it is missing, or anything else.
+    """
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode):
+        number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+        raise OSError(number, "Is a directory" if stat.S_ISDIR(mode) else "Not a file", str(path))
+    return Path(path)
+
+
 def read_json_object(path: Path) -> dict[str, Any]:
     """Reads a JSON object.
 
@@ -74,7 +90,7 @@ def read_json_object(path: Path) -> dict[str, Any]:
         FormatError: if the file is missing or is none.
     """
     try:
-        found = json.loads(path.read_bytes())
+        found = json.loads(plain_file(path).read_bytes())
     except OSError as error:
         raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
@@ -149,7 +165,7 @@ def _check(path: Path, present: set[str] | None) -> list[str]:
             the manifest only, which must be plain names.
     """
     try:
-        manifest = json.loads((path / MANIFEST).read_bytes())
+        manifest = json.loads(plain_file(path / MANIFEST).read_bytes())
         if manifest["version"] != VERSION:
             raise ValueError(f"version {manifest['version']!r}, expected {VERSION}")
         listed = {str(name): (int(entry["bytes"]), str(entry["sha256"])) for name, entry in manifest["files"].items()}

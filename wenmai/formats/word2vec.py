@@ -39,6 +39,8 @@ ALL = 1 << 62
 
 HEADING = re.compile(rb"\s*(\d{1,19})[ \t]+(\d{1,19})\s*")
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+PART_OF_NUMBER = re.compile(rb"(?=[+\-.\d])[+-]?\d*\.?\d*([eE][+-]?\d*)?")
+NOT_IN_LINE = re.compile(rb"[\0\v\f\r]")
 NOT_TEXT = re.compile(rb"[\0-\x08\x0e-\x1f]")
 UNUSUAL_SPACE = (b"\0", b"\t", b"\v", b"\f", b"\r", b"  ")
 UNWRITABLE = re.compile("[\0\t-\r \ud800-\udfff]")
@@ -312,9 +314,7 @@ def _parse(path: Path, lines: list[bytes], size: int, first_line: int) -> Rows:
         word = fields[0] if fields else b""
         with np.errstate(over="ignore"):
             good = len(fields) == size + 1 and all(map(NUMBER.fullmatch, fields[1:]))
-            good = good and not line[:1].isspace() and b"\0" not in word
-            # a word may hold spaces, but one that ends in a number is a line with too many values
-            good = good and not (len(word.split()) > 1 and NUMBER.fullmatch(word.split()[-1]))
+            good = good and not line[:1].isspace() and not NOT_IN_LINE.search(line) and not _has_numbers(word)
             if good:
                 vectors[number] = [float(value) for value in fields[1:]]
         if not good or not np.isfinite(vectors[number]).all():
@@ -324,6 +324,14 @@ def _parse(path: Path, lines: list[bytes], size: int, first_line: int) -> Rows:
             )
         words.append(word)
     return words, vectors
+
+
+def _has_numbers(word: bytes) -> bool:
+    """Whether a word with spaces ends in part of a number, or has one in it: a line too long, or run into another."""
+    first, *parts = word.split()
+    if not parts or {first, *parts} == {b"."}:  # GloVe's file of 840 G words has ". . ."
+        return False
+    return PART_OF_NUMBER.fullmatch(parts[-1]) is not None or any(map(NUMBER.fullmatch, parts))
 
 
 def _numbers(text: bytes) -> NDArray[np.float32] | None:

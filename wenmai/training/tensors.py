@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from wenmai.core.errors import FormatError, SettingError
+from wenmai.core.folder import plain_file
 from wenmai.core.tensors import require_finite, tensor_shapes
 
 __all__ = [
@@ -110,7 +111,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     from safetensors.torch import load_file
 
     try:
-        found = load_file(path)
+        found = load_file(plain_file(path))
     except (OSError, SafetensorError) as error:
         raise FormatError(f"{path}: is not a whole safetensors file ({error})") from None
     for name, tensor in found.items():
