@@ -4,7 +4,11 @@ Every message says what is wrong, where, what was expected, and what to do. The 
 alone and exits with the class's ``exit_code``; Python callers catch :class:`WenmaiError` or one of its subclasses.
 """
 
+import errno
+import re
+import shlex
 from collections.abc import Iterable
+from pathlib import Path
 
 __all__ = [
     "CorpusError",
@@ -15,8 +19,12 @@ __all__ = [
     "TrainingError",
     "VocabError",
     "WenmaiError",
+    "is_out_of_memory",
     "nearest_name",
+    "shell_path",
 ]
+
+_NO_MEMORY = re.compile("alloc|out of memory|can't start new thread", re.IGNORECASE)
 
 
 class WenmaiError(Exception):
@@ -73,3 +81,17 @@ def nearest_name(name: str, known: Iterable[str]) -> str:
 
     close = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether there was not enough memory: libraries, the interpreter's threads and files have errors of their own."""
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and _NO_MEMORY.search(str(error)) is not None
+    )
+
+
+def shell_path(path: Path) -> str:
+    """Returns a path as a command that a message proposes names it: quoted, and not to be taken for an option."""
+    return shlex.quote(f"./{path}" if str(path).startswith("-") else str(path))

@@ -34,6 +34,7 @@ __all__ = [
 
 MANIFEST = "manifest.json"
 VERSION = 1
+_BLOCK_BYTES = 1 << 22
 _unsealed: set[Path] = set()  # folders whose files are synced when they are sealed, and need not be one by one
 
 
@@ -147,7 +148,10 @@ def check_sealed(path: str | Path) -> list[str]:
     path = Path(path)
     if not path.is_dir():
         raise RunError(f"{path}: no such folder")
-    present = {file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file()}
+    try:
+        present = {file.relative_to(path).as_posix() for file in path.rglob("*") if _is_own_file(file)}
+    except OSError as error:  # such as a folder that a training removes at this moment
+        return [f"{path} cannot be read ({error.strerror})"]
     return _check(path, present - {MANIFEST})
 
 
@@ -172,7 +176,7 @@ def _check(path: Path, present: set[str] | None) -> list[str]:
         if present is None:
             if strange := [name for name in listed if Path(name).name != name]:
                 raise ValueError(f"{strange[0]!r} is not the name of a file")
-            present = {name for name in listed if (path / name).is_file()}
+            present = {name for name in listed if _is_own_file(path / name)}
     except FileNotFoundError:
         return [f"{path / MANIFEST} is missing: the folder was never finished"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -192,10 +196,21 @@ def _check(path: Path, present: set[str] | None) -> list[str]:
     return problems
 
 
+def _is_own_file(path: Path) -> bool:
+    """Whether it is a plain file, and not a link, which may lead anywhere."""
+    return path.is_file() and not path.is_symlink()
+
+
 def file_sha256(path: str | Path) -> str:
-    """Returns the SHA-256 of a file as hexadecimal text, reading it in blocks."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """Returns the SHA-256 of a file as hexadecimal text, reading it in blocks.
+
+    They are large, so that a thread that does this beside others seldom waits for the interpreter.
+    """
+    digest, block = hashlib.sha256(), memoryview(bytearray(_BLOCK_BYTES))
+    with open(path, "rb", buffering=0) as file:
+        while size := file.readinto(block):
+            digest.update(block[:size])
+    return digest.hexdigest()
 
 
 def _umask() -> int:

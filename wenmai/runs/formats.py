@@ -44,7 +44,7 @@ class FinishedRun:
     @cached_property
     def whole(self) -> Any:  # noqa: ANN401
         """All parameters."""
-        return self.run.task.load_base(self.run.model_folder)
+        return self.run.read_base()
 
     def retrain(self, model: Any) -> None:  # noqa: ANN401
         """Trains a changed copy of the model, in place, on the text of the run.

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from wenmai.core.errors import RunError
+from wenmai.core.errors import RunError, shell_path
 from wenmai.training.run import ENVIRONMENT, LOCK, MODEL, RECIPE, SUMMARY, Run, remove
 
 __all__ = ["claimed", "owned", "require_room"]
@@ -152,5 +152,5 @@ def _as_good_as_empty(folder: Path) -> bool:
 
 def _taken(folder: Path) -> RunError:
     unfinished = (folder / RECIPE).exists() and not (folder / MODEL).is_dir()
-    hint = f", or continue that run: `wenmai resume {folder}`" if unfinished else ""
+    hint = f", or continue that run: `wenmai resume {shell_path(folder)}`" if unfinished else ""
     return RunError(f"{folder}: exists already; choose another --out{hint}")
