@@ -9,6 +9,7 @@ import pytest
 import wenmai
 from wenmai.cli.printing import words_a_second
 from wenmai.cli.progress import Progress
+from wenmai.core import registry
 from wenmai.training.records import EvaluationRecord, UpdateRecord
 
 
@@ -73,19 +74,25 @@ def test_quiet_shows_warnings_only(tmp_path, capsys):
     assert capsys.readouterr().err == "note: left out of the corpus: 1 undecodable lines\n" * 2
 
 
-def test_an_interrupt_ends_the_line_and_says_how_to_go_on():
+def test_an_interrupt_ends_the_line():
     def stopped():
         with Progress() as progress:
             progress.encoding_corpus(10, 100)
-            error = KeyboardInterrupt()
-            error.add_note("`wenmai resume run` continues it")
-            raise error
+            raise KeyboardInterrupt
 
     with a_terminal() as terminal, pytest.raises(KeyboardInterrupt):
         stopped()
-    assert terminal.getvalue() == (
-        "\rreading the corpus   10.0% of 0.0 MB\nwenmai: stopped; `wenmai resume run` continues it\n"
-    )
+    assert terminal.getvalue() == "\rreading the corpus   10.0% of 0.0 MB\n"
+
+
+def test_every_verb_says_that_it_was_stopped(shell, monkeypatch):
+    def interrupted():
+        error = KeyboardInterrupt()
+        error.add_note("`wenmai resume run` continues it")
+        raise error
+
+    monkeypatch.setattr(registry, "systems", interrupted)
+    assert shell("systems", code=130).err == "wenmai: stopped; `wenmai resume run` continues it\n"
 
 
 def test_updates_and_looks_of_a_torch_model_are_shown(monkeypatch):
