@@ -19,7 +19,7 @@ __all__ = ["Corruption"]
 
 INTERRUPTED, FINISHED = "corruption", "corruption of finished runs"
 SEALED = ("recipe.yaml", "corpus.json", "model")  # the files and folders whose damage verify must find
-EACH = 8  # for each repeat
+EACH = 5  # for each repeat
 
 
 class Corruption:

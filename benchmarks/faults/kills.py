@@ -49,10 +49,12 @@ class Kills:
         os.environ["WENMAI_CACHE"] = str(folder / "cache")
         if probe.part == COMMANDS:
             return _kill_commands(training, run, draw)
-        for _ in range(draw.randint(2, 4) if probe.part == AGAIN else 1):
+        for turn in range(draw.randint(2, 4) if probe.part == AGAIN else 1):
             writing = probe.part == WRITING or (probe.part == AGAIN and draw.random() < 0.5)
             if not _killed(training, run, draw, writing=writing):
-                return "it always finished before it was killed"
+                if turn == 0:
+                    return "it always finished before it was killed"
+                break  # too little is left to do
         return _finish(training, run)
 
 

@@ -5,9 +5,13 @@ from pathlib import Path
 from typing import Protocol
 
 from benchmarks.faults.corruption import Corruption
+from benchmarks.faults.disks import Disks
 from benchmarks.faults.kills import Kills
 from benchmarks.faults.lab import Lab
+from benchmarks.faults.memory import Memory
 from benchmarks.faults.outcomes import Finding, Probe
+from benchmarks.faults.races import Races
+from benchmarks.faults.signals import Signals
 from benchmarks.faults.trainings import Trainings
 from benchmarks.faults.workers import Limits, attempt, run_probes
 from tests.contract.examples import EXAMPLES
@@ -32,7 +36,7 @@ class Experiment(Protocol):
         """Tries it; returns what is wrong with what came out."""
 
 
-EXPERIMENTS = (Kills, Corruption)
+EXPERIMENTS = (Kills, Signals, Corruption, Races, Disks, Memory)
 
 
 def findings(lab: Lab) -> Iterator[Finding]:
@@ -49,7 +53,7 @@ def findings(lab: Lab) -> Iterator[Finding]:
                 probes,
                 experiment.make,
                 experiment.check,
-                work=lab.work / "processes",
+                work=lab.work / "probes",
                 failures=lab.failures,
                 workers=lab.workers,
                 limits=LIMITS,

@@ -180,17 +180,21 @@ def _counted(run: Path, train: Callable[[Path], float]) -> dict[Area, int]:
 
 
 def _stopped(run: Path, train: Callable[[Path], float], area: Area, place: int) -> None:
-    """Trains, and kills before some change of an area."""
+    """Trains, and kills before some change of an area; before an earlier one if there are not so many this time."""
 
     def work(victim: Victim) -> None:
         os.environ["WENMAI_CACHE"] = str(run.parent / "cache")
         stop_before(run, area, place, victim)
         train(run)
 
-    victim = Victim(work)
-    victim.marked()
-    if not victim.kill():
-        raise RuntimeError(f"{run}: finished before the change {place} of {area}")
+    while place:
+        victim = Victim(work)
+        victim.marked()
+        if victim.kill():
+            return
+        shutil.rmtree(run)
+        place //= 2
+    raise RuntimeError(f"{run}: finished before any change of {area}")
 
 
 def stop_before(run: Path, area: Area, place: int, victim: Victim, *, seconds: float = 60) -> None:
