@@ -149,8 +149,7 @@ def _prepared(system: str, work: Path) -> Training:
     changes = _counted(place / "counted", train)
     interrupted = place / "interrupted"
     interrupted.mkdir()
-    several = changes[Area.CHECKPOINTS]
-    _stopped(interrupted / "run", train, Area.CHECKPOINTS if several else Area.MODEL, several * 2 // 3 or 1)
+    _stop(interrupted / "run", train, changes[Area.CHECKPOINTS])
     return Training(
         system=system,
         corpus=place / example.data,
@@ -179,22 +178,29 @@ def _counted(run: Path, train: Callable[[Path], float]) -> dict[Area, int]:
     return found
 
 
-def _stopped(run: Path, train: Callable[[Path], float], area: Area, place: int) -> None:
-    """Trains, and kills before some change of an area; before an earlier one if there are not so many this time."""
+def _stop(run: Path, train: Callable[[Path], float], changes: int) -> None:
+    """Trains, and kills in the middle of writing checkpoints, or if there are none before the model is written."""
+    place = changes * 2 // 3
+    while place and not _stopped(run, train, Area.CHECKPOINTS, place):
+        place //= 2  # there were not so many this time, or they were being removed at the end
+    if not place and not _stopped(run, train, Area.MODEL, 1):
+        raise RuntimeError(f"{run}: nothing can be interrupted")
+
+
+def _stopped(run: Path, train: Callable[[Path], float], area: Area, place: int) -> bool:
+    """Trains, and kills before some change of an area; returns False, and removes the run, if that was too late."""
 
     def work(victim: Victim) -> None:
         os.environ["WENMAI_CACHE"] = str(run.parent / "cache")
         stop_before(run, area, place, victim)
         train(run)
 
-    while place:
-        victim = Victim(work)
-        victim.marked()
-        if victim.kill():
-            return
-        shutil.rmtree(run)
-        place //= 2
-    raise RuntimeError(f"{run}: finished before any change of {area}")
+    victim = Victim(work)
+    victim.marked()
+    if victim.kill() and not (run / "model").exists():
+        return True
+    shutil.rmtree(run)
+    return False
 
 
 def stop_before(run: Path, area: Area, place: int, victim: Victim, *, seconds: float = 60) -> None:
