@@ -17,9 +17,9 @@ from wenmai.core.folder import seal_files
 from wenmai.runs.train import Callback
 from wenmai.training.run import Run
 
-SYSTEMS = ("word2vec", "fasttext-supervised", "ngram", "gpt", "transformer")
-FORMS = (*SYSTEMS, "word2vec-stopped", "ngram-stopped", "transformer-stopped")
-THOROUGH = ("word2vec", "transformer-stopped")  # of the others a part is tried: they share the code that opens runs
+SYSTEMS = ("word2vec", "fasttext-supervised", "ngram", "transformer")  # with all verbs among them
+FORMS = (*SYSTEMS, "transformer-stopped")
+EVERY_NTH = {"word2vec": 2}  # of the others every sixth trap is tried: they share the code that opens runs
 VERBS = {  # what is done with a run that can do this
     "nearest": (
         ("nearest", "RUN", "a"),
@@ -171,7 +171,7 @@ def parts(run):
 def test_links_and_pipes_lead_nowhere(form, runs, outside, tmp_path, monkeypatch):
     monkeypatch.setenv("WENMAI_CACHE", str(tmp_path / "cache"))
     system = form.removesuffix("-stopped")
-    names = parts(runs / form)[:: 1 if form in THOROUGH else 4]
+    names = parts(runs / form)[:: EVERY_NTH.get(form, 6)]
     for turn, name in enumerate([*names, "checkpoints/snapshots", "checkpoints/.left.tmp", ".left.tmp"]):
         run = copied(runs, form, tmp_path / "run")
         path = run / name
@@ -209,10 +209,11 @@ def test_paths_in_files_lead_nowhere(form, runs, outside, tmp_path, monkeypatch)
     monkeypatch.setenv("WENMAI_CACHE", str(tmp_path / "cache"))
     system, whole = form.removesuffix("-stopped"), runs / form
     targets = [str(outside / "pipe"), "../outside/precious", "../../outside", str(outside)]
-    for name in [name for name in parts(whole) if name.endswith(".json") and "vocab" not in name]:
+    named = [name for name in parts(whole) if name.endswith(".json") and "vocab" not in name]
+    for name in named[:: 1 if form in EVERY_NTH else 2]:
         content = json.loads((whole / name).read_bytes())
         every = [*leaves(content)]
-        for turn, place in enumerate(every[:: 1 + len(every) // (3 if form in THOROUGH else 1)]):
+        for turn, place in enumerate(every[:: 1 + len(every) // EVERY_NTH.get(form, 1)]):
             run = copied(runs, form, tmp_path / "run")
             (run / name).write_text(json.dumps(replaced(content, place, targets[turn % len(targets)])))
             if not name.endswith("manifest.json"):
