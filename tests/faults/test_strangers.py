@@ -221,7 +221,7 @@ def test_paths_in_files_lead_nowhere(form, runs, outside, tmp_path, monkeypatch)
             assert_safe(run, runs, system, outside, turn)
 
 
-@pytest.mark.parametrize("system", ["word2vec", "ngram"])
+@pytest.mark.parametrize("system", ["transformer"])
 def test_a_recipe_reads_only_the_data_that_it_names(system, runs, outside, tmp_path, monkeypatch):
     """It names a pipe, a folder and a file where data are expected; the file may be read when the run is resumed."""
     monkeypatch.setenv("WENMAI_CACHE", str(tmp_path / "cache"))
