@@ -52,8 +52,11 @@ def main(arguments: Sequence[str]) -> None:
         "--only",
         type=lambda text: text.split(","),
         default=(),
-        help="for fingerprints: trainings, for revisions: work [all]",
+        help="for fingerprints: trainings, for revisions: work, for faults: parts and groups [all]",
     )
+    parser.add_argument("--inputs", type=int, help="for faults: about how many hostile inputs [300000]")
+    parser.add_argument("--failures", type=Path, help="for faults: folder of what ends badly [in the cache]")
+    parser.add_argument("--replay", type=Path, help="for faults: one of that folder, to try again")
     parser.add_argument("--against", type=Path, metavar="FOLDER", help="for revisions: the other checkout")
     parser.add_argument("--write", action="store_true", help="for fingerprints: write the file instead of comparing")
     chosen = parser.parse_args(arguments)
@@ -75,6 +78,10 @@ def main(arguments: Sequence[str]) -> None:
         runs=tuple(chosen.runs),
         pairs=chosen.pairs,
         on=chosen.on,
+        only=tuple(chosen.only),
+        inputs=chosen.inputs,
+        failures=chosen.failures,
+        replay=chosen.replay,
         command=show_command(arguments),
     )
     for theme in themes:
@@ -105,7 +112,9 @@ def main(arguments: Sequence[str]) -> None:
 
 def _purpose(theme: str) -> str:
     """What a theme measures: the first line of its module, which is not imported for that."""
-    return (FOLDER / f"{theme}.py").read_text(encoding="utf-8").splitlines()[0].strip('"')
+    path = FOLDER / f"{theme}.py"
+    path = path if path.exists() else FOLDER / theme / "__init__.py"
+    return path.read_text(encoding="utf-8").splitlines()[0].strip('"')
 
 
 def _names(known: Sequence[str]) -> Callable[[str], tuple[str, ...]]:

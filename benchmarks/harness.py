@@ -78,6 +78,10 @@ class Options:
         runs: Finished runs that the themes ``translation`` and ``language`` measure.
         pairs: The test set of the theme ``translation``.
         on: The text of the theme ``language``.
+        only: What the theme ``faults`` tries; empty: all.
+        inputs: How many hostile inputs it tries; None: the theme decides.
+        failures: Where it keeps probes that end badly; None: in the cache.
+        replay: The one that it tries again.
         command: The command line, without folders.
     """
 
@@ -91,6 +95,10 @@ class Options:
     runs: tuple[Path, ...]
     pairs: str
     on: str | None
+    only: tuple[str, ...]
+    inputs: int | None
+    failures: Path | None
+    replay: Path | None
     command: str
 
 
@@ -141,6 +149,11 @@ class Results:
     def rows(self) -> list[dict[str, Any]]:
         """All rows so far."""
         return list(self._content["rows"])
+
+    def remove(self, **wanted: object) -> None:
+        """Leaves out the rows that have all the given values."""
+        rows = self._content["rows"]
+        self._content["rows"] = [row for row in rows if any(row.get(name) != value for name, value in wanted.items())]
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Adds a row, writes the file, and shows the row."""

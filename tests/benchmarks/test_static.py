@@ -171,6 +171,10 @@ def options(folder: Path, *, quick: bool = False, seeds: tuple[int, ...] | None 
         "runs": (),
         "pairs": "",
         "on": None,
+        "only": (),
+        "inputs": None,
+        "failures": None,
+        "replay": None,
         "command": "",
         "corpus": "",
     }

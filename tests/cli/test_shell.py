@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import wenmai
+from wenmai.core import registry
 
 VERBS = [
     *(
@@ -260,3 +261,26 @@ def test_the_installed_command_is_the_same(shell):
         command = [str(command)]
     finished = subprocess.run([*command, "--version"], capture_output=True, text=True, env=shell.environment)
     assert (finished.stdout, finished.returncode) == (f"{wenmai.__version__}\n", 0)
+
+
+def test_names_that_begin_with_a_dash(topics, shell, tmp_path):
+    (tmp_path / "-text.txt").write_text(topics.read_text())
+    small = ["--set=vector_size=8", "--set=epochs=1", "--set=threads=1", "--quiet"]
+    shell("train", "word2vec", "./-text.txt", "--out", "./-run", *small)
+    assert shell("verify", "./-run").out.splitlines() == ["recipe: word2vec", "model: good"]
+    assert shell("nearest", "./-run", "colour1").out
+    (tmp_path / "-run" / "model").rename(tmp_path / "model")
+    refused = shell("nearest", "./-run", "colour1", code=6).err
+    assert "`wenmai resume ./-run` continues it" in refused
+    shell("resume", "./-run", "--quiet")
+    assert "No such option" in shell("resume", "-run", code=2).err
+
+
+def test_every_verb_says_that_it_was_stopped(shell, monkeypatch):
+    def interrupted():
+        error = KeyboardInterrupt()
+        error.add_note("`wenmai resume run` continues it")
+        raise error
+
+    monkeypatch.setattr(registry, "systems", interrupted)
+    assert shell("systems", code=130).err == "wenmai: stopped; `wenmai resume run` continues it\n"

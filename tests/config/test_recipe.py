@@ -333,3 +333,12 @@ def test_brackets_one_after_the_other_are_fine(tmp_path):
     names = ", ".join(['"a[0-9].txt"'] * 200)
     path.write_text(f"version: 1\nsystem: word2vec\ncorpus: [{names}]\n")
     assert len(read_recipe(path)["corpus"]) == 200
+
+
+def test_what_is_not_yaml_is_refused_in_one_line(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    for content in (b"system: a\x7fb", b"system: [", b"a: b: c", b"system: \xff", b"\t- a"):
+        path.write_bytes(content)
+        with pytest.raises(SettingError, match="is not YAML") as refused:
+            read_recipe(path)
+        assert "\n" not in str(refused.value)

@@ -5,13 +5,13 @@ system of another package has its entry in a module of that package: ``pytest te
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from wenmai.core.registry import find_system, systems
 
-__all__ = ["EXAMPLES", "TEXTS", "Example", "named_like", "without_example"]
+__all__ = ["ANSWERS", "EXAMPLES", "TEXTS", "Example", "named_like", "without_example"]
 
 Settings = Mapping[str, Any]
 
@@ -72,6 +72,19 @@ TEXTS = {  # by the name of the file: what is enough, and what is hardly anythin
         "a label": "__label__early\n",
         "nothing": "",
     },
+}
+
+# --- verbs ----------------------------------------------------------------------------------------------------------
+
+ANSWERS: dict[str, Callable[[Any], Any]] = {  # what each verb says; of a new verb here first
+    "nearest": lambda model: list(model.most_similar(model.index_to_key[0])),
+    "analogy": lambda model: list(model.analogy(*(model.index_to_key * 3)[:3])),
+    "score": lambda model: [*model.score(["a b c", "h unseen", ""])],
+    "next": lambda model: model.next("a b"),
+    "generate": lambda model: [*model.stream("a b", max_tokens=5)],
+    "translate": lambda model: [*model.stream(["a b", "h"], beam_size=2)],
+    "classify": lambda model: model.predict(["a b c", "h unseen", ""], -1),
+    "embed": lambda model: model.embed(["a b c", "h unseen", ""]).tolist(),
 }
 
 # --- systems --------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import wenmai
-from tests.contract.examples import TEXTS, named_like, without_example
+from tests.contract.examples import ANSWERS, TEXTS, named_like, without_example
 from wenmai.config.recipe import settings_of
 from wenmai.core.clock import CLOCK
 from wenmai.core.errors import RunError, SettingError, WenmaiError
@@ -27,16 +27,6 @@ from wenmai.training.run import verify
 ROOT = Path(__file__).resolve().parents[2]
 SUMMARY = {"run", "system", "loss", "objective", "seconds", "size_bytes", "peak_memory_bytes"}
 PASSING = re.compile("seconds|per_second|memory|^run$")  # figures that differ from run to run
-ANSWERS = {  # what each verb says; of a new verb here first
-    "nearest": lambda model: list(model.most_similar(model.index_to_key[0])),
-    "analogy": lambda model: list(model.analogy(*(model.index_to_key * 3)[:3])),
-    "score": lambda model: [*model.score(["a b c", "h unseen", ""])],
-    "next": lambda model: model.next("a b"),
-    "generate": lambda model: [*model.stream("a b", max_tokens=5)],
-    "translate": lambda model: [*model.stream(["a b", "h"], beam_size=2)],
-    "classify": lambda model: model.predict(["a b c", "h unseen", ""], -1),
-    "embed": lambda model: model.embed(["a b c", "h unseen", ""]).tolist(),
-}
 
 
 class Stopping(Callback):

@@ -9,8 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wenmai.core.errors import RunError
-from wenmai.core.folder import cache_folder, check_sealed, file_sha256, sealed_folder, writing, writing_json
+from wenmai.core.errors import FormatError, RunError
+from wenmai.core.folder import (
+    cache_folder,
+    check_sealed,
+    file_sha256,
+    plain_file,
+    read_json_object,
+    sealed_folder,
+    writing,
+    writing_json,
+)
 
 
 def content_of(folder: Path) -> dict[str, bytes]:
@@ -30,6 +39,19 @@ def test_a_file_appears_when_it_is_whole(tmp_path):
         file.write(b"second")
         assert path.read_bytes() == b"first"
     assert content_of(tmp_path) == {"new/folder/file.bin": b"second"}
+
+
+def test_only_files_and_links_to_files_are_read(tmp_path):
+    (tmp_path / "file").write_bytes(b"{}")
+    (tmp_path / "link").symlink_to("file")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "endless").symlink_to("/dev/zero")
+    (tmp_path / "loop").symlink_to("loop")
+    for name in ("file", "link"):
+        assert read_json_object(plain_file(tmp_path / name)) == {}
+    for name in ("pipe", "endless", "loop", "nothing", "."):
+        with pytest.raises(FormatError, match="cannot be read"):
+            read_json_object(tmp_path / name)
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])

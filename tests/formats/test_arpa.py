@@ -149,6 +149,7 @@ def test_reading(tmp_path):
         lambda text: text.replace("-0.125", "-1.25e-1").replace("-99", "-inf"),
         lambda text: text.replace("<unk>", "<UNK>"),
         lambda text: text.replace("\n\n", "\n\n\n"),
+        lambda text: "\n" * 5_000_000 + text.replace("\n\n", "\n" + " \r\n\t\n\n" * 300_000),
         lambda text: text.replace("\n\n\\2", "\n\\2").replace("\n\n\\3", "\n\\3"),
     ],
 )
@@ -202,6 +203,7 @@ def test_without_unknown_words_they_are_as_good_as_impossible(tmp_path):
     ("old", "new", "message"),
     [
         ("\\data\\", "data", "line 1 does not begin an ARPA file"),
+        ("\\data\\", "# remark\n" * 20_000 + "\\data\\", "line 10002 follows 10,000 remarks"),
         ("ngram 2=3", "ngram 3=3", "line 3 should be `ngram 2=COUNT`"),
         ("ngram 2=3", "ngram 2=x", "line 3 should be `ngram 2=COUNT`"),
         ("ngram 1=5", "ngram 1=6", "has 5 1-grams up to line .*, but announces 6"),

@@ -8,6 +8,7 @@ from safetensors.numpy import load_file, save_file
 
 import wenmai
 from wenmai.core.errors import FormatError
+from wenmai.core.folder import seal_files
 from wenmai.core.tensors import require_finite
 
 TINY = {"vector_size": 4, "epochs": 1, "threads": 1}
@@ -39,6 +40,11 @@ def spoil(path: Path, value: float) -> None:
     save_file(tensors, path)
 
 
+def reseal(folder: Path) -> None:
+    """Lets checksums match, as those of a stranger do."""
+    seal_files(folder, [path.name for path in folder.iterdir() if path.name != "manifest.json"])
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("system", [name for name in SYSTEMS if name != "ngram"])
 def test_weights_that_are_no_numbers_are_refused(system, value, runs):
@@ -64,11 +70,13 @@ def test_an_ngram_model_gives_no_probability_that_is_no_number(name, value, runs
     records["log_prob"][1:] = value
     try:
         path.write_bytes(records.tobytes())
+        reseal(path.parent)
         model = wenmai.load(run)
         with pytest.raises(FormatError, match="the n-grams are damaged"):
             print(model.next(lines[0].split()[0]), list(model.score(lines)))
     finally:
         path.write_bytes(before)
+        reseal(path.parent)
     assert all(score.log_prob < 0 for score in wenmai.load(run).score(lines))
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import wenmai
 from wenmai.core.errors import RunError
+from wenmai.runs.owner import claimed, require_room
 from wenmai.runs.train import train_recipe
 from wenmai.training.run import Run, verify
 
@@ -105,6 +106,37 @@ def test_a_mistake_leaves_nothing_behind(text, tmp_path):
     assert list((tmp_path / "run").iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "left", [(), ("environment.json",), ("environment.json", ".recipe.yaml.x.tmp", ".model.x.tmp/")]
+)
+def test_a_beginning_that_was_killed_is_taken_over(left, text, tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for name in (".lock", *left):
+        (folder / name).mkdir() if name.endswith("/") else (folder / name).touch()
+    require_room(folder)
+    assert sorted(race(folder, text, 8)) == [0] + [3] * 7
+    assert verify(folder)[1] == []
+    assert not list(folder.glob(".*.tmp"))
+
+
+@pytest.mark.parametrize("names", [("environment.json",), (".lock", "notes.txt"), (".lock", "model"), (".x.tmp",)])
+def test_what_may_be_of_somebody_is_not_taken_over(names, text, tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for name in names:
+        (folder / name).touch()
+    for attempt in (require_room, lambda out: wenmai.train("word2vec", text, out=out, **SMALL)):
+        with pytest.raises(RunError, match="exists already"):
+            attempt(folder)
+    assert sorted(path.name for path in folder.iterdir()) == sorted(names)
+
+
+def test_a_beginning_that_another_process_holds_is_not_taken_over(text, tmp_path):
+    with claimed(tmp_path / "run"), pytest.raises(RunError, match="exists already"):
+        wenmai.train("word2vec", text, out=tmp_path / "run", **SMALL)
+
+
 # --- a stranger's folder ----------------------------------------------------------------------------------------
 
 
@@ -124,7 +156,9 @@ def test_no_fingerprint_names_a_folder_outside_the_cache(system, relative, tmp_p
     assert (victim / "precious").exists()
 
 
-@pytest.mark.parametrize("name", ["checkpoints", "model", "tensorboard", "metrics.jsonl", "recipe.yaml", "corpus.json"])
+@pytest.mark.parametrize(
+    "name", ["checkpoints", "model", "tensorboard", "metrics.jsonl", "recipe.yaml", "corpus.json", ".lock"]
+)
 def test_no_part_of_a_run_is_a_link_to_something_else(name, interrupted, tmp_path):
     run = interrupted()
     outside = tmp_path / "outside"
@@ -167,10 +201,14 @@ def test_a_model_with_a_link_or_a_pipe_is_refused_at_once(what, name, interrupte
         wenmai.load(run)
 
 
-def test_a_recipe_that_is_a_pipe_is_refused_instead_of_waited_for(tmp_path):
-    os.mkfifo(tmp_path / "recipe.yaml")
-    with pytest.raises(RunError, match=r"recipe\.yaml"):
-        Run(tmp_path)
+@pytest.mark.parametrize("name", ["recipe.yaml", ".lock"])
+def test_a_part_of_a_run_that_is_a_pipe_is_refused_instead_of_waited_for(name, interrupted):
+    run = interrupted()
+    (run / name).unlink()
+    os.mkfifo(run / name)
+    for verb in (Run, wenmai.resume, verify):
+        with pytest.raises(RunError, match=name):
+            verb(run)
 
 
 # --- what a training that is resumed trusts ---------------------------------------------------------------------

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import wenmai
+from tests.contract.examples import EXAMPLES, TEXTS
 from wenmai.core.errors import RunError
 from wenmai.core.folder import seal_files
 from wenmai.runs.train import Callback
@@ -137,3 +138,24 @@ def test_the_state_of_another_optimiser_is_refused(copies):
         reseal(checkpoint)
         with pytest.raises(wenmai.core.errors.FormatError, match="does not fit the model"):
             wenmai.resume(copies["rnnlm"])
+
+
+@pytest.mark.parametrize(("system", "name"), [("nnlm", "text.txt"), ("transformer", "pairs.tsv")])
+def test_encoded_data_that_were_damaged_in_the_cache_are_read_again(system, name, tmp_path, monkeypatch):
+    class Stopping(Callback):
+        def record(self, record):
+            raise KeyboardInterrupt
+
+    (tmp_path / name).write_text(TEXTS[name]["enough"])
+    given = {"corpus": tmp_path / name, **EXAMPLES[system].settings}
+    whole = wenmai.train(system, out=tmp_path / "whole", **given)
+    monkeypatch.setenv("WENMAI_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(KeyboardInterrupt):
+        wenmai.train(system, out=tmp_path / "run", callback=Stopping(), **given)
+    for path in (tmp_path / "cache").rglob("*.bin"):
+        content = bytearray(path.read_bytes())
+        content[-1] ^= 64
+        path.write_bytes(content)
+    wenmai.resume(tmp_path / "run")
+    for file in ("model.safetensors", "manifest.json"):
+        assert (tmp_path / "run" / "model" / file).read_bytes() == (whole.path / "model" / file).read_bytes()

@@ -2,13 +2,15 @@
 
 import json
 import random
+import re
 import shutil
 from contextlib import suppress
 
 import pytest
 
 import wenmai
-from wenmai.core.errors import WenmaiError
+from wenmai.core.errors import FormatError, WenmaiError
+from wenmai.training import run as run_module
 from wenmai.training.run import verify
 
 
@@ -53,6 +55,46 @@ def test_a_truncated_file_is_found(name, share, copy):
     _, problems = verify(copy)
     assert len(problems) == 1
     assert name in problems[0]
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocab.json", "manifest.json"])
+def test_a_model_that_has_changed_is_not_loaded(name, copy):
+    path = copy / "model" / name
+    content = bytearray(path.read_bytes())
+    digit = {"config.json": rb'"window": \d', "vocab.json": rb"\d", "manifest.json": rb'sha256": "(\w)'}.get(
+        name, rb"\w"
+    )
+    last = [*re.finditer(digit, content)][-1].end() - 1
+    content[last] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(FormatError, match=r"SHA-256 is not the one in the manifest|is not JSON"):
+        wenmai.load(copy)
+    with pytest.raises(FormatError, match=r"SHA-256 is not the one in the manifest|is not JSON"):
+        wenmai.Run(copy).read_base()
+
+
+def test_a_large_model_is_only_compared_by_verify(copy, monkeypatch):
+    monkeypatch.setattr(run_module, "_CHECKED_BYTES", 1000)
+    path = copy / "model" / "model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
+    wenmai.load(copy)
+    assert len(verify(copy)[1]) == 1
+
+
+def test_a_checkpoint_that_is_removed_meanwhile_is_no_problem(copy, monkeypatch):
+    checkpoint = copy / "checkpoints" / "step-1"
+    checkpoint.mkdir(parents=True)
+    check = run_module.check_sealed
+
+    def remove_and_check(folder):
+        if folder == checkpoint:
+            checkpoint.rmdir()
+        return check(folder) if folder.exists() else ["it is gone"]
+
+    monkeypatch.setattr(run_module, "check_sealed", remove_and_check)
+    assert verify(copy) == (["recipe: word2vec", "model: good"], [])
 
 
 def test_files_that_are_missing_or_too_many_are_found(copy):

@@ -1,12 +1,16 @@
 """Checkpoints that survive whatever happens to their files."""
 
 import json
+import resource
+import signal
 from pathlib import Path
 
 import pytest
+import torch
 
 from wenmai.core.errors import RunError
 from wenmai.training.checkpoint import Checkpoints, require_good
+from wenmai.training.tensors import save_model
 
 
 def save(checkpoints: Checkpoints, step: int) -> Path:
@@ -138,3 +142,16 @@ def test_state_is_plain_json(tmp_path):
         "loss": None,
         "note": "文脉",
     }
+
+
+@pytest.mark.parametrize("limit", [10, 5000])
+def test_a_full_disk_is_an_error_of_the_system(limit, tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            save_model(torch.nn.Linear(100, 100), tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, handler)

@@ -174,19 +174,16 @@ def test_quiet_shows_warnings_only(tmp_path, capsys):
     assert capsys.readouterr().err == "note: left out of the corpus: 1 undecodable lines\n" * 2
 
 
-def test_an_interrupt_ends_the_line_and_says_how_to_go_on():
+def test_an_interrupt_ends_the_line():
     def stopped():
         with Progress() as progress:
             progress.encoding_corpus(10, 100)
-            error = KeyboardInterrupt()
-            error.add_note("`wenmai resume run` continues it")
-            raise error
+            raise KeyboardInterrupt
 
     with a_terminal() as terminal, pytest.raises(KeyboardInterrupt):
         stopped()
-    assert terminal.getvalue() == (
-        "\rreading the corpus   10.0% of 0.0 MB\nwenmai: stopped; `wenmai resume run` continues it\n"
-    )
+    assert terminal.getvalue().endswith("10.0% of 0.0 MB\n")
+    assert "stopped" not in terminal.getvalue()
 
 
 def test_updates_and_looks_of_a_torch_model_are_shown(monkeypatch):

@@ -11,7 +11,7 @@ import typer
 
 from wenmai.cli import classification, data, formats, language, measuring, training, translation, vectors
 from wenmai.cli.settings import AutotuneCommand, CompareCommand, ExportCommand, TrainCommand
-from wenmai.core.errors import WenmaiError
+from wenmai.core.errors import WenmaiError, is_out_of_memory
 from wenmai.training.interrupts import terminations_as_interrupts
 
 __all__ = ["app", "main"]
@@ -46,28 +46,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
         finally:
             sys.stdout.flush()  # so that a failed write has an error message
     except SystemExit as end:
+        if (interrupt := _interrupt_behind(end)) is not None:
+            print("; ".join(["wenmai: stopped", *getattr(interrupt, "__notes__", [])]), file=sys.stderr)
         return end.code if isinstance(end.code, int) else 1
     except WenmaiError as error:
         print(f"wenmai: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        print("wenmai: interrupted", file=sys.stderr)
+        print("wenmai: stopped", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output has ended, as in `wenmai ... | head`
         sys.stderr.close()
         return 1
-    except MemoryError:
-        print(
-            "wenmai: not enough memory; for word vectors a smaller vector_size or vocabulary (min_count, max_size) "
-            "helps, for translators smaller batch_tokens or hidden_size",
-            file=sys.stderr,
-        )
-        return 1
-    except OSError as error:  # known errors have messages of their own
+    except (MemoryError, RuntimeError, OSError) as error:  # known errors have messages of their own
+        if is_out_of_memory(error):
+            print(
+                "wenmai: not enough memory; for word vectors a smaller vector_size or vocabulary (min_count, max_size) "
+                "helps, for translators smaller batch_tokens or hidden_size",
+                file=sys.stderr,
+            )
+            return 1
+        if not isinstance(error, OSError):
+            raise
         where = f"{error.filename}: " if error.filename else ""
         print(f"wenmai: {where}{error.strerror or error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _interrupt_behind(end: SystemExit) -> KeyboardInterrupt | None:
+    """The interrupt that made typer end a command, if that is why it ended."""
+    error: BaseException | None = end
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 @app.callback(invoke_without_command=True)

@@ -171,7 +171,7 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
     except OSError as error:
         raise SettingError(f"{path}: cannot be read ({error.strerror})") from None
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise SettingError(f"{path}: is not YAML: {error}") from None
+        raise SettingError(f"{path}: is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict) or "system" not in content:
         raise SettingError(f"{path}: is not a recipe; expected at least `version: {VERSION}` and `system: NAME`")
     if content.pop("version", None) != VERSION:

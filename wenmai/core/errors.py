@@ -6,7 +6,11 @@ Where Python and other libraries have an exception for the same fault, an error 
 for them catches it.
 """
 
+import errno
+import re
+import shlex
 from collections.abc import Iterable
+from pathlib import Path
 
 __all__ = [
     "CorpusError",
@@ -20,8 +24,12 @@ __all__ = [
     "VocabError",
     "WenmaiError",
     "install_hint",
+    "is_out_of_memory",
     "nearest_name",
+    "shell_path",
 ]
+
+_NO_MEMORY = re.compile("alloc|out of memory|can't start new thread", re.IGNORECASE)
 
 
 class WenmaiError(Exception):
@@ -98,3 +106,17 @@ def nearest_name(name: str, known: Iterable[str]) -> str:
 def install_hint(extra: str) -> str:
     """Returns how to install what an extra brings: from a clone, which is how wenmai is installed today."""
     return f"in the folder of wenmai: pip install -e '.[{extra}]'"
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether there was not enough memory: libraries, the interpreter's threads and files have errors of their own."""
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and _NO_MEMORY.search(str(error)) is not None
+    )
+
+
+def shell_path(path: Path) -> str:
+    """Returns a path as a command that a message proposes names it: quoted, and not to be taken for an option."""
+    return shlex.quote(f"./{path}" if str(path).startswith("-") else str(path))

@@ -5,10 +5,12 @@ size and SHA-256 of every file, written last; :func:`check_sealed` finds any tru
 extra file.
 """
 
+import errno
 import hashlib
 import json
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -22,6 +24,7 @@ __all__ = [
     "check_listed",
     "check_sealed",
     "file_sha256",
+    "plain_file",
     "read_json_object",
     "seal_files",
     "sealed_folder",
@@ -31,6 +34,7 @@ __all__ = [
 
 MANIFEST = "manifest.json"
 VERSION = 1
+_BLOCK_BYTES = 1 << 22
 _unsealed: set[Path] = set()  # folders whose files are synced when they are sealed, and need not be one by one
 
 
@@ -74,6 +78,19 @@ def writing_json(path: str | Path, value: Any) -> None:  # noqa: ANN401  any JSO
         file.write(text.encode(errors="backslashreplace") + b"\n")  # names of files may be any bytes
 
 
+def plain_file(path: str | Path) -> Path:
+    """Makes sure that a path, or what it links to, is a file: a pipe or a device may never come to an end.
+
+    Raises:
+        OSError: if it is missing, or anything else.
+    """
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode):
+        number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+        raise OSError(number, "Is a directory" if stat.S_ISDIR(mode) else "Not a file", str(path))
+    return Path(path)
+
+
 def read_json_object(path: Path) -> dict[str, Any]:
     """Reads a JSON object.
 
@@ -81,7 +98,7 @@ def read_json_object(path: Path) -> dict[str, Any]:
         FormatError: if the file is missing or is none.
     """
     try:
-        found = json.loads(path.read_bytes())
+        found = json.loads(plain_file(path).read_bytes())
     except OSError as error:
         raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
@@ -138,7 +155,10 @@ def check_sealed(path: str | Path) -> list[str]:
     path = Path(path)
     if not path.is_dir():
         raise RunError(f"{path}: no such folder")
-    present = {file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file()}
+    try:
+        present = {file.relative_to(path).as_posix() for file in path.rglob("*") if _is_own_file(file)}
+    except OSError as error:  # such as a folder that a training removes at this moment
+        return [f"{path} cannot be read ({error.strerror})"]
     return _check(path, present - {MANIFEST})
 
 
@@ -156,14 +176,14 @@ def _check(path: Path, present: set[str] | None) -> list[str]:
             the manifest only, which must be plain names.
     """
     try:
-        manifest = json.loads((path / MANIFEST).read_bytes())
+        manifest = json.loads(plain_file(path / MANIFEST).read_bytes())
         if manifest["version"] != VERSION:
             raise ValueError(f"version {manifest['version']!r}, expected {VERSION}")
         listed = {str(name): (int(entry["bytes"]), str(entry["sha256"])) for name, entry in manifest["files"].items()}
         if present is None:
             if strange := [name for name in listed if Path(name).name != name]:
                 raise ValueError(f"{strange[0]!r} is not the name of a file")
-            present = {name for name in listed if (path / name).is_file()}
+            present = {name for name in listed if _is_own_file(path / name)}
     except FileNotFoundError:
         return [f"{path / MANIFEST} is missing: the folder was never finished"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -183,10 +203,21 @@ def _check(path: Path, present: set[str] | None) -> list[str]:
     return problems
 
 
+def _is_own_file(path: Path) -> bool:
+    """Whether it is a plain file, and not a link, which may lead anywhere."""
+    return path.is_file() and not path.is_symlink()
+
+
 def file_sha256(path: str | Path) -> str:
-    """Returns the SHA-256 of a file as hexadecimal text, reading it in blocks."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """Returns the SHA-256 of a file as hexadecimal text, reading it in blocks.
+
+    They are large, so that a thread that does this beside others seldom waits for the interpreter.
+    """
+    digest, block = hashlib.sha256(), memoryview(bytearray(_BLOCK_BYTES))
+    with open(path, "rb", buffering=0) as file:
+        while size := file.readinto(block):
+            digest.update(block[:size])
+    return digest.hexdigest()
 
 
 def _umask() -> int:

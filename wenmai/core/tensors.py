@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wenmai.core.errors import FormatError
-from wenmai.core.folder import writing
+from wenmai.core.folder import plain_file, writing
 
 __all__ = ["read_tensor_into", "require_finite", "tensor_shapes", "write_tensors"]
 
@@ -60,7 +60,7 @@ def tensor_shapes(path: str | Path) -> dict[str, tuple[int, ...]]:
     from safetensors import SafetensorError, safe_open
 
     try:
-        with safe_open(str(path), framework="np") as file:
+        with safe_open(str(plain_file(path)), framework="np") as file:
             return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118  no iterator
     except (OSError, SafetensorError) as error:
         raise FormatError(f"{path}: is not a whole safetensors file ({error})") from None
@@ -101,7 +101,7 @@ def read_tensor_into(path: str | Path, name: str, target: npt.NDArray[Any]) -> N
         found = "is missing" if shape is None else f"has the shape {shape}"
         raise FormatError(f"{path}: the tensor {name!r} {found}, expected {target.shape}")
     try:
-        with safe_open(str(path), framework="np") as file:
+        with safe_open(str(plain_file(path)), framework="np") as file:
             stored = file.get_slice(name)
             if stored.get_dtype() != (wanted := _NAMES[target.dtype]):
                 raise FormatError(f"{path}: the tensor {name!r} is {stored.get_dtype()}, expected {wanted}")

@@ -18,7 +18,7 @@ import numpy as np
 from wenmai.core.errors import FormatError, RunError, WenmaiError
 from wenmai.core.folder import MANIFEST, cache_folder, check_sealed, sealed_folder
 
-__all__ = ["cache_entry", "kept", "made", "mapped", "new_folder", "opened", "reopened", "stored_head"]
+__all__ = ["cache_entry", "kept", "made", "mapped", "new_folder", "opened", "reopened", "reopened_part", "stored_head"]
 
 _DAY_SECONDS = 86_400
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}
@@ -69,6 +69,18 @@ def reopened(namespace: str, fingerprint: str, open_folder: Callable[[Path], _T]
             return open_folder(folder)
     shutil.rmtree(folder, ignore_errors=True)
     return None
+
+
+def reopened_part(namespace: str, fingerprint: str, open_folder: Callable[[Path], _T]) -> _T:
+    """Opens a folder of the cache that another one names, as :func:`reopened` does.
+
+    Raises:
+        RunError: if it is missing, or damaged: then it is removed.
+    """
+    found = reopened(namespace, fingerprint, open_folder)
+    if found is None:
+        raise RunError(f"{cache_entry(namespace, fingerprint)}: is missing or damaged")
+    return found
 
 
 def kept(namespace: str, fingerprint: str, fill: Callable[[Path], None]) -> None:

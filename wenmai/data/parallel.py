@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from wenmai.core.errors import CorpusError
 from wenmai.core.folder import writing_json
-from wenmai.data.cached import cache_entry, kept, reopened, stored_head
+from wenmai.data.cached import kept, reopened, reopened_part, stored_head
 from wenmai.data.corpus import Progress
 from wenmai.data.encoded_pairs import EncodedPairs, encode_pairs
 from wenmai.data.pairs import PairsConfig, PairsStats, read_pairs
@@ -95,8 +95,8 @@ class TranslationData:
         with stored_head(folder, "data.json", _VERSION, "parallel text") as head:
             source = Tokenizer.load(folder / "source-tokenizer.json")
             return cls(
-                train=EncodedPairs.open(cache_entry("pairs", head["train"])),
-                valid=None if head["valid"] is None else EncodedPairs.open(cache_entry("pairs", head["valid"])),
+                train=reopened_part("pairs", head["train"], EncodedPairs.open),
+                valid=None if head["valid"] is None else reopened_part("pairs", head["valid"], EncodedPairs.open),
                 source=source,
                 target=source if head["joint"] else Tokenizer.load(folder / "target-tokenizer.json"),
                 names=tuple(head["names"]),

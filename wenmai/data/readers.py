@@ -265,7 +265,7 @@ def spans(path: Path) -> Iterator[TaggedSentence]:
         end = 0
         for first, minus_last, kind, surface in sorted(spans):
             last = -minus_last
-            if first < 0 or text[first : last + 1] != surface:
+            if not 0 <= first <= last < len(text) or text[first : last + 1] != surface:
                 raise _error(path, number, surface, f"the characters {first} to {last} of the text")
             if first >= end:
                 tags[first : last + 1] = [f"B-{kind}"] + [f"I-{kind}"] * (last - first)

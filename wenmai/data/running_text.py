@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.folder import writing_json
-from wenmai.data.cached import cache_entry, kept, reopened, stored_head
+from wenmai.data.cached import kept, reopened, reopened_part, stored_head
 from wenmai.data.corpus import Corpus, CorpusStats, Progress
 from wenmai.data.encoded_text import EncodedText, LinesConfig, encode_text, readable_twice
 from wenmai.data.sources import open_texts
@@ -149,8 +149,8 @@ class LanguageData:
     def _open(cls, folder: Path) -> "LanguageData":
         with stored_head(folder, "data.json", _VERSION, "running text") as head:
             return cls(
-                text=EncodedText.open(cache_entry("texts", head["text"])),
-                valid=None if head["valid"] is None else EncodedText.open(cache_entry("texts", head["valid"])),
+                text=reopened_part("texts", head["text"], EncodedText.open),
+                valid=None if head["valid"] is None else reopened_part("texts", head["valid"], EncodedText.open),
                 tokenizer=Tokenizer.load(folder / "tokenizer.json"),
                 grown=tuple(tuple(parts) for parts in head["grown"]),
             )

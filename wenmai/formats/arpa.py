@@ -38,6 +38,7 @@ __all__ = ["FORMATS", "read_arpa", "write_arpa"]
 
 _BLOCK = 1 << 22
 _LONGEST_LINE = 1 << 20
+_MOST_REMARKS = 10_000
 _FEWEST_BYTES = 4  # of a line of n-grams
 _NO_UNKNOWN = -100.0 * math.log(10)  # what KenLM gives an unknown word where the file has none
 _PROBLEMS = {
@@ -50,6 +51,7 @@ _PROBLEMS = {
 _NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf)", re.ASCII | re.IGNORECASE)
 _WORD_OF_TEXT = "# <unk> is a word of the text"
 """A remark of ours before the counts, as the format has no field for it. Other readers skip it."""
+_BLANK = re.compile(rb"[ \t\r\n]*\n")
 _CAPITALS = re.compile(rb"(?<=[ \t])<UNK>(?=[ \t\r\n]|\Z)")
 _Words = npt.NDArray[np.int32]
 _Floats = npt.NDArray[np.float32]
@@ -186,6 +188,13 @@ class _Source:
         self.take(len(line) + (end >= 0))
         return text.strip(" \t\r")
 
+    def skip_blank(self) -> None:
+        """Takes the blank lines before the next line that is not."""
+        while found := _BLANK.match(self._bytes, self._at):
+            self.take(found.end() - self._at)
+            if self._at == len(self._bytes) and not self._ended:
+                self._more()
+
     def at_title(self) -> bool:
         """Whether the next line begins with a backslash."""
         while self._at == len(self._bytes) and not self._ended:
@@ -211,9 +220,14 @@ def _head(source: _Source) -> tuple[list[int], bool]:
     Returns:
         The counts, and whether ``<unk>`` was a word of the text.
     """
-    unknown_is_word = False
+    unknown_is_word, remarks = False, 0
+    source.skip_blank()
     while (line := source.next_line()) is not None and (not line or line.startswith("#")):
         unknown_is_word |= line == _WORD_OF_TEXT
+        remarks += 1
+        if remarks > _MOST_REMARKS:
+            raise source.problem(f"follows {_MOST_REMARKS:,} remarks, more than any ARPA file has")
+        source.skip_blank()
     if line != "\\data\\":
         raise source.problem("does not begin an ARPA file: expected \\data\\", max(1, source.line - 1))
     counts: list[int] = []
@@ -233,8 +247,10 @@ def _head(source: _Source) -> tuple[list[int], bool]:
 
 def _expect(source: _Source, title: str) -> None:
     """Takes the title of a section, and blank lines before."""
-    while (line := source.next_line()) == "":
-        pass
+    line: str | None = ""
+    while line == "":
+        source.skip_blank()
+        line = source.next_line()
     if line is None:
         raise FormatError(f"{source.name}: ends at line {source.line}, where {title} was expected; it was cut short")
     if line != title:

@@ -54,7 +54,7 @@ class FinishedRun:
     @cached_property
     def whole(self) -> Any:  # noqa: ANN401
         """All parameters."""
-        return self.run.task.load_base(self.run.model_folder)
+        return self.run.read_base()
 
     def retrain(self, model: Any) -> None:  # noqa: ANN401
         """Trains a changed copy of the model, in place, on the text of the run.
@@ -146,8 +146,8 @@ def import_run(
             writing_json(folder / ENVIRONMENT, describe_environment())
             with sealed_folder(folder / MODEL) as temporary:
                 task.adopt(found.model, recipe).save(temporary)
-            sizes = {"vocabulary": found.vocabulary, "size_bytes": folder_bytes(folder / MODEL)}
-            writing_json(folder / SUMMARY, summary | sizes)
+                sizes = {"vocabulary": found.vocabulary, "size_bytes": folder_bytes(temporary)}
+                writing_json(folder / SUMMARY, summary | sizes)
             recipe.write(folder / RECIPE)  # it makes the folder a run
             run = Run(folder)
             run.seal()

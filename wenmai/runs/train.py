@@ -1,8 +1,6 @@
 """Train, resume and continue."""
 
-import shlex
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from datetime import datetime
 from functools import cached_property
 from itertools import chain, count
@@ -10,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from wenmai.config.recipe import Recipe, named_settings, read_recipe
-from wenmai.core.errors import CorpusError, RunError, SettingError
+from wenmai.core.errors import CorpusError, RunError, SettingError, shell_path
 from wenmai.core.folder import MANIFEST, cache_folder, file_sha256, sealed_folder, writing_json
 from wenmai.core.registry import find_system
 from wenmai.data.sources import named_texts
 from wenmai.runs.environment import describe_environment, peak_memory_bytes
+from wenmai.runs.explaining import explaining, how_to_continue, writable
 from wenmai.runs.owner import claimed, owned
 from wenmai.runs.planning import overruled, plan
 from wenmai.tasks.task import Data, Job, Opened, Resumed, Session
@@ -22,7 +21,6 @@ from wenmai.training.callback import Callback
 from wenmai.training.progress import following
 from wenmai.training.records import Record, RecordFile
 from wenmai.training.run import (
-    CHECKPOINTS,
     CORPUS,
     ENVIRONMENT,
     METRICS,
@@ -152,14 +150,13 @@ def _resume(run: Run, strategy: Strategy, callback: Callback) -> Run:
     with ExitStack() as held:
         with strategy.meeting():
             held.enter_context(owned(run))
-            held.enter_context(_explaining(run))
+            held.enter_context(explaining(run))
             if run.finished:
                 run.checkpoints.clear()
-                more = f"`wenmai train --from {shlex.quote(str(run.path))} CORPUS` continues it on new text"
+                more = f"`wenmai train --from {shell_path(run.path)} CORPUS` continues it on new text"
                 callback.note(f"{run.path}: the training has finished already; {more}")
                 return run
-            for leftover in (*run.path.glob(".*.tmp"), *(run.path / CHECKPOINTS).glob(".*.tmp")):
-                remove(leftover)  # left by a killed process
+            run.clear_leftovers()
             base = _Base(run)
             data = _read_again(run, base, callback)
             newest, state, passed_over = run.checkpoints.newest_good()
@@ -219,24 +216,23 @@ def _prepare(
     for note in opened.notes:
         callback.note(note)
     try:
-        try:
+        with writable(folder):
             writing_json(folder / ENVIRONMENT, describe_environment())
             recipe.write(folder / RECIPE)
-        except OSError as error:
-            raise RunError(f"{folder}: cannot be written ({error.strerror}); choose another --out") from None
-        run = Run(folder)
-        run.seal()
+            run = Run(folder)
+            run.seal()
         base = _Base(run)
         data = run.task.source.read(recipe, opened.source, callback.encoding_corpus, base.model)
-        job = _first_job(run, data, base, strategy)
+        with writable(folder):
+            job = _first_job(run, data, base, strategy)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and opened.repeatable:
-            error.add_note(_how_to_continue(folder))
+            error.add_note(how_to_continue(folder))
         else:  # an error in the settings or the text
             for name in (ENVIRONMENT, MANIFEST, CORPUS, RECIPE):
                 remove(folder / name)
         raise
-    held.enter_context(_explaining(run))
+    held.enter_context(explaining(run))
     return run, job, base
 
 
@@ -324,7 +320,7 @@ def _require_unchanged(run: Run) -> None:
     if problems := run.changed_files():
         raise RunError(
             f"{'; '.join(problems)}. A training is resumed only as it began: restore the file, or train anew from the "
-            f"recipe: `wenmai train {shlex.quote(str(run.path / RECIPE))} --out NEW`"
+            f"recipe: `wenmai train {shell_path(run.path / RECIPE)} --out NEW`"
         )
 
 
@@ -349,7 +345,7 @@ class _Base:
     @cached_property
     def model(self) -> Any:  # noqa: ANN401  the task's own
         """The whole model, as the task of its own run reads it; None if there is no such run."""
-        return None if self.run is None else self.run.task.load_base(self.run.model_folder)
+        return None if self.run is None else self.run.read_base()
 
     @cached_property
     def run(self) -> Run | None:
@@ -375,20 +371,3 @@ class _Base:
     def manifest_sha256(self) -> str | None:
         """What identifies the model."""
         return None if self.run is None else file_sha256(self.run.model_folder / MANIFEST)
-
-
-@contextmanager
-def _explaining(run: Run) -> Iterator[None]:
-    """Adds how to continue after an interrupt or a full disk."""
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        error.add_note(_how_to_continue(run.path))
-        raise
-    except OSError as error:
-        problem = f"{run.path}: cannot be written ({error.strerror or error})"
-        raise RunError(f"{problem}; when that is solved, {_how_to_continue(run.path)}") from None
-
-
-def _how_to_continue(folder: Path) -> str:
-    return f"`wenmai resume {shlex.quote(str(folder))}` continues it"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wenmai.core.errors import CorpusError, FormatError, SettingError, VocabError, nearest_name
-from wenmai.core.folder import writing
+from wenmai.core.folder import plain_file, writing
 from wenmai.text.admission import require_harmless
 from wenmai.text.pieces import OPTIONAL_SPECIALS, SPECIALS, OptionalRole, TokenizerConfig, guard, trained
 
@@ -150,7 +150,7 @@ class Tokenizer:
                 could take time or memory without end.
         """
         try:
-            text = Path(path).read_bytes().decode()
+            text = plain_file(path).read_bytes().decode()
         except OSError as error:
             raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
         except UnicodeDecodeError as error:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wenmai.core.errors import FormatError, VocabError, nearest_name
-from wenmai.core.folder import writing
+from wenmai.core.folder import plain_file, writing
 
 __all__ = ["Vocab", "WordTable"]
 
@@ -260,7 +260,7 @@ class Vocab:
             FormatError: if the file is missing, or is not a whole and consistent vocabulary.
         """
         try:
-            content = json.loads(Path(path).read_bytes())
+            content = json.loads(plain_file(path).read_bytes())
         except OSError as error:
             raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
         except (ValueError, RecursionError) as error:

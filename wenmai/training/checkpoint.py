@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from wenmai.core.errors import RunError
-from wenmai.core.folder import check_sealed, sealed_folder, writing_json
+from wenmai.core.folder import check_sealed, plain_file, sealed_folder, writing_json
 
 __all__ = ["Checkpoints", "NoCheckpoints", "read_state", "require_good"]
 
@@ -117,7 +117,7 @@ def read_state(kind: type[_StateT], checkpoint: Path, state: Mapping[str, Any]) 
 def _state(checkpoint: Path) -> dict[str, Any]:
     """Raises RunError if there is no JSON object."""
     try:
-        found = json.loads((checkpoint / STATE).read_bytes())
+        found = json.loads(plain_file(checkpoint / STATE).read_bytes())
         if not isinstance(found, dict):
             raise ValueError("expected a JSON object")
     except (OSError, ValueError, RecursionError) as error:

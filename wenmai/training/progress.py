@@ -71,8 +71,6 @@ class Progress(Callback):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._end_line()
-        if isinstance(error, KeyboardInterrupt):
-            self._print("; ".join(["wenmai: stopped", *getattr(error, "__notes__", [])]))
 
     def encoding_corpus(self, done_bytes: int, total_bytes: int | None) -> None:
         """Shows how much of the corpus has been read."""

@@ -2,14 +2,15 @@
 
 import json
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from wenmai.config.recipe import Recipe, read_recipe
-from wenmai.core.errors import RunError, SettingError, WenmaiError
+from wenmai.core.errors import FormatError, RunError, SettingError, WenmaiError, shell_path
 from wenmai.core.folder import MANIFEST, check_listed, check_sealed, seal_files
 from wenmai.core.registry import find_system
 from wenmai.core.showing import Shown, Table
@@ -35,8 +36,10 @@ __all__ = ["Run", "folder_bytes", "load", "remove", "verify"]
 
 RECIPE, MODEL, CHECKPOINTS, CURVES = "recipe.yaml", "model", "checkpoints", "tensorboard"
 METRICS, ENVIRONMENT, SUMMARY, CORPUS = "metrics.jsonl", "environment.json", "summary.json", "corpus.json"
+LOCK = ".lock"
 _FOLDERS = (MODEL, CHECKPOINTS, CURVES)
-_OWN = (*_FOLDERS, RECIPE, METRICS, ENVIRONMENT, SUMMARY, CORPUS, MANIFEST)  # only these are ever changed
+_OWN = (*_FOLDERS, RECIPE, METRICS, ENVIRONMENT, SUMMARY, CORPUS, MANIFEST, LOCK)  # only these are ever changed
+_CHECKED_BYTES = 1 << 28  # of a model, whenever it is read: a quarter of a second, beside the reading
 _SEALED = (RECIPE, CORPUS)  # what a resumed training relies on
 
 
@@ -118,7 +121,9 @@ class Run(Shown):
             RunError: if the training has not finished, or a part of the model is a link or a special file.
         """
         if not self.finished:
-            raise RunError(f"{self.path}: the training has not finished; `wenmai resume {self.path}` continues it")
+            raise RunError(
+                f"{self.path}: the training has not finished; `wenmai resume {shell_path(self.path)}` continues it"
+            )
         for path in sorted((self.path / MODEL).rglob("*")):
             _require_own(path, folder=path.is_dir())
         return self.path / MODEL
@@ -180,8 +185,28 @@ class Run(Shown):
         return self.read_model()
 
     def read_model(self) -> Any:  # noqa: ANN401  each task's own
-        """Reads the finished model anew; the run does not keep it in memory, as it does :attr:`model`."""
-        return _placed(self.task.load(self.model_folder), self.device or "cpu", self.recipe.system)
+        """Reads the finished model anew; the run does not keep it in memory, as it does :attr:`model`.
+
+        Raises:
+            FormatError: if a file of the model is damaged, or (up to 256 MiB) has changed since it was written.
+        """
+        return _placed(self._read_unchanged(self.task.load), self.device or "cpu", self.recipe.system)
+
+    def read_base(self) -> Any:  # noqa: ANN401  each task's own
+        """Reads all of the finished model, for a training that continues it; raises as :meth:`read_model`."""
+        return self._read_unchanged(self.task.load_base)
+
+    def _read_unchanged(self, read: Callable[[Path], Any]) -> Any:  # noqa: ANN401
+        """Reads the model, and meanwhile compares its files with their checksums if they are not too large for that."""
+        folder = self.model_folder
+        if folder_bytes(folder) > _CHECKED_BYTES:
+            return read(folder)
+        with ThreadPoolExecutor(1) as pool:
+            check = pool.submit(check_sealed, folder)
+            found = read(folder)
+        if problems := check.result():
+            raise FormatError(f"{problems[0]}; copy or train the model again")
+        return found
 
     def model_for(self, verb: str) -> Any:  # noqa: ANN401  a protocol of `wenmai.inference.verbs`
         """Returns the finished model, which has a verb.
@@ -216,6 +241,15 @@ class Run(Shown):
     def checkpoints(self) -> Checkpoints:
         """The checkpoints of a training that has not finished."""
         return Checkpoints(self.path / CHECKPOINTS)
+
+    def clear_leftovers(self) -> None:
+        """Removes what a killed process left half-written, and links: a training would write through them."""
+        checkpoints = self.path / CHECKPOINTS
+        for path in (*self.path.glob(".*.tmp"), *checkpoints.glob(".*.tmp")):
+            remove(path)
+        for path in checkpoints.rglob("*"):
+            if path.is_symlink():
+                remove(path)
 
     def seal(self) -> None:
         """Writes the checksums of recipe and corpus, which :meth:`changed_files` compares."""
@@ -305,8 +339,8 @@ def folder_bytes(folder: Path) -> int:
 
 
 def remove(path: Path) -> None:
-    """Removes a file or folder if it can."""
-    if path.is_dir():
+    """Removes a file, a folder, or a link alone, if it can."""
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
         with suppress(OSError):
@@ -330,7 +364,12 @@ def verify(path: str | Path) -> tuple[list[str], list[str]]:
     folders = [run.path / MODEL] if run.finished else []
     folders += sorted((run.path / CHECKPOINTS).glob("step-*"))
     for folder in folders:
-        found = check_sealed(folder)
+        if folder.is_symlink():
+            problems.append(f"{folder} is a link, and none of the run's checkpoints")
+            continue
+        found = check_sealed(folder) if folder.is_dir() else []
+        if not folder.is_dir():  # any more: a training has removed this checkpoint
+            continue
         problems += found
         checked.append(f"{folder.relative_to(run.path)}: {'damaged' if found else 'good'}")
     if not run.finished:

@@ -1,5 +1,7 @@
 """Parameters and optimiser states in safetensors files."""
 
+import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -9,6 +11,7 @@ import torch
 from torch import Tensor
 
 from wenmai.core.errors import FormatError, SettingError
+from wenmai.core.folder import plain_file
 from wenmai.core.tensors import require_finite, tensor_shapes
 
 __all__ = [
@@ -29,11 +32,26 @@ MODEL, OPTIMISER, CARRIED = "model.safetensors", "optimiser.safetensors", "carri
 
 def save_model(module: torch.nn.Module, folder: Path) -> None:
     """Writes ``model.safetensors``; a parameter that has two names is written once."""
-    from safetensors.torch import save_file
-
     twice = dict(module.named_parameters(remove_duplicate=False)).keys() - dict(module.named_parameters()).keys()
     named = {name: tensor for name, tensor in module.state_dict().items() if name not in twice}
-    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in named.items()}, folder / MODEL)
+    _save(named, folder / MODEL)
+
+
+def _save(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Writes a safetensors file.
+
+    Raises:
+        OSError: if the disk is full, or cannot be written for another reason.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    try:
+        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path)
+    except SafetensorError as error:
+        if (number := re.search(r"\(os error (\d+)\)", str(error))) is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from None
 
 
 def load_model(module: torch.nn.Module, folder: Path) -> None:
@@ -110,7 +128,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     from safetensors.torch import load_file
 
     try:
-        found = load_file(path)
+        found = load_file(plain_file(path))
     except (OSError, SafetensorError) as error:
         raise FormatError(f"{path}: is not a whole safetensors file ({error})") from None
     for name, tensor in found.items():
@@ -135,16 +153,14 @@ def mean_of_models(folders: Sequence[Path]) -> dict[str, Tensor]:
 
 def save_optimiser(optimiser: torch.optim.Optimizer, folder: Path) -> None:
     """Writes the tensors of an optimiser, named ``PARAMETER.STATE``."""
-    from safetensors.torch import save_file
-
     state = optimiser.state_dict()["state"]
     tensors = {
-        f"{index}.{name}": value.detach().cpu().contiguous()
+        f"{index}.{name}": value
         for index, values in state.items()
         for name, value in values.items()
         if isinstance(value, Tensor)
     }
-    save_file(tensors, folder / OPTIMISER)
+    _save(tensors, folder / OPTIMISER)
 
 
 def load_optimiser(optimiser: torch.optim.Optimizer, folder: Path) -> None:
@@ -169,10 +185,8 @@ def load_optimiser(optimiser: torch.optim.Optimizer, folder: Path) -> None:
 
 def save_carried(tensors: Mapping[str, Tensor], folder: Path) -> None:
     """Writes the state that a model carries from batch to batch, if it has any."""
-    from safetensors.torch import save_file
-
     if tensors:
-        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, folder / CARRIED)
+        _save(tensors, folder / CARRIED)
 
 
 def load_carried(folder: Path) -> dict[str, Tensor]:

@@ -1,0 +1,81 @@
+"""What hostile inputs, kills, corruption, races and full disks do, tried many times and counted by outcome.
+
+Each module that tries something is named in ``TRIED`` and has ``findings(lab)``, which yields a finding of each probe,
+and ``retry(lab, probe, folder)``, which tries one that was kept again in this process: None if it is not its own.
+"""
+
+import tempfile
+import time
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from benchmarks.faults.lab import Lab
+from benchmarks.faults.outcomes import Failures, Finding, Outcome, Tally, summed
+from benchmarks.harness import Bench
+from benchmarks.result import Result, Rows
+from wenmai.core.folder import cache_folder
+
+__all__ = ["run"]
+
+TRIED = ("inputs", "processes")  # modules of this package
+SHOWN_SECONDS = 20  # between two lines of progress
+QUICK_INPUTS, INPUTS = 2_000, 300_000
+
+
+def run(bench: Bench) -> None:
+    """Tries everything, or what ``--only`` names, or again what ``--replay`` names."""
+    options = bench.options
+    inputs = options.inputs or (QUICK_INPUTS if bench.quick else INPUTS)
+    (seed,) = bench.seeds(1)
+    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None  # inputs come and go by the hundred thousand
+    with tempfile.TemporaryDirectory(prefix="wenmai-faults-", dir=memory) as work:
+        failures = Failures(options.failures or cache_folder() / "benchmarks" / "failures")
+        repeats = bench.repeats(10)
+        lab = Lab(work=Path(work), failures=failures, inputs=inputs, repeats=repeats, only=options.only, seed=seed)
+        if options.replay is not None:
+            finding = _again(lab, options.replay)
+            print(f"{finding.outcome}: {finding.message}")
+            return
+        tally = _tried(lab)
+    print(tally)
+    results = bench.results("faults", {"seed": lab.seed, "workers": lab.workers}, corpus=False, keep=bool(options.only))
+    for row in tally.rows():
+        results.remove(part=row["part"], group=row["group"])  # of an earlier command
+        results.add(row)
+
+
+def _tried(lab: Lab) -> Tally:
+    """Counts the findings, and shows how far it is and what is bad."""
+    tally, begin, shown = Tally(), time.perf_counter(), 0.0
+    for finding in _findings(lab):
+        tally.add(finding)
+        if finding.outcome.bad:
+            print(f"{finding.outcome}: {finding.probe.part}, {finding.probe.group}: {finding.message}", flush=True)
+        if (now := time.perf_counter()) - shown > SHOWN_SECONDS:
+            shown = now
+            counts = "  ".join(f"{name} {count:,}" for name, count in tally.totals().items())
+            print(f"{now - begin:6.0f} s  {counts}", flush=True)
+    return tally
+
+
+def _findings(lab: Lab) -> Iterator[Finding]:
+    for name in TRIED:
+        yield from import_module(f"benchmarks.faults.{name}").findings(lab)
+
+
+def _again(lab: Lab, folder: Path) -> Finding:
+    probe, given = Failures.read(folder, lab.work / "again")
+    for name in TRIED:
+        found: Finding | None = import_module(f"benchmarks.faults.{name}").retry(lab, probe, given)
+        if found is not None:
+            return found
+    raise SystemExit(f"{folder}: nothing tries {probe.part} of {probe.group}")
+
+
+def facts(rows: Rows, _: Result) -> dict[str, Any]:
+    """Returns the sums of some rows: of all, of a part, of a group."""
+    totals = summed(rows)
+    bad = sum(totals[outcome] for outcome in Outcome if outcome.bad)
+    return {**totals, "bad": bad, "minutes": sum(row["seconds"] for row in rows) / 60}

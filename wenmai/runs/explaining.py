@@ -1,0 +1,46 @@
+"""What a training says when it cannot go on: why, and how to continue it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from wenmai.core.errors import RunError, TrainingError, is_out_of_memory, shell_path
+from wenmai.training.run import Run
+
+__all__ = ["explaining", "how_to_continue", "writable"]
+
+
+@contextmanager
+def writable(folder: Path) -> Iterator[None]:
+    """Raises RunError if a new run cannot be written, for example because the disk is full."""
+    try:
+        yield
+    except OSError as error:
+        if is_out_of_memory(error):
+            raise
+        raise RunError(f"{folder}: cannot be written ({error.strerror}); choose another --out") from None
+
+
+@contextmanager
+def explaining(run: Run) -> Iterator[None]:
+    """Adds how to continue after an interrupt, with a full disk or with too little memory."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        error.add_note(how_to_continue(run.path))
+        raise
+    except (MemoryError, RuntimeError, OSError) as error:
+        if is_out_of_memory(error):
+            raise TrainingError(
+                f"{run.path}: not enough memory; when more is free, {how_to_continue(run.path)}; otherwise train anew "
+                "with a smaller model, vocabulary or batch"
+            ) from None
+        if not isinstance(error, OSError):
+            raise
+        problem = f"{run.path}: cannot be written ({error.strerror or error})"
+        raise RunError(f"{problem}; when that is solved, {how_to_continue(run.path)}") from None
+
+
+def how_to_continue(folder: Path) -> str:
+    """Returns the command, in words."""
+    return f"`wenmai resume {shell_path(folder)}` continues it"
