@@ -91,7 +91,7 @@ def read_context(side: str, sizes: Sizes, context: int, threads: int, seconds: f
     import torch
 
     from wenmai.models.gpt import Gpt, GptConfig
-    from wenmai.models.transformer_xl import TransformerXL, TransformerXLConfig
+    from wenmai.models.transformer_xl import Reading, TransformerXL, TransformerXLConfig
 
     torch.set_num_threads(threads)
     torch.manual_seed(1)
@@ -100,8 +100,8 @@ def read_context(side: str, sizes: Sizes, context: int, threads: int, seconds: f
     model: Any
     if side == "ours":
         config = TransformerXLConfig(**shape, ffn_size=4 * sizes["hidden_size"], memory_length=context, dropout=0.0)
-        model = TransformerXL(config, vocab_size=sizes["vocab_size"], bos_id=EOS).eval()
-        model.same_length = True
+        trained = TransformerXL(config, vocab_size=sizes["vocab_size"], bos_id=EOS).eval()
+        model = trained.with_reading(Reading(same_length=True))
         state = model.start(1)
         with torch.inference_mode():
             model(stream[:, :context], state)

@@ -5,6 +5,7 @@
 >>> run.vectors.most_similar("function", topn=3)                    # doctest: +SKIP
 """
 
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -29,6 +30,11 @@ _HOME = {
     "resume": "wenmai.runs.train",
     "train": "wenmai.runs.train",
 }
+
+# The threads of PyTorch wait for each other by spinning, up to a millisecond; where other programs have the processor,
+# each such wait burns the time that the awaited thread lacks. GNU's OpenMP reads this once, when torch is imported.
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # about 20 microseconds; then they sleep
 
 
 def __dir__() -> list[str]:

@@ -147,6 +147,13 @@ def test_banned_tokens_are_left_out_when_told_so(source, target, tmp_path):
     options = {"disable_unk": True, "suppress_sequences": [["<pad>"], ["<s>"]]}
     found = theirs(tmp_path / "model", source, ids, 1, **options)
     assert [[target.token(token) for token in one.tokens] for one in ours] == [one.hypotheses[0] for one in found]
+    for one, other, row in zip(ours, found, ids, strict=True):  # they renormalise: what was left out is shared out
+        fed, ended = torch.tensor([[target.bos_id, *one.tokens]]), torch.tensor([[*row, source.eos_id]])
+        with torch.no_grad():
+            chances = model.logits(model(ended, torch.ones_like(ended, dtype=torch.bool), fed)).softmax(-1)[0]
+        left_out = chances[: len(one.tokens) + one.finished, list(banned)].sum(-1).double()
+        assert float(left_out.max()) > 0.01
+        assert other.scores[0] == pytest.approx(one.log_prob - float(torch.log1p(-left_out).sum()), abs=1e-4)
 
 
 @pytest.mark.parity

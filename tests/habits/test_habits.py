@@ -4,6 +4,7 @@ import ast
 import importlib
 import inspect
 import json
+import os
 import re
 import subprocess
 import sys
@@ -62,6 +63,20 @@ def test_every_module_imports(name: str) -> None:
 
 def test_the_package_imports_nothing_heavy() -> None:
     assert not loaded_by("import wenmai") & HEAVY
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")],
+    ids=["by default", "a number", "a policy"],
+)
+def test_waiting_threads_soon_sleep_unless_told_otherwise(given: dict[str, str], expected: str) -> None:
+    kept = {name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    code = "import os, wenmai; print(os.environ.get('GOMP_SPINCOUNT'))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=kept | given, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == expected
 
 
 def test_help_does_not_load_what_computes() -> None:

@@ -38,22 +38,25 @@ def test_the_fused_and_the_explicit_path_agree_forward_and_backward(tensors, kin
 
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("kind", ["none", "causal", "padding", "both"])
-def test_both_paths_drop_the_same_weights(kind, biased):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_both_paths_drop_the_same_weights(kind, biased, dtype):
     torch.manual_seed(1)
     length = 150  # more than two blocks of queries
-    tensors = [torch.randn(2, 3, length, 8, requires_grad=True) for _ in range(3)]
+    tensors = [torch.randn(2, 3, length, 8, dtype=dtype, requires_grad=True) for _ in range(3)]
     mask = torch.ones(2, length, dtype=torch.bool)
     mask[1, 90:] = False
     mask = {"none": None, "causal": causal(), "padding": padding(mask), "both": causal() & padding(mask)}[kind]
-    bias = torch.randn(2, 3, length, length) if biased else None
+    bias = torch.randn(2, 3, length, length, dtype=dtype) if biased else None
     results = []
     for need_weights in (False, True):
         torch.manual_seed(2)
         context = attend(*tensors, mask=mask, bias=bias, dropout=0.3, need_weights=need_weights).context
         context.square().sum().backward()
         results.append([context, *gradients(tensors)])
+    tolerance = 1e-5 if dtype is torch.float32 else 1e-12
     for fused, explicit in zip(*results, strict=True):
-        torch.testing.assert_close(fused, explicit, atol=1e-5, rtol=1e-5)
+        assert fused.dtype is dtype
+        torch.testing.assert_close(fused, explicit, atol=tolerance, rtol=tolerance)
 
 
 def test_weights_are_dropped_between_other_keys_than_queries():

@@ -290,6 +290,22 @@ def test_language_models_are_compared_by_what_a_character_costs(tmp_path):
         compare([tmp_path / "ngram"], out=tmp_path / "none")
 
 
+def test_each_sample_of_a_report_has_draws_of_its_own(tmp_path):
+    asked = []
+
+    class Writer:
+        def generate(self, prompt, **options):
+            asked.append((prompt, options["seed"]))
+            return [SimpleNamespace(text=" and so on")]
+
+    text = tmp_path / "text.txt"
+    text.write_text("".join(f"line {number} has these eight words in it\n" for number in range(9)))
+    for _ in range(2):
+        assert len(language.samples(Writer(), text)) == 3
+    assert len({seed for _, seed in asked}) == 3
+    assert asked[:3] == asked[3:]
+
+
 def test_models_that_need_not_predict_all_of_a_text_are_named(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("The cat sat on The mat\n" * 20)

@@ -126,6 +126,31 @@ def train(job, folder, *, rate=0.1, listen=None, resumed=False, **settings):
     return state, records
 
 
+def test_the_compiled_model_is_the_one_that_is_trained(tmp_path, monkeypatch):
+    """Compiling takes a compiler and long; that the loop calls what was compiled can be seen without."""
+    compiled, called = [], []
+
+    class Compiled(nn.Module):
+        def __init__(self, module):
+            super().__init__()
+            self.inner = module
+            compiled.append(module)
+
+        def forward(self, inputs):
+            called.append(inputs)
+            return self.inner(inputs)
+
+    monkeypatch.setattr(torch, "compile", Compiled)
+    job = Toy()
+    train(job, tmp_path / "compiled", compile=True)
+    assert compiled == [job.module]
+    assert len(called) == len(job.seen)
+    again = Toy()
+    train(again, tmp_path / "usual")
+    assert len(compiled) == 1
+    assert same(weights(job), weights(again))
+
+
 def timeless(records):
     return [{name: value for name, value in record.items() if name not in CLOCK} for record in records]
 

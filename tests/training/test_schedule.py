@@ -5,7 +5,9 @@ import math
 
 import pytest
 
+from wenmai.core.errors import SettingError
 from wenmai.training.schedule import noam_peak, rate_schedule
+from wenmai.training.settings import LoopConfig
 
 
 def noam(step, size=512, warmup=4000):
@@ -28,6 +30,22 @@ def test_every_schedule_rises_to_the_peak_in_the_warmup_and_never_exceeds_it(kin
     rate = rate_schedule(kind, peak=0.5, warmup=10, steps=100)
     assert [rate(step) for step in range(1, 11)] == pytest.approx([0.05 * step for step in range(1, 11)])
     assert all(0 <= rate(step) <= 0.5 for step in range(1, 200))
+
+
+@pytest.mark.parametrize("kind", ["linear", "cosine"])
+def test_the_floor_is_where_a_falling_rate_ends(kind):
+    """GPT-3, appendix B: cosine decay to 10 % of the highest rate."""
+    rate = rate_schedule(kind, peak=2.0, warmup=20, steps=120, floor=0.1)
+    assert rate(20) == 2.0
+    assert rate(70) == pytest.approx(2.0 * 0.55)
+    assert rate(120) == rate(500) == pytest.approx(0.2)
+    rates = [rate(step) for step in range(20, 130)]
+    assert rates == sorted(rates, reverse=True)
+
+
+def test_a_floor_without_a_fall_is_refused():
+    with pytest.raises(SettingError, match="rate_floor has no effect with schedule=noam"):
+        LoopConfig(rate_floor=0.1)
 
 
 def test_linear_and_cosine_end_at_zero_and_stay_there():

@@ -2,8 +2,9 @@
 
 Sources: Radford et al. 2018, "Improving Language Understanding by Generative Pre-Training"; Radford et al. 2019,
 "Language Models are Unsupervised Multitask Learners"; Brown et al. 2020, "Language Models are Few-Shot Learners",
-table 2.1: those sizes that the paper states without contradiction, or the nearest to them. The learning rates of GPT-2
-were not published.
+table 2.1: those sizes that the paper states without contradiction, or the nearest to them, and appendix B. The learning
+rates of GPT-2 were not published. GPT-1's BPE marks the end of a word with ``</w>``, after spaCy's tokenizer; ours
+marks its beginning, after white space.
 """
 
 from typing import Any
@@ -11,9 +12,19 @@ from typing import Any
 __all__ = ["PRESETS"]
 
 _FORM: dict[str, dict[str, Any]] = {
-    "gpt-1": {"norm": "post", "max_length": 512, "attention_dropout": 0.1},
+    "gpt-1": {
+        "kind": "bpe",
+        "lowercase": True,
+        "vocab_size": 40_478,
+        "norm": "post",
+        "max_length": 512,
+        "attention_dropout": 0.1,
+        "beta2": 0.999,
+        "weight_decay": 0.01,
+        "warmup": 2000,
+    },
     "gpt-2": {"max_length": 1024, "attention_dropout": 0.1},
-    "gpt-3": {"max_length": 2048, "window": 256, "dropout": 0.0},
+    "gpt-3": {"max_length": 2048, "window": 256, "dropout": 0.0, "rate_floor": 0.1},
 }
 _SIZES = (  # layers, hidden size, heads, learning rate
     ("gpt-1", 12, 768, 12, 2.5e-4),
@@ -33,10 +44,10 @@ _SIZES = (  # layers, hidden size, heads, learning rate
 
 PRESETS: dict[str, dict[str, Any]] = {
     name: {
-        "vocab_size": 40_478 if name == "gpt-1" else 50_257,
+        "vocab_size": 50_257,
         "optimiser": "adamw",
         "beta2": 0.95,
-        "weight_decay": 0.01 if name == "gpt-1" else 0.1,
+        "weight_decay": 0.1,
         "num_layers": layers,
         "hidden_size": width,
         "num_heads": heads,

@@ -125,9 +125,10 @@ def _fused(
     if allowed is not None and allowed.dim() == 1:
         allowed = allowed[None]  # the kernel needs at least (T, S)
     kind = query.dtype
-    if query.device.type == "cpu" and kind is not torch.float64:  # its kernel is several times slower in bfloat16
-        query, key, value = query.float(), key.float(), value.float()
-        allowed = allowed if allowed is None or allowed.dtype is torch.bool else allowed.float()
+    if query.device.type == "cpu":
+        if kind is not torch.float64:  # its kernel is several times slower in bfloat16
+            query, key, value = query.float(), key.float(), value.float()
+            allowed = allowed if allowed is None or allowed.dtype is torch.bool else allowed.float()
         with torch.autocast("cpu", enabled=False):
             if dropout and bias is None and query.shape[:2] == key.shape[:2] and not torch.compiler.is_compiling():
                 found = attend_dropped(query, key, value, dropout, scale=scale, mask=allowed, is_causal=is_causal)

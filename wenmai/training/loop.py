@@ -195,7 +195,7 @@ def train_loop(
     an_epoch = math.ceil(len(job.plan(0)) / group_size)  # other epochs may have a batch more or less
     steps = min(config.steps or config.epochs * an_epoch, config.epochs * an_epoch)  # expected
     record_every = max(1, steps // _RECORDS)
-    rate = rate_schedule(config.schedule, peak=peak_rate, warmup=config.warmup, steps=steps)
+    rate = rate_schedule(config.schedule, peak=peak_rate, warmup=config.warmup, steps=steps, floor=config.rate_floor)
     precision = _precision(config, device)
     stop = threading.Event()
     started = CLOCK.now()

@@ -12,19 +12,22 @@ _RISE = 0.1  # of the time
 Schedule = Literal["noam", "linear", "cosine", "constant"]
 
 
-def rate_schedule(kind: Schedule, *, peak: float, warmup: int | None, steps: int) -> Callable[[int, float], float]:
+def rate_schedule(
+    kind: Schedule, *, peak: float, warmup: int | None, steps: int, floor: float = 0.0
+) -> Callable[[int, float], float]:
     """Returns the learning rate as a function of the step and of the fraction of its time that the training has spent.
 
     All rise linearly to ``peak`` over ``warmup`` steps. Then ``noam`` falls as 1/√step (Vaswani et al. 2017, eq. 3),
-    ``linear`` and ``cosine`` fall to zero at the end, ``constant`` stays. The end is the last step or the end of the
-    time, whichever is nearer; the fraction is 0 without a time limit. The rate is the lesser of the rise and the fall,
-    so it never jumps.
+    ``linear`` and ``cosine`` fall to ``floor · peak`` at the end, ``constant`` stays. The end is the last step or the
+    end of the time, whichever is nearer; the fraction is 0 without a time limit. The rate is the lesser of the rise and
+    the fall, so it never jumps.
 
     Args:
         kind: Which.
         peak: The highest rate.
         warmup: Steps of the rise; 0 for none. None: a tenth of the steps, 4000 at most, or of the time.
         steps: Steps of the whole training, for ``linear`` and ``cosine``.
+        floor: Fraction of the highest rate at which these two end.
     """
     rise = min(LONGEST_WARMUP, steps // 10) if warmup is None else warmup
 
@@ -35,8 +38,8 @@ def rate_schedule(kind: Schedule, *, peak: float, warmup: int | None, steps: int
         done = min(1.0, max(0.0, (step - rise) / max(1, steps - rise), spent))
         fallen = {
             "noam": math.sqrt(max(1, rise) / max(step, rise, 1)),
-            "linear": 1 - done,
-            "cosine": 0.5 * (1 + math.cos(math.pi * done)),
+            "linear": floor + (1 - floor) * (1 - done),
+            "cosine": floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * done)),
             "constant": 1.0,
         }
         return peak * min(risen, fallen[kind])

@@ -37,6 +37,9 @@ class LoopConfig:
         float | None, Gt(0), Doc("the highest rate; none: the paper's with schedule=noam, otherwise 0.001")
     ] = None
     schedule: Annotated[Schedule, Doc("how the rate falls after the warm-up: as 1/√step, to zero, or not")] = "noam"
+    rate_floor: Annotated[
+        float, Ge(0), Lt(1), Doc("linear and cosine schedules end at this fraction of the highest rate; 0.1 in GPT-3")
+    ] = 0.0
     warmup: Annotated[
         int | None, Ge(0), Doc("updates in which the rate rises; none: a tenth of the training, 4000 at most")
     ] = None
@@ -63,5 +66,7 @@ class LoopConfig:
     def __post_init__(self) -> None:
         if self.weight_decay and self.optimiser != "adamw":
             raise SettingError(f"weight_decay has no effect with optimiser={self.optimiser}; add optimiser=adamw")
+        if self.rate_floor and self.schedule not in ("linear", "cosine"):
+            raise SettingError(f"rate_floor has no effect with schedule={self.schedule}; add schedule=cosine")
         if self.momentum and self.optimiser != "sgd":
             raise SettingError(f"momentum has no effect with optimiser={self.optimiser}; add optimiser=sgd")
