@@ -125,8 +125,7 @@ def _ngrams(path: Path, run: Run) -> str | None:
 def _arpa_lines(content: bytes) -> dict[tuple[bytes, ...], tuple[float, float]]:
     found: dict[tuple[bytes, ...], tuple[float, float]] = {}
     order = 0
-    for line in content.split(b"\n"):
-        line = line.strip(b" \t\r")
+    for line in re.split(rb"[ \t\r]*\n[ \t\r\n]*", content):
         if title := re.fullmatch(rb"\\(\d+)-grams:", line):
             order = int(title[1])
         elif line == b"\\end\\":
