@@ -55,7 +55,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
 
 
 def test_every_format_and_every_system_is_attacked(lab: Lab) -> None:
-    names = {name for name in inputs.known_subjects(lab)}
+    names = set(inputs.known_subjects(lab))
     assert names >= {f"format {one.name}" for one in formats().values() if one.read}
     families = {name.removeprefix("run of ") for name in names if name.startswith("run of ")}
     kinds = {(one.task, one.model) for one in systems().values()}
