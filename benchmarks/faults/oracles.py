@@ -47,8 +47,8 @@ def decompressed_by_others(path: Path) -> bytes:
 def lines_of(path: Path, found: str) -> str | None:
     """Compares the lines that were found with those of the file."""
     text = _content(path).decode("utf-8-sig")
-    expected = text.replace("\r\n", "\n").replace("\r", "\n")
-    return None if found.rstrip("\n") == expected.rstrip("\n") else f"{len(found)} characters, not those of the file"
+    one, other = (side.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n") for side in (found, text))
+    return None if one == other else f"{len(found)} characters, not those of the file"
 
 
 def naive_pairs(path: Path, found: list[tuple[str, str]]) -> str | None:
