@@ -36,6 +36,8 @@ from wenmai.text.vocabulary_files import read_tokenizer
 __all__ = ["DATA_SETS", "FORMATS", "subjects"]
 
 Check = Callable[[Path], str | None]
+STREAMS = ("text", "wiki text", "training data", "recipe")
+"""Readers to which a user may give a pipe, such as that of another command."""
 OUT = "imported"  # the run that an import makes, beside the file
 
 
@@ -58,7 +60,7 @@ def _subject(
         return check(_only_file(folder, made()))
 
     def damage() -> Damage:
-        return Damage(made(), [*bombs(made()[:1], compressed=compressed)])
+        return Damage(made(), [*bombs(made()[:1], compressed=compressed)], streams=name.startswith(STREAMS))
 
     return Subject(name=name, make=damage, check=read, share=share)
 

@@ -44,7 +44,7 @@ NOT_OF_STRANGERS = {  # functions that read only what wenmai itself has written,
     "tasks/sources.py": "opens a corpus by its source",
     "training/records.py": "the file that a training writes",
 }
-LAB_INPUTS = 3_000
+LAB_INPUTS = 1_500
 SLOW = ("checkpoints of",)  # trainings that are resumed
 
 
