@@ -38,17 +38,25 @@ def run(bench: Bench) -> None:
             finding = _again(lab, options.replay)
             print(f"{finding.outcome}: {finding.message}")
             return
-        tally = _tried(lab)
+        tally = Tally()
+        try:
+            _count(lab, tally)
+        finally:  # what was tried counts, even if it is stopped
+            _store(bench, lab, tally)
+
+
+def _store(bench: Bench, lab: Lab, tally: Tally) -> None:
     print(tally)
-    results = bench.results("faults", {"seed": lab.seed, "workers": lab.workers}, corpus=False, keep=bool(options.only))
+    settings = {"seed": lab.seed, "workers": lab.workers}
+    results = bench.results("faults", settings, corpus=False, keep=bool(lab.only), baselines=())
     for row in tally.rows():
         results.remove(part=row["part"], group=row["group"])  # of an earlier command
         results.add(row)
 
 
-def _tried(lab: Lab) -> Tally:
+def _count(lab: Lab, tally: Tally) -> None:
     """Counts the findings, and shows how far it is and what is bad."""
-    tally, begin, shown = Tally(), time.perf_counter(), 0.0
+    begin, shown = time.perf_counter(), 0.0
     for finding in _findings(lab):
         tally.add(finding)
         if finding.outcome.bad:
@@ -57,7 +65,6 @@ def _tried(lab: Lab) -> Tally:
             shown = now
             counts = "  ".join(f"{name} {count:,}" for name, count in tally.totals().items())
             print(f"{now - begin:6.0f} s  {counts}", flush=True)
-    return tally
 
 
 def _findings(lab: Lab) -> Iterator[Finding]:

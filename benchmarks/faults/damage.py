@@ -22,8 +22,8 @@ __all__ = ["PARTS", "Damage", "Sample", "bombs", "packed"]
 Sample = Mapping[str, bytes]
 
 PARTS = {  # what is done: how much of what is tried of a subject at most; the last two take what is left
-    "structures": 1.0,
-    "links and pipes": 1.0,
+    "structures": 0.2,
+    "links and pipes": 0.2,
     "edits of fields": 0.3,
     "prefixes": 0.25,
     "bits of heads": 0.15,
@@ -65,12 +65,14 @@ class Damage:
         structures: Hostile samples that are tried as they are.
         kept: Files that stay as they are.
         weights: Endings of files whose numbers are changed in place.
+        streams: Whether a pipe or a device is read to its end as any other text, so that none is tried.
     """
 
     samples: Sequence[Sample]
     structures: Sequence[Sample] = ()
     kept: tuple[str, ...] = ()
     weights: tuple[str, ...] = (".safetensors",)
+    streams: bool = False
 
     @cached_property
     def files(self) -> list[tuple[int, str, bytes]]:
@@ -128,7 +130,9 @@ class Damage:
             kind, place = divmod(number, len(self.files))
             which, name, content = self.files[place]
             _write(folder, {other: data for other, data in self.samples[which].items() if other != name})
-            _SPECIAL[kind](folder / name, content)
+            made = _SPECIAL[kind]
+            if not (self.streams and made in _ENDLESS):
+                made(folder / name, content)
             return
         which, name, damaged = self._bytes(part, number, draw)
         _write(folder, {**self.samples[which], name: damaged})
@@ -304,10 +308,13 @@ def _linked(path: Path, content: bytes) -> None:
     path.symlink_to(target)
 
 
-_SPECIAL: tuple[Callable[[Path, bytes], object], ...] = (
-    lambda path, _: None,  # missing
+_ENDLESS: tuple[Callable[[Path, bytes], object], ...] = (
     lambda path, _: os.mkfifo(path),
     lambda path, _: path.symlink_to("/dev/zero"),
+)
+_SPECIAL: tuple[Callable[[Path, bytes], object], ...] = (
+    lambda path, _: None,  # missing
+    *_ENDLESS,
     lambda path, _: path.symlink_to("/dev/null"),
     lambda path, _: path.symlink_to(path.name),
     lambda path, _: path.symlink_to("nothing-there"),
@@ -403,4 +410,4 @@ def _packed_bombs(good: bytes) -> Iterator[bytes]:
     for filler in (b"\n", b" ", b"\r\n", b"\0", b"a", b"a b\n"):
         much = filler * (8 << 20 >> (len(filler) > 1))
         for before, behind in ((b"", b""), (b"", good), (good[:middle], good[middle:]), (good, b"")):
-            yield zstandard.compress(before + much + behind)
+            yield bytes(bytearray(zstandard.compress(before + much + behind)))  # without the space it was made in

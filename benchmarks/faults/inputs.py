@@ -11,17 +11,26 @@ from benchmarks.faults.outcomes import Finding, Probe
 from benchmarks.faults.subjects import Subject, subjects
 from benchmarks.faults.workers import attempt, run_probes
 
-__all__ = ["findings", "planned", "retry"]
+__all__ = ["findings", "known_subjects", "planned", "retry", "warm"]
 
 
-def findings(lab: Lab) -> Iterator[Finding]:
-    """Tries as many inputs as the lab is to try, of all subjects in turn."""
-    known = _known(lab)
-    chosen = [one for one in known.values() if any(lab.wants(part, one.name) for part in PARTS)]
+def findings(lab: Lab, *, leaving_out: tuple[str, ...] = ()) -> Iterator[Finding]:
+    """Tries as many inputs as the lab is to try, of all subjects in turn.
+
+    Args:
+        lab: What is tried, and where.
+        leaving_out: Beginnings of the names of subjects that are not tried.
+    """
+    known = known_subjects(lab)
+    chosen = [
+        one
+        for one in known.values()
+        if not one.name.startswith(leaving_out) and any(lab.wants(part, one.name) for part in PARTS)
+    ]
     if not chosen:
         return
     for subject in chosen:
-        _warm(subject, lab)
+        warm(subject, lab)
 
     def make(probe: Probe, folder: Path) -> None:
         subject = known[probe.group]
@@ -40,7 +49,7 @@ def findings(lab: Lab) -> Iterator[Finding]:
 
 def retry(lab: Lab, probe: Probe, folder: Path) -> Finding | None:
     """Tries one again."""
-    subject = _known(lab).get(probe.group)
+    subject = known_subjects(lab).get(probe.group)
     if subject is None or probe.part not in PARTS:
         return None
     outcome, message = attempt(lambda _, given: subject.check(given), probe, folder)
@@ -63,7 +72,8 @@ def _budget(lab: Lab, subject: Subject, known: Sequence[Subject]) -> int:
 
 
 @cache
-def _known(lab: Lab) -> dict[str, Subject]:
+def known_subjects(lab: Lab) -> dict[str, Subject]:
+    """Returns all subjects by their names."""
     _quiet()
     return {subject.name: subject for subject in subjects(lab.work / "trained")}
 
@@ -77,7 +87,7 @@ def _quiet() -> None:
     os.fsync = lambda handle: None
 
 
-def _warm(subject: Subject, lab: Lab) -> None:
+def warm(subject: Subject, lab: Lab) -> None:
     """Reads the good samples, which compiles what they need, once for all workers; they must be fine."""
     for number, sample in enumerate(subject.damage.samples):
         folder = lab.work / "warm" / f"{subject.name}-{number}"

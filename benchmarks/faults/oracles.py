@@ -47,8 +47,8 @@ def decompressed_by_others(path: Path) -> bytes:
 def lines_of(path: Path, found: str) -> str | None:
     """Compares the lines that were found with those of the file."""
     text = _content(path).decode("utf-8-sig")
-    expected = text.replace("\r\n", "\n").replace("\r", "\n")
-    return None if found.rstrip("\n") == expected.rstrip("\n") else f"{len(found)} characters, not those of the file"
+    one, other = (side.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n") for side in (found, text))
+    return None if one == other else f"{len(found)} characters, not those of the file"
 
 
 def naive_pairs(path: Path, found: list[tuple[str, str]]) -> str | None:
@@ -125,8 +125,7 @@ def _ngrams(path: Path, run: Run) -> str | None:
 def _arpa_lines(content: bytes) -> dict[tuple[bytes, ...], tuple[float, float]]:
     found: dict[tuple[bytes, ...], tuple[float, float]] = {}
     order = 0
-    for line in content.split(b"\n"):
-        line = line.strip(b" \t\r")
+    for line in re.split(rb"[ \t\r]*\n[ \t\r\n]*", content):
         if title := re.fullmatch(rb"\\(\d+)-grams:", line):
             order = int(title[1])
         elif line == b"\\end\\":

@@ -36,6 +36,8 @@ from wenmai.text.vocabulary_files import read_tokenizer
 __all__ = ["DATA_SETS", "FORMATS", "subjects"]
 
 Check = Callable[[Path], str | None]
+STREAMS = ("text", "wiki text", "training data", "recipe")
+"""Readers to which a user may give a pipe, such as that of another command."""
 OUT = "imported"  # the run that an import makes, beside the file
 
 
@@ -48,14 +50,19 @@ def subjects(trained: Trained) -> list[Subject]:
     ]
 
 
-def _subject(name: str, samples: Callable[[], Sequence[Sample]], check: Check, *, share: float = 4) -> Subject:
+def _subject(
+    name: str, samples: Callable[[], Sequence[Sample]], check: Check, *, share: float = 4, compressed: bool = True
+) -> Subject:
     """A subject of which each sample is one file, which ``check`` is given."""
     made = cache(samples)
 
     def read(folder: Path) -> str | None:
         return check(_only_file(folder, made()))
 
-    return Subject(name=name, make=lambda: Damage(made(), [*bombs(made()[:1])]), check=read, share=share)
+    def damage() -> Damage:
+        return Damage(made(), [*bombs(made()[:1], compressed=compressed)], streams=name.startswith(STREAMS))
+
+    return Subject(name=name, make=damage, check=read, share=share)
 
 
 def _only_file(folder: Path, samples: Sequence[Sample]) -> Path:
@@ -223,7 +230,8 @@ def _others(trained: Trained) -> Iterator[Subject]:
     for system in _one_of_each_source():
         data = EXAMPLES[system].data
         sample = partial(_one, data, TEXTS[data]["enough"].encode())
-        yield _subject(f"training data of {system}", sample, partial(_read_to_train, system), share=1)
+        check = partial(_read_to_train, system)
+        yield _subject(f"training data of {system}", sample, check, share=1, compressed=False)
 
 
 def _beginning(name: str) -> bytes:
@@ -351,7 +359,8 @@ def _speaks(tokenizer: Tokenizer) -> str | None:
 
 
 def _vocabulary(folder: Path) -> str | None:
-    return _speaks(read_tokenizer(folder))
+    both = read_tokenizer(f"{folder / 'merges.txt'},{folder / 'vocab.json'}")
+    return _speaks(both) or _speaks(read_tokenizer(folder))
 
 
 def _recipe(path: Path) -> str | None:

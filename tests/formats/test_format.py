@@ -43,7 +43,7 @@ def test_the_formats_of_each_system():
     assert taken["glove"] == sorted([*vectors, "glove-binary", "glove-both", "glove-parameters", "glove-words"])
     assert taken["fasttext"] == ["fasttext", *vectors]
     assert taken["fasttext-supervised"] == ["fasttext"]
-    assert taken["gpt"] == taken["gpt-2"] == ["ctranslate2", "huggingface"]
+    assert taken["gpt"] == taken["gpt-2"] == ["ctranslate2", "huggingface", "onnx"]
     assert (taken["transformer"], taken["seq2seq"]) == (["ctranslate2", "onnx"], ["onnx"])
     assert taken["ngram"] == ["arpa"]
     assert not any(taken[name] for name in ("classifier", "nnlm", "rnnlm", "transformer-xl"))

@@ -59,6 +59,18 @@ def test_weights_that_are_no_numbers_are_refused(system, value, runs):
     wenmai.load(runs[system].path)
 
 
+@pytest.mark.parametrize("ask", [lambda m: [*m.score(["a b"])], lambda m: m.next("a"), lambda m: m.generate("a")])
+def test_weights_too_large_to_compute_with_give_no_answer(ask, runs):
+    path = runs["gpt"].path / "model" / "model.safetensors"
+    before = path.read_bytes()
+    try:
+        save_file({name: tensor * 1e30 for name, tensor in load_file(path).items()}, path)
+        with pytest.raises(FormatError, match="computes no numbers"):
+            ask(wenmai.load(runs["gpt"].path))
+    finally:
+        path.write_bytes(before)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("name", ["contexts", "leaves"])
 def test_an_ngram_model_gives_no_probability_that_is_no_number(name, value, runs, topics):

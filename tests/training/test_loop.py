@@ -266,7 +266,7 @@ def test_a_training_killed_between_two_checkpoints_makes_the_steps_since_again(t
             raise Killed
         clock[0] = 100.0 * (record.position // 9)  # a checkpoint is due after 9 and 18
 
-    monkeypatch.setattr(loop.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(loop.CLOCK, "now", lambda: clock[0])
     with pytest.raises(Killed):
         train(Toy(), tmp_path / "run", listen=listen, checkpoint_seconds=50, **settings)
     monkeypatch.undo()
@@ -479,7 +479,7 @@ def second_by_second(monkeypatch):
         return usual(module, batch, step)
 
     job.loss = loss
-    monkeypatch.setattr(loop.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(loop.CLOCK, "now", lambda: clock[0])
     return job
 
 

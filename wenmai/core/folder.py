@@ -186,7 +186,7 @@ def _check(path: Path, present: set[str] | None) -> list[str]:
             present = {name for name in listed if _is_own_file(path / name)}
     except FileNotFoundError:
         return [f"{path / MANIFEST} is missing: the folder was never finished"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, ArithmeticError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return [f"{path / MANIFEST} is damaged ({error})"]
     problems = [f"{path / name} is missing" for name in sorted(set(listed) - present)]
     problems += [f"{path / name} is not in the manifest" for name in sorted(present - set(listed))]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from wenmai.core.errors import FormatError
 from wenmai.core.folder import plain_file, writing
 
-__all__ = ["read_tensor_into", "require_finite", "tensor_shapes", "write_tensors"]
+__all__ = ["read_tensor_into", "require_finite", "require_numbers", "tensor_shapes", "write_tensors"]
 
 _NAMES = {
     np.dtype("<f4"): "F32",
@@ -85,6 +85,19 @@ def require_finite(path: str | Path, name: str, values: npt.NDArray[Any]) -> Non
         block = rows[row : row + step]
         if not np.isfinite(block).all():
             raise FormatError(f"{path}: {name} has numbers that are not finite; copy or train the model again")
+
+
+def require_numbers(are_numbers: bool) -> None:
+    """Makes sure that what a model computed are numbers: weights may be finite, and yet too large to compute with.
+
+    Raises:
+        FormatError: if they are not.
+    """
+    if not are_numbers:
+        raise FormatError(
+            "the model computes no numbers (NaN): its weights are damaged, or its training diverged; copy or train it "
+            "again"
+        )
 
 
 def read_tensor_into(path: str | Path, name: str, target: npt.NDArray[Any]) -> None:

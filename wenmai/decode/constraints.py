@@ -10,6 +10,8 @@ from typing import Any, Required, TypedDict
 import torch
 from torch import Tensor
 
+from wenmai.core.tensors import require_numbers
+
 __all__ = ["Constraints", "Rules", "penalise_repetition", "repeating_ngrams"]
 
 _FREE = -1  # in the table of forced tokens
@@ -112,6 +114,9 @@ class Constraints:
 
         Returns:
             (N, V), at least float32; valid until the next call.
+
+        Raises:
+            FormatError: if they are no numbers.
         """
         if self.eos_id >= logits.size(1):
             raise ValueError(f"eos_id {self.eos_id} is not among the {logits.size(1)} tokens of the model")
@@ -121,6 +126,7 @@ class Constraints:
         if self._buffer is None or len(self._buffer) < len(logits):
             self._buffer = torch.empty_like(logits)  # kept: for large vocabularies fresh memory costs more than the sum
         log_probs = torch.log_softmax(logits, 1, out=self._buffer[: len(logits)])
+        require_numbers(not log_probs[:, 0].isnan().any())  # one that is none makes all of its row so
 
         forced = self._forced[sentences, position] if position < self._forced.size(1) else None
         kept = None if forced is None else log_probs.gather(1, forced.clamp(min=0)[:, None])

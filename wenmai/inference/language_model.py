@@ -12,6 +12,7 @@ from torch import Tensor
 
 from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.showing import Shown
+from wenmai.core.tensors import require_numbers
 from wenmai.data.batches import pad, plan_batches
 from wenmai.decode.protocol import Step
 from wenmai.inference.architecture import read_architecture
@@ -212,6 +213,7 @@ class LanguageModel(Shown):
             hidden = self.module(torch.from_numpy(fed).to(self.device).long(), state)[mask]
             targets = torch.from_numpy(wanted).to(self.device).long()[mask]
             found = self.module.output.target_log_probs(hidden, targets).cpu().double().numpy()
+        require_numbers(not np.isnan(found).any())
         return [piece.tolist() for piece in np.split(found, np.cumsum(real.sum(1))[:-1])]
 
     def overlong(self, prompt: str, options: Sequence[str]) -> int:
@@ -246,6 +248,7 @@ class LanguageModel(Shown):
         return max(0, len(read) + longest - 1 - self.module.max_length)
 
     def _scored(self, text: str, ids: Ids, log_probs: Scores) -> SentenceScore:
+        require_numbers(not np.isnan(log_probs).any())
         cutter = self.tokenizer
         places = np.flatnonzero(ids == cutter.unk_id) if cutter.unk_id != cutter.eos_id else np.zeros(0, np.int64)
         spelled: list[str] = []
@@ -305,6 +308,7 @@ class LanguageModel(Shown):
             state = generator.read(tokens[:-1], rows=1, capacity=len(tokens))
             step = generator.step(torch.tensor(tokens[-1:], device=self.device), state)
         probabilities = step.logits[0].double().softmax(0)
+        require_numbers(not probabilities.isnan().any())
         never = [token for token in self.vocabulary.suppressed if token != self.tokenizer.unk_id]
         probabilities[never] = 0.0
         top = probabilities.topk(min(topn, len(probabilities) - len(never)))
