@@ -2,6 +2,7 @@
 
 import math
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy.typing as npt
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data.encoded_corpus import EncodedCorpus
-from wenmai.data.ngram_counting import Rows, count_rows
+from wenmai.data.ngram_counting import count_in_parts, count_rows, places_of
 from wenmai.inference.ngram_model import NgramModel
 from wenmai.models.ngram import (
     SPECIALS,
@@ -23,6 +24,7 @@ from wenmai.models.ngram import (
     NgramConfig,
     Words,
     estimate,
+    estimate_in_parts,
 )
 from wenmai.tasks.sources import Tokens
 from wenmai.tasks.task import Job, ReadProgress, Session, Task
@@ -35,6 +37,8 @@ __all__ = ["NgramJob", "NgramTask"]
 
 _FILES = ".ngrams.tmp"  # where they are made; a resumed training removes leftovers
 _COUNTING = 0.5  # fraction of the time, roughly
+_PLACE_BYTES = 72  # at most, of a place of the text whose n-grams are estimated in memory
+_WORD_BYTES = 100  # of a word of the vocabulary
 _ROLES = dict(zip(("unknown", "begin", "end"), SPECIALS, strict=True))
 
 
@@ -141,7 +145,7 @@ class NgramJob(Job):
             session.report(self._record(_COUNTING * done / total, time.monotonic() - began, None))
 
         try:
-            self._estimated = estimate(self._rows(folder, advance), len(self._words), self.config, folder)
+            self._estimated = self._estimate(folder, advance)
             self.model = Ngram.of_files(
                 folder,
                 self.config,
@@ -159,16 +163,16 @@ class NgramJob(Job):
         session.report(self._record(1.0, self._seconds, loss))
         session.report(EpochRecord(position=1, epoch=1, loss=loss, seconds=self._seconds, words=total))
 
-    def _rows(self, folder: Path, advance: Callable[[int], None]) -> Rows:
-        return count_rows(
-            self._corpus,
-            self._word_of_type,
-            len(self._words),
-            self.config.order,
-            memory_bytes=self._memory_bytes,
-            folder=folder,
-            advance=advance,
-        )
+    def _estimate(self, folder: Path, advance: Callable[[int], None]) -> Estimated:
+        """Estimates in memory if that is enough, else on disk: the files have the same bytes, but take longer."""
+        vocabulary, config = len(self._words), self.config
+        text = (self._corpus, self._word_of_type, vocabulary, config.order)
+        if _PLACE_BYTES * places_of(self._corpus) <= self._memory_bytes:
+            return estimate(count_rows(*text, advance=advance), vocabulary, config, folder)
+        with tempfile.TemporaryDirectory(prefix=".parts-", suffix=".tmp", dir=folder) as parts:
+            left = max(0, self._memory_bytes - _WORD_BYTES * vocabulary)
+            rows = count_in_parts(*text, memory_bytes=left, path=Path(parts) / "runs", advance=advance)
+            return estimate_in_parts(rows, vocabulary, config, folder, Path(parts), memory_bytes=left)
 
     def _record(self, progress: float, seconds: float, loss: float | None) -> StepRecord:
         words = len(self._corpus) * progress / _COUNTING if progress < 1 else len(self._corpus)
