@@ -193,13 +193,13 @@ class PlacedRecords:
     def __init__(self, path: Path, dtype: np.dtype[np.void], size: int, writing_bytes: int, reading_bytes: int) -> None:
         self._path, self._dtype, self._size = path, dtype, size
         self._file: BufferedRandom = open(path, "w+b")  # noqa: SIM115  closed by close()
-        share = min(max(_FEWEST, reading_bytes // (2 * dtype.itemsize)), _MOST)
+        share = min(max(_FEWEST, reading_bytes // dtype.itemsize), _MOST)
         self._shift = share.bit_length() - 1
         shares = -(-size // (1 << self._shift))
         capacity = min(max(16, writing_bytes // (dtype.itemsize * max(1, shares))), 1 << self._shift)
         self._waiting = np.empty((shares, capacity), dtype)
         self._filled, self._written = np.zeros(shares, np.int64), np.zeros(shares, np.int64)
-        self._placed = self._waiting[:0, 0]  # of the share that is read, those not taken yet
+        self._placed = np.empty(0, dtype)  # of the share that is read, those not taken yet
         self._next = 0
 
     def add(self, records: npt.NDArray[np.void]) -> None:
@@ -216,16 +216,18 @@ class PlacedRecords:
 
     def take(self, size: int) -> npt.NDArray[np.void]:
         """Returns the next records in order of their places."""
-        taken = [self._placed[:size]]
-        self._placed = self._placed[size:]
-        while (missing := size - sum(map(len, taken))) > 0:
+        taken = []
+        while size > self._placed.size:
+            taken.append(self._placed.copy())  # not a part of a share, which would stay in memory
+            size -= self._placed.size
             self._load()
-            taken.append(self._placed[:missing])
-            self._placed = self._placed[missing:]
-        return taken[0] if len(taken) == 1 else np.concatenate(taken)
+        taken.append(self._placed[:size])
+        self._placed = self._placed[size:]
+        return np.concatenate(taken)
 
     def close(self) -> None:
         """Closes and removes the file."""
+        self._placed = np.empty(0, self._dtype)
         self._file.close()
         self._path.unlink()
 
@@ -237,14 +239,14 @@ class PlacedRecords:
         self._filled[share] = 0
 
     def _load(self) -> None:
-        begin = self._next << self._shift
+        begin, end = self._next << self._shift, min(self._size, (self._next + 1) << self._shift)
         self._placed = np.empty(0, self._dtype)  # frees the share before
-        records = np.empty(min(self._size - begin, 1 << self._shift), self._dtype)
+        self._placed = np.empty(end - begin, self._dtype)
         self._file.seek(begin * self._dtype.itemsize)
-        _read(self._file, records)
-        placed = np.empty_like(records)
-        place_records(records, begin, placed)
-        self._placed = placed
+        for start in range(begin, end, _PIECE):
+            records = np.empty(min(_PIECE, end - start), self._dtype)
+            _read(self._file, records)
+            place_records(records, begin, self._placed)
         self._next += 1
 
 

@@ -29,7 +29,7 @@ from wenmai.models.ngram import (
 from wenmai.tasks.sources import Tokens
 from wenmai.tasks.task import Job, ReadProgress, Session, Task
 from wenmai.text.settings import TextConfig, VocabConfig
-from wenmai.text.vocab import Vocab
+from wenmai.text.vocab import Vocab, WordTable
 from wenmai.training.records import EpochRecord, StepRecord
 from wenmai.training.strategy import SINGLE, Strategy
 
@@ -233,7 +233,7 @@ class NgramJob(Job):
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _vocabulary(corpus: EncodedCorpus, wanted: VocabConfig) -> tuple[list[str], npt.NDArray[np.int32], bool]:
+def _vocabulary(corpus: EncodedCorpus, wanted: VocabConfig) -> tuple[WordTable, npt.NDArray[np.int32], bool]:
     """Returns the words, the word of each type of the corpus, and whether the text itself has ``<unk>``."""
     for mark in SPECIALS[1:]:
         if mark in corpus.words:
@@ -241,8 +241,11 @@ def _vocabulary(corpus: EncodedCorpus, wanted: VocabConfig) -> tuple[list[str], 
                 f"the text has the word {mark!r}, which stands for the beginning or end of a sentence in an n-gram "
                 "model: each line is a sentence already; take it out"
             )
-    words, counts = list(corpus.words), corpus.counts
-    kept = Vocab.from_counts(words, counts, min_count=wanted.min_count, max_size=wanted.max_size, specials=_ROLES)
-    number = {word: place for place, word in enumerate(kept.tokens)}
-    table = np.array([number.get(word, 0) for word in words], np.int32)
-    return list(kept.tokens), table, SPECIALS[0] in words
+    kept = Vocab.from_counts(
+        corpus.words, corpus.counts, min_count=wanted.min_count, max_size=wanted.max_size, specials=_ROLES
+    ).tokens
+    unknown = {place for place, word in enumerate(corpus.words) if word == SPECIALS[0]}
+    places = np.setdiff1d(np.arange(len(corpus.words)), list(unknown))[: len(kept) - len(SPECIALS)]
+    table = np.zeros(len(corpus.words), np.int32)
+    table[places] = np.arange(len(SPECIALS), len(kept))  # both have them in the same order
+    return kept, table, bool(unknown)

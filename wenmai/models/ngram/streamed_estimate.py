@@ -250,7 +250,7 @@ class _Estimate:
 
     def _loss(self) -> float:
         if self._orders:
-            log_prob, places = sum(one.likelihood for one in self._orders).tolist()
+            log_prob, places = (sum(float(one.likelihood[item]) for one in self._orders) for item in range(2))
             return -log_prob / places
         words = np.flatnonzero(self._word_counts)
         times, length = self._word_counts[words], np.ones(words.size, np.uint8)
