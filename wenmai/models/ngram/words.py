@@ -34,7 +34,11 @@ class Words(Sequence[str]):
     @classmethod
     def of(cls, words: Iterable[str]) -> "Words":
         """Makes a table of distinct words, the specials first; none has a line feed."""
-        encoded = [word.encode(*_UTF8) for word in words]
+        return cls.of_bytes([word.encode(*_UTF8) for word in words])
+
+    @classmethod
+    def of_bytes(cls, encoded: Sequence[bytes]) -> "Words":
+        """Makes a table of distinct words as they are spelled in a file; none has a line feed."""
         bounds = np.zeros(len(encoded) + 1, np.int64)
         np.cumsum([len(word) + 1 for word in encoded], out=bounds[1:])
         text = np.frombuffer(b"".join([word + b"\n" for word in encoded]), np.uint8)
