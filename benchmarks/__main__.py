@@ -43,7 +43,9 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--systems", type=_names(QUALITY), default=QUALITY, help=f"for quality [{','.join(QUALITY)}]")
     parser.add_argument("--sides", type=_names(SIDES), default=SIDES, help=f"for quality [{','.join(SIDES)}]")
     parser.add_argument("--seeds", type=_numbers, help="for quality, fasttext, glove, classification [each its own]")
-    parser.add_argument("--runs", type=Path, nargs="+", default=(), help="for translation, language: finished runs")
+    parser.add_argument(
+        "--runs", type=Path, nargs="+", default=(), help="for translation, language, fewshot: finished runs"
+    )
     parser.add_argument("--pairs", default=DEFAULT_PAIRS, help=f"for translation: the test set [{DEFAULT_PAIRS}]")
     parser.add_argument("--on", help="for language: the text")
     parser.add_argument(

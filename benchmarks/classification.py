@@ -30,6 +30,7 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
 }
 QUANTISED = "bigrams"  # hashed n-grams are what makes models large
 CUTOFF = 40_000  # rows that the quantised model keeps
+TURN = "seed"
 _THREADS = 2
 
 

@@ -39,6 +39,12 @@ def run(bench: Bench) -> None:
                 results.add({"case": case, "batch": batch, "side": side, "repeat": repeat, **found})
 
 
-def facts(rows: Rows, _: object) -> dict[str, float]:
+def facts(rows: Rows, _: object) -> dict[str, Any]:
+    """Returns the targets of a case, and the ratios of the first batches."""
     goals = TARGETS[rows[0]["case"], rows[0]["batch"]]
-    return {f"goal_{name}": goal for name, goal in goals.items()} | {"vocabulary": CASES[rows[0]["case"]]["vocab_size"]}
+    first = {f"first_{name}": rows.ratios(name, "first_tokens_per_second", "repeat") for name in goals}
+    return (
+        {f"goal_{name}": goal for name, goal in goals.items()}
+        | first
+        | {"vocabulary": CASES[rows[0]["case"]]["vocab_size"]}
+    )

@@ -17,6 +17,7 @@ from wenmai.data.catalogue import get
 __all__ = ["REFERENCE", "SYSTEMS", "run"]
 
 REFERENCE = "glove-reference"
+TURN = "seed"
 TITLES = {
     "glove": "GloVe",
     REFERENCE: "GloVe, its own programs",

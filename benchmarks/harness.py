@@ -53,7 +53,13 @@ SYSTEMS = {  # name of the benchmark: name of our system
 }
 SETTINGS: dict[str, Any] = {"vector_size": 100, "window": 5, "sample": 1e-3, "min_count": 5, "epochs": 3, "threads": 2}
 NEGATIVE = 5
-STEERING = ("BLIS_", "MKL_", "NUMBA_", "OMP_", "OPENBLAS_", "PYTHONDONTWRITEBYTECODE", "PYTHONOPTIMIZE")
+STEERING = (
+    *("ATEN_", "BLIS_", "DNNL_", "MKL_", "NUMBA_", "OMP_", "ONEDNN_", "OPENBLAS_"),
+    *("PYTHONDONTWRITEBYTECODE", "PYTHONOPTIMIZE"),
+)
+INSTRUCTIONS = {  # by the newest vector instructions that a process may use: what keeps its libraries from newer ones
+    "avx2": {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
+}
 LEARNING_RATE = {"sgns": 0.025, "sghs": 0.025, "cbow-ns": 0.05, "cbow-hs": 0.05}  # those of word2vec.c
 
 
@@ -138,7 +144,7 @@ class Results:
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Adds a row, writes the file, and shows the row."""
-        self._content["rows"].append({**row, "at": _now(), "commit": _commit()})
+        self._content["rows"].append({**row, "at": _now(), "commit": _commit(), "processor": _processor()})
         self._content["finished"] = _now()
         writing_json(self._path, self._content)
         print("  " + "  ".join(f"{name}={_short(value)}" for name, value in row.items()), flush=True)
@@ -281,10 +287,15 @@ class Bench:
         """Runs ``wenmai ... --json``; returns what it prints, and the seconds of the whole process."""
         return _last_json(["-m", "wenmai", *map(str, arguments), "--json"], self.environment(cache))
 
-    def job(self, name: str, *, cache: str = "cache", **arguments: Any) -> dict[str, Any]:
-        """Runs a function of ``benchmarks/jobs.py`` in a process of its own; adds ``wall_seconds`` to its result."""
+    def job(
+        self, name: str, *, cache: str = "cache", instructions: str | None = None, **arguments: Any
+    ) -> dict[str, Any]:
+        """Runs a function of ``benchmarks/jobs.py`` in a process of its own; adds ``wall_seconds`` to its result.
+
+        ``instructions`` is one of ``INSTRUCTIONS``: as if the processor had no newer ones.
+        """
         command = ["-m", "benchmarks.jobs", name, json.dumps(arguments, default=str)]
-        found, wall = _last_json(command, self.environment(cache))
+        found, wall = _last_json(command, self.environment(cache) | INSTRUCTIONS.get(instructions or "", {}))
         return {**found, "wall_seconds": wall}
 
     def _encoded(self, text: Text, *, min_count: int) -> Text:
@@ -370,6 +381,11 @@ def _commit() -> str:
     except OSError:
         return "unknown"
     return found.stdout.strip() + ("+" if changed.stdout.strip() else "") or "unknown"
+
+
+@cache
+def _processor() -> str:
+    return str(describe_environment()["processor"])
 
 
 def _version(package: str) -> str | None:

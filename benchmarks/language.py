@@ -85,6 +85,7 @@ def facts(rows: Rows, result: Result) -> dict[str, Any]:
         "lstm": best,
         "minutes": Numbers(seconds / 60 for seconds in best.training_seconds),
         "memory_ratio": Numbers(memory),
+        "pairs": len(memory),
     }
 
 

@@ -78,9 +78,8 @@ def generate_gpt(
         return int(made[:, prompt:].numel())
 
     once = ours if side == "ours" else baseline
-    for _ in range(COMPILED_AFTER // steps + 2 if side == "ours" else 1):  # so that the compiled step is timed
-        once()
-    return timed_tokens(once, batch * steps, seconds)
+    warm_up = COMPILED_AFTER // steps + 2 if side == "ours" else 1  # so that the compiled step is timed
+    return timed_tokens(once, batch * steps, seconds, warm_up=warm_up)
 
 
 def read_context(side: str, sizes: Sizes, context: int, threads: int, seconds: float, segment: int) -> dict[str, Any]:

@@ -54,9 +54,8 @@ def decode_ours(
             )
         return sum(len(hypothesis.tokens) for hypothesis in found)
 
-    for _ in range(COMPILED_AFTER // steps + 2):  # so that the compiled step is timed
-        once()
-    return timed_tokens(once, batch * steps, seconds) | {"parameters": _parameters(model)}
+    warm_up = COMPILED_AFTER // steps + 2  # so that the compiled step is timed
+    return timed_tokens(once, batch * steps, seconds, warm_up=warm_up) | {"parameters": _parameters(model)}
 
 
 def decode_generate(
@@ -106,12 +105,20 @@ def decode_ctranslate2(
     return timed_tokens(once, batch * steps, seconds) | {"parameters": parameters}
 
 
-def timed_tokens(once: Callable[[], int], tokens: int, seconds: float) -> dict[str, Any]:
-    """Calls what makes so many tokens for some seconds, after one call to warm up; the median counts."""
-    if (made := once()) != tokens:
+def timed_tokens(once: Callable[[], int], tokens: int, seconds: float, *, warm_up: int = 1) -> dict[str, Any]:
+    """Calls what makes so many tokens for some seconds, after so many calls to warm up; the median counts.
+
+    The first call of the process is timed too: it is what a short job sees.
+    """
+    begin = time.perf_counter()
+    made = once()
+    first = time.perf_counter() - begin
+    if made != tokens:
         raise SystemExit(f"{made} tokens were made, expected {tokens}: nothing to compare with")
+    for _ in range(warm_up - 1):
+        once()
     found = _timed(once, seconds)
-    return {"tokens_per_second": tokens / found["seconds"], **found}
+    return {"tokens_per_second": tokens / found["seconds"], "first_tokens_per_second": tokens / first, **found}
 
 
 def _timed(once: Callable[[], object], seconds: float) -> dict[str, Any]:

@@ -107,8 +107,10 @@ def ngram_agreement(run: str, baseline: str, lines: str) -> dict[str, Any]:
     }
 
 
-def ngram_scoring(side: str, model: str, lines: str, copies: int) -> dict[str, Any]:
+def ngram_scoring(side: str, model: str, lines: str, copies: int, threads: int) -> dict[str, Any]:
     """Scores lines one after the other, as each package's users do; loading is timed apart."""
+    import numba
+
     import wenmai
     from wenmai.runs.environment import peak_memory_bytes
 
@@ -116,6 +118,7 @@ def ngram_scoring(side: str, model: str, lines: str, copies: int) -> dict[str, A
     words = copies * sum(len(line.split()) + 1 for line in text)
     theirs = import_module("kenlm") if side == "kenlm" else None
     if theirs is None:
+        numba.set_num_threads(threads)
         wenmai.load(model)  # imports what it needs, once in a process
     begin = time.perf_counter()
     loaded: Any = theirs.Model(model) if theirs else wenmai.load(model)

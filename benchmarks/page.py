@@ -35,11 +35,24 @@ def write_page(folder: Path, page: Path) -> Path:
 
 def page_text(results: Mapping[str, Result], *, plots: str = "") -> str:
     """Returns the page; ``plots`` is the folder of the plots, seen from the page."""
+    found = checked(results)
+    processors = {name: place for place, name in enumerate(_distinct(found), 1)}
     targets = [
-        {"what": one.name, "target": one.target, "measured": one.value, "met": "yes" if one.met else "**no**"}
-        for one in checked(results)
+        {
+            "what": one.name,
+            "target": one.target,
+            "measured": one.value,
+            "met": "yes" if one.met else "**no**",
+            "whole call": one.whole or "-",
+            "times": one.repeats,
+            "on": ", ".join(str(processors[name]) for name in one.processors),
+            "commit": ", ".join(one.commits),
+        }
+        for one in found
     ]
-    parts = [introduction().replace(TARGETS, table(targets) if targets else "")]
+    places = [f"{place}: {name}" for name, place in processors.items()]
+    summary = f"{table(targets)}\nProcessors: {'; '.join(places)}.\n" if targets else ""
+    parts = [introduction().replace(TARGETS, summary)]
     if any(result.content["quick"] for result in results.values()):
         parts.append(QUICK)
     for theme, section in sections().items():
@@ -58,16 +71,22 @@ def checked(results: Mapping[str, Result]) -> list[Checked]:
     ]
 
 
+def _distinct(found: list[Checked]) -> list[str]:
+    """The processors of some values, each once."""
+    return list(dict.fromkeys(name for one in found for name in one.processors))
+
+
 def _origin(content: Row) -> str:
     """Which command measured this, when, on what text, and where."""
     machine, corpus = content["machine"], content["corpus"]
     versions = [f"{name} {machine[name]}" for name in ("wenmai", "python", "numpy", "numba") if name in machine]
     versions += [f"{name} {version}" for name, version in content["peer"].items()]
     commits = dict.fromkeys(row["commit"] for row in content["rows"])
+    processors = dict.fromkeys(row.get("processor", machine["processor"]) for row in content["rows"])
     text = "; ".join(f"`{command}`" for command in content["commands"])
     if corpus:
         text += f" on {corpus['name']} ({corpus['words']:,} words, {corpus['vocabulary']:,} in the vocabulary"
         text += f", SHA-256 {corpus['sha256'][:12]}…)"
     memory = f", {machine['memory_bytes'] / 1e9:.0f} GB" if machine["memory_bytes"] else ""
-    text += f". {machine['processor']}, {machine['cores']} cores{memory}, {machine['platform']}; {', '.join(versions)}"
+    text += f". {', '.join(processors)}, {machine['cores']} cores{memory}, {machine['platform']}; {', '.join(versions)}"
     return f"*{text}; commit {', '.join(commits)}, {content['finished'][:10]}.*\n"

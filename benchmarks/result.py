@@ -107,7 +107,8 @@ class Rows(list[Row]):
 
     def ratios(self, baseline: str, name: str, turn: str) -> Numbers:
         """Returns the speedup of ours over the baseline, round by round; ``name`` is a speed or a time."""
-        both = [(ours[name], theirs[name]) for ours, theirs in self.beside(baseline, turn)]
+        pairs = self.beside(baseline, turn)
+        both = [(ours[name], theirs[name]) for ours, theirs in pairs if name in ours and name in theirs]
         return Numbers(theirs / ours if name.endswith("seconds") else ours / theirs for ours, theirs in both)
 
 
@@ -149,6 +150,22 @@ class Facts(dict[str, Any]):
         found = [(self.find(path), _unit(form)[1]) for path, form in fields]
         missing = isinstance(found[0][0], list) and not found[0][0]
         return [] if missing else [float(value) / unit for value, unit in found]
+
+    def origin(self, template: str, machine: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns how often what a template names was measured, on which processors and of which commits.
+
+        Args:
+            template: If its first value is of rows such as ``{best[gpt].bleu}``, these count, otherwise all.
+            machine: Of the result file: rows of before name no processor of their own.
+        """
+        path = next(str(path) for _, path, _, _ in Formatter().parse(template) if path is not None)
+        named = self.find(path.rpartition(".")[0]) if "." in path else None
+        rows = named if isinstance(named, Rows) and named else self._rows
+        return {
+            "repeats": max(1, len({row[self._turn] for row in rows if self._turn in row})),
+            "processors": tuple(dict.fromkeys(row.get("processor", machine["processor"]) for row in rows)),
+            "commits": tuple(dict.fromkeys(row["commit"] for row in rows)),
+        }
 
     def find(self, path: str) -> Any:
         """Returns what ``{path}`` stands for in a template."""

@@ -9,8 +9,8 @@ A section is a heading, ``<!-- theme NAME -->``, and blocks with empty lines bet
   any, the block is left out. They stand before ``by``.
 - ``<!-- plot -->`` and ``<!-- tables -->``: what the functions of these names in the module of the theme return.
 - ``<!-- targets -->``: lines of a name, a value, the target for it, and ``by A B`` for a target of each group, or
-  ``worst by A B`` for the worst group alone. A Chinese name at the end puts the line into the READMEs; of several
-  groups the one whose values stand before it.
+  ``worst by A B`` for the worst group alone. A Chinese name after it puts the line into the READMEs; of several
+  groups the one whose values stand before it. Last comes the value of the whole call, if the first is of a part.
 
 A module may also have ``facts(rows, result)``, ``SPEED`` (what ``over_BASELINE`` compares) and ``TURN`` (the value
 that identifies a round).
@@ -34,13 +34,29 @@ COMPARISONS = {"≥": ge, "≤": le, "<": lt}
 
 
 class Checked(NamedTuple):
-    """A value beside its target, both in words, and its name in Chinese if it stands in the READMEs."""
+    """A value beside its target, both in words, and where it comes from.
+
+    Attributes:
+        name: What was measured.
+        value: What came out.
+        target: What it is held to.
+        met: Whether that is so.
+        chinese: The name in Chinese, if the value stands in the READMEs.
+        whole: The same of the whole call or process, if the value is of a part of it.
+        repeats: How often it was measured.
+        processors: Where.
+        commits: Of which code.
+    """
 
     name: str
     value: str
     target: str
     met: bool
     chinese: str
+    whole: str = ""
+    repeats: int = 1
+    processors: tuple[str, ...] = ()
+    commits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -92,7 +108,7 @@ class Section:
     def checked(self, result: Result) -> Iterator[Checked]:
         """Yields the values that are held to a target."""
         for line in (line for directive, lines in self.blocks if directive == "targets" for line in lines):
-            name, value, target, which, chinese = [*_cells(line), "", ""][:5]
+            name, value, target, which, chinese, whole = [*_cells(line), "", "", ""][:6]
             by = which.removeprefix("worst ").removeprefix("by ")
             groups = self.groups(result, by) if by else [("", self.about(result.rows, result))]
             known = [(key, facts) for key, facts in groups if facts.numbers(value)]
@@ -101,15 +117,17 @@ class Section:
                 known = [("", facts) for _, facts in known[:1]]
             only, _, chinese = chinese.rpartition(": ")
             for key, facts in known:
-                yield _check(facts, name, value, target, chinese if only in ("", key) else "")
+                value_of_call = facts.fill(whole) if whole and facts.numbers(whole) else ""
+                found = _check(facts, name, value, target)._replace(chinese=chinese if only in ("", key) else "")
+                yield found._replace(whole=value_of_call, **facts.origin(value, result.content["machine"]))
 
 
-def _check(facts: Facts, name: str, value: str, target: str, chinese: str) -> Checked:
+def _check(facts: Facts, name: str, value: str, target: str) -> Checked:
     """Compares a value with its target; further numbers of the value should be no larger than those of the target."""
     values, aim = facts.numbers(value), facts.fill(target)
     bound, *most = (float(number) for number in re.findall(r"-?\d[\d.]*(?:e-?\d+)?", aim))
     met = bool(COMPARISONS[aim[0]](values[0], bound)) and all(map(le, values[1:], most))
-    return Checked(facts.fill(name), facts.fill(value), aim, met, chinese)
+    return Checked(facts.fill(name), facts.fill(value), aim, met, "")
 
 
 def _chosen(rows: Rows, directive: str) -> Rows:

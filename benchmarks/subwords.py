@@ -40,14 +40,14 @@ def official_subwords(lines: str, algorithm: str, settings: Mapping[str, Any], t
 
     model, whole = train(settings["epochs"])
     peak = peak_memory_bytes()
-    words = [word for word in model.get_words() if word != "</s>"]
-    _write(target, words, [model.get_word_vector(word) for word in words])
+    model.save_model(target)
     rest = train(0)[1]  # afterwards: it leaves most rows as it finds the memory, and a second training would meet them
     return {
         "seconds": whole - rest,
         "scan_seconds": rest,
+        "whole_seconds": whole,
         "peak_memory_bytes": peak,
-        "vocabulary": len(words),
+        "vocabulary": len(model.get_words()) - 1,  # </s> is none of ours
     }
 
 
@@ -84,20 +84,12 @@ def gensim_subwords(lines: str, algorithm: str, settings: Mapping[str, Any], tar
     )
     end = time.perf_counter()
     peak = peak_memory_bytes()
-    _write(target, model.wv.index_to_key, model.wv.vectors)
+    module.save_facebook_model(model, target)
     return {
         "seconds": end - scanned,
         "scan_seconds": scanned - begin,
+        "whole_seconds": end - begin,
         "peak_memory_bytes": peak,
         "vocabulary": len(model.wv),
         "words_read": words_read,
     }
-
-
-def _write(target: str, words: list[str], vectors: Any) -> None:
-    import numpy as np
-
-    from wenmai.formats.word2vec import write_word2vec
-    from wenmai.vectors.word_vectors import WordVectors
-
-    write_word2vec(target, WordVectors(words, np.array(vectors, np.float32)), binary=True)

@@ -8,10 +8,11 @@ from benchmarks.result import Numbers, Result, Rows
 __all__ = ["MODES", "PAIRS", "run"]
 
 PAIRS = "data:multi30k-train-de,data:multi30k-train-en"
-MODES = {  # name: (our precision, whether Trainer gets bf16); the last is what each side does if nothing is said
-    "float32": ("float32", False),
-    "bfloat16": ("bfloat16", True),
-    "default": ("auto", False),
+MODES = {  # name: (our precision, whether Trainer gets bf16, the newest vector instructions for both)
+    "float32": ("float32", False, None),
+    "bfloat16": ("bfloat16", True, None),
+    "default": ("auto", False, None),  # what each side does if nothing is said
+    "avx2": ("float32", False, "avx2"),  # on processors with no more than AVX2, float32 is also our default
 }
 SIZES = {"hidden_size": 256, "num_layers": 3, "num_heads": 4, "ffn_size": 1024}
 TINY = {"hidden_size": 16, "num_layers": 1, "num_heads": 2, "ffn_size": 32}
@@ -49,16 +50,24 @@ def run(bench: Bench) -> None:
         raise SystemExit(f"{pairs} has only {planned['batches']} batches, expected {updates}; lower batch_tokens")
     theirs = {name: settings[name] for name in (*SHARED, "threads")} | {"learning_rate": planned["learning_rate"]}
     common = {name: planned[name] for name in ("vocab_size", "target_padding")}
-    for repeat in range(bench.repeats(1)):
-        for mode, (precision, bfloat16) in MODES.items():
+    for repeat in range(bench.repeats(3)):
+        for mode, (precision, bfloat16, instructions) in MODES.items():
             folder = bench.work / f"{mode}-{repeat}"
             for side in in_turn(("ours", "trainer"), repeat):
                 if side == "ours":
                     chosen = ours | {"precision": precision}
-                    found = bench.job("train_ours", pairs=pairs, settings=chosen, warm_up=warm_up, folder=folder)
+                    found = bench.job(
+                        "train_ours",
+                        instructions=instructions,
+                        pairs=pairs,
+                        settings=chosen,
+                        warm_up=warm_up,
+                        folder=folder,
+                    )
                 else:
                     found = bench.job(
                         "train_trainer",
+                        instructions=instructions,
                         batches=batches,
                         sizes=sizes | {"vocab_size": planned["vocab_size"]},
                         settings=theirs,
@@ -71,7 +80,12 @@ def run(bench: Bench) -> None:
                 results.add({"mode": mode, "side": side, "repeat": repeat, **common, **found})
 
 
-NAMES = {"float32": "float32", "bfloat16": "bfloat16 (autocast)", "default": "defaults of each side"}
+NAMES = {
+    "float32": "float32",
+    "bfloat16": "bfloat16 (autocast)",
+    "default": "defaults of each side",
+    "avx2": "float32, AVX2 only",
+}
 
 
 def facts(rows: Rows, result: Result) -> dict[str, object]:
@@ -79,4 +93,8 @@ def facts(rows: Rows, result: Result) -> dict[str, object]:
     seconds = {side: rows.where(side=side).seconds for side in ("ours", "trainer")}
     steps = result.settings["steps"]
     update = {side: Numbers(one / steps for one in found) for side, found in seconds.items()}
-    return {"name": NAMES[rows[0]["mode"]], "update": update}
+    return {
+        "name": NAMES[rows[0]["mode"]],
+        "update": update,
+        "whole": rows.ratios("trainer", "wall_seconds", "repeat"),
+    }

@@ -49,6 +49,7 @@ def facts(rows: Rows, result: Result) -> dict[str, Any]:
         "goal": TARGETS.get((first["system"], first["vector_size"])),
         "encoding": corpus["numbering_seconds"],
         "words": corpus["words"] * result.settings["epochs"],
+        "whole": rows.ratios("gensim", "wall_seconds", "repeat"),
     }
 
 

@@ -11,7 +11,7 @@ from benchmarks import decoding, neural, page, plots
 from benchmarks.harness import DEFAULT_PAIRS, public_name, show_command
 from benchmarks.jobs import JOBS
 from benchmarks.layers import exponent
-from benchmarks.result import Result
+from benchmarks.result import Result, Rows
 from benchmarks.section import Checked, sections
 from benchmarks.translation import latest, train_command
 
@@ -27,7 +27,10 @@ CASE = "3+3 layers of 256"
 
 
 def claims(contents: dict[str, Any]) -> list[Checked]:
-    return page.checked({theme: Result(content) for theme, content in contents.items()})
+    results = {theme: Result(content) for theme, content in contents.items()}
+    for result in results.values():
+        result.rows = Rows({"commit": "abc", **row} for row in result.rows)
+    return page.checked(results)
 
 
 def body(theme: str, content: dict[str, Any]) -> str:
@@ -215,27 +218,30 @@ def test_ngrams_are_compared_round_by_round_and_held_to_their_targets():
             "repeat": repeat,
             "wall_seconds": seconds,
             "size_bytes": 1e6,
+            "commit": "abc",
             "peak_memory_bytes": 1e6,
         }
         for repeat, both in enumerate(((10.0, 20.0), (12.0, 18.0)))
         for side, seconds in zip(("ours", "kenlm"), both, strict=True)
     ]
-    rows.append({"measure": "agreement", "tokens": 9, "largest_difference": 2e-5})
+    rows.append({"measure": "agreement", "tokens": 9, "largest_difference": 2e-5, "commit": "abc"})
     rows += [
         {
             "measure": "score",
             "side": side,
+            "threads": threads,
             "repeat": 0,
             "words_per_second": speed,
             "load_seconds": 0.01,
             "peak_memory_bytes": 1,
+            "commit": "abc",
         }
-        for side, speed in (("ours", 3e6), ("kenlm", 2e6))
+        for side, threads, speed in (("ours", 2, 3e6), ("ours", 1, 1.5e6), ("kenlm", 1, 2e6))
     ]
-    content = {"rows": rows, "settings": {"order": 5, "threads": 2}}
-    assert [claim.met for claim in claims({"ngram": content})] == [True, True, False, True]
+    content = HEAD | {"rows": rows, "settings": {"order": 5, "threads": 2}}
+    assert [claim.met for claim in claims({"ngram": content})] == [True, True, False, False, True]
     for bytes_of_binary, met in ((2e6, True), (1e6, True), (0.9e6, False)):
-        binary = {"measure": "size", "side": "kenlm", "size_bytes": bytes_of_binary}
+        binary = {"measure": "size", "side": "kenlm", "size_bytes": bytes_of_binary, "commit": "abc"}
         claim = claims({"ngram": content | {"rows": [*rows, binary]}})[-1]
         assert (claim.target, claim.value, claim.met) == (f"≤ {bytes_of_binary / 1e6:g} MB", "1 MB", met)
     assert "building **1.75** (2.00, 1.50), scoring **1.50** (1.50)" in body("ngram", content)
@@ -248,7 +254,7 @@ def test_the_claims_of_gpt_and_of_long_contexts_are_medians():
     ]
     sizes = {"num_layers": 4, "hidden_size": 256, "vocab_size": 8192, "threads": 2, "max_length": 256}
     settings = sizes | {"steps": 6, "made": 128, "prompt": 16, "segment": 128}
-    content = {"rows": rows, "settings": settings}
+    content = HEAD | {"rows": rows, "settings": settings}
     (claim,) = claims({"gpt": content})
     assert (claim.value, claim.met) == ("1.40 ×", True)
     assert "| training | 1,400 | 1,000 | **1.40** (1.40) | ≥ 1.3 |" in body("gpt", content)
@@ -256,7 +262,7 @@ def test_the_claims_of_gpt_and_of_long_contexts_are_medians():
         {"context": 512, "side": side, "repeat": 0, "tokens_per_second": speed}
         for side, speed in (("ours", 900.0), ("vanilla", 10.0))
     ]
-    (claim,) = claims({"context": {"rows": rows, "settings": settings}})
+    (claim,) = claims({"context": HEAD | {"rows": rows, "settings": settings}})
     assert (claim.value, claim.met) == ("90 ×", True)
     assert "| 512 | 900.0 | 10.0 |" in body("context", {"rows": rows, "settings": settings})
 
@@ -264,15 +270,15 @@ def test_the_claims_of_gpt_and_of_long_contexts_are_medians():
 def test_what_took_too_long_has_not_reached_its_target():
     row = {"pairs": DEFAULT_PAIRS, "system": "transformer", "attention": True}
     slow = row | {"run": "slow", "bleu": 45.0, "training_seconds": 4000.0}
-    (claim,) = claims({"translation": {"rows": [slow]}})
+    (claim,) = claims({"translation": HEAD | {"rows": [slow]}})
     assert (claim.value, claim.met) == ("45.0 in 66.7 min", False)
     fast = row | {"run": "fast", "bleu": 40.0, "training_seconds": 3000.0}
-    (claim,) = claims({"translation": {"rows": [slow, fast]}})
+    (claim,) = claims({"translation": HEAD | {"rows": [slow, fast]}})
     assert (claim.value, claim.met) == ("40.0 in 50.0 min", True)
     row = {"system": "rnnlm", "on": "data:ptb-valid", "parameters": 2_650_000}
     long, short = ((100.0, 4000.0), (119.0, 9.0))
     lstms = [row | {"perplexity": found, "training_seconds": seconds} for found, seconds in (long, short)]
-    (claim,) = claims({"language": {"rows": lstms}})
+    (claim,) = claims({"language": HEAD | {"rows": lstms}})
     assert (claim.value, claim.met) == ("119.0 in 0.1 min", False)
 
 
@@ -284,5 +290,5 @@ def test_a_memory_is_judged_against_the_same_model_without_one():
         row | {"changed": {"memory_length": 0}, "perplexity": 10.0},  # another dropout
         row | {"changed": {"memory_length": 64}, "perplexity": 9.0, "training_tokens": 2000},
     ]
-    (claim,) = claims({"language": {"rows": rows}})
+    (claim,) = claims({"language": HEAD | {"rows": rows}})
     assert (claim.value, claim.met) == ("0.900 ×", True)

@@ -55,6 +55,8 @@ def test_ratios_pair_the_measurements_of_a_round_and_are_judged_by_their_median(
     assert (found.target, found.value, found.met) == ("≥ 5 ×", "6.00 ×", True)
     text = page.page_text(results)
     assert "| 3.00 | 0.50 | **6.00** (2.00, 6.00, 12.00) | ≥ 5 |" in text
+    assert "| 6.00 × | yes | 1.00 × | 3 | 1 | abc |" in text  # as fast in whole, three times, on processor 1
+    assert "Processors: 1: A processor." in text
     assert "Not measured yet: `python -m benchmarks scaling`." in text
 
 
@@ -107,8 +109,12 @@ def test_measurements_are_written_as_their_median_in_a_unit(form: str, text: str
 
 
 def test_a_section_is_filled_for_the_rows_that_its_directives_choose() -> None:
-    rows = [{"kind": "a", "size": 1}, {"kind": "a", "size": 3}, {"kind": "b", "size": 9, "extra": 1}]
-    result = Result({"rows": rows, "settings": {"threads": 2}})
+    rows: list[dict[str, Any]] = [
+        {"kind": "a", "size": 1, "repeat": 0, "commit": "abc"},
+        {"kind": "a", "size": 3, "repeat": 1, "commit": "def"},
+        {"kind": "b", "size": 9, "extra": 1, "repeat": 0, "commit": "def", "processor": "Another processor"},
+    ]
+    result = Result({"rows": rows, "settings": {"threads": 2}, "machine": {"processor": "A processor"}})
     blocks = (
         ("", ["With {threads}", "threads, {size} is the median."]),
         ("has other", ["Nobody has this: {other}."]),
@@ -117,7 +123,7 @@ def test_a_section_is_filled_for_the_rows_that_its_directives_choose() -> None:
         (
             "targets",
             [
-                "| {kind}: size | {size:.0f} MB | ≤ 4 MB | by kind | b: 大小 |",
+                "| {kind}: size | {size:.0f} MB | ≤ 4 MB | by kind | b: 大小 | {extra} |",
                 "| worst | {size} | ≤ 9 | worst by kind |",
             ],
         ),
@@ -126,9 +132,10 @@ def test_a_section_is_filled_for_the_rows_that_its_directives_choose() -> None:
     text = "".join(section.body(result))
     assert text.startswith("With 2 threads, 3 is the median.\n| kind | size |\n| --- | --: |\n| a | 2.0 |\n| size |")
     assert "Nobody" not in text
-    assert [(one.name, one.value, one.met, one.chinese) for one in section.checked(result)] == [
-        ("a: size", "2 MB", True, ""),
-        ("b: size", "9 MB", False, "大小"),
-        ("worst", "9", True, ""),
-    ]
+    of_a, of_b, worst = section.checked(result)
+    assert (of_a.name, of_a.value, of_a.met, of_a.chinese, of_a.whole) == ("a: size", "2 MB", True, "", "")
+    assert (of_b.name, of_b.value, of_b.met, of_b.chinese, of_b.whole) == ("b: size", "9 MB", False, "大小", "1")
+    assert (worst.name, worst.value, worst.met) == ("worst", "9", True)
+    assert (of_a.repeats, of_a.processors, of_a.commits) == (2, ("A processor",), ("abc", "def"))
+    assert (of_b.repeats, of_b.processors, of_b.commits) == (1, ("Another processor",), ("def",))
     assert Rows(rows).by("kind size").keys() == {("a", 1), ("a", 3), ("b", 9)}

@@ -1,12 +1,14 @@
 """The classic linear models as scikit-learn estimators."""
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
 from sklearn.linear_model import LogisticRegression as ReferenceLogistic
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -20,6 +22,11 @@ from wenmai.models.linear import (
     SoftmaxRegression,
 )
 
+WEIGHTS_OF_A_PERCEPTRON = {
+    "check_sample_weight_equivalence_on_dense_data": "more examples are visited in another order",
+    "check_sample_weight_equivalence_on_sparse_data": "more examples are visited in another order",
+    "check_class_weight_classifiers": "a step for one mistake, however small, is a step",
+}
 CLASSIFIERS = [SoftmaxRegression, LogisticRegression, LeastSquaresClassifier, Perceptron]
 
 
@@ -31,7 +38,8 @@ CLASSIFIERS = [SoftmaxRegression, LogisticRegression, LeastSquaresClassifier, Pe
         LogisticRegression(epochs=10),
         LeastSquaresClassifier(),
         Perceptron(epochs=10),
-    ]
+    ],
+    expected_failed_checks=lambda estimator: WEIGHTS_OF_A_PERCEPTRON if isinstance(estimator, Perceptron) else {},
 )
 def test_scikit_learn_accepts_it(estimator, check):
     check(estimator)
@@ -46,7 +54,9 @@ def flowers():
 @pytest.mark.parametrize("kind", CLASSIFIERS)
 @pytest.mark.parametrize("batch_size", [1, 16, None], ids=["stochastic", "mini-batch", "batch"])
 def test_flowers_are_told_apart(flowers, kind, batch_size):
-    options = {"solver": "gradient", "learning_rate": 0.02} if kind is LeastSquaresClassifier else {}
+    options = {} if kind is Perceptron else {"solver": "gradient"}
+    if kind is LeastSquaresClassifier:
+        options["learning_rate"] = 0.02
     model = kind(batch_size=batch_size, epochs=60, decay="linear", **options).fit(*flowers)
     assert model.score(*flowers) > 0.8
     assert len(model.loss_curve_) == 60 or kind is Perceptron
@@ -59,8 +69,9 @@ def test_flowers_are_told_apart(flowers, kind, batch_size):
 @pytest.mark.parametrize("kind", CLASSIFIERS)
 def test_sparse_features_are_dense_features(flowers, kind):
     features, labels = flowers
-    dense = kind(epochs=5).fit(features, labels)
-    thin = kind(epochs=5).fit(sparse.csr_matrix(features), labels)
+    options = {} if kind is Perceptron else {"solver": "gradient"}
+    dense = kind(epochs=5, **options).fit(features, labels)
+    thin = kind(epochs=5, **options).fit(sparse.csr_matrix(features), labels)
     np.testing.assert_allclose(dense.coef_, thin.coef_, rtol=1e-6, atol=1e-8)
     assert (dense.predict(features) == thin.predict(sparse.csc_matrix(features))).all()
 
@@ -70,12 +81,71 @@ def test_descent_reaches_the_penalised_optimum_of_scikit_learn(flowers):
     features, labels = flowers
     l2 = 0.05
     reference = ReferenceLogistic(C=1 / (2 * l2 * 150), tol=1e-10, max_iter=2000).fit(features, labels)
-    model = SoftmaxRegression(l2=l2, batch_size=None, epochs=500, learning_rate=1.0).fit(features, labels)
+    steps = {"solver": "gradient", "batch_size": None, "epochs": 500, "learning_rate": 1.0}
+    model = SoftmaxRegression(l2=l2, **steps).fit(features, labels)
     np.testing.assert_allclose(model.predict_proba(features), reference.predict_proba(features), atol=1e-4)
     two = labels != "setosa"
     reference = ReferenceLogistic(C=1 / (2 * l2 * 100), tol=1e-10, max_iter=2000).fit(features[two], labels[two])
-    model = LogisticRegression(l2=l2, batch_size=None, epochs=500, learning_rate=1.0).fit(features[two], labels[two])
+    model = LogisticRegression(l2=l2, **steps).fit(features[two], labels[two])
     np.testing.assert_allclose(model.coef_, reference.coef_, atol=1e-3)
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("thin", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+def test_defaults_are_those_of_scikit_learn(flowers, thin, class_weight):
+    features, labels = flowers
+    features = sparse.csr_matrix(features) if thin else features
+    importance = np.random.default_rng(1).integers(0, 3, len(labels))
+    for chosen in (labels != "", labels != "setosa"):
+        given = features[chosen], labels[chosen], importance[chosen]
+        reference = ReferenceLogistic(class_weight=class_weight, tol=1e-8, max_iter=1000).fit(*given)
+        for kind in (SoftmaxRegression, LogisticRegression):
+            model = kind(class_weight=class_weight, tol=1e-8, epochs=1000).fit(*given)
+            if kind is LogisticRegression or chosen.all():  # of two classes softmax has twice the weights
+                np.testing.assert_allclose(model.predict_proba(given[0]), reference.predict_proba(given[0]), atol=1e-5)
+        given = given[: 2 if class_weight else 3]  # scikit-learn's balance leaves out the other weights here
+        reference = RidgeClassifier(class_weight=class_weight).fit(*given)
+        model = LeastSquaresClassifier(class_weight=class_weight).fit(*given)
+        np.testing.assert_allclose(model.coef_, np.atleast_2d(reference.coef_), atol=1e-6)
+    raw, named = load_iris(return_X_y=True)
+    for kind in (SoftmaxRegression, LogisticRegression):
+        accuracy = cross_val_score(kind(), raw, named, cv=5).mean()
+        assert abs(accuracy - cross_val_score(ReferenceLogistic(max_iter=1000), raw, named, cv=5).mean()) < 0.005
+
+
+@pytest.mark.parametrize("kind", [*CLASSIFIERS, LinearRegression])
+def test_partial_fit_goes_on_where_it_ended(flowers, kind):
+    features, labels = flowers
+    options = {} if kind is Perceptron else {"solver": "gradient"}
+    given = {} if kind is LinearRegression else {"classes": np.unique(labels)}
+    wanted = features[:, 0] if kind is LinearRegression else labels
+    whole = kind(epochs=3, learning_rate=0.01, **options).fit(features, wanted)
+    parts = kind(learning_rate=0.01, **options)
+    for _ in range(3):
+        parts.partial_fit(features, wanted, **given)
+    np.testing.assert_allclose(parts.coef_, whole.coef_, rtol=1e-9)
+    np.testing.assert_allclose(parts.loss_curve_, whole.loss_curve_)
+    assert clone(parts).partial_fit(features, wanted, **given).coef_.shape == whole.coef_.shape
+    again = pickle.loads(pickle.dumps(parts)).partial_fit(features[:10], wanted[:10])
+    np.testing.assert_array_equal(again.coef_, parts.partial_fit(features[:10], wanted[:10]).coef_)
+
+
+def test_classes_that_come_later_are_named_first(flowers):
+    features, labels = flowers
+    first = labels == "setosa"
+    model = SoftmaxRegression()
+    with pytest.raises(ValueError, match="needs classes"):
+        model.partial_fit(features[first], labels[first])
+    model.partial_fit(features[first], labels[first], classes=np.unique(labels))
+    model.partial_fit(features[~first], labels[~first])
+    assert set(model.predict(features)) > {"virginica"}
+    with pytest.raises(ValueError, match=r"not in classes: \['rose'\]"):
+        model.partial_fit(features[:1], ["rose"])
+    with pytest.raises(ValueError, match="first call"):
+        model.partial_fit(features[:1], labels[:1], classes=["rose", "setosa"])
+    with pytest.raises(ValueError, match="balanced"):
+        SoftmaxRegression(class_weight="balanced").partial_fit(features, labels, classes=np.unique(labels))
 
 
 @pytest.mark.parity
@@ -107,7 +177,7 @@ def test_it_works_in_pipelines_and_can_be_cloned():
     features, labels = make_classification(n_samples=200, n_features=10, random_state=1)
     model = make_pipeline(StandardScaler(), SoftmaxRegression(epochs=20))
     assert cross_val_score(model, features, labels, cv=3).mean() > 0.75
-    changed = clone(SoftmaxRegression(l2=0.5)).set_params(l2=0.25, batch_size=None)
+    changed = clone(SoftmaxRegression(l2=0.5)).set_params(l2=0.25, batch_size=None, solver="gradient")
     assert changed.get_params()["l2"] == 0.25
     assert changed.fit(features, labels).step_loss_curve_.size == 100
 

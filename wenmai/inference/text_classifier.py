@@ -35,6 +35,9 @@ class TextClassifier:
         self._plain = not self.text.lossy
         self._words = words_of(self.text)
 
+    def __reduce__(self) -> tuple[type["TextClassifier"], tuple[FastText, TextConfig]]:
+        return TextClassifier, (self.model, self.text)  # what cuts texts is made anew
+
     def predict(self, texts: Iterable[str], k: int = 1, threshold: float = 0.0) -> list[list[tuple[str, float]]]:
         """The most probable labels of each text with their probabilities, best first.
 

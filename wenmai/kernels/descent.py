@@ -8,7 +8,8 @@
 | softmax | one-hot | log sum exp z - z_t | softmax(z) - t |
 
 One step on a mini-batch of B examples is ``W -= rate * (X' dZ / B + 2 l2 W)`` with the scores ``Z = X W + b``. With
-mean losses the size of a gradient does not depend on B; the penalty leaves the bias alone.
+mean losses the size of a gradient does not depend on B; the penalty leaves the bias alone. Examples of different
+importance have their loss multiplied by it; importances are scaled to a mean of 1 before.
 """
 
 from functools import cached_property
@@ -16,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg, sparse
+from scipy import linalg, optimize, sparse
 from scipy.sparse.linalg import LinearOperator, lsqr
 
 from wenmai.core.errors import SettingError, TrainingError
@@ -128,6 +129,7 @@ class Descent:
         averaged: bool = False,
         shuffle: bool = True,
         seed: int = 1,
+        importances: Array | None = None,
     ) -> None:
         """Begins a training.
 
@@ -141,6 +143,7 @@ class Descent:
             averaged: Keep the average of the weights over all steps; goes without ``l2``.
             shuffle: Another order in each epoch.
             seed: Decides the order.
+            importances: float64 [N] with a mean of 1, by which the losses are multiplied; none: all are 1.
 
         Raises:
             SettingError: for an average with a penalty.
@@ -150,6 +153,7 @@ class Descent:
         self.objective = objective
         self.targets = targets
         self.features = features
+        self.importances: Array = np.ones(len(targets)) if importances is None else importances
         self.batch_size = min(batch_size or len(targets), len(targets))
         self.l2 = l2
         self.fit_intercept = fit_intercept
@@ -191,10 +195,52 @@ class Descent:
 
     def solve(self) -> float:
         """Takes the weights of least squares, in closed form; returns their mean squared error."""
-        found = solve_least_squares(self.features, self.targets, l2=self.l2, fit_intercept=self.fit_intercept)
-        self.weights[...], self.bias[...] = found
+        self.weights[...], self.bias[...] = solve_least_squares(
+            self.features, self.targets, l2=self.l2, fit_intercept=self.fit_intercept, importances=self.importances
+        )
         errors = self.features @ self.weights + self.bias - self.targets
-        return float((errors**2).sum() / len(self.targets))
+        return float((errors**2).sum(axis=1) @ self.importances / len(self.targets))
+
+    def minimise(self, iterations: int, tolerance: float) -> list[float]:
+        """Minimises the loss with its penalty by L-BFGS (Liu and Nocedal 1989), for losses with a derivative.
+
+        Args:
+            iterations: At most.
+            tolerance: It ends when no number of the gradient is larger.
+
+        Returns:
+            The mean loss before each iteration, without the penalty.
+
+        Raises:
+            TrainingError: if the loss is no longer a number.
+        """
+        shape, split, count = self.weights.shape, self.weights.size, len(self.targets)
+        curve: list[float] = []
+        at_start = [0.0]
+
+        def loss(parameters: Array) -> tuple[float, Array]:
+            weights, bias = parameters[:split].reshape(shape), parameters[split:]
+            losses, deltas = losses_and_deltas(self.objective, self.features @ weights + bias, self.targets)
+            deltas *= self.importances[:, None] / count
+            mean = float(losses @ self.importances / count)
+            at_start[0] = mean
+            slope = self.features.T @ deltas + 2 * self.l2 * weights
+            of_bias = deltas.sum(axis=0) if self.fit_intercept else np.zeros_like(bias)
+            return mean + self.l2 * float((weights**2).sum()), np.concatenate([slope.ravel(), of_bias])
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = optimize.minimize(
+                loss,
+                np.concatenate([self.weights.ravel(), self.bias]),
+                jac=True,
+                method="L-BFGS-B",
+                callback=lambda _: curve.append(at_start[0]),
+                options={"maxiter": iterations, "gtol": tolerance, "ftol": 64 * np.finfo(np.float64).eps, "maxls": 50},
+            )
+        if not np.isfinite(found.fun):
+            raise TrainingError("the loss is no longer a number; scale the features")
+        self.weights[...], self.bias[...] = found.x[:split].reshape(shape), found.x[split:]
+        return curve or at_start
 
     def settle(self) -> tuple[Array, Array]:
         """Returns the true weights [D, K] and the bias [K], averaged over all steps if that was asked for."""
@@ -226,6 +272,7 @@ class Descent:
             order,
             self.batch_size,
             self.targets,
+            self.importances,
             self.weights,
             self.bias,
             self.state,
@@ -241,9 +288,10 @@ class Descent:
             rows = order[number * self.batch_size : (number + 1) * self.batch_size]
             features, targets = self.features[rows], self.targets[rows]
             found, deltas = losses_and_deltas(self.objective, features @ self.weights + self.bias, targets)
-            losses[number] = found.sum()
             if self.objective == "perceptron":
                 self.mistakes += int(np.count_nonzero(deltas))
+            losses[number] = (found * self.importances[rows]).sum()
+            deltas *= self.importances[rows, None]
             if self.l2:
                 self.weights *= 1 - 2 * rate * self.l2
             changes = features.T @ deltas * (-rate / len(rows))
@@ -256,7 +304,9 @@ class Descent:
             self.state[1] += 1
 
 
-def solve_least_squares(features: Any, targets: Array, *, l2: float, fit_intercept: bool) -> tuple[Array, Array]:
+def solve_least_squares(
+    features: Any, targets: Array, *, l2: float, fit_intercept: bool, importances: Array | None = None
+) -> tuple[Array, Array]:
     """Minimises the mean squared error plus ``l2`` times the squared length of the weights.
 
     Dense features: the normal equations ``(X'X + l2 N I) W = X'Y`` of centred data, by Cholesky's decomposition, of
@@ -268,20 +318,23 @@ def solve_least_squares(features: Any, targets: Array, *, l2: float, fit_interce
         targets: float64 [N, K].
         l2: The penalty.
         fit_intercept: Learn a bias, which the penalty leaves alone.
+        importances: float64 [N] with a mean of 1: the squared errors are multiplied by these; none: all are 1.
 
     Returns:
         Weights [D, K] and bias [K].
     """
     count, size = features.shape
-    centre = np.asarray(features.mean(axis=0)).ravel() if fit_intercept else np.zeros(size)
-    middle = targets.mean(axis=0) if fit_intercept else np.zeros(targets.shape[1])
-    wanted = targets - middle
+    shares = np.full(count, 1 / count) if importances is None else importances / count
+    roots = np.sqrt(shares * count)[:, None]
+    centre = np.asarray(features.T @ shares).ravel() if fit_intercept else np.zeros(size)
+    middle = shares @ targets if fit_intercept else np.zeros(targets.shape[1])
+    wanted = roots * (targets - middle)
     if sparse.issparse(features):
-        weights = _solve_sparse(features, centre, wanted, l2)
+        weights = _solve_sparse(sparse.csr_matrix(features.multiply(roots)), roots[:, 0], centre, wanted, l2)
     else:
-        centred = features - centre
+        centred = roots * (features - centre)
         if l2 == 0:
-            weights = linalg.lstsq(centred, wanted)[0]
+            weights = linalg.lstsq(centred, wanted, cond=max(centred.shape) * np.finfo(np.float64).eps)[0]
         elif size <= count:
             gram = centred.T @ centred
             gram[np.diag_indices(size)] += l2 * count
@@ -293,13 +346,14 @@ def solve_least_squares(features: Any, targets: Array, *, l2: float, fit_interce
     return weights, middle - centre @ weights
 
 
-def _solve_sparse(features: Any, centre: Array, wanted: Array, l2: float) -> Array:
+def _solve_sparse(features: Any, roots: Array, centre: Array, wanted: Array, l2: float) -> Array:
+    """Solves for features [N, D] whose rows were multiplied by ``roots`` [N], but not yet lost the centre [D]."""
     count = features.shape[0]
     transposed = features.T.tocsr()
     centred = LinearOperator(
         features.shape,
-        matvec=lambda v: features @ v.ravel() - centre @ v.ravel(),
-        rmatvec=lambda u: transposed @ u.ravel() - centre * u.sum(),
+        matvec=lambda v: features @ v.ravel() - roots * (centre @ v.ravel()),
+        rmatvec=lambda u: transposed @ u.ravel() - centre * (roots @ u.ravel()),
         dtype=np.float64,
     )
     damp = float(np.sqrt(l2 * count))

@@ -50,7 +50,22 @@ def _delta(objective, scores, targets, delta):
 
 @njit(cache=True, nogil=True)
 def sparse_steps(
-    objective, data, indices, starts, order, batch_size, targets, weights, bias, state, rate, l2, intercept, drag, sums
+    objective,
+    data,
+    indices,
+    starts,
+    order,
+    batch_size,
+    targets,
+    importances,
+    weights,
+    bias,
+    state,
+    rate,
+    l2,
+    intercept,
+    drag,
+    sums,
 ):
     """Makes one step for each mini-batch of ``order``.
 
@@ -62,6 +77,7 @@ def sparse_steps(
         order: int64 [n], the rows to visit.
         batch_size: Rows in a mini-batch; the last may have fewer.
         targets: float64 [N, K].
+        importances: float64 [N], what the loss of each row is multiplied by.
         weights: float64 [D, K], changed; the true weights are ``state[0]`` times these.
         bias: float64 [K], changed.
         state: float64 [2]: the scale, and the number of steps made, both changed.
@@ -93,7 +109,9 @@ def sparse_steps(
             for k in range(width):
                 scores[k] = state[0] * scores[k] + bias[k]
             loss, wrong = _delta(objective, scores, targets[row], deltas[place])
-            total += loss
+            for k in range(width):
+                deltas[place, k] *= importances[row]
+            total += importances[row] * loss
             mistakes += wrong
         sums[batch] = total
         if l2 > 0:

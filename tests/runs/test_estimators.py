@@ -1,0 +1,57 @@
+"""Text classifiers in scikit-learn's shape."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import wenmai
+from wenmai.runs.estimators import WenmaiClassifier
+
+TEXTS = ["a good and fine film", "good fun for all", "a fine story", "a bad film", "poor and dull", "a dull bad story"]
+TEXTS *= 4
+LABELS = (["very good"] * 3 + ["bad"] * 3) * 4
+SMALL = {
+    "fasttext-supervised": {"epochs": 30, "vector_size": 8, "buckets": 1000, "learning_rate": 0.5, "threads": 1},
+    "classifier": {"epochs": 20},
+}
+
+
+@pytest.mark.parametrize("system", SMALL)
+def test_texts_are_fitted_and_labels_come_back_as_they_were(system, tmp_path):
+    model = WenmaiClassifier(system, out=tmp_path / "run", **SMALL[system]).fit(TEXTS, LABELS)
+    assert model.classes_.tolist() == ["bad", "very good"]
+    assert model.score(TEXTS, LABELS) == 1
+    found = model.predict_proba(["good", "dull", ""])
+    assert found.shape == (3, 2)
+    np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-4)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(["good", "dull", ""]), found)
+    assert wenmai.load(tmp_path / "run").predict(["good"])[0][0][0] == "1"
+    numbered = clone(model).set_params(out=None).fit(TEXTS, np.array([7 if one == "bad" else 3 for one in LABELS]))
+    assert numbered.predict(["dull"]).tolist() == [7]
+
+
+def test_settings_are_searched_in_pipelines():
+    shouted = FunctionTransformer(lambda texts: [text.lower() for text in texts])
+    model = make_pipeline(shouted, WenmaiClassifier("classifier", epochs=2))
+    assert cross_val_score(model, [text.upper() for text in TEXTS], LABELS, cv=2).mean() == 1
+    search = GridSearchCV(WenmaiClassifier("classifier", epochs=2), {"word_ngrams": [1, 2]}, cv=2).fit(TEXTS, LABELS)
+    assert search.best_params_["word_ngrams"] in (1, 2)
+    assert search.best_estimator_.get_params()["epochs"] == 2
+
+
+def test_what_is_no_classifier_or_no_text_is_refused():
+    with pytest.raises(wenmai.WenmaiError, match="word2vec does not classify"):
+        WenmaiClassifier("word2vec").fit(TEXTS, LABELS)
+    with pytest.raises(wenmai.WenmaiError, match="sequence of texts"):
+        WenmaiClassifier("classifier").fit([1, 2], [0, 1])
+    with pytest.raises(wenmai.WenmaiError, match="no setting 'colour'"):
+        WenmaiClassifier("classifier", colour=1).fit(TEXTS, LABELS)
+    with pytest.raises(ValueError, match="one class"):
+        WenmaiClassifier("classifier").fit(TEXTS, ["a"] * len(TEXTS))
+    with pytest.raises(AttributeError, match="no probabilities"):
+        WenmaiClassifier("classifier", method="perceptron", epochs=2).fit(TEXTS, LABELS).predict_proba(["good"])
