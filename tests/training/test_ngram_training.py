@@ -2,7 +2,10 @@
 
 import json
 import math
+import subprocess
+import sys
 
+import numpy as np
 import pytest
 
 import wenmai
@@ -40,6 +43,59 @@ def test_little_memory_gives_the_same_bytes(topics, tmp_path):
     assert whole.summary["parts"] == 1
     for name in ("contexts.bin", "leaves.bin", "words.txt"):
         assert (whole.path / "model" / name).read_bytes() == (parts.path / "model" / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"order": 1},
+        {"order": 3, "prune": "0,1,2"},
+        {"order": 4, "prune": "0,0,1", "smoothing": "kneser-ney", "min_count": 30},
+        {"order": 3, "smoothing": "add-k", "k": 0.3},
+        {"order": 3, "smoothing": "mle"},
+        {"order": 2, "smoothing": "absolute", "interpolate_unigrams": False},
+    ],
+)
+def test_little_memory_gives_the_same_bytes_whatever_the_settings(settings, topics, tmp_path):
+    whole = wenmai.train("ngram", topics, out=tmp_path / "whole", **settings)
+    parts = wenmai.train("ngram", topics, out=tmp_path / "parts", **settings, memory=1e-6)
+    for name in ("contexts.bin", "leaves.bin", "config.json"):
+        assert (whole.path / "model" / name).read_bytes() == (parts.path / "model" / name).read_bytes()
+    for name in ("loss", "ngrams", "ngrams_counted", "discounts"):
+        assert whole.summary[name] == parts.summary[name]
+
+
+PEAK = """
+import sys, wenmai
+from wenmai.runs.environment import peak_memory_bytes
+text, out, memory = sys.argv[1], sys.argv[2], float(sys.argv[3])
+wenmai.train("ngram", ["a b c d e f g"] * 9, out=out + "-small", memory=1e-6)
+before = peak_memory_bytes()
+run = wenmai.train("ngram", text, out=out, memory=memory)
+print(peak_memory_bytes() - before, *run.summary["ngrams"])
+"""
+
+
+def test_the_peak_of_the_process_stays_within_the_memory_that_is_allowed(tmp_path):
+    draw = np.random.default_rng(1)
+    words = np.array([f"w{number}" for number in range(2000)])
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(" ".join(words[draw.integers(0, 2000, 40)]) for _ in range(20_000)))
+
+    def peak(name, memory):
+        """The peak beyond that of a process which has trained a tiny model, and the sizes of the model."""
+        command = [sys.executable, "-c", PEAK, text, tmp_path / name, str(memory)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        beyond, *sizes = map(int, done.stdout.split())
+        return beyond, sizes
+
+    allowed = 16 << 20
+    peak("warm", 1e-6)  # compiles, where that was not done before
+    much, expected = peak("much", 1.0)
+    little, sizes = peak("little", allowed / 2**30)
+    assert sizes == expected
+    assert much > 3 * allowed
+    assert little < 1.5 * allowed
 
 
 def test_rare_words_become_unknown(tmp_path):

@@ -5,10 +5,17 @@ depend on the tokens of a model: bits per character and per byte compare n-grams
 """
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 __all__ = ["SentenceScore", "TextScore", "add_up"]
+
+_UNSPACED = re.compile(  # Thai, Lao, Burmese, Khmer, kana, Han
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+_LONG_WORD = 5  # characters of these scripts in a word, on average: fewer where spaces were put between words
 
 
 @dataclass(kw_only=True, slots=True)  # not frozen, which would take most of the time that n-grams need to score a line
@@ -44,6 +51,11 @@ class SentenceScore:
         return len(self.text.split()) + 1
 
     @property
+    def unspaced(self) -> int:
+        """Characters of scripts that are written without spaces, such as Chinese."""
+        return 0 if self.text.isascii() else len(_UNSPACED.findall(self.text))
+
+    @property
     def characters(self) -> int:
         """Unicode characters, and the end of the line."""
         return len(self.text) + 1
@@ -68,6 +80,7 @@ class TextScore:
         log_prob: Natural logarithm of the probability of the text.
         known_log_prob: The part of it that known tokens and ends of lines contribute.
         oov_bytes: Bytes that spell unknown tokens, and one for the end of each.
+        unspaced: Characters of scripts that are written without spaces.
     """
 
     sentences: int
@@ -79,6 +92,12 @@ class TextScore:
     log_prob: float
     known_log_prob: float
     oov_bytes: int = 0
+    unspaced: int = 0
+
+    @property
+    def has_words(self) -> bool:
+        """Whether white space separates words; in Chinese text, for example, it does only once that is segmented."""
+        return self.unspaced < _LONG_WORD * (self.words - self.sentences)
 
     @property
     def log10(self) -> float:
@@ -97,8 +116,8 @@ class TextScore:
 
     @property
     def word_perplexity(self) -> float:
-        """By word and end of line, whatever the tokens are."""
-        return _perplexity(self.log_prob, self.words)
+        """By word and end of line, whatever the tokens are; NaN where white space does not separate words."""
+        return _perplexity(self.log_prob, self.words) if self.has_words else math.nan
 
     @property
     def bits_per_character(self) -> float:
@@ -138,10 +157,10 @@ class TextScore:
         }
 
     def __str__(self) -> str:
+        by_word = f" and {self.word_perplexity:.2f} by word" if self.has_words else ""
         found = (
-            f"{self.bits_per_character:.4f} bits per character, perplexity {self.perplexity:.2f} by token and "
-            f"{self.word_perplexity:.2f} by word, ends of lines counted ({self.sentences:,} lines, {self.tokens:,} "
-            "tokens)"
+            f"{self.bits_per_character:.4f} bits per character, perplexity {self.perplexity:.2f} by token{by_word}, "
+            f"ends of lines counted ({self.sentences:,} lines, {self.tokens:,} tokens)"
         )
         if not self.oov:
             return found
@@ -154,7 +173,7 @@ class TextScore:
 def add_up(scores: Iterable[SentenceScore]) -> TextScore:
     """Returns the metrics of a text from those of its lines, read once."""
     sentences = tokens = oov = words = characters = size = 0
-    oov_bytes = 0
+    oov_bytes = unspaced = 0
     log_prob = known_log_prob = 0.0
     for score in scores:
         sentences += 1
@@ -166,6 +185,7 @@ def add_up(scores: Iterable[SentenceScore]) -> TextScore:
         log_prob += score.log_prob
         known_log_prob += score.known_log_prob
         oov_bytes += score.oov_bytes
+        unspaced += score.unspaced
     return TextScore(
         sentences=sentences,
         tokens=tokens,
@@ -176,6 +196,7 @@ def add_up(scores: Iterable[SentenceScore]) -> TextScore:
         log_prob=log_prob,
         known_log_prob=known_log_prob,
         oov_bytes=oov_bytes,
+        unspaced=unspaced,
     )
 
 

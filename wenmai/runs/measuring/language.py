@@ -186,7 +186,8 @@ def measures_of(model: AnyLanguageModel, on: Sequence[str]) -> list[Measure]:
             lower_is_better=True,
         )
         found.append(bits_measure)
-        found.append(Measure(name=name, kind="perplexity", value=total.word_perplexity, lower_is_better=True))
+        if total.has_words:
+            found.append(Measure(name=name, kind="perplexity", value=total.word_perplexity, lower_is_better=True))
     return found
 
 
