@@ -37,7 +37,7 @@ __all__ = ["NgramJob", "NgramTask"]
 
 _FILES = ".ngrams.tmp"  # where they are made; a resumed training removes leftovers
 _COUNTING = 0.5  # fraction of the time, roughly
-_PLACE_BYTES = 72  # at most, of a place of the text whose n-grams are estimated in memory
+_PLACE_BYTES = 88  # at most, of a place of the text whose n-grams are estimated in memory: if all are different
 _WORD_BYTES = 100  # of a word of the vocabulary
 _ROLES = dict(zip(("unknown", "begin", "end"), SPECIALS, strict=True))
 
@@ -167,10 +167,10 @@ class NgramJob(Job):
         """Estimates in memory if that is enough, else on disk: the files have the same bytes, but take longer."""
         vocabulary, config = len(self._words), self.config
         text = (self._corpus, self._word_of_type, vocabulary, config.order)
-        if _PLACE_BYTES * places_of(self._corpus) <= self._memory_bytes:
+        left = max(0, self._memory_bytes - _WORD_BYTES * vocabulary)
+        if _PLACE_BYTES * places_of(self._corpus) <= left:
             return estimate(count_rows(*text, advance=advance), vocabulary, config, folder)
         with tempfile.TemporaryDirectory(prefix=".parts-", suffix=".tmp", dir=folder) as parts:
-            left = max(0, self._memory_bytes - _WORD_BYTES * vocabulary)
             rows = count_in_parts(*text, memory_bytes=left, path=Path(parts) / "runs", advance=advance)
             return estimate_in_parts(rows, vocabulary, config, folder, Path(parts), memory_bytes=left)
 
