@@ -185,7 +185,7 @@ def test_reading(tmp_path):
         lambda text: QUICK_LM + text,
         lambda text: CMU + text,
         lambda text: (CMU + text).replace("\n", "\r\n"),
-        lambda text: "Mod\xe8le de langage\n".encode("latin-1") + text.encode(),
+        lambda text: "Mod\xe8le\n".encode("latin-1") + text.encode(),
     ],
 )
 def test_spellings_of_the_same(change, tmp_path):

@@ -10,6 +10,8 @@ import pytest
 
 import wenmai
 from wenmai.core.errors import CorpusError, SettingError, VocabError
+from wenmai.runs.train import Callback
+from wenmai.training.records import StepRecord
 from wenmai.training.run import Run, verify
 
 LINES = ["a b c", "a b d", "b c", "a"] * 5
@@ -43,6 +45,19 @@ def test_little_memory_gives_the_same_bytes(topics, tmp_path):
     assert whole.summary["parts"] == 1
     for name in ("contexts.bin", "leaves.bin", "words.txt"):
         assert (whole.path / "model" / name).read_bytes() == (parts.path / "model" / name).read_bytes()
+
+
+def test_progress_goes_on_while_files_are_sorted(topics, tmp_path):
+    progress = []
+
+    class Listener(Callback):
+        def record(self, record):
+            if isinstance(record, StepRecord):
+                progress.append(record.progress)
+
+    wenmai.train("ngram", [topics] * 4, out=tmp_path / "run", memory=1e-6, callback=Listener())
+    assert progress == sorted(progress)
+    assert sum(0.2 < value < 0.99 for value in progress) > 10
 
 
 @pytest.mark.parametrize(

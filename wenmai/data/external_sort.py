@@ -71,6 +71,11 @@ class SortedRuns:
         self._written = 0
 
     @property
+    def size(self) -> int:
+        """Number of records."""
+        return self._written
+
+    @property
     def runs(self) -> int:
         """Number of runs that are complete."""
         return len(self._bounds) - 1

@@ -58,7 +58,7 @@ def count_rows(
         word_of_type: The word of each type.
         vocabulary: V.
         order: N.
-        advance: Called with the number of tokens counted since.
+        advance: Called with the number of tokens that are counted.
     """
     text, _, tokens = next(_texts(corpus, word_of_type, order, _MOST_PLACES))
     places, shared, length, times, row_of_place = _sorted_rows(text, vocabulary, order)
@@ -87,9 +87,9 @@ def count_in_parts(
         order: N.
         memory_bytes: For a part.
         path: The file of the runs.
-        advance: Called with the number of tokens counted since.
+        advance: Called with the number of tokens that are counted.
     """
-    runs = SortedRuns(path, order + 1, order)
+    runs, done = SortedRuns(path, order + 1, order), 0
     for text, known, tokens in _texts(corpus, word_of_type, order, max(_FEWEST_PLACES, memory_bytes // _PLACE_BYTES)):
         places, _, length, times, _ = _sorted_rows(text, vocabulary, order, known)
         for start in range(0, places.size, _PIECE):
@@ -98,7 +98,8 @@ def count_in_parts(
             row_keys(text, places[some], length[some], times[some], rows)
             runs.write(rows)
         runs.end_run()
-        advance(tokens)
+        done += tokens
+        advance(done)
     return runs
 
 

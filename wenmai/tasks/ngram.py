@@ -36,7 +36,8 @@ from wenmai.training.strategy import SINGLE, Strategy
 __all__ = ["NgramJob", "NgramTask"]
 
 _FILES = ".ngrams.tmp"  # where they are made; a resumed training removes leftovers
-_COUNTING = 0.5  # fraction of the time, roughly
+_COUNTING, _COUNTING_PARTS = 0.5, 0.15  # fraction of the time, roughly; on disk less
+_LEAST_PROGRESS = 0.01  # that is reported
 _PLACE_BYTES = 88  # at most, of a place of the text whose n-grams are estimated in memory: if all are different
 _WORD_BYTES = 100  # of a word of the vocabulary
 _ROLES = dict(zip(("unknown", "begin", "end"), SPECIALS, strict=True))
@@ -117,7 +118,7 @@ class NgramJob(Job):
         self._corpus = corpus
         self._words, self._word_of_type, self._unknown_is_word = _vocabulary(corpus, recipe.sections["vocab"])
         self._estimated = Estimated()
-        self._seconds = 0.0
+        self._began = self._seconds = 0.0
 
     def facts(self) -> dict[str, Any]:
         """The sizes of corpus and vocabulary."""
@@ -134,18 +135,12 @@ class NgramJob(Job):
 
     def train(self, session: Session) -> None:
         """Counts, and estimates probabilities."""
-        began, total, done = time.monotonic(), len(self._corpus), 0
+        self._began, total = time.monotonic(), len(self._corpus)
         folder = self._folder = session.checkpoints.folder / _FILES
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-
-        def advance(tokens: int) -> None:
-            nonlocal done
-            done += tokens
-            session.report(self._record(_COUNTING * done / total, time.monotonic() - began, None))
-
         try:
-            self._estimated = self._estimate(folder, advance)
+            self._estimated = self._estimate(folder, session)
             self.model = Ngram.of_files(
                 folder,
                 self.config,
@@ -158,24 +153,40 @@ class NgramJob(Job):
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        self._seconds = time.monotonic() - began
+        self._seconds = time.monotonic() - self._began
         loss = self._loss
         session.report(self._record(1.0, self._seconds, loss))
         session.report(EpochRecord(position=1, epoch=1, loss=loss, seconds=self._seconds, words=total))
 
-    def _estimate(self, folder: Path, advance: Callable[[int], None]) -> Estimated:
+    def _estimate(self, folder: Path, session: Session) -> Estimated:
         """Estimates in memory if that is enough, else on disk: the files have the same bytes, but take longer."""
         vocabulary, config = len(self._words), self.config
         text = (self._corpus, self._word_of_type, vocabulary, config.order)
         left = max(0, self._memory_bytes - _WORD_BYTES * vocabulary)
         if _PLACE_BYTES * places_of(self._corpus) <= left:
+            advance = self._progress(session, 0, _COUNTING / len(self._corpus))
             return estimate(count_rows(*text, advance=advance), vocabulary, config, folder)
         with tempfile.TemporaryDirectory(prefix=".parts-", suffix=".tmp", dir=folder) as parts:
+            advance = self._progress(session, 0, _COUNTING_PARTS / len(self._corpus))
             rows = count_in_parts(*text, memory_bytes=left, path=Path(parts) / "runs", advance=advance)
-            return estimate_in_parts(rows, vocabulary, config, folder, Path(parts), memory_bytes=left)
+            advance = self._progress(session, _COUNTING_PARTS, 1 - _COUNTING_PARTS)
+            return estimate_in_parts(rows, vocabulary, config, folder, Path(parts), memory_bytes=left, advance=advance)
+
+    def _progress(self, session: Session, start: float, share: float) -> Callable[[float], None]:
+        """Returns what reports that so much is done of work of which one takes ``share`` of the time."""
+        reported = start
+
+        def advance(done: float) -> None:
+            nonlocal reported
+            progress = start + share * done
+            if progress >= reported + _LEAST_PROGRESS:
+                reported = progress
+                session.report(self._record(progress, time.monotonic() - self._began, None))
+
+        return advance
 
     def _record(self, progress: float, seconds: float, loss: float | None) -> StepRecord:
-        words = len(self._corpus) * progress / _COUNTING if progress < 1 else len(self._corpus)
+        words = len(self._corpus) * progress
         return StepRecord(
             progress=progress,
             position=1,

@@ -12,7 +12,7 @@ place of its number (:class:`wenmai.data.external_sort.PlacedRecords`). Every nu
 the same order as in memory, so that the files have the same bytes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -48,12 +48,20 @@ __all__ = ["estimate_in_parts"]
 
 _ROW = np.dtype([("shared", "u1"), ("length", "u1"), ("times", "<i8")])
 _PIECE = 1 << 16  # n-grams that are handed on at once
+_SPLIT, _SUMMED, _INTERPOLATED = 0.4, 0.85, 0.95  # how much of the work is done after each pass, roughly
 _SPLIT_BYTES = 1 << 22  # of n-grams that rows are split into
 _Integers = npt.NDArray[np.int64]
 
 
 def estimate_in_parts(
-    rows: SortedRuns, vocabulary: int, config: NgramConfig, folder: Path, parts: Path, *, memory_bytes: int
+    rows: SortedRuns,
+    vocabulary: int,
+    config: NgramConfig,
+    folder: Path,
+    parts: Path,
+    *,
+    memory_bytes: int,
+    advance: Callable[[float], None] = lambda done: None,
 ) -> Estimated:
     """Writes ``contexts.bin`` and ``leaves.bin``, as :func:`wenmai.models.ngram.estimate.estimate` does.
 
@@ -64,11 +72,12 @@ def estimate_in_parts(
         folder: Where the two files are written.
         parts: Where others are written meanwhile.
         memory_bytes: For what is sorted and read ahead.
+        advance: Called with the fraction of the work that is done.
 
     Raises:
         TrainingError: if there are more n-grams than 32 bits can number.
     """
-    job = _Estimate(vocabulary, config, parts, memory_bytes)
+    job = _Estimate(vocabulary, config, parts, memory_bytes, advance)
     job.result.parts = rows.runs
     job.count(rows)
     job.sum_contexts()
@@ -137,9 +146,18 @@ class _Estimate:
         config: The settings.
         folder: Where files are written meanwhile.
         memory_bytes: For what is sorted and read ahead.
+        advance: Called with the fraction of the work that is done.
     """
 
-    def __init__(self, vocabulary: int, config: NgramConfig, folder: Path, memory_bytes: int) -> None:
+    def __init__(
+        self,
+        vocabulary: int,
+        config: NgramConfig,
+        folder: Path,
+        memory_bytes: int,
+        advance: Callable[[float], None],
+    ) -> None:
+        self._advance = advance
         self.result = Estimated()
         self._config, self._memory_bytes = config, memory_bytes
         self._vocabulary, self._predictable = vocabulary, vocabulary - 1
@@ -172,9 +190,12 @@ class _Estimate:
             for one in self._orders:
                 one.add(ngrams[one.order, : sizes[one.order], : one.order + 3])
 
+        total, done = rows.size, 0
         for block in rows.merged(self._memory_bytes // 4):
             for start in range(0, len(block), piece):
                 take(block[start : start + piece])
+            done += len(block)
+            self._advance(_SPLIT * done / total)
         take(np.empty((0, order + 1), np.uint32), is_last=True)
         self.result.counted = [self._vocabulary, *(one.ngrams.size for one in self._orders)]
         check_numbers(sum(self.result.counted))
@@ -196,6 +217,7 @@ class _Estimate:
 
     def sum_contexts(self) -> None:
         """Sums the n-grams of each order by context, and gives them places in the model."""
+        total, done = sum(one.ngrams.size for one in self._orders), 0
         for one in self._orders:
             one.sums = PlacedRecords(one.path("sums"), SUMS, one.ngrams.size, self._memory_bytes // 4, self._each)
             one.words = RecordFile(one.path("words"), "<u4")
@@ -209,6 +231,8 @@ class _Estimate:
                 one.sums.add(placed)
                 one.words.write(words)
                 one.contexts.write(following[:contexts])
+                done += size
+                self._advance(_SPLIT + (_SUMMED - _SPLIT) * done / total)
             one.sums.finish()
             self.result.ngrams.append(one.stored)
 
@@ -220,6 +244,7 @@ class _Estimate:
             one.records = PlacedRecords(place, RECORD, one.stored, self._each // 2, self._memory_bytes // 2)
             one.counts.rewind()
         words, last_word = np.flatnonzero(self._occurs), np.zeros(1, np.int64)  # in the order of rows
+        done = 0
         self._rows.rewind()
         while (rows := self._rows.read(_PIECE)).size:
             shared, length, times = (np.ascontiguousarray(rows[name]) for name in ("shared", "length", "times"))
@@ -239,6 +264,8 @@ class _Estimate:
                 one.records.add(records[:stored])
                 slots = np.concatenate([[one.last_slot], sums["slot"]])
                 one.last_found, one.last_slot = float(found[-1]), int(slots[-1])
+            done += rows.size
+            self._advance(_SUMMED + (_INTERPOLATED - _SUMMED) * done / self._rows.size)
         for one in self._orders:
             one.records.finish()
             one.sums.close()
