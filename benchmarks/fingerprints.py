@@ -105,7 +105,9 @@ class _Work:
         start = None if training.start is None else self._run(training.start)
         given = training.settings.replace("WORK", str(self.folder))
         settings: dict[str, Any] = dict(one.split("=", 1) for one in given.split())
-        wenmai.train(training.system, self.folder / training.corpus, out=out, start=start, **settings, **watched)
+        wenmai.train(
+            training.system, self.folder / training.corpus, out=out, start=start, quiet=True, **settings, **watched
+        )
 
     def _interrupted(self, name: str) -> Path:
         """The run of a training that is interrupted in its middle, and resumed."""
@@ -120,7 +122,7 @@ class _Work:
         try:
             self._train(name, out, callback=Impatient())
         except KeyboardInterrupt:
-            wenmai.resume(out)
+            wenmai.resume(out, quiet=True)
             return out
         raise RuntimeError(f"{name}: the training cannot be interrupted: it has no records")
 

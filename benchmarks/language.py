@@ -73,7 +73,7 @@ def tables(section: Section, result: Result) -> Iterator[str]:
         yield table([{heading: facts.fill(cell) for heading, cell in COLUMNS.items()} for _, facts in groups])
     commands = list(dict.fromkeys(map(train_command, result.rows)))
     first = result.rows[0]
-    score = f"wenmai score runs/{first['run']} {shlex.quote(first['on'])}"
+    score = f"wenmai score runs/{first['run']} --file {shlex.quote(first['on'])}"
     yield "```\n" + "\n".join([*commands, score]) + "\n```\n"
 
 

@@ -323,7 +323,7 @@ def _only(batches: list[Any]) -> Any:
 
 def _translation_job(pairs: str, settings: Mapping[str, Any]) -> tuple[Any, Any]:
     from wenmai.core.registry import find_system
-    from wenmai.runs.train import plan
+    from wenmai.runs.planning import plan
 
     recipe, opened = plan("transformer", pairs, **settings)
     task = find_system("transformer").load()

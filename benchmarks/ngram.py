@@ -65,7 +65,7 @@ def _perplexities(bench: Bench, results: Results, lmplz: str | None) -> None:
     model = bench.work / "ptb"
     bench.clear(model)
     summary, _ = bench.wenmai("train", "ngram", train, "--quiet", "--out", model, f"--set=order={ORDER}")
-    found, _ = bench.wenmai("score", model, valid)
+    found, _ = bench.wenmai("score", model, "--file", valid)
     row = {"measure": "perplexity", "train": PERPLEXITY[0], "on": PERPLEXITY[1]}
     results.add({**row, "side": "ours", "perplexity": found["perplexity"], "vocabulary": summary["vocabulary"]})
     if lmplz:

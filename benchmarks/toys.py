@@ -207,8 +207,8 @@ _VECTORS = {
     "evaluation": ("evaluate", "RUN", "--similarity", "WORK/similarity.tsv", "--analogy", "WORK/analogy.txt"),
 }
 _LANGUAGE = {
-    "scores": ("score", "RUN", "WORK/test.txt", "--tokens"),
-    "scores alone": ("score", "RUN", "--context", "fresh", "WORK/test.txt"),
+    "scores": ("score", "RUN", "--file", "WORK/test.txt", "--tokens"),
+    "scores alone": ("score", "RUN", "--context", "fresh", "--file", "WORK/test.txt"),
     "next": ("next", "RUN", _PROMPT, "--topn", "5"),
     "greedy": ("generate", "RUN", _PROMPT, "--greedy", "--past-end", "--max-tokens", "20"),
     "drawn": ("generate", "RUN", _PROMPT, "--count", "2", "--top-k", "20", "--max-tokens", "20"),
@@ -216,7 +216,7 @@ _LANGUAGE = {
     "evaluation": ("evaluate", "RUN", "--on", "WORK/test.txt"),
 }
 _LABELLING = {
-    "labels": ("classify", "RUN", "WORK/labels-test.txt", "--k", "3"),
+    "labels": ("classify", "RUN", "--file", "WORK/labels-test.txt", "--k", "3"),
     "evaluation": ("evaluate", "RUN", "--on", "WORK/labels-test.txt"),
 }
 _SOURCES = (f"{_WORDS[0]} {_WORDS[3]} {_WORDS[7]}", " ".join(_WORDS[5:12]))
@@ -235,7 +235,7 @@ _QUESTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "fasttext": _VECTORS | {"of an unknown word": ("nearest", "RUN", "babala")},
     "classifier": _LABELLING,
     "seq2seq": _TRANSLATING,
-    "transformer-xl": _LANGUAGE | {"no memory": ("score", "RUN", "WORK/test.txt", "--memory", "0")},
+    "transformer-xl": _LANGUAGE | {"no memory": ("score", "RUN", "--file", "WORK/test.txt", "--memory", "0")},
     "transformer": _TRANSLATING,
 }
 

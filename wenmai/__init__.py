@@ -31,6 +31,10 @@ _HOME = {
 }
 
 
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
 def __getattr__(name: str) -> Any:  # noqa: ANN401  PEP 562: names are imported when first used
     if name not in _HOME:
         raise AttributeError(f"module 'wenmai' has no attribute {name!r}")

@@ -8,11 +8,25 @@ from wenmai.models.gpt_presets import PRESETS
 __all__ = ["SYSTEMS"]
 
 _FASTTEXT = "wenmai.models.fasttext:FastText"
-_LANGUAGE_TASK, _TRANSLATION_TASK = "wenmai.tasks.language:LanguageTask", "wenmai.tasks.translation:TranslationTask"
 _word2vec = partial(System, task="wenmai.tasks.word2vec:Word2VecTask", model="wenmai.models.word2vec:Word2Vec")
 _fasttext = partial(System, task="wenmai.tasks.fasttext:FastTextTask", model=_FASTTEXT)
-_gpt = partial(System, task=_LANGUAGE_TASK, model="wenmai.models.gpt:Gpt")
-_transformer = partial(System, task=_TRANSLATION_TASK, model="wenmai.models.transformer:Transformer")
+
+
+def _network(task: str, sections: str, module: str, model: str) -> partial[System]:
+    """A system of a network, whose settings can be listed without torch."""
+    return partial(
+        System,
+        task=f"wenmai.tasks.{task}",
+        sections=f"wenmai.tasks.settings:{sections}",
+        model=f"wenmai.models.{module}:{model}",
+        config=f"wenmai.models.settings:{model}Config",
+    )
+
+
+_language_model = partial(_network, "language:LanguageTask", "LANGUAGE")
+_translator = partial(_network, "translation:TranslationTask", "TRANSLATION")
+_gpt = _language_model("gpt", "Gpt")
+_transformer = _translator("transformer", "Transformer")
 
 _LANGUAGE = {"epochs": 10, "schedule": "cosine", "learning_rate": 1e-3, "clip": 1.0}
 _RECURRENT = {
@@ -96,17 +110,13 @@ SYSTEMS = (
         summary="language model: n-gram counts, by default 5-grams, modified Kneser-Ney (Chen, Goodman 1999)",
         settings={"min_count": 1},
     ),
-    System(
+    _language_model("nnlm", "Nnlm")(
         name="nnlm",
-        task=_LANGUAGE_TASK,
-        model="wenmai.models.nnlm:Nnlm",
         summary="language model: a feed-forward network over the last words (Bengio et al. 2003)",
         settings={"kind": "whitespace", "vocab_size": 10_000, "batch_tokens": 2048, **_LANGUAGE},
     ),
-    System(
+    _language_model("rnnlm", "Rnnlm")(
         name="rnnlm",
-        task=_LANGUAGE_TASK,
-        model="wenmai.models.rnnlm:Rnnlm",
         summary="language model: recurrent layers, by default an LSTM (Mikolov et al. 2010; Zaremba et al. 2014)",
         settings={"kind": "whitespace", "vocab_size": 10_000, "segment_length": 35, "batch_tokens": 700, **_LANGUAGE},
     ),
@@ -125,17 +135,13 @@ SYSTEMS = (
         )
         for name, preset in PRESETS.items()
     ),
-    System(
+    _language_model("transformer_xl", "TransformerXL")(
         name="transformer-xl",
-        task=_LANGUAGE_TASK,
-        model="wenmai.models.transformer_xl:TransformerXL",
         summary="language model: Transformer-XL, with a memory of earlier segments (Dai et al. 2019)",
         settings={"kind": "whitespace", "vocab_size": 10_000, **_LANGUAGE, "clip": 0.25},
     ),
-    System(
+    _translator("seq2seq", "Seq2Seq")(
         name="seq2seq",
-        task=_TRANSLATION_TASK,
-        model="wenmai.models.seq2seq:Seq2Seq",
         summary="translation: recurrent encoder and decoder with attention (Bahdanau et al. 2015)",
         settings=_RECURRENT,
     ),

@@ -20,12 +20,14 @@ def run(tmp_path):
 def test_a_line_for_each_line(shell, run):
     assert shell("classify", run, stdin="a\n\nc d\n").out == "x\n\ny\n"
     (shell.folder / "texts.txt").write_text("a b\nc")
-    found = shell("classify", run, "texts.txt", "--k", "-1", "--json").out.splitlines()
+    found = shell("classify", run, "--file", "texts.txt", "--k", "-1", "--json").out.splitlines()
     first = json.loads(found[0])
     assert first["text"] == "a b"
     assert [label["label"] for label in first["labels"]] == ["x", "y"]
     assert len(found) == 2
-    lines = shell("classify", run, "texts.txt", "--k", "2", "--threshold", "0.5", "--probabilities").out.splitlines()
+    lines = shell(
+        "classify", run, "--file", "texts.txt", "--k", "2", "--threshold", "0.5", "--probabilities"
+    ).out.splitlines()
     assert [line.split("\t")[0] for line in lines] == ["x", "y"]
     assert float(lines[0].split("\t")[1]) > 0.5
 

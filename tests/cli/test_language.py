@@ -1,6 +1,7 @@
 """Language models by the shell."""
 
 import json
+import math
 
 import pytest
 
@@ -24,25 +25,25 @@ def run(shell, request):
 @pytest.mark.parametrize("run", SIZES, indirect=True)
 def test_a_model_is_trained_asked_and_writes_on(shell, run):
     (shell.folder / "test.txt").write_text("the cat sat\n\nthe zebra sat\n")
-    *lines, total = (json.loads(line) for line in shell("score", run, "test.txt", "--json").out.splitlines())
+    *lines, total = (json.loads(line) for line in shell("score", run, "--file", "test.txt", "--json").out.splitlines())
     assert [line["tokens"] for line in lines] == [4, 0, 4]
     assert [line["oov"] for line in lines] == [0, 0, 1]
-    assert total["log10"] == pytest.approx(sum(line["log10"] for line in lines))
-    assert total["perplexity"] == pytest.approx(10 ** (-total["log10"] / 8))
+    assert total["log_prob"] == pytest.approx(sum(line["log_prob"] for line in lines))
+    assert total["perplexity"] == pytest.approx(math.exp(-total["log_prob"] / 8))
     assert total["bits_per_character"] > 0
     assert "bits per character" in shell("score", run, "-", stdin="the cat sat\n").out
     evaluated = json.loads(shell("evaluate", run, "--on", "test.txt", "--json").out)
     assert evaluated["perplexity"] == pytest.approx(total["perplexity"])
 
     texts = ["mat the on", "", "the cat sat on the mat"]
-    asked = [part for text in texts for part in ("--text", text)]
-    ranked = [line.split("\t") for line in shell("score", run, *asked).out.splitlines()[:3]]
-    assert [line[-1] for line in ranked] == ["the cat sat on the mat", "mat the on", ""]
-    assert float(ranked[0][0]) > float(ranked[1][0])
-    named = [json.loads(line) for line in shell("score", run, *asked, "--json").out.splitlines()[:-1]]
-    assert [line["text"] for line in named] == texts
+    rows = [line.split("\t") for line in shell("score", run, *texts).out.splitlines()[:4]]
+    assert rows[0] == ["log_prob", "tokens", "oov", "text"]
+    assert [line[-1] for line in rows[1:]] == texts
+    assert float(rows[3][0]) > float(rows[1][0])
+    asked = [part for text in texts for part in ("--text", text)]  # as it was written before
+    assert shell("score", run, *asked).out == shell("score", run, *texts).out
     found = json.loads(shell("next", run, "the cat sat", "--topn", "3", "--json").out)
-    assert found[0]["token"].strip() == "on"
+    assert found["next"][0]["token"].strip() == "on"
     written = shell("generate", run, "the cat sat", "--greedy", "--max-tokens", "8").out
     assert written.startswith("the cat sat on the")
     row = json.loads(shell("generate", run, "the", "--count", "2", "--json", "--stop", "sat").out.splitlines()[1])
@@ -50,14 +51,39 @@ def test_a_model_is_trained_asked_and_writes_on(shell, run):
     assert "sat" not in row["text"]
 
 
+def test_a_transformer_xl_reads_otherwise_than_it_was_trained(shell, run):
+    (shell.folder / "test.txt").write_text("the cat sat on the mat\n" * 20)
+    sizes = ["hidden_size=8", "num_layers=1", "num_heads=2", "ffn_size=8", "memory_length=2", "segment_length=8"]
+    options = [part for setting in (*sizes, "min_count=1", "epochs=1", "threads=1") for part in ("--set", setting)]
+    shell("train", "transformer-xl", "text.txt", "--out", "xl", *options)
+    otherwise = ["--memory", "40", "--same-length", "--clamp-length", "20"]
+    usual, other = (
+        json.loads(shell("score", "xl", "--file", "test.txt", "--json", *options).out.splitlines()[-1])["perplexity"]
+        for options in ([], otherwise)
+    )
+    assert usual != other
+    evaluated = json.loads(shell("evaluate", "xl", "--on", "test.txt", "--json", *otherwise).out)
+    assert evaluated["perplexity"] == other
+    shell("generate", "xl", "the", "--greedy", "--max-tokens", "3", *otherwise)
+    shell("compare", run, "xl", "--on", "test.txt", "--out", "both", *otherwise)
+    found = json.loads((shell.folder / "both/comparison.json").read_text())
+    settings = {system["name"]: system["settings"] for system in found["systems"]}
+    assert settings["transformer-xl"]["memory"] == 40
+    assert "memory" not in settings["rnnlm"]
+    told = shell("evaluate", "xl", "--on", "sst2", "--few-shot", "1", "--same-length", code=2).err
+    assert "leave them out of --few-shot" in told
+
+
 def test_mistakes_are_told_in_a_line(shell, run):
-    assert "not both" in shell("score", run, "text.txt", "--text", "a", code=2).err
+    assert "not both" in shell("score", run, "a", "--file", "text.txt", code=2).err
     (shell.folder / "empty.txt").write_text("")
-    assert "is empty" in shell("score", run, "empty.txt", code=3).err
+    assert "is empty" in shell("score", run, "--file", "empty.txt", code=3).err
     (shell.folder / "blank.txt").write_text("\n\n")
-    assert "no token to predict" in shell("score", run, "blank.txt", code=3).err
-    assert "no such file" in shell("score", run, "missing.txt", code=3).err
-    assert "has no memory" in shell("score", run, "--text", "a", "--memory", "3", code=2).err
+    assert "no token to predict" in shell("score", run, "--file", "blank.txt", code=3).err
+    assert "no such file" in shell("score", run, "--file", "missing.txt", code=3).err
+    for options in (["--memory", "3"], ["--same-length"], ["--clamp-length", "3"]):
+        told = shell("score", run, "a", *options, code=2).err
+        assert f"rnnlm always reads a text as it was trained; leave out {options[0]}" in told
     assert "leave out --temperature" in shell("generate", run, "--greedy", "--temperature", "0.5", code=2).err
-    assert "which cannot 'nearest'; it can score, next, generate" in shell("nearest", run, "a", code=6).err
+    assert "which cannot nearest; it can score, next, generate" in shell("nearest", run, "a", code=6).err
     assert "expected fresh or carried" in shell("score", run, "--text", "a", "--context", "x", code=2).err

@@ -12,7 +12,20 @@ import pytest
 import wenmai
 
 VERBS = [
-    *(["systems"], ["train"], ["resume"], ["evaluate"], ["compare"], ["nearest"], ["analogy"], ["formats"], ["export"]),
+    *(
+        ["help"],
+        ["systems"],
+        ["train"],
+        ["resume"],
+        ["evaluate"],
+        ["compare"],
+        ["nearest"],
+        ["analogy"],
+        ["similarity"],
+        ["embed"],
+        ["formats"],
+        ["export"],
+    ),
     *(["import"], ["verify"], ["data"], ["data", "list"], ["data", "get"], ["data", "check"]),
 ]
 
@@ -107,12 +120,14 @@ def test_nearest_and_analogy(run, shell):
         assert word.startswith("colour")
         assert -1 <= float(score) <= 1
     expected = wenmai.load(run).most_similar(["colour3", "colour4"], topn=10)
-    assert json.loads(shell("nearest", run, "colour3", "colour4", "--json").out) == [list(pair) for pair in expected]
-    answers = json.loads(shell("analogy", run, "colour1", "colour2", "number1", "--topn", "7", "--json").out)
+    found = json.loads(shell("nearest", run, "colour3", "colour4", "--json").out)
+    assert found["words"] == ["colour3", "colour4"]
+    assert [(one["word"], one["score"]) for one in found["nearest"]] == expected
+    answers = json.loads(shell("analogy", run, "colour1", "colour2", "number1", "--topn", "7", "--json").out)["answers"]
     assert len(answers) == 7
-    others = json.loads(shell("analogy", run, "colour1", "colour2", "number1", "--multiply", "--json").out)
+    others = json.loads(shell("analogy", run, "colour1", "colour2", "number1", "--multiply", "--json").out)["answers"]
     assert len(others) == 5
-    assert not {"colour1", "colour2", "number1"} & {word for word, _ in answers + others}
+    assert not {"colour1", "colour2", "number1"} & {one["word"] for one in answers + others}
 
 
 def test_export_and_import(run, shell, tmp_path):
@@ -134,7 +149,7 @@ MISTAKES = [
     (2, ["train"], "Missing argument 'SYSTEM'"),
     (2, ["train", "word2vec"], "wenmai train word2vec corpus.txt"),
     (2, ["train", "word2vek", "TEXT"], "did you mean 'word2vec'"),
-    (2, ["train", "word2vec", "TEXT", "--set", "epoch=3"], "did you mean 'epochs'? (`wenmai systems word2vec` lists"),
+    (2, ["train", "word2vec", "TEXT", "--set", "epohcs=3"], "did you mean 'epochs'? (`wenmai systems word2vec` lists"),
     (
         2,
         ["train", "word2vec", "TEXT", "--set", "model.epochs=3"],
@@ -144,7 +159,7 @@ MISTAKES = [
     (2, ["train", "word2vec", "TEXT", "--set", "epochs=0"], "epochs='0': expected"),
     (2, ["train", "word2vec", "TEXT", "--set", "epochs"], "expected name=value, for example --set epochs=3"),
     (2, ["train", "word2vec", "TEXT", "--set", "epochs=1", "--set", "epochs=2"], "was given twice"),
-    (2, ["train", "word2vec", "TEXT", "--sets", "epochs=1"], "No such option: --sets"),
+    (2, ["train", "word2vec", "TEXT", "--sets", "epochs=1"], "no such option: --sets; did you mean '--set'?"),
     (2, ["train", "nowhere.yaml"], "nowhere.yaml: cannot be read (No such file or directory)"),
     (2, ["train", "RUN/recipe.yaml", "TEXT"], "a recipe names its own corpus"),
     (2, ["train", "RUN/recipe.yaml", "--from", "RUN"], "a recipe names its own corpus"),
@@ -168,7 +183,7 @@ MISTAKES = [
     (2, ["evaluate", "RUN"], "name at least one test set"),
     (5, ["evaluate", "RUN", "--analogy", "TEXT"], "topics.txt, line 1: expected ': section'"),
     (2, ["evaluate", "RUN", "--similarity", "data:ws353"], "did you mean 'ws353-"),
-    (2, ["compare", "RUN", "--set", "epochs=3"], "--set goes with --systems"),
+    (2, ["compare", "RUN", "--set", "epochs=3"], "settings go with --systems"),
     (2, ["compare", "--systems", "word2vec-sgn", "TEXT"], "did you mean 'word2vec-sgns'"),
     (2, ["compare", "--systems", "word2vec-sgns", "-"], "give it files, not stdin"),
     (3, ["compare", "--systems", "word2vec-sgns", "nowhere.txt"], "nowhere.txt: no such file"),
@@ -233,7 +248,7 @@ def test_words_of_any_script_are_printed_whatever_the_locale(shell, tmp_path):
     assert {line.split()[1] for line in finished.out.splitlines()} == {"语料", "向量", "词"}
     ascii_only = {"PYTHONIOENCODING": "ascii"}  # as an old console, or a Windows pipe
     finished = shell.process("nearest", "run", "文脉", "--topn", "3", "--json", environment=ascii_only)
-    assert r'["\u8bcd", ' in finished.out
+    assert r'"word": "\u8bcd"' in finished.out
     shell.process("--help", environment=ascii_only)
 
 

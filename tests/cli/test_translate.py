@@ -53,6 +53,24 @@ def test_arguments_file_and_stdin_give_the_same_lines_in_order(call, tmp_path, r
     assert call("translate", "transformer")[0] == ""
 
 
+def test_what_a_translation_may_be_is_an_option(call):
+    def tokens(*options):
+        out, _ = call("translate", "transformer", "a b c", "h g", "--json", *options)
+        return [json.loads(line)["translations"][0]["pieces"] for line in out.splitlines()]
+
+    assert all(found[:2] == ["B", "A"] for found in tokens("--prefix", "B A", "--stop", "limit"))
+    assert all(
+        3 <= len(set(found)) <= 4
+        for found in tokens(
+            "--min-length", "3", "--max-length", "4", "--no-repeat-ngram", "1", "--repetition-penalty", "1.5"
+        )
+    )
+    assert all(len(found) <= 2 for found in tokens("--max-ratio", "0.5"))
+    assert tokens("--exhaustive", "--max-length", "2", "--length-penalty", "none") == tokens(
+        "--beam", "20", "--max-length", "2", "--length-penalty", "none"
+    )
+
+
 def test_a_long_line_is_cut_with_a_note(call):
     out, err = call("translate", "transformer", "a b", "a " * 50)
     assert out.count("\n") == 2
@@ -70,9 +88,9 @@ def test_scores_and_several_translations(call):
     assert (missing in err) == (len(scores) < 3)
     assert scores == sorted(scores, reverse=True)
     found = json.loads(call("translate", "transformer", "a b", "--n-best", 3, "--json")[0])
-    assert found["source"] == "a b"
+    assert found["text"] == "a b"
     assert [f"{one['score']:.4f}" for one in found["translations"]] == [f"{score:.4f}" for score in scores]
-    assert set(found["translations"][0]) == {"text", "score", "log_prob", "tokens", "cut"}
+    assert set(found["translations"][0]) == {"text", "score", "log_prob", "tokens", "pieces", "cut"}
 
 
 def test_a_seed_decides_what_is_drawn(call):
@@ -127,8 +145,8 @@ def test_the_attention_is_that_of_the_translation_that_was_printed(call, tmp_pat
 
 
 def test_verbs_of_other_systems_are_explained(call):
-    assert "is a word2vec run, which cannot 'translate'" in call("translate", "words", "a", code=6)[1]
-    assert "is a transformer run, which cannot 'nearest'" in call("nearest", "transformer", "a", code=6)[1]
+    assert "is a word2vec run, which cannot translate" in call("translate", "words", "a", code=6)[1]
+    assert "is a transformer run, which cannot nearest" in call("nearest", "transformer", "a", code=6)[1]
     assert "--on: not for word vectors" in call("evaluate", "words", "--on", "builtin:numerals-valid", code=2)[1]
 
 

@@ -75,7 +75,7 @@ def train(examples: dict[str, Example], texts: Path, tmp_path_factory: pytest.Te
         if not changes:
             return trained(system)
         example = examples[system]
-        given: dict[str, object] = {"corpus": texts / example.data, **example.settings, **changes}
+        given: dict[str, object] = {"corpus": texts / example.data, "quiet": True, **example.settings, **changes}
         if example.start is not None:
             given.setdefault("start", trained(example.start).path)
         return wenmai.train(system, **given)

@@ -149,6 +149,7 @@ EXAMPLES = {
             "gpt-1": {"norm": "post", "attention_dropout": 0.1},
             "gpt-2": {},
             "gpt-3": {"window": 2, "ffn_size": 20, "num_layers": 3},
+            "untied": {"tied": False, "activation": "silu", "epsilon": 1e-3},
         },
         wrong=(
             ({"hidden_size": 10, "num_heads": 4}, "not a multiple"),

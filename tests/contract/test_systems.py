@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 import wenmai
 from tests.contract.examples import TEXTS, named_like, without_example
 from wenmai.config.recipe import settings_of
+from wenmai.core.clock import CLOCK
 from wenmai.core.errors import RunError, SettingError, WenmaiError
 from wenmai.core.registry import find_system
 from wenmai.formats.format import formats
@@ -200,7 +202,42 @@ def test_a_training_of_each_kind_of_data_survives_kill_9(examples, train, texts,
         assert_same(wenmai.resume(tmp_path / name), train(name))
 
 
+class Compiling(Callback):
+    """Compiles for an hour at each record, by a clock of its own."""
+
+    hours = 0
+
+    def record(self, record):
+        CLOCK.stop()
+        self.hours += 1
+        CLOCK.go_on()
+
+    def time(self):
+        return time.monotonic() + 3600 * self.hours
+
+
+def test_compiling_is_on_no_clock(examples, train, tmp_path, monkeypatch):
+    for name in {type(find_system(name).load()): name for name in reversed(examples)}.values():
+        callback = Compiling()
+        monkeypatch.setattr(CLOCK, "_time", callback.time)
+        run = train(name, out=tmp_path / name, callback=callback)
+        assert callback.hours
+        assert run.summary["seconds"] < 600, name
+        for record in run.records:
+            assert record["seconds"] < 600, name
+            assert record.get("seconds_left", 0) < 600, name
+
+
 # --- what comes out -------------------------------------------------------------------------------------------------
+
+
+def test_a_run_and_its_model_show_themselves(system, train):
+    run = train(system)
+    assert repr(run).startswith(f"Run(path={str(run.path)!r}, system={system!r}, finished=True")
+    ours = type(run.model).__module__.startswith("wenmai.")  # models of other packages show themselves as they like
+    for shown in (run, run.model) if ours else (run,):
+        assert " at 0x" not in repr(shown)
+        assert type(shown).__name__ in shown._repr_html_()
 
 
 def test_a_run_that_is_moved_is_sound_and_says_the_same(system, train, tmp_path):

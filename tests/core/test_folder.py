@@ -87,7 +87,14 @@ def test_the_cache_can_be_moved(monkeypatch, tmp_path):
     assert cache_folder() == tmp_path
     monkeypatch.setenv("WENMAI_CACHE", "")
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     assert cache_folder() == tmp_path / ".cache" / "wenmai"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    assert cache_folder() == tmp_path / "caches" / "wenmai"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # which the specification says to ignore
+    assert cache_folder() == tmp_path / ".cache" / "wenmai"
+    monkeypatch.setenv("WENMAI_CACHE", str(tmp_path))
+    assert cache_folder() == tmp_path
 
 
 # --- sealed folders -----------------------------------------------------------------------------------------------

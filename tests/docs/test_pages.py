@@ -65,7 +65,7 @@ def test_commands_can_be_parsed(page: Path) -> None:
             verb = command.get_command(context, words[0])
             assert verb is not None, f"{page.name}: no verb {words[0]!r} in {line!r}"
             command, words = verb, words[1:]
-        if words and not {"--help", "--version"} & set(words):
+        if words and not {"--help", "--version", "--install-completion", "--show-completion"} & set(words):
             context = command.make_context(command.name, words)  # fails for unknown options and missing arguments
             chosen = parse_assignments(context.params.get("settings") or [])
             export = formats().get(context.params.get("name")) if command.name == "export" else None

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from wenmai.core.errors import SettingError
-from wenmai.models.transformer_xl import TransformerXL, TransformerXLConfig
+from wenmai.models.transformer_xl import Reading, TransformerXL, TransformerXLConfig
 from wenmai.nn.attention import watch_attention
 from wenmai.nn.masks import causal
 from wenmai.nn.relative_xl import RelativeAttention, RelativeBiases, distance_sinusoids, relative_shift
@@ -122,20 +122,30 @@ def test_every_state_is_that_of_the_equations(settings, memory_length, training)
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_evaluation_may_remember_more_see_the_same_length_and_clamp_distances(training):
-    model = spread(make(memory_length=1)).double().eval()
-    model.memory_length, model.same_length, model.clamp_length = 5, True, 3
+@pytest.mark.parametrize(
+    ("reading", "twin"),
+    [
+        ({"memory": 5}, {"memory_length": 5}),
+        ({"memory": 0}, {"memory_length": 0}),
+        ({"clamp_length": 1}, {"memory_length": 2, "clamp": 1}),
+        ({"same_length": True}, {"memory_length": 2, "reach": 2}),
+        ({"memory": 5, "same_length": True, "clamp_length": 3}, {"memory_length": 5, "reach": 5, "clamp": 3}),
+    ],
+    ids=str,
+)
+def test_a_trained_model_may_remember_more_see_the_same_length_and_clamp_distances(reading, twin, training):
+    trained = spread(make(memory_length=2)).double().eval()
+    model = trained.with_reading(Reading(**reading))
     state = model.start(1)
     with torch.set_grad_enabled(training):
         found = torch.cat([model(torch.tensor([segment]), state)[0] for segment in SEGMENTS])
-    expected = equations(model, SEGMENTS, memory_length=5, reach=5, clamp=3)
-    torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
+    torch.testing.assert_close(found, equations(trained, SEGMENTS, **twin), atol=1e-9, rtol=1e-9)
+    assert trained.reading == Reading()
 
 
 def test_every_token_sees_equally_many_when_the_memory_is_full():
     """The authors' code masks keys j <= i - s, s = mem_len - mlen or qlen: the last memory_length are left."""
-    model = make(memory_length=4).eval()
-    model.same_length = True
+    model = make(memory_length=4).eval().with_reading(Reading(same_length=True))
     state, tokens = model.start(1), torch.randint(0, V, (1, 12))
     with torch.no_grad():
         model(tokens[:, :6], state)
@@ -145,9 +155,8 @@ def test_every_token_sees_equally_many_when_the_memory_is_full():
         (one,) = weights
         assert one.shape == (1, HEADS, 6, 10)
         assert ((one > 0).sum(-1) == 4).all()
-    model.memory_length = 0
-    with pytest.raises(ValueError, match="same_length"):
-        model(tokens)
+    with pytest.raises(SettingError, match="same_length"):
+        model.with_reading(Reading(memory=0, same_length=True))
 
 
 def test_the_relative_shift():

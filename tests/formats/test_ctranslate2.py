@@ -216,7 +216,7 @@ def test_models_that_the_engine_does_not_have_are_refused_by_name(source, target
 def test_without_the_package_the_message_says_what_to_install(source, target, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     monkeypatch.delitem(sys.modules, "ctranslate2.specs", raising=False)
-    with pytest.raises(SettingError, match=r"pip install 'wenmai\[ctranslate2\]'"):
+    with pytest.raises(SettingError, match=r"pip install -e '\.\[ctranslate2\]'"):
         write_ctranslate2(tmp_path / "model", make(source, target), source=source, target=target)
     assert not list(tmp_path.iterdir())
 
@@ -241,7 +241,11 @@ def log_probs(model, ids):
 
 
 @pytest.mark.parity
-@pytest.mark.parametrize("settings", [{}, {"more": 5, "ffn_size": 48, "num_layers": 1}])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"more": 5, "ffn_size": 48, "num_layers": 1}, {"tied": False, "activation": "silu", "epsilon": 1e-3}],
+    ids=["usual", "other sizes", "untied"],
+)
 def test_generators_write_and_score_the_same(settings, target, tmp_path):
     model = make_gpt(target, **settings)
     write_generator(tmp_path / "model", model, target)

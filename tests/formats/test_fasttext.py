@@ -1,6 +1,9 @@
 """fastText's files: byte for byte, from the description of the format alone, and refused when damaged."""
 
+import importlib
 import struct
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -20,7 +23,7 @@ def settings(*, dim=5, loss="ns", model="sg", bucket=20, minn=3, maxn=6, word_ng
 
 
 def dictionary(words, labels=(), *, tokens=99, kept=None):
-    entries = [(word, 9 - place, 0) for place, word in enumerate(words)]
+    entries = [(word, max(9 - place, 0), 0) for place, word in enumerate(words)]
     entries += [(label, 4 - place, 1) for place, label in enumerate(labels)]
     sizes = len(entries), len(words), len(labels), tokens, -1 if kept is None else len(kept)
     pairs = b"".join(struct.pack("<2i", *pair) for pair in kept or ())
@@ -53,6 +56,9 @@ KEPT = [(7, 1), (3, 0)]
 SECTIONS = {
     "skipgram": [HEAD, settings(), dictionary(WORDS), b"\0", dense(25), b"\0", dense(5)],
     "cbow": [HEAD, settings(loss="hs", model="cbow"), dictionary(WORDS), b"\0", dense(25), b"\0", dense(5)],
+    "an empty word": [HEAD, settings(), dictionary([*WORDS[:2], b"", *WORDS[3:]]), b"\0", dense(25), b"\0", dense(5)],
+    "an empty word first": [HEAD, settings(), dictionary([b"", *WORDS[1:]]), b"\0", dense(25), b"\0", dense(5)],
+    "an empty word last": [HEAD, settings(), dictionary([*WORDS[1:], b""]), b"\0", dense(25), b"\0", dense(5)],
     "labelled words": [HEAD, settings(), dictionary(WORDS, LABELS), b"\0", dense(25), b"\0", dense(5)],
     "odd settings": [
         HEAD,
@@ -117,6 +123,15 @@ SECTIONS = {
         b"\x00",
         dense(3),
     ],
+    "one dimension": [
+        HEAD,
+        settings(dim=1, loss="softmax", model="sup", word_ngrams=2),
+        dictionary(WORDS, LABELS),
+        b"\x01",
+        quantised(25, dim=1, part=2),
+        b"\x00",
+        dense(3, dim=1),
+    ],
     "pruned to words": [
         HEAD,
         settings(loss="softmax", model="sup", word_ngrams=2),
@@ -173,6 +188,53 @@ def test_what_is_read(tmp_path):
     assert list(own.labels.tokens) == ["#a", "__label__", "#c"]
     pruned = read_fasttext(written(tmp_path / "model", b"".join(SECTIONS["pruned"])))
     assert pruned.kept_buckets.tolist() == [[7, 1], [3, 0]]
+
+
+def test_an_empty_word_has_a_vector(tmp_path):
+    vectors = read_fasttext(written(tmp_path / "model", b"".join(SECTIONS["an empty word"]))).vectors()
+    assert vectors.index_to_key == ["</s>", "one", "", "\udcff\udcfe", "a b"]
+    assert vectors[""].any()
+
+
+@pytest.mark.parametrize("name", ["skipgram", "supervised"])
+def test_files_of_2016_have_no_magic_number_and_no_flags(name, tmp_path):
+    head, block, words, _, rows, _, outputs = SECTIONS[name]
+    old = b"".join([block, words[:20], words[28:], rows, outputs])
+    model = read_fasttext(written(tmp_path / "old", old))
+    present = read_fasttext(written(tmp_path / "new", b"".join([head[:4], struct.pack("<i", 11), *SECTIONS[name][1:]])))
+    assert model.config == present.config
+    assert list(model.vocab.tokens) == list(present.vocab.tokens)
+    assert model.input.tobytes() == present.input.tobytes()
+    write_fasttext(tmp_path / "again", model)
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "new").read_bytes()
+    for end in range(0, len(old) - 1, 7):
+        with pytest.raises(FormatError):
+            read_fasttext(written(tmp_path / "old", old[:end]))
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize(
+    ("name", "encoding"),
+    [
+        ("toy-model-pretrained", "utf8"),  # with an empty word
+        ("lee_fasttext", "utf8"),  # of 2016, as the next two
+        ("cp852_fasttext", "cp852"),
+        ("non_ascii_fasttext", "utf8"),
+    ],
+)
+def test_files_that_gensim_reads(name, encoding):
+    facebook = pytest.importorskip("gensim.models.fasttext")
+    path = importlib.import_module("gensim.test.utils").datapath(f"{name}.bin")
+    ours, theirs = read_fasttext(path).vectors(), facebook.load_facebook_vectors(path, encoding=encoding)
+    words = [word for word in theirs.index_to_key if word != "</s>"]  # which has n-grams in gensim alone
+    assert [word.encode("utf-8", "surrogateescape") for word in ours if word != "</s>"] == [
+        word.encode(encoding) for word in words
+    ]
+    if encoding != "utf8":
+        return  # gensim takes the n-grams of other bytes than were trained
+    rows = [ours.vectors[row] for row, word in enumerate(ours) if word != "</s>"]
+    np.testing.assert_allclose(rows, theirs[words], atol=1e-6)
+    np.testing.assert_allclose(ours["unseen"], theirs["unseen"], atol=1e-6)
 
 
 def test_a_changed_model_says_so(tmp_path):
@@ -264,6 +326,10 @@ BAD = {
     "loss": (replaced("skipgram", 1, settings()[:24] + b"\5" + settings()[25:]), "the setting loss is 5"),
     "nan": (replaced("skipgram", 1, settings(t=float("nan"))), "sample is nan"),
     "n-grams without end": (replaced("skipgram", 1, settings(maxn=1 << 30)), "max_ngram"),
+    "n-grams of all words": (
+        replaced("supervised", 1, settings(loss="softmax", model="sup", word_ngrams=0x7F000001)),
+        "the setting word_ngrams is 2130706433, expected -2147483648 to 64",
+    ),
     "n-grams of long words": (
         b"".join(
             [
@@ -282,7 +348,18 @@ BAD = {
     "too few words": (replaced("skipgram", 2, dictionary(WORDS[:4])), "24 by 5 are expected"),
     "too many words": (replaced("skipgram", 2, dictionary([*WORDS, b"x"])), "26 by 5 are expected"),
     "no words": (replaced("skipgram", 2, dictionary([])), "0 entries"),
-    "empty word": (replaced("skipgram", 2, dictionary([b"", *WORDS[1:]])), "entry 1 of 5 of the dictionary is empty"),
+    "empty words": (
+        replaced("skipgram", 2, dictionary([b"", b"", *WORDS[2:]])),
+        "entry 2 of 5 .* the second empty one",
+    ),
+    "empty ends": (
+        replaced("skipgram", 2, dictionary([b"", *WORDS[1:4], b""])),
+        "entry 5 of 5 .* the second empty one",
+    ),
+    "empty label": (
+        replaced("supervised", 2, dictionary(WORDS, [b"", *LABELS[1:]])),
+        "a label of the dictionary is empty",
+    ),
     "twice": (replaced("skipgram", 2, dictionary([b"one", *WORDS[1:]])), "'one' occurs twice"),
     "long word": (replaced("skipgram", 2, dictionary([b"x" * 70_000, *WORDS[1:]])), "longer than 65536 bytes"),
     "no end": (b"".join(SECTIONS["skipgram"][:2]) + struct.pack("<3i2q", 5, 5, 0, 9, -1) + b"x" * 60, "does not end"),
@@ -353,6 +430,32 @@ def test_long_words_and_long_ngrams_alone_are_no_damage(tmp_path):
     assert np.diff(model.subword_table[0]).tolist() == [1 + 4 + 3 + 2 + 1, 1 + 2 + 1]
 
 
+@pytest.mark.parametrize("block", [70_000, 70_009])
+def test_a_file_of_many_blocks(block, tmp_path, monkeypatch):
+    words = [b"w%d" % place for place in range(20_000)] + [b"x" * 65_000, b"last"]
+    sections = [HEAD, settings(bucket=0, maxn=0), dictionary(words), b"\0", dense(20_002), b"\0", dense(20_002)]
+    whole = read_fasttext(written(tmp_path / "model", b"".join(sections)))
+    for module in ("dictionary", "reader"):
+        monkeypatch.setattr(f"wenmai.formats.fasttext.{module}._BLOCK_BYTES", block)
+    model = read_fasttext(tmp_path / "model")
+    assert [word.encode() for word in model.vocab.tokens] == words
+    assert model.vocab == whole.vocab
+    assert np.array_equal(model.input, whole.input)
+    assert np.array_equal(model.output, whole.output)
+    sections[4] = sections[4][:-4] + struct.pack("<f", float("nan"))
+    with pytest.raises(FormatError, match="the input has a value that is not a finite number"):
+        read_fasttext(written(tmp_path / "model", b"".join(sections)))
+
+
+def test_reading_loads_no_compiler(tmp_path):
+    path = written(tmp_path / "model", b"".join(SECTIONS["supervised"]))
+    program = (
+        "import sys; from wenmai.formats.fasttext import read_fasttext\n"
+        f"read_fasttext({str(path)!r}); sys.exit('numba' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 def test_no_file(tmp_path):
     with pytest.raises(FormatError, match="no such file"):
         read_fasttext(tmp_path / "nowhere")
@@ -403,6 +506,14 @@ def test_quantised_models_answer_nearly_the_same(choices, classifier, tmp_path):
     assert (tmp_path / "again.ftz").read_bytes() == (tmp_path / "model.ftz").read_bytes()
 
 
+def test_one_dimension_is_quantised_too(tmp_path):
+    config = FastTextClassifierConfig(vector_size=1, buckets=0)
+    model = FastText(config, Vocab([f"w{place}" for place in range(300)], [1] * 300), Vocab(["a", "b"], [1, 1]))
+    model.initialise(1)
+    write_fasttext(tmp_path / "model.ftz", quantise_fasttext(model))
+    np.testing.assert_allclose(read_fasttext(tmp_path / "model.ftz").input.dense(), model.input[:, :1], atol=0.02)
+
+
 def test_pruning_keeps_the_longest_rows(classifier):
     pruned = prune_fasttext(classifier, 310)
     lengths = np.linalg.norm(classifier.input, axis=1)
@@ -426,7 +537,7 @@ def test_what_cannot_be_quantised(classifier, tmp_path):
         (vectors, {}, "only classifiers"),
         (small, {}, "quantised already"),
         (classifier, {"cutoff": 255}, "at least 256 rows, and the input has 255"),
-        (classifier, {"part": 10}, "parts of 1 to 9 numbers"),
+        (classifier, {"part": 0}, "parts of at least 1 number"),
         (few, {"output": True}, "the output has 1"),
     ):
         with pytest.raises(SettingError, match=message):

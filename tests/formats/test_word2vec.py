@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from wenmai.core.errors import FormatError, SettingError
-from wenmai.formats import word2vec
 from wenmai.formats.word2vec import read_word2vec, write_word2vec
+from wenmai.vectors import word2vec_files
 from wenmai.vectors.word_vectors import WordVectors
 
 WORDS = ["the", "文脉", "наука", "2003", "a,b"]
@@ -76,8 +76,8 @@ def test_reads_compressed_files(tmp_path, kind, compress):
 @pytest.mark.parametrize("kind", FILES)
 @pytest.mark.parametrize("block", [1, 7, 64])
 def test_reading_does_not_depend_on_the_block_size(tmp_path, monkeypatch, kind, block):
-    monkeypatch.setattr(word2vec, "BLOCK_BYTES", block)
-    monkeypatch.setattr(word2vec, "MAX_WORD_BYTES", 16)
+    monkeypatch.setattr(word2vec_files, "BLOCK_BYTES", block)
+    monkeypatch.setattr(word2vec_files, "MAX_WORD_BYTES", 16)
     assert_same(loaded(tmp_path, FILES[kind]))
     assert_same(loaded(tmp_path, gzip.compress(FILES[kind])))
 
@@ -283,6 +283,14 @@ def test_impossible_headings_are_refused_in_little_memory(tmp_path, kind, value,
         (b"2 2\na 1 2\nb 3 4\0\n", "line 3"),
         (b"2 2\na 1 2\nb\0 3 4\n", "line 3"),
         (b"2 2\na 1 2\n 3 4\n", "line 3"),
+        (b"the 1 2\ncat 3 4\vsat 5 6\n", "line 2"),
+        (b"the 1 2\ncat 3 4\fsat 5 6\n", "line 2"),
+        (b"the 1 2\ncat 3 4\rsat 5 6\n", "line 2"),
+        (b"the 1 2\ncat 3 4the 1 2\ndog 5 6\n", "line 2: 'cat 3 4the 1 2'"),
+        (b"1 2\ncat - .5 1\n", "line 2: 'cat - .5 1'"),
+        (b"1 2\ncat -. 5 1\n", "line 2"),
+        (b"1 2\ncat . 5 1\n", "line 2"),
+        (b"1 2\ncat 1e -5 1\n", "line 2"),
         (b"2 2\na 1 2\nb 3e38 3e38\n", "'b' .row 1. has no finite length"),
         (b"3 2\na 1.0 2.0\nb 3 4\n\n", "ends after 2 of 3 words"),
         (b"3 2\na 1 2\nb 3 4\n", "line 1: the heading says 3 words of 2 dimensions, at least 18 bytes"),
@@ -305,8 +313,8 @@ def test_damage_is_named_with_its_place(tmp_path, data, message):
 @pytest.mark.parametrize("kind", FILES)
 @pytest.mark.parametrize("block", range(1, 24))
 def test_data_after_the_end_is_noticed_wherever_blocks_end(tmp_path, monkeypatch, kind, block):
-    monkeypatch.setattr(word2vec, "BLOCK_BYTES", block)
-    monkeypatch.setattr(word2vec, "MAX_WORD_BYTES", 16 + block)
+    monkeypatch.setattr(word2vec_files, "BLOCK_BYTES", block)
+    monkeypatch.setattr(word2vec_files, "MAX_WORD_BYTES", 16 + block)
     for extra in (b"x", b"\nx"):
         with pytest.raises(FormatError):
             loaded(tmp_path, FILES[kind] + extra)

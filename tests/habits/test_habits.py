@@ -233,3 +233,14 @@ def test_decisions_are_numbered_without_gaps_and_have_one_form() -> None:
     for record in records:
         headings = re.findall(r"^## (.*)$", record.read_text(), re.MULTILINE)
         assert headings == ["Context", "Options", "Decision", "Consequences"], record.name
+
+
+# --- time ---------------------------------------------------------------------------------------------------------
+
+
+def test_only_the_clock_that_leaves_compiling_out_times_work() -> None:
+    free = {"wenmai.core.clock", "wenmai.training.progress"}  # the clock itself, and what a person waits
+    timing = re.compile(r"\b(?:monotonic|perf_counter|process_time)\b")
+    assert not [
+        module_name(path) for path in SOURCES if timing.search(path.read_text()) and module_name(path) not in free
+    ]

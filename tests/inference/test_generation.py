@@ -229,6 +229,9 @@ def test_a_stream_that_nobody_reads_any_more_ends():
         {"beam": 2, "count": 3},
         {"temperature": 0, "top_k": 2},
         {"temperature": 0, "count": 2},
+        {"greedy": True, "temperature": 0.5},
+        {"greedy": True, "beam": 2},
+        {"greedy": True, "top_p": 0.5},
         {"stop": ("",)},
         {"stop": "end"},
     ],
@@ -238,6 +241,15 @@ def test_options_that_make_no_sense_are_refused(options):
         GenerationConfig(**options)
     with pytest.raises(SettingError, match="one sampled text"):
         next(stream(Alphabet(), Letters(), "", GenerationConfig(count=2)))
+
+
+def test_greedy_is_temperature_zero():
+    assert written("ab", greedy=True) == written("ab", temperature=0)
+
+
+def test_an_option_that_does_not_exist_is_named():
+    with pytest.raises(SettingError, match="no option 'max_token' of generation; did you mean 'max_tokens'"):
+        GenerationConfig.of({"max_token": 3})
 
 
 @pytest.mark.parametrize("options", [{"beam": 2}, {"temperature": 0}], ids=str)

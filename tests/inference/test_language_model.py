@@ -154,16 +154,25 @@ def test_saved_and_loaded_it_says_the_same(model, tmp_path):
     assert loaded.config == model.config
 
 
-def test_a_memory_is_chosen_where_there_is_one():
+def test_a_model_may_read_otherwise_than_it_was_trained():
     model = make("transformer-xl")
-    near = add_up(model.with_memory(1).score(["a b c d e"] * 60))
-    far = add_up(model.with_memory(100).score(["a b c d e"] * 60))
-    assert near.log_prob != far.log_prob
-    assert model.module.memory_length == SIZES["transformer-xl"]["memory_length"]  # the model itself is as it was
+    readings = [{"memory": 1}, {"memory": 100}, {"memory": 100, "same_length": True}, {"clamp_length": 3}]
+    found = [add_up(model.reading(**reading).score(["a b c d e"] * 60)).log_prob for reading in [{}, *readings]]
+    assert len(set(found)) == len(found)
+    assert add_up(model.score(["a b c d e"] * 60)).log_prob == found[0]  # the model itself is as it was
+    assert model.reading(memory=1).generate("a b", max_tokens=3)[0].tokens
+
+
+def test_how_a_model_cannot_read_is_told():
+    model = make("transformer-xl")
     with pytest.raises(SettingError, match="memory=-1: expected 0 or more"):
-        model.with_memory(-1)
-    with pytest.raises(SettingError, match="has no memory"):
-        make("gpt").with_memory(3)
+        model.reading(memory=-1)
+    with pytest.raises(SettingError, match="it has memory, same_length, clamp_length"):
+        model.reading(length=1)
+    with pytest.raises(SettingError, match="that is 0: give memory=N"):
+        model.reading(memory=0, same_length=True)
+    with pytest.raises(SettingError, match="no setting with which a gpt could read"):
+        make("gpt").reading(memory=3)
     with pytest.raises(SettingError, match="expected fresh or carried"):
         list(model.score(["a"], context="other"))
 

@@ -162,6 +162,17 @@ def test_equal_texts_of_one_stream_are_drawn_anew():
         ({"alpha": -1.0}, "alpha=-1.0"),
         ({"alpha": math.nan}, "alpha=nan"),
         ({"coverage_beta": -0.1}, "coverage_beta=-0.1"),
+        ({"stop": "soon"}, "stop=soon: expected finished, bound, best, limit"),
+        ({"stop": "best"}, "stop=best needs raw log-probabilities"),
+        ({"min_length": -1}, "min_length=-1"),
+        ({"max_length": 2, "min_length": 2}, "max_length=2: expected more than min_length=2"),
+        ({"max_ratio": 0.0}, "max_ratio=0.0"),
+        ({"no_repeat_ngram": -1}, "no_repeat_ngram=-1"),
+        ({"repetition_penalty": 0.0}, "repetition_penalty=0.0"),
+        ({"prefix": "X Y Z Q", "max_length": 4}, "a prefix of 4 tokens leaves no room for the end"),
+        ({"prefix": "X novel"}, "'X novel' has words or characters that the model cannot write"),
+        ({"prefix": []}, "fewer prefixes than texts"),
+        ({"beam": 3}, "no option 'beam' of translation; did you mean 'beam_size'"),
         ({"sampling": {}, "n_best": 2}, "sampling gives one translation of a text"),
         ({"sampling": {"temperature": -1.0}}, "temperature=-1.0"),
         ({"sampling": {"temperature": 0.0, "top_k": 3}}, "have no effect at temperature 0"),
@@ -172,6 +183,73 @@ def test_equal_texts_of_one_stream_are_drawn_anew():
 def test_options_that_make_no_sense_are_refused(options, message):
     with pytest.raises(SettingError, match=message):
         make().translate(["a b"], **options)
+
+
+# --- rules ------------------------------------------------------------------------------------------------------
+
+
+def tokens_of(translator, **options):
+    return [[list(one.tokens) for one in found] for found in translator.stream(SOURCES, **options)]
+
+
+@pytest.mark.parametrize(
+    "options", [{"beam_size": 1}, {"beam_size": 3, "n_best": 2}, {"sampling": {"seed": 2}}], ids=str
+)
+def test_translations_begin_with_a_prefix(translator, options):
+    assert all(tokens[:2] == ["Y", "X"] for found in tokens_of(translator, prefix="Y X", **options) for tokens in found)
+    prefixes = ["X", "", "Q R Z", "Y", "Z Z"]
+    found = tokens_of(translator, prefix=prefixes, chunk=2, **options)
+    for prefix, several in zip(prefixes, found, strict=True):
+        assert all(tokens[: len(prefix.split())] == prefix.split() for tokens in several)
+    if "sampling" not in options:
+        assert found[1] == tokens_of(translator, **options)[1]
+
+
+def test_a_prefix_costs_what_the_model_says_of_it(translator):
+    (usual,) = next(translator.stream(["a b c d"], beam_size=1, max_length=6, length_penalty="none"))
+    begin = " ".join(usual.tokens[:3])
+    (forced,) = next(translator.stream(["a b c d"], beam_size=1, max_length=6, length_penalty="none", prefix=begin))
+    assert forced.tokens == usual.tokens
+    assert forced.log_prob == pytest.approx(usual.log_prob, abs=1e-5)
+
+
+@pytest.mark.parametrize("options", [{"beam_size": 1}, {"beam_size": 2}, {"sampling": {"seed": 2}}], ids=str)
+def test_lengths_are_limited(translator, options):
+    def lengths(**rules):
+        return [len(tokens) for found in tokens_of(translator, **options, **rules) for tokens in found]
+
+    assert max(lengths(max_length=3)) <= 3
+    assert min(lengths(min_length=6, max_length=9)) >= 6
+    sources = [len(text.split()) + 1 for text in SOURCES]  # the end is a token
+    assert all(one <= 2 * size for one, size in zip(lengths(max_ratio=2.0), sources, strict=True))
+
+
+def test_repetitions_can_be_forbidden(translator):
+    for found in tokens_of(translator, beam_size=2, no_repeat_ngram=1, min_length=3, max_length=5):
+        for tokens in found:
+            assert len(set(tokens)) == len(tokens)
+    usual, penalised = (
+        sum(len(set(tokens)) for found in tokens_of(translator, beam_size=1, max_length=9, **rules) for tokens in found)
+        for rules in ({"min_length": 8}, {"min_length": 8, "repetition_penalty": 5.0})
+    )
+    assert penalised >= usual
+
+
+def test_too_many_sequences_are_not_searched_exhaustively(monkeypatch):
+    monkeypatch.setattr("wenmai.decode.search._MOST_ROWS", 100)
+    with pytest.raises(SettingError, match=r"too many for an exhaustive search.*a smaller max_length"):
+        make().translate(["a b"], exhaustive=True, max_length=5)
+
+
+def test_an_exhaustive_search_is_the_truth_that_a_wide_beam_finds(translator):
+    options = {"max_length": 3, "length_penalty": "none"}
+    exhausted = [found[0] for found in translator.stream(SOURCES, exhaustive=True, **options)]
+    for stop in ("finished", "bound", "best", "limit"):
+        beam = [found[0] for found in translator.stream(SOURCES, beam_size=60, stop=stop, **options)]
+        for one, other in zip(exhausted, beam, strict=True):
+            assert other.log_prob <= one.log_prob + 1e-5
+            if stop != "finished":
+                assert other.log_prob == pytest.approx(one.log_prob, abs=1e-5)
 
 
 # --- attention --------------------------------------------------------------------------------------------------

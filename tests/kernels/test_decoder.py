@@ -6,7 +6,7 @@ import torch
 from wenmai.decode.search import beam_search, greedy
 from wenmai.models.gpt import Gpt, GptConfig
 from wenmai.models.transformer import Transformer, TransformerConfig
-from wenmai.nn import plain
+from wenmai.nn import plain, stack
 from wenmai.nn.attention import watch_attention
 from wenmai.nn.stack import Stack
 
@@ -61,7 +61,8 @@ def counted(monkeypatch):
 
 
 @pytest.fixture
-def threads():
+def threads(monkeypatch):
+    monkeypatch.setattr(stack, "WORTH_A_THREAD", 1)
     before = torch.get_num_threads()
     yield torch.set_num_threads
     torch.set_num_threads(before)
@@ -189,7 +190,11 @@ def test_mistakes_are_told(source, counted):
         model.step(torch.zeros(4, dtype=torch.int64), state)
 
 
-@pytest.mark.parametrize("settings", [{}, {"norm": "post"}], ids=["GPT-2", "GPT-1"])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"norm": "post"}, {"tied": False, "activation": "relu", "epsilon": 0.1}, {"activation": "gelu"}],
+    ids=["GPT-2", "GPT-1", "untied", "gelu"],
+)
 def test_a_compiled_step_of_gpt_says_what_the_modules_say(settings, counted, monkeypatch, threads):
     torch.manual_seed(1)
     config = GptConfig(hidden_size=32, num_layers=2, num_heads=2, ffn_size=48, max_length=30, **settings)
@@ -219,8 +224,9 @@ def test_a_compiled_step_of_gpt_says_what_the_modules_say(settings, counted, mon
     assert len(counted) == before
 
 
-def test_a_gpt_with_a_window_is_not_compiled(counted):
-    config = GptConfig(hidden_size=32, num_layers=2, num_heads=2, ffn_size=48, max_length=30, window=2)
+@pytest.mark.parametrize("settings", [{"window": 2}, {"activation": "silu"}], ids=["window", "silu"])
+def test_a_gpt_that_the_kernel_does_not_know_is_not_compiled(settings, counted):
+    config = GptConfig(hidden_size=32, num_layers=2, num_heads=2, ffn_size=48, max_length=30, **settings)
     model = Gpt(config, vocab_size=TARGETS, bos_id=0).eval()
     with torch.no_grad():
         model.step(torch.zeros(1, dtype=torch.int64), model.start(1))

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from wenmai.core.errors import FormatError, SettingError
-from wenmai.measures import words as module
 from wenmai.measures.words import (
     AnalogySection,
     evaluate_analogies,
@@ -17,6 +16,8 @@ from wenmai.measures.words import (
     read_similarity,
     spearman,
 )
+from wenmai.vectors import questions as module
+from wenmai.vectors.subword_vectors import SubwordVectors
 from wenmai.vectors.word_vectors import WordVectors
 
 
@@ -199,6 +200,38 @@ def test_counts_as_compute_accuracy_does(tmp_path, clock):
     assert result.syntactic == 0
     assert str(result).startswith("hours: accuracy 0.5714 [")
     assert json.loads(json.dumps(asdict(result)))["sections"][0]["name"] == "section0"
+
+
+@pytest.fixture
+def parts() -> SubwordVectors:
+    """An hour's vector is that of its number, and hours from 12 on are outside the vocabulary."""
+    angles = np.arange(12) * np.pi / 6
+    rows = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+
+    def compose(word):
+        return rows[int(word[1:]) % 12] if word[:1] == "h" and word[1:].isdigit() else None
+
+    def split(word):
+        return [word], np.zeros(1, np.int32)
+
+    return SubwordVectors([f"h{i}" for i in range(12)], rows, compose=compose, split=split)
+
+
+def test_all_pairs_of_a_model_with_subwords_are_covered(parts):
+    pairs = [("h0", f"h{i}", 10.0 - i) for i in range(5)] + [("h12", "h17", 5.0), ("H24", "h6", 4.0)]
+    result = evaluate_similarity(parts, pairs)
+    assert (result.covered, result.total) == (7, 7)  # in lower case, as the vocabulary is
+    assert result.spearman == pytest.approx(1)
+    assert evaluate_similarity(parts, pairs, case_insensitive=False).covered == 6
+    assert evaluate_similarity(parts, [*pairs, ("h0", "x", 1.0)]).covered == 7
+    assert evaluate_similarity(parts, [*pairs, ("h0", "h11", 1.0)], restrict_vocab=11).covered == 7
+
+
+def test_unseen_words_ask_but_do_not_answer(tmp_path, parts):
+    path = written(tmp_path, ": hours\nh12 h1 h2 h3\nh0 h1 h2 h15\n")
+    every = evaluate_analogies(parts, path, restrict_vocab=None)
+    assert (every.covered, every.total, every.accuracy) == (1, 2, 1)
+    assert evaluate_analogies(parts, path).covered == 0  # among the most frequent words
 
 
 def test_only_the_most_frequent_words_are_asked_and_answer(tmp_path, clock):

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from wenmai.nn.attention import attend, watch_attention
 from wenmai.nn.masks import padding
+from wenmai.nn.names import Selection
 from wenmai.nn.scorers import SCORERS
-from wenmai.nn.stepwise_attention import Look, Selection, make_stepwise_attention, side_by_side
+from wenmai.nn.stepwise_attention import Look, make_stepwise_attention, side_by_side
 
 SELECTIONS = get_args(Selection)
 every_selection = pytest.mark.parametrize("selection", SELECTIONS)

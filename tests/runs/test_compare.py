@@ -123,7 +123,7 @@ def test_runs_that_were_made_otherwise_are_not_passed_off_as_what_was_asked_for(
         (["word2vec-sgns", "word2vec-sgsn"], {}, SettingError, "did you mean 'word2vec-sgns'"),
         (["word2vec-sgns", "word2vec-sgns"], {}, SettingError, "name each system once"),
         ([], {}, SettingError, "at least one"),
-        (["word2vec-sgns"], {"epoch": "1"}, SettingError, "did you mean 'epochs'"),
+        (["word2vec-sgns"], {"epohcs": "1"}, SettingError, "did you mean 'epochs'"),
         (["word2vec-sgns", "word2vec-cbow-hs"], {"softmax": "true"}, SettingError, "negative=0"),
     ],
 )
@@ -398,7 +398,7 @@ def test_an_ngram_model_gains_by_context_up_to_its_order_and_no_farther(tmp_path
     assert len(set(bits[3][1:])) == 1
     assert bits[4][0] > 1.2 * bits[4][1] > bits[4][2]  # how far the end of the line is, the fourth does not know
     assert len(set(bits[4][2:])) == 1
-    (whole, _) = language.measures_of(run.model, [str(tmp_path / "test.txt")])
+    (whole, _) = language.measures_of(run.model, str(tmp_path / "test.txt"))
     assert bits[4][-1] == pytest.approx(whole.value, rel=0.05)
 
 
@@ -433,5 +433,5 @@ def test_the_interval_is_that_of_all_lines(runs, tmp_path, monkeypatch):
     text = ["a b c"] * 200 + ["c a"] * 10
     run = wenmai.train("ngram", text, out=tmp_path / "run", order=2, min_count=1)
     (tmp_path / "test.txt").write_text("a b c\n" * 200 + "c c c c\n" * 100)
-    bits, _ = language.measures_of(run.model, [str(tmp_path / "test.txt")])
+    bits, _ = language.measures_of(run.model, str(tmp_path / "test.txt"))
     assert bits.low <= bits.value <= bits.high

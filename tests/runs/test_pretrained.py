@@ -54,12 +54,12 @@ def test_what_is_imported_does_all_that_a_trained_one_does(folder, text, shell, 
     tokens = run.model.tokenizer.vocab_size
     assert run.summary["vocabulary"] == tokens == rows(run) - 6
     assert run.recipe.sections["tokenizer"].file == str(folder)
-    shown = [json.loads(line) for line in shell("score", "run", text, "--json").out.splitlines()]
+    shown = [json.loads(line) for line in shell("score", "run", "--file", text, "--json").out.splitlines()]
     assert len(shown) == len(LINES) + 1
     assert shown[-1]["perplexity"] == pytest.approx(
-        math.exp(-sum(line["ln"] for line in shown[:-1]) / sum(line["tokens"] for line in shown[:-1]))
+        math.exp(-sum(line["log_prob"] for line in shown[:-1]) / sum(line["tokens"] for line in shown[:-1]))
     )
-    found = json.loads(shell("next", "run", "the red", "--topn", tokens - 2, "--json").out)
+    found = json.loads(shell("next", "run", "the red", "--topn", tokens - 2, "--json").out)["next"]
     assert len(found) == tokens - 2  # padding and begin are never next, nor rows without a token
     assert sum(one["probability"] for one in found) < 1
     assert shell("generate", "run", "the", "--max-tokens", "9", "--seed", "3").out

@@ -13,6 +13,7 @@ from wenmai.data.datasets import Dataset, TaggedSentence, TextExample, find_data
 from wenmai.runs.probes import probe, probe_encoder
 from wenmai.runs.train import train
 from wenmai.vectors.pooling import StaticTokens, Windows, pooled, token_encoder
+from wenmai.vectors.subword_vectors import SubwordVectors
 from wenmai.vectors.word_vectors import WordVectors
 
 WORDS = [f"{kind}{place}" for kind in ("red", "seven") for place in range(20)]
@@ -53,6 +54,22 @@ def test_texts_are_probed_with_every_weighting(vectors, monkeypatch):
         assert result.covered == pytest.approx(5 / 6)  # lower-cased, as only that has vectors
         assert 0.3 < result.majority < 0.7
         assert result.low <= result.accuracy <= result.high
+
+
+def test_unseen_words_are_probed_too(monkeypatch):
+    """Half of the vocabulary is unseen; its vectors are composed, of a word in capitals a useless one."""
+    full = WordVectors(WORDS, np.random.default_rng(1).normal(size=(40, 6)) + np.repeat([[1.5], [-1.5]], 20, axis=0))
+
+    def compose(word):
+        return full[word] if word in full else np.full(6, 1e-3, np.float32)
+
+    half = SubwordVectors(
+        WORDS[::2], full.vectors[::2], compose=compose, split=lambda word: ([], np.zeros(0, np.int32))
+    )
+    for task in ("classification", "tagging"):
+        found = probe_encoder(token_encoder(half), made(task, monkeypatch))[0]
+        assert found.covered == 1
+        assert found.accuracy > 0.9  # words were lower-cased, as the vocabulary is
 
 
 def test_tags_are_probed_with_windows(vectors, monkeypatch):

@@ -5,6 +5,7 @@ import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -305,6 +306,19 @@ def test_ten_systems_of_five_hundred_words_stay_small(tmp_path):
     curve = Page(path.read_text("utf-8")).comparison()["systems"][3]["curve"]
     assert len(curve) <= 300
     assert (curve[0]["progress"], curve[-1]["progress"]) == (0, 1)
+
+
+def test_curves_of_many_epochs_are_means_over_an_epoch():
+    teeth = [CurvePoint(progress=p / 60, epoch=-(-p // 10), loss=5 - p // 10 / 2 + p % 10) for p in range(1, 61)]
+    teeth[30] = CurvePoint(progress=31 / 60, epoch=4, loss=None)
+    few = [CurvePoint(progress=p / 30, epoch=-(-p // 10), loss=p % 10) for p in range(1, 31)]
+    page = Page(report_html(a_comparison(a_system("many", curve=teeth), a_system("few", curve=few))))
+    many, same = (system["curve"] for system in page.comparison()["systems"])
+    losses = [point["loss"] for point in many[10:] if point["loss"] is not None]
+    assert all(earlier > later for earlier, later in pairwise(losses[::10]))
+    assert max(losses) - min(losses) < 4
+    assert many[30]["loss"] is None
+    assert [point["loss"] for point in same] == [point.loss for point in few]
 
 
 def test_twenty_systems_have_a_row_and_a_line_each():

@@ -14,7 +14,8 @@ import zstandard
 import wenmai
 from wenmai.core.errors import CorpusError, RunError, SettingError, TrainingError, VocabError
 from wenmai.data import pydocs
-from wenmai.runs.train import Callback, plan, train_recipe
+from wenmai.runs.planning import plan
+from wenmai.runs.train import Callback, train_recipe
 
 SMALL = {"vector_size": 16, "epochs": 1, "threads": 1}
 

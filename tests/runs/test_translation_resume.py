@@ -4,14 +4,15 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file
 
 import wenmai
+from tests.runs.together import free_ports, run_script
 from wenmai.core.errors import RunError
 from wenmai.runs.train import Callback
 
@@ -26,6 +27,7 @@ COMMON = {
     "dropout": 0.2,
     "hidden_size": 16,
 }
+SAMPLED = COMMON | {"embedding_size": 8, "selection": "sampled", "optimiser": "sgd", "learning_rate": 0.1}
 TRANSFORMER = COMMON | {"num_heads": 2, "ffn_size": 16, "warmup": 10, "average": 2}
 SYSTEMS = {
     "bfloat16": ("transformer", {"num_heads": 2, "ffn_size": 16, "precision": "bfloat16", "evaluate_steps": 4}),
@@ -93,11 +95,10 @@ def test_pairs_that_are_gone_from_memory_and_cache_are_explained(tmp_path, monke
 # --- several processes ------------------------------------------------------------------------------------------
 
 TOGETHER = """
-import json, os, signal, sys, time
+import json, os, signal, sys
 import torch
 import torch._dynamo  # which every optimiser imports, which takes a second; here once for all the children
-import wenmai
-from wenmai.core.errors import WenmaiError
+from tests.runs.together import together as forked
 from wenmai.runs.train import Callback, resume, train
 from wenmai.tasks.translation import TranslationJob
 
@@ -107,24 +108,7 @@ pairs = [tuple(pair) for pair in json.loads(sys.argv[4])]
 
 
 def together(work):
-    address = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports.pop())}
-    children, began = [], time.monotonic()
-    for rank in range(2):
-        child = os.fork()
-        if child == 0:
-            os.environ.update(address, RANK=str(rank), LOCAL_RANK=str(rank))
-            told = None
-            try:
-                work(rank)
-            except (WenmaiError, KeyboardInterrupt, ZeroDivisionError) as error:
-                told = type(error).__name__ + ": " + str(error)
-            with open(f"{folder}/told-{rank}.json", "w") as file:
-                json.dump(told, file)
-            os._exit(0)
-        children.append(child)
-    for child in children:
-        os.waitpid(child, 0)
-    return [json.load(open(f"{folder}/told-{rank}.json")) for rank in range(2)] + [time.monotonic() - began]
+    return forked(folder, ports.pop(), work)
 
 
 class Stop(Callback):
@@ -146,6 +130,7 @@ def failing(rank):
 print(json.dumps({
     "whole": together(lambda rank: train("transformer", pairs, out=f"{folder}/two", **settings)),
     "stopped": together(lambda rank: train("transformer", pairs, out=f"{folder}/run", callback=Stop(), **settings)),
+    "sampled": together(lambda rank: train("seq2seq", pairs, out=f"{folder}/sampled", **json.loads(sys.argv[5]))),
     "resumed": together(lambda rank: resume(f"{folder}/run")),
     "taken": together(lambda rank: train("transformer", pairs, out=f"{folder}/two", **settings)),
     "failed": together(failing),
@@ -155,30 +140,11 @@ print(json.dumps({
 """
 
 
-def free_ports(number):
-    opened = [socket.socket() for _ in range(number)]
-    for one in opened:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in opened]
-    for one in opened:
-        one.close()
-    return ports
-
-
 def test_two_processes_train_what_one_would_have_trained(tmp_path, cache_folder):
     settings = TRANSFORMER | {"accumulation": 2, "precision": "float32"}
-    arguments = [json.dumps(free_ports(7)), json.dumps(settings | {"accumulation": 1}), json.dumps(PAIRS)]
-    package = str(Path(wenmai.__file__).parents[1])
-    made = subprocess.run(
-        [sys.executable, "-c", TOGETHER, str(tmp_path), *arguments],
-        env={**os.environ, "PYTHONPATH": package, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
-    assert made.returncode == 0, made.stderr
-    told = json.loads(made.stdout.splitlines()[-1])
+    sampled = SAMPLED | {"epochs": 1, "precision": "float32"}
+    arguments = [free_ports(8), settings | {"accumulation": 1}, PAIRS, sampled]
+    told = run_script(TOGETHER, str(tmp_path), *map(json.dumps, arguments))
     assert told["whole"][:2] == told["resumed"][:2] == [None, None]
     two, alone = wenmai.Run(tmp_path / "two"), wenmai.train("transformer", PAIRS, out=tmp_path / "one", **settings)
     assert [record["position"] for record in two.records] == [record["position"] for record in alone.records]
@@ -192,6 +158,12 @@ def test_two_processes_train_what_one_would_have_trained(tmp_path, cache_folder)
 
     assert all(message.startswith("KeyboardInterrupt") for message in told["stopped"][:2])
     assert model_bytes(wenmai.Run(tmp_path / "run")) == model_bytes(two)
+
+    assert told["sampled"][:2] == [None, None]
+    one = wenmai.train("seq2seq", PAIRS, out=tmp_path / "sampled-one", **sampled | {"accumulation": 2})
+    shared = load_file(tmp_path / "sampled/model/model.safetensors")
+    for name, tensor in load_file(one.path / "model/model.safetensors").items():
+        assert (shared[name] - tensor).abs().max() < 1e-5, name
 
     assert told["taken"][0].startswith("RunError: ")
     assert told["taken"][1].startswith("TrainingError: another process of this training could not go on")

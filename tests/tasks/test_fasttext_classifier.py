@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import wenmai
 from wenmai.core.errors import CorpusError, SettingError, TrainingError, VocabError
 from wenmai.formats.fasttext.quantised import quantise_fasttext
+from wenmai.kernels import classify
 from wenmai.models.fasttext import FastText
 from wenmai.runs.autotune import autotune
 from wenmai.runs.formats import FinishedRun
@@ -160,12 +162,16 @@ def test_mistakes_are_explained(tmp_path, items, settings, error, message):
         wenmai.train("fasttext-supervised", items, out=tmp_path / "run", **SMALL | settings)
 
 
-def test_autotune_finds_settings_that_are_no_worse(texts):
+def test_autotune_finds_settings_that_are_no_worse(texts, capsys):
     trials = []
     run = autotune(
         texts / "train.txt", valid=texts / "valid.txt", out=texts / "run", seconds=1.5, on_trial=trials.append,
         size_bytes=400_000, threads=1, word_ngrams=1, epochs=1,
     )  # fmt: skip
+    said = capsys.readouterr().err.splitlines()
+    assert re.match(
+        r"trial 1: f1 [01]\.\d{4} in .* s, .* s left; epochs=1,", next(line for line in said if "trial" in line)
+    )
     noted = json.loads((run.path / "autotune.json").read_text())
     assert noted["best"] == max(trials, key=lambda trial: trial.score or 0).number
     assert noted["failed"] == sum(trial.score is None for trial in trials)
@@ -194,3 +200,9 @@ def test_a_pruned_model_is_trained_again(texts):
     found = small.predict(["colour1 colour2", "number3"])
     assert [best[0][0] for best in found] == ["colour", "number"]
     assert len(small.input) == 300
+
+
+def test_working_memory_has_room_for_all_labels():
+    choices = classify.Choices(loss=classify.ONE_VERSUS_ALL, negative=5, labels=300, word_ngrams=1, words=9, buckets=1)
+    scratch = classify.Scratch.allocate(choices, features=3, padded=16, longest_path=0)
+    assert scratch.slopes.size >= 2 * (300 + 1) + 16  # the products of a second input are written too

@@ -15,7 +15,7 @@ from wenmai.core.registry import find_system
 from wenmai.data import pydocs
 from wenmai.data.running_text import LanguageData
 from wenmai.objectives.language import next_token_loss
-from wenmai.runs.train import plan
+from wenmai.runs.planning import plan
 from wenmai.tasks.language import LanguageTask
 
 TASKS = {name: task for name in EXAMPLES if isinstance(task := find_system(name).load(), LanguageTask)}

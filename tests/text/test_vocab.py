@@ -147,7 +147,7 @@ def test_a_vocabulary_of_many_words_is_written_in_pieces(tmp_path: Path) -> None
     [
         (["a", "b", "a"], [1, 1, 1], None, "'a' occurs twice"),
         (["a"], [1, 2], None, "1 tokens have 2 counts"),
-        (["a", ""], [1, 1], None, "token 1 of the vocabulary is empty"),
+        (["", "a"], [1, 1], {"unknown": ""}, "a special token of the vocabulary is empty"),
         (["a"], [-1], None, "has the count -1"),
         (["a", "<pad>"], [1, 0], {"pad": "<pad>"}, "special tokens come first"),
     ],

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import signal
+import time
 from dataclasses import asdict
 from typing import ClassVar
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from wenmai.core import clock
 from wenmai.core.errors import FormatError, RunError, SettingError, TrainingError
 from wenmai.nn.dropout import Dropout
 from wenmai.objectives.language import cross_entropy
@@ -412,6 +414,19 @@ def test_a_training_has_the_epochs_that_were_asked_for_however_many_batches_they
     assert [(look["position"], look["epoch"]) for look in looks_of(records)] == [(3, 1), (27, 2), (51, 3)]
     assert steps_of(records)[-1]["progress"] == 1
     assert all(record["progress"] < 1 for record in steps_of(records)[:-1])
+
+
+def test_a_model_is_compiled_if_asked_for_and_that_is_said_and_on_no_clock(tmp_path, monkeypatch):
+    compile_model, heard = torch.compile, []
+    monkeypatch.setattr(torch, "compile", lambda module: compile_model(module, backend="eager"))
+    with clock.CLOCK.announcing(heard.append):
+        plain, _ = train(Toy(dropout=0), tmp_path / "plain", epochs=1)
+        assert not heard
+        began = time.monotonic()
+        compiled, _ = train(Toy(dropout=0), tmp_path / "compiled", epochs=1, compile=True)
+    assert set(heard) == {"compiling the model (once)"}
+    assert compiled.seconds < 0.9 * (time.monotonic() - began)
+    assert compiled.last_loss == pytest.approx(plain.last_loss)
 
 
 def test_steps_end_a_training_within_an_epoch(tmp_path):

@@ -170,15 +170,15 @@ def test_no_word_is_frequent_enough(tmp_path):
 def test_the_shell(shell, topics, tmp_path):
     shell("train", "ngram", topics, "--out", "run", "--quiet", "--set", "order=3")
     (tmp_path / "test.txt").write_text("number1 number2 number3\n\ncolour1 other\n")
-    lines = [json.loads(line) for line in shell("score", "run", "test.txt", "--json").out.splitlines()]
+    lines = [json.loads(line) for line in shell("score", "run", "--file", "test.txt", "--json").out.splitlines()]
     assert [line.get("oov") for line in lines[:3]] == [0, 0, 1]
     assert lines[-1]["perplexity"] > 1
     assert lines[-1]["sentences"] == 2
     shell("export", "run", "arpa", "model.arpa")
     shell("import", "arpa", "model.arpa", "--out", "imported")
-    again = [json.loads(line) for line in shell("score", "imported", "test.txt", "--json").out.splitlines()]
-    assert again[-1]["ln"] == pytest.approx(lines[-1]["ln"], abs=1e-4)
-    assert len(json.loads(shell("next", "run", "number1", "--json").out)) == 10
+    again = [json.loads(line) for line in shell("score", "imported", "--file", "test.txt", "--json").out.splitlines()]
+    assert again[-1]["log_prob"] == pytest.approx(lines[-1]["log_prob"], abs=1e-4)
+    assert len(json.loads(shell("next", "run", "number1", "--json").out)["next"]) == 10
 
 
 @pytest.mark.shared_data

@@ -186,6 +186,14 @@ def test_blocks_without_predictions_have_no_loss(tmp_path):
     assert math.isnan(totals.last_epoch_loss)
 
 
+def test_the_loss_is_that_of_the_last_epoch_that_predicted_anything(tmp_path):
+    job = Job(3)
+    job._train = lambda epoch, block, rate: Tally(2.0, 1, 1) if epoch == 1 else Tally(0.0, 0, 0)
+    totals, records = run(job, tmp_path, epochs=3)
+    assert [record.loss for record in records if isinstance(record, EpochRecord)] == [None, 2.0, None]
+    assert totals.metrics()["loss"] == 2.0
+
+
 def test_long_rounds_become_shorter(tmp_path, monkeypatch):
     monkeypatch.setattr("wenmai.training.passes._ROUND_SECONDS", 0.02)
     monkeypatch.setattr("wenmai.training.passes._ROUNDS", 4)

@@ -82,6 +82,6 @@ def test_a_resumed_training_takes_back_what_it_does_again(tmp_path):
 def test_without_the_package_nothing_begins(tmp_path, monkeypatch):
     monkeypatch.setenv("WENMAI_CACHE", str(tmp_path / "cache"))
     monkeypatch.setitem(sys.modules, "tensorboard", None)
-    with pytest.raises(SettingError, match=r"tensorboard=true needs .*pip install 'wenmai\[tensorboard\]'"):
+    with pytest.raises(SettingError, match=r"tensorboard=true needs .*pip install -e '\.\[tensorboard\]'"):
         wenmai.train("transformer", PAIRS, out=tmp_path / "run", tensorboard=True, **SIZES)
     assert not (tmp_path / "run").exists()

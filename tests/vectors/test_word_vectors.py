@@ -43,7 +43,7 @@ def test_looks_up_words(plane):
     assert plane.key_to_index == {word: i for i, word in enumerate(plane.index_to_key)}
     assert (len(plane), plane.vector_size, plane.vectors.dtype) == (5, 2, np.float32)
     assert plane.counts.dtype == np.int64
-    assert repr(plane) == "WordVectors(5 words, 2 dimensions)"
+    assert repr(plane) == "WordVectors(words=5, dimensions=2)"
     assert plane.get_normed_vectors()[[2, 4]].tolist() == [[0, 1], [0, 0]]
 
 
@@ -60,7 +60,7 @@ def test_keeps_the_given_array_but_does_not_let_it_change():
 @pytest.mark.parametrize(
     ("keys", "rows", "counts", "message"),
     [
-        ([], np.empty((0, 2)), None, "at least one word"),
+        ([], np.empty((0, 0)), None, r"shape \(0, 0\) do not fit 0 words"),
         (["a"], [1.0, 2.0], None, r"shape \(2,\) do not fit 1 words"),
         (["a"], np.empty((1, 0)), None, r"shape \(1, 0\)"),
         (["a", "b"], [[1.0]], None, r"shape \(1, 1\) do not fit 2 words"),
@@ -93,9 +93,18 @@ def test_an_unknown_word_is_named_with_the_nearest_spelling(plane, asked, hint):
         plane[["east", asked]]
 
 
-def test_a_row_number_is_no_word(plane):
-    with pytest.raises(VocabError, match="a word is text, got 0"):
-        plane[0]
+def test_a_row_number_stands_for_its_word(plane):
+    assert plane[2].tolist() == plane[np.int64(2)].tolist() == [0, 5]
+    assert plane[[3, "east"]].tolist() == [[-1, 0], [2, 0]]
+    assert plane.get_index(4) == 4
+    assert 4 in plane
+    assert plane.most_similar(0) == plane.most_similar("east")
+    assert plane.most_similar_cosmul(0) == plane.most_similar_cosmul("east")
+    assert plane.doesnt_match([0, 1, 3]) == 3
+    for number in (5, -1):
+        assert number not in plane
+        with pytest.raises(KeyError, match=f"no vector for {number}; expected a word, or the number of one of 5 rows"):
+            plane[number]
 
 
 def test_the_spelling_hint_is_fast_in_a_large_vocabulary():
@@ -106,7 +115,7 @@ def test_the_spelling_hint_is_fast_in_a_large_vocabulary():
 
 @pytest.mark.parametrize(
     ("old", "present"),
-    [("index2word", "index_to_key"), ("vocab", "key_to_index"), ("wv", "itself"), ("word_vec", "get_vector")],
+    [("index2word", "index_to_key"), ("vocab", "key_to_index"), ("wv", "itself"), ("syn0norm", "get_normed")],
 )
 def test_old_gensim_names_point_to_the_present_ones(plane, old, present):
     with pytest.raises(AttributeError, match=f"{old}.*{present}"):

@@ -1,40 +1,43 @@
 """``wenmai classify`` and ``wenmai autotune``."""
 
 import json
-import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from wenmai.cli.lines import lines_of
+from wenmai.cli.lines import reads_terminal, texts_of
+from wenmai.cli.options import Device, File, Json, JsonLines, Quiet, RunFolder, Sets, Texts
 from wenmai.core.errors import SettingError
 
 __all__ = ["autotune", "classify"]
 
 _TEXTS_AT_ONCE = 1024
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 Threshold = Annotated[float, typer.Option("--threshold", min=0, max=1, help="Leave out less probable labels.")]
 
 
 def classify(
     run: RunFolder,
-    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="One text a line; - or none is stdin.")] = None,
+    texts: Texts = None,
+    file: File = None,
     k: Annotated[int, typer.Option("--k", help="Most labels of a text; -1 for all.")] = 1,
     threshold: Threshold = 0.0,
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Print the probability after each label.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a text.")] = False,
+    device: Device = None,
+    as_json: JsonLines = False,
 ) -> None:
     """Classify texts, one line for each line.
 
     Output is in order, while the input is still being read; the labels of a text are separated by tabs. A text that is
     empty, or without a probable label, gives an empty line.
 
-    Example: wenmai classify runs/topics news.txt --k 3 --probabilities
+    Example: wenmai classify runs/topics "Shares fall again" --probabilities
+
+    Example: wenmai classify runs/topics --file news.txt --k 3
 
     Example: cat news.txt | wenmai classify runs/topics > topics.txt
     """
@@ -43,11 +46,11 @@ def classify(
 
     if k < 1 and k != -1:
         raise SettingError(f"--k {k}: expected at least 1 label, or -1 for all")
-    classifier: Classifier = Run(run).model_for("classify")
-    waiting = (file is None or str(file) == "-") and sys.stdin.isatty()
-    for texts in _portions(lines_of(file), 1 if waiting else _TEXTS_AT_ONCE):
+    classifier: Classifier = Run(run, device).model_for("classify")
+    lines, waiting = texts_of(texts, file), reads_terminal(texts, file)
+    for portion in _portions(lines, 1 if waiting else _TEXTS_AT_ONCE):
         written = []
-        for text, found in zip(texts, classifier.predict(texts, k, threshold), strict=True):
+        for text, found in zip(portion, classifier.predict(portion, k, threshold), strict=True):
             labels = found if text.strip() else []
             if as_json:
                 named = [{"label": label, "probability": probability} for label, probability in labels]
@@ -73,45 +76,31 @@ def autotune(
     size: Annotated[
         int | None, typer.Option("--size", min=1, metavar="BYTES", help="The most bytes the parameters may take.")
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting that is not searched. Repeatable."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")] = False,
+    settings: Sets = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Find good settings of a classifier.
 
-    Trains fasttext-supervised with many settings, and a run with the best ones.
+    Trains fasttext-supervised with many settings, and a run with the best ones. Settings that are given are not
+    searched.
 
     Example: wenmai autotune train.txt --valid dev.txt --seconds 300 --out runs/tuned
     """
     from wenmai.cli.printing import show_run
-    from wenmai.cli.progress import Progress
     from wenmai.config.recipe import parse_assignments
     from wenmai.data.sources import named_texts
-    from wenmai.runs.autotune import Trial
     from wenmai.runs.autotune import autotune as search
 
-    chosen = parse_assignments(settings or [])
-
-    def on_trial(trial: Trial) -> None:
-        if quiet:
-            return
-        score = f"{metric} {trial.score:.4f}" if trial.score is not None else f"failed ({trial.failure})"
-        values = ", ".join(f"{name}={value:.4g}" for name, value in trial.settings.items())
-        print(f"trial {trial.number}: {score} in {trial.seconds:.1f} s; {values}", file=sys.stderr, flush=True)
-
-    with Progress(quiet=quiet) as callback:
-        run = search(
-            named_texts(corpus),
-            valid=valid,
-            out=out,
-            seconds=seconds,
-            metric=metric,
-            size_bytes=size,
-            callback=callback,
-            on_trial=on_trial,
-            **chosen,
-        )
+    chosen: dict[str, Any] = parse_assignments(settings or [])
+    run = search(
+        named_texts(corpus),
+        valid=valid,
+        out=out,
+        seconds=seconds,
+        metric=metric,
+        size_bytes=size,
+        quiet=quiet,
+        **chosen,
+    )
     show_run(run, as_json)

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from wenmai.cli.completion import complete_catalogue
+from wenmai.cli.options import Json
 from wenmai.cli.printing import plain, show_rows
 
 __all__ = ["app"]
@@ -15,8 +17,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 
 
 @app.command("list")
@@ -33,7 +33,10 @@ def data_list(as_json: Json = False) -> None:
 
 @app.command("get")
 def data_get(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="An entry of the catalogue.")], as_json: Json = False
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="An entry of the catalogue.", autocompletion=complete_catalogue)
+    ],
+    as_json: Json = False,
 ) -> None:
     """Download a corpus or test set and print its path.
 

@@ -1,18 +1,25 @@
 """``wenmai formats``, ``wenmai export`` and ``wenmai import``."""
 
 import json
+import shutil
+import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
 
+from wenmai.cli.completion import complete_format
+from wenmai.cli.options import Json, RunFolder, Sets
 from wenmai.cli.printing import show_rows
+from wenmai.core.errors import SettingError
 
 __all__ = ["export_command", "formats_command", "import_command"]
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
-FormatName = Annotated[str, typer.Argument(metavar="FORMAT", help="A format; `wenmai formats` lists them.")]
+FormatName = Annotated[
+    str,
+    typer.Argument(metavar="FORMAT", help="A format; `wenmai formats` lists them.", autocompletion=complete_format),
+]
 
 
 def formats_command(as_json: Json = False) -> None:
@@ -33,20 +40,23 @@ def formats_command(as_json: Json = False) -> None:
 def export_command(
     run: RunFolder,
     name: FormatName,
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="The file to write, or a folder for some formats.")],
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="fasttext as .ftz: cutoff, retrain, qnorm, qout, dsub."),
-    ] = None,
+    path: Annotated[
+        Path,
+        typer.Argument(metavar="PATH", help="The file to write, - for standard output; a folder for some formats."),
+    ],
+    settings: Sets = None,
     as_json: Json = False,
 ) -> None:
     """Write the model of a run for other programs.
 
-    Each kind of run has its own formats; for another, the error message lists them.
+    Each kind of run has its own formats; for another, the error message lists them. Settings of fasttext as .ftz:
+    cutoff, retrain, qnorm, qout, dsub.
 
     Example: wenmai export runs/first word2vec-binary vectors.bin
 
-    Example: wenmai export runs/topics fasttext topics.ftz --set cutoff=100000 --set retrain=true
+    Example: wenmai export runs/topics fasttext topics.ftz --cutoff 100000 --retrain
+
+    Example: wenmai export runs/first word2vec - | head
 
     Example: wenmai export runs/de-en ctranslate2 de-en-engine
 
@@ -57,14 +67,39 @@ def export_command(
     from wenmai.config.recipe import parse_assignments
     from wenmai.runs.formats import export_run
 
-    written = export_run(run, name, path, **parse_assignments(settings or []))
+    chosen = parse_assignments(settings or [])
+    if str(path) == "-":
+        if as_json:
+            raise SettingError("--json would be printed among the model on standard output; leave one of them out")
+        _print_export(run, name, chosen)
+        return
+    written = export_run(run, name, path, on_note=_note, **chosen)
     print(json.dumps({"path": str(written), "format": name}) if as_json else written)
+
+
+def _note(message: str) -> None:
+    print(message, file=sys.stderr)
+
+
+def _print_export(run: Path, name: str, settings: dict[str, str]) -> None:
+    from wenmai.runs.formats import export_run
+
+    with TemporaryDirectory() as folder:
+        written = export_run(run, name, Path(folder) / "model", on_note=_note, **settings)
+        if written.is_dir():
+            raise SettingError(f"{name} is a folder of files, which cannot go to standard output; name a folder")
+        with open(written, "rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
 
 
 def import_command(
     name: FormatName,
     path: Annotated[Path, typer.Argument(metavar="PATH", help="The file to read; for huggingface the folder.")],
     out: Annotated[Path, typer.Option(metavar="RUN", help="The run folder to make.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="fasttext classifiers: how texts become words, as segment."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Import vectors or a model as a run.
@@ -73,11 +108,14 @@ def import_command(
 
     Example: wenmai import fasttext cc.en.300.bin --out runs/english
 
+    Example: wenmai import fasttext topics.ftz --out runs/topics --set segment=characters
+
     Example: wenmai import arpa news.arpa.gz --out runs/news
 
     Example: wenmai import huggingface gpt2-folder --out runs/gpt2
     """
+    from wenmai.config.recipe import parse_assignments
     from wenmai.runs.formats import import_run
 
-    run = import_run(name, path, out)
+    run = import_run(name, path, out, **parse_assignments(settings or []))
     print(json.dumps(run.summary, ensure_ascii=False) if as_json else run.path)

@@ -1,90 +1,69 @@
 """``wenmai score``, ``wenmai next`` and ``wenmai generate``."""
 
 import json
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from wenmai.cli.printing import show_rows
+from wenmai.cli.lines import named_file, texts_of
+from wenmai.cli.options import ClampLength, Context, Device, File, JsonLines, MemoryLength, RunFolder, SameLength, Texts
+from wenmai.cli.printing import show_columns
 from wenmai.core.errors import SettingError
 
-__all__ = ["Context", "FewShot", "Limit", "MemoryLength", "Seed", "generate", "next_token", "score"]
-
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
-Context = Annotated[
-    str | None,
-    typer.Option(
-        "--context", help="fresh: each line by itself; carried: the lines before are known. By default as trained."
-    ),
-]
-MemoryLength = Annotated[
-    int | None, typer.Option("--memory", min=0, help="transformer-xl: length of the memory, if not as in training.")
-]
-
-FewShot = Annotated[
-    int | None,
-    typer.Option("--few-shot", min=0, metavar="K", help="With --on DATASET: choose answers after K solved examples."),
-]
-Seed = Annotated[int | None, typer.Option("--seed", min=0, help="With --few-shot: the random seed [1].")]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, help="With --few-shot: examples to evaluate [all].")]
+__all__ = ["generate", "next_token", "score"]
 
 
 def score(
     run: RunFolder,
-    file: Annotated[
-        str | None, typer.Argument(metavar="FILE", help="One sentence a line; - is stdin, data:NAME the catalogue's.")
-    ] = None,
-    text: Annotated[
-        list[str] | None,
-        typer.Option("--text", help="Score this text. Repeatable; most likely first, with --json in the order given."),
-    ] = None,
+    texts: Texts = None,
+    file: File = None,
+    text: Annotated[list[str] | None, typer.Option("--text", hidden=True, help="Another text.")] = None,
     context: Context = None,
     memory: MemoryLength = None,
-    tokens: Annotated[bool, typer.Option("--tokens", help="Print the logarithm of each token too.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line, the totals last.")] = False,
+    same_length: SameLength = None,
+    clamp_length: ClampLength = None,
+    tokens: Annotated[bool, typer.Option("--tokens", help="Print the log-probability of each token too.")] = False,
+    device: Device = None,
+    as_json: JsonLines = False,
 ) -> None:
     """Score texts, line by line and in total.
 
-    The total has perplexity, and bits per character, which compare models with different tokens.
+    For each text the natural logarithm of its probability, its predictions (the end of the line is one), its unknown
+    tokens, and itself. Then the total: bits per character, which compare models with different tokens, and perplexity.
 
-    For each line: log10 of its probability, its predictions (the end of the line is one), and its unknown tokens.
+    Example: wenmai score runs/gpt "the cat sat down" "cat the down sat"
 
-    Example: wenmai score runs/ngram test.txt
-
-    Example: wenmai score runs/gpt --text "the cat sat down" --text "cat the down sat"
+    Example: wenmai score runs/ngram --file test.txt
     """
     from wenmai.measures.language import add_up
     from wenmai.runs.language import language_model_of, require_tokens, score_json, scores, text_score_values
+    from wenmai.training.run import Run
 
-    if text and file is not None:
-        raise SettingError("give a file or --text, not both")
-    if file is None and not text and sys.stdin.isatty():
-        raise SettingError("name the file to score, or - for standard input, or give --text TEXT")
-    model = language_model_of(run, memory=memory)
-    if text:
-        found = list(model.score(text, context=context or "fresh"))
-        if not as_json:
-            found.sort(key=lambda one: (one.tokens == 0, -one.log_prob))  # blank ones last
-        stream: Iterator[Any] = iter(found)
-    else:
-        stream = scores(model, file or "-", context=context)
+    given = [*(texts or []), *(text or [])]
+    source = named_file(given, file)
+    model = language_model_of(
+        Run(run, device), verb="score", memory=memory, same_length=same_length, clamp_length=clamp_length
+    )
+    stream = (
+        model.score(given, context=context or "fresh") if source is None else scores(model, source, context=context)
+    )
+    if not as_json:
+        print("log_prob\ttokens\toov\ttext")
 
     def shown() -> Iterator[Any]:
         for one in stream:
             if as_json:
                 print(score_json(one, tokens=tokens))
             else:
-                print(f"{one.log10:.4f}\t{one.tokens}\t{one.oov}\t{one.text}")
+                print(f"{one.log_prob:.4f}\t{one.tokens}\t{one.oov}\t{one.text}")
                 if tokens:
                     print("\t" + " ".join(f"{value:.3f}" for value in one.token_log_probs))
             if one.tokens:
                 yield one
 
     total = add_up(shown())
-    require_tokens(total, file or "the text")
+    require_tokens(total, "the text" if source in (None, "-") else source)
     if as_json:
         print(json.dumps(text_score_values(total), allow_nan=False))
     else:
@@ -93,9 +72,15 @@ def score(
 
 def next_token(
     run: RunFolder,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text so far; '' is the beginning of a line.")] = "",
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TEXT", help="Texts so far; - for standard input. None: the beginning of a line."),
+    ] = None,
+    file: File = None,
     topn: Annotated[int, typer.Option("--topn", min=1, help="How many.")] = 10,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+    memory: MemoryLength = None,
+    device: Device = None,
+    as_json: JsonLines = False,
 ) -> None:
     r"""Show the most likely next tokens.
 
@@ -104,20 +89,38 @@ def next_token(
     Example: wenmai next runs/ngram "the cat sat on the"
     """
     from wenmai.runs.language import language_model_of
+    from wenmai.training.run import Run
 
-    found = language_model_of(run).next(text, topn)
-    if as_json:
-        rows = [{"token": token, "probability": probability} for token, probability in found]
-        print(json.dumps(rows, ensure_ascii=False, allow_nan=False))
-        return
-    show_rows(found, False, lambda pair: (f"{pair[1]:.4f}", pair[0].replace("\n", "\\n")))
+    model = language_model_of(Run(run, device), verb="next", memory=memory)
+    prompts = _prompts(texts, file)
+    several = not isinstance(prompts, list) or len(prompts) > 1
+    for text in prompts:
+        found = model.next(text, topn)
+        if as_json:
+            rows = [{"token": token, "probability": probability} for token, probability in found]
+            print(json.dumps({"text": text, "next": rows}, ensure_ascii=False, allow_nan=False))
+            continue
+        if several:
+            print(text)
+        show_columns([[f"{probability:.4f}", token.replace("\n", "\\n")] for token, probability in found])
+
+
+def _prompts(texts: list[str] | None, file: str | None) -> list[str] | Iterator[str]:
+    """Returns the beginnings of texts; by default the beginning of a line."""
+    if not texts and file is None:
+        return [""]
+    return list(texts_of(texts, file)) if named_file(texts, file) is None else texts_of(texts, file)
 
 
 def generate(
     run: RunFolder,
-    prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="What the text begins with.")] = "",
+    prompts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PROMPT", help="What texts begin with; - for standard input. None: nothing."),
+    ] = None,
+    file: File = None,
     max_tokens: Annotated[int | None, typer.Option("--max-tokens", min=1, help="Most tokens [50].")] = None,
-    count: Annotated[int, typer.Option("--count", min=1, help="How many texts.")] = 1,
+    count: Annotated[int, typer.Option("--count", min=1, help="How many texts of each prompt.")] = 1,
     greedy: Annotated[bool, typer.Option("--greedy", help="Always the most likely token.")] = False,
     beam: Annotated[int | None, typer.Option("--beam", min=1, help="Hypotheses of a beam search.")] = None,
     temperature: Annotated[float, typer.Option("--temperature", min=0, help="Below 1: less random.")] = 1.0,
@@ -129,8 +132,11 @@ def generate(
     stop: Annotated[list[str] | None, typer.Option("--stop", help="End before this string. Repeatable.")] = None,
     past_end: Annotated[bool, typer.Option("--past-end", help="Continue after the end of a line.")] = False,
     memory: MemoryLength = None,
+    same_length: SameLength = None,
+    clamp_length: ClampLength = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The random seed.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a text.")] = False,
+    device: Device = None,
+    as_json: JsonLines = False,
 ) -> None:
     """Generate text from a prompt.
 
@@ -140,7 +146,9 @@ def generate(
 
     Example: wenmai generate runs/ngram --count 5 --temperature 0.7
     """
+    from wenmai.core.seeding import mixed_seed
     from wenmai.runs.language import language_model_of
+    from wenmai.training.run import Run
 
     if greedy and (temperature != 1.0 or beam is not None):
         raise SettingError("--greedy takes the most likely token; leave out --temperature and --beam")
@@ -152,20 +160,29 @@ def generate(
         "top_p": top_p,
         "repetition_penalty": repetition_penalty,
         "stop": tuple(stop or ()),
-        "seed": seed,
         "past_end": past_end,
     }
-    model = language_model_of(run, memory=memory)
-    if as_json or count > 1 or beam is not None:
+    model = language_model_of(
+        Run(run, device), verb="generate", memory=memory, same_length=same_length, clamp_length=clamp_length
+    )
+    for place, prompt in enumerate(_prompts(prompts, file)):
+        options["seed"] = seed if place == 0 else mixed_seed(seed, place)  # prompts do not share their luck
+        if not as_json and count == 1 and beam is None:
+            _show_generating(prompt, model.stream(prompt, **options))
+            continue
         for one in model.generate(prompt, count=count, **options):
             if as_json:
-                row = {"prompt": one.prompt, "text": one.text, "reason": one.reason, "ln": one.log_prob}
-                row |= {"tokens": len(one.tokens), "cut": one.cut}
-                print(json.dumps(row, ensure_ascii=False, allow_nan=False))
+                row = {"prompt": one.prompt, "text": one.text, "log_prob": one.log_prob, "tokens": len(one.tokens)}
+                row |= {"reason": one.reason, "cut_tokens": one.cut}
+                print(json.dumps(row, ensure_ascii=False, allow_nan=False), flush=True)
             else:
                 print(prompt + one.text)
-        return
-    print(prompt, end="", flush=True)
-    for piece in model.stream(prompt, **options):
+
+
+def _show_generating(prompt: str, pieces: Iterator[str]) -> None:
+    """Prints a text while it is generated; nothing if that fails at once."""
+    first = next(pieces, "")
+    print(prompt + first, end="", flush=True)
+    for piece in pieces:
         print(piece, end="", flush=True)
     print()

@@ -1,30 +1,88 @@
-"""Input of verbs, line by line."""
+"""The texts of a verb: arguments, a file, or standard input.
+
+One convention for all verbs: what stands after RUN is text (or words); ``--file FILE`` reads one text a line; ``-``
+alone, or nothing at all, is standard input. See ADR 23.
+"""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from wenmai.core.errors import CorpusError
+from wenmai.core.errors import CorpusError, SettingError
 
-__all__ = ["lines_of"]
+__all__ = ["lines_of", "named_file", "reads_terminal", "texts_of"]
 
 
-def lines_of(file: Path | None) -> Iterator[str]:
-    """Yields the lines of a file, or of standard input if there is none or it is called ``-``, without their ends.
+def texts_of(texts: Sequence[str] | None, file: str | None) -> Iterator[str]:
+    """Returns the texts that a verb was given, in order.
+
+    Args:
+        texts: The arguments.
+        file: The option ``--file``.
+
+    Raises:
+        SettingError: if both are given, ``-`` is one of several texts, or a text is the name of a file.
+        CorpusError: if the file cannot be read or is not UTF-8; while reading.
+    """
+    source = named_file(texts, file)
+    return iter(texts or ()) if source is None else lines_of(source)
+
+
+def named_file(texts: Sequence[str] | None, file: str | None) -> str | None:
+    """Returns what to read: the file, ``-`` for standard input, or None where texts are given as arguments.
+
+    Raises:
+        SettingError: as :func:`texts_of` does.
+    """
+    if texts and file is not None:
+        raise SettingError("give texts or --file, not both")
+    if file is not None or not texts or list(texts) == ["-"]:
+        return file or "-"
+    if "-" in texts:
+        raise SettingError("- stands for standard input and must be the only text")
+    for text in texts:
+        if text.startswith("data:") or ("\n" not in text and _is_file(text)):
+            raise SettingError(
+                f"{text!r} names a file, but texts are expected here: --file {text} reads it, one text a line"
+            )
+    return None
+
+
+def reads_terminal(texts: Sequence[str] | None, file: str | None) -> bool:
+    """Returns whether texts come from somebody who types them, and waits for each answer."""
+    return named_file(texts, file) == "-" and sys.stdin.isatty()
+
+
+def lines_of(file: str) -> Iterator[str]:
+    """Yields the lines of a file, or of standard input if it is called ``-``, without their ends.
 
     Raises:
         CorpusError: if the file cannot be read or is not UTF-8.
     """
     from wenmai.core.compressed import reading
+    from wenmai.data.sources import in_catalogue
 
-    standard = file is None or str(file) == "-"
+    if in_catalogue(file):
+        from wenmai.runs.language import read_lines
+
+        yield from read_lines(file)
+        return
+    if file == "-" and sys.stdin.isatty():
+        print("note: reading texts from the terminal, one a line; Ctrl-D ends", file=sys.stderr)
     try:
-        with reading(file, error=CorpusError) if file is not None and not standard else sys.stdin.buffer as stream:
+        with reading(Path(file), error=CorpusError) if file != "-" else sys.stdin.buffer as stream:
             for number, line in enumerate(stream, start=1):
                 try:
                     yield line.decode("utf-8").rstrip("\r\n")
                 except UnicodeDecodeError:
-                    name = "standard input" if standard else file
+                    name = "standard input" if file == "-" else file
                     raise CorpusError(f"{name}, line {number}: is not UTF-8; convert the text first") from None
     except OSError as error:
         raise CorpusError(f"{file}: cannot be read ({error.strerror})") from None
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # too long, or with a character that no name has
+        return False

@@ -6,13 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from wenmai.core.columns import in_columns
+from wenmai.core.quantities import words_a_second
 
-__all__ = ["plain", "setting_value", "show_columns", "show_comparison", "show_rows", "show_run", "words_a_second"]
-
-
-def words_a_second(speed: float) -> str:
-    """Returns a speed, in millions if it is large."""
-    return f"{speed / 1e6:.2f} M" if speed >= 1e5 else f"{speed:,.0f}"
+__all__ = ["plain", "show_columns", "show_rows", "show_run"]
 
 
 def show_run(run: Any, as_json: bool) -> None:  # noqa: ANN401  a Run, not imported for speed
@@ -24,44 +20,12 @@ def show_run(run: Any, as_json: bool) -> None:  # noqa: ANN401  a Run, not impor
     if "imported" in summary:
         print(f"{run.path}: imported from {summary['imported']}")
         return
-    loss = "-" if summary["loss"] is None else f"{summary['loss']:.4f}"
+    loss = [] if summary["loss"] is None else [f"loss {summary['loss']:.4f}"]
     if "tokens_per_second" in summary:
         speed = f"{summary['tokens_per_second']:,.0f} tokens/s"
     else:
         speed = f"{words_a_second(summary['words_per_second'])} words/s"
-    print(f"{run.path}: loss {loss}, {speed}, {summary['seconds']:.1f} s")
-
-
-def show_comparison(comparison: Any) -> None:  # noqa: ANN401  a Comparison
-    """Prints the table of a comparison."""
-    columns = list(
-        dict.fromkeys((measure.name, measure.kind) for one in comparison.systems for measure in one.measures)
-    )
-    names = [name for name, _ in columns]
-    kinds = {kind: comparison.kinds[kind].name or kind for kind in comparison.kinds}
-    titles = [f"{name} ({kinds.get(kind, kind)})" if names.count(name) > 1 else name for name, kind in columns]
-    rows = []
-    for system in comparison.systems:
-        found = {(measure.name, measure.kind): measure for measure in system.measures}
-        cells = [system.name]
-        cells += [_interval(found[column]) if column in found else "-" for column in columns]
-        speed = system.words_per_second
-        cells += ["-" if speed is None else words_a_second(speed)]
-        cells += ["-" if system.seconds is None else f"{system.seconds:.1f}"]
-        for size in (system.peak_memory_bytes, system.size_bytes):
-            cells.append("-" if size is None else f"{size / 1e6:.0f}")
-        rows.append(cells)
-    show_columns([["system", *titles, "words/s", "seconds", "peak MB", "size MB"], *rows])
-
-
-def _interval(measure: Any) -> str:  # noqa: ANN401  a Measure
-    if measure.value is None:
-        return "-"
-    return (
-        f"{measure.value:.3f} [{measure.low:.3f}, {measure.high:.3f}]"
-        if measure.low is not None
-        else f"{measure.value:.3f}"
-    )
+    print(f"{run.path}: {', '.join([*loss, speed])}, {summary['seconds']:.1f} s")
 
 
 def show_rows(rows: Iterable[Any], as_json: bool, cells: Any) -> None:  # noqa: ANN401
@@ -77,11 +41,6 @@ def show_columns(rows: list[list[str]]) -> None:
     """Prints aligned columns, wide characters included."""
     if rows:
         print(in_columns(rows))
-
-
-def setting_value(value: Any) -> str:  # noqa: ANN401  a setting's default
-    """Writes a value as ``--set`` takes it."""
-    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401  a dataclass of the catalogue, or a path

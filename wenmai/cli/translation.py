@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wenmai.cli.lines import lines_of
+from wenmai.cli.lines import reads_terminal, texts_of
+from wenmai.cli.options import Device, File, JsonLines, RunFolder, Texts
 from wenmai.core.errors import SettingError
 
 if TYPE_CHECKING:
@@ -17,16 +18,13 @@ if TYPE_CHECKING:
 
 __all__ = ["translate"]
 
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 _DRAWN = 50  # most texts whose attention is shown
 
 
 def translate(
     run: RunFolder,
-    texts: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT", help="Texts; none: from --file or stdin.")
-    ] = None,
-    file: Annotated[Path | None, typer.Option("--file", metavar="FILE", help="One text a line; - is stdin.")] = None,
+    texts: Texts = None,
+    file: File = None,
     beam: Annotated[int, typer.Option("--beam", min=1, help="Hypotheses kept at each step; 1 is greedy.")] = 5,
     n_best: Annotated[int, typer.Option("--n-best", min=1, help="Translations of each text.")] = 1,
     length_penalty: Annotated[
@@ -34,6 +32,25 @@ def translate(
     ] = "mean",
     alpha: Annotated[float, typer.Option("--alpha", min=0, help="Exponent of the length penalty.")] = 1.0,
     coverage: Annotated[float, typer.Option("--coverage", min=0, help="Penalty on uncovered source tokens.")] = 0.0,
+    prefix: Annotated[str, typer.Option("--prefix", help="What every translation begins with.")] = "",
+    stop: Annotated[
+        str,
+        typer.Option("--stop", help="When a search ends: bound loses nothing; finished; best; limit."),
+    ] = "bound",
+    min_length: Annotated[int, typer.Option("--min-length", min=0, help="Fewest tokens.")] = 0,
+    max_length: Annotated[
+        int | None, typer.Option("--max-length", min=1, help="Most tokens, the end counted [50 more than the source].")
+    ] = None,
+    max_ratio: Annotated[
+        float | None, typer.Option("--max-ratio", help="Most tokens for each token of the source.")
+    ] = None,
+    no_repeat_ngram: Annotated[
+        int, typer.Option("--no-repeat-ngram", min=0, help="No n-gram of so many tokens twice.")
+    ] = 0,
+    repetition_penalty: Annotated[float, typer.Option("--repetition-penalty", help="Above 1: less repetition.")] = 1.0,
+    exhaustive: Annotated[
+        bool, typer.Option("--exhaustive", help="Score every sequence there is: toy vocabularies, small --max-length.")
+    ] = False,
     sample: Annotated[bool, typer.Option("--sample", help="Sample a translation instead of searching.")] = False,
     temperature: Annotated[float, typer.Option("--temperature", min=0, help="Of --sample.")] = 1.0,
     top_k: Annotated[int | None, typer.Option("--top-k", min=1, help="Of --sample.")] = None,
@@ -43,7 +60,8 @@ def translate(
     attention: Annotated[
         Path | None, typer.Option("--attention", metavar="FILE", help="Write the attention: a .html page or .png.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a text.")] = False,
+    device: Device = None,
+    as_json: JsonLines = False,
 ) -> None:
     """Translate texts, one line for each line.
 
@@ -60,12 +78,12 @@ def translate(
 
     if not sample and (temperature, top_k, top_p, seed) != (1.0, None, None, 1):
         raise SettingError("--temperature, --top-k, --top-p and --seed belong to --sample; add it, or leave them out")
-    if texts and file is not None:
-        raise SettingError("give texts or --file, not both")
-    translator: Translator = Run(run).model_for("translate")
+    lines = texts_of(texts, file)
+    opened = Run(run, device)
+    translator: Translator = opened.model_for("translate")
     if attention is not None:
         require_attention(translator, attention)
-    chunk = 1 if not texts and file is None and sys.stdin.isatty() else 512
+    chunk = 1 if reads_terminal(texts, file) else 512
     drawing = {"seed": seed, "temperature": temperature, "top_k": top_k, "top_p": top_p} if sample else None
     options: dict[str, Any] = {
         "beam_size": max(beam, n_best),
@@ -73,6 +91,14 @@ def translate(
         "length_penalty": length_penalty,
         "alpha": alpha,
         "coverage_beta": coverage,
+        "prefix": prefix,
+        "stop": stop,
+        "min_length": min_length,
+        "max_length": max_length,
+        "max_ratio": max_ratio,
+        "no_repeat_ngram": no_repeat_ngram,
+        "repetition_penalty": repetition_penalty,
+        "exhaustive": exhaustive,
         "sampling": drawing,
         "chunk": chunk,
     }
@@ -80,7 +106,7 @@ def translate(
     drawn: list[tuple[str, Translation]] = []
 
     def read() -> Iterator[str]:
-        for text in texts or lines_of(file):
+        for text in lines:
             waiting.append(text)
             yield text
 
@@ -105,4 +131,4 @@ def translate(
             print(f"{score}{translation.text}", flush=chunk == 1)
     if attention is not None:
         sources, shown = [source for source, _ in drawn], [translation for _, translation in drawn]
-        print(f"attention: {write_attention(run, sources, attention, translations=shown)}", file=sys.stderr)
+        print(f"attention: {write_attention(opened, sources, attention, translations=shown)}", file=sys.stderr)

@@ -7,21 +7,29 @@ Settings live in frozen dataclasses beside the code they configure, grouped in *
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
+from wenmai.core.aliases import find_setting, nearest_setting
 from wenmai.core.errors import SettingError, nearest_name
 from wenmai.core.folder import writing
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
 
 __all__ = [
     "Located",
     "Recipe",
     "Setting",
     "changed_settings",
+    "first_problem",
     "has_setting",
+    "is_setting",
+    "named_settings",
     "parse_assignments",
     "read_recipe",
     "settings_of",
@@ -158,6 +166,8 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
             text = file.read(_MOST_BYTES + 1)
         _require_plain(text, path)
         content = yaml.safe_load(text)
+    except SettingError:
+        raise
     except OSError as error:
         raise SettingError(f"{path}: cannot be read ({error.strerror})") from None
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
@@ -233,6 +243,32 @@ def has_setting(sections: Sections, name: str) -> bool:
     return section in sections and any(field.name == plain for field in fields(sections[section]))
 
 
+def is_setting(sections: Sections, name: str) -> bool:
+    """Returns whether there is a setting of this name, with or without its section."""
+    return has_setting(sections, name) or any(has_setting(sections, f"{section}.{name}") for section in sections)
+
+
+def named_settings(sections: Sections, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns settings under the names that they have here; see :mod:`wenmai.core.aliases`.
+
+    Args:
+        sections: The settings there are.
+        given: Settings as a user named them; names that are not found stay.
+
+    Raises:
+        SettingError: if two of the names are one setting.
+    """
+    known = _every_name({section: [field.name for field in fields(kind)] for section, kind in sections.items()})
+    found: dict[str, Any] = {}
+    typed: dict[str, str] = {}
+    for name, value in given.items():
+        setting = find_setting(name, known) or name
+        if setting in found:
+            raise SettingError(f"{typed[setting]} and {name} are one setting; give it once")
+        found[setting], typed[setting] = value, name
+    return found
+
+
 def with_absolute_paths(sections: Sections, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns settings in which those that are marked :class:`Located` are found from anywhere."""
     found = dict(settings)
@@ -268,10 +304,15 @@ def _place(given: str, sections: Sections, system: str) -> tuple[str, str]:
             return places[0], given
         if places:
             raise SettingError(f"{given!r} is in several sections; write {' or '.join(f'{p}.{given}' for p in places)}")
-    every = [name for names in known.values() for name in names] + [f"{s}.{n}" for s in known for n in known[s]]
     raise SettingError(
-        f"{system} has no setting {given!r}{nearest_name(given, every)} (`wenmai systems {system}` lists them)"
+        f"{system} has no setting {given!r}{nearest_setting(given, _every_name(known))} "
+        f"(`wenmai systems {system}` lists them)"
     )
+
+
+def _every_name(known: Mapping[str, Collection[str]]) -> list[str]:
+    """Returns the names of settings, without and with their sections."""
+    return [name for names in known.values() for name in names] + [f"{s}.{n}" for s in known for n in known[s]]
 
 
 def _validate(kind: type, values: Mapping[str, Any]) -> Any:  # noqa: ANN401  an instance of `kind`
@@ -285,7 +326,7 @@ def _validate(kind: type, values: Mapping[str, Any]) -> Any:  # noqa: ANN401  an
     try:
         built: Any = _adapter(kind).validate_python(cleaned)
     except ValidationError as error:
-        first = error.errors()[0]
+        first = first_problem(error)
         name = str(first["loc"][0]) if first["loc"] else "?"
         raise SettingError(f"{name}={values.get(name)!r}: {_explained(first)}") from None
     for name in cleaned:
@@ -293,6 +334,19 @@ def _validate(kind: type, values: Mapping[str, Any]) -> Any:  # noqa: ANN401  an
         if isinstance(value, float) and not math.isfinite(value):
             raise SettingError(f"{name}={values[name]!r}: expected a finite number")
     return built
+
+
+def first_problem(error: "ValidationError") -> "ErrorDetails":
+    """Returns the first thing that pydantic found wrong.
+
+    Raises:
+        SettingError: if that is an error of a dataclass itself, which says more.
+    """
+    first = error.errors()[0]
+    own = first.get("ctx", {}).get("error")
+    if isinstance(own, SettingError):
+        raise own from None
+    return first
 
 
 @cache

@@ -2,6 +2,8 @@
 
 Every message says what is wrong, where, what was expected, and what to do. The command line prints the message
 alone and exits with the class's ``exit_code``; Python callers catch :class:`WenmaiError` or one of its subclasses.
+Where Python and other libraries have an exception for the same fault, an error is that one too, so that code written
+for them catches it.
 """
 
 from collections.abc import Iterable
@@ -13,8 +15,11 @@ __all__ = [
     "RunError",
     "SettingError",
     "TrainingError",
+    "TruncatedError",
+    "UndecodableError",
     "VocabError",
     "WenmaiError",
+    "install_hint",
     "nearest_name",
 ]
 
@@ -25,7 +30,7 @@ class WenmaiError(Exception):
     exit_code = 1
 
 
-class SettingError(WenmaiError):
+class SettingError(WenmaiError, ValueError):
     """A setting, system or option that does not exist, or has a value that makes no sense."""
 
     exit_code = 2
@@ -37,16 +42,31 @@ class CorpusError(WenmaiError):
     exit_code = 3
 
 
-class VocabError(WenmaiError):
+class VocabError(WenmaiError, ValueError):
     """A vocabulary that is empty, inconsistent, or lacks the word that was asked for."""
 
     exit_code = 4
 
 
-class FormatError(WenmaiError):
+class FormatError(WenmaiError, ValueError):
     """A file of vectors or a model that is truncated, damaged, or of another format."""
 
     exit_code = 5
+
+
+class TruncatedError(FormatError, EOFError):
+    """A file that ends before what its beginning announces."""
+
+
+class UndecodableError(FormatError, UnicodeDecodeError):
+    """Text in a file that is not of the expected encoding."""
+
+    def __init__(self, message: str, problem: UnicodeDecodeError) -> None:
+        super().__init__(problem.encoding, problem.object, problem.start, problem.end, problem.reason)
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class RunError(WenmaiError):
@@ -73,3 +93,8 @@ def nearest_name(name: str, known: Iterable[str]) -> str:
 
     close = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def install_hint(extra: str) -> str:
+    """Returns how to install what an extra brings: from a clone, which is how wenmai is installed today."""
+    return f"in the folder of wenmai: pip install -e '.[{extra}]'"

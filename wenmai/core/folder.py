@@ -35,8 +35,15 @@ _unsealed: set[Path] = set()  # folders whose files are synced when they are sea
 
 
 def cache_folder() -> Path:
-    """Returns where downloads and encoded corpora are kept: ``$WENMAI_CACHE``, or ``~/.cache/wenmai``."""
-    return Path(os.environ.get("WENMAI_CACHE") or "~/.cache/wenmai").expanduser()
+    """Returns where downloads and encoded corpora are kept.
+
+    It is ``$WENMAI_CACHE``, or ``wenmai`` in ``$XDG_CACHE_HOME``, by default ``~/.cache``. As the XDG base directory
+    specification says, a relative ``$XDG_CACHE_HOME`` is ignored.
+    """
+    if own := os.environ.get("WENMAI_CACHE"):
+        return Path(own).expanduser()
+    shared = Path(os.environ.get("XDG_CACHE_HOME") or "").expanduser()
+    return (shared if shared.is_absolute() else Path("~/.cache").expanduser()) / "wenmai"
 
 
 @contextmanager

@@ -11,7 +11,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any, TypeVar
 
-from wenmai.core.errors import SettingError, nearest_name
+from wenmai.core.aliases import nearest_system
+from wenmai.core.errors import SettingError, install_hint
 
 __all__ = ["System", "announced", "announcements", "find_system", "needing_neural", "systems"]
 
@@ -31,6 +32,8 @@ class System:
         task: ``module:Class`` of the task, which says how the model is trained.
         model: ``module:Class`` of the model.
         settings: Settings that the name implies.
+        sections: Where task or model need a heavy library: ``module:NAME`` of the task's settings by section, and
+        config: ``module:Class`` of those of the section ``model``, so that they can be listed without it.
     """
 
     name: str
@@ -38,11 +41,20 @@ class System:
     task: str
     model: str
     settings: Mapping[str, Any] = field(default_factory=dict)
+    sections: str | None = None
+    config: str | None = None
 
     def load(self) -> Any:  # noqa: ANN401  a Task, of a higher layer
         """Imports task and model and returns the task; the same object for all systems that share both."""
         with needing_neural(self.name):
             return _task(self.task, self.model)
+
+    def load_sections(self) -> Mapping[str, type]:
+        """Returns the settings, a dataclass for each section, without the defaults that the name implies."""
+        if self.sections is None:
+            return dict(self.load().sections)
+        listed: Mapping[str, type] = _imported(self.sections)
+        return {**listed} if self.config is None else {**listed, "model": _imported(self.config)}
 
     def load_model(self) -> Any:  # noqa: ANN401  a class of a higher layer
         """Imports and returns the class of the model."""
@@ -62,7 +74,7 @@ def needing_neural(what: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if error.name not in _NEURAL:
             raise
-        raise SettingError(f"{what} needs {error.name}, which is not installed; pip install 'wenmai[neural]'") from None
+        raise SettingError(f"{what} needs {error.name}, which is not installed; {install_hint('neural')}") from None
 
 
 def systems() -> dict[str, System]:
@@ -85,7 +97,7 @@ def find_system(name: str) -> System:
     for point in announcements(_GROUP):
         if point.name == name:
             return announced(point, System)
-    raise SettingError(f"no system is called {name!r}{nearest_name(name, systems())} (`wenmai systems` lists them)")
+    raise SettingError(f"no system is called {name!r}{nearest_system(name, systems())} (`wenmai systems` lists them)")
 
 
 @cache

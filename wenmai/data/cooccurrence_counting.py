@@ -3,7 +3,6 @@
 import hashlib
 import json
 import shutil
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,6 +14,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from wenmai.core.clock import CLOCK
 from wenmai.core.errors import CorpusError, VocabError
 from wenmai.core.folder import cache_folder, writing_json
 from wenmai.data.cached import made, new_folder, opened
@@ -83,7 +83,7 @@ def count_cooccurrences(
     if found := opened(folder / fingerprint, Cooccurrences.open):
         return found
     warm_up()  # so that the clock measures counting
-    began = time.monotonic()
+    began = CLOCK.now()
     most = part_words or min(max(_FEWEST_WORDS, int(config.memory * 2**30 / _WORD_BYTES)), _MOST_WORDS)
     job = _Counting(
         corpus, len(vocab), vocab.counts, config, threads=threads, seed=seed, part_words=most, progress=progress
@@ -99,7 +99,7 @@ def count_cooccurrences(
             )
         vocab.save(entry / "vocab.json")
         counting = {
-            "seconds": time.monotonic() - began,
+            "seconds": CLOCK.now() - began,
             "parts": parts,
             "words": job.words,
             "entries": tiles.entries,

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data import documents
-from wenmai.data.documents import CorpusStats, DocumentReader, Line, plain
+from wenmai.data.documents import CorpusStats, DocumentReader, Line, beginning, plain
 from wenmai.text.segment import LINE_END
 from wenmai.text.settings import TextConfig
 
@@ -27,6 +27,8 @@ __all__ = ["Corpus", "CorpusStats", "FileHash", "Line", "Progress"]
 
 Progress = Callable[[int, int | None], None]
 """Called with the bytes read so far and, where it is known, their number in all."""
+
+_SAMPLE_BYTES, _SAMPLE_FILES, _SAMPLE_ITEMS = 1 << 16, 8, 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,21 @@ class Corpus:
         if len(self.sources) > 3:
             names += f" and {len(self.sources) - 3} more"
         return names if len(self._files) == len(self.sources) else f"{names} ({len(self._files)} files)"
+
+    def sample(self, encoding: str) -> str:
+        """Returns some text from where the files begin; empty if it cannot be had without reading all of it.
+
+        Lists of tokens have none; what cannot be decoded is left out.
+        """
+        if self._texts is not None:
+            items = iter(self._texts)
+            first = list(itertools.islice(items, _SAMPLE_ITEMS))
+            if items is self._texts:  # it can be read only once
+                self._texts = itertools.chain(first, items)
+            return "\n".join(item[:_SAMPLE_BYTES] for item in first if isinstance(item, str))
+        chosen = self._files[:: -(-len(self._files) // _SAMPLE_FILES)]
+        each = _SAMPLE_BYTES // len(chosen)
+        return "\n".join(beginning(_peeked(file), str(file.path), each).decode(encoding, "ignore") for file in chosen)
 
     def hashes(self) -> list[FileHash] | None:
         """Returns what identifies each file's content, or None where the text can be read only once."""
@@ -395,6 +412,14 @@ def _files_at(path: str, *, named: bool) -> tuple[list[_File], int]:
         more = f" but {skipped} hidden or special ones, which are not read" if skipped else ""
         raise CorpusError(f"{path}: the folder has no files{more}; expected text files")
     return files, skipped
+
+
+def _peeked(file: _File) -> Iterator[bytes]:
+    """Yields the first bytes of a file at least, if they can be read again afterwards."""
+    if str(file.path) == "-":
+        peek = getattr(sys.stdin.buffer, "peek", None)
+        return iter([peek()] if peek else [])
+    return _read(file.path) if file.regular else iter(())
 
 
 def _read(path: Path) -> Iterator[bytes]:

@@ -8,6 +8,7 @@ import codecs
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -111,6 +112,17 @@ def _undamaged(chunks: Iterable[bytes], name: str) -> Iterator[bytes]:
         yield from decompressed(chunks)
     except DamagedStream as damage:
         raise CorpusError(f"{name}: {damage}") from None
+
+
+def beginning(chunks: Iterable[bytes], name: str, size: int) -> bytes:
+    """Returns the first bytes of a source, decompressed; of one that cannot be read what comes before the damage."""
+    found = b""
+    with suppress(CorpusError):  # whoever reads all of it says so
+        for chunk in plain(chunks, name):
+            found += chunk
+            if len(found) >= size:
+                break
+    return found[:size]
 
 
 def _blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:

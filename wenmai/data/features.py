@@ -18,7 +18,7 @@ from wenmai.data.sources import absolute_name
 from wenmai.text.normalise import normaliser
 from wenmai.text.segment import LINE_END, segmenter
 from wenmai.text.settings import TextConfig
-from wenmai.vectors.pooling import TokenVectors, pooled
+from wenmai.vectors.pooling import SIF, TokenVectors, pooled
 
 __all__ = ["NGRAMS", "FeaturesConfig", "NgramFeatures", "VectorFeatures", "make_features", "segmented"]
 
@@ -28,7 +28,6 @@ Tensors = Mapping[str, npt.NDArray[Any]]
 NGRAMS = "ngrams"
 VOCABULARY = "vocabulary.json"
 _TEXTS_AT_ONCE = 1000
-_SIF = 1e-3  # Arora et al. 2017, section 4.1: weights a / (a + p(w)) with a between 1e-4 and 1e-3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -221,7 +220,7 @@ class VectorFeatures:
         elif self.config.weighting == "sif":
             counts = Counter(word for text in texts for word in text)
             total = counts.total()
-            self._words = {word: _SIF / (_SIF + n / total) for word, n in counts.items()}
+            self._words = {word: SIF / (SIF + n / total) for word, n in counts.items()}
         averages = self._averages(texts)
         if not averages.any():
             raise VocabError("no word of the texts has a vector; is the segmentation that of the vectors' text?")
@@ -304,8 +303,8 @@ def read_words(path: Path) -> list[str]:
     Raises:
         FormatError: if it is missing or damaged.
     """
+    content = read_json_object(path)
     try:
-        content = read_json_object(path)
         tokens = content["tokens"]
         if content["version"] != 1 or not isinstance(tokens, list) or not all(type(token) is str for token in tokens):
             raise ValueError("it has no list of words")

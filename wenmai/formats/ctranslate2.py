@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import SettingError, install_hint
 from wenmai.core.folder import sealed_folder
 from wenmai.formats.format import Format, Trained, require_free
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from wenmai.models.transformer import Transformer
     from wenmai.nn.embeddings import Positions
     from wenmai.nn.multihead import MultiHead
+    from wenmai.nn.names import ActivationName
     from wenmai.nn.transformer import DecoderLayer, EncoderLayer, FeedForward
     from wenmai.text.tokenizer import Tokenizer
 
@@ -124,14 +125,20 @@ def _expressible_gpt(model: "nn.Module") -> "Gpt":
     return model
 
 
+def _activation(name: "ActivationName") -> Any:  # noqa: ANN401
+    """The engine's number of an activation."""
+    names = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH"}
+    return import_module("ctranslate2.specs.common_spec").Activation[names[name]]
+
+
 def _filled_gpt(specs: Any, model: "Gpt") -> Any:  # noqa: ANN401  of a package without types
-    activations = import_module("ctranslate2.specs.common_spec").Activation
     spec = specs.TransformerDecoderModelSpec.from_config(
-        model.config.num_layers, model.config.num_heads, pre_norm=True, activation=activations.GELUTanh
+        model.config.num_layers, model.config.num_heads, pre_norm=True, activation=_activation(model.config.activation)
     )
     described = spec.decoder
     described.scale_embeddings = False
-    described.embeddings.weight = described.projection.weight = _numbers(model.embedding.weight)
+    described.embeddings.weight = _numbers(model.embedding.weight)
+    described.projection.weight = _numbers(model.output.weight)
     described.position_encodings.encodings = _numbers(model.positions.weight)
     _fill_norm(described.layer_norm, model.decoder.norm)
     for target, layer in zip(described.layer, model.decoder.layers, strict=True):
@@ -162,20 +169,19 @@ def _specifications() -> Any:  # noqa: ANN401  a package without types
         return import_module("ctranslate2.specs")
     except ImportError as error:
         raise SettingError(
-            f"this format needs ctranslate2, which cannot be imported ({error}); pip install 'wenmai[ctranslate2]'"
+            f"this format needs ctranslate2, which cannot be imported ({error}); {install_hint('ctranslate2')}"
         ) from None
 
 
 def _filled(specs: Any, model: "Transformer") -> Any:  # noqa: ANN401
     """Returns the engine's description of a model, filled with its parameters."""
     config = model.config
-    activations = import_module("ctranslate2.specs.common_spec").Activation
     spec = specs.TransformerSpec.from_config(
         (len(model.encoder.layers), len(model.decoder.layers)),
         config.num_heads,
         with_relative_position=config.positions == "shaw",
         pre_norm=config.norm == "pre",
-        activation={"relu": activations.RELU, "gelu": activations.GELU}[config.activation],
+        activation=_activation(config.activation),
         alignment_layer=-1,
         alignment_heads=0,
     )

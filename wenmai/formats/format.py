@@ -40,6 +40,9 @@ class Trained(Protocol):
     def settings(self) -> Any:  # noqa: ANN401
         """The chosen settings, an object of :attr:`Format.settings`; None: the defaults."""
 
+    def note(self, message: str) -> None:
+        """Tells the user something about what was written."""
+
     def retrain(self, model: Any) -> None:  # noqa: ANN401
         """Trains a changed copy of :attr:`whole`, in place, on the text of the run."""
 
@@ -53,12 +56,14 @@ class Imported:
         model: The model; the task of the system turns it into one that can be saved.
         vocabulary: How many tokens it knows.
         settings: Where the model differs from the settings of the system, by ``name`` or ``section.name``.
+        open: Sections of which the user may choose settings, as the file does not hold them.
     """
 
     system: str
     model: Any
     vocabulary: int
     settings: Mapping[str, Any] = field(default_factory=dict)
+    open: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

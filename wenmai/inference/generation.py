@@ -1,16 +1,16 @@
 """Text generation for every language model, from n-grams to GPT."""
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from queue import SimpleQueue
 from threading import Event, Thread
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
 
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import SettingError, nearest_name
 from wenmai.decode.protocol import Hypothesis, Step
 from wenmai.decode.sampling import sample
 from wenmai.decode.search import beam_search, greedy
@@ -67,6 +67,7 @@ class GenerationConfig:
         count: Number of texts.
         beam: Hypotheses of a beam search; none: tokens are sampled.
         temperature: Temperature of sampling; 0 takes the most likely token.
+        greedy: The same as ``temperature=0``.
         top_k: Sample from this many of the most likely tokens.
         top_p: Sample from the most likely tokens with this total probability.
         repetition_penalty: Above 1 makes generated tokens less likely to be repeated.
@@ -82,6 +83,7 @@ class GenerationConfig:
     count: int = 1
     beam: int | None = None
     temperature: float = 1.0
+    greedy: bool = False
     top_k: int | None = None
     top_p: float | None = None
     repetition_penalty: float = 1.0
@@ -100,6 +102,10 @@ class GenerationConfig:
             raise SettingError(f"top_p={self.top_p}: expected more than 0, and 1 at most")
         if not 0 < self.repetition_penalty < math.inf:
             raise SettingError(f"repetition_penalty={self.repetition_penalty}: expected more than 0")
+        if self.greedy:
+            if self.beam is not None or self.temperature not in (0.0, 1.0):
+                raise SettingError("greedy takes the most likely token; leave out temperature and beam")
+            object.__setattr__(self, "temperature", 0.0)  # frozen
         drawn = (self.temperature, self.top_k, self.top_p) != (1.0, None, None)
         if self.beam is not None and drawn:
             raise SettingError("temperature, top_k and top_p belong to sampling and have no effect on a beam search")
@@ -112,6 +118,19 @@ class GenerationConfig:
         stop: Any = self.stop
         if isinstance(stop, str) or not all(isinstance(text, str) and text for text in stop):
             raise SettingError("stop: expected strings that are not empty")
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Self:
+        """Makes a config of the options of a call.
+
+        Raises:
+            SettingError: if there is no such option, or a value makes no sense.
+        """
+        known = [one.name for one in fields(cls)]
+        for name in options:
+            if name not in known:
+                raise SettingError(f"there is no option {name!r} of generation{nearest_name(name, known)}")
+        return cls(**options)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,8 +1,7 @@
 """A trained neural language model: the network, its tokenizer, and its verbs."""
 
-import copy
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor
 
 from wenmai.core.errors import FormatError, SettingError
+from wenmai.core.showing import Shown
 from wenmai.data.batches import pad, plan_batches
 from wenmai.decode.protocol import Step
 from wenmai.inference.architecture import read_architecture
@@ -52,7 +52,7 @@ def build(
     return module
 
 
-class LanguageModel:
+class LanguageModel(Shown):
     """Scores text, predicts the next token, and generates text.
 
     Args:
@@ -71,6 +71,11 @@ class LanguageModel:
         self.module = module
         self.tokenizer = tokenizer
         self.context: Context = context
+
+    def _facts(self) -> dict[str, Any]:
+        parameters = sum(parameter.numel() for parameter in self.module.parameters())
+        sizes = {"parameters": parameters, "vocabulary": self.tokenizer.vocab_size}
+        return {"kind": self.kind, **sizes, "context": self.context, "device": str(self.device)}
 
     @property
     def kind(self) -> str:
@@ -313,30 +318,38 @@ class LanguageModel:
 
     def generate(self, prompt: str = "", **options: Any) -> list[Generated]:  # noqa: ANN401
         """Generates texts; ``options`` as of :class:`~wenmai.inference.generation.GenerationConfig`."""
-        return generate(_Generator(self.module), self.vocabulary, prompt, GenerationConfig(**options))
+        return generate(_Generator(self.module), self.vocabulary, prompt, GenerationConfig.of(options))
 
     def stream(self, prompt: str = "", **options: Any) -> Iterator[str]:  # noqa: ANN401
         """Yields one text in pieces as it is generated; ``options`` as of :meth:`generate`."""
-        return stream(_Generator(self.module), self.vocabulary, prompt, GenerationConfig(**options))
+        return stream(_Generator(self.module), self.vocabulary, prompt, GenerationConfig.of(options))
 
     @property
     def vocabulary(self) -> "_Pieces":
         """The tokens, for generation."""
         return _Pieces(self.tokenizer, self.module.vocab_size, lines=self.context == "carried")
 
-    def with_memory(self, length: int) -> "LanguageModel":
-        """Returns the same model with another memory length, for evaluation.
+    @property
+    def readings(self) -> tuple[str, ...]:
+        """What :meth:`reading` can change."""
+        return () if self.module.reading_class is None else tuple(one.name for one in fields(self.module.reading_class))
+
+    def reading(self, **settings: Any) -> "LanguageModel":  # noqa: ANN401  of the model's reading_class
+        """Returns the same model that reads texts otherwise than it was trained, such as with a longer memory.
+
+        Args:
+            **settings: Those of :class:`wenmai.models.transformer_xl.Reading`; other models have none.
 
         Raises:
-            SettingError: if the model has no memory whose length can be chosen, or it is negative.
+            SettingError: if the model has no such setting, or a value makes no sense.
         """
-        if not hasattr(self.module, "memory_length"):
-            raise SettingError(f"a model of kind {self.kind} has no memory whose length can be chosen; leave it out")
-        if length < 0:
-            raise SettingError(f"memory={length}: expected 0 or more tokens")
-        module: Any = copy.copy(self.module)  # the parameters are shared
-        module.memory_length = length
-        return LanguageModel(module, self.tokenizer, context=self.context)
+        kind: Any = self.module.reading_class
+        if unknown := ", ".join(settings.keys() - set(self.readings)):
+            can = f"it has {', '.join(self.readings)}" if self.readings else "it always reads as it was trained"
+            raise SettingError(f"{unknown}: no setting with which a {self.kind} could read a text; {can}")
+        if not settings:
+            return self
+        return LanguageModel(self.module.with_reading(kind(**settings)), self.tokenizer, context=self.context)
 
 
 class _Generator:

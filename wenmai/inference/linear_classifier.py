@@ -11,6 +11,7 @@ from annotated_types import Ge
 from typing_extensions import Doc
 
 from wenmai.core.errors import FormatError, SettingError
+from wenmai.core.showing import Shown
 from wenmai.core.tensors import require_finite, write_tensors
 from wenmai.data.features import NGRAMS, FeaturesConfig, NgramFeatures, VectorFeatures, segmented
 from wenmai.models.folder import CONFIG, read_fields, read_settings, write_fields
@@ -50,7 +51,7 @@ class LinearClassifierConfig:
         return "squared" if self.method == "least-squares" else self.method
 
 
-class LinearTextClassifier:
+class LinearTextClassifier(Shown):
     """A trained classifier of texts.
 
     Attributes:
@@ -88,8 +89,9 @@ class LinearTextClassifier:
         self.weights = weights
         self.bias = bias
 
-    def __repr__(self) -> str:
-        return f"LinearTextClassifier({self.config.method}, {len(self.labels)} labels)"
+    def _facts(self) -> dict[str, Any]:
+        sizes = {"labels": len(self.labels), "features": len(self.weights)}
+        return {"method": self.config.method, **sizes, "segment": self.text.segment}
 
     @property
     def probabilistic(self) -> bool:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from wenmai.core.errors import SettingError
 from wenmai.core.registry import needing_neural
+from wenmai.core.showing import Shown
 from wenmai.kernels.ngram_lookup import BEGIN, END, ROOT, UNKNOWN
 from wenmai.measures.language import SentenceScore
 from wenmai.models.ngram import Ngram
@@ -31,7 +32,7 @@ _BATCH_CHARACTERS = 1 << 18  # of lines that are scored together
 _LONG = 1 << 20  # words of lines that several threads score
 
 
-class NgramModel:
+class NgramModel(Shown):
     """Scores text, predicts the next word, and generates text.
 
     Args:
@@ -41,6 +42,11 @@ class NgramModel:
     def __init__(self, model: Ngram) -> None:
         self.model = model
         self._normalise = normaliser(model.text)
+
+    def _facts(self) -> dict[str, Any]:
+        config, ngrams = self.model.config, sum(self.model.ngrams)
+        sizes = {"order": config.order, "words": len(self.model.vocab), "ngrams": ngrams}
+        return {**sizes, "smoothing": config.smoothing, "segment": self.model.text.segment}
 
     # --- scoring --------------------------------------------------------------------------------------------------
 
@@ -207,13 +213,13 @@ class NgramModel:
         """Generates texts; ``options`` as of :class:`~wenmai.inference.generation.GenerationConfig`."""
         with needing_neural("generation"):
             from wenmai.inference.generation import GenerationConfig, generate
-        return generate(_Generator(self.model), _Vocabulary(self), prompt, GenerationConfig(**options))
+        return generate(_Generator(self.model), _Vocabulary(self), prompt, GenerationConfig.of(options))
 
     def stream(self, prompt: str = "", **options: Any) -> Iterator[str]:  # noqa: ANN401
         """Yields one text in pieces as it is generated; ``options`` as of :meth:`generate`."""
         with needing_neural("generation"):
             from wenmai.inference.generation import GenerationConfig, stream
-        return stream(_Generator(self.model), _Vocabulary(self), prompt, GenerationConfig(**options))
+        return stream(_Generator(self.model), _Vocabulary(self), prompt, GenerationConfig.of(options))
 
 
 class _State:

@@ -3,12 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from wenmai.core.errors import SettingError
 from wenmai.core.folder import read_json_object, writing_json
+from wenmai.core.showing import Shown
 from wenmai.data.encoded_labelled import words_of
 from wenmai.models.fasttext import FastText
 from wenmai.models.folder import read_settings
@@ -18,7 +20,7 @@ from wenmai.vectors.word_vectors import WordVectors
 __all__ = ["TextClassifier"]
 
 
-class TextClassifier:
+class TextClassifier(Shown):
     """A trained classifier, which cuts texts into words as in training.
 
     Attributes:
@@ -37,6 +39,10 @@ class TextClassifier:
 
     def __reduce__(self) -> tuple[type["TextClassifier"], tuple[FastText, TextConfig]]:
         return TextClassifier, (self.model, self.text)  # what cuts texts is made anew
+
+    def _facts(self) -> dict[str, Any]:
+        sizes = {"words": len(self.model.vocab), "dimensions": self.model.config.vector_size}
+        return {"labels": len(self.labels), **sizes, "segment": self.text.segment}
 
     def predict(self, texts: Iterable[str], k: int = 1, threshold: float = 0.0) -> list[list[tuple[str, float]]]:
         """The most probable labels of each text with their probabilities, best first.

@@ -3,20 +3,23 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import repeat
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from wenmai.core.errors import FormatError, SettingError
+from wenmai.core.showing import Shown
 from wenmai.data.batches import pad, plan_batches
 from wenmai.decode.protocol import Hypothesis
 from wenmai.decode.sampling import sample
-from wenmai.decode.scoring import LengthPenalty, Scoring
-from wenmai.decode.search import beam_search, greedy
+from wenmai.decode.scoring import Scoring
+from wenmai.decode.search import beam_search, exhaustive, greedy
 from wenmai.inference.architecture import read_architecture
+from wenmai.inference.searching import SearchConfig
 from wenmai.models.folder import CONFIG, write_fields
 from wenmai.nn.attention import watch_attention
 from wenmai.nn.encoder_decoder import EncoderDecoder
@@ -26,7 +29,6 @@ from wenmai.training.tensors import loaded_model, save_model
 __all__ = ["AttentionMaps", "Translation", "Translator", "build"]
 
 _MAP_KINDS = {"attention": "self", "memory_attention": "cross"}
-_EXTRA_LENGTH = 50  # tokens by which a translation may be longer than its source (Vaswani et al. 2017, section 6.1)
 _CHUNK = 512  # lines read before they are sorted by length
 _BATCH_TOKENS = 4096
 
@@ -87,7 +89,7 @@ def build(
     return model
 
 
-class Translator:
+class Translator(Shown):
     """Translates with a trained model.
 
     Args:
@@ -105,6 +107,11 @@ class Translator:
         self.module = module
         self.source = source
         self.target = target
+
+    def _facts(self) -> dict[str, Any]:
+        parameters = sum(parameter.numel() for parameter in self.module.parameters())
+        sizes = {"source_vocabulary": self.source.vocab_size, "target_vocabulary": self.target.vocab_size}
+        return {"kind": self.kind, "parameters": parameters, **sizes, "device": str(self.device)}
 
     @property
     def kind(self) -> str:
@@ -181,25 +188,20 @@ class Translator:
         self,
         texts: Iterable[str],
         *,
-        beam_size: int = 5,
-        n_best: int = 1,
-        length_penalty: LengthPenalty = "mean",
-        alpha: float = 1.0,
-        coverage_beta: float = 0.0,
+        prefix: str | Iterable[str] = "",
         sampling: Mapping[str, Any] | None = None,
         chunk: int = _CHUNK,
+        **search: Any,  # noqa: ANN401
     ) -> Iterator[list[Translation]]:
         """Yields translations of texts, in order.
 
         Args:
             texts: Read as they are needed, ``chunk`` at a time.
-            beam_size: Hypotheses kept; 1 is greedy.
-            n_best: Most translations of each text; fewer if fewer hypotheses finish.
-            length_penalty: See :class:`wenmai.decode.scoring.Scoring`.
-            alpha: Its exponent.
-            coverage_beta: Factor of the coverage penalty.
+            prefix: What all translations, or that of each text, begin with; best whole words.
             sampling: Sample instead of searching: ``seed``, ``temperature``, ``top_k``, ``top_p``.
             chunk: Texts that are sorted by length and translated together.
+            **search: As of :class:`wenmai.inference.searching.SearchConfig`; lengths and repetitions concern sampling
+                too.
 
         Yields:
             The translations of each text, best first; an empty text has one empty translation.
@@ -207,47 +209,56 @@ class Translator:
         Raises:
             SettingError: if a setting makes no sense.
         """
-        if sampling is not None and n_best != 1:
-            raise SettingError(f"n_best={n_best}: sampling gives one translation of a text; give it several times")
-        if beam_size < 1:
-            raise SettingError(f"beam_size={beam_size}: expected 1 (greedy) or more")
-        if sampling is None and not 1 <= n_best <= beam_size:
-            raise SettingError(f"n_best={n_best}: a beam of {beam_size} has 1 to {beam_size} translations of a text")
-        search = {
-            "beam_size": beam_size,
-            "n_best": n_best,
-            "length_penalty": length_penalty,
-            "alpha": alpha,
-            "coverage_beta": coverage_beta,
-        }
+        config = SearchConfig.of(search)
+        if sampling is not None and config.n_best != 1:
+            raise SettingError(
+                f"n_best={config.n_best}: sampling gives one translation of a text; give it several times"
+            )
+        most = config.beam_size
+        if sampling is None and not config.exhaustive and config.n_best > most:
+            raise SettingError(f"n_best={config.n_best}: a beam of {most} has 1 to {most} translations of a text")
+        if config.coverage_beta and not self.has_attention:
+            raise SettingError(f"coverage_beta={config.coverage_beta}: this model has no attention")
         drawing = None if sampling is None else self._drawing(**sampling)
-        self._check(search)
-        waiting: list[str] = []
+        begins = repeat(prefix) if isinstance(prefix, str) else iter(prefix)
+        waiting: list[tuple[str, str]] = []
         for text in texts:
-            waiting.append(text)
+            begin = next(begins, None)
+            if begin is None:
+                raise SettingError("there are fewer prefixes than texts; give one for each, or one for all")
+            waiting.append((text, begin))
             if len(waiting) == chunk:
-                yield from self._translated(waiting, search, drawing)
+                yield from self._translated(waiting, config, drawing)
                 waiting = []
-        yield from self._translated(waiting, search, drawing)
+        yield from self._translated(waiting, config, drawing)
 
     def _translated(
-        self, texts: list[str], search: Mapping[str, Any], drawing: Mapping[str, Any] | None
+        self, pairs: list[tuple[str, str]], config: SearchConfig, drawing: Mapping[str, Any] | None
     ) -> list[list[Translation]]:
-        encoded = self.source.encode_batch(texts)
+        encoded = self.source.encode_batch([text for text, _ in pairs])
+        prefixes = [self._begin(begin) for _, begin in pairs]
         longest = self.config.max_length - 1  # EOS
-        results: list[list[Translation]] = [[Translation(text="")] for _ in texts]
+        results: list[list[Translation]] = [[Translation(text="")] for _ in pairs]
         asked = [place for place, ids in enumerate(encoded) if ids]
         lengths = np.array([min(len(encoded[place]), longest) + 1 for place in asked], np.int64)
-        rows = max(1, _BATCH_TOKENS // max(1, search["beam_size"]))
-        batches = plan_batches(lengths, max_tokens=rows, seed=0, epoch=0) if asked else []
+        tokens, rows = max(1, _BATCH_TOKENS // config.beam_size), 1 if config.exhaustive else None
+        batches = plan_batches(lengths, max_tokens=tokens, max_rows=rows, seed=0, epoch=0) if asked else []
         for batch in batches:
             places = [asked[index] for index in batch]
             ids, valid = pad([[*encoded[place][:longest], self.source.eos_id] for place in places], self.source.pad_id)
-            found = self._decoded(torch.from_numpy(ids), torch.from_numpy(valid), search, drawing)
+            begins = [prefixes[place] for place in places]
+            found = self._decoded(torch.from_numpy(ids), torch.from_numpy(valid), begins, config, drawing)
             for place, hypotheses in zip(places, found, strict=True):
                 cut = len(encoded[place]) > longest
                 results[place] = [self._translation(hypothesis, cut) for hypothesis in hypotheses]
         return results
+
+    def _begin(self, prefix: str) -> list[int]:
+        """Returns the tokens of a prefix."""
+        ids = self.target.encode(prefix).ids if prefix else []
+        if self.target.unk_id in ids:
+            raise SettingError(f"the prefix {prefix!r} has words or characters that the model cannot write")
+        return ids
 
     def _drawing(
         self, *, seed: int = 1, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
@@ -264,18 +275,6 @@ class Translator:
         generator = torch.Generator(self.device).manual_seed(seed)
         return {"generator": generator, "temperature": temperature, "top_k": top_k, "top_p": top_p}
 
-    def _check(self, search: Mapping[str, Any]) -> None:
-        """Raises SettingError for invalid options of a search."""
-        penalty, alpha, beta = search["length_penalty"], search["alpha"], search["coverage_beta"]
-        if penalty not in get_args(LengthPenalty):
-            raise SettingError(f"length_penalty={penalty}: expected {', '.join(get_args(LengthPenalty))}")
-        if not 0 <= alpha < math.inf:
-            raise SettingError(f"alpha={alpha}: expected 0 or more")
-        if not 0 <= beta < math.inf:
-            raise SettingError(f"coverage_beta={beta}: expected 0 or more")
-        if beta and not self.has_attention:
-            raise SettingError(f"coverage_beta={beta}: this model has no attention")
-
     def _translation(self, hypothesis: Hypothesis, cut: bool) -> Translation:
         return Translation(
             text=" ".join(self.target.decode(hypothesis.tokens).splitlines()),  # a line stays a line
@@ -285,33 +284,62 @@ class Translator:
             cut=cut,
         )
 
+    def _limits(self, source_mask: Tensor, prefixes: Sequence[Sequence[int]], config: SearchConfig) -> Tensor:
+        """Returns the most tokens of each translation, (B,).
+
+        Raises:
+            SettingError: if a prefix leaves no room for the end.
+        """
+        limits = [min(config.longest(size), self.config.max_length) for size in source_mask.sum(1).tolist()]
+        for limit, prefix in zip(limits, prefixes, strict=True):
+            if len(prefix) >= limit:
+                raise SettingError(
+                    f"a prefix of {len(prefix)} tokens leaves no room for the end: the translation of this text has at "
+                    f"most {limit}; expected a shorter prefix, or a larger max_length"
+                )
+        return torch.tensor(limits)
+
     @torch.inference_mode()
     def _decoded(
-        self, source_ids: Tensor, source_mask: Tensor, search: Mapping[str, Any], drawing: Mapping[str, Any] | None
+        self,
+        source_ids: Tensor,
+        source_mask: Tensor,
+        prefixes: Sequence[Sequence[int]],
+        config: SearchConfig,
+        drawing: Mapping[str, Any] | None,
     ) -> list[list[Hypothesis]]:
-        limits = (source_mask.sum(1) + _EXTRA_LENGTH).clamp(max=self.config.max_length)  # (B,)
-        covering = drawing is None and search["coverage_beta"] > 0
+        limits = self._limits(source_mask, prefixes, config)
+        covering = drawing is None and config.coverage_beta > 0
         source_ids, source_mask, limits = (part.to(self.device) for part in (source_ids, source_mask, limits))
         state = self.module.begin(source_ids, source_mask, max_length=int(limits.max()), need_attention=covering)
-        common: dict[str, Any] = {
+        rules: dict[str, Any] = {
             "bos_id": self.target.bos_id,
             "eos_id": self.target.eos_id,
             "max_lengths": limits,
+            "prefix": prefixes if any(prefixes) else None,
             "banned": (self.target.pad_id, self.target.bos_id, self.target.unk_id),
             "device": self.device,
+            **config.rules,
         }
         if drawing is not None:
-            return [[drawn] for drawn in sample(self.module, state, **common, **drawing)]
-        if search["beam_size"] == 1 and not covering:
-            scoring = Scoring(length_penalty=search["length_penalty"], alpha=search["alpha"], coverage_beta=0.0)
-            return [[scoring.scored(found)] for found in greedy(self.module, state, **common)]
+            return [[drawn] for drawn in sample(self.module, state, **rules, **drawing)]
+        rules["source_mask"] = source_mask if covering else None
+        if config.exhaustive:
+            try:
+                return exhaustive(self.module, state, n_best=config.n_best, **config.penalties, **rules)
+            except ValueError as error:
+                raise SettingError(f"{error}; a smaller max_length has fewer") from None
+        if config.beam_size == 1 and not covering:
+            scoring, _ = Scoring(**config.penalties), rules.pop("source_mask")
+            return [[scoring.scored(found)] for found in greedy(self.module, state, **rules)]
         return beam_search(
             self.module,
             state,
-            source_mask=source_mask if covering else None,
-            stop="bound",
-            **search,
-            **common,
+            beam_size=config.beam_size,
+            n_best=config.n_best,
+            stop=config.stop,
+            **config.penalties,
+            **rules,
         )
 
     # --- attention ----------------------------------------------------------------------------------------------

@@ -5,7 +5,17 @@ from typing import Any, Protocol
 
 from wenmai.measures.language import SentenceScore
 
-__all__ = ["VERBS", "AnyLanguageModel", "AnyTranslator", "Classifier", "Generator", "Nearest", "Predictor", "Scorer"]
+__all__ = [
+    "VERBS",
+    "AnyLanguageModel",
+    "AnyTranslator",
+    "Classifier",
+    "Embedder",
+    "Generator",
+    "Nearest",
+    "Predictor",
+    "Scorer",
+]
 
 
 class Nearest(Protocol):
@@ -24,6 +34,13 @@ class Classifier(Protocol):
 
     def predict(self, texts: Iterable[str], k: int = 1, threshold: float = 0.0) -> list[list[tuple[str, float]]]:
         """Returns the ``k`` most probable labels of each text with their probabilities, best first; -1 for all."""
+
+
+class Embedder(Protocol):
+    """Gives texts vectors."""
+
+    def embed(self, texts: Any) -> Any:  # noqa: ANN401  each kind has further options
+        """Returns the vectors of texts, float32 [N, d]."""
 
 
 class Scorer(Protocol):
@@ -83,6 +100,7 @@ class AnyTranslator(Protocol):
 VERBS: dict[str, type] = {
     "nearest": Nearest,
     "classify": Classifier,
+    "embed": Embedder,
     "score": Scorer,
     "next": Predictor,
     "generate": Generator,

@@ -60,7 +60,7 @@ __all__ = [
     "word_hashes",
 ]
 
-_MADE_OF = "simd.py 0a572d10aeed, subwords.py bbf1a2ab56e4, window.py 9f9192ae33ae"  # see window.py
+_MADE_OF = "simd.py 0a572d10aeed, subwords.py 1916cca01409, window.py 9f9192ae33ae"  # see window.py
 SOFTMAX, HIERARCHICAL, NEGATIVE, ONE_VERSUS_ALL = 0, 1, 2, 3
 _SMALL_BYTES = 4 * ROW_FLOATS
 _FOUR = 4 * LANE_BYTES
@@ -123,7 +123,7 @@ class Scratch(NamedTuple):
     signs: np.ndarray  # float32 [outputs]
     signed: np.ndarray  # float32 [outputs + 1, whole vectors]
     signed_rows: np.ndarray  # int64 [outputs]: their addresses
-    slopes: np.ndarray  # float32 [outputs + 17]
+    slopes: np.ndarray  # float32 [2 (outputs + 1) + 32]
     single: np.ndarray  # int64 [2]: the addresses of ``hidden``
     one: np.ndarray  # float32 [1]: 1
 
@@ -143,7 +143,7 @@ class Scratch(NamedTuple):
             signs=np.zeros(outputs, np.float32),
             signed=signed,
             signed_rows=signed.ctypes.data + np.arange(outputs, dtype=np.int64) * whole * 4,
-            slopes=np.zeros(outputs + 33, np.float32),
+            slopes=np.zeros(2 * (outputs + 1) + 32, np.float32),  # `step` writes for pairs of inputs
             single=hidden.ctypes.data + np.arange(2, dtype=np.int64) * whole * 4,
             one=np.ones(2, np.float32),
         )

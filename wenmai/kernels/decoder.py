@@ -12,7 +12,7 @@ Threads run the kernel side by side, each on its part of the heads or of the out
 other where one needs what another wrote: six times in a block. What is cheap (sums, layer norms) each does for itself.
 How the work is divided changes no bit of the result.
 
-Nothing here checks what the addresses point to.
+Nothing here checks what the addresses point to: :class:`wenmai.nn.stack.Stack` is the only caller, and does.
 """
 
 import math
@@ -68,6 +68,7 @@ _LANES = 16 if get_host_cpu_features().get("avx512f") else 8  # of a register: e
 # fmt: on
 
 RELU, GELU, GELU_TANH = range(3)
+BARRIERS = 6  # of a block
 
 PART_PLACES, CACHE_PLACES = 6, 2  # of three parts of a block, then of its caches
 BLOCK_PLACES = 3 * PART_PLACES + CACHE_PLACES

@@ -86,7 +86,7 @@ class QuantisedRows:
         )
 
 
-@njit(fastmath={"contract"}, **COMPILE)
+@njit(**COMPILE)  # no fused operations: the sums are those of the reference implementation, to the bit
 def _quantised_means(codes, centres, part, norm_codes, norm_centres, start, rows, means):
     width = means.shape[1]
     for number in range(means.shape[0]):

@@ -383,8 +383,9 @@ def _texts(text, bounds, features, ending):
             hashes[words] = state
             words += 1
         if features.word_ngrams > 1:
-            if at + words * (features.word_ngrams - 1) > room:
-                rows = _larger(rows, at + words * (features.word_ngrams - 1))
+            more = words * (min(words, features.word_ngrams) - 1)
+            if at + more > room:
+                rows = _larger(rows, at + more)
                 room = rows.shape[0]
             at = _word_ngrams(hashes, words, features, rows, at)
         start[number + 1] = at

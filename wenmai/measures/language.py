@@ -5,17 +5,14 @@ depend on the tokens of a model: bits per character and per byte compare n-grams
 """
 
 import math
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from wenmai.text.unspaced import find_unspaced
+
 __all__ = ["SentenceScore", "TextScore", "add_up"]
 
-_UNSPACED = re.compile(  # Thai, Lao, Burmese, Khmer, kana, Han
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
-    "\uf900-\ufaff\U00020000-\U0003ffff]"
-)
-_LONG_WORD = 5  # characters of these scripts in a word, on average: fewer where spaces were put between words
+_SAMPLE = 4096  # characters of a text in which white space is looked for
 
 
 @dataclass(kw_only=True, slots=True)  # not frozen, which would take most of the time that n-grams need to score a line
@@ -51,11 +48,6 @@ class SentenceScore:
         return len(self.text.split()) + 1
 
     @property
-    def unspaced(self) -> int:
-        """Characters of scripts that are written without spaces, such as Chinese."""
-        return 0 if self.text.isascii() else len(_UNSPACED.findall(self.text))
-
-    @property
     def characters(self) -> int:
         """Unicode characters, and the end of the line."""
         return len(self.text) + 1
@@ -80,7 +72,7 @@ class TextScore:
         log_prob: Natural logarithm of the probability of the text.
         known_log_prob: The part of it that known tokens and ends of lines contribute.
         oov_bytes: Bytes that spell unknown tokens, and one for the end of each.
-        unspaced: Characters of scripts that are written without spaces.
+        has_words: Whether white space separates words; in Chinese text, for example, it does only once that is segmented.
     """
 
     sentences: int
@@ -92,12 +84,7 @@ class TextScore:
     log_prob: float
     known_log_prob: float
     oov_bytes: int = 0
-    unspaced: int = 0
-
-    @property
-    def has_words(self) -> bool:
-        """Whether white space separates words; in Chinese text, for example, it does only once that is segmented."""
-        return self.unspaced < _LONG_WORD * (self.words - self.sentences)
+    has_words: bool = True
 
     @property
     def log10(self) -> float:
@@ -146,8 +133,7 @@ class TextScore:
             "words": self.words,
             "characters": self.characters,
             "bytes": self.bytes,
-            "log10": self.log10,
-            "ln": self.log_prob,
+            "log_prob": self.log_prob,
             "perplexity": self.perplexity,
             "perplexity_without_oov": self.perplexity_without_oov,
             "word_perplexity": self.word_perplexity,
@@ -173,7 +159,8 @@ class TextScore:
 def add_up(scores: Iterable[SentenceScore]) -> TextScore:
     """Returns the metrics of a text from those of its lines, read once."""
     sentences = tokens = oov = words = characters = size = 0
-    oov_bytes = unspaced = 0
+    oov_bytes = 0
+    sample = ""
     log_prob = known_log_prob = 0.0
     for score in scores:
         sentences += 1
@@ -185,7 +172,8 @@ def add_up(scores: Iterable[SentenceScore]) -> TextScore:
         log_prob += score.log_prob
         known_log_prob += score.known_log_prob
         oov_bytes += score.oov_bytes
-        unspaced += score.unspaced
+        if len(sample) < _SAMPLE:
+            sample += score.text[:_SAMPLE] + "\n"
     return TextScore(
         sentences=sentences,
         tokens=tokens,
@@ -196,7 +184,7 @@ def add_up(scores: Iterable[SentenceScore]) -> TextScore:
         log_prob=log_prob,
         known_log_prob=known_log_prob,
         oov_bytes=oov_bytes,
-        unspaced=unspaced,
+        has_words=find_unspaced(sample, fewest_letters=2) is None,
     )
 
 

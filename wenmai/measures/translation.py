@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from wenmai.core.errors import FormatError, SettingError
+from wenmai.core.errors import FormatError, SettingError, install_hint
 from wenmai.measures.bootstrap import randomisation_p_value, resampled
 
 __all__ = [
@@ -361,7 +361,7 @@ def _metrics() -> ModuleType:
     try:
         from sacrebleu import metrics
     except ImportError:
-        raise SettingError("BLEU needs sacreBLEU: pip install 'wenmai[neural]'") from None
+        raise SettingError(f"BLEU needs sacreBLEU; {install_hint('neural')}") from None
     return metrics
 
 

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from wenmai.core.compressed import reading
 from wenmai.core.errors import FormatError, SettingError
 from wenmai.measures.bootstrap import percentile_interval
-from wenmai.vectors.word_vectors import COSMUL_EPSILON, WordVectors
+from wenmai.vectors.lengths import cosines
+from wenmai.vectors.questions import best_answers, given_words, searched_words
+from wenmai.vectors.word_vectors import WordVectors
 
 __all__ = [
     "AnalogyResult",
@@ -28,7 +30,6 @@ Pair = tuple[str, str, float]
 Question = tuple[str, str, str, str]
 
 SEMANTIC_SECTIONS = 5  # as compute-accuracy counts them
-SCORES_AT_ONCE = 1 << 25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,9 +158,9 @@ def evaluate_similarity(
     """Correlates the cosines of word pairs with human scores (Spearman, average ranks for ties).
 
     Args:
-        vectors: what to evaluate.
+        vectors: what to evaluate. Words outside the vocabulary count if they have a vector.
         pairs: a file that :func:`read_similarity` reads, or the pairs.
-        restrict_vocab: only the first so many words count as having vectors.
+        restrict_vocab: of the vocabulary only the first so many words count as having vectors.
         case_insensitive: fold case; of several spellings the first (most frequent) counts.
         seed: of the bootstrap.
         resamples: of the bootstrap, over the covered pairs.
@@ -171,18 +172,19 @@ def evaluate_similarity(
     name = _name(pairs) if isinstance(pairs, str | Path) else "pairs"
     triples = read_similarity(pairs) if isinstance(pairs, str | Path) else pairs
     words = {word for first, second, _ in triples for word in (first, second)}
-    rows = _rows(vectors, words, restrict_vocab, case_insensitive)
-    covered = [pair for pair in triples if rows[pair[0]] and rows[pair[1]]]
-    left = np.array([rows[first][0] for first, _, _ in covered], np.int64)
-    right = np.array([rows[second][0] for _, second, _ in covered], np.int64)
-    cosines = _cosines(vectors, left, right)
+    limit = searched_words(vectors, restrict_vocab)
+    given = given_words(vectors, words, limit=limit, fold_case=case_insensitive, unseen=True)
+    covered = [pair for pair in triples if pair[0] in given and pair[1] in given]
+    left = np.array([given[first].vector for first, _, _ in covered])
+    right = np.array([given[second].vector for _, second, _ in covered])
+    similar = cosines(left.reshape(-1, vectors.vector_size), right.reshape(-1, vectors.vector_size))
     people = np.array([score for _, _, score in covered], np.float64)
     size = len(covered)
-    value = float(spearman(cosines, people, np.ones((1, size)))[0]) if size > 1 else np.nan
+    value = float(spearman(similar, people, np.ones((1, size)))[0]) if size > 1 else np.nan
     low, high = None, None
     if not np.isnan(value):
         low, high = percentile_interval(
-            lambda weights: spearman(cosines, people, weights), size, resamples=resamples, seed=seed
+            lambda weights: spearman(similar, people, weights), size, resamples=resamples, seed=seed
         )
     return SimilarityResult(
         name=name,
@@ -237,13 +239,14 @@ def evaluate_analogies(
 ) -> AnalogyResult:
     """Answers analogy questions "a is to b as c is to what?" by the rules of word2vec's compute-accuracy.
 
-    Case is folded; questions with a word outside the vocabulary are not counted; the three words of a question
+    Case is folded; questions with a word that has no vector are not counted; the three words of a question
     (in any case) are never its answer; the total is over all questions (micro average).
 
     Args:
         vectors: what to evaluate.
         path: a file that :func:`read_analogies` reads.
-        restrict_vocab: use the first so many words only; ``None`` uses all.
+        restrict_vocab: use the first so many words only; ``None`` uses all, and words outside the vocabulary in
+            questions if they have a vector (answers are words of the vocabulary).
         method: ``add`` maximises ``cos(w, b) - cos(w, a) + cos(w, c)``, ``mul`` the product and quotient of
             Levy and Goldberg 2014, equation 4.
         seed: of the bootstrap.
@@ -257,17 +260,18 @@ def evaluate_analogies(
         raise SettingError(f"no analogy method {method!r}; expected 'add' or 'mul'")
     sections = read_analogies(path)
     words = {word for _, questions in sections for question in questions for word in question}
-    rows = _rows(vectors, words, restrict_vocab, True)
+    limit = searched_words(vectors, restrict_vocab)
+    given = given_words(vectors, words, limit=limit, fold_case=True, unseen=restrict_vocab is None)
     questions = [
         (number, question)
         for number, (_, section) in enumerate(sections)
         for question in section
-        if all(rows[word] for word in question)
+        if all(word in given for word in question) and given[question[3]].rows
     ]
-    limit = _restricted(vectors, restrict_vocab)
-    best = _answers(vectors, [[rows[word] for word in question[:3]] for _, question in questions], limit, method)
+    asked = [(given[a], given[b], given[c]) for _, (a, b, c, _) in questions]
+    best = best_answers(vectors, asked, limit, method).tolist()
     correct = np.array(
-        [answer in rows[question[3]] for answer, (_, question) in zip(best, questions, strict=True)], np.float64
+        [answer in given[question[3]].rows for answer, (_, question) in zip(best, questions, strict=True)], np.float64
     )
     section_of = np.array([number for number, _ in questions], np.int64)
     right = np.bincount(section_of, correct, len(sections)).astype(int).tolist()
@@ -292,68 +296,6 @@ def evaluate_analogies(
             for i, (name, section) in enumerate(sections)
         ),
     )
-
-
-def _answers(vectors: WordVectors, questions: list[list[list[int]]], limit: int, method: str) -> list[int]:
-    """The best row of each question, given the rows (of all spellings) of its words a, b and c; -1 if none is left.
-
-    All questions together name few words, so the cosines of these with every row are computed once, as one matrix
-    product per block of rows; a question then only adds up three rows of it.
-    """
-    asked = sorted({spellings[0] for question in questions for spellings in question})
-    place = {row: i for i, row in enumerate(asked)}
-    best = np.full(len(questions), -1, np.int64)
-    best_scores = np.full(len(questions), -np.inf, np.float32)
-    units = vectors.unit_vectors(asked)
-    step = max(1024, SCORES_AT_ONCE // max(len(asked), 1))
-    for start in range(0, limit if questions else 0, step):
-        stop = min(start + step, limit)
-        cosines = units @ vectors.unit_vectors(slice(start, stop)).T
-        if method == "mul":
-            cosines = (cosines + 1) / 2
-        scores = np.empty(stop - start, np.float32)
-        for number, question in enumerate(questions):
-            a, b, c = (cosines[place[spellings[0]]] for spellings in question)
-            if method == "add":
-                np.subtract(b, a, out=scores)
-                scores += c
-            else:
-                np.multiply(b, c, out=scores)
-                scores /= a + np.float32(COSMUL_EPSILON)
-            for spellings in question:
-                for row in spellings:
-                    if start <= row < stop:
-                        scores[row - start] = -np.inf
-            winner = scores.argmax()
-            if scores[winner] > best_scores[number]:
-                best_scores[number], best[number] = scores[winner], start + winner
-    return best.tolist()
-
-
-def _rows(vectors: WordVectors, words: set[str], restrict_vocab: int | None, fold_case: bool) -> dict[str, list[int]]:
-    """The rows of all spellings of each word, most frequent first; none for a word without a vector."""
-    fold = str.upper if fold_case else str
-    found: dict[str, list[int]] = {fold(word): [] for word in words}
-    for row, key in enumerate(vectors.index_to_key[: _restricted(vectors, restrict_vocab)]):
-        spellings = found.get(fold(key))
-        if spellings is not None:
-            spellings.append(row)
-    return {word: found[fold(word)] for word in words}
-
-
-def _restricted(vectors: WordVectors, restrict_vocab: int | None) -> int:
-    if restrict_vocab is not None and restrict_vocab < 1:
-        raise SettingError(f"restrict_vocab must be at least 1 word, got {restrict_vocab}")
-    return min(restrict_vocab or len(vectors), len(vectors))
-
-
-def _cosines(vectors: WordVectors, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.float64]:
-    """In float64, so that rounding neither makes nor breaks ties."""
-    left, right = vectors.vectors[first].astype(np.float64), vectors.vectors[second].astype(np.float64)
-    lengths = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
-    cosines = np.zeros(len(first))
-    np.divide(np.einsum("ij,ij->i", left, right), lengths, out=cosines, where=lengths > 0)
-    return cosines
 
 
 def _share(part: list[int], whole: list[int]) -> float | None:

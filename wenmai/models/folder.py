@@ -7,6 +7,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar
 
+from wenmai.config.recipe import first_problem
 from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.folder import read_json_object, writing_json
 from wenmai.text.vocab import Vocab
@@ -89,7 +90,7 @@ def checked(kind: type[Config], content: object) -> Config:
     try:
         return TypeAdapter(kind).validate_json(json.dumps(content), strict=True)
     except ValidationError as error:
-        first = error.errors()[0]
+        first = first_problem(error)
         where = "".join(f"{part}: " for part in first["loc"])
         raise SettingError(f"{where}{first['msg'][:1].lower()}{first['msg'][1:]}") from None
 

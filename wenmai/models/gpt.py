@@ -10,7 +10,7 @@
 |---|---|
 | h_0 = W_e[x] + W_p (GPT-1, eq. 2) | ``Gpt._embed`` |
 | h_l = block(h_{l-1}) | ``wenmai.nn.transformer.EncoderLayer`` with a causal mask |
-| P = softmax(h_L W_eᵀ) | ``Gpt.output`` |
+| P = softmax(h_L W_eᵀ); with ``tied=False`` W_e has a counterpart of its own | ``Gpt.output`` |
 
 Which layers of GPT-3 are banded, and how wide, was not published: here those with odd numbers (the second, the fourth,
 ...), ``window`` positions back. Weights are (out, in), not transposed as in OpenAI's code.
@@ -21,17 +21,14 @@ Shapes: B rows, T tokens, M hidden size, V vocabulary.
 """  # noqa: E501  a table
 
 import math
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
-from annotated_types import Ge, Lt
 from torch import Tensor, nn
-from typing_extensions import Doc
 
-from wenmai.core.errors import SettingError
 from wenmai.decode.protocol import Step
+from wenmai.models.settings import GptConfig
 from wenmai.nn import plain
 from wenmai.nn.cache import KeyValue
 from wenmai.nn.embeddings import Embeddings, Learned
@@ -44,42 +41,7 @@ from wenmai.nn.transformer import Encoder, EncoderLayer, FeedForward
 __all__ = ["Gpt", "GptConfig"]
 
 _CAUSAL = causal()
-_EPSILON = 1e-5  # of layer norms
 _STD = 0.02  # of every weight; of GPT-2's positions half of it
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GptConfig:
-    """The sizes and choices of a GPT.
-
-    Raises:
-        SettingError: if sizes do not fit together, or a setting would have no effect.
-    """
-
-    hidden_size: Annotated[int, Ge(1), Doc("size of a position's vector; a multiple of num_heads")] = 256
-    num_layers: Annotated[int, Ge(1), Doc("layers")] = 4
-    num_heads: Annotated[int, Ge(1), Doc("attention heads of a layer")] = 4
-    ffn_size: Annotated[
-        int | None, Ge(1), Doc("inner size of the feed-forward networks; none: four times hidden_size")
-    ] = None
-    max_length: Annotated[int, Ge(1), Doc("longest text in tokens: positions are learned up to here")] = 256
-    dropout: Annotated[float, Ge(0), Lt(1), Doc("of embeddings and of the outputs of sub-layers")] = 0.1
-    attention_dropout: Annotated[float, Ge(0), Lt(1), Doc("of attention weights")] = 0.0
-    norm: Annotated[Literal["post", "pre"], Doc("layer norm after a sub-layer (GPT-1), or before it (GPT-2, 3)")] = (
-        "pre"
-    )
-    window: Annotated[
-        int | None, Ge(1), Doc("every second layer attends only this many tokens back (GPT-3); none: no limit")
-    ] = None
-
-    def __post_init__(self) -> None:
-        if self.hidden_size % self.num_heads:
-            raise SettingError(
-                f"hidden_size={self.hidden_size} is not a multiple of num_heads={self.num_heads}; each head gets an "
-                "equal share"
-            )
-        if self.window is not None and self.num_layers == 1:
-            raise SettingError("window is for every second layer; with num_layers=1 it has no effect")
 
 
 class Gpt(NextToken):
@@ -96,6 +58,8 @@ class Gpt(NextToken):
     stateful: ClassVar[bool] = False
     masks_documents: ClassVar[bool] = True
 
+    output: Softmax
+
     def __init__(self, config: GptConfig, *, vocab_size: int, bos_id: int) -> None:
         super().__init__(vocab_size=vocab_size, bos_id=bos_id)
         self.config = config
@@ -104,8 +68,8 @@ class Gpt(NextToken):
         self.positions = Learned(config.hidden_size, config.max_length)
         self.embeddings = Embeddings(dropout=config.dropout)
         layers = (_layer(config, number) for number in range(config.num_layers))
-        self.decoder = Encoder(layers, hidden_size=config.hidden_size, epsilon=_EPSILON)
-        self.output = Softmax(vocab_size, config.hidden_size, tied_to=self.embedding)
+        self.decoder = Encoder(layers, hidden_size=config.hidden_size, epsilon=config.epsilon)
+        self.output = Softmax(vocab_size, config.hidden_size, tied_to=self.embedding if config.tied else None)
         self._shortcut = plain.Shortcut()
         self.reset_parameters()
 
@@ -128,10 +92,17 @@ class Gpt(NextToken):
         shape = (batch_size, config.num_heads, capacity or config.max_length, config.hidden_size // config.num_heads)
         weight = self.embedding.weight
         caches = [KeyValue.empty(*shape, like=weight.detach()) for _ in range(config.num_layers)]
-        if config.window is not None:  # not the same for all layers
+        if config.window is not None or config.activation == "silu":  # not the same for all layers; not compiled
             return CachedState(caches)
         compiled = self._shortcut.begin(
-            batch_size, self.decoder, weight, self.positions, num_heads=config.num_heads, activation="gelu_tanh"
+            batch_size,
+            self.decoder,
+            weight,
+            self.positions,
+            output=self.output.weight,
+            capacity=shape[2],
+            num_heads=config.num_heads,
+            activation=config.activation,
         )
         return CachedState(caches, compiled=compiled)
 
@@ -186,5 +157,5 @@ def _layer(config: GptConfig, number: int) -> EncoderLayer:
         dropout=config.attention_dropout,
         window=config.window if number % 2 else None,
     )
-    ffn = FeedForward(config.hidden_size, config.ffn_size or 4 * config.hidden_size, activation="gelu_tanh")
-    return EncoderLayer(attention, ffn, norm=config.norm, dropout=config.dropout, epsilon=_EPSILON)
+    ffn = FeedForward(config.hidden_size, config.ffn_size or 4 * config.hidden_size, activation=config.activation)
+    return EncoderLayer(attention, ffn, norm=config.norm, dropout=config.dropout, epsilon=config.epsilon)

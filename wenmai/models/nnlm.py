@@ -18,39 +18,18 @@ to evaluation.
 Shapes: B rows, T tokens, n order, m embedding size, h hidden units, V vocabulary.
 """
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
-from annotated_types import Ge
 from torch import Tensor, nn
-from typing_extensions import Doc
 
-from wenmai.core.errors import SettingError
+from wenmai.models.settings import NnlmConfig
 from wenmai.nn.language import LanguageState, NextToken
 from wenmai.nn.linear import Linear
 from wenmai.nn.softmax import Softmax
 
 __all__ = ["Nnlm", "NnlmConfig", "NnlmState"]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NnlmConfig:
-    """The sizes of an NNLM.
-
-    Raises:
-        SettingError: if the output would have no input.
-    """
-
-    order: Annotated[int, Ge(2), Doc("n: the next word is predicted from the n-1 words before it")] = 5
-    embedding_size: Annotated[int, Ge(1), Doc("dimensions of a word vector, m")] = 60
-    hidden_size: Annotated[int, Ge(0), Doc("hidden units, h; 0: only direct connections")] = 100
-    direct: Annotated[bool, Doc("direct connections from the word vectors to the output")] = False
-
-    def __post_init__(self) -> None:
-        if not self.hidden_size and not self.direct:
-            raise SettingError("hidden_size=0 leaves the output without an input; add direct=true")
 
 
 class NnlmState:

@@ -12,15 +12,12 @@ The layers are those of :mod:`wenmai.nn.recurrent`. Differs from Zaremba et al.:
 matrices begin orthogonal and LSTMs with open forget gates.
 """
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar
 
 import torch.nn.functional as F
-from annotated_types import Ge, Gt, Lt
 from torch import Tensor, nn
-from typing_extensions import Doc
 
-from wenmai.core.errors import SettingError
+from wenmai.models.settings import RnnlmConfig
 from wenmai.nn.dropout import Dropout
 from wenmai.nn.language import LanguageState, NextToken, refuse_documents
 from wenmai.nn.recurrent import Recurrent
@@ -29,34 +26,6 @@ from wenmai.nn.softmax import Softmax
 __all__ = ["Rnnlm", "RnnlmConfig", "RnnlmState"]
 
 _EMBEDDING_RANGE = 0.1
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RnnlmConfig:
-    """The layers of a recurrent language model.
-
-    Raises:
-        SettingError: if the output is tied to embeddings of another size.
-    """
-
-    cell: Annotated[Literal["rnn", "lstm", "gru"], Doc("kind of the recurrent layers")] = "lstm"
-    embedding_size: Annotated[int | None, Ge(1), Doc("dimensions of a token's vector; none: hidden_size")] = None
-    hidden_size: Annotated[int, Ge(1), Doc("width of a layer")] = 256
-    num_layers: Annotated[int, Ge(1), Doc("recurrent layers")] = 2
-    dropout: Annotated[float, Ge(0), Lt(1), Doc("of embeddings, between layers, and before the output")] = 0.2
-    tied: Annotated[bool, Doc("the output matrix is that of the embeddings")] = False
-    init_range: Annotated[
-        float | None,
-        Gt(0),
-        Doc("every parameter is drawn uniformly from ± this; none: a default for each part"),
-    ] = None
-
-    def __post_init__(self) -> None:
-        if self.tied and self.embedding_size not in (None, self.hidden_size):
-            raise SettingError(
-                f"tied=true makes one matrix of embeddings and output; embedding_size={self.embedding_size} and "
-                f"hidden_size={self.hidden_size} must be equal"
-            )
 
 
 class RnnlmState:

@@ -18,21 +18,18 @@ Shapes: B sentences, N hypotheses, S source and T target tokens, E embedding, M 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar
 
 import torch
-from annotated_types import Ge, Lt
 from torch import Tensor, nn
-from typing_extensions import Doc
 
-from wenmai.core.errors import SettingError
 from wenmai.decode.protocol import State, Step
+from wenmai.models.settings import Seq2SeqConfig
 from wenmai.nn.convolution import ConvolutionEncoder
 from wenmai.nn.dropout import Dropout
 from wenmai.nn.encoder_decoder import EncoderDecoder
 from wenmai.nn.linear import Linear
-from wenmai.nn.recurrent import Kind, Recurrent, reverse
+from wenmai.nn.recurrent import Recurrent, reverse
 from wenmai.nn.recurrent_decoder import (
     BahdanauDecoder,
     Decoded,
@@ -44,12 +41,10 @@ from wenmai.nn.recurrent_decoder import (
     RecurrentDecoder,
     Tensors,
 )
-from wenmai.nn.scorers import ScorerName
-from wenmai.nn.stepwise_attention import Choice, Selection
+from wenmai.nn.stepwise_attention import Choice
 
 __all__ = ["Memory", "Seq2Seq", "Seq2SeqConfig", "Seq2SeqState"]
 
-_WINDOW = 10  # Luong et al. 2015, sec. 3.2
 _EMBEDDING_RANGE = 0.1  # Luong et al. 2015, sec. 4.1
 _DECODERS: dict[str, Callable[[DecoderSizes], RecurrentDecoder]] = {
     "first_state": FirstStateDecoder,
@@ -57,60 +52,6 @@ _DECODERS: dict[str, Callable[[DecoderSizes], RecurrentDecoder]] = {
     "bahdanau": BahdanauDecoder,
     "luong": LuongDecoder,
 }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Seq2SeqConfig:
-    """The encoder, the decoder, and what connects them."""
-
-    encoder: Annotated[
-        Literal["rnn", "lstm", "gru", "cnn"], Doc("layers of encoder and decoder; cnn: its decoder is a gru")
-    ] = "gru"
-    bidirectional: Annotated[bool, Doc("the encoder reads in both directions, each of hidden_size")] = True
-    embedding_size: Annotated[int, Ge(1), Doc("dimensions of a token's vector")] = 256
-    hidden_size: Annotated[int, Ge(2), Doc("width of a layer")] = 512
-    num_layers: Annotated[int, Ge(1), Doc("layers of the encoder, and of the decoder")] = 1
-    dropout: Annotated[float, Ge(0), Lt(1), Doc("of embeddings, between layers, and before the output")] = 0.2
-    context: Annotated[
-        Literal["attention", "every_step", "first_state"],
-        Doc("how the decoder sees the source: by attention, one vector at every step, or only its first state"),
-    ] = "attention"
-    attention: Annotated[
-        Literal["bahdanau", "luong"],
-        Doc("the query: the state before a step; or the one after it, with input feeding"),
-    ] = "bahdanau"
-    scorer: Annotated[ScorerName, Doc("how attention compares the query with a source token")] = "additive"
-    selection: Annotated[
-        Selection,
-        Doc(
-            "the source tokens that attention takes: all, the best, one drawn while training, or those of a window "
-            "around the place of the step (local-m) or around a predicted place (local-p)"
-        ),
-    ] = "soft"
-    window: Annotated[int, Ge(1), Doc("local-m, local-p: tokens on each side that attention sees")] = _WINDOW
-    kernel_size: Annotated[int, Ge(1), Doc("cnn: tokens that a window spans")] = 3
-    reverse_source: Annotated[bool, Doc("a one-directional encoder reads the source from its end")] = False
-    max_length: Annotated[int, Ge(1), Doc("most tokens of a source sentence")] = 512
-
-    def __post_init__(self) -> None:
-        if self.encoder == "cnn" and not self.bidirectional:
-            raise SettingError("encoder=cnn sees both sides of a token; leave bidirectional on")
-        if self.encoder != "cnn" and self.kernel_size != 3:
-            raise SettingError(f"kernel_size belongs to encoder=cnn, not to encoder={self.encoder}; leave it out")
-        if self.reverse_source and self.bidirectional:
-            raise SettingError("two directions read the source reversed anyway; add bidirectional=false")
-        usual = (self.attention, self.scorer, self.selection) == ("bahdanau", "additive", "soft")
-        if self.context != "attention" and not usual:
-            raise SettingError(f"context={self.context} has no attention; leave out attention, scorer and selection")
-        if self.selection not in ("local-m", "local-p") and self.window != _WINDOW:
-            raise SettingError(
-                f"window belongs to local-m and local-p, not to selection={self.selection}; leave it out"
-            )
-
-    @property
-    def cell(self) -> Kind:
-        """The decoder's kind of layer."""
-        return "gru" if self.encoder == "cnn" else self.encoder
 
 
 class _RecurrentEncoder(nn.Module):

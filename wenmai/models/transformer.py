@@ -18,17 +18,14 @@ sinusoids, BOS instead of a zero vector, Xavier-uniform weights.
 """
 
 import math
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from annotated_types import Ge, Lt
 from torch import Tensor, nn
-from typing_extensions import Doc
 
-from wenmai.core.errors import SettingError
 from wenmai.decode.protocol import State, Step
+from wenmai.models.settings import TransformerConfig
 from wenmai.nn import plain
 from wenmai.nn.attention import watch_attention
 from wenmai.nn.biases import ShawRelative
@@ -43,42 +40,6 @@ from wenmai.nn.transformer import Decoder, DecoderLayer, Encoder, EncoderLayer, 
 __all__ = ["EncodedSource", "Transformer", "TransformerConfig"]
 
 _CAUSAL = causal()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TransformerConfig:
-    """The sizes and choices of a Transformer; the defaults are the paper's base model.
-
-    Raises:
-        SettingError: if sizes do not fit together, or a setting would have no effect.
-    """
-
-    hidden_size: Annotated[int, Ge(1), Doc("size of a position's vector; a multiple of num_heads")] = 256
-    num_layers: Annotated[int, Ge(1), Doc("layers of the encoder")] = 3
-    decoder_layers: Annotated[int | None, Ge(1), Doc("layers of the decoder; none: as many as the encoder")] = None
-    num_heads: Annotated[int, Ge(1), Doc("attention heads of a layer")] = 4
-    ffn_size: Annotated[int, Ge(1), Doc("inner size of the feed-forward networks")] = 1024
-    dropout: Annotated[float, Ge(0), Lt(1), Doc("of embeddings and of the outputs of sub-layers")] = 0.1
-    attention_dropout: Annotated[float, Ge(0), Lt(1), Doc("of attention weights")] = 0.0
-    activation_dropout: Annotated[float, Ge(0), Lt(1), Doc("inside the feed-forward networks")] = 0.0
-    norm: Annotated[Literal["post", "pre"], Doc("layer norm after a sub-layer as in the paper, or before it")] = "post"
-    activation: Annotated[Literal["relu", "gelu"], Doc("of the feed-forward networks")] = "relu"
-    positions: Annotated[
-        Literal["sinusoidal", "learned", "shaw", "none"], Doc("how positions are encoded; shaw: relative")
-    ] = "sinusoidal"
-    max_distance: Annotated[int, Ge(1), Doc("positions=shaw: farther distances are clipped to this one")] = 16
-    max_length: Annotated[int, Ge(1), Doc("longest text in tokens; the limit of positions=learned")] = 512
-    window: Annotated[int | None, Ge(1), Doc("self-attention sees this many tokens on each side; none: all")] = None
-    attention_bias: Annotated[bool, Doc("whether the projections of attention have biases")] = True
-
-    def __post_init__(self) -> None:
-        if self.hidden_size % self.num_heads:
-            raise SettingError(
-                f"hidden_size={self.hidden_size} is not a multiple of num_heads={self.num_heads}; each head gets an "
-                "equal share"
-            )
-        if self.max_distance != 16 and self.positions != "shaw":
-            raise SettingError(f"max_distance has no effect with positions={self.positions}; leave it out")
 
 
 class EncodedSource(NamedTuple):
@@ -195,6 +156,7 @@ class Transformer(EncoderDecoder):
                 self.decoder,
                 self.embedding,
                 self.target_positions,
+                capacity=max_length,
                 num_heads=heads,
                 activation=self.config.activation,
                 scale=self.embeddings.scale,

@@ -15,8 +15,8 @@ Without gradients the memory holds keys and values in place of hidden states: th
 cost of reading a text is that of its tokens, whatever the context.
 
 As in the authors' code: embeddings times √M, dropout of the sinusoids and of the last layer's output, evaluation with
-``same_length`` and ``clamp_length``. Differs from it: pre-norm layers normalise once more at their end; the symbol of
-cluster i is in column i-1 behind the shortlist.
+another ``memory``, ``same_length`` and ``clamp_length`` (:class:`Reading`). Differs from it: pre-norm layers normalise
+once more at their end; the symbol of cluster i is in column i-1 behind the shortlist.
 
 Shapes: B rows, T tokens of a segment, S keys, M hidden size, V vocabulary.
 """
@@ -24,15 +24,13 @@ Shapes: B rows, T tokens of a segment, S keys, M hidden size, V vocabulary.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import ClassVar
 
 import torch
-from annotated_types import Ge, Lt
-from pydantic import BeforeValidator
 from torch import Tensor, nn
-from typing_extensions import Doc
 
 from wenmai.core.errors import SettingError
+from wenmai.models.settings import TransformerXLConfig
 from wenmai.nn.cache import RollingKeyValue
 from wenmai.nn.dropout import Dropout
 from wenmai.nn.embeddings import Embeddings
@@ -42,62 +40,34 @@ from wenmai.nn.relative_xl import RelativeAttention, RelativeBiases, distance_si
 from wenmai.nn.softmax import AdaptiveEmbedding, AdaptiveSoftmax, Softmax
 from wenmai.nn.transformer import EncoderLayer, FeedForward
 
-__all__ = ["TransformerXL", "TransformerXLConfig", "TransformerXLState"]
+__all__ = ["Reading", "TransformerXL", "TransformerXLConfig", "TransformerXLState"]
 
 _CAUSAL = causal()
 _EPSILON = 1e-5  # of layer norms
 _STD = 0.02  # of every weight
 
 
-def _numbers(value: Any) -> Any:  # noqa: ANN401  what a user wrote, and pydantic checks
-    """Reads ``2000,10000`` as a list."""
-    return [part for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TransformerXLConfig:
-    """The sizes and choices of a Transformer-XL.
+class Reading:
+    """How a trained model reads a text; the authors evaluate with a longer memory, the same length, and clamping.
+
+    Attributes:
+        memory: Tokens that are remembered; none: as in training.
+        same_length: Whether every token sees equally many: the last ``memory``, itself counted.
+        clamp_length: Farther distances are clipped to this one; none: no limit.
 
     Raises:
-        SettingError: if sizes do not fit together, or a setting would have no effect.
+        SettingError: if a number is too small.
     """
 
-    hidden_size: Annotated[int, Ge(2), Doc("size of a position's vector; even, and a multiple of num_heads")] = 256
-    num_layers: Annotated[int, Ge(1), Doc("layers")] = 4
-    num_heads: Annotated[int, Ge(1), Doc("attention heads of a layer")] = 4
-    ffn_size: Annotated[int, Ge(1), Doc("inner size of the feed-forward networks")] = 1024
-    memory_length: Annotated[int, Ge(0), Doc("tokens before a segment that are remembered; 0: none")] = 150
-    dropout: Annotated[
-        float, Ge(0), Lt(1), Doc("of embeddings, inside the feed-forward networks, and of the outputs of sub-layers")
-    ] = 0.1
-    attention_dropout: Annotated[float, Ge(0), Lt(1), Doc("of attention weights")] = 0.0
-    norm: Annotated[Literal["post", "pre"], Doc("layer norm after a sub-layer as in the paper, or before it")] = "post"
-    shared_biases: Annotated[bool, Doc("u and v are the same in all layers")] = True
-    cutoffs: Annotated[
-        tuple[int, ...],
-        BeforeValidator(_numbers),
-        Doc("adaptive softmax: first id of each cluster of rarer tokens, such as 2000,10000; empty: a full softmax"),
-    ] = ()
-    div_value: Annotated[int, Ge(1), Doc("cutoffs: vectors of each cluster are so many times narrower")] = 1
-    embedding_size: Annotated[
-        int | None, Ge(1), Doc("cutoffs: dimensions of a frequent token's vector; none: hidden_size")
-    ] = None
-    tied_projections: Annotated[bool, Doc("cutoffs: clusters share the projections of input and output")] = True
+    memory: int | None = None
+    same_length: bool = False
+    clamp_length: int | None = None
 
     def __post_init__(self) -> None:
-        if self.hidden_size % self.num_heads:
-            raise SettingError(
-                f"hidden_size={self.hidden_size} is not a multiple of num_heads={self.num_heads}; each head gets an "
-                "equal share"
-            )
-        if self.hidden_size % 2:
-            raise SettingError(f"hidden_size={self.hidden_size} is odd; sinusoids come in pairs")
-        if list(self.cutoffs) != sorted({cutoff for cutoff in self.cutoffs if cutoff > 0}):
-            raise SettingError(f"cutoffs={','.join(map(str, self.cutoffs))}: expected rising numbers above 0")
-        if not self.cutoffs and (self.div_value != 1 or self.embedding_size is not None or not self.tied_projections):
-            raise SettingError("div_value, embedding_size and tied_projections are for cutoffs; leave them out")
-        if (self.embedding_size or self.hidden_size) < self.div_value ** len(self.cutoffs):
-            raise SettingError(f"div_value={self.div_value} leaves the last of {len(self.cutoffs)} clusters no column")
+        for name, value in (("memory", self.memory), ("clamp_length", self.clamp_length)):
+            if value is not None and value < 0:
+                raise SettingError(f"{name}={value}: expected 0 or more tokens")
 
 
 class TransformerXLState:
@@ -196,26 +166,20 @@ class TransformerXL(NextToken):
         vocab_size: V.
         bos_id: BOS, before every text.
 
-    Attributes:
-        memory_length: Tokens remembered; may be set to more for evaluation than was trained with.
-        same_length: Whether every token sees equally many, the last ``memory_length``, itself counted; for evaluation.
-        clamp_length: Farther distances are clipped to this one; none: no limit.
-
     Raises:
         SettingError: if the cutoffs do not lie within the vocabulary.
     """
 
     kind: ClassVar[str] = "transformer-xl"
     config_class: ClassVar[type] = TransformerXLConfig
+    reading_class: ClassVar[type | None] = Reading
     stateful: ClassVar[bool] = True
     masks_documents: ClassVar[bool] = False
 
     def __init__(self, config: TransformerXLConfig, *, vocab_size: int, bos_id: int) -> None:
         super().__init__(vocab_size=vocab_size, bos_id=bos_id)
         self.config = config
-        self.memory_length = config.memory_length
-        self.same_length = False
-        self.clamp_length: int | None = None
+        self.reading = Reading()
         size = config.hidden_size
         if config.cutoffs:
             if config.cutoffs[-1] >= vocab_size:
@@ -249,6 +213,23 @@ class TransformerXL(NextToken):
             elif parameter.dim() > 1:
                 nn.init.normal_(parameter, std=_STD / 2 if "projections" in name else _STD)
 
+    @property
+    def memory_length(self) -> int:
+        """Tokens that are remembered."""
+        remembered: int = self.config.memory_length if self.reading.memory is None else self.reading.memory
+        return remembered
+
+    def with_reading(self, reading: Reading) -> "TransformerXL":
+        """Returns the same model, whose parameters are shared, that reads otherwise.
+
+        Raises:
+            SettingError: if every token is to see the same length, and that is 0.
+        """
+        other = super().with_reading(reading)
+        if reading.same_length and not other.memory_length:
+            raise SettingError("same_length lets every token see the last `memory` tokens; that is 0: give memory=N")
+        return other
+
     def start(self, batch_size: int, *, capacity: int | None = None) -> TransformerXLState:
         """Returns the initial state: empty memories."""
         like = self.layers[0].get_parameter("attention.output.weight")
@@ -259,13 +240,10 @@ class TransformerXL(NextToken):
         """Returns the states (B, T, M) of the last layer.
 
         Raises:
-            ValueError: if documents are to be kept apart, a state read without gradients is to be trained on, or
-                ``same_length`` is set without a memory.
+            ValueError: if documents are to be kept apart, or a state read without gradients is to be trained on.
         """
         refuse_documents(self, documents)
-        if self.same_length and not self.memory_length:
-            raise ValueError("same_length lets every token see the last memory_length tokens; that is 0")
-        mask = _CAUSAL & window(self.memory_length - 1, 0) if self.same_length else _CAUSAL
+        mask = _CAUSAL & window(self.memory_length - 1, 0) if self.reading.same_length else _CAUSAL
         state = self.start(tokens.shape[0]) if state is None else state
         assert isinstance(state, TransformerXLState)
         if not torch.is_grad_enabled():
@@ -300,13 +278,13 @@ class TransformerXL(NextToken):
         """Returns r of each layer, (H, ``keys`` or more, D); cached in the state without gradients."""
         like, size = self.biases[0].get_parameter("distance"), self.config.hidden_size
         if torch.is_grad_enabled():
-            waves = self.dropout(distance_sinusoids(keys, size, clamp=self.clamp_length, like=like))
+            waves = self.dropout(distance_sinusoids(keys, size, clamp=self.reading.clamp_length, like=like))
             return self._project(waves)
-        if not state.relative or state.relative[0].shape[1] < keys or state.clamp_length != self.clamp_length:
+        if not state.relative or state.relative[0].shape[1] < keys or state.clamp_length != self.reading.clamp_length:
             enough = keys + max(64, keys // 4)
-            waves = self.dropout(distance_sinusoids(enough, size, clamp=self.clamp_length, like=like))
+            waves = self.dropout(distance_sinusoids(enough, size, clamp=self.reading.clamp_length, like=like))
             state.relative = self._project(waves)
-            state.clamp_length = self.clamp_length
+            state.clamp_length = self.reading.clamp_length
         return state.relative
 
     def _project(self, waves: Tensor) -> list[Tensor]:

@@ -68,10 +68,18 @@ class KeyValue:
         Raises:
             ValueError: if they exceed the capacity.
         """
+        self.require_room(count)
+        self.length += count
+
+    def require_room(self, count: int) -> None:
+        """Makes sure that ``count`` more positions fit.
+
+        Raises:
+            ValueError: if they exceed the capacity.
+        """
         end = self.length + count
         if end > self.buffer.shape[3]:
             raise ValueError(f"the cache holds at most {self.capacity} positions; position {end} does not fit")
-        self.length = end
 
     @torch.no_grad()
     def select(self, rows: Tensor) -> None:

@@ -1,7 +1,8 @@
 """The contract of neural language models: hidden states that predict the next token, and a state to store."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from copy import copy
+from typing import Any, ClassVar, Protocol, Self
 
 import torch
 from torch import Tensor, nn
@@ -52,7 +53,10 @@ class NextToken(nn.Module):
     Attributes:
         kind: The name of the system that registers this class; stored in model folders.
         config_class: The dataclass of its settings.
+        reading_class: The dataclass of what may be chosen anew each time that a trained model reads a text; none:
+            nothing.
         config: The settings.
+        reading: What was chosen.
         stateful: Whether training carries the state from one segment of a stream to the next.
         masks_documents: Whether ``documents`` can keep the documents of a segment apart.
         max_length: Most tokens that one text can have; none: any number.
@@ -61,7 +65,9 @@ class NextToken(nn.Module):
 
     kind: ClassVar[str]
     config_class: ClassVar[type]
+    reading_class: ClassVar[type | None] = None
     config: Any
+    reading: Any = None
     stateful: ClassVar[bool]
     masks_documents: ClassVar[bool]
     max_length: int | None = None
@@ -78,6 +84,12 @@ class NextToken(nn.Module):
     def device(self) -> torch.device:
         """The device of its parameters."""
         return next(self.parameters()).device
+
+    def with_reading(self, reading: Any) -> Self:  # noqa: ANN401  a reading_class
+        """Returns the same model, whose parameters are shared, that reads otherwise."""
+        other = copy(self)
+        other.reading = reading
+        return other
 
     def start(self, batch_size: int, *, capacity: int | None = None) -> LanguageState:
         """Returns the initial state.

@@ -3,17 +3,18 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from torch import Tensor, float32, is_autocast_enabled, is_grad_enabled, nn
+from torch import Tensor, is_autocast_enabled, is_grad_enabled, nn
 from torch import compiler as torch_compiler
 
 from wenmai.nn.attention import watching
-from wenmai.nn.cache import DecoderState, KeyValue
+from wenmai.nn.cache import DecoderState
 from wenmai.nn.embeddings import Positions
+from wenmai.nn.held import usable
 from wenmai.nn.language import CachedState
 from wenmai.nn.linear import Linear
 from wenmai.nn.multihead import MultiHead
+from wenmai.nn.names import ActivationName
 from wenmai.nn.transformer import (
-    ActivationName,
     Decoder,
     DecoderLayer,
     Encoder,
@@ -59,6 +60,8 @@ class Shortcut:
         embedding: Tensor,
         positions: Positions,
         *,
+        output: Tensor | None = None,
+        capacity: int,
         num_heads: int,
         activation: ActivationName,
         scale: float = 1.0,
@@ -69,8 +72,10 @@ class Shortcut:
         Args:
             rows: Of the state.
             layers: A decoder, or an encoder that is used with a causal mask.
-            embedding: (V, M), also the output matrix.
+            embedding: (V, M).
             positions: Added to the embeddings.
+            output: (V, M), the output matrix; none: the embedding.
+            capacity: Positions that the state can hold.
             num_heads: H.
             activation: Of the feed-forward networks.
             scale: Embeddings are multiplied by it.
@@ -80,7 +85,8 @@ class Shortcut:
             From tokens (N,) and the state to logits (N, V); none where it would not pay yet, or the compiled function
             does not support the layers.
         """
-        if rows > FEW or self._steps < WORTH or not _known(layers, embedding, num_heads):
+        output = embedding if output is None else output
+        if rows > FEW or self._steps < WORTH or not _known(layers, (embedding, output), num_heads):
             return None
         from wenmai.nn.stack import Block, Stack, SubLayer  # numba takes time to import
 
@@ -92,10 +98,11 @@ class Shortcut:
             blocks.append(Block(attention, over_memory[0] if over_memory else None, ffn))
         stack = Stack(
             blocks,
+            positions=positions(0, capacity),
             num_heads=num_heads,
             embedding=embedding,
             scale=scale,
-            output=embedding,
+            output=output,
             final_norm=(final.weight, final.bias) if isinstance(final, nn.LayerNorm) else None,
             pre_norm=isinstance(residual, PreNorm),
             activation=activation,
@@ -104,14 +111,10 @@ class Shortcut:
         )
 
         def step(tokens: Tensor, state: CachedState | DecoderState) -> Tensor:
-            length, mask = state.length, state.memory_mask if isinstance(state, DecoderState) else None
-            position = positions(length, 1)
-            caches = []
-            for cache in state.caches:
-                own, memory = (cache, None) if isinstance(cache, KeyValue) else (cache.own, cache.memory.buffer)
-                own.extend(1)
-                caches.append((own.buffer, memory))
-            return stack.step(tokens, caches, length=length, position=position, mask=mask)
+            if isinstance(state, CachedState):
+                return stack.step(tokens, [(cache, None) for cache in state.caches])
+            caches = [(cache.own, cache.memory.buffer) for cache in state.caches]
+            return stack.step(tokens, caches, mask=state.memory_mask)
 
         return step
 
@@ -123,10 +126,10 @@ class Shortcut:
         return state.compiled(tokens, state) if state.compiled is not None and _undisturbed() else None
 
 
-def _known(layers: Encoder | Decoder, embedding: Tensor, num_heads: int) -> bool:
+def _known(layers: Encoder | Decoder, tables: tuple[Tensor, Tensor], num_heads: int) -> bool:
     first = layers.layers[0]
     assert isinstance(first, EncoderLayer | DecoderLayer)
-    tensors = (embedding, *layers.parameters())
+    tensors = (*tables, *layers.parameters())
     return (
         not layers.training
         and all(
@@ -134,12 +137,10 @@ def _known(layers: Encoder | Decoder, embedding: Tensor, num_heads: int) -> bool
             for part in layers.modules()
         )
         and all(part.relative is None for part in layers.modules() if isinstance(part, MultiHead))
-        and all(
-            tensor.dtype is float32 and tensor.device.type == "cpu" and tensor.is_contiguous() for tensor in tensors
-        )
-        and embedding.shape[1] % (16 * num_heads) == 0
+        and all(map(usable, tensors))
+        and tables[0].shape[1] % (16 * num_heads) == 0
         and first.ffn.inner.weight.shape[0] % 16 == 0
-        and embedding.shape[0] >= 4
+        and tables[0].shape[0] >= 4
     )
 
 

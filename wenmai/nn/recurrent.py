@@ -14,7 +14,7 @@ Differs from Cho et al.: the GRU's reset gate acts after U, as in cuDNN, so that
 """
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -22,18 +22,16 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from wenmai.nn.dropout import dropout
 from wenmai.nn.linear import Linear, linear
+from wenmai.nn.names import Kind
 
 __all__ = [
     "Bridge",
     "Cell",
-    "Kind",
     "Maxout",
     "Recurrent",
     "RecurrentOutput",
     "reverse",
 ]
-
-Kind = Literal["rnn", "lstm", "gru"]
 
 
 class RecurrentOutput(NamedTuple):

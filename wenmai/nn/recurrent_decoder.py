@@ -35,9 +35,9 @@ from typing_extensions import override
 
 from wenmai.nn.dropout import Dropout
 from wenmai.nn.linear import Linear
-from wenmai.nn.recurrent import Bridge, Cell, Kind, Maxout, Recurrent
-from wenmai.nn.scorers import ScorerName
-from wenmai.nn.stepwise_attention import Choice, Selection, StepwiseAttention, make_stepwise_attention, side_by_side
+from wenmai.nn.names import Kind, ScorerName, Selection
+from wenmai.nn.recurrent import Bridge, Cell, Maxout, Recurrent
+from wenmai.nn.stepwise_attention import Choice, StepwiseAttention, make_stepwise_attention, side_by_side
 
 __all__ = [
     "BahdanauDecoder",

@@ -13,11 +13,13 @@ A scorer is called with keys that went through :meth:`Scorer.prepare`, so that a
 Differs from the papers: Xavier-uniform weights instead of N(0, 0.001²) and v = 0, which Adam does not need.
 """
 
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from wenmai.nn.names import ScorerName
 
 __all__ = [
     "SCORERS",
@@ -28,11 +30,8 @@ __all__ = [
     "Dot",
     "ScaledDot",
     "Scorer",
-    "ScorerName",
     "make_scorer",
 ]
-
-ScorerName = Literal["dot", "scaled_dot", "bilinear", "additive", "concat", "cosine"]
 
 
 class Scorer(nn.Module):

@@ -17,7 +17,7 @@ Shapes: B sentences, S source tokens, T steps.
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +25,8 @@ from typing_extensions import override
 
 from wenmai.nn.attention import Attention, attend
 from wenmai.nn.linear import Linear
-from wenmai.nn.scorers import ScorerName, make_scorer
+from wenmai.nn.names import ScorerName, Selection
+from wenmai.nn.scorers import make_scorer
 
 __all__ = [
     "Choice",
@@ -34,13 +35,11 @@ __all__ = [
     "Look",
     "PredictiveAttention",
     "SampledAttention",
-    "Selection",
     "StepwiseAttention",
     "make_stepwise_attention",
     "side_by_side",
 ]
 
-Selection = Literal["soft", "hard", "sampled", "local-m", "local-p"]
 
 _EXPECTED = 0.5  # proportion of samples that are replaced by their expectation (Xu et al. 2015, section 4.1)
 _LEAST = 1e-12  # weights below this add nothing to an entropy

@@ -13,9 +13,9 @@ from wenmai.nn.dropout import dropout
 from wenmai.nn.linear import Linear
 from wenmai.nn.masks import Mask
 from wenmai.nn.multihead import MultiHead
+from wenmai.nn.names import ActivationName
 
 __all__ = [
-    "ActivationName",
     "Decoder",
     "DecoderLayer",
     "Encoder",
@@ -27,13 +27,13 @@ __all__ = [
 ]
 
 NormName = Literal["post", "pre"]
-ActivationName = Literal["relu", "gelu", "gelu_tanh"]
 
 _EPSILON = 1e-6
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "silu": F.silu,
 }
 
 

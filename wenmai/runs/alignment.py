@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import SettingError, install_hint
 from wenmai.core.folder import writing
 from wenmai.runs.page import filled, json_in_script
 
@@ -121,7 +121,7 @@ def write_alignment_picture(
         from matplotlib.figure import Figure
         from matplotlib.font_manager import fontManager
     except ImportError:
-        raise SettingError("a picture of an alignment needs matplotlib: pip install 'wenmai[plot]'") from None
+        raise SettingError(f"a picture of an alignment needs matplotlib; {install_hint('plot')}") from None
 
     queries, keys = (alignment._tokens(side) for side in _sides(name))
     installed = set(fontManager.get_font_names())

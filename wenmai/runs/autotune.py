@@ -2,24 +2,28 @@
 
 import math
 import random
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from wenmai.config.recipe import Recipe, with_absolute_paths
+from wenmai.config.recipe import Recipe, named_settings, with_absolute_paths
+from wenmai.core.clock import CLOCK
 from wenmai.core.errors import RunError, SettingError, TrainingError, VocabError
 from wenmai.core.folder import writing_json
+from wenmai.core.quantities import duration
 from wenmai.core.registry import find_system
 from wenmai.data.datasets import open_labelled
 from wenmai.data.labelled import Example, LabelledStats
 from wenmai.inference.verbs import Classifier
 from wenmai.measures.classification import measure_classification
 from wenmai.runs.owner import require_room
-from wenmai.runs.train import Callback, train
+from wenmai.runs.planning import plan
+from wenmai.runs.train import train
 from wenmai.tasks.task import Session
+from wenmai.training.callback import Callback
 from wenmai.training.checkpoint import NoCheckpoints
+from wenmai.training.progress import following
 from wenmai.training.records import Record
 from wenmai.training.run import Run
 
@@ -107,6 +111,7 @@ def autotune(
     size_bytes: int | None = None,
     callback: Callback | None = None,
     on_trial: Callable[[Trial], None] = lambda trial: None,
+    quiet: bool = False,
     **settings: Any,  # noqa: ANN401  checked against the system's settings
 ) -> Run:
     """Trains fastText's classifier with the best settings on a validation set.
@@ -122,8 +127,10 @@ def autotune(
         seconds: Time for the trials; the last one is stopped.
         metric: ``f1`` (micro) or ``f1:LABEL``.
         size_bytes: The most bytes that the parameters may take.
-        callback: Follows the training of the run.
+        callback: Follows the trials, each of which is a result, and the training of the run; by default their progress
+            is printed on standard error.
         on_trial: Called with every trial.
+        quiet: Print only warnings; a callback decides for itself.
         **settings: Settings of ``fasttext-supervised`` that are not to be searched.
 
     Raises:
@@ -134,39 +141,47 @@ def autotune(
         raise SettingError(f"metric={metric!r}: expected f1 or f1:LABEL")
     require_room(Path(out))
     task = find_system(_SYSTEM).load()
-    opened = task.source.open(corpus)
+    settings = named_settings(task.sections, settings)
+    first, opened = plan(_SYSTEM, corpus, **{**settings, "data.valid": str(valid)})
+    segment = {"text.segment": first.sections["text"].segment}  # chosen by looking at the text, perhaps
     frozen = {name.rpartition(".")[2] for name in settings}
     hints = {name: value for name, value in opened.hints.items() if name.rpartition(".")[2] not in frozen}
-    given = with_absolute_paths(task.sections, {**hints, **settings, "data.valid": str(valid)})
-    first = Recipe.build(_SYSTEM, task.sections, given)
-    begun = time.monotonic()
-    data = task.source.read(first, opened.source, lambda done, total: None, None)
-    measured = open_labelled(first.sections["data"].valid, first.sections["data"], first.sections["text"], split="dev")
-    examples = list(measured.read(LabelledStats()))
-    label = metric.partition(":")[2]
-    if label and label not in set(data.label_names):
-        raise SettingError(f"metric={metric!r}: no text has this label")
-    generator = random.Random(first.sections["train"].seed)
-    current = _searched(first)
-    trials: list[Trial] = []
-    best: Trial | None = None
-    while (elapsed := time.monotonic() - begun) < seconds or not trials:
-        if len(trials) == 1:
-            tried = current | {name: value for name, value in _USUAL.items() if name not in frozen}
-        elif trials:
-            tried = _changed(best.settings if best else current, frozen, elapsed / seconds, generator)
-        else:
-            tried = current
-        tried = _fitting(tried, frozen, len(data.counts), size_bytes or _MOST_BYTES)
-        chosen = _renamed(given, tried) | _named(tried)
-        trial = _try(len(trials) + 1, chosen, tried, data, examples, label, begun + seconds if trials else math.inf)
-        trials.append(trial)
-        on_trial(trial)
-        if trial.score is not None and (best is None or best.score is None or trial.score > best.score):
-            best = trial
-    if best is None:
-        raise TrainingError(f"none of {len(trials)} trials succeeded; the first: {trials[0].failure}")
-    run = train(_SYSTEM, corpus, out=out, callback=callback, **(_renamed(given, best.settings) | _named(best.settings)))
+    given = with_absolute_paths(task.sections, {**segment, **hints, **settings, "data.valid": str(valid)})
+    with following(callback, quiet=quiet) as follower:
+        begun = CLOCK.now()
+        for note in opened.notes:
+            follower.note(note)
+        data = task.source.read(first, opened.source, follower.encoding_corpus, None)
+        measured = open_labelled(
+            first.sections["data"].valid, first.sections["data"], first.sections["text"], split="dev"
+        )
+        examples = list(measured.read(LabelledStats()))
+        label = metric.partition(":")[2]
+        if label and label not in set(data.label_names):
+            raise SettingError(f"metric={metric!r}: no text has this label")
+        generator = random.Random(first.sections["train"].seed)
+        current = _searched(first)
+        trials: list[Trial] = []
+        best: Trial | None = None
+        while (elapsed := CLOCK.now() - begun) < seconds or not trials:
+            if len(trials) == 1:
+                tried = current | {name: value for name, value in _USUAL.items() if name not in frozen}
+            elif trials:
+                tried = _changed(best.settings if best else current, frozen, elapsed / seconds, generator)
+            else:
+                tried = current
+            tried = _fitting(tried, frozen, len(data.counts), size_bytes or _MOST_BYTES)
+            chosen = _renamed(given, tried) | _named(tried)
+            trial = _try(len(trials) + 1, chosen, tried, data, examples, label, begun + seconds if trials else math.inf)
+            trials.append(trial)
+            on_trial(trial)
+            if trial.score is not None and (best is None or best.score is None or trial.score > best.score):
+                best = trial
+            follower.result(_described(trial, best, metric, begun + seconds - CLOCK.now()))
+        if best is None:
+            raise TrainingError(f"none of {len(trials)} trials succeeded; the first: {trials[0].failure}")
+        found = _renamed(given, best.settings) | _named(best.settings)
+        run = train(_SYSTEM, corpus, out=out, callback=follower, **found)
     writing_json(
         run.path / AUTOTUNE,
         {
@@ -180,6 +195,15 @@ def autotune(
         },
     )
     return run
+
+
+def _described(trial: Trial, best: Trial | None, metric: str, left: float) -> str:
+    """Describes a trial in a line, with the best so far and the time left."""
+    score = f"failed ({trial.failure})" if trial.score is None else f"{metric} {trial.score:.4f}"
+    values = ", ".join(f"{name}={value:.4g}" for name, value in trial.settings.items())
+    standing = [] if best is None or best is trial else [f"best {best.score:.4f} in trial {best.number}"]
+    standing.append(f"{duration(max(0.0, left))} left")
+    return f"trial {trial.number}: {score} in {duration(trial.seconds)}, {', '.join(standing)}; {values}"
 
 
 def _searched(recipe: Recipe) -> dict[str, Any]:
@@ -244,10 +268,10 @@ def _try(
     end: float,
 ) -> Trial:
     """Trains and evaluates once; notes an error."""
-    begun = time.monotonic()
+    begun = CLOCK.now()
 
     def report(record: Record) -> None:
-        if time.monotonic() > end:
+        if CLOCK.now() > end:
             raise _TimeOver
 
     score, failure = None, None
@@ -268,4 +292,4 @@ def _try(
         failure = str(error) or "not enough memory"
     except RunError as error:  # the disk
         raise TrainingError(str(error)) from None
-    return Trial(number=number, settings=settings, score=score, seconds=time.monotonic() - begun, failure=failure)
+    return Trial(number=number, settings=settings, score=score, seconds=CLOCK.now() - begun, failure=failure)

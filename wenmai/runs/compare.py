@@ -13,11 +13,13 @@ from wenmai.core.registry import find_system
 from wenmai.data.sources import in_catalogue
 from wenmai.runs.comparison import ComparedCorpus, ComparedSystem, Comparison, CurvePoint, Facts
 from wenmai.runs.environment import describe_environment
-from wenmai.runs.measuring.measurer import choose_measurer
+from wenmai.runs.measuring.measurer import choose_measurer, watched
 from wenmai.runs.report import write_report
-from wenmai.training.run import Run
+from wenmai.training.callback import Callback
+from wenmai.training.progress import following
+from wenmai.training.run import RECIPE, Run
 
-__all__ = ["compare"]
+__all__ = ["compare", "require_no_run"]
 
 COMPARISON, REPORT = "comparison.json", "report.html"
 _UNKNOWN = "unknown:"  # prefix for the unknown text of an imported run
@@ -28,6 +30,9 @@ def compare(
     *,
     out: str | Path,
     command: str = "",
+    device: str | None = None,
+    callback: Callback | None = None,
+    quiet: bool = False,
     **options: Any,  # noqa: ANN401  each verb has its own
 ) -> Comparison:
     """Compares finished runs: writes ``comparison.json`` and ``report.html`` into a folder.
@@ -40,14 +45,18 @@ def compare(
         runs: Runs or their folders, at least one.
         out: The folder; made if need be.
         command: The user's command, for the report.
+        device: Where neural models compute; see :class:`~wenmai.training.run.Run`.
+        callback: Follows the evaluations; by default their progress is printed on standard error.
+        quiet: Print no progress; a callback decides for itself.
         **options: What to evaluate on, and how.
 
     Raises:
         RunError: if a run is not finished, two runs have the same name, they share no verb that can be measured,
-            or ``out`` cannot be written.
+            or ``out`` is a run folder or cannot be written.
         SettingError: if an option is not for such runs, or there is no test set of a name.
     """
-    opened = [run if isinstance(run, Run) else Run(run) for run in runs]
+    require_no_run(Path(out))
+    opened = [Run.of(run, device) for run in runs]
     if not opened:
         raise RunError("there is nothing to compare; name at least one run")
     names = _distinct_names(opened)
@@ -60,7 +69,8 @@ def compare(
         machine=_facts(opened[0].environment or describe_environment()),
         kinds=dict(measurer.kinds),
     )
-    comparison = measurer.compare(opened, described, **options)
+    with following(callback, quiet=quiet) as follower:
+        comparison: Comparison = watched(measurer.compare, follower.evaluating)(opened, described, **options)
     folder = Path(out)
     try:
         writing_json(folder / COMPARISON, comparison.to_json())
@@ -68,6 +78,12 @@ def compare(
     except OSError as error:
         raise RunError(f"{folder}: cannot be written ({error.strerror})") from None
     return comparison
+
+
+def require_no_run(folder: Path) -> None:
+    """Raises RunError if a comparison would be written into a run."""
+    if (folder / RECIPE).exists():
+        raise RunError(f"{folder}: is a run; a comparison needs a folder of its own, choose another --out")
 
 
 def _describe(name: str, run: Run) -> ComparedSystem:

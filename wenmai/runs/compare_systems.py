@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from wenmai.config.recipe import Recipe, settings_of
+from wenmai.config.recipe import Recipe, is_setting, named_settings
 from wenmai.core.errors import RunError, SettingError
 from wenmai.core.registry import find_system
 from wenmai.data.sources import named_texts
-from wenmai.runs.compare import compare
+from wenmai.runs.compare import compare, require_no_run
 from wenmai.runs.comparison import Comparison
 from wenmai.runs.measuring.measurer import choose_measurer
-from wenmai.runs.train import plan
+from wenmai.runs.planning import plan
 from wenmai.training.run import MODEL, RECIPE, Run
 
 __all__ = ["compare_systems"]
@@ -26,6 +26,8 @@ def compare_systems(
     out: str | Path,
     settings: Mapping[str, Any] | None = None,
     command: str = "",
+    device: str | None = None,
+    quiet: bool = False,
     **options: Any,  # noqa: ANN401  each verb has its own
 ) -> Comparison:
     """Trains systems one after the other on the same encoded corpus and compares them.
@@ -38,7 +40,9 @@ def compare_systems(
         corpus: Paths, or names of the catalogue.
         out: The folder for the runs and the report.
         settings: Each applies to the systems that have it.
+        device: Where those with a setting ``device`` are trained, and neural models measured.
         command: See :func:`~wenmai.runs.compare.compare`.
+        quiet: Print no progress.
         **options: See :func:`~wenmai.runs.compare.compare`.
 
     Raises:
@@ -50,8 +54,13 @@ def compare_systems(
     sources = [str(source) for source in corpus]
     if not sources or "-" in sources:
         raise SettingError("a comparison reads its corpus once for each system; give it files, not stdin")
-    given = _settings_of_each(systems, {name: str(value) for name, value in (settings or {}).items()})
     folder = Path(out)
+    require_no_run(folder)
+    given = _settings_of_each(systems, {name: str(value) for name, value in (settings or {}).items()})
+    if device is not None:
+        for system, chosen in given.items():
+            if is_setting(find_system(system).load().sections, "device"):
+                chosen.setdefault("device", device)
     measurer = choose_measurer({name: find_system(name).load() for name in systems}, "compare", options)
     measurer.check(**options)
     for system in systems:  # all mistakes are found before the first training
@@ -61,26 +70,23 @@ def compare_systems(
     for system in systems:
         run = folder / system
         if not (run / MODEL).is_dir():
-            _train(system, sources, run, given[system])
+            _train(system, sources, run, given[system], quiet=quiet)
         runs.append(run)
-    return compare(runs, out=folder, command=command, **options)
+    return compare(runs, out=folder, command=command, device=device, quiet=quiet, **options)
 
 
 def _settings_of_each(systems: Sequence[str], given: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Selects the settings of each system; one that none has goes to all, so that it is refused."""
-    named = {
-        system: {
-            name
-            for known in settings_of(find_system(system).load().sections)
-            for name in (known.name, f"{known.section}.{known.name}")
-        }
-        for system in systems
-    }
+    named: dict[str, dict[str, str]] = {}  # by system: what each given setting that it has is called there
+    for system in systems:
+        sections = find_system(system).load().sections
+        found = named_settings(sections, {name: name for name in given})
+        named[system] = {typed: name for name, typed in found.items() if is_setting(sections, name)}
     return {
         system: {
-            name: value
-            for name, value in given.items()
-            if name in named[system] or not any(name in names for names in named.values())
+            named[system].get(typed, typed): value
+            for typed, value in given.items()
+            if typed in named[system] or not any(typed in names for names in named.values())
         }
         for system in systems
     }
@@ -98,7 +104,7 @@ def _require_same(path: Path, wanted: Recipe) -> None:
         raise RunError(f"{path}: was trained with {', '.join(other)}; choose another --out for other settings")
 
 
-def _train(system: str, sources: list[str], run: Path, settings: Mapping[str, str]) -> None:
+def _train(system: str, sources: list[str], run: Path, settings: Mapping[str, str], *, quiet: bool) -> None:
     command = [sys.executable, "-m", "wenmai"]
     if (run / RECIPE).exists():
         command += ["resume", str(run)]
@@ -107,7 +113,9 @@ def _train(system: str, sources: list[str], run: Path, settings: Mapping[str, st
         for name, value in settings.items():
             command += ["--set", f"{name}={value}"]
     try:
-        finished = subprocess.run([*command, "--json"], stdout=subprocess.PIPE, check=False)
+        finished = subprocess.run(
+            [*command, "--json", *(["--quiet"] if quiet else [])], stdout=subprocess.PIPE, check=False
+        )
     except OSError as error:
         raise RunError(f"cannot start `{' '.join(command)}` ({error.strerror})") from None
     if finished.returncode != 0:

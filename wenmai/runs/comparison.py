@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from wenmai.core.errors import RunError
+from wenmai.core.quantities import words_a_second
+from wenmai.core.showing import Table, Tabled
 
 __all__ = [
     "ComparedCorpus",
@@ -259,9 +261,9 @@ class ComparedCorpus:
     facts: Facts = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """Systems trained on one corpus, and their measures.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Comparison(Tabled):
+    """Systems trained on one corpus, and their measures; ``str()`` is what the command line prints.
 
     Attributes:
         systems: The systems in order; at least one.
@@ -302,6 +304,49 @@ class Comparison:
         if repeated:
             raise RunError(f"two systems of a comparison are both named {repeated[0]!r}: give each its own name")
 
+    def _facts(self) -> Facts:
+        return {"corpus": self.corpus.name, "command": self.command or None, "created": self.created or None}
+
+    def table(self) -> Table:
+        """Returns a row for each system: each measure with its interval, speed and sizes."""
+        titles = self._titles()
+        rows = []
+        for system in self.systems:
+            row: dict[str, Any] = {"system": system.name}
+            for measure in system.measures:
+                title = titles[measure.name, measure.kind]
+                row |= {title: measure.value, f"{title} low": measure.low, f"{title} high": measure.high}
+            sizes = {"peak MB": system.peak_memory_bytes, "size MB": system.size_bytes}
+            megabytes = {name: None if size is None else size / 1e6 for name, size in sizes.items()}
+            rows.append(row | {"words/s": system.words_per_second, "seconds": system.seconds, **megabytes})
+        return Table.of(rows)
+
+    def __str__(self) -> str:
+        titles = self._titles()
+        rows = []
+        for system in self.systems:
+            found = {titles[measure.name, measure.kind]: _interval(measure) for measure in system.measures}
+            row: dict[str, str | None] = {
+                "system": system.name,
+                **{title: found.get(title) for title in titles.values()},
+            }
+            row["words/s"] = None if system.words_per_second is None else words_a_second(system.words_per_second)
+            row["seconds"] = None if system.seconds is None else f"{system.seconds:.1f}"
+            for name, size in (("peak MB", system.peak_memory_bytes), ("size MB", system.size_bytes)):
+                row[name] = None if size is None else f"{size / 1e6:.0f}"
+            rows.append(row)
+        return str(Table.of(rows))
+
+    def _titles(self) -> dict[tuple[str, str], str]:
+        """The title of each column of measures; it has the kind where a test set has several."""
+        columns = dict.fromkeys((measure.name, measure.kind) for one in self.systems for measure in one.measures)
+        names = [name for name, _ in columns]
+        shown = {kind: described.name or kind for kind, described in self.kinds.items()}
+        return {
+            (name, kind): f"{name} ({shown.get(kind, kind)})" if names.count(name) > 1 else name
+            for name, kind in columns
+        }
+
     def to_json(self) -> dict[str, Any]:
         """Returns the comparison as JSON values; numbers that are not finite become ``None``."""
         value: dict[str, Any] = _json_value(asdict(self))
@@ -322,6 +367,13 @@ class Comparison:
             first = error.errors()[0]
             place = ".".join(str(part) for part in first["loc"]) or "the whole"
             raise RunError(f"not a comparison: {place}: {first['msg']}") from None
+
+
+def _interval(measure: Measure) -> str | None:
+    if measure.value is None:
+        return None
+    interval = "" if measure.low is None else f" [{measure.low:.3f}, {measure.high:.3f}]"
+    return f"{measure.value:.3f}{interval}"
 
 
 def _json_value(value: Any) -> Any:  # noqa: ANN401  any nesting of containers and numbers, also numpy's

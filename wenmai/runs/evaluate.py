@@ -1,11 +1,11 @@
 """Evaluate a run."""
 
-import inspect
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from wenmai.runs.measuring.measurer import choose_measurer
+from wenmai.runs.measuring.measurer import choose_measurer, watched
+from wenmai.training.callback import Callback
+from wenmai.training.progress import following
 from wenmai.training.run import Run
 
 __all__ = ["evaluate"]
@@ -14,7 +14,9 @@ __all__ = ["evaluate"]
 def evaluate(
     run: str | Path | Run,
     *,
-    progress: Callable[[int, int], None] | None = None,
+    device: str | None = None,
+    callback: Callback | None = None,
+    quiet: bool = False,
     **options: Any,  # noqa: ANN401  each verb has its own
 ) -> Any:  # noqa: ANN401  an Evaluation
     """Evaluates a finished run, as ``wenmai evaluate`` does; the options have the same names.
@@ -26,7 +28,9 @@ def evaluate(
 
     Args:
         run: A run or its folder.
-        progress: Called with the number of examples done, and of all, if that takes long.
+        device: Where a neural model computes; see :class:`~wenmai.training.run.Run`.
+        callback: Follows the evaluation; by default its progress is printed on standard error.
+        quiet: Print no progress; a callback decides for itself.
         **options: What to evaluate on, and how.
 
     Returns:
@@ -37,8 +41,7 @@ def evaluate(
         SettingError: if an option is not for such a run, or there is no test set of a name.
         WenmaiError: if a test set cannot be read.
     """
-    opened = run if isinstance(run, Run) else Run(run)
+    opened = Run.of(run, device)
     measurer = choose_measurer({opened.recipe.system: opened.task}, "evaluate", options)
-    if "progress" in inspect.signature(measurer.evaluate).parameters:
-        options["progress"] = progress
-    return measurer.evaluate(opened, **options)
+    with following(callback, quiet=quiet) as follower:
+        return watched(measurer.evaluate, follower.evaluating)(opened, **options)

@@ -1,6 +1,7 @@
 """Export and import of models in the formats of ``wenmai.formats``."""
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,13 +11,16 @@ from wenmai.config.recipe import Recipe, settings_of
 from wenmai.core.errors import RunError, SettingError, nearest_name
 from wenmai.core.folder import sealed_folder, writing_json
 from wenmai.core.registry import find_system
-from wenmai.formats.format import Format, formats
+from wenmai.formats.format import Format, Imported, formats
 from wenmai.runs.environment import describe_environment
 from wenmai.runs.owner import claimed, require_room
 from wenmai.runs.train import read_again
+from wenmai.tasks.task import Task
 from wenmai.training.run import ENVIRONMENT, MODEL, RECIPE, SUMMARY, Run, folder_bytes, remove
 
 __all__ = ["FinishedRun", "export_run", "import_run"]
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -26,10 +30,16 @@ class FinishedRun:
     Attributes:
         run: The run.
         settings: The chosen settings of the format, or None.
+        told: Receives notes for the user.
     """
 
     run: Run
     settings: Any = None
+    told: Callable[[str], None] = logger.warning
+
+    def note(self, message: str) -> None:
+        """Tells the user something about what was written."""
+        self.told(message)
 
     @property
     def path(self) -> Path:
@@ -62,6 +72,8 @@ def export_run(
     name: str,
     path: str | Path,
     /,
+    *,
+    on_note: Callable[[str], None] = logger.warning,
     **settings: Any,  # noqa: ANN401  checked against the format's settings
 ) -> Path:
     """Writes the model of a finished run in a format that other programs read.
@@ -72,6 +84,7 @@ def export_run(
         path: The file to write; a folder for ``projector``, and for ``ctranslate2`` and ``huggingface`` one that is
             new or empty.
             For ``fasttext`` a name that ends in ``.ftz`` asks for a quantised model.
+        on_note: Receives what the file does not hold; by default it is logged.
         **settings: Settings of the format: for a ``.ftz`` file of ``fasttext`` the fields of ``QuantisationConfig`` in
             ``wenmai.formats.fasttext.quantised``.
 
@@ -92,22 +105,30 @@ def export_run(
         )
     target = Path(path)
     try:
-        export.write(target, FinishedRun(opened, _chosen(export, settings)))
+        export.write(target, FinishedRun(opened, _chosen(export, settings), on_note))
     except OSError as error:
         raise RunError(f"{target}: cannot be written ({error.strerror})") from None
     return target
 
 
-def import_run(name: str, path: str | Path, out: str | Path) -> Run:
+def import_run(
+    name: str,
+    path: str | Path,
+    out: str | Path,
+    /,
+    **settings: Any,  # noqa: ANN401  checked against the system's settings
+) -> Run:
     """Makes a run of an imported model; it can do what a trained one can.
 
     Args:
         name: One of :func:`wenmai.formats.format.formats`.
         path: The file, of ``huggingface`` the folder.
         out: The run folder to make.
+        **settings: What the file does not hold: of a classifier of ``fasttext`` how texts become words, such as
+            ``segment="characters"``.
 
     Raises:
-        SettingError: for an unknown format.
+        SettingError: for an unknown format or setting.
         FormatError: if the file is damaged or of another format.
         RunError: if ``out`` exists already.
     """
@@ -117,13 +138,14 @@ def import_run(name: str, path: str | Path, out: str | Path) -> Run:
     require_room(folder)
     found = read(Path(path))
     task = find_system(found.system).load()
-    recipe = Recipe.build(found.system, task.sections, found.settings)
+    chosen = {**found.settings, **_missing(found, task, settings)}
+    recipe = Recipe.build(found.system, task.sections, chosen)
     summary = {"run": str(folder), "system": found.system, "imported": str(Path(path).absolute())}
     with claimed(folder):
         try:
             writing_json(folder / ENVIRONMENT, describe_environment())
             with sealed_folder(folder / MODEL) as temporary:
-                task.adopt(found.model).save(temporary)
+                task.adopt(found.model, recipe).save(temporary)
             sizes = {"vocabulary": found.vocabulary, "size_bytes": folder_bytes(folder / MODEL)}
             writing_json(folder / SUMMARY, summary | sizes)
             recipe.write(folder / RECIPE)  # it makes the folder a run
@@ -136,6 +158,27 @@ def import_run(name: str, path: str | Path, out: str | Path) -> Run:
                 raise RunError(f"{folder}: cannot be written ({error.strerror})") from None
             raise
     return run
+
+
+def _missing(found: Imported, task: Task, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns settings that the user chose, as ``section.name``.
+
+    Raises:
+        SettingError: if one is not among those that the file does not hold.
+    """
+    places = {
+        setting.name: f"{section}.{setting.name}"
+        for section in found.open
+        for setting in settings_of({section: task.sections[section]})
+    }
+    chosen = {}
+    for given, value in settings.items():
+        name = given.rpartition(".")[2]
+        if name not in places or given not in (name, places[name]):
+            listed = f"those that it does not hold: {', '.join(places)}" if places else "it holds them all"
+            raise SettingError(f"{given!r} cannot be set for this file{nearest_name(name, places)} ({listed})")
+        chosen[places[name]] = value
+    return chosen
 
 
 def _named(name: str, verb: str, possible: Iterable[Format]) -> Format:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from wenmai.training.run import Run
 
 __all__ = [
     "language_model_of",
+    "language_models_of",
     "read_lines",
     "require_tokens",
     "score_json",
@@ -24,24 +25,46 @@ __all__ = [
 ]
 
 
-def language_model_of(run: str | Path | Run, *, memory: int | None = None) -> AnyLanguageModel:
+def language_model_of(run: str | Path | Run, *, verb: str = "score", **reading: Any) -> AnyLanguageModel:  # noqa: ANN401
     """Loads the model of a finished run that predicts text.
 
     Args:
         run: A run or its folder.
-        memory: Memory length of a Transformer-XL, if not as in training.
+        verb: What it is for: ``score``, ``next`` or ``generate``.
+        **reading: How it reads, see :meth:`wenmai.inference.language_model.LanguageModel.reading`; None: as in
+            training.
 
     Raises:
         RunError: if the run is not finished, or is of a system that does not predict text.
-        SettingError: if ``memory`` is given for another model.
+        SettingError: if the model has no such setting.
     """
     opened = run if isinstance(run, Run) else Run(run)
-    model = opened.model_for("score")
-    if memory is not None:
-        if not hasattr(model, "with_memory"):
-            raise SettingError(f"{opened.recipe.system} has no memory whose length can be chosen; leave out --memory")
-        model = model.with_memory(memory)
-    found: AnyLanguageModel = model
+    return _reading(opened.model_for(verb), opened.recipe.system, reading)
+
+
+def language_models_of(runs: Sequence[Run], **reading: Any) -> list[AnyLanguageModel]:  # noqa: ANN401
+    """Loads the models of runs; those that have the settings of ``reading`` read so, and at least one must.
+
+    Raises:
+        RunError: if a run is not finished.
+        SettingError: if no model has such a setting.
+    """
+    models: list[AnyLanguageModel] = [run.read_model() for run in runs]
+    systems = [run.recipe.system for run in runs]
+    if not any(getattr(model, "readings", ()) for model in models):
+        return [_reading(model, ", ".join(systems), reading) for model in models]
+    return [
+        _reading(model, system, reading) if getattr(model, "readings", ()) else model
+        for model, system in zip(models, systems, strict=True)
+    ]
+
+
+def _reading(model: Any, system: str, reading: Mapping[str, Any]) -> AnyLanguageModel:  # noqa: ANN401
+    given = {name: value for name, value in reading.items() if value is not None}
+    if given and not getattr(model, "readings", ()):
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise SettingError(f"{system} always reads a text as it was trained; leave out {options}")
+    found: AnyLanguageModel = model.reading(**given) if given else model
     return found
 
 
@@ -86,13 +109,12 @@ def score_json(score: SentenceScore, *, tokens: bool = False) -> str:
     """Returns the score of a line as a JSON object; a probability of zero has null as its logarithm."""
     found: dict[str, Any] = {
         "text": score.text,
-        "log10": _number(score.log10),
-        "ln": _number(score.log_prob),
+        "log_prob": _number(score.log_prob),
         "tokens": score.tokens,
         "oov": score.oov,
     }
     if tokens:
-        found["token_log10"] = [_number(value / math.log(10)) for value in score.token_log_probs]
+        found["token_log_probs"] = [_number(value) for value in score.token_log_probs]
     return json.dumps(found, ensure_ascii=False, allow_nan=False)
 
 

@@ -17,7 +17,7 @@ from wenmai.measures.probes import TaggingProbe, TextProbe, accuracy_interval, m
 from wenmai.text.normalise import normaliser
 from wenmai.text.settings import TextConfig
 from wenmai.training.run import Run
-from wenmai.vectors.pooling import TokenVectors, Windows, token_encoder
+from wenmai.vectors.pooling import StaticTokens, TokenVectors, Windows, token_encoder
 
 __all__ = ["WEIGHTINGS", "probe", "probe_encoder", "probe_model", "require_probed"]
 
@@ -77,7 +77,7 @@ def probe_encoder(
         split: What to evaluate on.
         seed: Seed of the order of examples and of the intervals.
         text: How the text of the vectors was made. Words are cut as it says, or as the data set needs if it cuts at
-            white space only, and lower-cased if more of them have vectors then.
+            white space only, and lower-cased if more of them are in the vocabulary then.
 
     Raises:
         SettingError: if the set is one of sentence pairs or multiple choice.
@@ -182,5 +182,11 @@ def _covered(encoder: TokenVectors, sentences: Sequence[Sequence[str]]) -> float
 
 
 def _lowercase_covers_more(encoder: TokenVectors, sentences: Sequence[Sequence[str]]) -> bool:
+    """Whether the text of the vectors had more of the tokens in lower case; with subwords all have vectors anyway."""
     lower = [[token.lower() for token in sentence] for sentence in sentences]
+    if isinstance(encoder, StaticTokens):
+        known = [
+            sum(encoder.in_vocabulary(token) for tokens in found for token in tokens) for found in (lower, sentences)
+        ]
+        return known[0] > known[1]
     return _covered(encoder, lower) > _covered(encoder, sentences)

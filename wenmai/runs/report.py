@@ -6,6 +6,7 @@ columns, and the kinds of the comparison their form.
 """
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from html import escape
@@ -21,6 +22,7 @@ from wenmai.runs.page import filled, json_in_script
 __all__ = ["report_html", "write_report"]
 
 MOST_CURVE_POINTS = 300  # per system: more than a screen can resolve
+_EPOCHS_TO_SMOOTH = 4  # with fewer, a mean over an epoch hides what happens in it
 COLOURS = 6  # --s0 to --s5 in common.css; later systems use them again with a dash pattern
 DASHES = ("", "6 3", "2 2.5", "8 3 2 3")
 INTERVAL_WIDTH = 84  # pixels
@@ -544,8 +546,28 @@ def _fact(value: str | int | float | bool | None) -> str:
 
 def _data(stored: dict[str, Any]) -> str:
     """Returns the comparison as JSON that can stand in a script element, curves thinned, numbers rounded."""
-    systems = [{**system, "curve": _thinned(system["curve"])} for system in stored["systems"]]
+    systems = [{**system, "curve": _thinned(_smoothed(system["curve"]))} for system in stored["systems"]]
     return json_in_script(_rounded({**stored, "systems": systems}))
+
+
+def _smoothed(curve: list[Any]) -> list[Any]:
+    """Replaces each loss of a training of many epochs by the mean over the epoch that ends there.
+
+    The parts of a text or of a table of counts are not equally hard, which draws the same teeth in every epoch.
+    """
+    epochs = max((point["epoch"] or 0 for point in curve), default=0)
+    if epochs < _EPOCHS_TO_SMOOTH:
+        return curve
+    window: deque[tuple[float, float]] = deque()
+    smoothed = []
+    for point in curve:
+        if point["loss"] is not None:
+            window.append((point["progress"], point["loss"]))
+        while window and window[0][0] <= point["progress"] - 1 / epochs:
+            window.popleft()
+        mean = math.fsum(loss for _, loss in window) / len(window) if window else None
+        smoothed.append({**point, "loss": mean if point["loss"] is not None else None})
+    return smoothed
 
 
 def _thinned(curve: list[Any]) -> list[Any]:

@@ -1,7 +1,7 @@
 """Train, resume and continue."""
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from functools import cached_property
@@ -9,14 +9,17 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from wenmai.config.recipe import Recipe, has_setting, read_recipe, settings_of, with_absolute_paths
+from wenmai.config.recipe import Recipe, named_settings, read_recipe
 from wenmai.core.errors import CorpusError, RunError, SettingError
 from wenmai.core.folder import MANIFEST, cache_folder, file_sha256, sealed_folder, writing_json
 from wenmai.core.registry import find_system
 from wenmai.data.sources import named_texts
 from wenmai.runs.environment import describe_environment, peak_memory_bytes
 from wenmai.runs.owner import claimed, owned
-from wenmai.tasks.task import Data, Job, Opened, Resumed, Session, Task
+from wenmai.runs.planning import overruled, plan
+from wenmai.tasks.task import Data, Job, Opened, Resumed, Session
+from wenmai.training.callback import Callback
+from wenmai.training.progress import following
 from wenmai.training.records import Record, RecordFile
 from wenmai.training.run import (
     CHECKPOINTS,
@@ -32,25 +35,9 @@ from wenmai.training.run import (
 )
 from wenmai.training.strategy import Strategy, launched_strategy, several_processes
 
-__all__ = ["Callback", "plan", "read_again", "resume", "train", "train_recipe"]
+__all__ = ["Callback", "read_again", "resume", "train", "train_recipe"]
 
 BASE = "continues"  # the field of corpus.json for the base run
-
-
-class Callback:
-    """Follows a training, for example to show its progress. Every method is optional."""
-
-    def encoding_corpus(self, done_bytes: int, total_bytes: int | None) -> None:
-        """The corpus is being read."""
-
-    def begin(self, run: Run, facts: dict[str, Any]) -> None:
-        """Training begins; ``facts`` has system, tokens, types, vocabulary, blocks, threads."""
-
-    def record(self, record: Record) -> None:
-        """A record of the training."""
-
-    def note(self, message: str) -> None:
-        """A message, such as a damaged checkpoint, skipped lines, or the drift of old vectors."""
 
 
 def train(
@@ -60,6 +47,7 @@ def train(
     out: str | Path | None = None,
     start: str | Path | None = None,
     callback: Callback | None = None,
+    quiet: bool = False,
     **settings: Any,  # noqa: ANN401  checked against the system's settings
 ) -> Run:
     """Trains a system on a corpus.
@@ -70,8 +58,10 @@ def train(
             iterable of sentences (strings or lists of tokens).
         out: The run folder to make; by default ``runs/SYSTEM-DATE-TIME``.
         start: A finished run to continue; its vocabulary grows.
-        callback: Follows the training.
-        **settings: Any setting of the system, for example ``vector_size=200, epochs=3``.
+        callback: Follows the training; by default its progress is printed on standard error.
+        quiet: Print only warnings; a callback decides for itself.
+        **settings: Any setting of the system, for example ``vector_size=200, epochs=3``; names as in other tools, such
+            as ``size``, are understood too.
 
     Returns:
         The finished run.
@@ -88,7 +78,8 @@ def train(
     strategy = _strategy(recipe.system)
     if not strategy.first:
         return _join(folder, strategy)
-    return _begin(recipe, opened, folder, callback or Callback(), strategy)
+    with following(callback, quiet=quiet) as follower:
+        return _begin(recipe, opened, folder, follower, strategy)
 
 
 def _strategy(system: str) -> Strategy:
@@ -109,34 +100,12 @@ def _new_name(system: str) -> Path:
     return next(name for name in names if not name.exists())
 
 
-def plan(
-    system: str,
-    corpus: Any,  # noqa: ANN401
-    *,
-    start: str | Path | None = None,
-    **settings: Any,  # noqa: ANN401
-) -> tuple[Recipe, Opened]:
-    """Returns what :func:`train` would do with the same arguments, and on which text; raises as it does."""
-    described = find_system(system)
-    task: Task = described.load()
-    chosen = {**_giving_way(described.settings, settings, task), **settings}
-    if start is not None:
-        start = Path(start).absolute()
-        base = Run(start).recipe
-        _inherit(base, described.name, task, chosen, settings if base.system == described.name else chosen)
-    opened = task.source.open(corpus)
-    hints = {name: value for name, value in opened.hints.items() if has_setting(task.sections, name)}
-    chosen |= _without(_giving_way(hints, settings, task), chosen)
-    chosen = with_absolute_paths(task.sections, chosen)
-    start_name = None if start is None else str(start)
-    return Recipe.build(system, task.sections, chosen, corpus=opened.names, start=start_name), opened
-
-
 def train_recipe(
     path: str | Path,
     *,
     out: str | Path | None = None,
     callback: Callback | None = None,
+    quiet: bool = False,
     **settings: Any,  # noqa: ANN401
 ) -> Run:
     """Trains by a recipe file; ``settings`` override it. See :func:`train`."""
@@ -149,25 +118,37 @@ def train_recipe(
         out=out,
         start=found["start"],
         callback=callback,
-        **_overruled(found["settings"], settings),
+        quiet=quiet,
+        **overruled(found["settings"], named_settings(find_system(found["system"]).load().sections, settings)),
     )
 
 
-def resume(path: str | Path, *, callback: Callback | None = None) -> Run:
+def resume(path: str | Path, *, callback: Callback | None = None, quiet: bool = False) -> Run:
     """Continues an interrupted training from its newest good checkpoint.
 
     With one thread, or in deterministic mode, the result is the same to the bit as without the interruption. A
     finished run is returned as it is, so that a script may call this until it succeeds.
 
+    Args:
+        path: The run folder.
+        callback: As of :func:`train`.
+        quiet: As of :func:`train`.
+
     Raises:
         RunError: if its corpus, or the run that it continues, is gone or has changed.
     """
-    run, callback = Run(path), callback or Callback()
+    run = Run(path)
     if not run.finished:
         _require_unchanged(run)  # before anything in it is used
     strategy = _strategy(run.recipe.system)
     if not strategy.first:
         return _join(run.path, strategy)
+    with following(callback, quiet=quiet) as follower:
+        return _resume(run, strategy, follower)
+
+
+def _resume(run: Run, strategy: Strategy, callback: Callback) -> Run:
+    """Continues a training in the first process."""
     with ExitStack() as held:
         with strategy.meeting():
             held.enter_context(owned(run))
@@ -235,6 +216,8 @@ def _prepare(
 ) -> tuple[Run, Job, "_Base"]:
     """Makes the folder, owned while ``held``, reads the text and begins; an error leaves nothing behind."""
     held.enter_context(claimed(folder))
+    for note in opened.notes:
+        callback.note(note)
     try:
         try:
             writing_json(folder / ENVIRONMENT, describe_environment())
@@ -409,37 +392,3 @@ def _explaining(run: Run) -> Iterator[None]:
 
 def _how_to_continue(folder: Path) -> str:
     return f"`wenmai resume {shlex.quote(str(folder))}` continues it"
-
-
-def _inherit(base: Recipe, system: str, task: Task, chosen: dict[str, Any], meant: Mapping[str, Any]) -> None:
-    """Takes the settings that make the model from the continued run, unless they are given."""
-    if not task.starts_from(find_system(base.system).load()):
-        raise SettingError(f"a {base.system} run cannot be continued as {system}")
-    named = {name.partition(".")[2] or name for name in meant}
-    for full, value in base.flat_settings().items():
-        section, _, name = full.partition(".")
-        if section in task.inherited and name not in named:
-            chosen.pop(name, None)
-            chosen[full] = value
-
-
-def _giving_way(implied: Mapping[str, Any], given: Mapping[str, Any], task: Task) -> dict[str, Any]:
-    """Returns implied settings without those of a section whose ``file`` is given: they would have no effect."""
-    found = dict(implied)
-    for section, kind in task.sections.items():
-        names = {setting.name for setting in settings_of({section: kind})}
-        named = [str(given[name]).lower() for name in ("file", f"{section}.file") if given.get(name) is not None]
-        if "file" in names and any(name not in ("none", "null") for name in named):
-            found = {name: value for name, value in found.items() if name.removeprefix(f"{section}.") not in names}
-    return found
-
-
-def _overruled(settings: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns settings with those replaced that ``chosen`` names; each is named with its section or without."""
-    return {**_without(settings, chosen), **chosen}
-
-
-def _without(settings: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings that are not named."""
-    plain = {name.rpartition(".")[2] for name in named}
-    return {name: value for name, value in settings.items() if name.rpartition(".")[2] not in plain}

@@ -1,7 +1,6 @@
 """Write the attention of translations."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,4 +81,8 @@ def require_attention(translator: "Translator", path: Path) -> None:
 
 def translation_json(source: str, found: Sequence[Any]) -> dict[str, Any]:
     """Returns the translations of one text as JSON values."""
-    return {"source": source, "translations": [asdict(translation) for translation in found]}
+    rows = []
+    for one in found:
+        row = {"text": one.text, "score": one.score, "log_prob": one.log_prob, "tokens": len(one.tokens)}
+        rows.append(row | {"pieces": list(one.tokens), "cut": one.cut})
+    return {"text": source, "translations": rows}

@@ -2,7 +2,6 @@
 
 import math
 import shutil
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from annotated_types import Ge, Gt
 from typing_extensions import Doc
 
 from wenmai.config.recipe import Recipe
+from wenmai.core.clock import CLOCK
 from wenmai.core.errors import CorpusError, FormatError, SettingError
 from wenmai.core.tensors import write_tensors
 from wenmai.data.features import NGRAMS, FeaturesConfig, make_features
@@ -25,7 +25,7 @@ from wenmai.inference.linear_classifier import (
     load_encoder,
     read_tensors,
 )
-from wenmai.tasks.sources import LabelledTexts, SegmentedTexts
+from wenmai.tasks.sources import LabelledTexts, SegmentedTexts, left_out
 from wenmai.tasks.task import Job, Notes, Session, Task
 from wenmai.text.settings import TextConfig
 from wenmai.training.passes import PassesConfig, Tally, Totals, run_passes
@@ -247,11 +247,11 @@ class ClassifierJob(Job):
         }
 
     def changes(self, base: Any) -> tuple[dict[str, Any], list[str]]:  # noqa: ANN401
-        """Notes how many texts have no word."""
-        empty = int((self._words == 0).sum())
-        if not empty:
-            return {}, []
-        return {}, [f"{empty:,} of {len(self._words):,} texts have no word; the bias alone classifies them"]
+        """Notes what was left out of the text, and how many texts have no word."""
+        notes = left_out(self._texts.stats)
+        if empty := int((self._words == 0).sum()):
+            notes.append(f"{empty:,} of {len(self._words):,} texts have no word; the bias alone classifies them")
+        return {}, notes
 
     def save(self, folder: Path) -> None:
         """Writes the model, and a copy of the model that provides its features."""
@@ -288,9 +288,9 @@ class ClassifierJob(Job):
 
     def _solve(self, report: Callable[[Record], None]) -> None:
         """Solves the normal equations: one step."""
-        started = time.monotonic()
+        started = CLOCK.now()
         loss = self.descent.solve()
-        seconds = time.monotonic() - started
+        seconds = CLOCK.now() - started
         words = int(self._words.sum())
         self.totals = Totals(position=1, seconds=seconds, words=words, last_epoch_loss=loss)
         speed = words / max(seconds, 1e-9)

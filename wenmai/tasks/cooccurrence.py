@@ -1,7 +1,6 @@
 """Word vectors from co-occurrence counts: GloVe, by passes over the counts, and PPMI + SVD, in one step."""
 
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from annotated_types import Ge
 from typing_extensions import Doc
 
 from wenmai.config.recipe import Recipe
+from wenmai.core.clock import CLOCK
 from wenmai.core.errors import SettingError
 from wenmai.data.cooccurrence import Cooccurrences, CountsConfig
 from wenmai.models.glove import GloVe, GloVeConfig, GloVeVectors
@@ -46,7 +46,7 @@ class _CountsTask(Task):
 
     source = Counts()
     inherited = ("text", "counts", "model")
-    verbs = ("nearest", "analogy")
+    verbs = ("nearest", "analogy", "embed")
 
     def load_base(self, folder: Path) -> Any:  # noqa: ANN401
         """Refuses, as new text cannot be added to factorised counts.
@@ -233,10 +233,10 @@ class PpmiJob(_CountsJob):
 
     def train(self, session: Session) -> None:
         """Computes associations and factorises them."""
-        began = time.monotonic()
+        began = CLOCK.now()
         matrix = _csr(self._counts)
         self.model = PpmiSvd.fit(self.config, self._counts.vocab, matrix, self.train_config.seed)
-        self._seconds = time.monotonic() - began
+        self._seconds = CLOCK.now() - began
         loss = self.model.left_out
         session.report(
             StepRecord(

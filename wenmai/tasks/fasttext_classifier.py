@@ -26,7 +26,7 @@ from wenmai.inference.text_classifier import TextClassifier
 from wenmai.measures.classification import measure_classification
 from wenmai.models.fasttext import FastText, FastTextClassifierConfig, used_buckets
 from wenmai.tasks.pretrained import insert_vectors, numbers_of, pretrained_vectors
-from wenmai.tasks.sources import LabelledTokens
+from wenmai.tasks.sources import LabelledTokens, left_out
 from wenmai.tasks.task import Job, Notes, Session, Task, noted_words
 from wenmai.text.settings import TextConfig
 from wenmai.text.utf8 import encode
@@ -87,6 +87,10 @@ class FastTextClassifierTask(Task):
     def load_base(self, folder: Path) -> FastText:
         """Reads the whole model."""
         return FastText.load(folder)
+
+    def adopt(self, imported: FastText, recipe: Recipe) -> TextClassifier:
+        """A classifier that cuts texts into words as the recipe says, which the model's file does not."""
+        return TextClassifier(imported, recipe.sections["text"])
 
     def begin(
         self, recipe: Recipe, data: EncodedLabelled, base: FastText | None = None, strategy: Strategy = SINGLE
@@ -270,11 +274,8 @@ class FastTextClassifierJob(Job):
 
     def changes(self, base: FastText | None) -> tuple[dict[str, Any], list[str]]:
         """What was left out of the text, and what a continued training added."""
-        stats, notes = self._data.stats, []
-        if stats.unlabelled:
-            notes.append(f"{stats.unlabelled:,} texts without a label were left out")
-        if stats.blank_lines:
-            notes.append(f"{stats.blank_lines:,} empty lines were left out")
+        stats = self._data.stats
+        notes = left_out(stats)
         if stats.without_text:
             notes.append(f"{stats.without_text:,} texts are empty but for their label; they were kept")
         if lost := int((self._examples.labels < 0).sum()):

@@ -2,31 +2,28 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from annotated_types import Ge
 from torch import Tensor, nn
-from typing_extensions import Doc
 
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError
 from wenmai.core.seeding import mixed_seed
-from wenmai.data.encoded_text import LinesConfig
 from wenmai.data.running_text import LanguageData, Stream
 from wenmai.formats.huggingface import Pretrained
 from wenmai.inference.language_model import Context, LanguageModel, build
-from wenmai.nn.language import LanguageState, NextToken
+from wenmai.nn.language import LanguageState
 from wenmai.objectives.language import next_token_loss
 from wenmai.objectives.loss import Loss
 from wenmai.tasks.neural import NeuralJob, NeuralTask
+from wenmai.tasks.settings import LANGUAGE, LanguageConfig
 from wenmai.tasks.sources import RunningText
-from wenmai.text.pieces import StreamTokenizerConfig
-from wenmai.training.settings import LoopConfig
+from wenmai.training.strategy import Strategy
 
 __all__ = ["LanguageConfig", "LanguageJob", "LanguageTask"]
 
@@ -34,50 +31,27 @@ _SEGMENT = 128  # targets, for a model of unlimited length
 _VALIDATION_ROWS = 8
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LanguageConfig:
-    """How a text is cut into segments."""
-
-    segment_length: Annotated[
-        int | None,
-        Ge(1),
-        Doc("tokens of a segment; gradients reach no farther back. None: max_length, or 128 where there is none"),
-    ] = None
-    boundaries: Annotated[
-        Literal["joined", "masked"],
-        Doc("joined: lines follow each other as one text; masked: no position sees another line (nnlm, gpt)"),
-    ] = "joined"
-
-
 class _Segment(NamedTuple):
-    """Targets of a batch: ``length`` tokens from each of ``starts``."""
+    """Targets of a batch: ``length`` tokens from each of ``starts``; ``first``: nothing was read before them."""
 
     starts: npt.NDArray[np.int64]
     length: int
+    first: bool = False
 
 
 class LanguageTask(NeuralTask):
-    """Language models. A stateful one is trained by one process."""
+    """Language models. Of a stateful one each process reads its share of the rows."""
 
     source = RunningText()
-    sections: Mapping[str, type] = {
-        "data": LinesConfig,
-        "tokenizer": StreamTokenizerConfig,
-        "model": object,  # the model's own
-        "objective": LanguageConfig,
-        "train": LoopConfig,
-    }
+    replicated = True
+    sections: Mapping[str, type] = LANGUAGE
     verbs = ("score", "next", "generate")
-
-    def __init__(self, model: type[NextToken]) -> None:
-        super().__init__(model)
-        self.replicated = not model.stateful
 
     def load(self, folder: Path) -> LanguageModel:
         """Reads a finished model."""
         return LanguageModel.load(folder)
 
-    def adopt(self, imported: Pretrained) -> LanguageModel:
+    def adopt(self, imported: Pretrained, recipe: Recipe) -> LanguageModel:
         """Turns an imported network into a language model."""
         return LanguageModel(imported.module, imported.tokenizer, context=imported.context)
 
@@ -97,7 +71,8 @@ class LanguageJob(NeuralJob):
     """Training a language model.
 
     A stateful model reads the text in parallel rows, segment after segment; any other reads segments in random order,
-    cut at other places in each epoch.
+    cut at other places in each epoch. Several processes share the rows out, equally many to each; a plan then has, of
+    each segment, a batch for each process in turn.
     """
 
     objective_name = "cross-entropy of the next token"
@@ -119,15 +94,31 @@ class LanguageJob(NeuralJob):
         self._length = min(asked or longest or _SEGMENT, len(data.train_stream))
         self._rows = max(1, min(self.config.batch_tokens // self._length, len(data.train_stream) // self._length))
 
+    def share(self, strategy: Strategy) -> None:
+        """Shares out the rows: each process has those of ``batch_tokens``, or fewer of a short text."""
+        super().share(strategy)
+        if self._stateful:
+            self._rows = min(self._rows, len(self._data.train_stream) // self._length // strategy.size)
+        if not self._rows:
+            raise SettingError(
+                f"{len(self._data.train_stream):,} tokens are too few for {strategy.size} processes with at least "
+                f"one row of segment_length={self._length} each; start fewer"
+            )
+
     # --- what the loop calls ------------------------------------------------------------------------------------
 
     def plan(self, epoch: int) -> Sequence[_Segment]:
         """The segments of an epoch."""
         size, length = len(self._data.train_stream), self._length
         if self._stateful:
-            row = size // self._rows  # targets of a row; a few at the end of the text are left out
-            firsts = np.arange(self._rows) * row
-            return [_Segment(firsts + place, min(length, row - place)) for place in range(0, row, length)]
+            processes = self.strategy.size
+            row = size // (self._rows * processes)  # targets of a row; a few at the end of the text are left out
+            shares = (np.arange(self._rows * processes) * row).reshape(processes, -1)
+            return [
+                _Segment(firsts + place, min(length, row - place), first=place == 0)
+                for place in range(0, row, length)
+                for firsts in shares
+            ]
         random = np.random.default_rng(mixed_seed(self.config.seed, epoch))
         starts = np.arange(random.integers(0, min(length, size - length + 1)), size - length + 1, length)
         random.shuffle(starts)
@@ -137,7 +128,7 @@ class LanguageJob(NeuralJob):
         """Cross-entropy of the targets of a batch."""
         state = None
         if self._stateful:
-            if batch.starts[0] == 0 or self._state is None:
+            if batch.first or self._state is None:
                 self._state = self.language_model.module.start(len(batch.starts))
             state = self._state
         return self._next_token_loss(module, self._data.train_stream, batch, state)
@@ -180,15 +171,31 @@ class LanguageJob(NeuralJob):
         return next_token_loss(self.language_model.module.output, hidden.flatten(0, 1), wanted)
 
     def carried(self) -> dict[str, Tensor]:
-        """The state of the rows."""
-        return {} if self._state is None else self._state.tensors()
+        """The state of the rows; of several processes ``RANK/NAME``."""
+        tensors = {} if self._state is None else self._state.tensors()
+        if self.strategy.size == 1:
+            return tensors
+        return {
+            f"{rank}/{name}": tensor
+            for name in sorted(tensors)
+            for rank, tensor in enumerate(self.strategy.gather(tensors[name]))
+        }
 
     def carry(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restores the state of the rows."""
-        if tensors:
-            device = self.language_model.device
-            self._state = self.language_model.module.start(self._rows)
-            self._state.load({name: tensor.to(device) for name, tensor in tensors.items()})
+        """Restores the state of the rows of this process."""
+        if not tensors:
+            return
+        shares: dict[str, dict[str, Tensor]] = {}
+        for name, tensor in tensors.items():
+            rank, _, own = name.rpartition("/")
+            shares.setdefault(rank or "0", {})[own] = tensor.to(self.language_model.device)
+        if len(shares) != self.strategy.size:
+            raise SettingError(
+                f"the checkpoint holds the states of {len(shares)} processes, which each read some rows of the text; "
+                f"resume with as many, not {self.strategy.size}"
+            )
+        self._state = self.language_model.module.start(self._rows)
+        self._state.load(shares[str(self.strategy.rank)])
 
     # --- what a run calls ---------------------------------------------------------------------------------------
 

@@ -61,7 +61,9 @@ class NeuralTask(Task):
         strategy.place(model.module, config.device)
         if config.tensorboard:
             require_tensorboard()
-        return self.job(recipe, data, model)
+        job = self.job(recipe, data, model)
+        job.share(strategy)
+        return job
 
     def restore(
         self,
@@ -74,7 +76,9 @@ class NeuralTask(Task):
         """Resumes a training from the model of a checkpoint."""
         model = self.load(checkpoint)
         strategy.place(model.module, recipe.sections["train"].device)
-        return self.job(recipe, data, model)
+        job = self.job(recipe, data, model)
+        job.share(strategy)
+        return job
 
     def load_base(self, folder: Path) -> Any:  # noqa: ANN401
         """Reads a finished model."""
@@ -109,6 +113,15 @@ class NeuralJob(Job):
         self.config: LoopConfig = recipe.sections["train"]
         self.model = model
         self.state = LoopState()
+        self.strategy: Strategy = SINGLE
+
+    def share(self, strategy: Strategy) -> None:
+        """Notes which processes share the training, before it begins.
+
+        Raises:
+            SettingError: if there is not enough for all of them to do.
+        """
+        self.strategy = strategy
 
     @property
     def module(self) -> nn.Module:

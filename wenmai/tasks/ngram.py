@@ -3,7 +3,6 @@
 import math
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wenmai.config.recipe import Recipe
+from wenmai.core.clock import CLOCK
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data.encoded_corpus import EncodedCorpus
 from wenmai.data.ngram_counting import count_in_parts, count_rows, places_of
@@ -135,7 +135,7 @@ class NgramJob(Job):
 
     def train(self, session: Session) -> None:
         """Counts, and estimates probabilities."""
-        self._began, total = time.monotonic(), len(self._corpus)
+        self._began, total = CLOCK.now(), len(self._corpus)
         folder = self._folder = session.checkpoints.folder / _FILES
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -153,7 +153,7 @@ class NgramJob(Job):
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        self._seconds = time.monotonic() - self._began
+        self._seconds = CLOCK.now() - self._began
         loss = self._loss
         session.report(self._record(1.0, self._seconds, loss))
         session.report(EpochRecord(position=1, epoch=1, loss=loss, seconds=self._seconds, words=total))
@@ -181,7 +181,7 @@ class NgramJob(Job):
             progress = start + share * done
             if progress >= reported + _LEAST_PROGRESS:
                 reported = progress
-                session.report(self._record(progress, time.monotonic() - self._began, None))
+                session.report(self._record(progress, CLOCK.now() - self._began, None))
 
         return advance
 

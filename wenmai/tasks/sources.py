@@ -2,7 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from wenmai.config.recipe import Recipe, read_recipe
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data.cached import reopened
 from wenmai.data.cooccurrence import Cooccurrences
+from wenmai.data.corpus import Corpus
 from wenmai.data.datasets import named_dataset, open_labelled
 from wenmai.data.encoded_corpus import EncodedCorpus, encode_corpus
 from wenmai.data.encoded_labelled import EncodedLabelled, encode_labelled
@@ -25,7 +28,10 @@ from wenmai.text.pieces import suitable
 from wenmai.text.settings import TextConfig
 from wenmai.training.run import RECIPE
 
-__all__ = ["Counts", "LabelledTexts", "LabelledTokens", "Pairs", "RunningText", "SegmentedTexts", "Tokens"]
+__all__ = ["Counts", "LabelledTexts", "LabelledTokens", "Pairs", "RunningText", "SegmentedTexts", "Tokens", "left_out"]
+
+
+_SAMPLE_TEXTS = 200
 
 
 class TextSource(Source):
@@ -35,6 +41,10 @@ class TextSource(Source):
         """Opens text."""
         opened, hints, names = open_texts(corpus)
         return Opened(opened, hints, names, opened.repeatable)
+
+    def sample(self, recipe: Recipe, source: Corpus) -> str:
+        """Returns the beginning of the text."""
+        return source.sample((recipe.sections.get("text") or recipe.sections["data"]).encoding)
 
 
 class Tokens(TextSource):
@@ -137,7 +147,15 @@ class LabelledSource(Source):
         """Opens labelled text; it is read once the settings are known."""
         source, named = open_labelled(corpus, LabelledConfig(), TextConfig()), named_dataset(corpus)
         hints = {} if named is None else {f"text.{name}": value for name, value in named[0].text_settings.items()}
-        return Opened(corpus, hints, source.sources, source.repeatable)
+        kept = corpus if source.repeatable else source  # an iterator has been read
+        return Opened(kept, hints, source.sources, source.repeatable)
+
+    def sample(self, recipe: Recipe, source: Any) -> str:  # noqa: ANN401
+        """Returns the first texts, without their labels."""
+        opened = open_labelled(source, recipe.sections["data"], recipe.sections["text"])
+        with suppress(CorpusError):  # whoever reads all of it says so
+            return "\n".join(example.text for example in islice(opened, _SAMPLE_TEXTS))
+        return ""
 
 
 class LabelledTokens(LabelledSource):
@@ -221,6 +239,16 @@ def refuse_other_tokenizer(recipe: Recipe) -> None:
                 f"{name}={value} has no effect on a run that continues another: {recipe.start} has {name}={old}, and "
                 "its tokenizers stay as they are; leave it out, or train a new model"
             )
+
+
+def left_out(stats: LabelledStats) -> list[str]:
+    """Returns what was left out of labelled text, a sentence for each reason."""
+    counted = (
+        (stats.unlabelled, "texts without a label were left out"),
+        (stats.blank_lines, "empty lines were left out"),
+        (stats.skipped_lines, "lines that cannot be read were left out (bad_lines=skip)"),
+    )
+    return [f"{count:,} {what}" for count, what in counted if count]
 
 
 def _single_labels(

@@ -53,12 +53,14 @@ class Opened(NamedTuple):
         hints: Settings that fit them, as ``section.name``.
         names: Their names in a recipe; empty if they are in memory.
         repeatable: Whether they can be read again.
+        notes: What the user should know before they are read.
     """
 
     source: Any
     hints: Mapping[str, Any]
     names: tuple[str, ...]
     repeatable: bool
+    notes: tuple[str, ...] = ()
 
 
 class Session(NamedTuple):
@@ -94,6 +96,10 @@ class Source(ABC):
             progress: Called with bytes read, and in all.
             base: The model that is continued, or None.
         """
+
+    def sample(self, recipe: Recipe, source: Any) -> str:  # noqa: ANN401
+        """Returns some of the text that was opened, without reading all of it; by default none."""
+        return ""
 
     @abstractmethod
     def reopen(self, fingerprint: str) -> Data | None:
@@ -190,8 +196,8 @@ class Task(ABC):
         """Whether a training may start from a run of another task; by default only from its own."""
         return other is self
 
-    def adopt(self, imported: Any) -> Any:  # noqa: ANN401
-        """Turns an imported model into one that can be saved; most need no change."""
+    def adopt(self, imported: Any, recipe: Recipe) -> Any:  # noqa: ANN401
+        """Turns an imported model into one that can be saved, with the settings of its run; most need no change."""
         return imported
 
     def load_base(self, folder: Path) -> Any:  # noqa: ANN401

@@ -2,21 +2,18 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
-from annotated_types import Ge, Le, Lt
 from torch import Tensor, nn
-from typing_extensions import Doc
 
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError
 from wenmai.data.batches import pad, plan_batches
 from wenmai.data.encoded_pairs import EncodedPairs
-from wenmai.data.pairs import PairsConfig
 from wenmai.data.parallel import TranslationData
 from wenmai.inference.translator import Translator, build
 from wenmai.nn.encoder_decoder import EncoderDecoder
@@ -26,66 +23,17 @@ from wenmai.objectives.language import cross_entropy
 from wenmai.objectives.loss import Loss, evaluated
 from wenmai.objectives.score_function import BASELINE_DECAY, score_function
 from wenmai.tasks.neural import NeuralJob, NeuralTask
+from wenmai.tasks.settings import TRANSLATION, TranslationConfig
 from wenmai.tasks.sources import Pairs
-from wenmai.text.pieces import JointTokenizerConfig
-from wenmai.training.settings import LoopConfig
 
 __all__ = ["TranslationConfig", "TranslationJob", "TranslationTask"]
-
-_SAMPLING_STEPS, _SAMPLING_FLOOR = 10_000, 0.25
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TranslationConfig:
-    """What is minimised, and what evaluations measure.
-
-    Raises:
-        SettingError: if a setting would have no effect.
-    """
-
-    label_smoothing: Annotated[float, Ge(0), Lt(1), Doc("fraction of the probability spread over all tokens")] = 0.1
-    scheduled_sampling: Annotated[
-        Literal["none", "linear", "exponential", "sigmoid"],
-        Doc("seq2seq: how the fraction of gold tokens fed to the decoder falls (Bengio et al. 2015); none: all gold"),
-    ] = "none"
-    sampling_steps: Annotated[int, Ge(1), Doc("updates over which that fraction falls; k of the sigmoid")] = (
-        _SAMPLING_STEPS
-    )
-    sampling_floor: Annotated[float, Ge(0), Le(1), Doc("that fraction never falls below this")] = _SAMPLING_FLOOR
-    validate_bleu: Annotated[
-        bool, Doc("translate the validation pairs greedily at each evaluation, and report BLEU")
-    ] = False
-
-    def __post_init__(self) -> None:
-        usual = (self.sampling_steps, self.sampling_floor) == (_SAMPLING_STEPS, _SAMPLING_FLOOR)
-        if self.scheduled_sampling == "none" and not usual:
-            raise SettingError("sampling_steps and sampling_floor have no effect with scheduled_sampling=none")
-
-    def teacher_share(self, step: int) -> float:
-        """Returns the fraction ε of gold tokens at an update from 0 (Bengio et al. 2015, section 2.4)."""
-        if self.scheduled_sampling == "none":
-            return 1.0
-        k = self.sampling_steps
-        if self.scheduled_sampling == "linear":
-            fraction = 1 - step / k
-        elif self.scheduled_sampling == "exponential":
-            fraction = math.exp(-step / k)
-        else:
-            fraction = k / (k + math.exp(min(700.0, step / k)))
-        return max(self.sampling_floor, fraction)
 
 
 class TranslationTask(NeuralTask):
     """Translation: models that turn one sequence into another."""
 
     source = Pairs()
-    sections: Mapping[str, type] = {
-        "data": PairsConfig,
-        "tokenizer": JointTokenizerConfig,
-        "model": object,  # the model's own
-        "objective": TranslationConfig,
-        "train": LoopConfig,
-    }
+    sections: Mapping[str, type] = TRANSLATION
     verbs = ("translate",)
     replicated = True
 

@@ -95,8 +95,9 @@ class Vocab:
     """Tokens and their ids, immutable. Special tokens come first; a token's id is its place in ``tokens``.
 
     Args:
-        tokens: Distinct, non-empty strings; the first ones are the special tokens, in the order of
-            ``specials``. They are kept as bytes (:class:`WordTable`), and a table of bytes is shared.
+        tokens: Distinct strings, of which one may be empty, as in models from elsewhere; the first ones are the special
+            tokens, in the order of ``specials``. They are kept as bytes (:class:`WordTable`), and a table of bytes is
+            shared.
         counts: How often each token was seen, not negative. A read-only array of int64 is shared.
         specials: Role (such as ``unknown``, ``pad``, ``begin``, ``end``) to token.
 
@@ -120,8 +121,8 @@ class Vocab:
         distinct = set(self.tokens)
         if len(distinct) != len(self.tokens):
             raise VocabError(f"the token {_duplicate(self.tokens)!r} occurs twice in the vocabulary")
-        if "" in distinct:
-            raise VocabError(f"token {self.tokens.index('')} of the vocabulary is empty")
+        if "" in self.specials.values():
+            raise VocabError("a special token of the vocabulary is empty")
         if self.counts.size and self.counts.min() < 0:
             worst = int(self.counts.argmin())
             raise VocabError(f"the token {self.tokens[worst]!r} has the count {self.counts[worst]}")

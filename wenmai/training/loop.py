@@ -10,7 +10,6 @@ summed before the first batch of the update.
 
 import math
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
@@ -22,11 +21,13 @@ import torch
 from annotated_types import Ge
 from torch import Tensor, nn
 
+from wenmai.core.clock import CLOCK
 from wenmai.core.errors import TrainingError
 from wenmai.core.folder import sealed_folder
 from wenmai.core.seeding import mixed_seed
 from wenmai.objectives.loss import GroupLoss, Losses, combined, part_means
 from wenmai.training.checkpoint import Checkpoints, read_state, require_good
+from wenmai.training.compiling import compiled
 from wenmai.training.interrupts import interrupts_set
 from wenmai.training.memory import keep_free_memory, release_free_memory
 from wenmai.training.records import EvaluationRecord, Record, UpdateRecord
@@ -81,10 +82,17 @@ class Trainable(Protocol):
         """Called after an update with the mean of each part of its loss over the batches of all processes."""
 
     def carried(self) -> Mapping[str, Tensor]:
-        """The state that the next batch needs, such as a memory; saved with every checkpoint."""
+        """The state that the next batch needs, such as a memory; saved with every checkpoint.
+
+        Called in all processes at once; what the first returns is saved.
+        """
 
     def carry(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restores the state that :meth:`carried` returned when the checkpoint was written."""
+        """Restores the state that :meth:`carried` returned when the checkpoint was written.
+
+        Raises:
+            SettingError: if it is the state of another number of processes.
+        """
 
 
 Count = Annotated[int, Ge(0)]
@@ -173,7 +181,7 @@ def train_loop(
         torch.set_num_threads(config.threads)
     if device.type == "cpu":
         keep_free_memory()
-    called: nn.Module = torch.compile(module) if config.compile else module  # type: ignore[assignment]
+    called = compiled(module) if config.compile else module
     weights, names = job.loss_weights, list(job.loss_weights)
     nothing = (0.0,) * (2 * len(names) + 1) + (0,)
     state.pending = state.pending or nothing
@@ -190,12 +198,17 @@ def train_loop(
     rate = rate_schedule(config.schedule, peak=peak_rate, warmup=config.warmup, steps=steps)
     precision = _precision(config, device)
     stop = threading.Event()
-    started = time.monotonic()
+    started = CLOCK.now()
     saved_at, seconds_before, tokens_before = state.seconds, state.seconds, state.tokens
 
     def save() -> None:
-        checkpoints.save(state.step, asdict(state), lambda folder: _save(job, optimiser, folder))
-        _drop_snapshots(checkpoints, state)
+        carried = job.carried()
+
+        def write() -> None:
+            checkpoints.save(state.step, asdict(state), lambda folder: _save(job, optimiser, carried, folder))
+            _drop_snapshots(checkpoints, state)
+
+        strategy.write(write)
 
     def evaluate(learning_rate: float) -> EvaluationRecord:
         module.eval()
@@ -232,7 +245,7 @@ def train_loop(
                     losses = job.loss(called, batches[place], state.step)
                 update.backward(losses)
             gradients = _gradients(parameters)
-            clock = torch.tensor((time.monotonic() - started, stop.is_set()), dtype=torch.float64, device=device)
+            clock = torch.tensor((CLOCK.now() - started, stop.is_set()), dtype=torch.float64, device=device)
             strategy.all_reduce([*gradients, update.tally, clock])
             sums = update.finish(gradients)
             seconds, stopping = clock.tolist()
@@ -293,7 +306,7 @@ def train_loop(
                 if not state.over:
                     batches = job.plan(state.epoch)
             if state.over or stopping or state.seconds - saved_at >= config.checkpoint_seconds:
-                strategy.write(save)
+                save()
                 saved_at = state.seconds
             if stopping and not state.over:
                 raise KeyboardInterrupt
@@ -362,10 +375,10 @@ def _spent(state: LoopState, config: LoopConfig) -> float:
     return 0.0 if config.minutes is None else state.seconds / (60 * config.minutes)
 
 
-def _save(job: Trainable, optimiser: torch.optim.Optimizer, folder: Path) -> None:
+def _save(job: Trainable, optimiser: torch.optim.Optimizer, carried: Mapping[str, Tensor], folder: Path) -> None:
     job.save(folder)
     save_optimiser(optimiser, folder)
-    save_carried(job.carried(), folder)
+    save_carried(carried, folder)
 
 
 def _take_snapshot(

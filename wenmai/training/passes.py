@@ -8,7 +8,6 @@ the *position* (blocks finished), and resuming needs no replay.
 import math
 import os
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Annotated, Any, NamedTuple, Protocol, Self
 from annotated_types import Ge, Gt
 from typing_extensions import Doc
 
+from wenmai.core.clock import CLOCK
 from wenmai.core.errors import TrainingError
 from wenmai.training.checkpoint import Checkpoints, read_state
 from wenmai.training.interrupts import interrupts_set
@@ -121,7 +121,7 @@ class Totals:
 
     @property
     def loss(self) -> float | None:
-        """The mean loss of the last epoch; None if there was none."""
+        """The mean loss of the last epoch that predicted anything; None if none did."""
         return None if math.isnan(self.last_epoch_loss) else self.last_epoch_loss
 
     def metrics(self) -> dict[str, Any]:
@@ -172,11 +172,11 @@ def run_passes(
 
     with interrupts_set(stop), ThreadPoolExecutor(threads) as pool:
         workers = [] if config.deterministic else [job.worker() for _ in range(threads)]
-        saved_at = started = time.monotonic()
+        saved_at = started = CLOCK.now()
         while totals.position < end:
             epoch, block = divmod(totals.position, job.blocks)
             size = min(-(-round_blocks // lanes) * lanes, job.blocks - block)
-            round_started = time.monotonic()
+            round_started = CLOCK.now()
             if config.deterministic:
                 tallies: list[Tally] = []
                 for first in range(block, block + size, lanes):
@@ -186,7 +186,7 @@ def run_passes(
                         break
             else:
                 tallies = _threaded(job, pool, workers, totals.position, size, rate, stop)
-            now = time.monotonic()
+            now = CLOCK.now()
             totals.position += len(tallies)
             totals.seconds = seconds_before + now - started
             loss, examples = math.fsum(t.loss for t in tallies), sum(t.examples for t in tallies)
@@ -214,13 +214,15 @@ def run_passes(
                 )
             )
             if totals.position % job.blocks == 0:
-                mean = totals.epoch_loss / totals.epoch_examples if totals.epoch_examples else math.nan
-                totals.last_epoch_loss, totals.epoch_loss, totals.epoch_examples = mean, 0.0, 0
+                mean = totals.epoch_loss / totals.epoch_examples if totals.epoch_examples else None
+                if mean is not None:  # of a very small text sub-sampling may leave nothing now and then
+                    totals.last_epoch_loss = mean
+                totals.epoch_loss, totals.epoch_examples = 0.0, 0
                 report(
                     EpochRecord(
                         position=totals.position,
                         epoch=epoch + 1,
-                        loss=None if math.isnan(mean) else mean,
+                        loss=mean,
                         seconds=totals.seconds,
                         words=totals.words,
                     )
@@ -230,7 +232,7 @@ def run_passes(
                 raise KeyboardInterrupt
             if now - saved_at >= config.checkpoint_seconds and totals.position < end:
                 save()
-                saved_at = time.monotonic()
+                saved_at = CLOCK.now()
             blocks_per_second = len(tallies) / max(1e-9, now - round_started)
             round_blocks = max(shortest, math.ceil(blocks_per_second * _SHORTEST_ROUND_SECONDS))
             round_blocks = max(1, min(round_blocks, int(blocks_per_second * _ROUND_SECONDS)))

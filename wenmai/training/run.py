@@ -2,18 +2,34 @@
 
 import json
 import shutil
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from wenmai.config.recipe import Recipe, read_recipe
-from wenmai.core.errors import RunError, WenmaiError
+from wenmai.core.errors import RunError, SettingError, WenmaiError
 from wenmai.core.folder import MANIFEST, check_listed, check_sealed, seal_files
 from wenmai.core.registry import find_system
+from wenmai.core.showing import Shown, Table
 from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.records import read_records
 from wenmai.vectors.word_vectors import WordVectors
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from pandas import DataFrame
+
+    from wenmai.inference.language_model import LanguageModel
+    from wenmai.inference.linear_classifier import LinearTextClassifier
+    from wenmai.inference.ngram_model import NgramModel
+    from wenmai.inference.text_classifier import TextClassifier
+    from wenmai.inference.translator import Translator
+    from wenmai.vectors.pooling import Weighting
+
+    Model: TypeAlias = WordVectors | NgramModel | LanguageModel | Translator | TextClassifier | LinearTextClassifier
 
 __all__ = ["Run", "folder_bytes", "load", "remove", "verify"]
 
@@ -24,18 +40,23 @@ _OWN = (*_FOLDERS, RECIPE, METRICS, ENVIRONMENT, SUMMARY, CORPUS, MANIFEST)  # o
 _SEALED = (RECIPE, CORPUS)  # what a resumed training relies on
 
 
-class Run:
+_Kind = TypeVar("_Kind")
+
+
+class Run(Shown):
     """A run folder that exists.
 
     Args:
         path: The folder.
+        device: Where a neural model computes: ``cpu``, ``cuda``, or ``auto`` for a GPU if there is one; None: ``cpu``.
 
     Raises:
         RunError: if there is no run there.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, device: str | None = None) -> None:
         self.path = Path(path)
+        self.device = device
         if not self.path.is_dir():
             raise RunError(
                 f"{self.path}: {'is a file, not a run folder' if self.path.exists() else 'no such run folder'}"
@@ -45,16 +66,38 @@ class Run:
         for name in _OWN:
             _require_own(self.path / name, folder=name in _FOLDERS)
 
-    def __repr__(self) -> str:
-        return f"Run({str(self.path)!r})"
+    def _facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {"path": str(self.path)}
+        try:
+            facts |= {"system": self.recipe.system, "finished": self.finished}
+            shown = ("vocabulary", "parameters", "loss", "seconds", "words_per_second", "tokens_per_second")
+            facts |= {name: self.summary.get(name) for name in shown}
+        except WenmaiError as error:
+            facts["damaged"] = str(error)
+        return facts
+
+    def to_dataframe(self) -> "DataFrame":
+        """Returns the records of the training as a data frame, a row each.
+
+        Raises:
+            SettingError: if pandas is not installed.
+        """
+        return Table.of(self.records).to_dataframe()
+
+    @classmethod
+    def of(cls, run: "str | Path | Run", device: str | None = None) -> "Run":
+        """Returns a run, which is opened if its folder is given; on another device if one is given."""
+        if not isinstance(run, Run):
+            return cls(run, device)
+        return run if device in (None, run.device) else cls(run.path, device)
 
     @cached_property
     def recipe(self) -> Recipe:
         """The settings, fully expanded."""
         found = read_recipe(self.path / RECIPE)
-        task = find_system(found["system"]).load()
+        sections = find_system(found["system"]).load_sections()
         return Recipe.build(
-            found["system"], task.sections, found["settings"], corpus=tuple(found["corpus"]), start=found["start"]
+            found["system"], sections, found["settings"], corpus=tuple(found["corpus"]), start=found["start"]
         )
 
     @property
@@ -89,8 +132,37 @@ class Run:
         verbs = self.task.verbs
         if verb not in verbs:
             raise RunError(
-                f"{self.path}: is a {self.recipe.system} run, which cannot {verb!r}; it can {', '.join(verbs)}"
+                f"{self.path}: is a {self.recipe.system} run, which cannot {verb}; it can {', '.join(verbs)}"
             )
+
+    def embed(self, texts: Iterable[str | Sequence[str]], *, weighting: "Weighting" = "mean") -> "NDArray[np.float32]":
+        """Returns the vectors of texts: averages of the vectors of their tokens, float32 [N, d].
+
+        Tokens without a vector do not count; a text with none of them has zeros.
+
+        Args:
+            texts: Texts, which are cut into tokens as the training text was (without its phrases); for word vectors
+                also lists of tokens, which are taken as they are.
+            weighting: Of word vectors: ``mean``, or ``sif``, by which frequent words count less; see
+                :func:`wenmai.vectors.pooling.embedded`.
+
+        Raises:
+            RunError: if the run is not finished, or its model has no vectors of texts.
+            SettingError: if a weighting is given to a model that learnt its own.
+        """
+        model = self.model_for("embed")
+        if isinstance(texts, str):
+            raise SettingError("embed takes a list of texts; put a single one in brackets")
+        if not isinstance(model, WordVectors):
+            if weighting != "mean":
+                raise SettingError(f"weighting={weighting} is for word vectors; a {self.recipe.system} has its own")
+            found: NDArray[np.float32] = model.embed(texts)
+            return found
+        from wenmai.data.features import segmented
+
+        given = list(texts)
+        tokens = iter(segmented([text for text in given if isinstance(text, str)], self.recipe.sections["text"]))
+        return model.embed([next(tokens) if isinstance(text, str) else text for text in given], weighting=weighting)
 
     @property
     def vectors(self) -> WordVectors:
@@ -109,7 +181,7 @@ class Run:
 
     def read_model(self) -> Any:  # noqa: ANN401  each task's own
         """Reads the finished model anew; the run does not keep it in memory, as it does :attr:`model`."""
-        return self.task.load(self.model_folder)
+        return _placed(self.task.load(self.model_folder), self.device or "cpu", self.recipe.system)
 
     def model_for(self, verb: str) -> Any:  # noqa: ANN401  a protocol of `wenmai.inference.verbs`
         """Returns the finished model, which has a verb.
@@ -174,6 +246,26 @@ class Run:
         return content
 
 
+def _placed(model: Any, device: str, system: str) -> Any:  # noqa: ANN401  each task's own
+    """Returns a model on a device.
+
+    Raises:
+        SettingError: for an unknown device, one that is not there, or a model that cannot be moved to it.
+    """
+    if device == "cpu":
+        return model
+    if device not in ("auto", "cuda"):
+        raise SettingError(f"device={device!r}: expected auto, cpu or cuda")
+    if not hasattr(model, "module"):
+        if device != "auto":
+            raise SettingError(f"device={device}: a {system} model computes on the processor; leave the device out")
+        return model
+    from wenmai.training.strategy import SINGLE
+
+    model.module.to(SINGLE.device("cuda" if device == "cuda" else "auto"))
+    return model
+
+
 def _require_own(path: Path, *, folder: bool) -> None:
     """Raises RunError if the path is neither a plain folder nor a plain file, such as a link or a pipe."""
     if path.is_symlink() or (path.exists() and not (path.is_dir() if folder else path.is_file())):
@@ -181,17 +273,30 @@ def _require_own(path: Path, *, folder: bool) -> None:
         raise RunError(f"{path}: must be a {kind} of the run itself, not a link or anything else")
 
 
-def load(path: str | Path) -> Any:  # noqa: ANN401
+@overload
+def load(path: str | Path, *, device: str | None = None) -> "Model": ...
+
+
+@overload
+def load(path: str | Path, kind: type[_Kind], *, device: str | None = None) -> _Kind: ...
+
+
+def load(path: str | Path, kind: type | None = None, *, device: str | None = None) -> Any:
     """Loads the model of a finished run, such as :class:`WordVectors` or a translator.
 
     Args:
         path: A run folder.
+        kind: The class that the model has, for editors and type checkers, as in ``load(path, WordVectors)``.
+        device: Where a neural model computes; see :class:`Run`.
 
     Raises:
-        RunError: if it is not a finished run.
+        RunError: if it is not a finished run, or its model is of another class.
         FormatError: if the model is damaged.
     """
-    return Run(path).model
+    model = Run(path, device).model
+    if kind is not None and not isinstance(model, kind):
+        raise RunError(f"{path}: its model is a {type(model).__name__}, not a {kind.__name__}")
+    return model
 
 
 def folder_bytes(folder: Path) -> int:

@@ -110,6 +110,14 @@ class Strategy(ABC):
             TrainingError: if one of the processes has ended.
         """
 
+    @abstractmethod
+    def gather(self, tensor: "Tensor") -> list["Tensor"]:
+        """Returns this tensor of each process, by rank; they have one shape.
+
+        Raises:
+            TrainingError: if one of the processes has ended.
+        """
+
 
 class Single(Strategy):
     """One process alone."""
@@ -122,6 +130,10 @@ class Single(Strategy):
 
     def all_reduce(self, tensors: Sequence["Tensor"]) -> None:
         """Leaves the tensors as they are."""
+
+    def gather(self, tensor: "Tensor") -> list["Tensor"]:
+        """Returns the tensor alone."""
+        return [tensor]
 
 
 SINGLE = Single()
@@ -166,6 +178,16 @@ class Replicated(Strategy):
                 distributed.all_reduce(flat)
             for tensor, part in zip(same, torch.split(flat, [tensor.numel() for tensor in same]), strict=True):
                 tensor.copy_(part.view_as(tensor))
+
+    def gather(self, tensor: "Tensor") -> list["Tensor"]:
+        """Returns this tensor of each process; see :meth:`Strategy.gather`."""
+        import torch
+        from torch import distributed
+
+        found = [torch.empty_like(tensor, memory_format=torch.contiguous_format) for _ in range(self.size)]
+        with _explained():
+            distributed.all_gather(found, tensor.contiguous())
+        return found
 
 
 def several_processes() -> bool:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import SettingError, install_hint
 from wenmai.training.records import EvaluationRecord, Record, UpdateRecord
 
 __all__ = ["reporting_curves", "require_tensorboard"]
@@ -24,7 +24,7 @@ def require_tensorboard() -> None:
         import_module("tensorboard")
     except ImportError as error:
         raise SettingError(
-            f"tensorboard=true needs TensorBoard, which cannot be imported ({error}); pip install 'wenmai[tensorboard]'"
+            f"tensorboard=true needs TensorBoard, which cannot be imported ({error}); {install_hint('tensorboard')}"
         ) from None
 
 

@@ -1,16 +1,19 @@
 """From vectors of words to features of texts and of positions in them."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from wenmai.core.errors import RunError
+from wenmai.core.errors import RunError, SettingError
 
-__all__ = ["StaticTokens", "TokenVectors", "Windows", "pooled", "token_encoder"]
+__all__ = ["SIF", "StaticTokens", "TokenVectors", "Weighting", "Windows", "embedded", "pooled", "token_encoder"]
 
 Rows = npt.NDArray[np.float32]
+Weighting = Literal["mean", "sif"]
+
+SIF = 1e-3  # Arora et al. 2017, section 4.1: weights a / (a + p(w)) with a between 1e-4 and 1e-3
 
 
 class TokenVectors(Protocol):
@@ -29,7 +32,7 @@ class StaticTokens:
 
     Args:
         vectors: An object with ``vector_size``, ``key_to_index``, ``vectors`` [V, d], ``get_vector(word)`` and
-            ``word in vectors``, which may hold for words outside the vocabulary too (subwords).
+            ``has_vector(word)``, which may hold for words outside the vocabulary too (subwords).
     """
 
     def __init__(self, vectors: Any) -> None:  # noqa: ANN401  any of several classes
@@ -40,6 +43,10 @@ class StaticTokens:
     def vector_size(self) -> int:
         """The number of dimensions d."""
         return int(self._vectors.vector_size)
+
+    def in_vocabulary(self, token: str) -> bool:
+        """Whether the text of the vectors had the token; others may have a vector all the same."""
+        return token in self._vectors.key_to_index
 
     def token_vectors(self, sentences: Iterable[Sequence[str]]) -> Iterator[Rows]:
         """Yields float32 [T, d] for each sentence."""
@@ -55,7 +62,7 @@ class StaticTokens:
 
     def _of_unseen(self, token: str) -> Rows:
         if token not in self._unseen:
-            has = bool(token) and token in self._vectors
+            has = bool(token) and self._vectors.has_vector(token)
             found = self._vectors.get_vector(token) if has else np.zeros(self.vector_size)
             self._unseen[token] = np.asarray(found, np.float32)
         return self._unseen[token]
@@ -102,6 +109,31 @@ def pooled(
         if total > 0:
             found[row] = (weights / total) @ vectors
     return found
+
+
+def embedded(vectors: Any, sentences: Sequence[Sequence[str]], weighting: Weighting = "mean") -> Rows:  # noqa: ANN401
+    """Returns the vectors of sentences by those of their words, float32 [N, d]; see :func:`pooled`.
+
+    Args:
+        vectors: Word vectors, as :class:`StaticTokens` takes them, with ``counts`` [V] or None.
+        sentences: N lists of words.
+        weighting: ``mean``: all words alike; ``sif``: a / (a + p) with a = 0.001 and the frequency p of the word in
+            the training text (Arora, Liang and Ma 2017, equation 1, without their common component).
+
+    Raises:
+        SettingError: for another weighting, or ``sif`` where the frequencies are unknown.
+    """
+    encoder = StaticTokens(vectors)
+    if weighting == "mean":
+        return pooled(encoder, sentences)
+    if weighting != "sif":
+        raise SettingError(f"weighting={weighting!r}: expected mean or sif")
+    if vectors.counts is None:
+        raise SettingError("weighting=sif needs the counts of words, which these vectors do not have; use mean")
+    total, counts, index = vectors.counts.sum(), vectors.counts, vectors.key_to_index
+    return pooled(
+        encoder, sentences, lambda word: SIF / (SIF + (counts[index[word]] / total if word in index else 0.0))
+    )
 
 
 class Windows:

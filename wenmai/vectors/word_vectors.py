@@ -1,74 +1,60 @@
-"""Word vectors for users: lookup, similarity, search, clusters, projection."""
+"""Word vectors for users: lookup, neighbours, similarity, clusters, files; all that gensim's ``KeyedVectors`` has.
 
-import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import Literal, Never, cast, overload
+The class is in three parts, each on top of the one before: :mod:`wenmai.vectors.table` holds, adds and changes words,
+:mod:`wenmai.vectors.neighbours` finds the nearest ones, and here words that are given are compared with each other.
+"""
+
+import datetime
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Never
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from wenmai.core.errors import SettingError, VocabError, nearest_name
-from wenmai.vectors.search import nearest_rows, top_scores
+from wenmai.core.errors import FormatError, SettingError, VocabError
+from wenmai.core.showing import Shown
+from wenmai.vectors.evaluation import Correlation, Section, SimilarityFunction, analogy_sections, pair_correlations
+from wenmai.vectors.lengths import Vector, cosine, unit
+from wenmai.vectors.neighbours import Indexer, NearestWords, Neighbours
+from wenmai.vectors.pooling import Weighting, embedded
+from wenmai.vectors.store import read_table, write_table
+from wenmai.vectors.table import Key, UnknownAttributeError, UnknownWordError, is_key
+from wenmai.vectors.transport import word_movers_distance
+from wenmai.vectors.word2vec_files import read_counts, read_rows, write_counts, write_rows
 
-__all__ = ["UnknownWordError", "WordVectors"]
+__all__ = ["Indexer", "Neighbours", "UnknownAttributeError", "UnknownWordError", "Vector", "WordVectors"]
 
-Vector = NDArray[np.float32]
-Term = str | NDArray[np.floating] | tuple[str | NDArray[np.floating], float]
-Terms = Term | Sequence[Term] | None
-
-COSMUL_EPSILON = 0.001  # Levy and Goldberg 2014, below equation 4
-SMALLEST_LENGTH = np.finfo(np.float32).tiny  # a shorter vector counts as zero: one over its length overflows
+logger = logging.getLogger(__name__)
 
 RENAMED = {
-    "evaluate_word_analogies": "wenmai.measures.words.evaluate_analogies(vectors, path)",
-    "evaluate_word_pairs": "wenmai.measures.words.evaluate_similarity(vectors, path)",
-    "fill_norms": "nothing: the lengths are always there, in norms",
-    "get_vecattr": "counts[key_to_index[word]]",
     "index2entity": "index_to_key",
     "index2word": "index_to_key",
-    "init_sims": "nothing: the lengths are always there, in norms",
-    "save_word2vec_format": "wenmai.formats.word2vec.write_word2vec(path, vectors)",
-    "similar_by_key": "most_similar(word)",
-    "similar_by_word": "most_similar(word)",
     "syn0": "vectors",
     "syn0norm": "get_normed_vectors()",
     "vectors_norm": "get_normed_vectors()",
     "vocab": "key_to_index (and counts)",
-    "word_vec": "get_vector(word)",
-    "words_closer_than": "closer_than(word, other)",
     "wv": "the object itself: this is the word vectors already",
 }
 
 
-class UnknownWordError(VocabError, KeyError):
-    """A word that has no vector. It is a ``KeyError`` too, so that code written for gensim catches it.
+class WordVectors(NearestWords, Shown):
+    """Words and their vectors, with the methods of gensim's ``KeyedVectors``.
 
-    The nearest known spelling is looked up only when the message is read, so that catching is cheap.
-    """
-
-    def __init__(self, word: str, key_to_index: Mapping[str, int]) -> None:
-        super().__init__(word)
-        self.word = word
-        self._key_to_index = key_to_index
-
-    def __str__(self) -> str:
-        return f"no vector for {self.word!r}{_nearest_spelling(self.word, self._key_to_index)}"
-
-
-class WordVectors:
-    """Words and their vectors, with the methods that users of gensim's ``KeyedVectors`` know.
-
-    The rows are in order of frequency wherever they come from a training run. Vectors do not change:
-    ``vectors`` is a read-only view of the array that was given (not a copy if that is C-contiguous float32).
-    Similarity is always the cosine; that of a zero vector is 0. Words of equal similarity come in row order.
+    The rows are in order of frequency wherever they come from a training run. Words can be added and vectors changed;
+    the array or the run that they come from stays as it is: ``vectors`` is a read-only view of the array that was
+    given (not a copy if that is C-contiguous float32) until something changes. Similarity is always the cosine; that
+    of a zero vector is 0. Words of equal similarity come in row order. Wherever a word is asked for, the number of
+    its row does too.
 
     Attributes:
         index_to_key: the words, in row order.
         key_to_index: the row number of each word.
-        vectors: (V, d) float32.
+        vectors: (V, d) float32; another array of V rows can be set.
         norms: (V,) float32, the length of each vector.
         counts: (V,) int64, how often each word occurred in the training text, or ``None`` if that is unknown.
+        expandos: attributes of words by name, see :meth:`set_vecattr`; the counts are ``count``.
 
     Example:
         >>> vectors = WordVectors(["red", "crimson", "seven"], [[1, 0.1], [1, 0.2], [0, 1]])
@@ -85,315 +71,175 @@ class WordVectors:
             counts: (V,) whole numbers, if known.
 
         Raises:
-            VocabError: if there are no words, a word occurs twice or is not text, the shapes disagree, or a
-                vector has a value that is not a finite number.
+            VocabError: if a word occurs twice or is not text, the shapes disagree, or a vector has a value that is
+                not a finite number.
         """
-        rows = np.ascontiguousarray(vectors, dtype=np.float32)
-        self.index_to_key: list[str] = list(keys)
-        size = len(self.index_to_key)
-        if size == 0:
-            raise VocabError("word vectors need at least one word, got none")
-        if rows.ndim != 2 or len(rows) != size or rows.shape[1] == 0:
-            raise VocabError(f"vectors of shape {rows.shape} do not fit {size} words; expected ({size}, dimensions)")
-        others = {kind.__name__ for kind in set(map(type, self.index_to_key)) if not issubclass(kind, str)}
-        if others:
-            raise VocabError(f"words must be text, got words of type {', '.join(sorted(others))}")
-        self.key_to_index: dict[str, int] = dict(zip(self.index_to_key, range(size), strict=True))
-        if len(self.key_to_index) != size:
-            first = next(i for i, word in enumerate(self.index_to_key) if self.key_to_index[word] != i)
-            word = self.index_to_key[first]
-            raise VocabError(f"the word {word!r} occurs twice, in rows {first} and {self.key_to_index[word]}")
-        self.vectors: Vector = rows.view()
-        self.vectors.setflags(write=False)
-        self.norms: Vector = _lengths(self.vectors)
-        if not np.isfinite(self.norms).all():
-            first = int(np.argmin(np.isfinite(self.norms)))
-            raise VocabError(
-                f"the vector of {self.index_to_key[first]!r} (row {first}) has no finite length: its largest "
-                f"value is {np.abs(rows[first]).max()}; was it trained with too high a learning rate?"
-            )
-        self._inverse_norms: Vector = np.zeros_like(self.norms)
-        np.divide(1, self.norms, out=self._inverse_norms, where=self.norms >= SMALLEST_LENGTH)
-        self.counts: NDArray[np.int64] | None = None
-        if counts is not None:
-            self.counts = np.array(counts, dtype=np.int64)
-            if self.counts.shape != (size,):
-                raise VocabError(f"counts of shape {self.counts.shape} do not fit {size} words; expected ({size},)")
+        super().__init__(keys, vectors, counts)
+        self.lifecycle_events: list[dict[str, object]] = []
 
-    @property
-    def vector_size(self) -> int:
-        """The number of dimensions d."""
-        return int(self.vectors.shape[1])
+    @classmethod
+    def empty(cls, vector_size: int) -> "WordVectors":
+        """Returns vectors of this size without any words yet, as ``KeyedVectors(vector_size)`` does."""
+        if vector_size < 1:
+            raise SettingError(f"vector_size={vector_size}: expected at least 1 dimension")
+        return WordVectors([], np.empty((0, vector_size), np.float32))
 
-    def __len__(self) -> int:
-        return len(self.index_to_key)
-
-    def __contains__(self, word: object) -> bool:
-        return word in self.key_to_index
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.index_to_key)
-
-    def __repr__(self) -> str:
-        return f"WordVectors({len(self)} words, {self.vector_size} dimensions)"
-
-    @overload
-    def __getitem__(self, words: str) -> Vector: ...
-    @overload
-    def __getitem__(self, words: Sequence[str]) -> Vector: ...
-    def __getitem__(self, words: str | int | Sequence[str]) -> Vector:
-        """Returns the vector (d,) of a word, or the vectors (n, d) of a list of words."""
-        if isinstance(words, str | int):
-            return self.get_vector(cast(str, words))  # which refuses a number with a hint
-        return self.get_vectors(words)
+    def _facts(self) -> Mapping[str, int]:
+        return {"words": len(self), "dimensions": self.vector_size}
 
     def __getattr__(self, name: str) -> Never:
         advice = f"; use {RENAMED[name]}" if name in RENAMED else ""
         raise AttributeError(f"WordVectors has no {name!r}{advice}", name=name, obj=self)
 
-    def get_index(self, word: str) -> int:
-        """Returns the row number of a word.
+    def embed(self, texts: Iterable[str | Sequence[str]], *, weighting: Weighting = "mean") -> Vector:
+        """Returns the vectors (n, d) of texts: averages of their words, those without a vector left out.
 
-        Raises:
-            UnknownWordError: if it has no vector.
-        """
-        if not isinstance(word, str):
-            raise VocabError(f"a word is text, got {word!r}; for a row number use vectors[i] and index_to_key[i]")
-        try:
-            return self.key_to_index[word]
-        except KeyError:
-            raise UnknownWordError(word, self.key_to_index) from None
-
-    def get_vector(self, word: str, norm: bool = False) -> Vector:
-        """Returns the vector (d,) of a word, scaled to length 1 if ``norm``."""
-        index = self.get_index(word)
-        return self.unit_vectors(index) if norm else self.vectors[index]
-
-    def get_vectors(self, words: Sequence[str], norm: bool = False) -> Vector:
-        """Returns the vectors (n, d) of words, scaled to length 1 if ``norm``."""
-        rows = [self.get_index(word) for word in words]
-        return self.unit_vectors(rows) if norm else self.vectors[rows]
-
-    def has_vector(self, word: str) -> bool:
-        """Whether :meth:`get_vector` has something to return."""
-        return word in self.key_to_index
-
-    def unit_vectors(self, rows: int | slice | NDArray[np.int64] | Sequence[int]) -> Vector:
-        """Returns a copy of the given rows, each scaled to length 1 (zero vectors stay zero)."""
-        return self.vectors[rows] * self._inverse_norms[rows, ..., None]
-
-    def get_normed_vectors(self) -> Vector:
-        """Returns a copy (V, d) of all vectors, each scaled to length 1 (zero vectors stay zero)."""
-        return self.unit_vectors(slice(None))
-
-    def get_mean_vector(
-        self,
-        keys: Sequence[str | NDArray[np.floating]],
-        weights: ArrayLike | None = None,
-        pre_normalize: bool = True,
-        post_normalize: bool = False,
-        ignore_missing: bool = True,
-    ) -> Vector:
-        """Returns the weighted mean (d,) of words and vectors; weights count by their absolute value.
+        A text without any has zeros. :meth:`wenmai.Run.embed` cuts texts as the training text was cut.
 
         Args:
-            keys: words, or vectors (d,), which are taken as they are.
-            weights: one number per key; all 1 if not given.
-            pre_normalize: scale the vectors of words to length 1 first.
-            post_normalize: scale the mean to length 1.
-            ignore_missing: leave words without a vector out instead of raising.
-
-        Raises:
-            SettingError: if there are no keys, or not as many weights.
-            UnknownWordError: for a missing word, unless those are ignored.
+            texts: n texts, split at white space, or lists of words.
+            weighting: ``mean``, or ``sif``, by which frequent words count less; see
+                :func:`wenmai.vectors.pooling.embedded`.
         """
-        if len(keys) == 0:
-            raise SettingError("a mean needs at least one word or vector, got none")
-        factors = np.ones(len(keys)) if weights is None else np.asarray(weights, dtype=np.float64)
-        if factors.shape != (len(keys),):
-            raise SettingError(f"{len(keys)} words or vectors need as many weights, got shape {factors.shape}")
-        mean = np.zeros(self.vector_size)
-        total = 0.0
-        for key, factor in zip(keys, factors.tolist(), strict=True):
-            if isinstance(key, str) and ignore_missing and not self.has_vector(key):
-                continue
-            mean += factor * (self.get_vector(key, pre_normalize) if isinstance(key, str) else self._vector(key))
-            total += abs(factor)
-        if total > 0:
-            mean /= total
-        return _unit(mean) if post_normalize else mean.astype(np.float32)
+        if isinstance(texts, str):
+            raise SettingError("embed takes a list of texts; put a single one in brackets")
+        return embedded(self, [text.split() if isinstance(text, str) else text for text in texts], weighting)
 
-    def most_similar(
-        self,
-        positive: Terms = None,
-        negative: Terms = None,
-        topn: int = 10,
-        restrict_vocab: int | None = None,
-    ) -> list[tuple[str, float]]:
-        """Returns the words with the largest cosine to a sum of words and vectors (3CosAdd).
+    # --- comparing words ----------------------------------------------------------------------------------------
 
-        Args:
-            positive: words, vectors, or ``(word or vector, weight)`` pairs that are added.
-            negative: those that are subtracted. As in gensim, the weight of a pair is taken as it is, so a
-                pair here needs a negative weight.
-            topn: how many words to return; the words of the question never are.
-            restrict_vocab: search only this many of the first (most frequent) words.
-
-        Raises:
-            SettingError: if nothing is asked for.
-            UnknownWordError: if a word has no vector.
-
-        Source: Mikolov, Yih and Zweig 2013, "Linguistic Regularities in Continuous Space Word
-        Representations".
-        """
-        if topn < 1:
-            return []
-        weighted = [_weighted(term, 1.0) for term in _terms(positive)]
-        weighted += [_weighted(term, -1.0) for term in _terms(negative)]
-        keys = [key for key, _ in weighted]
-        weights = [weight for _, weight in weighted]
-        mean = self.get_mean_vector(keys, weights, post_normalize=True, ignore_missing=False)
-        asked = {self.key_to_index[key] for key in keys if isinstance(key, str) and key in self.key_to_index}
-        rows = self._restricted(restrict_vocab)
-        ids, scores = nearest_rows(self.vectors[:rows], self._inverse_norms[:rows], mean[None], topn + len(asked))
-        return self._named(ids[0], scores[0], asked, topn)
-
-    def similar_by_vector(
-        self, vector: NDArray[np.floating], topn: int = 10, restrict_vocab: int | None = None
-    ) -> list[tuple[str, float]]:
-        """Returns the words with the largest cosine to a vector (d,)."""
-        return self.most_similar([vector], topn=topn, restrict_vocab=restrict_vocab)
-
-    def most_similar_cosmul(
-        self,
-        positive: Terms = None,
-        negative: Terms = None,
-        topn: int = 10,
-        restrict_vocab: int | None = None,
-    ) -> list[tuple[str, float]]:
-        """Returns the words that maximise a product and quotient of cosines (3CosMul).
-
-        The score is ``prod(cos'(w, positive)) / (prod(cos'(w, negative)) + 0.001)`` with
-        ``cos' = (cos + 1) / 2``.
-
-        Args:
-            positive: words or vectors in the numerator.
-            negative: words or vectors in the denominator.
-            topn: how many words to return; the words of the question never are.
-            restrict_vocab: search only this many of the first (most frequent) words.
-
-        Raises:
-            SettingError: if there is nothing positive, or a term has a weight.
-            UnknownWordError: if a word has no vector.
-
-        Source: Levy and Goldberg 2014, equation 4. gensim adds 0.000001 instead of the paper's 0.001.
-        """
-        added, taken = _terms(positive), _terms(negative)
-        if not added:
-            raise SettingError("a multiplicative query needs at least one positive word or vector, got none")
-        if topn < 1:
-            return []
-        terms = []
-        asked = set()
-        for term in (*added, *taken):
-            if isinstance(term, tuple):
-                raise SettingError("a multiplicative query takes words and vectors without weights")
-            if isinstance(term, str) and term in self.key_to_index:
-                asked.add(self.key_to_index[term])
-            terms.append(self.get_vector(term, norm=True) if isinstance(term, str) else _unit(self._vector(term)))
-        matrix = np.stack(terms)
-
-        def scores(start: int, stop: int) -> Vector:
-            cosines: Vector = matrix @ self.vectors[start:stop].T
-            shifted = (cosines * self._inverse_norms[start:stop] + 1) / 2
-            numerator = shifted[: len(added)].prod(axis=0)
-            quotient: Vector = numerator / (shifted[len(added) :].prod(axis=0) + np.float32(COSMUL_EPSILON))
-            return quotient[None]
-
-        rows = self._restricted(restrict_vocab)
-        ids, best = top_scores(scores, 1, rows, min(topn + len(asked), rows))
-        return self._named(ids[0], best[0], asked, topn)
-
-    def analogy(
-        self, a: str, b: str, c: str, topn: int = 10, method: Literal["add", "mul"] = "add"
-    ) -> list[tuple[str, float]]:
-        """Answers "``a`` is to ``b`` as ``c`` is to what?" by 3CosAdd (``add``) or 3CosMul (``mul``)."""
-        if method not in ("add", "mul"):
-            raise SettingError(f"no analogy method {method!r}; expected 'add' or 'mul'")
-        search = self.most_similar if method == "add" else self.most_similar_cosmul
-        return search([b, c], [a], topn=topn)
-
-    def nearest(self, queries: ArrayLike, topn: int = 10) -> tuple[NDArray[np.int64], Vector]:
-        """Finds the nearest words of many vectors at once, exactly, in bounded memory.
-
-        Args:
-            queries: (B, d) vectors of any length.
-            topn: how many neighbours each; a word's own vector is its own nearest neighbour.
-
-        Returns:
-            Row numbers (B, topn) and cosines (B, topn), best first.
-
-        Raises:
-            SettingError: if the shape of the queries does not fit or they are not finite.
-        """
-        matrix = np.asarray(queries, dtype=np.float64)
-        if matrix.ndim != 2 or matrix.shape[1] != self.vector_size or not np.isfinite(matrix).all():
-            raise SettingError(f"expected finite queries of shape (B, {self.vector_size}), got {matrix.shape}")
-        lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
-        units = np.divide(matrix, lengths, out=np.zeros_like(matrix), where=lengths > 0)
-        return nearest_rows(self.vectors, self._inverse_norms, units.astype(np.float32), max(topn, 0))
-
-    def similarity(self, w1: str, w2: str) -> float:
+    def similarity(self, w1: Key, w2: Key) -> float:
         """Returns the cosine of two words, from -1 to 1."""
-        return float(self.get_vector(w1, norm=True) @ self.get_vector(w2, norm=True))
+        return cosine(self.get_vector(w1), self.get_vector(w2))
 
-    def n_similarity(self, ws1: Sequence[str], ws2: Sequence[str]) -> float:
-        """Returns the cosine of the mean vectors of two lists of words.
+    def n_similarity(self, ws1: Sequence[Key], ws2: Sequence[Key]) -> float:
+        """Returns the cosine of the mean vectors of two lists of words; words without a vector are left out.
 
         Raises:
             SettingError: if a list is empty.
-            UnknownWordError: if a word has no vector.
         """
-        first, second = (
-            _unit(self.get_mean_vector(words, pre_normalize=False, ignore_missing=False)) for words in (ws1, ws2)
-        )
-        return float(first @ second)
+        return cosine(self.get_mean_vector(ws1, pre_normalize=False), self.get_mean_vector(ws2, pre_normalize=False))
 
-    def distance(self, w1: str, w2: str) -> float:
+    def distance(self, w1: Key, w2: Key) -> float:
         """Returns 1 minus the cosine of two words, from 0 to 2."""
         return 1 - self.similarity(w1, w2)
 
-    def distances(self, word_or_vector: str | NDArray[np.floating], other_words: Sequence[str] = ()) -> Vector:
+    def distances(self, word_or_vector: Key | NDArray[np.floating], other_words: Sequence[Key] | None = None) -> Vector:
         """Returns 1 minus the cosine to each of ``other_words``, or to all V words if none are given."""
-        if isinstance(word_or_vector, str):
+        if is_key(word_or_vector):
             query = self.get_vector(word_or_vector, norm=True)
         else:
-            query = _unit(self._vector(word_or_vector))
-        if len(other_words):
+            query = unit(self._vector(word_or_vector))
+        if other_words is not None and len(other_words):
             return 1 - self.get_vectors(other_words, norm=True) @ query
         return 1 - (self.vectors @ query) * self._inverse_norms
 
-    def closer_than(self, w1: str, w2: str) -> list[str]:
-        """Returns all words that are closer to ``w1`` than ``w2`` is, in row order."""
-        distances = self.distances(w1)
-        closer = np.flatnonzero(distances < distances[self.get_index(w2)])
-        return [self.index_to_key[row] for row in closer.tolist() if row != self.key_to_index.get(w1)]
+    @staticmethod
+    def cosine_similarities(vector_1: ArrayLike, vectors_all: ArrayLike) -> NDArray[np.float64]:
+        """Returns the cosines (n,) of a vector (d,) and the rows of a matrix (n, d)."""
+        one, rows = np.asarray(vector_1, np.float64), np.asarray(vectors_all, np.float64)
+        if one.ndim != 1 or rows.ndim != 2 or rows.shape[1] != len(one):
+            raise SettingError(f"expected a vector and a matrix of as many columns, got {one.shape} and {rows.shape}")
+        lengths = np.linalg.norm(one) * np.linalg.norm(rows, axis=1)
+        found = np.zeros(len(rows))
+        np.divide(rows @ one, lengths, out=found, where=lengths > 0)
+        return found
 
-    def rank(self, w1: str, w2: str) -> int:
-        """Returns the rank of ``w2`` among the neighbours of ``w1``: 1 for the nearest."""
-        return len(self.closer_than(w1, w2)) + 1
+    def closer_than(self, key1: Key, key2: Key) -> list[str]:
+        """Returns all words that are closer to ``key1`` than ``key2`` is, in row order."""
+        distances = self.distances(key1)
+        limit = distances[self.get_index(key2)] if self.has_index_for(key2) else self.distances(key1, [key2])[0]
+        closer = np.flatnonzero(distances < limit)
+        own = self.get_index(key1, -1)
+        return [self.index_to_key[row] for row in closer.tolist() if row != own]
 
-    def doesnt_match(self, words: Sequence[str]) -> str:
-        """Returns the word that is furthest from the mean of all of them.
+    def rank(self, key1: Key, key2: Key) -> int:
+        """Returns the rank of ``key2`` among the neighbours of ``key1``: 1 for the nearest."""
+        return len(self.closer_than(key1, key2)) + 1
+
+    def most_similar_to_given(self, key1: Key, keys_list: Sequence[Key]) -> Key:
+        """Returns the one of ``keys_list`` that is most similar to a word.
 
         Raises:
-            SettingError: if there are no words.
-            UnknownWordError: if a word has no vector (gensim leaves it out instead).
+            SettingError: if the list is empty.
         """
-        if len(words) == 0:
+        if len(keys_list) == 0:
             raise SettingError("cannot choose from an empty list of words")
-        units = self.get_vectors(words, norm=True)
-        return words[int(np.argmin(units @ _unit(units.mean(axis=0))))]
+        return max(keys_list, key=lambda key: self.similarity(key1, key))
+
+    def rank_by_centrality(self, words: Sequence[Key], use_norm: bool = True) -> list[tuple[float, Key]]:
+        """Returns the cosine of each word to the mean of all of them, and the word; the nearest first.
+
+        Args:
+            words: what to rank; words without a vector are left out with a warning in the log.
+            use_norm: scale the vectors to length 1; otherwise the numbers are products with the mean at length 1.
+
+        Raises:
+            SettingError: if none of them has a vector.
+        """
+        known = [word for word in words if self.has_vector(word)]
+        if len(known) < len(words):
+            logger.warning("left out words without a vector: %s", sorted({str(w) for w in words if w not in known}))
+        if not known:
+            raise SettingError("cannot choose from an empty list of words, or of words without vectors")
+        rows = self.get_vectors(known, norm=use_norm)
+        near = rows @ unit(rows.mean(axis=0))
+        return sorted(zip(near.tolist(), known, strict=True), key=lambda pair: (pair[0], str(pair[1])), reverse=True)
+
+    def doesnt_match(self, words: Sequence[Key]) -> Key:
+        """Returns the word that is furthest from the mean of all of them; see :meth:`rank_by_centrality`."""
+        return self.rank_by_centrality(words)[-1][1]
+
+    def relative_cosine_similarity(self, wa: Key, wb: Key, topn: int = 10) -> float:
+        """Returns the cosine of two words over the sum of those of the ``topn`` nearest words of the first.
+
+        Raises:
+            SettingError: if there are no such words.
+
+        Source: Leeuwenberg, Vela, Dehdari and van Genabith 2016, "A Minimally Supervised Approach for Synonym
+        Extraction with Word Embeddings", equation 1.
+        """
+        found = self.most_similar(wa, topn=topn)
+        if not found:
+            raise SettingError("a relative similarity needs at least one similar word; set topn to 1 or more")
+        return self.similarity(wa, wb) / sum(score for _, score in found)
+
+    def wmdistance(self, document1: Sequence[Key], document2: Sequence[Key], norm: bool = True) -> float:
+        """Returns the word mover's distance of two texts, which takes the extra ``transport`` (POT).
+
+        Args:
+            document1: words; those without a vector are left out.
+            document2: the other text.
+            norm: scale the vectors to length 1 first.
+
+        Returns:
+            The distance; infinite if a text has no word with a vector.
+
+        Raises:
+            SettingError: if POT is not installed. It is an ``ImportError`` too.
+
+        Source: Kusner, Sun, Kolkin and Weinberger 2015, "From Word Embeddings To Document Distances".
+        """
+        return word_movers_distance(self, document1, document2, norm=norm)
+
+    def vectors_for_all(
+        self, keys: Iterable[Key], allow_inference: bool = True, copy_vecattrs: bool = False
+    ) -> "WordVectors":
+        """Returns the vectors of these words alone, each once, in the order in which they are given.
+
+        Args:
+            keys: words; those without a vector are left out.
+            allow_inference: take words outside the vocabulary too, if they have a vector.
+            copy_vecattrs: give them the attributes that they have here, such as counts; unseen words have zero.
+        """
+        has = self.has_vector if allow_inference else self.has_index_for
+        named = (key if isinstance(key, str) else self.index_to_key[self.get_index(key)] for key in keys if has(key))
+        words = list(dict.fromkeys(named))
+        found = WordVectors(words, self.get_vectors(words)) if words else WordVectors.empty(self.vector_size)
+        rows = np.array([self.get_index(word, -1) for word in words], np.int64)
+        for name, values in self.expandos.items() if copy_vecattrs else ():
+            found.expandos[name] = np.zeros((len(words), *values.shape[1:]), values.dtype)
+            found.expandos[name][rows >= 0] = values[rows[rows >= 0]]
+        return found
 
     def clusters(self, n: int, *, seed: int = 0) -> NDArray[np.int32]:
         """Groups the words by k-means on vectors scaled to length 1.
@@ -417,7 +263,7 @@ class WordVectors:
         labels: NDArray[np.int32] = method(n, n_init=1, random_state=seed).fit_predict(self.get_normed_vectors())
         return labels.astype(np.int32)
 
-    def map2d(self, words: Sequence[str]) -> NDArray[np.float64]:
+    def map2d(self, words: Sequence[Key]) -> NDArray[np.float64]:
         """Projects words onto the two directions in which they differ most (PCA of vectors of length 1).
 
         Args:
@@ -438,63 +284,268 @@ class WordVectors:
         points = PCA(2, svd_solver="full").fit_transform(units.astype(np.float64))
         return np.asarray(points, dtype=np.float64)
 
-    def _vector(self, vector: NDArray[np.floating]) -> NDArray[np.float64]:
-        row = np.asarray(vector, dtype=np.float64)
-        if row.shape != (self.vector_size,) or not np.isfinite(row).all():
-            raise SettingError(f"expected a finite vector of shape ({self.vector_size},), got {row.shape}")
-        return row
+    # --- test sets ----------------------------------------------------------------------------------------------
 
-    def _restricted(self, restrict_vocab: int | None) -> int:
-        if restrict_vocab is not None and restrict_vocab < 1:
-            raise SettingError(f"restrict_vocab must be at least 1 word, got {restrict_vocab}")
-        return len(self) if restrict_vocab is None else min(restrict_vocab, len(self))
+    def evaluate_word_pairs(
+        self,
+        pairs: str | Path,
+        delimiter: str = "\t",
+        encoding: str = "utf8",
+        restrict_vocab: int | None = 300_000,
+        case_insensitive: bool = True,
+        dummy4unknown: bool = False,
+    ) -> tuple[Correlation, Correlation, float]:
+        """Correlates the cosines of word pairs with human scores; :mod:`wenmai.measures.words` has intervals too.
 
-    def _named(self, ids: NDArray[np.int64], scores: Vector, asked: set[int], topn: int) -> list[tuple[str, float]]:
-        pairs = zip(ids.tolist(), scores.tolist(), strict=True)
-        return list(islice(((self.index_to_key[i], score) for i, score in pairs if i not in asked), topn))
+        Args:
+            pairs: a file of lines of word, word and score; those of another form and comments (``#``) are left out.
+            delimiter: what stands between them.
+            encoding: of the file.
+            restrict_vocab: of the vocabulary only the first so many words count.
+            case_insensitive: fold case; of several spellings the first (most frequent) counts.
+            dummy4unknown: count pairs with a word that has no vector, with a cosine of 0.
+
+        Returns:
+            Pearson's and Spearman's correlation, each with its two-sided p-value, and the percentage of pairs with a
+            word that has no vector.
+
+        Raises:
+            FormatError: if the file cannot be read, or no pair has vectors.
+        """
+        found = pair_correlations(
+            self,
+            pairs,
+            delimiter=delimiter,
+            encoding=encoding,
+            restrict_vocab=restrict_vocab,
+            case_insensitive=case_insensitive,
+            dummy4unknown=dummy4unknown,
+        )
+        self.log_evaluate_word_pairs(*found, str(pairs))
+        return found
+
+    def evaluate_word_analogies(
+        self,
+        analogies: str | Path,
+        restrict_vocab: int | None = 300_000,
+        case_insensitive: bool = True,
+        dummy4unknown: bool = False,
+        similarity_function: SimilarityFunction = "most_similar",
+    ) -> tuple[float, list[Section]]:
+        """Answers the questions of an analogy set; :mod:`wenmai.measures.words` has intervals too.
+
+        Args:
+            analogies: a file of lines ``: section``, each followed by lines of four words; others are left out.
+            restrict_vocab: ask and answer among the first so many words.
+            case_insensitive: fold case.
+            dummy4unknown: count questions with a word that has no vector, as wrong.
+            similarity_function: ``most_similar`` or ``most_similar_cosmul``.
+
+        Returns:
+            The proportion of right answers, and for each section its name (``section``) and the questions answered
+            ``correct`` and ``incorrect``; the last section is the total.
+
+        Raises:
+            FormatError: if the file cannot be read, or a question stands before the first section.
+        """
+        accuracy, sections = analogy_sections(
+            self,
+            analogies,
+            restrict_vocab=restrict_vocab,
+            case_insensitive=case_insensitive,
+            dummy4unknown=dummy4unknown,
+            similarity_function=similarity_function,
+        )
+        for section in sections:
+            self.log_accuracy(section)
+        return accuracy, sections
+
+    @staticmethod
+    def log_accuracy(section: Section) -> None:
+        """Logs the accuracy of a section of :meth:`evaluate_word_analogies`."""
+        right, wrong = len(section["correct"]), len(section["incorrect"])
+        if right + wrong:
+            share = 100 * right / (right + wrong)
+            logger.info("%s: %.1f%% (%d/%d)", section["section"], share, right, right + wrong)
+
+    @staticmethod
+    def log_evaluate_word_pairs(pearson: Correlation, spearman: Correlation, oov: float, pairs: str) -> None:
+        """Logs the results of :meth:`evaluate_word_pairs`."""
+        logger.info("%s: Pearson %.4f, Spearman %.4f, %.1f%% unknown", pairs, pearson[0], spearman[0], oov)
+
+    # --- files --------------------------------------------------------------------------------------------------
+
+    def save(self, fname: str | Path) -> None:
+        """Writes words, vectors and attributes into one file, which :meth:`load` reads: safetensors, never a pickle.
+
+        Raises:
+            SettingError: if an attribute has values that are neither numbers nor text.
+        """
+        write_table(fname, self)
+
+    @classmethod
+    def load(cls, fname: str | Path) -> "WordVectors":
+        """Reads what :meth:`save` wrote.
+
+        Raises:
+            FormatError: if the file is missing, damaged, or something else, such as a pickle of gensim.
+        """
+        words, rows, attributes = read_table(fname)
+        found = _made(fname, words, rows)
+        found.expandos |= attributes
+        return found
+
+    def save_word2vec_format(
+        self,
+        fname: str | Path,
+        fvocab: str | Path | None = None,
+        binary: bool = False,
+        total_vec: int | None = None,
+        write_header: bool = True,
+        prefix: str = "",
+        append: bool = False,
+        sort_attr: str = "count",
+    ) -> None:
+        """Writes word vectors in word2vec's text or binary format.
+
+        Args:
+            fname: the file, which is not compressed.
+            fvocab: a file for the words and their counts.
+            binary: write numbers as bytes.
+            total_vec: the number of words in the heading, if more are appended later.
+            write_header: write the heading; without it the text is GloVe's.
+            prefix: what to write before each word.
+            append: add to the end of the files.
+            sort_attr: the attribute in whose order words are written, the largest first, if they have it; otherwise
+                in row order.
+
+        Raises:
+            FormatError: if a word is empty, holds whitespace, or is no valid Unicode.
+            SettingError: if counts are wanted that are not known, or the name ends like a compressed file's.
+        """
+        order = np.arange(len(self))
+        if sort_attr in self.expandos:
+            order = np.argsort(-self.expandos[sort_attr].astype(np.float64), kind="stable")
+        elif fvocab is not None:
+            raise UnknownAttributeError(f"the words have no attribute {sort_attr!r}, which {fvocab} would hold")
+        words = [prefix + self.index_to_key[row] for row in order.tolist()]
+        rows = self.vectors if np.all(order == np.arange(len(self))) else self.vectors[order]
+        write_rows(fname, words, rows, binary=binary, header=write_header, total=total_vec, append=append)
+        if fvocab is not None:
+            write_counts(fvocab, words, self.expandos[sort_attr].astype(np.int64)[order].tolist(), append=append)
+
+    @classmethod
+    def load_word2vec_format(
+        cls,
+        fname: str | Path,
+        fvocab: str | Path | None = None,
+        binary: bool | None = None,
+        encoding: str = "utf8",
+        unicode_errors: str = "strict",
+        limit: int | None = None,
+        datatype: DTypeLike = np.float32,
+        no_header: bool | None = None,
+    ) -> "WordVectors":
+        """Reads word vectors in word2vec's text or binary format, or GloVe's text format.
+
+        The file may be compressed with gzip, bzip2, xz or zstd. If a word occurs several times, its first vector
+        is kept and the number of others is logged as a warning.
+
+        Args:
+            fname: the file.
+            fvocab: a file of words and their counts, such as word2vec.c's ``-save-vocab`` writes; counts are unknown
+                without it.
+            binary: whether it is binary; detected by its content if ``None``.
+            encoding: of the words.
+            unicode_errors: what to do with words of another encoding: ``strict`` refuses them, ``replace`` and
+                ``ignore`` work as in ``bytes.decode``.
+            limit: read the first so many words only.
+            datatype: float32, which vectors always are.
+            no_header: whether the heading line is missing, as in GloVe's text; detected by the first line if
+                ``None`` (where vectors of one dimension look like a heading).
+
+        Returns:
+            The vectors, in the order of the file.
+
+        Raises:
+            FormatError: if the file is missing, damaged, truncated, or of another format.
+            SettingError: if the arguments are invalid.
+        """
+        if np.dtype(datatype) != np.float32:
+            raise SettingError(f"datatype={datatype}: word vectors are float32")
+        words, rows = read_rows(
+            fname, binary=binary, limit=limit, no_header=no_header, encoding=encoding, errors=unicode_errors
+        )
+        found = _made(fname, words, rows)
+        if fvocab is not None:
+            counts = read_counts(fvocab, encoding=encoding, errors=unicode_errors)
+            if missing := sum(word not in counts for word in words):
+                logger.warning("%s: has no counts of %d words; they count as 0", fvocab, missing)
+            found.expandos["count"] = np.array([counts.get(word, 0) for word in words], np.int64)
+        return found
+
+    def intersect_word2vec_format(
+        self,
+        fname: str | Path,
+        lockf: float = 0.0,
+        binary: bool | None = None,
+        encoding: str = "utf8",
+        unicode_errors: str = "strict",
+    ) -> None:
+        """Takes the vectors of a file for the words that are here and in the file.
+
+        Args:
+            fname: as of :meth:`load_word2vec_format`.
+            lockf: kept as the attribute ``lockf`` of these words; nothing trains these vectors further.
+            binary: as of :meth:`load_word2vec_format`.
+            encoding: as of :meth:`load_word2vec_format`.
+            unicode_errors: as of :meth:`load_word2vec_format`.
+
+        Raises:
+            FormatError: if the file cannot be read.
+            VocabError: if its vectors have another size.
+        """
+        words, rows = read_rows(fname, binary=binary, encoding=encoding, errors=unicode_errors)
+        if rows.shape[1] != self.vector_size:
+            raise VocabError(f"{fname}: has vectors of {rows.shape[1]} numbers; expected {self.vector_size}")
+        shared = [(row, word) for row, word in enumerate(words) if word in self]
+        self.add_vectors([word for _, word in shared], rows[[row for row, _ in shared]], replace=True)
+        for _, word in shared:
+            self.set_vecattr(word, "lockf", float(lockf))
+        self.add_lifecycle_event("intersect_word2vec_format", msg=f"merged {len(shared)} vectors of {fname}")
+
+    def add_lifecycle_event(self, event_name: str, log_level: int = logging.INFO, **event: object) -> None:
+        """Notes in ``lifecycle_events``, and in the log, that something happened to these vectors."""
+        noted = {"datetime": datetime.datetime.now(datetime.UTC).isoformat(), "event": event_name} | event
+        self.lifecycle_events.append(noted)
+        logger.log(log_level, "%s: %s", type(self).__name__, noted)
+
+    # --- names of gensim's that have others too -----------------------------------------------------------------
+
+    def word_vec(self, word: Key, norm: bool = False) -> Vector:
+        """The same as :meth:`get_vector`."""
+        return self.get_vector(word, norm)
+
+    def words_closer_than(self, word1: Key, word2: Key) -> list[str]:
+        """The same as :meth:`closer_than`."""
+        return self.closer_than(word1, word2)
+
+    def init_sims(self, replace: bool = False) -> None:
+        """Nothing, because lengths are always there; with ``replace`` the same as :meth:`unit_normalize_all`."""
+        if replace:
+            self.unit_normalize_all()
+
+    def similarity_unseen_docs(self, *documents: object) -> Never:
+        """Belongs to models of documents, in gensim too.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError("word vectors have no documents; compare two texts by n_similarity or wmdistance")
 
 
-def _lengths(rows: Vector) -> Vector:
-    """Euclidean lengths (V,), right also where the squares leave the range of float32."""
-    with np.errstate(over="ignore"):
-        squares = np.einsum("ij,ij->i", rows, rows)
-    doubtful = np.flatnonzero(~((squares > 1e-30) & (squares < np.inf)))
-    lengths: Vector = np.sqrt(squares)
-    with np.errstate(over="ignore"):
-        for start in range(0, len(doubtful), 4096):
-            chosen = doubtful[start : start + 4096]
-            lengths[chosen] = np.linalg.norm(rows[chosen].astype(np.float64), axis=1)
-    return lengths
-
-
-def _unit(vector: NDArray[np.floating]) -> Vector:
-    wide = vector.astype(np.float64)
-    length = float(np.linalg.norm(wide))
-    return (wide / length if length > 0 else wide).astype(np.float32)
-
-
-def _terms(terms: Terms) -> list[Term]:
-    """A single word or vector stands for a list of one, as in gensim; the rows of a matrix are vectors."""
-    if terms is None:
-        return []
-    if isinstance(terms, str) or (isinstance(terms, np.ndarray) and terms.ndim == 1):
-        return [terms]
-    return list(terms)
-
-
-def _weighted(term: Term, weight: float) -> tuple[str | NDArray[np.floating], float]:
-    return (term[0], float(term[1])) if isinstance(term, tuple) else (term, weight)
-
-
-def _nearest_spelling(word: str, key_to_index: Mapping[str, int]) -> str:
-    """Other case and width first, then a few thousand frequent words of about the same length."""
-    plain = unicodedata.normalize("NFKC", word).strip()
-    for spelling in (plain, plain.lower(), plain.capitalize(), plain.upper(), plain.replace(" ", "_")):
-        if spelling in key_to_index:
-            return f"; did you mean {spelling!r}?"
-    alike = (
-        key
-        for key in islice(key_to_index, 200_000)
-        if abs(len(key) - len(plain)) <= 2 and (key[:1] == plain[:1] or key[-1:] == plain[-1:])
-    )
-    return nearest_name(plain, islice(alike, 5_000))
+def _made(path: str | Path, words: Sequence[str], rows: Vector) -> WordVectors:
+    try:
+        return WordVectors(words, rows)
+    except VocabError as error:
+        raise FormatError(f"{path}: {error}") from None

@@ -2,40 +2,38 @@
 
 Little-endian and unaligned: magic number, version, 13 settings; the dictionary (sizes, then each word, a zero byte, its
 count and type; then the buckets that pruning has kept); two matrices, each with a flag that says how it is stored. The
-layout is the reference implementation's, version 12; in files of version 11 classifiers have no subwords.
+layout is the reference implementation's, version 12; in files of version 11 classifiers have no subwords. Files of 2016
+begin with the settings, and lack the sizes and flags of what came later: pruning and quantisation.
 """
 
 import struct
 from collections.abc import Mapping
-from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from wenmai.core.compressed import compression
 from wenmai.core.errors import FormatError, SettingError, VocabError
 from wenmai.core.folder import writing
+from wenmai.formats.fasttext.dictionary import read_dictionary, write_dictionary
+from wenmai.formats.fasttext.reader import Reader
 from wenmai.models.fasttext import (
-    LABEL_PREFIX,
+    LONGEST_WORD_NGRAM,
     Config,
     FastText,
     FastTextClassifierConfig,
     FastTextConfig,
     Matrix,
-    is_hierarchical,
-    padded_size,
+    rows_to_fill,
     used_buckets,
 )
-from wenmai.text.vocab import Vocab, WordTable
 
 __all__ = ["read_fasttext", "write_fasttext"]
 
 MAGIC = 793_712_314
 _HEAD = struct.Struct("<2i")
 _SETTINGS = struct.Struct("<12id")
-_SIZES = struct.Struct("<3i2q")
 _SHAPE = struct.Struct("<2q")
 _QUANTISED = struct.Struct("<B2qi")
 _QUANTISER = struct.Struct("<4i")
@@ -45,58 +43,15 @@ _NAMES = (
 )
 _LOSSES = {1: "hs", 2: "ns", 3: "softmax", 4: "ova"}
 _MODELS = {1: "cbow", 2: "skipgram", 3: "supervised"}
-_SHORTEST_ENTRY = 11  # bytes: a word of one, the zero byte, count and type
-_LONGEST_WORD = 1 << 16
 _MOST_DIMENSIONS, _LONGEST_NGRAM = 10_000, 1_000
-_MOST_SUBWORDS = 1 << 29  # of all words together, which take 2 GiB; the largest models published have 1 << 27
-_NOT_PRUNED = -1
 _BLOCK_BYTES = 1 << 22
-_BLOCK_WORDS = 1 << 14
-
-
-class _Reader:
-    """A file that is read from its beginning to its end; errors name the byte."""
-
-    def __init__(self, path: Path, file: FileIO, size: int) -> None:
-        self.path, self.file, self.size, self.at = path, file, size, 0
-
-    def error(self, what: str) -> FormatError:
-        return FormatError(f"{self.path}, byte {self.at}: {what}; the file is damaged, or not a fastText model")
-
-    def require(self, size: int, what: str) -> None:
-        """Checks that so many bytes are left, before memory is allocated for them."""
-        if size > self.size - self.at:
-            raise FormatError(
-                f"{self.path}, byte {self.at}: {what} takes {size} bytes, but {self.size - self.at} are left: the file "
-                "is truncated or damaged"
-            )
-
-    def unpack(self, layout: struct.Struct, what: str) -> tuple[Any, ...]:
-        self.require(layout.size, what)
-        values = layout.unpack(self.file.read(layout.size))
-        self.at += layout.size
-        return values
-
-    def fill(self, array: npt.NDArray[Any], what: str) -> None:
-        """Reads an array whose rows may be strided, a block of them at a time."""
-        self.require(array.size * array.itemsize, what)
-        step = max(1, _BLOCK_BYTES // max(1, array[:1].size * array.itemsize))
-        for start in range(0, len(array), step):
-            rows = array[start : start + step]
-            block = rows if rows.flags.c_contiguous else np.empty(rows.shape, rows.dtype)
-            if self.file.readinto(block.reshape(-1).view(np.uint8).data) != block.nbytes:
-                raise self.error(f"{what} ends early")
-            if block is not rows:
-                rows[:] = block
-            if block.dtype == np.float32 and not np.isfinite(block).all():
-                raise self.error(f"{what} has a value that is not a finite number")
-            self.at += block.nbytes
 
 
 def read_fasttext(path: str | Path) -> FastText:
-    """Reads a ``.bin`` or ``.ftz`` model of fastText, version 11 or 12: word vectors or a classifier, quantised or not.
+    """Reads a ``.bin`` or ``.ftz`` model of fastText: word vectors or a classifier, quantised or not.
 
-    Words that are not UTF-8 keep their bytes by Python's ``surrogateescape``.
+    Versions 11 and 12 are read, and files of 2016, which have no version and are written as version 11. Words that are
+    not UTF-8 keep their bytes by Python's ``surrogateescape``.
 
     Raises:
         FormatError: if the file is missing, compressed, truncated, damaged, or of another format or version.
@@ -108,29 +63,30 @@ def read_fasttext(path: str | Path) -> FastText:
         if (kind := compression(path)) is not None:
             raise FormatError(f"{path}: is compressed with {kind}; decompress it first")
         with path.open("rb", buffering=0) as file:
-            return _read(_Reader(path, file, path.stat().st_size))
+            return _read(Reader(path, file, path.stat().st_size))
     except OSError as error:
         raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
     except VocabError as error:
         raise FormatError(f"{path}: {error}; the file is damaged") from None
 
 
-def _read(reader: _Reader) -> FastText:
+def _read(reader: Reader) -> FastText:
     magic, version = reader.unpack(_HEAD, "the head")
-    if magic != MAGIC:
-        raise FormatError(f"{reader.path}: is not a fastText model: it does not begin with fastText's magic number")
-    if version not in (11, 12):
-        raise FormatError(f"{reader.path}: is of version {version} of fastText's format; expected 11 or 12")
-    settings = dict(zip(_NAMES, reader.unpack(_SETTINGS, "the block of settings"), strict=True))
-    _check_settings(reader, settings)
+    if signed := magic == MAGIC:
+        if version not in (11, 12):
+            raise FormatError(f"{reader.path}: is of version {version} of fastText's format; expected 11 or 12")
+        settings = dict(zip(_NAMES, reader.unpack(_SETTINGS, "the block of settings"), strict=True))
+        _check_settings(reader, settings)
+    else:
+        settings, version = _unsigned_settings(reader), 11
     config = _config(settings | {"version": version})
-    dictionary = _read_dictionary(reader, config, settings["buckets"])
+    dictionary = read_dictionary(reader, config, settings["buckets"], with_pruning=signed)
     behind = settings["buckets"] if dictionary.kept is None else len(dictionary.kept)
-    input_flag = _flag(reader, "the input")
+    input_flag = signed and _flag(reader, "the input")
     if dictionary.kept is not None and not input_flag:
         raise reader.error("the dictionary is pruned, but the input is not quantised")
     rows = _read_matrix(reader, "input", len(dictionary.vocab) + behind, config.vector_size, quantised=input_flag)
-    output_flag = _flag(reader, "the output")
+    output_flag = signed and _flag(reader, "the output")
     classes = dictionary.labels if isinstance(config, FastTextClassifierConfig) else dictionary.vocab
     assert classes is not None
     outputs = _read_matrix(reader, "output", len(classes), config.vector_size, quantised=input_flag and output_flag)
@@ -149,7 +105,20 @@ def _read(reader: _Reader) -> FastText:
     )
 
 
-def _flag(reader: _Reader, what: str) -> bool:
+def _unsigned_settings(reader: Reader) -> dict[str, Any]:
+    """The settings of a file of 2016, which begins with them; settings in anything else make hardly ever sense."""
+    try:
+        reader.rewind()
+        settings = dict(zip(_NAMES, reader.unpack(_SETTINGS, "the block of settings"), strict=True))
+        _check_settings(reader, settings)
+    except FormatError:
+        raise FormatError(
+            f"{reader.path}: is not a fastText model: it does not begin with fastText's magic number"
+        ) from None
+    return settings
+
+
+def _flag(reader: Reader, what: str) -> bool:
     (flag,) = reader.unpack(struct.Struct("<B"), f"the flag of {what}")
     if flag > 1:
         raise reader.error(f"the flag of {what} is {flag}, expected 0 or 1")
@@ -159,7 +128,7 @@ def _flag(reader: _Reader, what: str) -> bool:
 # --- settings -------------------------------------------------------------------------------------------------------
 
 
-def _check_settings(reader: _Reader, settings: Mapping[str, Any]) -> None:
+def _check_settings(reader: Reader, settings: Mapping[str, Any]) -> None:
     limits = {
         "vector_size": (1, _MOST_DIMENSIONS),
         "window": (0, np.iinfo(np.int32).max),
@@ -170,6 +139,8 @@ def _check_settings(reader: _Reader, settings: Mapping[str, Any]) -> None:
         "max_ngram": (np.iinfo(np.int32).min, _LONGEST_NGRAM),
         "sample": (0.0, np.finfo(np.float64).max),
     }
+    if _MODELS.get(settings["model"]) == "supervised":
+        limits["word_ngrams"] = (np.iinfo(np.int32).min, LONGEST_WORD_NGRAM)
     for name, (smallest, largest) in limits.items():
         if not smallest <= settings[name] <= largest:
             raise reader.error(f"the setting {name} is {settings[name]}, expected {smallest} to {largest}")
@@ -206,127 +177,29 @@ def _settings(model: FastText) -> dict[str, Any]:
     if all(name in given for name in _NAMES) and _config(given) == config:
         return given
     given |= {name: getattr(config, name) for name in _NAMES if hasattr(config, name)}
+    given["buckets"] = used_buckets(config)  # as many as there are rows for
     loss = config.loss if isinstance(config, FastTextClassifierConfig) else "hs" if config.hierarchical else "ns"
     codes = {name: code for code, name in (*_LOSSES.items(), *_MODELS.items())}
     return given | {"version": 12, "loss": codes[loss], "model": codes[model.kind]}
 
 
-# --- the dictionary -------------------------------------------------------------------------------------------------
-
-
-class _Dictionary(NamedTuple):
-    vocab: Vocab
-    labels: Vocab | None
-    prefix: str
-    tokens: int
-    kept: npt.NDArray[np.int32] | None
-
-
-def _read_dictionary(reader: _Reader, config: Config, buckets: int) -> _Dictionary:
-    from wenmai.kernels.entries import EMPTY, ENDED, LONG, find_entries
-
-    size, num_words, num_labels, tokens, pruned = reader.unpack(_SIZES, "the sizes of the dictionary")
-    supervised = isinstance(config, FastTextClassifierConfig)
-    if num_words < 1 or num_labels < supervised or size != num_words + num_labels or tokens < 0:
-        raise reader.error(
-            f"the dictionary has {size} entries, of which {num_words} are words and {num_labels} labels, of a text of "
-            f"{tokens} tokens"
-        )
-    if pruned < _NOT_PRUNED:
-        raise reader.error(f"the dictionary keeps {pruned} buckets")
-    reader.require(size * _SHORTEST_ENTRY, f"a dictionary of {size} entries")
-    content = np.memmap(reader.path, np.uint8, "r").view(np.ndarray)
-    begins, ends = np.empty(size, np.int64), np.empty(size, np.int64)
-    counts, kinds = np.empty(size, np.int64), np.empty(size, np.int8)
-    found, reader.at, problem = find_entries(content, reader.at, _LONGEST_WORD, begins, ends, counts, kinds)
-    if found < size:
-        problems = {EMPTY: "is empty", ENDED: "does not end in the file", LONG: f"is longer than {_LONGEST_WORD} bytes"}
-        raise reader.error(f"entry {found + 1} of {size} of the dictionary {problems[problem]}")
-    reader.file.seek(reader.at)
-    wrong = np.flatnonzero(kinds != (np.arange(size) >= num_words))
-    if wrong.size:
-        expected = "word" if wrong[0] < num_words else "label"
-        raise reader.error(f"entry {wrong[0] + 1} of {size} of the dictionary is no {expected}")
-    vocab = Vocab(_words(content, begins[:num_words], ends[:num_words]), counts[:num_words])
-    _check_subwords(reader, config, ends[:num_words] - begins[:num_words])
-    labels, prefix = None, LABEL_PREFIX
-    if num_labels:
-        texts = list(_words(content, begins[num_words:], ends[num_words:]))
-        if all(text.startswith(prefix) and text != prefix for text in texts):
-            texts = [text.removeprefix(prefix) for text in texts]
-        else:
-            prefix = ""
-        labels = Vocab(texts, counts[num_words:])
-        if supervised and is_hierarchical(config) and np.any(np.diff(labels.counts) > 0):
-            raise reader.error("the labels of a hierarchical softmax are not in the order of their counts")
-    return _Dictionary(vocab, labels, prefix, tokens, _read_kept(reader, pruned, buckets))
-
-
-def _check_subwords(reader: _Reader, config: Config, lengths: npt.NDArray[np.int64]) -> None:
-    """Makes sure that the list of all n-grams of words of so many bytes, made when it is needed, fits memory."""
-    if not used_buckets(config):
-        return
-    bracketed, shortest = lengths + 2, max(config.min_ngram, 1)
-    longest = np.maximum(np.minimum(bracketed, config.max_ngram), shortest - 1)  # none where words are too short
-    lost = (
-        longest * (longest + 1) - shortest * (shortest - 1)
-    ) // 2  # Σ n: an n-gram of n begins at length - n + 1 places
-    if (most := int(((longest - shortest + 1) * (bracketed + 1) - lost).sum())) > _MOST_SUBWORDS:
-        raise reader.error(
-            f"n-grams of {config.min_ngram} to {config.max_ngram} characters of {len(lengths)} words, the longest of "
-            f"{lengths.max()} bytes, are up to {most:,}, and models may have {_MOST_SUBWORDS:,}"
-        )
-
-
-def _words(content: npt.NDArray[np.uint8], begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> WordTable:
-    from wenmai.kernels.entries import joined_words
-
-    lines = joined_words(content, begins, ends, ord("\n")).tobytes()
-    if lines.count(b"\n") == len(begins):
-        try:
-            lines.decode()
-        except UnicodeDecodeError:
-            pass
-        else:
-            return WordTable.of_lines(lines)
-    words = joined_words(content, begins, ends, 0).tobytes().split(b"\0")[:-1]
-    return WordTable(word.decode("utf-8", "surrogateescape") for word in words)
-
-
-def _read_kept(reader: _Reader, pruned: int, buckets: int) -> npt.NDArray[np.int32] | None:
-    if pruned == _NOT_PRUNED:
-        return None
-    reader.require(8 * pruned, f"a list of {pruned} kept buckets")
-    kept = np.empty((pruned, 2), np.int32)
-    reader.fill(kept, "the list of kept buckets")
-    for column, limit, what in ((0, buckets, "buckets"), (1, pruned, "rows")):
-        ids = np.sort(kept[:, column])
-        if pruned and (ids[0] < 0 or ids[-1] >= limit or np.any(ids[1:] == ids[:-1])):
-            raise reader.error(f"the list of kept buckets names {what} twice or beyond {limit}")
-    return kept
-
-
 # --- matrices -------------------------------------------------------------------------------------------------------
 
 
-def _read_matrix(
-    reader: _Reader, what: Literal["input", "output"], rows: int, width: int, *, quantised: bool
-) -> Matrix:
+def _read_matrix(reader: Reader, what: Literal["input", "output"], rows: int, width: int, *, quantised: bool) -> Matrix:
     """Reads a matrix that has to have this shape."""
-    from wenmai.kernels.window import aligned_rows
-
     if quantised:
         return _read_quantised(reader, what, rows, width)
     shape = reader.unpack(_SHAPE, f"the shape of the {what}")
     if shape != (rows, width):
         raise reader.error(f"the {what} is a matrix of {shape[0]} by {shape[1]}, but {rows} by {width} are expected")
     reader.require(4 * rows * width, f"the {what}")
-    matrix = aligned_rows(rows, padded_size(rows, width))
+    matrix = rows_to_fill(rows, width)
     reader.fill(matrix[:, :width], f"the {what}")
     return matrix
 
 
-def _read_quantised(reader: _Reader, what: str, rows: int, width: int) -> Matrix:
+def _read_quantised(reader: Reader, what: str, rows: int, width: int) -> Matrix:
     from wenmai.kernels.quantise import CENTRES, QuantisedRows
 
     with_norms, *shape, size = reader.unpack(_QUANTISED, f"the shape of the {what}")
@@ -353,11 +226,11 @@ def _read_quantised(reader: _Reader, what: str, rows: int, width: int) -> Matrix
     return QuantisedRows(codes, centres, width, part, norm_codes, norm_centres)
 
 
-def _read_quantiser(reader: _Reader, what: str, width: int, parts: int) -> int:
+def _read_quantiser(reader: Reader, what: str, width: int, parts: int) -> int:
     """Reads how rows are cut into parts, which has to fit the codes, and returns the numbers in a part."""
     found = reader.unpack(_QUANTISER, f"the quantiser of the {what}")
     part = found[2]
-    if found[:2] != (width, parts) or not 1 <= part <= width or found != _quantiser(width, part):
+    if part < 1 or found != _quantiser(width, part) or found[1] != parts:
         raise reader.error(
             f"the quantiser of the {what} says {found}, which does not fit {parts} parts of {width} numbers"
         )
@@ -391,43 +264,13 @@ def write_fasttext(path: str | Path, model: FastText) -> None:
     try:
         with writing(path) as file:
             file.write(_HEAD.pack(MAGIC, settings["version"]) + _SETTINGS.pack(*(settings[name] for name in _NAMES)))
-            _write_dictionary(file, model)
+            write_dictionary(file, model)
             file.write(bytes([quantised]))
             _write_matrix(file, model.input, model.config.vector_size)
             file.write(bytes([output_flag]))
             _write_matrix(file, model.output, model.config.vector_size)
     except struct.error as error:
         raise FormatError(f"{path}: the model does not fit into fastText's format: {error}") from None
-
-
-def _write_dictionary(file: BinaryIO, model: FastText) -> None:
-    kept = model.kept_buckets
-    words, labels = len(model.vocab), len(model.labels or ())
-    file.write(_SIZES.pack(words + labels, words, labels, model.tokens, _NOT_PRUNED if kept is None else len(kept)))
-    _write_entries(file, model.vocab, "", 0)
-    if model.labels is not None:
-        _write_entries(file, _in_order(model, model.labels), model.label_prefix, 1)
-    if kept is not None:
-        file.write(np.ascontiguousarray(kept, "<i4").tobytes())
-
-
-def _in_order(model: FastText, labels: Vocab) -> Vocab:
-    """Labels as readers need them to build the same Huffman tree: by count. No row belongs to a label then."""
-    if model.kind != "supervised" or not is_hierarchical(model.config):
-        return labels
-    order = np.argsort(-labels.counts, kind="stable")
-    return Vocab([labels.tokens[place] for place in order.tolist()], labels.counts[order])
-
-
-def _write_entries(file: BinaryIO, vocab: Vocab, prefix: str, kind: int) -> None:
-    for start in range(0, len(vocab), _BLOCK_WORDS):
-        tokens = vocab.tokens[start : start + _BLOCK_WORDS]
-        words = [(prefix + token).encode("utf-8", "surrogateescape") for token in tokens]
-        if any(b"\0" in word for word in words):
-            raise FormatError(f"{file.name}: a word with a zero byte in it cannot be written in fastText's format")
-        counts = vocab.counts[start : start + _BLOCK_WORDS].astype("<i8").tobytes()
-        ends = bytes([kind])
-        file.write(b"".join([b"%b\0%b%b" % (word, counts[8 * at : 8 * at + 8], ends) for at, word in enumerate(words)]))
 
 
 def _write_matrix(file: BinaryIO, matrix: Matrix, width: int) -> None:

@@ -105,8 +105,8 @@ def quantise_fasttext(
             "only classifiers are quantised, and these are fastText word vectors; write them as they are, under a name "
             "that ends in .bin"
         )
-    if cutoff < 0 or not 1 <= part <= width:
-        raise SettingError(f"cutoff={cutoff}, part={part}: expected 0 or more rows, and parts of 1 to {width} numbers")
+    if cutoff < 0 or part < 1:
+        raise SettingError(f"cutoff={cutoff}, part={part}: expected 0 or more rows, and parts of at least 1 number")
     smaller = prune_fasttext(model, cutoff) if 0 < cutoff < len(model.dense("input")) else model
     matrices = {"input": smaller.dense("input")[:, :width]}
     if output:
@@ -118,7 +118,7 @@ def quantise_fasttext(
             raise SettingError(f"quantising takes at least {CENTRES} rows, and the {name} has {len(matrix)}; {remedy}")
     if smaller is not model and retrain is not None:
         retrain(smaller)
-    parts = {"input": part, "output": min(_OUTPUT_PART, width)}
+    parts = {"input": part, "output": _OUTPUT_PART}
     small = {name: quantise(matrix, parts[name], with_norms=norms) for name, matrix in matrices.items()}
     return FastText(
         model.config,
@@ -148,8 +148,6 @@ def quantised_by(
     """
     if config.retrain and not config.cutoff:
         raise SettingError("retrain=true trains the rows that cutoff keeps; set cutoff too, for example cutoff=100000")
-    if config.dsub > (width := model.config.vector_size):
-        raise SettingError(f"dsub={config.dsub}: expected 1 to {width}, the numbers in a row")
     return quantise_fasttext(
         model,
         cutoff=config.cutoff,

@@ -12,11 +12,16 @@
 | ``decoder.norm`` | ``ln_f`` | – |
 
 Theirs begin with ``transformer.``, or not; matrices are (in, out), ours (out, in). ``lm_head.weight`` is the table of
-embeddings, which is stored once. The table may have more rows than there are tokens.
+embeddings, which is stored once, or with ``tie_word_embeddings=false`` our ``output.matrix``. The table may have more
+rows than there are tokens.
+
+Attention scores that are divided by the number of their layer too (``scale_attn_by_inverse_layer_idx``), or not by the
+root of the head size (``scale_attn_weights=false``), are had by queries that are smaller or larger by that factor.
 
 Source: ``transformers`` 5.23, whose classes ``GPT2LMHeadModel`` and ``OpenAIGPTLMHeadModel`` read what is written.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,7 +47,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor, nn
 
-    from wenmai.models.gpt import GptConfig
+    from wenmai.models.gpt import Gpt, GptConfig
+    from wenmai.nn.names import ActivationName
+    from wenmai.nn.transformer import NormName
     from wenmai.text.tokenizer import Tokenizer
 
 __all__ = ["FAMILY"]
@@ -60,28 +67,30 @@ class _Form:
     Attributes:
         norm: As in our settings.
         architecture: The class with the output layer.
-        activation: The key of the activation; ``spellings``: names of the tanh form of gelu, ours first.
+        activation: The key of the activation.
+        spellings: Our activation to its names there, the one that is written first.
         names: Our parameter to theirs, outside of layers.
         sizes: Key to its default.
         required: Key to the only value that ours has.
     """
 
-    norm: str
+    norm: "NormName"
     architecture: str
     activation: str
-    spellings: tuple[str, ...]
+    spellings: Mapping["ActivationName", tuple[str, ...]]
     names: Mapping[str, str]
     sizes: Mapping[str, int]
     required: Mapping[str, Any]
 
 
-_COMMON = {"layer_norm_epsilon": 1e-5, "add_cross_attention": False, "tie_word_embeddings": True}
+_TANH = ("gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_accurate")
+_OTHERS: "dict[ActivationName, tuple[str, ...]]" = {"relu": ("relu",), "silu": ("silu", "swish")}
 _FORMS = {
     "gpt2": _Form(
         norm="pre",
         architecture="GPT2LMHeadModel",
         activation="activation_function",
-        spellings=("gelu_new", "gelu_pytorch_tanh"),
+        spellings={"gelu_tanh": _TANH, "gelu": ("gelu", "gelu_python"), **_OTHERS},
         names={
             "embedding.weight": "wte.weight",
             "positions.weight": "wpe.weight",
@@ -89,16 +98,16 @@ _FORMS = {
             "decoder.norm.bias": "ln_f.bias",
         },
         sizes={"vocab_size": 50257, "n_positions": 1024, "n_embd": 768, "n_layer": 12, "n_head": 12},
-        required=_COMMON | {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False},
+        required={"add_cross_attention": False},
     ),
     "openai-gpt": _Form(
         norm="post",
         architecture="OpenAIGPTLMHeadModel",
         activation="afn",
-        spellings=("gelu", "gelu_new"),  # there both are the tanh form
+        spellings={"gelu_tanh": ("gelu", *_TANH), **_OTHERS},  # there gelu is the tanh form
         names={"embedding.weight": "tokens_embed.weight", "positions.weight": "positions_embed.weight"},
         sizes={"vocab_size": 40478, "n_positions": 512, "n_embd": 768, "n_layer": 12, "n_head": 12},
-        required=_COMMON,
+        required={},
     ),
 }
 _IN_LAYERS = {
@@ -118,7 +127,7 @@ def _read(folder: Path, content: Mapping[str, Any]) -> Pretrained:
     there = len({match[1] for name in places if (match := _LAYER.match(name))})
     if config.num_layers != there:
         raise FormatError(f"{path}: n_layer={config.num_layers}, but the tensors are those of {there} layers")
-    names = _names(form, config.num_layers)
+    names = _names(form, config)
     check_shapes(_shapes(config, vocab_size, names), places, folder, optional=_HEAD)
     tokenizer = fitting_tokenizer(folder, vocab_size)
     begin = content.get("bos_token_id")
@@ -134,6 +143,7 @@ def _read(folder: Path, content: Mapping[str, Any]) -> Pretrained:
     with torch.device("meta"):  # which allocates no memory
         module = Gpt(config, vocab_size=vocab_size, bos_id=tokenizer.eos_id)
     module.load_state_dict(_tensors(names, places, folder), assign=True)
+    _scale_queries(module, content)
     return Pretrained(module=module.eval(), tokenizer=tokenizer)
 
 
@@ -150,6 +160,10 @@ def _write(folder: Path, model: "nn.Module", tokenizer: "Tokenizer") -> None:
             f"{config.ffn_size}; with norm=pre, which is GPT-2, it is free"
         )
     model_type, form = next((name, one) for name, one in _FORMS.items() if one.norm == config.norm)
+    if config.activation not in form.spellings:
+        raise SettingError(
+            f"{form.architecture} has no activation={config.activation}; it has {', '.join(form.spellings)}"
+        )
     head = {
         "model_type": model_type,
         "architectures": [form.architecture],
@@ -158,12 +172,13 @@ def _write(folder: Path, model: "nn.Module", tokenizer: "Tokenizer") -> None:
         "n_embd": config.hidden_size,
         "n_layer": config.num_layers,
         "n_head": config.num_heads,
-        form.activation: form.spellings[0],
+        form.activation: form.spellings[config.activation][0],
+        "layer_norm_epsilon": config.epsilon,
+        "tie_word_embeddings": config.tied,
         "resid_pdrop": config.dropout,
         "embd_pdrop": config.dropout,
         "attn_pdrop": config.attention_dropout,
         "initializer_range": 0.02,
-        **{key: value for key, value in form.required.items() if key != "add_cross_attention"},
         "bos_token_id": model.bos_id,
         "eos_token_id": tokenizer.eos_id,
         "pad_token_id": tokenizer.pad_id,
@@ -171,8 +186,10 @@ def _write(folder: Path, model: "nn.Module", tokenizer: "Tokenizer") -> None:
     if config.norm == "pre":
         head["n_inner"] = config.ffn_size
     parameters = dict(model.named_parameters())
-    names = _names(form, config.num_layers)
-    tensors = {_PREFIX + theirs: _numbers(ours, parameters[ours]) for ours, theirs in names.items()}
+    tensors = {
+        theirs if theirs == _HEAD else _PREFIX + theirs: _numbers(ours, parameters[ours])
+        for ours, theirs in _names(form, config).items()
+    }
     write_folder(folder, head, tensors, tokenizer, longest=config.max_length)
 
 
@@ -198,10 +215,20 @@ def _config(path: Path, content: Mapping[str, Any], form: _Form) -> tuple["GptCo
     for key, value in (sizes | ({} if inner is None else {"n_inner": inner})).items():
         if type(value) is not int or value < 1:
             raise FormatError(f"{path}: {key}={value!r}: expected a whole number from 1 on")
-    wanted = {form.activation: form.spellings} | {key: (value,) for key, value in form.required.items()}
-    for key, values in wanted.items():
-        if content.get(key, values[0]) not in values:
-            raise FormatError(f"{path}: {key}={content[key]!r}: a gpt here has {values[0]!r}, nothing else")
+    activations = {theirs: ours for ours, named in form.spellings.items() for theirs in named}
+    named = content.get(form.activation, form.spellings["gelu_tanh"][0])
+    if named not in activations:
+        raise FormatError(f"{path}: {form.activation}={named!r}: a gpt here has one of {', '.join(activations)}")
+    for key, value in form.required.items():
+        if content.get(key, value) != value:
+            raise FormatError(f"{path}: {key}={content[key]!r}: a gpt here has {value!r}, nothing else")
+    flags = {"tie_word_embeddings": True, "scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False}
+    for key, usual in flags.items():
+        if type(content.get(key, usual)) is not bool:
+            raise FormatError(f"{path}: {key}={content[key]!r}: expected true or false")
+    epsilon = content.get("layer_norm_epsilon", 1e-5)
+    if type(epsilon) not in (int, float) or not 0 < epsilon < 1:
+        raise FormatError(f"{path}: layer_norm_epsilon={epsilon!r}: expected a number between 0 and 1")
     if content.get("pruned_heads"):
         raise FormatError(f"{path}: pruned_heads: a gpt here has all heads")
     rates = {key: content.get(key, 0.1) for key in ("resid_pdrop", "attn_pdrop")}
@@ -217,7 +244,10 @@ def _config(path: Path, content: Mapping[str, Any], form: _Form) -> tuple["GptCo
             max_length=sizes["n_positions"],
             dropout=float(rates["resid_pdrop"]),
             attention_dropout=float(rates["attn_pdrop"]),
-            norm=form.norm,  # type: ignore[arg-type]
+            norm=form.norm,
+            epsilon=float(epsilon),
+            activation=activations[named],
+            tied=content.get("tie_word_embeddings", True),
         )
     except SettingError as error:
         raise FormatError(f"{path}: {error}") from None
@@ -227,21 +257,25 @@ def _config(path: Path, content: Mapping[str, Any], form: _Form) -> tuple["GptCo
 # --- tensors --------------------------------------------------------------------------------------------------------
 
 
-def _names(form: _Form, layers: int) -> dict[str, str]:
+def _names(form: _Form, config: "GptConfig") -> dict[str, str]:
     """Returns our parameters and theirs."""
     inside = {
         f"decoder.layers.{number}.{ours}.{kind}": f"h.{number}.{theirs}.{kind}"
-        for number in range(layers)
+        for number in range(config.num_layers)
         for ours, theirs in _IN_LAYERS.items()
         for kind in ("weight", "bias")
     }
-    return {**form.names, **inside}
+    return {**form.names, **inside, **({} if config.tied else {"output.matrix": _HEAD})}
 
 
 def _shapes(config: "GptConfig", vocab_size: int, names: Mapping[str, str]) -> dict[str, tuple[int, ...]]:
     """Returns their tensors and the shapes that they have there, the output layer among them."""
     hidden, inner = config.hidden_size, config.ffn_size or 4 * config.hidden_size
-    tables = {"embedding.weight": (vocab_size, hidden), "positions.weight": (config.max_length, hidden)}
+    tables = {
+        "embedding.weight": (vocab_size, hidden),
+        "positions.weight": (config.max_length, hidden),
+        "output.matrix": (vocab_size, hidden),
+    }
     linear = {
         "attention.qkv": (hidden, 3 * hidden),
         "attention.output": (hidden, hidden),
@@ -252,7 +286,7 @@ def _shapes(config: "GptConfig", vocab_size: int, names: Mapping[str, str]) -> d
     for ours, theirs in names.items():
         whole, _, kind = ours.rpartition(".")
         shape: tuple[int, ...] = tables.get(ours) or linear.get(re.sub(r".*layers\.\d+\.", "", whole)) or (hidden,)
-        found[theirs] = shape if kind == "weight" else shape[-1:]
+        found[theirs] = shape[-1:] if kind == "bias" else shape
     return found | {_HEAD: found[names["embedding.weight"]]}
 
 
@@ -266,12 +300,28 @@ def _tensors(names: Mapping[str, str], places: Mapping[str, Place], folder: Path
 
     read = dict(stored_tensors(places))
     table = read[names["embedding.weight"]]
-    if _HEAD in read and not torch.equal(read[_HEAD], table):
+    if _HEAD in read and _HEAD not in names.values() and not torch.equal(read[_HEAD], table):
         raise FormatError(
-            f"{folder}: {_HEAD} is not {places[names['embedding.weight']].name}; a gpt here predicts with its table of "
-            "embeddings (tied), nothing else"
+            f"{folder}: {_HEAD} is not {places[names['embedding.weight']].name}, but {CONFIG} says that the model "
+            "predicts with its table of embeddings; tie_word_embeddings=false is for models with a head of their own"
         )
+    if "output.matrix" in names and _HEAD not in read:
+        raise FormatError(f"{folder}: {_HEAD} is missing, and {CONFIG} says tie_word_embeddings=false")
     return {ours: floats(_turned(ours, read.pop(theirs)), theirs, places[theirs]) for ours, theirs in names.items()}
+
+
+def _scale_queries(module: "Gpt", content: Mapping[str, Any]) -> None:
+    """Makes queries larger or smaller where attention scores are scaled in another way than by the root of the size."""
+    if content["model_type"] == "openai-gpt":  # which has no such settings
+        return
+    heads, size = module.config.num_heads, module.config.hidden_size
+    for number, layer in enumerate(module.decoder.layers, start=1):
+        factor = 1.0 if content.get("scale_attn_weights", True) else math.sqrt(size / heads)
+        if content.get("scale_attn_by_inverse_layer_idx", False):
+            factor /= number
+        if factor != 1.0:
+            for parameter in layer.get_submodule("attention.qkv").parameters():
+                parameter.data[:size] *= factor
 
 
 FAMILY = Family(system="gpt", model="wenmai.models.gpt:Gpt", types=tuple(_FORMS), read=_read, write=_write)

@@ -13,31 +13,34 @@ arXiv:1607.01759; Joulin et al. 2016, "FastText.zip: Compressing text classifica
 | product quantisation with norms, pruning (2016, sec. 3)           | kernels/quantise.py; formats/fasttext/     |
 
 Differs from the papers, as the reference implementation does: the rows of a word are averaged, not summed; the bytes of
-a hashed text are sign-extended. Differs from the reference implementation: sigmoids are exact instead of a table of 512
-steps, and a probability is not raised by 1e-5.
+a hashed text are sign-extended. Differs from the reference implementation: a probability is not raised by 1e-5, and
+sigmoids are exact instead of a table of 512 steps, but for models that are read from its files: their losses ``ns`` and
+``ova`` were trained with the table, and only with it they name the labels that they name there (reference.py).
 """
 
 from wenmai.models.fasttext.config import (
     END_OF_LINE,
     LABEL_PREFIX,
+    LONGEST_WORD_NGRAM,
     Config,
     FastTextClassifierConfig,
     FastTextConfig,
     is_hierarchical,
     used_buckets,
 )
-from wenmai.models.fasttext.matrices import Matrix, padded_size
+from wenmai.models.fasttext.matrices import Matrix, rows_to_fill
 from wenmai.models.fasttext.model import FastText
 
 __all__ = [
     "END_OF_LINE",
     "LABEL_PREFIX",
+    "LONGEST_WORD_NGRAM",
     "Config",
     "FastText",
     "FastTextClassifierConfig",
     "FastTextConfig",
     "Matrix",
     "is_hierarchical",
-    "padded_size",
+    "rows_to_fill",
     "used_buckets",
 ]

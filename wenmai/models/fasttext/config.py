@@ -9,6 +9,7 @@ from typing_extensions import Doc
 __all__ = [
     "END_OF_LINE",
     "LABEL_PREFIX",
+    "LONGEST_WORD_NGRAM",
     "Config",
     "FastTextClassifierConfig",
     "FastTextConfig",
@@ -20,6 +21,7 @@ END_OF_LINE = "</s>"
 LABEL_PREFIX = "__label__"
 _MOST_BUCKETS = (1 << 31) - 1
 _LONGEST_NGRAM = 1_000
+LONGEST_WORD_NGRAM = 64  # a text of n words has nearly n times as many features
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,7 +64,9 @@ class FastTextClassifierConfig:
     ] = "softmax"
     vector_size: Annotated[int, Ge(1), Le(10_000), Doc("dimensions of a vector")] = 100
     negative: Annotated[int, Ge(0), Doc("noise labels per example, for loss=ns")] = 5
-    word_ngrams: Annotated[int, Ge(1), Doc("words in the longest word n-gram; 1 has single words only")] = 1
+    word_ngrams: Annotated[
+        int, Ge(1), Le(LONGEST_WORD_NGRAM), Doc("words in the longest word n-gram; 1 has single words only")
+    ] = 1
     min_ngram: Annotated[int, Ge(0), Doc("characters in the shortest subword")] = 0
     max_ngram: Annotated[
         int, Ge(0), Le(_LONGEST_NGRAM), Doc("characters in the longest subword; 0 has no subwords")

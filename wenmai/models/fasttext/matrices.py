@@ -1,5 +1,6 @@
 """A matrix of parameters in memory: padded rows of numbers, or quantised ones."""
 
+import mmap
 from typing import TYPE_CHECKING, TypeAlias, Union
 
 import numpy as np
@@ -8,7 +9,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from wenmai.kernels.quantise import QuantisedRows
 
-__all__ = ["Matrix", "padded_size", "zero_rows"]
+__all__ = ["Matrix", "padded_size", "rows_to_fill", "zero_rows"]
 
 Matrix: TypeAlias = Union[npt.NDArray[np.float32], "QuantisedRows"]
 _VECTOR_FLOATS, _ROW_FLOATS = 16, 4  # rows are padded to multiples of one or the other, see kernels/window.py
@@ -16,11 +17,24 @@ _PADDING_BYTES = 1 << 23  # of a matrix, at most, for the sake of speed
 
 
 def zero_rows(rows: int, vector_size: int) -> npt.NDArray[np.float32]:
-    """Returns zeros (rows, :func:`padded_size`)."""
+    """Returns zeros (rows, :func:`padded_size`) that begin on a cache line; a SIMD vector may be read past the end."""
     from wenmai.kernels.window import aligned_rows
 
     zeros: npt.NDArray[np.float32] = aligned_rows(rows, padded_size(rows, vector_size))
     return zeros
+
+
+def rows_to_fill(rows: int, vector_size: int) -> npt.NDArray[np.float32]:
+    """Returns zeros as :func:`zero_rows` does, for a model that is read, without loading a compiler.
+
+    They lie in pages of the ordinary size: numpy asks for huge ones, which are good for training, but the system may
+    have to make them first, and that takes longer than reading the model.
+    """
+    padded = padded_size(rows, vector_size)
+    size = 4 * (rows * padded + _VECTOR_FLOATS)
+    private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+    memory = np.frombuffer(mmap.mmap(-1, size, **private), np.float32)
+    return memory[: rows * padded].reshape(rows, padded)
 
 
 def padded_size(rows: int, vector_size: int) -> int:

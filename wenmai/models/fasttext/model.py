@@ -1,6 +1,6 @@
 """The parameters of fastText, and the vectors and predictions that follow from them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,12 +20,14 @@ from wenmai.models.fasttext.config import (
 )
 from wenmai.models.fasttext.folder import read_parts, write_model
 from wenmai.models.fasttext.matrices import Matrix, zero_rows
+from wenmai.models.fasttext.reference import Loss, probabilities_of, reference_labels, reference_outputs
 from wenmai.text.utf8 import encode, encode_lines
 from wenmai.text.vocab import Vocab
 from wenmai.vectors.subword_vectors import SubwordVectors
 
 if TYPE_CHECKING:
     from wenmai.kernels.classes import Tree
+    from wenmai.kernels.reference import Labels, Outputs
     from wenmai.kernels.subwords import Features, KeptBuckets
 
 __all__ = ["FastText"]
@@ -218,6 +220,7 @@ class FastText:
             self.means(*self.subword_table),
             self.vocab.counts if self.vocab.counts.any() else None,
             compose=self._composed,
+            split=self.subwords,
         )
 
     def _composed(self, word: str) -> npt.NDArray[np.float32] | None:
@@ -237,9 +240,6 @@ class FastText:
         Raises:
             SettingError: if this is no classifier, ``k`` is not in range, or ``texts`` is a single text.
         """
-        from wenmai.kernels.classes import best_classes
-        from wenmai.kernels.subwords import text_features
-
         config = self.config
         if not isinstance(config, FastTextClassifierConfig):
             raise SettingError("these are fastText word vectors, which cannot predict labels")
@@ -252,9 +252,9 @@ class FastText:
         answers: list[list[tuple[str, float]]] = []
         with uncollected():
             for block in _blocks(texts):
-                start, rows = text_features(*encode_lines(block), self.features)
-                ids, chances = best_classes(self.means(start, rows), self._dense_output, config.loss, k, self._tree)
-                counts = (chances >= threshold).sum(axis=1) * (start[1:] > start[:-1])
+                hidden, known = self.hidden(block)
+                ids, chances, counts = self._best(hidden, config.loss, k, threshold)
+                counts = counts * known
                 if k == 1:
                     pairs = zip(map(names.__getitem__, ids[:, 0].tolist()), chances[:, 0].tolist(), strict=True)
                     answers += [[pair] if count else [] for pair, count in zip(pairs, counts.tolist(), strict=True)]
@@ -264,6 +264,37 @@ class FastText:
                         [(names[label], value) for label, value in zip(labels[:count], values[:count], strict=True)]
                     )
         return answers
+
+    def hidden(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
+        """The hidden vectors (B, d) of texts, and which of the texts have features [B]; zeros where they have none."""
+        from wenmai.kernels.subwords import text_features
+
+        start, rows = text_features(*encode_lines(texts), self.features)
+        return self.means(start, rows), start[1:] > start[:-1]
+
+    def _best(
+        self, hidden: npt.NDArray[np.float32], loss: Loss, k: int, threshold: float
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+        """The ids (B, k) of the best labels, their probabilities (B, k), and how many reach the threshold [B].
+
+        A model from a file of fastText's was trained with its table of the sigmoid, which makes other labels the best
+        ones than the exact sigmoid does.
+        """
+        if self.arguments is not None and loss in ("ns", "ova"):
+            found = self.reference_labels(hidden, loss, k, threshold)
+            return found.ids, probabilities_of(found.scores), found.counts
+        from wenmai.kernels.classes import best_classes
+
+        ids, probable = best_classes(hidden, self._dense_output, loss, k, self._tree)
+        return ids, probable, (probable >= threshold).sum(axis=1)
+
+    def reference_labels(self, hidden: npt.NDArray[np.float32], loss: Loss, k: int, threshold: float) -> "Labels":
+        """The labels that the reference implementation finds for hidden vectors (B, d); ``k`` is at least 1."""
+        return reference_labels(hidden, self._reference_outputs, loss, min(k, len(self.classes)), threshold)
+
+    @cached_property
+    def _reference_outputs(self) -> "Outputs":
+        return reference_outputs(self.output, self.config.vector_size, self._tree)
 
     @property
     def _dense_output(self) -> npt.NDArray[np.float32]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from wenmai.core.columns import in_columns
+from wenmai.core.showing import Table
 from wenmai.data.datasets import named_dataset, open_labelled
 from wenmai.data.labelled import LabelledConfig, LabelledStats
 from wenmai.data.sources import open_texts
@@ -17,14 +18,14 @@ from wenmai.measures.classification import (
     precision_recall_curves,
 )
 from wenmai.runs.comparison import Comparison, Kind, Measure
-from wenmai.runs.measuring.measurer import Evaluation, Measurer, title_of
+from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
 from wenmai.text.settings import TextConfig
 from wenmai.training.run import Run
 
 __all__ = ["CLASSIFIERS", "ClassificationEvaluation", "check", "compare", "evaluate"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ClassificationEvaluation(Evaluation):
     """The evaluation on a test set.
 
@@ -51,6 +52,14 @@ class ClassificationEvaluation(Evaluation):
             metrics = [f"{value:.4f}" for value in (label.precision, label.recall, label.f1)]
             rows.append([label.label, str(label.support), *metrics])
         return f"{self.result}\n{in_columns(rows)}"
+
+    def _facts(self) -> dict[str, Any]:
+        found = self.result
+        return {"run": self.run, "on": self.on, "accuracy": found.accuracy, "macro_f1": found.macro_f1}
+
+    def table(self) -> Table:
+        """Returns a row for each label."""
+        return Table.of([asdict(label) for label in self.result.labels])
 
     @property
     def notes(self) -> list[str]:
@@ -121,12 +130,16 @@ def _evaluated(
     )
 
 
-def compare(runs: Sequence[Run], comparison: Comparison, *, on: Sequence[str] = ()) -> Comparison:
+def compare(
+    runs: Sequence[Run], comparison: Comparison, *, on: Sequence[str] = (), progress: Progress = unwatched
+) -> Comparison:
     """Compares accuracy on test sets; the F1 of labels are its parts."""
-    systems = []
+    systems, turns = [], Turns(progress, runs=len(runs), sets=len(on))
     for run, system in zip(runs, comparison.systems, strict=True):
-        classifier = run.read_model()
-        measures = [_measure(name, _evaluated(run, classifier, name, columns={}).result) for name in on]
+        classifier, measures = run.read_model(), []
+        for name in on:
+            turns.begin(name, system.name)
+            measures.append(_measure(name, _evaluated(run, classifier, name, columns={}).result))
         systems.append(replace(system, measures=measures))
     return replace(comparison, systems=systems)
 

@@ -2,8 +2,9 @@
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from operator import attrgetter
 from pathlib import Path
@@ -19,9 +20,16 @@ from wenmai.measures.language import SentenceScore, TextScore, add_up
 from wenmai.measures.options import FewShotResult
 from wenmai.runs.comparison import Comparison, Kind, LinePoint, Measure, Panel, Samples
 from wenmai.runs.fewshot import evaluate_few_shot
-from wenmai.runs.language import language_model_of, read_lines, require_tokens, scores, text_score_values
+from wenmai.runs.language import (
+    language_model_of,
+    language_models_of,
+    read_lines,
+    require_tokens,
+    scores,
+    text_score_values,
+)
 from wenmai.runs.measuring.classification import check
-from wenmai.runs.measuring.measurer import Evaluation, Measurer, title_of
+from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
 from wenmai.text.pieces import TokenizerConfig
 from wenmai.text.settings import TextConfig
 from wenmai.training.run import Run
@@ -47,7 +55,7 @@ _SAMPLE = {"max_tokens": 40, "top_p": 0.9, "seed": 1}
 _MOST_GROUPS = 20_000  # of lines in a row, for the interval
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class LanguageEvaluation(Evaluation):
     """The evaluation of a language model on a text.
 
@@ -67,7 +75,7 @@ class LanguageEvaluation(Evaluation):
         return str(self.result)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class FewShotEvaluation(Evaluation):
     """The few-shot evaluation of a language model on a data set."""
 
@@ -104,7 +112,9 @@ def evaluate(
     limit: int | None = None,
     context: str | None = None,
     memory: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    same_length: bool | None = None,
+    clamp_length: int | None = None,
+    progress: Progress = unwatched,
 ) -> LanguageEvaluation | FewShotEvaluation:
     """Evaluates how well a language model predicts a text, or chooses the answers of a data set.
 
@@ -115,41 +125,65 @@ def evaluate(
         seed: Seed of ``few_shot``; None: 1.
         limit: Examples to evaluate with ``few_shot``; None: all.
         context: ``fresh`` or ``carried``: whether the lines before are known; None: as trained.
-        memory: Memory length of a Transformer-XL; None: as in training.
-        progress: Called with the number of examples done, and of all, with ``few_shot``.
+        memory: Tokens that a Transformer-XL remembers; None: as in training.
+        same_length: Whether each of its tokens sees equally many.
+        clamp_length: Its farther distances are clipped to this one.
+        progress: Watches.
 
     Raises:
         CorpusError: if the text has no token.
         RunError: if the run is not finished.
         SettingError: if an option needs another that is not given.
     """
+    reading: dict[str, Any] = {"memory": memory, "same_length": same_length, "clamp_length": clamp_length}
     if few_shot is None:
         if seed is not None or limit is not None:
             raise SettingError("--seed and --limit go with --few-shot K")
-        model = language_model_of(run, memory=memory)
+        model = language_model_of(run, **reading)
+        Turns(progress, sets=1).begin(on)
         found = add_up(score for score in scores(model, on, context=context) if score.tokens)
         require_tokens(found, on)
         return LanguageEvaluation(run=str(run.path), on=str(on), result=found)
-    if context is not None or memory is not None:
-        raise SettingError("--context and --memory are for texts; leave them out of --few-shot")
-    result = evaluate_few_shot(
-        run, str(on), shots=few_shot, seed=1 if seed is None else seed, limit=limit, progress=progress
-    )
+    if context is not None or any(value is not None for value in reading.values()):
+        raise SettingError(
+            "--context, --memory, --same-length and --clamp-length are for texts; leave them out of --few-shot"
+        )
+    seed = 1 if seed is None else seed
+    examples = partial(progress, f"evaluating on {title_of(on)}, example")
+    result = evaluate_few_shot(run, str(on), shots=few_shot, seed=seed, limit=limit, progress=examples)
     return FewShotEvaluation(run=str(run.path), result=result)
 
 
-def compare(runs: Sequence[Run], comparison: Comparison, *, on: Sequence[str]) -> Comparison:
+def compare(
+    runs: Sequence[Run],
+    comparison: Comparison,
+    *,
+    on: Sequence[str],
+    memory: int | None = None,
+    same_length: bool | None = None,
+    clamp_length: int | None = None,
+    progress: Progress = unwatched,
+) -> Comparison:
     """Compares on texts; the first also gives the effect of context, and prompts for samples.
+
+    ``memory``, ``same_length`` and ``clamp_length`` are those of :func:`evaluate`, for each Transformer-XL of the runs.
 
     Raises:
         CorpusError: if a text cannot be read.
+        SettingError: if no model has such a setting.
     """
-    systems = []
-    for run, system in zip(runs, comparison.systems, strict=True):
-        model = run.read_model()
+    reading: dict[str, Any] = {"memory": memory, "same_length": same_length, "clamp_length": clamp_length}
+    chosen = {name: value for name, value in reading.items() if value is not None}
+    systems, turns = [], Turns(progress, runs=len(runs), sets=len(on))
+    for model, system in zip(language_models_of(runs, **chosen), comparison.systems, strict=True):
+        measures = list[Measure]()
+        for text in on:
+            turns.begin(text, system.name)
+            measures += measures_of(model, text)
         found = replace(
             system,
-            measures=measures_of(model, on),
+            settings=system.settings | (chosen if getattr(model, "readings", ()) else {}),
+            measures=measures,
             lines={"positions": describe_positions(model, on[0]), "contexts": describe_contexts(model, on[0])},
             samples=samples(model, on[0]),
         )
@@ -160,35 +194,36 @@ def compare(runs: Sequence[Run], comparison: Comparison, *, on: Sequence[str]) -
     return replace(comparison, systems=systems, corpus=corpus, panels=_PANELS, sampled=_SAMPLED)
 
 
-def measures_of(model: AnyLanguageModel, on: Sequence[str]) -> list[Measure]:
-    """Returns bits per character and perplexity by word on each text, with intervals over its lines."""
-    found = []
-    for text in on:
-        name = title_of(text)
-        lines = [score for score in scores(model, text) if score.tokens]
-        total = add_up(lines)
-        require_tokens(total, text)
-        edges = np.linspace(0, len(lines), min(len(lines), _MOST_GROUPS), endpoint=False).astype(int)
-        bits, characters = (
-            np.add.reduceat(np.array([of(line) for line in lines], float), edges)
-            for of in (_bits, attrgetter("characters"))
-        )
-        low, high = _interval(bits, characters)
-        words = total.words - total.sentences
-        bits_measure = Measure(
-            name=name,
-            kind="bits",
-            value=total.spelled_bits_per_character,
-            low=low,
-            high=high,
-            covered=words - total.oov if words >= total.oov else None,
-            total=words,
-            lower_is_better=True,
-        )
-        found.append(bits_measure)
-        if total.has_words:
-            found.append(Measure(name=name, kind="perplexity", value=total.word_perplexity, lower_is_better=True))
-    return found
+def _check(*, on: Sequence[str] = (), **reading: Any) -> None:  # noqa: ANN401  which need no file
+    check(on=on)
+
+
+def measures_of(model: AnyLanguageModel, text: str) -> list[Measure]:
+    """Returns bits per character and perplexity by word on a text, with intervals over its lines."""
+    name = title_of(text)
+    lines = [score for score in scores(model, text) if score.tokens]
+    total = add_up(lines)
+    require_tokens(total, text)
+    edges = np.linspace(0, len(lines), min(len(lines), _MOST_GROUPS), endpoint=False).astype(int)
+    bits, characters = (
+        np.add.reduceat(np.array([of(line) for line in lines], float), edges)
+        for of in (_bits, attrgetter("characters"))
+    )
+    low, high = _interval(bits, characters)
+    words = total.words - total.sentences
+    bits_measure = Measure(
+        name=name,
+        kind="bits",
+        value=total.spelled_bits_per_character,
+        low=low,
+        high=high,
+        covered=words - total.oov if words >= total.oov else None,
+        total=words,
+        lower_is_better=True,
+    )
+    if not total.has_words:
+        return [bits_measure]
+    return [bits_measure, Measure(name=name, kind="perplexity", value=total.word_perplexity, lower_is_better=True)]
 
 
 def describe_positions(model: AnyLanguageModel, text: str) -> list[LinePoint]:
@@ -373,7 +408,7 @@ LANGUAGE_MODELS = Measurer(
     models="language models",
     evaluate=evaluate,
     compare=compare,
-    check=check,
+    check=_check,
     own_tokens=True,
     kinds={
         "bits": Kind(

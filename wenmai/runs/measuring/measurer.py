@@ -8,15 +8,30 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
 from wenmai.core.errors import RunError, SettingError
+from wenmai.core.showing import Table, Tabled
 from wenmai.data.sources import in_catalogue
 from wenmai.runs.comparison import Comparison, Kind
 
-__all__ = ["MEASURERS", "Evaluation", "Measurer", "choose_measurer", "title_of"]
+__all__ = [
+    "MEASURERS",
+    "Evaluation",
+    "Measurer",
+    "Progress",
+    "Turns",
+    "choose_measurer",
+    "title_of",
+    "unwatched",
+    "watched",
+]
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is evaluated, its number from 1, and how many there are."""
 
 # The first verb that the options fit is measured. A task may add more, see `Task.measurers`.
 MEASURERS = {
@@ -28,9 +43,9 @@ MEASURERS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Evaluation(ABC):
-    """The evaluation of a run; ``str()`` is what the command line prints.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Evaluation(Tabled, ABC):
+    """The evaluation of a run; ``str()`` is what the command line prints, and ``repr()`` the same.
 
     Attributes:
         run: The run.
@@ -45,6 +60,15 @@ class Evaluation(ABC):
     @abstractmethod
     def __str__(self) -> str: ...
 
+    def _facts(self) -> dict[str, Any]:
+        return {name: value for name in ("run", "on") if (value := getattr(self, name, None)) is not None}
+
+    def table(self) -> Table:
+        """Returns the metrics as a table: by default all numbers of :meth:`as_dict`."""
+        found = self.as_dict().items()
+        rows = [(name, value) for name, value in found if isinstance(value, int | float)]
+        return Table(["metric", "value"], rows)
+
     @property
     def notes(self) -> list[str]:
         """Notes on the metrics, one sentence each."""
@@ -57,8 +81,9 @@ class Measurer:
 
     Attributes:
         models: The name of such models, in the plural.
-        evaluate: Takes a run and options, and returns an :class:`Evaluation`.
-        compare: Takes runs, the comparison that describes them, and options; returns it with the measures.
+        evaluate: Takes a run and options, and returns an :class:`Evaluation`; ``progress``, if it takes that, is no
+            option but a :data:`Progress`.
+        compare: Takes runs, the comparison that describes them, and options; returns it with the measures. Likewise.
         check: Takes the options of ``compare``, and makes sure before any training that their files are there.
         kinds: How each kind of :class:`~wenmai.runs.comparison.Measure` that ``compare`` gives is shown.
         own_tokens: Whether each model has its own tokens, so that their counts cannot be compared.
@@ -70,6 +95,34 @@ class Measurer:
     check: Callable[..., None]
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     own_tokens: bool = False
+
+
+def unwatched(what: str, done: int, total: int) -> None:
+    """The progress of an evaluation that nobody watches."""
+
+
+def watched(measure: Callable[..., Any], progress: Progress) -> Callable[..., Any]:
+    """Returns a function of a measurer whose progress is watched, if it takes that."""
+    return partial(measure, progress=progress) if "progress" in inspect.signature(measure).parameters else measure
+
+
+class Turns:
+    """Reports the test sets of an evaluation, each when its turn comes.
+
+    Args:
+        progress: Where to.
+        runs: How many runs are evaluated.
+        sets: On how many test sets.
+    """
+
+    def __init__(self, progress: Progress, *, runs: int = 1, sets: int) -> None:
+        self._progress = progress
+        self._done, self._total = 0, runs * sets
+
+    def begin(self, test_set: str | Path, system: str = "") -> None:
+        """The turn of a test set."""
+        self._done += 1
+        self._progress(f"evaluating {system and f'{system} '}on {title_of(test_set)}", self._done, self._total)
 
 
 def choose_measurer(

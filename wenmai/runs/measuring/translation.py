@@ -9,6 +9,7 @@ import numpy as np
 
 from wenmai.core.columns import in_columns
 from wenmai.core.errors import RunError
+from wenmai.core.showing import Table
 from wenmai.data.pairs import Pairs, read_pairs
 from wenmai.inference.verbs import AnyTranslator
 from wenmai.measures.translation import (
@@ -20,16 +21,17 @@ from wenmai.measures.translation import (
     measure_translation,
 )
 from wenmai.runs.comparison import Comparison, Difference, Kind, LinePoint, Measure, Panel, Samples
-from wenmai.runs.measuring.measurer import Evaluation, Measurer, title_of
+from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
 from wenmai.training.run import Run
 
 __all__ = ["TRANSLATORS", "TranslationEvaluation", "check", "compare", "evaluate"]
 
 _BEAM = 5
+_METRICS = ("bleu", "chrf", "exact_match")
 _SHOWN = 4  # translations
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class TranslationEvaluation(Evaluation):
     """The evaluation on a test set.
 
@@ -66,6 +68,20 @@ class TranslationEvaluation(Evaluation):
             ]
         return "\n".join(lines)
 
+    def _facts(self) -> dict[str, Any]:
+        found = self.result
+        return {"run": self.run, "on": self.on, "against": self.against, "bleu": found.bleu, "chrf": found.chrf}
+
+    def table(self) -> Table:
+        """Returns a row for all sentences, and one for those of about one length."""
+        found, unit = self.result, self.result.length_unit
+        every = {"length": "all", **{name: getattr(found, name) for name in ("sentences", *_METRICS)}}
+        rows = [
+            {"length": f"{bucket.name} {unit}", **{name: getattr(bucket, name) for name in ("sentences", *_METRICS)}}
+            for bucket in found.buckets
+        ]
+        return Table.of([every, *rows])
+
 
 def evaluate(
     run: Run,
@@ -74,6 +90,7 @@ def evaluate(
     against: str | Path | Run | None = None,
     beam: int = _BEAM,
     tokenize: str | None = None,
+    progress: Progress = unwatched,
 ) -> TranslationEvaluation:
     """Evaluates a translator on a test set by BLEU and chrF.
 
@@ -83,6 +100,7 @@ def evaluate(
         against: Another run, to test the difference.
         beam: Hypotheses kept at each step; 1 is greedy.
         tokenize: sacreBLEU's tokeniser; None: ``zh`` for Chinese references, otherwise ``13a``.
+        progress: Watches.
 
     Raises:
         RunError: if a run is not finished or does not translate, or the two translate in opposite directions.
@@ -92,7 +110,10 @@ def evaluate(
     other = against if isinstance(against, Run) or against is None else Run(against)
     runs = [run] if other is None else [run, other]
     _require_one_direction(runs)
-    made = [_translated(one.model_for("translate"), pairs, beam) for one in runs]
+    turns, made = Turns(progress, runs=len(runs), sets=1), []
+    for one in runs:
+        turns.begin(pairs.describe())
+        made.append(_translated(one.model_for("translate"), pairs, beam))
     chosen: Any = tokenize
     sources, references = _sides(pairs)
     return TranslationEvaluation(
@@ -111,6 +132,7 @@ def compare(
     on: Sequence[str],
     beam: int = _BEAM,
     tokenize: str | None = None,
+    progress: Progress = unwatched,
 ) -> Comparison:
     """Compares BLEU and chrF, by length of the source, and tests the differences from the first run.
 
@@ -120,6 +142,7 @@ def compare(
         on: Pairs, as of :func:`evaluate`; translations of the first are shown.
         beam: As of :func:`evaluate`.
         tokenize: As of :func:`evaluate`.
+        progress: Watches.
 
     Raises:
         RunError: if two runs translate in opposite directions.
@@ -129,11 +152,13 @@ def compare(
     sets = {name: read_pairs(name, swap=_swapped(runs[0])) for name in on}
     chosen: Any = tokenize
     first: dict[str, list[str]] = {}
+    turns = Turns(progress, runs=len(runs), sets=len(on))
     systems, panels, signatures = [], dict[str, Panel](), dict[str, None]()
     for run, system in zip(runs, comparison.systems, strict=True):
         model = run.read_model()
         measures, lines, shown = list[Measure](), dict[str, list[LinePoint]](), dict[str, str]()
         for name, pairs in sets.items():
+            turns.begin(pairs.describe(), system.name)
             made = _translated(model, pairs, beam)
             sources, references = _sides(pairs)
             result = measure_translation(sources, made, references, tokenize=chosen)

@@ -1,18 +1,20 @@
 """Evaluate word vectors: similarity, analogies and probes; their neighbours and maps."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from wenmai.core.errors import SettingError
+from wenmai.core.showing import Table
 from wenmai.data.catalogue import resolve
 from wenmai.data.datasets import find_dataset
 from wenmai.data.sources import in_catalogue
 from wenmai.measures.probes import TaggingProbe, TextProbe
 from wenmai.measures.words import AnalogyResult, SimilarityResult, evaluate_analogies, evaluate_similarity
 from wenmai.runs.comparison import Comparison, Kind, MapWord, Measure
-from wenmai.runs.measuring.measurer import Evaluation, Measurer
+from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, unwatched
 from wenmai.runs.probes import probe_model, require_probed
 from wenmai.training.run import Run
 from wenmai.vectors.word_vectors import WordVectors
@@ -26,7 +28,7 @@ _QUERIES = 8
 _RESTRICT = 30_000
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class VectorsEvaluation(Evaluation):
     """The evaluation of vectors on test sets."""
 
@@ -42,6 +44,11 @@ class VectorsEvaluation(Evaluation):
     def __str__(self) -> str:
         return "\n".join(map(str, (*self.similarity, *self.analogy, *self.probes)))
 
+    def table(self) -> Table:
+        """Returns a row for each test set, of probes for each weighting."""
+        pairs, questions, probes = self.similarity, self.analogy, self.probes
+        return Table.of([*map(_pairs_row, pairs), *map(_questions_row, questions), *map(_probe_row, probes)])
+
 
 def evaluate(
     run: Run,
@@ -50,6 +57,7 @@ def evaluate(
     analogy: Sequence[str | Path] = (),
     probe: Sequence[str] = (),
     restrict_vocab: int | None = _RESTRICT,
+    progress: Progress = unwatched,
 ) -> VectorsEvaluation:
     """Evaluates the word vectors of a finished run.
 
@@ -60,6 +68,7 @@ def evaluate(
         probe: Data sets for linear probes, see :func:`wenmai.runs.probes.probe`.
         restrict_vocab: Analogies are asked and answered among this many of the most frequent words, as published
             metrics are; None for all words.
+        progress: Watches.
 
     Raises:
         FormatError: if a test set has a malformed line.
@@ -69,8 +78,9 @@ def evaluate(
         raise SettingError(
             "name at least one test set: --similarity FILE or --analogy FILE (`wenmai data list`), or --probe DATASET"
         )
-    pairs, questions = _measured(run.vectors, similarity, analogy, restrict_vocab)
-    probes = tuple(result for dataset in probe for result in probe_model(run.model, dataset, run.recipe))
+    turns = Turns(progress, sets=len(similarity) + len(analogy) + len(probe))
+    pairs, questions = _measured(run.vectors, similarity, analogy, restrict_vocab, turns.begin)
+    probes = _probed(run, probe, turns)
     return VectorsEvaluation(run=str(run.path), similarity=tuple(pairs), analogy=tuple(questions), probes=probes)
 
 
@@ -83,6 +93,7 @@ def compare(
     probe: Sequence[str] = (),
     restrict_vocab: int | None = _RESTRICT,
     words: Sequence[str] = (),
+    progress: Progress = unwatched,
 ) -> Comparison:
     """Compares vectors as :func:`evaluate` measures them; adds neighbours and maps.
 
@@ -94,6 +105,7 @@ def compare(
         probe: As of :func:`evaluate`.
         restrict_vocab: As of :func:`evaluate`.
         words: Words whose neighbours the report shows; by default some that all runs know.
+        progress: Watches.
 
     Raises:
         SettingError: if no run knows one of the words.
@@ -102,15 +114,21 @@ def compare(
     common = _common_words(every)
     queries = _queries(words, every, common)
     systems = []
+    turns = Turns(progress, runs=len(runs), sets=len(similarity) + len(analogy) + len(probe))
     for run, vectors, system in zip(runs, every, comparison.systems, strict=True):
-        pairs, questions = _measured(vectors, similarity, analogy, restrict_vocab)
+        begin = partial(turns.begin, system=system.name)
+        pairs, questions = _measured(vectors, similarity, analogy, restrict_vocab, begin)
         measures = [*map(_similarity, pairs), *map(_analogy, questions)]
-        measures += [_probe(dataset, probe_model(vectors, dataset, run.recipe)) for dataset in probe]
+        for dataset in probe:
+            begin(dataset)
+            measures.append(_probe(dataset, probe_model(vectors, dataset, run.recipe)))
         found = replace(
             system,
             measures=measures,
             vocabulary=len(vectors),
-            neighbours={word: [*vectors.most_similar(word, topn=_NEIGHBOURS)] for word in queries if word in vectors},
+            neighbours={
+                word: [*vectors.most_similar(word, topn=_NEIGHBOURS)] for word in queries if vectors.has_vector(word)
+            },
             map=_map(vectors, common[:_MAP_WORDS]),
         )
         systems.append(found)
@@ -140,20 +158,49 @@ def check(
         require_probed(find_dataset(name))
 
 
-def evaluate_probes(run: Run, *, probe: Sequence[str]) -> VectorsEvaluation:
+def evaluate_probes(run: Run, *, probe: Sequence[str], progress: Progress = unwatched) -> VectorsEvaluation:
     """Evaluates the vectors that any model gives to tokens; see :func:`evaluate`."""
-    probes = tuple(result for dataset in probe for result in probe_model(run.model, dataset, run.recipe))
-    return VectorsEvaluation(run=str(run.path), probes=probes)
+    return VectorsEvaluation(run=str(run.path), probes=_probed(run, probe, Turns(progress, sets=len(probe))))
 
 
-def compare_probes(runs: Sequence[Run], comparison: Comparison, *, probe: Sequence[str]) -> Comparison:
+def _probed(run: Run, probe: Sequence[str], turns: Turns) -> tuple[TextProbe | TaggingProbe, ...]:
+    found: list[TextProbe | TaggingProbe] = []
+    for dataset in probe:
+        turns.begin(dataset)
+        found += probe_model(run.model, dataset, run.recipe)
+    return tuple(found)
+
+
+def compare_probes(
+    runs: Sequence[Run], comparison: Comparison, *, probe: Sequence[str], progress: Progress = unwatched
+) -> Comparison:
     """Compares by probes, as :func:`evaluate_probes` does."""
-    systems = []
+    systems, turns = [], Turns(progress, runs=len(runs), sets=len(probe))
     for run, system in zip(runs, comparison.systems, strict=True):
-        model = run.read_model()
-        measures = [_probe(dataset, probe_model(model, dataset, run.recipe)) for dataset in probe]
+        model, measures = run.read_model(), []
+        for dataset in probe:
+            turns.begin(dataset, system.name)
+            measures.append(_probe(dataset, probe_model(model, dataset, run.recipe)))
         systems.append(replace(system, measures=measures))
     return replace(comparison, systems=systems)
+
+
+def _pairs_row(found: SimilarityResult) -> dict[str, Any]:
+    return {"set": found.name, "metric": "Spearman", "value": found.spearman, **_coverage(found)}
+
+
+def _questions_row(found: AnalogyResult) -> dict[str, Any]:
+    return {"set": found.name, "metric": "accuracy", "value": found.accuracy, **_coverage(found)}
+
+
+def _coverage(found: SimilarityResult | AnalogyResult) -> dict[str, Any]:
+    return {"low": found.low, "high": found.high, "covered": found.covered, "total": found.total}
+
+
+def _probe_row(found: TextProbe | TaggingProbe) -> dict[str, Any]:
+    measure = _probe_measure(found)
+    metric = "F1" if isinstance(found, TaggingProbe) and found.f1 is not None else f"accuracy, {measure.name}"
+    return {"set": found.dataset, "metric": metric, "value": measure.value, "low": measure.low, "high": measure.high}
 
 
 def _measured(
@@ -161,14 +208,18 @@ def _measured(
     similarity: Sequence[str | Path],
     analogy: Sequence[str | Path],
     restrict_vocab: int | None,
+    begin: Callable[[str | Path], None],
 ) -> tuple[list[SimilarityResult], list[AnalogyResult]]:
-    return (
-        [replace(evaluate_similarity(vectors, path), name=name) for name, path in map(_set, similarity)],
-        [
-            replace(evaluate_analogies(vectors, path, restrict_vocab=restrict_vocab), name=name)
-            for name, path in map(_set, analogy)
-        ],
-    )
+    pairs, questions = [], []
+    for given in similarity:
+        begin(given)
+        name, path = _set(given)
+        pairs.append(replace(evaluate_similarity(vectors, path), name=name))
+    for given in analogy:
+        begin(given)
+        name, path = _set(given)
+        questions.append(replace(evaluate_analogies(vectors, path, restrict_vocab=restrict_vocab), name=name))
+    return pairs, questions
 
 
 def _set(name: str | Path) -> tuple[str, Path]:
@@ -217,17 +268,18 @@ def _analogy(result: AnalogyResult) -> Measure:
 
 def _probe(dataset: str, results: Sequence[TextProbe | TaggingProbe]) -> Measure:
     """A probe of texts shows the unweighted average of the vectors; the other weightings are its parts."""
-    found = [
-        Measure(
-            name=result.weighting if isinstance(result, TextProbe) else "words",
-            kind="probe",
-            value=result.f1 if isinstance(result, TaggingProbe) and result.f1 is not None else result.accuracy,
-            low=result.low,
-            high=result.high,
-        )
-        for result in results
-    ]
+    found = [*map(_probe_measure, results)]
     return replace(found[0], name=dataset.removeprefix("data:"), parts=found if len(found) > 1 else [])
+
+
+def _probe_measure(result: TextProbe | TaggingProbe) -> Measure:
+    return Measure(
+        name=result.weighting if isinstance(result, TextProbe) else "words",
+        kind="probe",
+        value=result.f1 if isinstance(result, TaggingProbe) and result.f1 is not None else result.accuracy,
+        low=result.low,
+        high=result.high,
+    )
 
 
 def _map(vectors: WordVectors, words: Sequence[str]) -> list[MapWord]:
@@ -258,7 +310,7 @@ def _queries(words: Sequence[str], every: Sequence[WordVectors], common: Sequenc
     """The words whose neighbours are shown: the user's, or some of medium frequency."""
     if words:
         for word in words:
-            if all(word not in vectors for vectors in every):
+            if not any(vectors.has_vector(word) for vectors in every):
                 raise SettingError(f"no run has a vector for {word!r}")
         return list(words)
     middling = list(common[min(100, len(common) // 4) : 1500])

@@ -1,0 +1,236 @@
+"""``wenmai evaluate`` and ``wenmai compare``."""
+
+import json
+import shlex
+import sys
+from itertools import chain, count
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from wenmai.cli.completion import complete_run, complete_systems
+from wenmai.cli.options import ClampLength, Context, Device, Json, MemoryLength, Quiet, RunFolder, SameLength, Sets
+from wenmai.core.errors import SettingError
+
+__all__ = ["compare", "evaluate"]
+
+Similarity = Annotated[
+    list[str] | None,
+    typer.Option("--similarity", metavar="FILE", help="Word pairs with human scores, or data:NAME. Repeatable."),
+]
+Analogy = Annotated[
+    list[str] | None, typer.Option("--analogy", metavar="FILE", help="Analogy questions, or data:NAME. Repeatable.")
+]
+Probe = Annotated[
+    list[str] | None,
+    typer.Option("--probe", metavar="DATASET", help="A linear probe of vectors: sst2, conll2003 ... Repeatable."),
+]
+Restrict = Annotated[
+    int | None,
+    typer.Option("--restrict-vocab", min=0, help="Vectors: analogies among this many words, 0 for all [30000]."),
+]
+EvaluationBeam = Annotated[
+    int | None, typer.Option("--beam", min=1, help="Translators: hypotheses kept at each step; 1 is greedy [5].")
+]
+Tokenize = Annotated[
+    str | None, typer.Option("--tokenize", help="Translators: sacreBLEU's tokeniser, 13a, zh, char, intl or none.")
+]
+FewShot = Annotated[
+    int | None,
+    typer.Option("--few-shot", min=0, metavar="K", help="With --on DATASET: choose answers after K solved examples."),
+]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, help="With --few-shot: the random seed [1].")]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="With --few-shot: examples to evaluate [all].")]
+_DEFAULT = Path("runs/comparison")
+
+
+def evaluate(
+    run: RunFolder,
+    similarity: Similarity = None,
+    analogy: Analogy = None,
+    restrict_vocab: Restrict = None,
+    probe: Probe = None,
+    on: Annotated[
+        str | None,
+        typer.Option("--on", metavar="FILE", help="Pairs to translate, or texts to classify or predict; see the docs."),
+    ] = None,
+    few_shot: FewShot = None,
+    seed: Seed = None,
+    limit: Limit = None,
+    context: Context = None,
+    memory: MemoryLength = None,
+    same_length: SameLength = None,
+    clamp_length: ClampLength = None,
+    k: Annotated[int | None, typer.Option("--k", min=1, help="Classifiers: most labels of a text [1].")] = None,
+    threshold: Annotated[
+        float | None, typer.Option("--threshold", min=0, max=1, help="Classifiers: leave out less probable labels.")
+    ] = None,
+    curves: Annotated[
+        bool | None, typer.Option("--curves", help="Classifiers, with --json: precision-recall curves of labels.")
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            "--against",
+            metavar="RUN",
+            help="Translators: test the difference from this run.",
+            autocompletion=complete_run,
+        ),
+    ] = None,
+    beam: EvaluationBeam = None,
+    tokenize: Tokenize = None,
+    device: Device = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Evaluate a run on test sets.
+
+    Example: wenmai evaluate runs/first --similarity data:ws353-all --analogy data:google-analogies
+
+    Example: wenmai evaluate runs/first --probe sst2 --probe conll2003
+
+    Example: wenmai evaluate runs/de-en --on test.de,test.en --json
+
+    Example: wenmai evaluate runs/gpt --few-shot 8 --on data:sst2
+    """
+    from wenmai.runs.evaluate import evaluate as measure
+
+    options = _given(
+        similarity=similarity,
+        analogy=analogy,
+        restrict_vocab=restrict_vocab,
+        probe=probe,
+        on=on,
+        few_shot=few_shot,
+        seed=seed,
+        limit=limit,
+        context=context,
+        memory=memory,
+        same_length=same_length,
+        clamp_length=clamp_length,
+        k=k,
+        threshold=threshold,
+        curves=curves,
+        against=against,
+        beam=beam,
+        tokenize=tokenize,
+    )
+    found = measure(run, device=device, quiet=quiet, **options)
+    for note in found.notes:
+        print(f"note: {note}", file=sys.stderr)
+    print(json.dumps(found.as_dict(), ensure_ascii=False, allow_nan=False) if as_json else found)
+
+
+def compare(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN|CORPUS", help="Finished runs; with --systems, the corpus.", autocompletion=complete_run
+        ),
+    ],
+    systems: Annotated[
+        str | None,
+        typer.Option(
+            "--systems",
+            metavar="A,B,...",
+            help="Train these on the corpus and compare them.",
+            autocompletion=complete_systems,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Where the report (and the runs) go [runs/comparison, or with a number]."),
+    ] = None,
+    settings: Sets = None,
+    similarity: Similarity = None,
+    analogy: Analogy = None,
+    probe: Probe = None,
+    restrict_vocab: Restrict = None,
+    words: Annotated[
+        str | None, typer.Option("--words", metavar="A,B,...", help="Show the neighbours of these words.")
+    ] = None,
+    on: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--on",
+            metavar="FILE",
+            help="Labelled texts, texts or pairs for the models. Repeatable.",
+        ),
+    ] = None,
+    memory: MemoryLength = None,
+    same_length: SameLength = None,
+    clamp_length: ClampLength = None,
+    beam: EvaluationBeam = None,
+    tokenize: Tokenize = None,
+    device: Device = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compare runs, or train systems and compare them.
+
+    The result is one table and one HTML report that needs no network.
+
+    Example: wenmai compare --systems word2vec-sgns,word2vec-cbow-ns corpus.txt --similarity data:ws353-all
+
+    Example: wenmai compare --systems ngram,rnnlm,gpt corpus.txt --on test.txt
+
+    Example: wenmai compare runs/transformer runs/seq2seq --on test.de,test.en
+    """
+    from wenmai.config.recipe import parse_assignments
+    from wenmai.runs.compare import compare as compare_runs
+    from wenmai.runs.compare_systems import compare_systems
+
+    options = _given(
+        similarity=similarity,
+        analogy=analogy,
+        probe=probe,
+        restrict_vocab=restrict_vocab,
+        words=_names(words),
+        on=on,
+        memory=memory,
+        same_length=same_length,
+        clamp_length=clamp_length,
+        beam=beam,
+        tokenize=tokenize,
+    )
+    command = shlex.join(["wenmai", *sys.argv[1:]])
+    chosen = parse_assignments(settings or [])
+    named = _names(systems)
+    folder = out if out is not None else _free_folder(named)
+    if systems is not None:
+        found = compare_systems(
+            named, what, out=folder, settings=chosen, command=command, device=device, quiet=quiet, **options
+        )
+    else:
+        if chosen:
+            raise SettingError("settings go with --systems; finished runs cannot be changed")
+        found = compare_runs(what, out=folder, command=command, device=device, quiet=quiet, **options)
+    if not any(system.measures for system in found.systems):
+        print(
+            "note: no test set was given, so quality is not compared; add --on FILE for classifiers, --similarity, "
+            "--analogy or --probe for word vectors",
+            file=sys.stderr,
+        )
+    report = folder / "report.html"
+    if as_json:
+        print(json.dumps(found.to_json() | {"report": str(report)}, ensure_ascii=False, allow_nan=False))
+        return
+    print(found)
+    print(f"\nreport: {report}")
+
+
+def _free_folder(systems: list[str]) -> Path:
+    """Returns where a comparison goes by default: into a folder of its own, or on with that of these systems."""
+    places = chain([_DEFAULT], (_DEFAULT.with_name(f"{_DEFAULT.name}-{number}") for number in count(2)))
+    return next(place for place in places if not place.exists() or any((place / one).is_dir() for one in systems))
+
+
+def _given(**options: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Returns the given options; 0 stands for all words."""
+    given = {name: value for name, value in options.items() if value is not None and value != []}
+    return given | ({"restrict_vocab": given["restrict_vocab"] or None} if "restrict_vocab" in given else {})
+
+
+def _names(listed: str | None) -> list[str]:
+    return [name.strip() for name in (listed or "").split(",") if name.strip()]

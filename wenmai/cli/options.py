@@ -1,0 +1,59 @@
+"""Arguments and options that several verbs share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wenmai.cli.completion import complete_run
+
+__all__ = [
+    "ClampLength",
+    "Context",
+    "Device",
+    "File",
+    "Json",
+    "JsonLines",
+    "MemoryLength",
+    "Quiet",
+    "RunFolder",
+    "SameLength",
+    "Sets",
+    "Texts",
+]
+
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", autocompletion=complete_run)]
+Texts = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="TEXT", help="Texts; - for standard input, one a line. Without any: standard input."),
+]
+File = Annotated[
+    str | None,
+    typer.Option("--file", metavar="FILE", help="Read the texts from a file, one a line; data:NAME, - for stdin."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting; --NAME VALUE is the same. Repeatable."),
+]
+Device = Annotated[
+    str | None, typer.Option("--device", help="Neural models: cpu, cuda, or auto for a GPU if there is one [cpu].")
+]
+Context = Annotated[
+    str | None,
+    typer.Option(
+        "--context", help="fresh: each line by itself; carried: the lines before are known. By default as trained."
+    ),
+]
+MemoryLength = Annotated[
+    int | None, typer.Option("--memory", min=0, help="transformer-xl: tokens remembered, if not as in training.")
+]
+SameLength = Annotated[
+    bool | None,
+    typer.Option("--same-length", help="transformer-xl: every token sees equally many, the last of --memory."),
+]
+ClampLength = Annotated[
+    int | None, typer.Option("--clamp-length", min=0, help="transformer-xl: clip distances beyond this one.")
+]

@@ -1,0 +1,27 @@
+"""Quantities as people read them."""
+
+__all__ = ["duration", "plural", "size", "words_a_second"]
+
+
+def words_a_second(speed: float) -> str:
+    """Returns a speed, in millions if it is large."""
+    return f"{speed / 1e6:.2f} M" if speed >= 1e5 else f"{speed:,.0f}"
+
+
+def duration(seconds: float) -> str:
+    """Returns a time."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+
+
+def plural(number: int, name: str) -> str:
+    """Returns a number of things."""
+    return f"{number:,} {name}" if number == 1 else f"{number:,} {name}s"
+
+
+def size(size_bytes: int) -> str:
+    """Returns the size of a file."""
+    return f"{size_bytes / 1e9:.1f} GB" if size_bytes >= 1e9 else f"{size_bytes / 1e6:.1f} MB"

@@ -1,0 +1,105 @@
+"""How translations are searched for: the options of a call, checked together."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self, get_args
+
+from wenmai.core.errors import SettingError, nearest_name
+from wenmai.decode.scoring import LengthPenalty
+from wenmai.decode.search import StopRule
+
+__all__ = ["SearchConfig"]
+
+_EXTRA_LENGTH = 50  # tokens by which a translation may be longer than its source (Vaswani et al. 2017, section 6.1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchConfig:
+    """How to search.
+
+    Attributes:
+        beam_size: Hypotheses kept; 1 is greedy.
+        n_best: Most translations of each text; fewer if fewer hypotheses finish.
+        length_penalty: See :class:`wenmai.decode.scoring.Scoring`.
+        alpha: Its exponent.
+        coverage_beta: Factor of the coverage penalty.
+        stop: When a search ends, see :func:`wenmai.decode.search.beam_search`; ``bound`` loses nothing.
+        min_length: Fewest tokens.
+        max_length: Most tokens, the end counted; none: 50 more than the source has.
+        max_ratio: Most tokens for each token of the source; with ``max_length`` the lesser counts.
+        no_repeat_ngram: No translation holds an n-gram of so many tokens twice; 0: it may.
+        repetition_penalty: Above 1 makes tokens less likely to be repeated.
+        exhaustive: Score every sequence there is instead of a beam: for toy vocabularies and a small ``max_length``.
+
+    Raises:
+        SettingError: if a value makes no sense.
+    """
+
+    beam_size: int = 5
+    n_best: int = 1
+    length_penalty: LengthPenalty = "mean"
+    alpha: float = 1.0
+    coverage_beta: float = 0.0
+    stop: StopRule = "bound"
+    min_length: int = 0
+    max_length: int | None = None
+    max_ratio: float | None = None
+    no_repeat_ngram: int = 0
+    repetition_penalty: float = 1.0
+    exhaustive: bool = False
+
+    def __post_init__(self) -> None:
+        if self.beam_size < 1:
+            raise SettingError(f"beam_size={self.beam_size}: expected 1 (greedy) or more")
+        if self.n_best < 1:
+            raise SettingError(f"n_best={self.n_best}: expected 1 or more")
+        for name, known in (("length_penalty", LengthPenalty), ("stop", StopRule)):
+            if getattr(self, name) not in get_args(known):
+                raise SettingError(f"{name}={getattr(self, name)}: expected {', '.join(get_args(known))}")
+        for name in ("alpha", "coverage_beta"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise SettingError(f"{name}={getattr(self, name)}: expected 0 or more")
+        for name in ("min_length", "no_repeat_ngram"):
+            if getattr(self, name) < 0:
+                raise SettingError(f"{name}={getattr(self, name)}: expected 0 or more tokens")
+        if not 0 < self.repetition_penalty < math.inf:
+            raise SettingError(f"repetition_penalty={self.repetition_penalty}: expected more than 0")
+        if self.max_length is not None and self.max_length <= self.min_length:
+            raise SettingError(
+                f"max_length={self.max_length}: expected more than min_length={self.min_length}, as the end counts too"
+            )
+        if self.max_ratio is not None and not 0 < self.max_ratio < math.inf:
+            raise SettingError(f"max_ratio={self.max_ratio}: expected more than 0")
+        if self.stop == "best" and (self.length_penalty != "none" or self.coverage_beta):
+            raise SettingError("stop=best needs raw log-probabilities: add length_penalty=none, or take stop=bound")
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Self:
+        """Makes a config of the options of a call.
+
+        Raises:
+            SettingError: if there is no such option, or a value makes no sense.
+        """
+        known = [one.name for one in fields(cls)]
+        for name in options:
+            if name not in known:
+                raise SettingError(f"there is no option {name!r} of translation{nearest_name(name, known)}")
+        return cls(**options)
+
+    def longest(self, source: int) -> int:
+        """Returns how many tokens the translation of a source of so many tokens, EOS included, has at most."""
+        ratio = None if self.max_ratio is None else max(1, math.floor(self.max_ratio * source))
+        given = [limit for limit in (self.max_length, ratio) if limit is not None]
+        return min(given) if given else source + _EXTRA_LENGTH
+
+    @property
+    def penalties(self) -> dict[str, Any]:
+        """The options of :class:`wenmai.decode.scoring.Scoring`."""
+        return {"length_penalty": self.length_penalty, "alpha": self.alpha, "coverage_beta": self.coverage_beta}
+
+    @property
+    def rules(self) -> dict[str, Any]:
+        """The options of :class:`wenmai.decode.constraints.Constraints` that hold for sampling too."""
+        names = ("min_length", "no_repeat_ngram", "repetition_penalty")
+        return {name: getattr(self, name) for name in names}

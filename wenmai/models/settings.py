@@ -1,0 +1,248 @@
+"""The settings of the networks, one class for each architecture; they are read and listed without torch."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Gt, Lt
+from pydantic import BeforeValidator
+from typing_extensions import Doc
+
+from wenmai.core.errors import SettingError
+from wenmai.nn.names import ActivationName, Kind, ScorerName, Selection
+
+__all__ = [
+    "GptConfig",
+    "NnlmConfig",
+    "RnnlmConfig",
+    "Seq2SeqConfig",
+    "TransformerConfig",
+    "TransformerXLConfig",
+]
+
+_WINDOW = 10  # of local attention: Luong et al. 2015, sec. 3.2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NnlmConfig:
+    """The sizes of an NNLM.
+
+    Raises:
+        SettingError: if the output would have no input.
+    """
+
+    order: Annotated[int, Ge(2), Doc("n: the next word is predicted from the n-1 words before it")] = 5
+    embedding_size: Annotated[int, Ge(1), Doc("dimensions of a word vector, m")] = 60
+    hidden_size: Annotated[int, Ge(0), Doc("hidden units, h; 0: only direct connections")] = 100
+    direct: Annotated[bool, Doc("direct connections from the word vectors to the output")] = False
+
+    def __post_init__(self) -> None:
+        if not self.hidden_size and not self.direct:
+            raise SettingError("hidden_size=0 leaves the output without an input; add direct=true")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RnnlmConfig:
+    """The layers of a recurrent language model.
+
+    Raises:
+        SettingError: if the output is tied to embeddings of another size.
+    """
+
+    cell: Annotated[Literal["rnn", "lstm", "gru"], Doc("kind of the recurrent layers")] = "lstm"
+    embedding_size: Annotated[int | None, Ge(1), Doc("dimensions of a token's vector; none: hidden_size")] = None
+    hidden_size: Annotated[int, Ge(1), Doc("width of a layer")] = 256
+    num_layers: Annotated[int, Ge(1), Doc("recurrent layers")] = 2
+    dropout: Annotated[float, Ge(0), Lt(1), Doc("of embeddings, between layers, and before the output")] = 0.2
+    tied: Annotated[bool, Doc("the output matrix is that of the embeddings")] = False
+    init_range: Annotated[
+        float | None,
+        Gt(0),
+        Doc("every parameter is drawn uniformly from ± this; none: a default for each part"),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.tied and self.embedding_size not in (None, self.hidden_size):
+            raise SettingError(
+                f"tied=true makes one matrix of embeddings and output; embedding_size={self.embedding_size} and "
+                f"hidden_size={self.hidden_size} must be equal"
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GptConfig:
+    """The sizes and choices of a GPT.
+
+    Raises:
+        SettingError: if sizes do not fit together, or a setting would have no effect.
+    """
+
+    hidden_size: Annotated[int, Ge(1), Doc("size of a position's vector; a multiple of num_heads")] = 256
+    num_layers: Annotated[int, Ge(1), Doc("layers")] = 4
+    num_heads: Annotated[int, Ge(1), Doc("attention heads of a layer")] = 4
+    ffn_size: Annotated[
+        int | None, Ge(1), Doc("inner size of the feed-forward networks; none: four times hidden_size")
+    ] = None
+    max_length: Annotated[int, Ge(1), Doc("longest text in tokens: positions are learned up to here")] = 256
+    dropout: Annotated[float, Ge(0), Lt(1), Doc("of embeddings and of the outputs of sub-layers")] = 0.1
+    attention_dropout: Annotated[float, Ge(0), Lt(1), Doc("of attention weights")] = 0.0
+    norm: Annotated[Literal["post", "pre"], Doc("layer norm after a sub-layer (GPT-1), or before it (GPT-2, 3)")] = (
+        "pre"
+    )
+    epsilon: Annotated[float, Gt(0), Doc("of the layer norms: added to the variance")] = 1e-5
+    activation: Annotated[
+        ActivationName, Doc("of the feed-forward networks; gelu_tanh: the published models' form of gelu")
+    ] = "gelu_tanh"
+    tied: Annotated[bool, Doc("the output matrix is that of the embeddings, as in the published models")] = True
+    window: Annotated[
+        int | None, Ge(1), Doc("every second layer attends only this many tokens back (GPT-3); none: no limit")
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.hidden_size % self.num_heads:
+            raise SettingError(
+                f"hidden_size={self.hidden_size} is not a multiple of num_heads={self.num_heads}; each head gets an "
+                "equal share"
+            )
+        if self.window is not None and self.num_layers == 1:
+            raise SettingError("window is for every second layer; with num_layers=1 it has no effect")
+
+
+def _numbers(value: Any) -> Any:  # noqa: ANN401  what a user wrote, and pydantic checks
+    """Reads ``2000,10000`` as a list."""
+    return [part for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TransformerXLConfig:
+    """The sizes and choices of a Transformer-XL.
+
+    Raises:
+        SettingError: if sizes do not fit together, or a setting would have no effect.
+    """
+
+    hidden_size: Annotated[int, Ge(2), Doc("size of a position's vector; even, and a multiple of num_heads")] = 256
+    num_layers: Annotated[int, Ge(1), Doc("layers")] = 4
+    num_heads: Annotated[int, Ge(1), Doc("attention heads of a layer")] = 4
+    ffn_size: Annotated[int, Ge(1), Doc("inner size of the feed-forward networks")] = 1024
+    memory_length: Annotated[int, Ge(0), Doc("tokens before a segment that are remembered; 0: none")] = 150
+    dropout: Annotated[
+        float, Ge(0), Lt(1), Doc("of embeddings, inside the feed-forward networks, and of the outputs of sub-layers")
+    ] = 0.1
+    attention_dropout: Annotated[float, Ge(0), Lt(1), Doc("of attention weights")] = 0.0
+    norm: Annotated[Literal["post", "pre"], Doc("layer norm after a sub-layer as in the paper, or before it")] = "post"
+    shared_biases: Annotated[bool, Doc("u and v are the same in all layers")] = True
+    cutoffs: Annotated[
+        tuple[int, ...],
+        BeforeValidator(_numbers),
+        Doc("adaptive softmax: first id of each cluster of rarer tokens, such as 2000,10000; empty: a full softmax"),
+    ] = ()
+    div_value: Annotated[int, Ge(1), Doc("cutoffs: vectors of each cluster are so many times narrower")] = 1
+    embedding_size: Annotated[
+        int | None, Ge(1), Doc("cutoffs: dimensions of a frequent token's vector; none: hidden_size")
+    ] = None
+    tied_projections: Annotated[bool, Doc("cutoffs: clusters share the projections of input and output")] = True
+
+    def __post_init__(self) -> None:
+        if self.hidden_size % self.num_heads:
+            raise SettingError(
+                f"hidden_size={self.hidden_size} is not a multiple of num_heads={self.num_heads}; each head gets an "
+                "equal share"
+            )
+        if self.hidden_size % 2:
+            raise SettingError(f"hidden_size={self.hidden_size} is odd; sinusoids come in pairs")
+        if list(self.cutoffs) != sorted({cutoff for cutoff in self.cutoffs if cutoff > 0}):
+            raise SettingError(f"cutoffs={','.join(map(str, self.cutoffs))}: expected rising numbers above 0")
+        if not self.cutoffs and (self.div_value != 1 or self.embedding_size is not None or not self.tied_projections):
+            raise SettingError("div_value, embedding_size and tied_projections are for cutoffs; leave them out")
+        if (self.embedding_size or self.hidden_size) < self.div_value ** len(self.cutoffs):
+            raise SettingError(f"div_value={self.div_value} leaves the last of {len(self.cutoffs)} clusters no column")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seq2SeqConfig:
+    """The encoder, the decoder, and what connects them."""
+
+    encoder: Annotated[
+        Literal["rnn", "lstm", "gru", "cnn"], Doc("layers of encoder and decoder; cnn: its decoder is a gru")
+    ] = "gru"
+    bidirectional: Annotated[bool, Doc("the encoder reads in both directions, each of hidden_size")] = True
+    embedding_size: Annotated[int, Ge(1), Doc("dimensions of a token's vector")] = 256
+    hidden_size: Annotated[int, Ge(2), Doc("width of a layer")] = 512
+    num_layers: Annotated[int, Ge(1), Doc("layers of the encoder, and of the decoder")] = 1
+    dropout: Annotated[float, Ge(0), Lt(1), Doc("of embeddings, between layers, and before the output")] = 0.2
+    context: Annotated[
+        Literal["attention", "every_step", "first_state"],
+        Doc("how the decoder sees the source: by attention, one vector at every step, or only its first state"),
+    ] = "attention"
+    attention: Annotated[
+        Literal["bahdanau", "luong"],
+        Doc("the query: the state before a step; or the one after it, with input feeding"),
+    ] = "bahdanau"
+    scorer: Annotated[ScorerName, Doc("how attention compares the query with a source token")] = "additive"
+    selection: Annotated[
+        Selection,
+        Doc(
+            "the source tokens that attention takes: all, the best, one drawn while training, or those of a window "
+            "around the place of the step (local-m) or around a predicted place (local-p)"
+        ),
+    ] = "soft"
+    window: Annotated[int, Ge(1), Doc("local-m, local-p: tokens on each side that attention sees")] = _WINDOW
+    kernel_size: Annotated[int, Ge(1), Doc("cnn: tokens that a window spans")] = 3
+    reverse_source: Annotated[bool, Doc("a one-directional encoder reads the source from its end")] = False
+    max_length: Annotated[int, Ge(1), Doc("most tokens of a source sentence")] = 512
+
+    def __post_init__(self) -> None:
+        if self.encoder == "cnn" and not self.bidirectional:
+            raise SettingError("encoder=cnn sees both sides of a token; leave bidirectional on")
+        if self.encoder != "cnn" and self.kernel_size != 3:
+            raise SettingError(f"kernel_size belongs to encoder=cnn, not to encoder={self.encoder}; leave it out")
+        if self.reverse_source and self.bidirectional:
+            raise SettingError("two directions read the source reversed anyway; add bidirectional=false")
+        usual = (self.attention, self.scorer, self.selection) == ("bahdanau", "additive", "soft")
+        if self.context != "attention" and not usual:
+            raise SettingError(f"context={self.context} has no attention; leave out attention, scorer and selection")
+        if self.selection not in ("local-m", "local-p") and self.window != _WINDOW:
+            raise SettingError(
+                f"window belongs to local-m and local-p, not to selection={self.selection}; leave it out"
+            )
+
+    @property
+    def cell(self) -> Kind:
+        """The decoder's kind of layer."""
+        return "gru" if self.encoder == "cnn" else self.encoder
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TransformerConfig:
+    """The sizes and choices of a Transformer; the defaults are the paper's base model.
+
+    Raises:
+        SettingError: if sizes do not fit together, or a setting would have no effect.
+    """
+
+    hidden_size: Annotated[int, Ge(1), Doc("size of a position's vector; a multiple of num_heads")] = 256
+    num_layers: Annotated[int, Ge(1), Doc("layers of the encoder")] = 3
+    decoder_layers: Annotated[int | None, Ge(1), Doc("layers of the decoder; none: as many as the encoder")] = None
+    num_heads: Annotated[int, Ge(1), Doc("attention heads of a layer")] = 4
+    ffn_size: Annotated[int, Ge(1), Doc("inner size of the feed-forward networks")] = 1024
+    dropout: Annotated[float, Ge(0), Lt(1), Doc("of embeddings and of the outputs of sub-layers")] = 0.1
+    attention_dropout: Annotated[float, Ge(0), Lt(1), Doc("of attention weights")] = 0.0
+    activation_dropout: Annotated[float, Ge(0), Lt(1), Doc("inside the feed-forward networks")] = 0.0
+    norm: Annotated[Literal["post", "pre"], Doc("layer norm after a sub-layer as in the paper, or before it")] = "post"
+    activation: Annotated[Literal["relu", "gelu"], Doc("of the feed-forward networks")] = "relu"
+    positions: Annotated[
+        Literal["sinusoidal", "learned", "shaw", "none"], Doc("how positions are encoded; shaw: relative")
+    ] = "sinusoidal"
+    max_distance: Annotated[int, Ge(1), Doc("positions=shaw: farther distances are clipped to this one")] = 16
+    max_length: Annotated[int, Ge(1), Doc("longest text in tokens; the limit of positions=learned")] = 512
+    window: Annotated[int | None, Ge(1), Doc("self-attention sees this many tokens on each side; none: all")] = None
+    attention_bias: Annotated[bool, Doc("whether the projections of attention have biases")] = True
+
+    def __post_init__(self) -> None:
+        if self.hidden_size % self.num_heads:
+            raise SettingError(
+                f"hidden_size={self.hidden_size} is not a multiple of num_heads={self.num_heads}; each head gets an "
+                "equal share"
+            )
+        if self.max_distance != 16 and self.positions != "shaw":
+            raise SettingError(f"max_distance has no effect with positions={self.positions}; leave it out")

@@ -1,0 +1,10 @@
+"""The names of layers that settings choose from; they are read without torch."""
+
+from typing import Literal
+
+__all__ = ["ActivationName", "Kind", "ScorerName", "Selection"]
+
+ActivationName = Literal["relu", "gelu", "gelu_tanh", "silu"]  # of feed-forward networks
+Kind = Literal["rnn", "lstm", "gru"]  # of recurrent layers
+ScorerName = Literal["dot", "scaled_dot", "bilinear", "additive", "concat", "cosine"]
+Selection = Literal["soft", "hard", "sampled", "local-m", "local-p"]  # of the source tokens that attention takes

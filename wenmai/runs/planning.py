@@ -1,0 +1,82 @@
+"""What a training will do: its recipe, from what is given and what the text, the system and a continued run imply."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from wenmai.config.recipe import Recipe, has_setting, named_settings, settings_of, with_absolute_paths
+from wenmai.core.errors import SettingError
+from wenmai.core.registry import find_system
+from wenmai.runs.segmentation import suited_segmentation
+from wenmai.tasks.task import Opened, Task
+from wenmai.training.run import Run
+from wenmai.training.strategy import several_processes
+
+__all__ = ["overruled", "plan"]
+
+
+def plan(
+    system: str,
+    corpus: Any,  # noqa: ANN401
+    *,
+    start: str | Path | None = None,
+    **settings: Any,  # noqa: ANN401
+) -> tuple[Recipe, Opened]:
+    """Returns what :func:`train` would do with the same arguments, and on which text; raises as it does."""
+    described = find_system(system)
+    task: Task = described.load()
+    settings = named_settings(task.sections, settings)
+    implied = _giving_way(described.settings, settings, task)
+    chosen = {**implied, **settings}
+    if start is not None:
+        start = Path(start).absolute()
+        base = Run(start).recipe
+        _inherit(base, described.name, task, chosen, settings if base.system == described.name else chosen)
+    opened = task.source.open(corpus)
+    hints = {name: value for name, value in opened.hints.items() if has_setting(task.sections, name)}
+    chosen |= _without(_giving_way(hints, settings, task), chosen)
+    chosen = with_absolute_paths(task.sections, chosen)
+    recipe = Recipe.build(
+        system, task.sections, chosen, corpus=opened.names, start=None if start is None else str(start)
+    )
+    if start is not None or ("-" in opened.names and several_processes()):  # which share what they read
+        return recipe, opened
+    decided = {name.rpartition(".")[2] for name in chosen if name in settings or name not in implied}
+    suited, notes = suited_segmentation(task, recipe, opened, decided)
+    if suited:
+        recipe = Recipe.build(system, task.sections, overruled(chosen, suited), corpus=opened.names)
+    return recipe, opened._replace(notes=notes)
+
+
+def overruled(settings: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns settings with those replaced that ``chosen`` names; each is named with its section or without."""
+    return {**_without(settings, chosen), **chosen}
+
+
+def _inherit(base: Recipe, system: str, task: Task, chosen: dict[str, Any], meant: Mapping[str, Any]) -> None:
+    """Takes the settings that make the model from the continued run, unless they are given."""
+    if not task.starts_from(find_system(base.system).load()):
+        raise SettingError(f"a {base.system} run cannot be continued as {system}")
+    named = {name.partition(".")[2] or name for name in meant}
+    for full, value in base.flat_settings().items():
+        section, _, name = full.partition(".")
+        if section in task.inherited and name not in named:
+            chosen.pop(name, None)
+            chosen[full] = value
+
+
+def _giving_way(implied: Mapping[str, Any], given: Mapping[str, Any], task: Task) -> dict[str, Any]:
+    """Returns implied settings without those of a section whose ``file`` is given: they would have no effect."""
+    found = dict(implied)
+    for section, kind in task.sections.items():
+        names = {setting.name for setting in settings_of({section: kind})}
+        named = [str(given[name]).lower() for name in ("file", f"{section}.file") if given.get(name) is not None]
+        if "file" in names and any(name not in ("none", "null") for name in named):
+            found = {name: value for name, value in found.items() if name.removeprefix(f"{section}.") not in names}
+    return found
+
+
+def _without(settings: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings that are not named."""
+    plain = {name.rpartition(".")[2] for name in named}
+    return {name: value for name, value in settings.items() if name.rpartition(".")[2] not in plain}

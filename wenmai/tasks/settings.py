@@ -1,0 +1,91 @@
+"""The settings of the tasks of networks, which are read and listed without torch."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Le, Lt
+from typing_extensions import Doc
+
+from wenmai.core.errors import SettingError
+from wenmai.data.encoded_text import LinesConfig
+from wenmai.data.pairs import PairsConfig
+from wenmai.text.pieces import JointTokenizerConfig, StreamTokenizerConfig
+from wenmai.training.settings import LoopConfig
+
+__all__ = ["LANGUAGE", "TRANSLATION", "LanguageConfig", "TranslationConfig"]
+
+_SAMPLING_STEPS, _SAMPLING_FLOOR = 10_000, 0.25
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LanguageConfig:
+    """How a text is cut into segments."""
+
+    segment_length: Annotated[
+        int | None,
+        Ge(1),
+        Doc("tokens of a segment; gradients reach no farther back. None: max_length, or 128 where there is none"),
+    ] = None
+    boundaries: Annotated[
+        Literal["joined", "masked"],
+        Doc("joined: lines follow each other as one text; masked: no position sees another line (nnlm, gpt)"),
+    ] = "joined"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TranslationConfig:
+    """What is minimised, and what evaluations measure.
+
+    Raises:
+        SettingError: if a setting would have no effect.
+    """
+
+    label_smoothing: Annotated[float, Ge(0), Lt(1), Doc("fraction of the probability spread over all tokens")] = 0.1
+    scheduled_sampling: Annotated[
+        Literal["none", "linear", "exponential", "sigmoid"],
+        Doc("seq2seq: how the fraction of gold tokens fed to the decoder falls (Bengio et al. 2015); none: all gold"),
+    ] = "none"
+    sampling_steps: Annotated[int, Ge(1), Doc("updates over which that fraction falls; k of the sigmoid")] = (
+        _SAMPLING_STEPS
+    )
+    sampling_floor: Annotated[float, Ge(0), Le(1), Doc("that fraction never falls below this")] = _SAMPLING_FLOOR
+    validate_bleu: Annotated[
+        bool, Doc("translate the validation pairs greedily at each evaluation, and report BLEU")
+    ] = False
+
+    def __post_init__(self) -> None:
+        usual = (self.sampling_steps, self.sampling_floor) == (_SAMPLING_STEPS, _SAMPLING_FLOOR)
+        if self.scheduled_sampling == "none" and not usual:
+            raise SettingError("sampling_steps and sampling_floor have no effect with scheduled_sampling=none")
+
+    def teacher_share(self, step: int) -> float:
+        """Returns the fraction ε of gold tokens at an update from 0 (Bengio et al. 2015, section 2.4)."""
+        if self.scheduled_sampling == "none":
+            return 1.0
+        k = self.sampling_steps
+        if self.scheduled_sampling == "linear":
+            fraction = 1 - step / k
+        elif self.scheduled_sampling == "exponential":
+            fraction = math.exp(-step / k)
+        else:
+            fraction = k / (k + math.exp(min(700.0, step / k)))
+        return max(self.sampling_floor, fraction)
+
+
+LANGUAGE: Mapping[str, type] = {
+    "data": LinesConfig,
+    "tokenizer": StreamTokenizerConfig,
+    "model": object,  # the model's own
+    "objective": LanguageConfig,
+    "train": LoopConfig,
+}
+
+TRANSLATION: Mapping[str, type] = {
+    "data": PairsConfig,
+    "tokenizer": JointTokenizerConfig,
+    "model": object,  # the model's own
+    "objective": TranslationConfig,
+    "train": LoopConfig,
+}
