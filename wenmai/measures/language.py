@@ -72,7 +72,7 @@ class TextScore:
         log_prob: Natural logarithm of the probability of the text.
         known_log_prob: The part of it that known tokens and ends of lines contribute.
         oov_bytes: Bytes that spell unknown tokens, and one for the end of each.
-        has_words: Whether white space separates words; in Chinese text, for example, it does only once that is segmented.
+        has_words: Whether white space separates words; in Chinese text it does only once that is segmented.
     """
 
     sentences: int
