@@ -90,17 +90,24 @@ def count_in_parts(
         advance: Called with the number of tokens that are counted.
     """
     runs, done = SortedRuns(path, order + 1, order), 0
-    for text, known, tokens in _texts(corpus, word_of_type, order, max(_FEWEST_PLACES, memory_bytes // _PLACE_BYTES)):
-        places, _, length, times, _ = _sorted_rows(text, vocabulary, order, known)
-        for start in range(0, places.size, _PIECE):
-            some = slice(start, start + _PIECE)
-            rows = np.empty((places[some].size, order + 1), np.uint32)
-            row_keys(text, places[some], length[some], times[some], rows)
-            runs.write(rows)
-        runs.end_run()
+    most = max(_FEWEST_PLACES, memory_bytes // _PLACE_BYTES)
+    for text, known, tokens in _texts(corpus, word_of_type, order, most):
+        _write_rows(runs, text, vocabulary, order, known)
+        del text  # before the next is read
         done += tokens
         advance(done)
     return runs
+
+
+def _write_rows(runs: SortedRuns, text: npt.NDArray[np.int32], vocabulary: int, order: int, known: int) -> None:
+    """Writes the rows of a part as a run."""
+    places, _, length, times, _ = _sorted_rows(text, vocabulary, order, known)
+    for start in range(0, places.size, _PIECE):
+        some = slice(start, start + _PIECE)
+        rows = np.empty((places[some].size, order + 1), np.uint32)
+        row_keys(text, places[some], length[some], times[some], rows)
+        runs.write(rows)
+    runs.end_run()
 
 
 def _texts(
@@ -121,10 +128,18 @@ def _texts(
         whole = int(np.searchsorted(bounds[1:] - bounds[0] + 2 * np.arange(1, bounds.size), most, side="right"))
         bounds = bounds[: whole + 1] if whole else np.array([bounds[0], bounds[0] + most - 1])
         end = int(bounds[-1])
-        text = np.empty(end - int(bounds[0]) + 2 * (bounds.size - 1), np.int32)
-        count = lay_out(corpus.read(int(bounds[0]), end), bounds - bounds[0], word_of_type, text)
-        yield text[: count if whole else count - 1], known, end - begin
+        yield _laid_out(corpus, bounds, word_of_type, is_whole=whole > 0), known, end - begin
         sentence, begin = sentence + whole, end
+
+
+def _laid_out(
+    corpus: EncodedCorpus, bounds: npt.NDArray[np.int64], word_of_type: npt.NDArray[np.int32], *, is_whole: bool
+) -> npt.NDArray[np.int32]:
+    """Returns sentences with their marks, the last without its end unless it is whole; nobody else holds them."""
+    text = np.empty(int(bounds[-1] - bounds[0]) + 2 * (bounds.size - 1), np.int32)
+    tokens = corpus.read(int(bounds[0]), int(bounds[-1]))
+    count = lay_out(tokens, bounds - bounds[0], word_of_type, text)
+    return text[: count if is_whole else count - 1]
 
 
 def _sorted_rows(
