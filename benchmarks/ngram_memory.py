@@ -10,7 +10,7 @@ from wenmai.core.folder import file_sha256
 
 __all__ = ["run"]
 
-CAPS = (64, 1024, 256)  # MiB
+CAPS = (64, 256, 1024)  # MiB
 _ZIPF, _QUICK_ZIPF = (100_000, 100_000_000), (1000, 100_000)  # vocabulary, words
 _FILES = ("contexts.bin", "leaves.bin")
 
