@@ -52,6 +52,26 @@ def test_bits_per_character_do_not_depend_on_how_the_text_was_cut():
     assert add_up([whole]).perplexity != pytest.approx(add_up([pieces]).perplexity)
 
 
+@pytest.mark.parametrize(
+    ("text", "has_words"),
+    [
+        ("我们在大学里学习自然语言处理，很有意思。", False),
+        ("我们 在 大学 里 学习 自然语言处理 ， 很 有意思 。", True),
+        ("床前明月光", False),
+        ("สวัสดีชาวโลกทั้งหลาย", False),
+        ("これは日本語の文です", False),
+        ("한국어는 띄어 쓴다", True),
+        ("the word 语言 is Chinese", True),
+        ("Donaudampfschifffahrtsgesellschaftskapitän", True),
+    ],
+)
+def test_perplexity_by_word_is_left_out_where_spaces_do_not_separate_words(text, has_words):
+    total = add_up([line(text, 0.5, 0.25), line(text, 0.5)])
+    assert total.has_words is has_words
+    assert math.isnan(total.word_perplexity) is not has_words
+    assert ("by word" in str(total)) is has_words
+
+
 def test_what_cannot_happen_has_no_finite_perplexity():
     impossible = SentenceScore(text="a", log_prob=-math.inf, tokens=2)
     assert add_up([impossible]).perplexity == math.inf

@@ -2,11 +2,16 @@
 
 import json
 import math
+import subprocess
+import sys
 
+import numpy as np
 import pytest
 
 import wenmai
 from wenmai.core.errors import CorpusError, SettingError, VocabError
+from wenmai.runs.train import Callback
+from wenmai.training.records import StepRecord
 from wenmai.training.run import Run, verify
 
 LINES = ["a b c", "a b d", "b c", "a"] * 5
@@ -40,6 +45,67 @@ def test_little_memory_gives_the_same_bytes(topics, tmp_path):
     assert whole.summary["parts"] == 1
     for name in ("contexts.bin", "leaves.bin", "words.txt"):
         assert (whole.path / "model" / name).read_bytes() == (parts.path / "model" / name).read_bytes()
+
+
+def test_progress_goes_on_while_files_are_sorted(topics, tmp_path):
+    progress = []
+
+    class Listener(Callback):
+        def record(self, record):
+            if isinstance(record, StepRecord):
+                progress.append(record.progress)
+
+    wenmai.train("ngram", [topics] * 4, out=tmp_path / "run", memory=1e-6, callback=Listener())
+    assert progress == sorted(progress)
+    assert sum(0.2 < value < 0.99 for value in progress) > 5
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"order": 1},
+        {"order": 3, "prune": "0,1,2"},
+        {"order": 4, "prune": "0,0,1", "smoothing": "kneser-ney", "min_count": 30},
+        {"order": 3, "smoothing": "add-k", "k": 0.3},
+        {"order": 3, "smoothing": "mle"},
+        {"order": 2, "smoothing": "absolute", "interpolate_unigrams": False},
+    ],
+)
+def test_little_memory_gives_the_same_bytes_whatever_the_settings(settings, topics, tmp_path):
+    whole = wenmai.train("ngram", topics, out=tmp_path / "whole", **settings)
+    parts = wenmai.train("ngram", topics, out=tmp_path / "parts", **settings, memory=1e-6)
+    for name in ("contexts.bin", "leaves.bin", "config.json"):
+        assert (whole.path / "model" / name).read_bytes() == (parts.path / "model" / name).read_bytes()
+    for name in ("loss", "ngrams", "ngrams_counted", "discounts"):
+        assert whole.summary[name] == parts.summary[name]
+
+
+PEAKS = """
+import sys, wenmai
+from wenmai.runs.environment import peak_memory_bytes
+text, out, memory = *sys.argv[1:3], float(sys.argv[3])
+for name, order, some in (("encoded", 1, 1e-6), ("little", 5, memory), ("much", 5, 1.0)):
+    run = wenmai.train("ngram", text, out=f"{out}-{name}", order=order, memory=some)
+    print(peak_memory_bytes(), run.summary["parts"], sum(run.summary["ngrams"]))
+"""
+
+
+def test_the_peak_of_the_process_stays_within_the_memory_that_is_allowed(tmp_path):
+    draw = np.random.default_rng(1)
+    words = np.array([f"w{number}" for number in range(2000)])
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(" ".join(words[draw.integers(0, 2000, 40)]) for _ in range(18_000)))
+    wenmai.train("ngram", LINES, out=tmp_path / "compiled", memory=1e-6)  # compiling takes memory too
+    allowed = 12 << 20
+    command = [sys.executable, "-c", PEAKS, text, tmp_path / "run", str(allowed / 2**30)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    (before, _, _), (little, parts, sizes), (much, _, expected) = (
+        map(int, line.split()) for line in done.stdout.splitlines()
+    )
+    assert parts > 1
+    assert sizes == expected
+    assert much - before > 5 * allowed
+    assert little - before < allowed + (16 << 20)
 
 
 def test_rare_words_become_unknown(tmp_path):

@@ -17,7 +17,7 @@ __all__ = [
     "parse_lines",
 ]
 
-_MADE_OF = "ngram_lookup.py db43a8e0ce49"
+_MADE_OF = "ngram_lookup.py 3b2ce1eb3d55"
 COMPILE = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
 NOT_A_NUMBER, MISPLACED, UNKNOWN_WORD, POSITIVE, TOO_LARGE = 1, 2, 3, 4, 5  # what may be wrong with a line
 MOST_BACKOFF = 99.0  # to base 10; as far from 1 as the least probability that files write
@@ -71,7 +71,7 @@ def _number(raw, begin, end):
 
 @njit(**COMPILE)
 def parse_lines(raw, order, text, bounds, slots, words, log_probs, backoffs):
-    """Reads lines of one order of n-grams, up to the first that is blank or begins with a backslash.
+    """Reads lines of one order of n-grams, up to the first that begins with a backslash; blank ones are left out.
 
     Args:
         raw: uint8, whole lines.
@@ -89,14 +89,19 @@ def parse_lines(raw, order, text, bounds, slots, words, log_probs, backoffs):
     count, place = 0, 0
     while place < raw.shape[0] and count < words.shape[0]:
         begin = place
+        while begin < raw.shape[0] and (raw[begin] == 32 or raw[begin] == 9):
+            begin += 1
         end = begin
         while end < raw.shape[0] and raw[end] != 10:
             end += 1
         following = min(end + 1, raw.shape[0])
         while end > begin and (raw[end - 1] == 13 or raw[end - 1] == 32 or raw[end - 1] == 9):
             end -= 1
-        if end == begin or raw[begin] == 92:
-            return count, begin, 0
+        if end == begin:
+            place = following
+            continue
+        if raw[begin] == 92:
+            return count, place, 0
         fields, now = 0, begin
         backoff = 0.0
         while now < end:
@@ -106,27 +111,27 @@ def parse_lines(raw, order, text, bounds, slots, words, log_probs, backoffs):
             if fields == 0:
                 log_prob = _number(raw, now, stop)
                 if np.isnan(log_prob):
-                    return count, begin, NOT_A_NUMBER
+                    return count, place, NOT_A_NUMBER
                 if log_prob > 0:
-                    return count, begin, POSITIVE
+                    return count, place, POSITIVE
                 log_probs[count] = log_prob * _LN10
             elif fields <= order:
                 word = find_word(text, bounds, slots, raw, now, stop)
                 if word < 0:
-                    return count, begin, UNKNOWN_WORD
+                    return count, place, UNKNOWN_WORD
                 words[count, fields - 1] = word
             elif fields == order + 1:
                 backoff = _number(raw, now, stop)
                 if np.isnan(backoff):
-                    return count, begin, NOT_A_NUMBER
+                    return count, place, NOT_A_NUMBER
                 if backoff > MOST_BACKOFF:
-                    return count, begin, TOO_LARGE
+                    return count, place, TOO_LARGE
             fields += 1
             now = stop
             while now < end and (raw[now] == 32 or raw[now] == 9):
                 now += 1
         if fields < order + 1 or fields > order + 2:
-            return count, begin, MISPLACED
+            return count, place, MISPLACED
         backoffs[count] = backoff * _LN10
         count += 1
         place = following

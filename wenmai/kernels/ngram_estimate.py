@@ -9,6 +9,7 @@ __all__ = [
     "accumulate",
     "adjusted_counts",
     "arrange",
+    "backoff_weight",
     "backoff_weights",
     "count_nodes",
     "frequencies",
@@ -16,10 +17,11 @@ __all__ = [
     "log_likelihood",
     "number_nodes",
     "probabilities",
+    "probability",
     "raw_counts",
 ]
 
-_MADE_OF = "ngrams.py 02fcfa115186"
+_MADE_OF = "ngrams.py b9d5adb53be8"
 COMPILE = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
 
 
@@ -113,11 +115,43 @@ def accumulate(counts, kept, context, discounts, sums):
 
 
 @njit(**COMPILE)
-def probabilities(counts, kept, context, parent, sums, lower, discounts, added, predictable, found):
-    """The probabilities of the nodes of an order >= 2, natural numbers from 0 to 1.
+def probability(count, is_kept, total, left, lower, discounts, added, predictable):
+    """The probability of an n-gram: ``added`` below 0: (a - D(a)) / A(h) + γ(h) p(parent), else (c + k) / (c(h) + k V).
 
-    ``added`` below 0: (a - D(a)) / A(h) + γ(h) p(parent), without the first term for one that is pruned. Otherwise
-    add-k: (c + k) / (c(h) + k V).
+    Args:
+        count: a(g), or c(g) of add-k.
+        is_kept: Whether the n-gram is not pruned; the first term is left out for one that is.
+        total: A(h).
+        left: γ(h) A(h).
+        lower: p(parent).
+        discounts: float64 [4].
+        added: k, or below 0.
+        predictable: V.
+    """
+    if added >= 0:
+        return (count + added) / (total + added * predictable)
+    own = count - discounts[min(count, 3)] if is_kept else 0.0
+    return (own + left * lower) / total
+
+
+@njit(**COMPILE)
+def backoff_weight(total, left, added, predictable):
+    """The natural logarithm of the back-off weight of a context: 0 for one that nothing follows.
+
+    Args:
+        total: A(h), 0 if nothing follows.
+        left: γ(h) A(h).
+        added: k of add-k, whose weights are the probabilities of unseen words; or below 0.
+        predictable: V.
+    """
+    if added >= 0:
+        return np.log(added / (total + added * predictable))
+    return np.log(left / total) if total > 0 else 0.0
+
+
+@njit(**COMPILE)
+def probabilities(counts, kept, context, parent, sums, lower, discounts, added, predictable, found):
+    """The probabilities of the nodes of an order >= 2, natural numbers from 0 to 1; see :func:`probability`.
 
     Args:
         counts: int64 [nodes].
@@ -132,13 +166,10 @@ def probabilities(counts, kept, context, parent, sums, lower, discounts, added, 
         found: float64 [nodes], receives the result.
     """
     for node in range(counts.shape[0]):
-        count = counts[node]
         total, left = sums[context[node], 0], sums[context[node], 1]
-        if added < 0:
-            own = count - discounts[min(count, 3)] if kept.shape[0] == 0 or kept[node] else 0.0
-            found[node] = (own + left * lower[parent[node]]) / total
-        else:
-            found[node] = (count + added) / (total + added * predictable)
+        is_kept = kept.shape[0] == 0 or kept[node] != 0
+        lower_one = lower[parent[node]]
+        found[node] = probability(counts[node], is_kept, total, left, lower_one, discounts, added, predictable)
 
 
 @njit(**COMPILE)
@@ -155,13 +186,7 @@ def backoff_weights(sums, slots, added, predictable, found):
     for node in range(slots.shape[0]):
         if slots[node] == NONE:
             continue
-        total = sums[node, 0]
-        if added >= 0:
-            found[slots[node]] = np.log(added / (total + added * predictable))
-        elif total > 0:
-            found[slots[node]] = np.log(sums[node, 1] / total)
-        else:
-            found[slots[node]] = 0.0
+        found[slots[node]] = backoff_weight(sums[node, 0], sums[node, 1], added, predictable)
 
 
 @njit(**COMPILE)

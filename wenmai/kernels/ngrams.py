@@ -19,16 +19,12 @@ from numba import njit
 
 __all__ = [
     "NONE",
-    "context_rows",
     "find_rows",
     "hashed_word",
     "hashed_words",
     "lay_out",
-    "merge_rows",
-    "row_words",
     "rows_before",
     "sort_places",
-    "sort_rows",
 ]
 
 COMPILE = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
@@ -166,111 +162,3 @@ def rows_before(text, places, row_of_place, before, last_words):
         place = places[row]
         last_words[row] = text[place]
         before[row] = NONE if text[place] == _BEGIN else row_of_place[place - 1]
-
-
-@njit(**COMPILE)
-def row_words(text, places, length, words):
-    """Writes the words of rows, last word first, -1 behind the first: ``words`` is int32 [rows, N]."""
-    for row in range(places.shape[0]):
-        for step in range(words.shape[1]):
-            words[row, step] = text[places[row] - step] if step < length[row] else -1
-
-
-@njit(**COMPILE)
-def merge_rows(words, times, other_words, other_times, merged_words, merged_times):
-    """Merges two sorted lists of rows, as :func:`row_words` writes them; returns how many rows there are."""
-    left, right, count = 0, 0, 0
-    order = words.shape[1]
-    while left < words.shape[0] or right < other_words.shape[0]:
-        sign = 0
-        if right == other_words.shape[0]:
-            sign = -1
-        elif left == words.shape[0]:
-            sign = 1
-        else:
-            for step in range(order):
-                if words[left, step] != other_words[right, step]:
-                    sign = -1 if words[left, step] < other_words[right, step] else 1
-                    break
-        merged_times[count] = 0
-        if sign <= 0:
-            merged_words[count] = words[left]
-            merged_times[count] += times[left]
-            left += 1
-        if sign >= 0:
-            merged_words[count] = other_words[right]
-            merged_times[count] += other_times[right]
-            right += 1
-        count += 1
-    return count
-
-
-@njit(**COMPILE)
-def sort_rows(words, vocabulary, rows, spare):
-    """Sorts rows by their contexts, that is by all words but the last; stable.
-
-    Args:
-        words: int32 [rows, N], N at least 2.
-        vocabulary: V.
-        rows: uint32 [rows], receives the order.
-        spare: uint32 [rows], working memory.
-
-    Returns:
-        Whichever of ``rows`` and ``spare`` has the result.
-    """
-    following = np.empty(vocabulary + 2, np.int64)
-    for row in range(rows.shape[0]):
-        rows[row] = row
-    for step in range(words.shape[1] - 1, 0, -1):
-        following[:] = 0
-        for row in range(rows.shape[0]):
-            following[words[row, step] + 2] += 1
-        for word in range(1, vocabulary + 2):
-            following[word] += following[word - 1]
-        for entry in range(rows.shape[0]):
-            row = rows[entry]
-            key = words[row, step] + 1
-            spare[following[key]] = row
-            following[key] += 1
-        rows, spare = spare, rows
-    return rows
-
-
-@njit(**COMPILE)
-def context_rows(words, by_context, shared, length, before):
-    """Describes merged rows: what they share, their lengths, and the rows of their contexts.
-
-    Args:
-        words: int32 [rows, N], sorted.
-        by_context: uint32 [rows], from :func:`sort_rows`.
-        shared: uint8 [rows], with ``length`` (uint8) and ``before`` (uint32) receives the result.
-        length: uint8 [rows].
-        before: uint32 [rows]; a row that is ``<s>`` alone has none.
-    """
-    rows, order = words.shape
-    for row in range(rows):
-        count = 0
-        while count < order and words[row, count] >= 0:
-            count += 1
-        length[row] = count
-        same = 0
-        if row > 0:
-            while same < count and words[row, same] == words[row - 1, same]:
-                same += 1
-        shared[row] = same
-    found = 0
-    for entry in range(rows):
-        row = by_context[entry]
-        before[row] = NONE
-        if length[row] == 1:
-            continue
-        while True:  # the first row that begins with the context, and rows come in the order of their contexts
-            sign = 0
-            for step in range(length[row] - 1):
-                if words[found, step] != words[row, step + 1]:
-                    sign = -1 if words[found, step] < words[row, step + 1] else 1
-                    break
-            if sign >= 0:
-                break
-            found += 1
-        before[row] = found

@@ -8,7 +8,11 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from wenmai.text.unspaced import find_unspaced
+
 __all__ = ["SentenceScore", "TextScore", "add_up"]
+
+_SAMPLE = 4096  # characters of a text in which white space is looked for
 
 
 @dataclass(kw_only=True, slots=True)  # not frozen, which would take most of the time that n-grams need to score a line
@@ -68,6 +72,7 @@ class TextScore:
         log_prob: Natural logarithm of the probability of the text.
         known_log_prob: The part of it that known tokens and ends of lines contribute.
         oov_bytes: Bytes that spell unknown tokens, and one for the end of each.
+        has_words: Whether white space separates words; in Chinese text it does only once that is segmented.
     """
 
     sentences: int
@@ -79,6 +84,7 @@ class TextScore:
     log_prob: float
     known_log_prob: float
     oov_bytes: int = 0
+    has_words: bool = True
 
     @property
     def log10(self) -> float:
@@ -97,8 +103,8 @@ class TextScore:
 
     @property
     def word_perplexity(self) -> float:
-        """By word and end of line, whatever the tokens are."""
-        return _perplexity(self.log_prob, self.words)
+        """By word and end of line, whatever the tokens are; NaN where white space does not separate words."""
+        return _perplexity(self.log_prob, self.words) if self.has_words else math.nan
 
     @property
     def bits_per_character(self) -> float:
@@ -137,10 +143,10 @@ class TextScore:
         }
 
     def __str__(self) -> str:
+        by_word = f" and {self.word_perplexity:.2f} by word" if self.has_words else ""
         found = (
-            f"{self.bits_per_character:.4f} bits per character, perplexity {self.perplexity:.2f} by token and "
-            f"{self.word_perplexity:.2f} by word, ends of lines counted ({self.sentences:,} lines, {self.tokens:,} "
-            "tokens)"
+            f"{self.bits_per_character:.4f} bits per character, perplexity {self.perplexity:.2f} by token{by_word}, "
+            f"ends of lines counted ({self.sentences:,} lines, {self.tokens:,} tokens)"
         )
         if not self.oov:
             return found
@@ -154,6 +160,7 @@ def add_up(scores: Iterable[SentenceScore]) -> TextScore:
     """Returns the metrics of a text from those of its lines, read once."""
     sentences = tokens = oov = words = characters = size = 0
     oov_bytes = 0
+    sample = ""
     log_prob = known_log_prob = 0.0
     for score in scores:
         sentences += 1
@@ -165,6 +172,8 @@ def add_up(scores: Iterable[SentenceScore]) -> TextScore:
         log_prob += score.log_prob
         known_log_prob += score.known_log_prob
         oov_bytes += score.oov_bytes
+        if len(sample) < _SAMPLE:
+            sample += score.text[:_SAMPLE] + "\n"
     return TextScore(
         sentences=sentences,
         tokens=tokens,
@@ -175,6 +184,7 @@ def add_up(scores: Iterable[SentenceScore]) -> TextScore:
         log_prob=log_prob,
         known_log_prob=known_log_prob,
         oov_bytes=oov_bytes,
+        has_words=find_unspaced(sample, fewest_letters=2) is None,
     )
 
 

@@ -2,6 +2,7 @@
 
 import math
 import shutil
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from wenmai.config.recipe import Recipe
 from wenmai.core.clock import CLOCK
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data.encoded_corpus import EncodedCorpus
-from wenmai.data.ngram_counting import Rows, count_rows
+from wenmai.data.ngram_counting import count_in_parts, count_rows, places_of
 from wenmai.inference.ngram_model import NgramModel
 from wenmai.models.ngram import (
     SPECIALS,
@@ -23,18 +24,22 @@ from wenmai.models.ngram import (
     NgramConfig,
     Words,
     estimate,
+    estimate_in_parts,
 )
 from wenmai.tasks.sources import Tokens
 from wenmai.tasks.task import Job, ReadProgress, Session, Task
 from wenmai.text.settings import TextConfig, VocabConfig
-from wenmai.text.vocab import Vocab
+from wenmai.text.vocab import Vocab, WordTable
 from wenmai.training.records import EpochRecord, StepRecord
 from wenmai.training.strategy import SINGLE, Strategy
 
 __all__ = ["NgramJob", "NgramTask"]
 
 _FILES = ".ngrams.tmp"  # where they are made; a resumed training removes leftovers
-_COUNTING = 0.5  # fraction of the time, roughly
+_COUNTING, _COUNTING_PARTS = 0.5, 0.15  # fraction of the time, roughly; on disk less
+_LEAST_PROGRESS = 0.01  # that is reported
+_PLACE_BYTES = 88  # at most, of a place of the text whose n-grams are estimated in memory: if all are different
+_WORD_BYTES = 100  # of a word of the vocabulary
 _ROLES = dict(zip(("unknown", "begin", "end"), SPECIALS, strict=True))
 
 
@@ -113,7 +118,7 @@ class NgramJob(Job):
         self._corpus = corpus
         self._words, self._word_of_type, self._unknown_is_word = _vocabulary(corpus, recipe.sections["vocab"])
         self._estimated = Estimated()
-        self._seconds = 0.0
+        self._began = self._seconds = 0.0
 
     def facts(self) -> dict[str, Any]:
         """The sizes of corpus and vocabulary."""
@@ -130,18 +135,12 @@ class NgramJob(Job):
 
     def train(self, session: Session) -> None:
         """Counts, and estimates probabilities."""
-        began, total, done = CLOCK.now(), len(self._corpus), 0
+        self._began, total = CLOCK.now(), len(self._corpus)
         folder = self._folder = session.checkpoints.folder / _FILES
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-
-        def advance(tokens: int) -> None:
-            nonlocal done
-            done += tokens
-            session.report(self._record(_COUNTING * done / total, CLOCK.now() - began, None))
-
         try:
-            self._estimated = estimate(self._rows(folder, advance), len(self._words), self.config, folder)
+            self._estimated = self._estimate(folder, session)
             self.model = Ngram.of_files(
                 folder,
                 self.config,
@@ -154,24 +153,40 @@ class NgramJob(Job):
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        self._seconds = CLOCK.now() - began
+        self._seconds = CLOCK.now() - self._began
         loss = self._loss
         session.report(self._record(1.0, self._seconds, loss))
         session.report(EpochRecord(position=1, epoch=1, loss=loss, seconds=self._seconds, words=total))
 
-    def _rows(self, folder: Path, advance: Callable[[int], None]) -> Rows:
-        return count_rows(
-            self._corpus,
-            self._word_of_type,
-            len(self._words),
-            self.config.order,
-            memory_bytes=self._memory_bytes,
-            folder=folder,
-            advance=advance,
-        )
+    def _estimate(self, folder: Path, session: Session) -> Estimated:
+        """Estimates in memory if that is enough, else on disk: the files have the same bytes, but take longer."""
+        vocabulary, config = len(self._words), self.config
+        text = (self._corpus, self._word_of_type, vocabulary, config.order)
+        left = max(0, self._memory_bytes - _WORD_BYTES * vocabulary)
+        if _PLACE_BYTES * places_of(self._corpus) <= left:
+            advance = self._progress(session, 0, _COUNTING / len(self._corpus))
+            return estimate(count_rows(*text, advance=advance), vocabulary, config, folder)
+        with tempfile.TemporaryDirectory(prefix=".parts-", suffix=".tmp", dir=folder) as parts:
+            advance = self._progress(session, 0, _COUNTING_PARTS / len(self._corpus))
+            rows = count_in_parts(*text, memory_bytes=left, path=Path(parts) / "runs", advance=advance)
+            advance = self._progress(session, _COUNTING_PARTS, 1 - _COUNTING_PARTS)
+            return estimate_in_parts(rows, vocabulary, config, folder, Path(parts), memory_bytes=left, advance=advance)
+
+    def _progress(self, session: Session, start: float, share: float) -> Callable[[float], None]:
+        """Returns what reports that so much is done of work of which one takes ``share`` of the time."""
+        reported = start
+
+        def advance(done: float) -> None:
+            nonlocal reported
+            progress = start + share * done
+            if progress >= reported + _LEAST_PROGRESS:
+                reported = progress
+                session.report(self._record(progress, CLOCK.now() - self._began, None))
+
+        return advance
 
     def _record(self, progress: float, seconds: float, loss: float | None) -> StepRecord:
-        words = len(self._corpus) * progress / _COUNTING if progress < 1 else len(self._corpus)
+        words = len(self._corpus) * progress
         return StepRecord(
             progress=progress,
             position=1,
@@ -229,7 +244,7 @@ class NgramJob(Job):
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _vocabulary(corpus: EncodedCorpus, wanted: VocabConfig) -> tuple[list[str], npt.NDArray[np.int32], bool]:
+def _vocabulary(corpus: EncodedCorpus, wanted: VocabConfig) -> tuple[WordTable, npt.NDArray[np.int32], bool]:
     """Returns the words, the word of each type of the corpus, and whether the text itself has ``<unk>``."""
     for mark in SPECIALS[1:]:
         if mark in corpus.words:
@@ -237,8 +252,11 @@ def _vocabulary(corpus: EncodedCorpus, wanted: VocabConfig) -> tuple[list[str], 
                 f"the text has the word {mark!r}, which stands for the beginning or end of a sentence in an n-gram "
                 "model: each line is a sentence already; take it out"
             )
-    words, counts = list(corpus.words), corpus.counts
-    kept = Vocab.from_counts(words, counts, min_count=wanted.min_count, max_size=wanted.max_size, specials=_ROLES)
-    number = {word: place for place, word in enumerate(kept.tokens)}
-    table = np.array([number.get(word, 0) for word in words], np.int32)
-    return list(kept.tokens), table, SPECIALS[0] in words
+    kept = Vocab.from_counts(
+        corpus.words, corpus.counts, min_count=wanted.min_count, max_size=wanted.max_size, specials=_ROLES
+    ).tokens
+    unknown = {place for place, word in enumerate(corpus.words) if word == SPECIALS[0]}
+    places = np.setdiff1d(np.arange(len(corpus.words)), list(unknown))[: len(kept) - len(SPECIALS)]
+    table = np.zeros(len(corpus.words), np.int32)
+    table[places] = np.arange(len(SPECIALS), len(kept))  # both have them in the same order
+    return kept, table, bool(unknown)

@@ -36,7 +36,7 @@ class Unspaced(NamedTuple):
     segment: Segmentation
 
 
-def find_unspaced(sample: str) -> Unspaced | None:
+def find_unspaced(sample: str, *, fewest_letters: int = _FEWEST_LETTERS) -> Unspaced | None:
     """Returns the script of a text whose words nothing separates.
 
     None for text that spaces separate, also Chinese that was segmented before, and for text with few letters of such
@@ -44,12 +44,13 @@ def find_unspaced(sample: str) -> Unspaced | None:
 
     Args:
         sample: Some thousand characters of the text.
+        fewest_letters: Of such a script; fewer say nothing.
     """
     letters = len(_LETTER.findall(sample))
     runs = {script: _runs(script, sample) for script in _LONGEST_WORDS}
     script = max(runs, key=lambda script: sum(runs[script]))
     found = sum(runs[script])
-    if found < _FEWEST_LETTERS or found < _SHARE * letters or _typical(runs[script]) <= _LONGEST_WORDS[script]:
+    if found < fewest_letters or found < _SHARE * letters or _typical(runs[script]) <= _LONGEST_WORDS[script]:
         return None
     share = min(1.0, found / letters)
     if script == _SOUTHERN:

@@ -44,6 +44,10 @@ class WordTable(Sequence[str]):
         ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
         return cls._of(text[: int(ends[-1]) + 1 if ends.size else 0], _narrow(np.concatenate([[0], ends + 1])))
 
+    def lines(self) -> tuple[bytes, npt.NDArray[np.unsignedinteger]]:
+        """Returns the strings in UTF-8, with a line feed after each, and where each begins; last, the end."""
+        return self._text, self._bounds
+
     @classmethod
     def _of(cls, text: bytes, bounds: npt.NDArray[np.unsignedinteger]) -> "WordTable":
         table = cls.__new__(cls)

@@ -7,8 +7,8 @@ Pouzyrevsky, Clark, Koehn 2013, "Scalable Modified Kneser-Ney Language Model Est
 
 Sentences are ``<s> w_1 ... w_T </s>``: ``<s>`` is context alone, ``</s>`` is predicted. The equations and where they
 are stand in ``estimate.py``; how a text is counted in ``kernels/ngrams.py`` and
-``kernels/ngram_estimate.py``; how n-grams are stored and found in
-``kernels/ngram_lookup.py``.
+``kernels/ngram_estimate.py``, and within little memory in ``streamed_estimate.py``; how n-grams are stored and found
+in ``kernels/ngram_lookup.py``.
 
 Differs from the papers, as KenLM does: words share the mass of unknown ones evenly (γ / V).
 """
@@ -16,6 +16,7 @@ Differs from the papers, as KenLM does: words share the mass of unknown ones eve
 from wenmai.models.ngram.config import CountingConfig, NgramConfig, Smoothing
 from wenmai.models.ngram.estimate import Estimated, discounts_of, estimate
 from wenmai.models.ngram.model import Ngram
+from wenmai.models.ngram.streamed_estimate import estimate_in_parts
 from wenmai.models.ngram.words import SPECIALS, Words
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "Words",
     "discounts_of",
     "estimate",
+    "estimate_in_parts",
 ]

@@ -80,5 +80,5 @@ class CountingConfig:
     """How a text is counted."""
 
     memory: Annotated[
-        float, Gt(0), Doc("gigabytes for the text and its positions while counting; a longer text is counted in parts")
+        float, Gt(0), Doc("gigabytes for counting and estimating; a text that needs more is sorted on disk")
     ] = 4.0

@@ -5,8 +5,8 @@
 | a(g): counts, or left neighbours below the highest order (1999, sec. 3) | ``_Estimate._counts``                    |
 | Y = t1 / (t1 + 2 t2), D_j = j - (j + 1) Y t_{j+1} / t_j (1999, eq. 26)  | ``discounts_of``                         |
 | γ(h) = [Σ kept D(a) + Σ pruned a] / A(h) (2013, sec. 3.3)               | ``kernels.ngram_estimate.accumulate``    |
-| p(w|h) = (a(hw) - D(a(hw))) / A(h) + γ(h) p(w|h') (1999, eq. 21)        | ``kernels.ngram_estimate.probabilities`` |
-| p(w) = (a(w) - D(a(w))) / A + γ / V (2013, sec. 3.4)                    | ``_Estimate.unigrams``                   |
+| p(w|h) = (a(hw) - D(a(hw))) / A(h) + γ(h) p(w|h') (1999, eq. 21)        | ``kernels.ngram_estimate.probability``   |
+| p(w) = (a(w) - D(a(w))) / A + γ / V (2013, sec. 3.4)                    | ``unigram_probabilities``                |
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ from wenmai.kernels.ngram_lookup import BEGIN, CONTEXT, LEAF, ROOT, UNKNOWN
 from wenmai.kernels.ngrams import hashed_words
 from wenmai.models.ngram.config import NgramConfig
 
-__all__ = ["CONTEXTS", "LEAVES", "Estimated", "discounts_of", "estimate"]
+__all__ = ["CONTEXTS", "LEAVES", "Estimated", "check_numbers", "discounts_of", "estimate", "unigram_probabilities"]
 
 CONTEXTS, LEAVES = "contexts.bin", "leaves.bin"
 _FALLBACK = (0.5, 1.0, 1.5)  # as lmplz has them
@@ -93,6 +93,38 @@ def discounts_of(frequencies: Mapping[int, int] | npt.NDArray[np.int64], smoothi
     return found, True
 
 
+def unigram_probabilities(counts: _Counts, discounts: Floats, config: NgramConfig) -> Floats:
+    """Returns the probabilities of words, 0 for ``<s>``.
+
+    Args:
+        counts: (vocabulary) a(w), 0 for ``<s>``.
+        discounts: (4) D(0) to D(3 and more).
+        config: The settings.
+    """
+    predictable = counts.size - 1
+    total, left = float(counts.sum()), float(discounts[np.minimum(counts, 3)].sum())
+    if config.smoothing == "add-k":
+        found: Floats = (counts.astype(np.float64) + config.k) / (total + config.k * predictable)
+    else:
+        found = (counts - discounts[np.minimum(counts, 3)]) / total
+        if config.interpolate_unigrams:
+            found += left / total / predictable
+        else:
+            found[UNKNOWN] += left / total
+    found[BEGIN] = 0
+    return found
+
+
+def check_numbers(ngrams: int) -> None:
+    """Checks that n-grams can be numbered.
+
+    Raises:
+        TrainingError: if there are more than 32 bits can number.
+    """
+    if ngrams > _MOST_NODES:
+        raise TrainingError(f"the text has {ngrams:,} different n-grams, more than {_MOST_NODES:,}; lower `order`")
+
+
 def estimate(rows: Rows, vocabulary: int, config: NgramConfig, folder: Path) -> Estimated:
     """Writes ``contexts.bin`` and ``leaves.bin``; see :mod:`wenmai.kernels.ngram_lookup`.
 
@@ -100,19 +132,14 @@ def estimate(rows: Rows, vocabulary: int, config: NgramConfig, folder: Path) -> 
         TrainingError: if there are more n-grams than 32 bits can number.
     """
     counted = count_nodes(rows.shared, rows.length, config.order)
-    if int(counted[2:].sum()) + vocabulary > _MOST_NODES:
-        raise TrainingError(
-            f"the text has {int(counted[2:].sum()):,} different n-grams, more than {_MOST_NODES:,}; lower `order`"
-        )
+    check_numbers(int(counted[2:].sum()) + vocabulary)
     with open(folder / CONTEXTS, "wb") as contexts, open(folder / LEAVES, "wb") as leaves:
         job = _Estimate(rows, vocabulary, config, contexts)
-        parts = rows.parts
         del rows  # so that the job can free them in the end
         job.unigrams()
         for order in range(2, config.order + 1):
             job.ngrams(order, int(counted[order]))
         job.finish(leaves)
-    job.result.parts = parts
     job.result.counted = [vocabulary, *counted[2:].tolist()]
     return job.result
 
@@ -130,7 +157,6 @@ class _Estimate:
     def __init__(self, rows: Rows, vocabulary: int, config: NgramConfig, contexts: BinaryIO) -> None:
         self.result = Estimated()
         self._rows = rows
-        self._count_type: type[np.integer[Any]] = np.uint32 if int(rows.times.sum()) < 1 << 32 else np.int64
         self._config = config
         self._contexts = contexts
         self._vocabulary = vocabulary
@@ -152,16 +178,7 @@ class _Estimate:
         counts = self._counts(1, self._of_row, self._vocabulary)
         counts[BEGIN] = 0
         discounts = self._discounts(1, counts)
-        total, left = float(counts.sum()), float(discounts[np.minimum(counts, 3)].sum())
-        if self._added >= 0:
-            found: Floats = (counts.astype(np.float64) + self._added) / (total + self._added * self._predictable)
-        else:
-            found = (counts - discounts[np.minimum(counts, 3)]) / total
-            if self._config.interpolate_unigrams:
-                found += left / total / self._predictable
-            else:
-                found[UNKNOWN] += left / total
-        found[BEGIN] = 0
+        found = unigram_probabilities(counts, discounts, self._config)
         with np.errstate(divide="ignore"):
             self._records["log_prob"] = np.log(found)
         self._found = found
@@ -217,7 +234,7 @@ class _Estimate:
 
     def _counts(self, order: int, of_row: npt.NDArray[np.uint32], nodes: int) -> _Counts:
         rows = self._rows
-        counts: _Counts = np.zeros(nodes, self._count_type)
+        counts: _Counts = np.zeros(nodes, np.uint32)
         if order == self._config.order or not self._config.continues:
             raw_counts(rows.times, rows.length, of_row, order, counts)
         else:
@@ -236,7 +253,7 @@ class _Estimate:
         threshold = self._config.thresholds[order - 1]
         if not threshold:
             return np.zeros(0, np.uint8)
-        counts: _Counts = np.zeros(nodes, self._count_type)
+        counts: _Counts = np.zeros(nodes, np.uint32)
         raw_counts(self._rows.times, self._rows.length, of_row, order, counts)
         found: npt.NDArray[np.uint8] = (counts > threshold).astype(np.uint8)
         return found

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from wenmai.core.errors import FormatError
 from wenmai.kernels.ngram_lookup import BEGIN, END, UNKNOWN, find_word, number_text, word_slots
+from wenmai.text.vocab import WordTable
 
 __all__ = ["SPECIALS", "Words", "mapped_file"]
 
@@ -34,11 +35,19 @@ class Words(Sequence[str]):
     @classmethod
     def of(cls, words: Iterable[str]) -> "Words":
         """Makes a table of distinct words, the specials first; none has a line feed."""
-        encoded = [word.encode(*_UTF8) for word in words]
+        return cls._of_lines(*(words if isinstance(words, WordTable) else WordTable(words)).lines())
+
+    @classmethod
+    def of_bytes(cls, encoded: Sequence[bytes]) -> "Words":
+        """Makes a table of distinct words as they are spelled in a file; none has a line feed."""
         bounds = np.zeros(len(encoded) + 1, np.int64)
         np.cumsum([len(word) + 1 for word in encoded], out=bounds[1:])
-        text = np.frombuffer(b"".join([word + b"\n" for word in encoded]), np.uint8)
-        slots = np.zeros(_places(len(encoded)), np.uint32)
+        return cls._of_lines(b"".join([word + b"\n" for word in encoded]), bounds)
+
+    @classmethod
+    def _of_lines(cls, lines: bytes, starts: npt.NDArray[np.integer]) -> "Words":
+        text, bounds = np.frombuffer(lines, np.uint8), starts.astype(np.int64)
+        slots = np.zeros(_places(bounds.size - 1), np.uint32)
         word_slots(text, bounds, slots)
         return cls(text, bounds, slots)
 

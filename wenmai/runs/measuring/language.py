@@ -222,6 +222,8 @@ def measures_of(model: AnyLanguageModel, text: str) -> list[Measure]:
         total=words,
         lower_is_better=True,
     )
+    if not total.has_words:
+        return [bits_measure]
     return [bits_measure, Measure(name=name, kind="perplexity", value=total.word_perplexity, lower_is_better=True)]
 
 
