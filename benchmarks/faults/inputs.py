@@ -1,6 +1,7 @@
 """Hostile inputs: damaged files of every reader, and damaged runs of every family of systems."""
 
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -91,6 +92,7 @@ def warm(subject: Subject, lab: Lab) -> None:
     """Reads the good samples, which compiles what they need, once for all workers; they must be fine."""
     for number, sample in enumerate(subject.damage.samples):
         folder = lab.work / "warm" / f"{subject.name}-{number}"
+        shutil.rmtree(folder, ignore_errors=True)
         for name, content in sample.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(content)

@@ -6,11 +6,14 @@ sets are those of ``wenmai.data.datasets``, with a sample for each reader. All o
 
 import json
 import tarfile
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from benchmarks.faults.damage import Damage, Sample, bombs, packed
 from benchmarks.faults.oracles import FAITHFUL, decompressed_by_others, lines_of, naive_pairs
@@ -25,6 +28,7 @@ from wenmai.data.datasets import datasets
 from wenmai.data.documents import CorpusStats
 from wenmai.data.labelled import LabelledConfig, LabelledStats, read_labelled
 from wenmai.data.pairs import PairsStats, read_pairs
+from wenmai.fasttext.lines import lines_of_tokens
 from wenmai.formats.format import Format, formats
 from wenmai.measures.words import read_analogies, read_similarity
 from wenmai.runs.formats import export_run, import_run
@@ -32,6 +36,8 @@ from wenmai.text.pieces import TokenizerConfig, TokenizerKind
 from wenmai.text.settings import TextConfig
 from wenmai.text.tokenizer import Tokenizer
 from wenmai.text.vocabulary_files import read_tokenizer
+from wenmai.vectors.word2vec_files import read_counts
+from wenmai.vectors.word_vectors import WordVectors
 
 __all__ = ["DATA_SETS", "FORMATS", "subjects"]
 
@@ -204,6 +210,7 @@ def _others(trained: Trained) -> Iterator[Subject]:
     table = b'text,label,other\n"a ""b"", c",early,1\n"two\nlines",late,2\nd,early,3\n'
     records = b'{"text": "a b", "label": "early"}\n{"text": "c", "label": ["late", "early"]}\n'
     both = b'{"translation": {"en": "a b", "de": "B A"}}\n{"translation": {"en": "c", "de": "C"}}\n'
+    labelled = _beginning("labels.txt")
     similar = b"# first\nlove\tsex\t6.77\ntiger\tcat\t7.35\nbook\tpaper\t7.46\n"
     analogies = b": capital\nAthens Greece Oslo Norway\nRome Italy Paris France\n: more\na b c d\n"
     plain: dict[str, tuple[list[Sample], Check]] = {
@@ -211,7 +218,7 @@ def _others(trained: Trained) -> Iterator[Subject]:
         "compressed text": ([*compressed, *double], _compressed),
         "wiki text": ([{"wiki.txt": named}], _text),
         "text in utf-16": ([{"utf16.txt": text.decode().encode("utf-16")}], _utf16),
-        "labelled lines": ([{"labels.txt": _beginning("labels.txt")}], _labelled_lines),
+        "labelled lines": ([{"labels.txt": labelled}], _labelled_lines),
         "labelled CSV": ([{"labels.csv": table}], partial(_labelled, _COLUMN_NAMES)),
         "labelled table": ([{"labels.tsv": b"a b\tearly\nc d\tlate\n"}], partial(_labelled, _COLUMN_NUMBERS)),
         "labelled JSON lines": ([{"labels.jsonl": records}], partial(_labelled, _COLUMN_NAMES)),
@@ -219,11 +226,19 @@ def _others(trained: Trained) -> Iterator[Subject]:
         "pairs in JSON lines": ([{"pairs.jsonl": both}], _pairs),
         "word similarity": ([{"similar.tsv": similar}], _similarity),
         "analogies": ([{"questions.txt": analogies}], lambda path: _drawn(read_analogies(path))),
+        "word pairs by gensim's name": ([{"similar.tsv": similar}], _pairs_of_words),
+        "analogies by gensim's name": ([{"questions.txt": analogies}], _analogies_of_words),
+        "counts of words": ([{"counts.txt": b"love 12\nbook 7\n"}], _counts),
+        "test lines of fastText": (
+            [{"test.txt": _beginning("labels.txt")}],
+            lambda path: _drawn(lines_of_tokens(path)),
+        ),
     }
     for name, (samples, check) in plain.items():
         yield _subject(name, lambda samples=samples: samples, check)
     beside = {"source.txt": b"a b\nc\nd e\n", "target.txt": b"B A\nC\nE D\n"}
     yield Subject(name="pairs in two files", make=lambda: Damage([beside]), check=_pairs_of_two, share=2)
+    yield _subject("stored word vectors", _stored, _stored_again)
     yield _subject("tokenizer.json", partial(_tokenizers, trained), _tokenizer)
     yield Subject(name="vocabulary and merges", make=_vocabulary_files, check=_vocabulary, share=2)
     yield _subject("recipe", partial(_recipes, trained), _recipe, share=2)
@@ -232,6 +247,39 @@ def _others(trained: Trained) -> Iterator[Subject]:
         sample = partial(_one, data, TEXTS[data]["enough"].encode())
         check = partial(_read_to_train, system)
         yield _subject(f"training data of {system}", sample, check, share=1, compressed=False)
+
+
+def _words() -> WordVectors:
+    words = [b"love", b"sex", b"tiger", b"cat", b"book", b"Athens", b"Greece", b"Oslo", b"Norway"]
+    rows = np.random.default_rng(1).normal(size=(len(words), 4))
+    return WordVectors([word.decode() for word in words], rows, range(len(words), 0, -1))
+
+
+def _pairs_of_words(path: Path) -> str | None:
+    found = _words().evaluate_word_pairs(path)
+    return None if -1 <= found[1][0] <= 1 or np.isnan(found[1][0]) else f"a correlation of {found[1][0]}"
+
+
+def _analogies_of_words(path: Path) -> str | None:
+    accuracy, _ = _words().evaluate_word_analogies(path)
+    return None if 0 <= accuracy <= 1 else f"an accuracy of {accuracy}"
+
+
+def _counts(path: Path) -> str | None:
+    return next((f"{word!r} {count} times" for word, count in read_counts(path).items() if count < 0), None)
+
+
+def _stored() -> list[Sample]:
+    with tempfile.TemporaryDirectory() as folder:
+        _words().save(Path(folder) / "words")
+        return [{"words": (Path(folder) / "words").read_bytes()}]
+
+
+def _stored_again(path: Path) -> str | None:
+    found = WordVectors.load(path)
+    if len(found) != len(set(found.index_to_key)) or len(found) != len(found.vectors):
+        return f"{len(found)} words, {len(found.vectors)} rows"
+    return None if np.isfinite(found.vectors).all() else "numbers that are not finite"
 
 
 def _beginning(name: str) -> bytes:

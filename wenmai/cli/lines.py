@@ -1,7 +1,7 @@
 """The texts of a verb: arguments, a file, or standard input.
 
 One convention for all verbs: what stands after RUN is text (or words); ``--file FILE`` reads one text a line; ``-``
-alone, or nothing at all, is standard input. See ADR 24.
+alone, or nothing at all, is standard input. See ADR 25.
 """
 
 import sys

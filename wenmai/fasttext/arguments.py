@@ -21,8 +21,23 @@ __all__ = [
     "without_effect",
 ]
 
-model_name = Enum("model_name", ["cbow", "skipgram", "supervised"])  # numbered as in model files
-loss_name = Enum("loss_name", ["hs", "ns", "softmax", "ova"])
+
+class model_name(Enum):
+    """Kinds of models, numbered as in model files."""
+
+    cbow = 1
+    skipgram = 2
+    supervised = 3
+
+
+class loss_name(Enum):
+    """Losses, numbered as in model files."""
+
+    hs = 1
+    ns = 2
+    softmax = 3
+    ova = 4
+
 
 UNSUPERVISED: dict[str, Any] = {
     "model": "skipgram",

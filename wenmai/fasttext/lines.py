@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from wenmai.core.folder import plain_file
 from wenmai.fasttext.errors import FastTextError
 from wenmai.models.fasttext import END_OF_LINE
 
@@ -36,7 +37,7 @@ def lines_of_tokens(path: str | Path) -> Iterator[list[str]]:
         FastTextError: if it cannot be opened.
     """
     try:
-        file = open(path, encoding="utf-8", errors="surrogateescape", newline="\n")  # noqa: SIM115  closed below
+        file = plain_file(path).open(encoding="utf-8", errors="surrogateescape", newline="\n")
     except OSError:
         raise FastTextError("Test file cannot be opened!") from None
     line: list[str] = []

@@ -57,8 +57,11 @@ def pair_correlations(
     zero = np.zeros(vectors.vector_size, np.float32)
     covered = [first in given and second in given for first, second, _ in triples]
     taken = [(*pair, known) for pair, known in zip(triples, covered, strict=True) if known or dummy4unknown]
-    if not taken:
-        raise FormatError(f"{pairs}: no pair of words that both have vectors; expected lines of word, word, number")
+    if len(taken) < 2:
+        raise FormatError(
+            f"{pairs}: {len(taken)} pairs of words that both have vectors, but a correlation needs 2; expected lines of "
+            "word, word, number"
+        )
     left = np.array([given[first].vector if known else zero for first, _, _, known in taken])
     right = np.array([given[second].vector if known else zero for _, second, _, known in taken])
     people, ours = [score for _, _, score, _ in taken], cosines(left, right)
