@@ -59,8 +59,8 @@ def pair_correlations(
     taken = [(*pair, known) for pair, known in zip(triples, covered, strict=True) if known or dummy4unknown]
     if len(taken) < 2:
         raise FormatError(
-            f"{pairs}: {len(taken)} pairs of words that both have vectors, but a correlation needs 2; expected lines of "
-            "word, word, number"
+            f"{pairs}: {len(taken)} pairs of words that both have vectors, but a correlation needs 2; expected "
+            "lines of word, word, number"
         )
     left = np.array([given[first].vector if known else zero for first, _, _, known in taken])
     right = np.array([given[second].vector if known else zero for _, second, _, known in taken])
