@@ -65,10 +65,12 @@ def test_weights_too_large_to_compute_with_give_no_answer(ask, runs):
     before = path.read_bytes()
     try:
         save_file({name: tensor * 1e30 for name, tensor in load_file(path).items()}, path)
+        reseal(path.parent)
         with pytest.raises(FormatError, match="computes no numbers"):
             ask(wenmai.load(runs["gpt"].path))
     finally:
         path.write_bytes(before)
+        reseal(path.parent)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

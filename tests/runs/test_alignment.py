@@ -186,5 +186,5 @@ def test_a_picture_of_nothing_is_refused(tmp_path):
 
 def test_a_missing_matplotlib_is_explained(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(SettingError, match=r"wenmai\[plot\]"):
+    with pytest.raises(SettingError, match=r"pip install .*\[plot\]"):
         write_alignment_picture(tmp_path / "picture.png", an_alignment((["a"], ["b"])))

@@ -222,6 +222,8 @@ def test_a_termination_while_the_text_is_read_says_how_to_go_on(topics, shell, t
 def test_a_termination_while_standard_input_is_read_leaves_nothing(shell, tmp_path):
     run = tmp_path / "run"
     process = shell.start("train", "word2vec", "-", "--out", run)
+    process.stdin.write("the beginning of a text, which is looked at before a folder is made\n")
+    process.stdin.flush()
     wait_for(process, lambda: (run / "recipe.yaml").exists())
     process.send_signal(signal.SIGTERM)
     finished = shell.end(process)

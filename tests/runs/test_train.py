@@ -294,7 +294,7 @@ def test_a_text_to_learn_nothing_from_is_trained_with_a_warning(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"vectorsize": 5}, "no setting 'vectorsize'; did you mean 'vector_size'"),
+        ({"vectr_size": 5}, "no setting 'vectr_size'; did you mean 'vector_size'"),
         ({"vector_size": 0}, "vector_size=0: expected"),
         ({"algorithm": "cbw"}, "did you mean 'cbow'"),
         ({"negative": 0}, "nothing to learn from"),

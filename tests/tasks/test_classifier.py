@@ -151,7 +151,7 @@ def test_averages_of_word_vectors(three, tmp_path, monkeypatch):
         ([("a", "x"), ("b", "y")], {"method": "perceptron", "l2": 0.1}, SettingError, "no effect"),
         ([("a", "x"), ("b", "y")], {"phrases": 1}, SettingError, "phrases"),
         ([("a", "x"), ("b", "y")], {"features": "missing"}, RunError, "no such run folder"),
-        ([("a", "x"), ("b", "y")], {"epoch": 3}, SettingError, "did you mean 'epochs'"),
+        ([("a", "x"), ("b", "y")], {"epocs": 3}, SettingError, "did you mean 'epochs'"),
     ],
 )
 def test_mistakes_have_messages(tmp_path, labelled, settings, error, message):

@@ -182,7 +182,7 @@ def test_what_was_read_is_found_again_in_the_cache_alone():
 
 def test_what_the_catalogue_knows_of_a_text_becomes_the_settings_of_a_tokenizer(monkeypatch):
     monkeypatch.setattr(pydocs, "lines", lambda: iter(["a line of text", "and another one"]))
-    _, hints, names, _ = TASKS["gpt"].source.open("builtin:pydocs")
+    _, hints, names, *_ = TASKS["gpt"].source.open("builtin:pydocs")
     assert names == ("builtin:pydocs",)
     recipe, _ = plan("gpt", "builtin:pydocs")
     assert recipe.corpus == names

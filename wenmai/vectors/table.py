@@ -56,9 +56,12 @@ class VectorTable:
         expandos: attributes of words by name, each an array (V, ...), as :meth:`set_vecattr` makes them.
     """
 
+    index_to_key: list[str]
+    key_to_index: dict[str, int]
+
     def __init__(self, keys: Iterable[str], vectors: ArrayLike, counts: ArrayLike | None = None) -> None:
-        self.index_to_key: list[str] = list(keys)
-        self.key_to_index: dict[str, int] = _numbered(self.index_to_key)
+        self.index_to_key = list(keys)
+        self.key_to_index = _numbered(self.index_to_key)
         self.expandos: dict[str, NDArray[np.generic]] = {}
         self.vectors = np.ascontiguousarray(vectors, dtype=np.float32)
         if counts is not None:
