@@ -4,6 +4,7 @@ import math
 import re
 import tempfile
 from collections.abc import Callable, Mapping
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -125,7 +126,7 @@ def _ngrams(path: Path, run: Run) -> str | None:
 def _arpa_lines(content: bytes) -> dict[tuple[bytes, ...], tuple[float, float]]:
     found: dict[tuple[bytes, ...], tuple[float, float]] = {}
     order = 0
-    for line in re.split(rb"[ \t\r]*\n[ \t\r\n]*", content):
+    for line in (raw.strip(b" \t\r\n") for raw in BytesIO(content)):
         if title := re.fullmatch(rb"\\(\d+)-grams:", line):
             order = int(title[1])
         elif line == b"\\end\\":

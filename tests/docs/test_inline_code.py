@@ -83,7 +83,8 @@ def has(owner: Any, name: str) -> bool:
     try:
         return hasattr(owner, name) or bool(importlib.import_module(f"{owner.__name__}.{name}"))
     except ImportError:
-        return name in vars(owner).get("__annotations__", {})
+        bases = owner.__mro__ if inspect.isclass(owner) else (owner,)
+        return any(name in vars(base).get("__annotations__", {}) for base in bases)
 
 
 def member(owner: Any, name: str) -> Any:

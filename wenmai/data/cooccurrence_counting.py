@@ -197,7 +197,7 @@ class _Counting:
         A part begins with the last words of the one before, so that every counted word has all of its neighbours.
         """
         corpus, window = self._corpus, self._config.window
-        size = max(self._part_words, 8 * window)
+        size = max(min(self._part_words, len(corpus)), 8 * window)
         piece = min(_PIECE, size)
         text = np.empty(size + 2 * piece + 2 * window, np.int32)
         count = first = begin = 0
