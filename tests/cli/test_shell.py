@@ -164,6 +164,7 @@ MISTAKES = [
     (2, ["train", "RUN/recipe.yaml", "TEXT"], "a recipe names its own corpus"),
     (2, ["train", "RUN/recipe.yaml", "--from", "RUN"], "a recipe names its own corpus"),
     (3, ["train", "word2vec", "nowhere.txt"], "nowhere.txt: no such file or folder"),
+    (3, ["train", "word2vec", "https://example.org/x.txt"], "(a web address: download it first)"),
     (3, ["train", "--from", "RUN", "nowhere.txt"], "nowhere.txt: no such file or folder"),
     (2, ["train", "word2vec", "builtin:pydoc"], "did you mean 'builtin:pydocs'"),
     (4, ["train", "word2vec", "TEXT", "--set", "min_count=9999999"], "Use more text, or min_count="),
