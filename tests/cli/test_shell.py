@@ -183,7 +183,7 @@ MISTAKES = [
     (5, ["import", "word2vec", "nowhere", "--out", "y"], "nowhere: no such file"),
     (2, ["evaluate", "RUN"], "name at least one test set"),
     (5, ["evaluate", "RUN", "--analogy", "TEXT"], "topics.txt, line 1: expected ': section'"),
-    (2, ["evaluate", "RUN", "--similarity", "data:ws353"], "did you mean 'ws353-"),
+    (2, ["evaluate", "RUN", "--similarity", "data:ws353"], "did you mean 'data:ws353-"),
     (2, ["compare", "RUN", "--set", "epochs=3"], "settings go with --systems"),
     (2, ["compare", "--systems", "word2vec-sgn", "TEXT"], "did you mean 'word2vec-sgns'"),
     (2, ["compare", "--systems", "word2vec-sgns", "-"], "give it files, not stdin"),
