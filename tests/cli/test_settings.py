@@ -46,6 +46,11 @@ def test_options_are_settings(shell, text):
     assert (more["train.epochs"], more["model.vector_size"]) == (1, 6)
 
 
+def test_a_file_may_be_called_like_a_setting(shell, text):
+    (shell.folder / text).rename(shell.folder / "epochs=3")
+    assert recipe(shell, "train", "word2vec", "epochs=3", "--out", "a", *USUAL)["train.epochs"] == 5
+
+
 def test_python_takes_the_same_names(tmp_path):
     run = wenmai.train("word2vec", [["a", "b", "c"]] * 20, out=tmp_path / "run", size=4, minCount=1, workers=1, iter=1)
     assert (run.recipe.sections["model"].vector_size, run.recipe.sections["train"].epochs) == (4, 1)
@@ -65,6 +70,12 @@ def test_compare_gives_each_system_its_own_name(shell, text, systems, setting):
 
 MISTAKES = [
     (["train", "word2vec", "text.txt", "--epochz", "3"], "no such option: --epochz; did you mean 'epochs'?"),
+    (["train", "word2vec", "text.txt", "epochs=3"], "a setting is an option; did you mean --epochs 3?"),
+    (
+        ["train", "word2vec", "text.txt", "—out", "run"],
+        "begins with '—', which is not the sign '-'; did you mean --out?",
+    ),
+    (["train", "word2vec", "text.txt", "－－epochs=3"], "did you mean --epochs=3?"),
     (["train", "word2vec", "text.txt", "--quite"], "did you mean '--quiet'?"),
     (["train", "word2vec", "text.txt", "--epochs"], "--epochs needs a value"),
     (["train", "word2vec", "text.txt", "--sg", "1"], "did you mean 'algorithm', which is skipgram or cbow?"),
@@ -88,7 +99,7 @@ def test_help_lists_the_settings_of_a_system(shell):
     assert "Settings of word2vec-cbow-hs:" in out
     assert "--vector-size" in out
     assert "hierarchical softmax over a Huffman tree" in out
-    assert shell("help", "train", "word2vec-cbow-hs").out == out
+    assert shell("help", "train", "word2vec-cbow-hs").out == shell("help", "word2vec-cbow-hs").out == out
     assert "Settings of" not in shell("help", "train").out
     assert "Usage: wenmai evaluate" in shell("help", "evaluate").out
     assert "Did you mean 'train'?" in shell("help", "trian", code=2).err

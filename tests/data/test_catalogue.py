@@ -100,7 +100,7 @@ def listed(mirror: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Mon
 
 
 def test_an_unknown_name_suggests_the_nearest():
-    with pytest.raises(SettingError, match=r"'data:pears'.*did you mean 'pairs'\?; see 'wenmai data list'"):
+    with pytest.raises(SettingError, match=r"'data:pears'.*did you mean 'data:pairs'\?; see 'wenmai data list'"):
         catalogue.find("data:pears")
 
 

@@ -3,8 +3,10 @@
 import json
 import shutil
 import struct
+from typing import get_args
 
 import pytest
+import tokenizers
 import torch
 from safetensors.torch import load_file, save_file
 
@@ -13,6 +15,7 @@ from wenmai.core.folder import check_sealed
 from wenmai.formats.huggingface import read_huggingface, write_huggingface
 from wenmai.models.gpt import Gpt, GptConfig
 from wenmai.models.rnnlm import Rnnlm, RnnlmConfig
+from wenmai.text.pieces import TokenizerKind
 from wenmai.text.tokenizer import Tokenizer, TokenizerConfig
 
 SIZES = {"hidden_size": 24, "num_layers": 3, "num_heads": 4, "max_length": 20}
@@ -103,6 +106,39 @@ def test_transformers_reads_what_is_written_and_has_the_same_logits(model, token
     written = other.generate(begun, attention_mask=torch.ones_like(begun), do_sample=False, max_new_tokens=9)[0]
     for place in range(1, len(written)):
         assert written[place] == logits(model, written[None, :place])[0, -1].argmax()
+
+
+SPELLED = ["a <unk> b", "<unk>", "x<unk>y", "</s>", "one </s> two <s>", "<pad><pad> three", " <unk> <UNK> [MASK] "]
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("kind", get_args(TokenizerKind))
+def test_transformers_takes_special_tokens_in_a_text_as_text_too(kind, tmp_path):
+    theirs = pytest.importorskip("transformers")
+    size = 60 if kind == "unigram" else 300
+    ours = Tokenizer.train(TEXTS + SPELLED * 2, TokenizerConfig(kind=kind, vocab_size=size))
+    write_huggingface(tmp_path / "out", make(ours), ours)
+    other = theirs.AutoTokenizer.from_pretrained(tmp_path / "out")
+    for text in [*TEXTS, *SPELLED]:
+        ids = ours.encode(text).ids
+        assert other(text)["input_ids"] == ids, text
+        if kind not in ("words", "wordpiece"):  # whose words are joined as they are written, not by spaces
+            marked = [ours.bos_id, ours.unk_id, *ids, ours.eos_id]
+            for skip in (True, False):
+                expected = other.decode(marked, skip_special_tokens=skip)
+                assert ours.decode(marked, skip_special_tokens=skip) == expected, text
+
+
+@pytest.mark.parity
+def test_transformers_adds_no_special_tokens_that_our_model_has_not_seen(tokenizer, tmp_path):
+    theirs = pytest.importorskip("transformers")
+    tokenizer.save(tmp_path / "tokenizer.json")
+    backend = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    backend.post_processor = tokenizers.processors.TemplateProcessing("<s> $A", special_tokens=[("<s>", 2)])
+    ours = Tokenizer.of_json(backend.to_str(), "theirs")
+    write_huggingface(tmp_path / "out", make(ours), ours)
+    other = theirs.AutoTokenizer.from_pretrained(tmp_path / "out")
+    assert other("one two")["input_ids"] == ours.encode("one two").ids == tokenizer.encode("one two").ids
 
 
 def random_reference(theirs, kind, **settings):

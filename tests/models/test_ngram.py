@@ -87,6 +87,8 @@ def test_lines_stand_for_themselves(model):
     assert list(model.score(["the cat"], context="fresh"))
     with pytest.raises(SettingError, match="an n-gram model scores each line by itself"):
         list(model.score(["the cat"], context="carried"))
+    with pytest.raises(SettingError, match="score takes a list of texts"):
+        list(model.score("the cat"))
 
 
 # --- next words, and writing on ---------------------------------------------------------------------------------------

@@ -329,7 +329,7 @@ def test_models_that_need_not_predict_all_of_a_text_are_named(tmp_path):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"similarity": ["data:simlex999"]}, "did you mean 'simlex-999'"),
+        ({"similarity": ["data:simlex999"]}, "did you mean 'data:simlex-999'"),
         ({"analogy": ["nowhere.txt"]}, "nowhere.txt: no such file"),
         ({"probe": ["sst3"]}, "sst2"),
         ({"probe": ["mrpc"]}, "is of sentence pairs"),

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import wenmai
-from wenmai.core.errors import RunError
+from wenmai.core.errors import RunError, SettingError
 from wenmai.inference.ngram_model import NgramModel
 
 
@@ -61,6 +61,8 @@ def test_evaluations_of_other_models_have_tables_too(tmp_path):
     lines = wenmai.train("ngram", tmp_path / "text.txt", out=tmp_path / "lm", order=2, quiet=True)
     found = wenmai.evaluate(lines, on=tmp_path / "text.txt", quiet=True)
     assert {"perplexity", "bits_per_character"} <= {row[0] for row in found.table().rows}
+    with pytest.raises(SettingError, match=r"not list; texts in memory are for run\.model\.score"):
+        wenmai.evaluate(lines, on=["a b c"], quiet=True)
     labelled = [("red crimson", "colour"), ("one two", "number")] * 10
     classifier = wenmai.train("classifier", labelled, out=tmp_path / "classifier", quiet=True)
     found = wenmai.evaluate(classifier, on=labelled, quiet=True)

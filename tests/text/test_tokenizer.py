@@ -143,6 +143,11 @@ def test_padding_begin_and_end_are_not_written_and_unknown_is(trained):
     ids = tokenizer.encode("cat").ids
     assert tokenizer.decode([2, *ids, 3, 0, 0]) == "cat"
     assert tokenizer.decode(tokenizer.encode("c☃t").ids) == "c<unk>t"
+    for kind, one in trained.items():
+        ids = [one.bos_id, one.unk_id, *one.encode("cat").ids, one.eos_id, one.pad_id]
+        assert one.decode(ids, skip_special_tokens=True) == "cat", kind
+        shown = one.decode(ids, skip_special_tokens=False)
+        assert all(name in shown for name in ("<s>", "<unk>", "cat", "</s>", "<pad>")), kind
 
 
 @pytest.mark.parametrize(
@@ -259,6 +264,35 @@ def test_files_of_masked_models_have_their_roles(tmp_path, names, roles):
     model = tokenizers.models.WordLevel({name: number for number, name in enumerate(names)}, unk_token=unknown)
     loaded = Tokenizer.load(foreign(tmp_path / "tokenizer.json", model, names))
     assert (loaded.bos_id, loaded.eos_id, loaded.cls_id, loaded.sep_id, loaded.mask_id) == roles
+
+
+TEMPLATE = tokenizers.processors.TemplateProcessing("</s> $A", special_tokens=[("</s>", 1)])
+TEXT_ALONE = tokenizers.processors.TemplateProcessing("$A")
+BYTES = tokenizers.processors.ByteLevel()
+
+
+@pytest.mark.parametrize(
+    ("step", "named"),
+    [
+        (None, False),
+        (BYTES, False),
+        (TEXT_ALONE, False),
+        (tokenizers.processors.Sequence([BYTES, TEXT_ALONE]), False),
+        (TEMPLATE, True),
+        (tokenizers.processors.Sequence([BYTES, TEMPLATE]), True),
+    ],
+)
+def test_sections_without_effect_are_named_and_gone(step, named, tmp_path):
+    model = tokenizers.models.BPE({"<unk>": 0, "</s>": 1, "a": 2, "b": 3, "ab": 4}, [("a", "b")], dropout=0.5)
+    path = foreign(tmp_path / "tokenizer.json", model, ["<unk>", "</s>"], post_processor=step)
+    loaded = Tokenizer.load(path)
+    assert set(loaded.left_out) == {"truncation", "padding", "dropout"} | ({"post_processor"} if named else set())
+    assert loaded.encode_batch(["ab ab ab"] * 20) == [[4, 4, 4]] * 20  # neither cut, nor padded, nor at random
+    loaded.save(path)
+    again = Tokenizer.load(path)
+    assert not again.left_out
+    assert again.fingerprint == loaded.fingerprint
+    assert tokenizers.Tokenizer.from_file(str(path)).encode("ab").ids == [4]
 
 
 def test_one_token_may_have_every_role(tmp_path):

@@ -149,6 +149,25 @@ def test_damaged_pairs(name, content, message, pair):
         read_tokenizer(pair)
 
 
+def test_what_has_no_effect_is_said(pair, tmp_path, caplog):
+    read_tokenizer(pair).save(tmp_path / "tokenizer.json")
+    read_tokenizer(tmp_path)
+    assert not caplog.messages
+    backend = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    backend.enable_truncation(3)
+    backend.enable_padding()
+    backend.save(str(tmp_path / "tokenizer.json"))
+    read_tokenizer(tmp_path)
+    assert caplog.messages == [
+        f"{tmp_path}/tokenizer.json: has sections that have no effect here: truncation (texts are encoded whole), "
+        "padding (models pad their own batches)"
+    ]
+    caplog.clear()
+    (pair / "added_tokens.json").write_text("{}")
+    read_tokenizer(pair)
+    assert caplog.messages[0].startswith(f"{pair}/added_tokens.json: is not read")
+
+
 def test_what_names_no_tokenizer(pair, tmp_path):
     for source, message in {
         tmp_path / "nowhere": "nowhere: no such file",

@@ -3,6 +3,7 @@
 import io
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -210,6 +211,13 @@ def test_updates_and_looks_of_a_torch_model_are_shown(monkeypatch):
     for part in ("50.0%", "epoch 2", "12,346 tokens/s (41% of the GPU)", "rate 0.001", "1 min 30 s left"):
         assert part in shown
     assert shown.endswith("1,234 updates, 1 min 30 s: validation loss 1.5  perplexity 4.482\n")
+    run = wenmai.Run.__new__(wenmai.Run)
+    run.path = Path("runs/gpt")
+    facts = {"system": "gpt", "sizes": "9 tokens", "stats": {}, "position": 0, "epochs": 10, "threads": 1}
+    for steps, effort in ((None, "10 epochs"), (1, "1 update or 10 epochs at most"), (2, "2 updates or 10 epochs at")):
+        with a_terminal() as terminal, Progress() as progress:
+            progress.begin(run, facts | {"steps": steps})
+        assert terminal.getvalue().startswith(f"gpt: 9 tokens; {effort}")
     with a_terminal() as terminal, Progress(quiet=True) as progress:
         progress.record(update)
         progress.record(look)

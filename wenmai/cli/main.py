@@ -95,13 +95,18 @@ def _root(
 
 @app.command("help")
 def show_help(
-    verb: Annotated[list[str] | None, typer.Argument(metavar="VERB", help="A verb, and perhaps its system.")] = None,
+    verb: Annotated[
+        list[str] | None, typer.Argument(metavar="VERB", help="A verb, and perhaps its system; or a system.")
+    ] = None,
 ) -> None:
     """Show the help of a verb, and the settings of a system.
 
     Example: wenmai help train word2vec
     """
-    app(args=[*(verb or []), "--help"], prog_name="wenmai")
+    from wenmai.core.registry import systems
+
+    words = verb or []
+    app(args=[*(["train"] if words and words[0] in systems() else []), *words, "--help"], prog_name="wenmai")
 
 
 app.command()(training.systems)

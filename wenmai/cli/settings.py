@@ -1,5 +1,6 @@
 """Settings as options: ``--epochs 3`` is ``--set epochs=3`` on every verb that takes ``--set``."""
 
+import os
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ __all__ = [
 ]
 
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+_DASHES = "-‐‑‒–—―−－"  # as text processors and Chinese input methods write them
 _META = "wenmai.settings"  # where a context keeps what the verb can be set to
 _HIDDEN = {("model", "kind")}  # there is only one
 
@@ -213,6 +215,8 @@ def _rewritten(args: Sequence[str], own: Mapping[str, bool], known: Known, *, st
             return
         name, equals, value = token.partition("=")
         if name in own or not name.startswith("--"):
+            if strict:
+                _require_no_option(token, known)
             yield token
             if own.get(name) and not equals and rest:
                 yield rest.pop(0)
@@ -234,6 +238,20 @@ def _rewritten(args: Sequence[str], own: Mapping[str, bool], known: Known, *, st
                 raise SettingError(f"{name} needs a value, for example {name} 3 or {name}=3")
             continue
         yield from ("--set", f"{typed.replace('-', '_')}={value}")  # each system has its own name for it
+
+
+def _require_no_option(word: str, known: Known) -> None:
+    """Makes sure that a word is not an option as a text processor writes it, nor a setting without its dashes.
+
+    Raises:
+        SettingError: if it is; the message has the option.
+    """
+    plain = word.lstrip(_DASHES)
+    if plain != word and word[0] != "-" and plain[:1].isascii() and plain[:1].isalpha():
+        raise SettingError(f"{word} begins with {word[0]!r}, which is not the sign '-'; did you mean --{plain}?")
+    name, equals, value = word.partition("=")
+    if equals and known.settings and _setting(name, known)[0] and not os.path.exists(word):
+        raise SettingError(f"{word}: a setting is an option; did you mean --{name.replace('_', '-')} {value}?")
 
 
 def _setting(typed: str, known: Known) -> tuple[str | None, type | None, bool]:

@@ -178,9 +178,11 @@ def find(name: str) -> Entry:
     try:
         return known[name.removeprefix("data:")]
     except KeyError:
+        prefix = "data:" if name.startswith("data:") else ""
+        spelled = [one if one.startswith("builtin:") else prefix + one for one in known]
         raise SettingError(
-            f"no corpus or test set is called {name!r} in the catalogue"
-            f"{nearest_name(name.removeprefix('data:'), known)}; see 'wenmai data list'"
+            f"no corpus or test set is called {name!r} in the catalogue{nearest_name(name, spelled)}; "
+            "see 'wenmai data list'"
         ) from None
 
 

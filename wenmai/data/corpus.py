@@ -11,6 +11,7 @@ import glob
 import hashlib
 import itertools
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -363,6 +364,7 @@ def _files_of(name: str) -> tuple[list[_File], int]:
         return _files_at(name, named=True)
     if not glob.has_magic(name):
         hint = " (it is a broken link)" if os.path.islink(name) else ""
+        hint = " (a web address: download it first)" if re.search(r"(?:^|/)(?:https?|ftp):/", name) else hint
         raise CorpusError(
             f"{name}: no such file or folder{hint}. Expected a path, a glob, - for standard input, or a name of the "
             "catalogue such as builtin:pydocs"

@@ -193,7 +193,7 @@ class Labelled:
     @property
     def _expected(self) -> str:
         if self.config.label_column is None:
-            return f"words and {self.config.label_prefix}LABEL in a line"
+            return f"words and {self.config.label_prefix}LABEL in a line, or a table (text_column, label_column)"
         return "a text and its label in a row"
 
     def _kept(

@@ -214,6 +214,8 @@ def _generate(
     config: GenerationConfig,
     show: Callable[[str], None] | None,
 ) -> list[Generated]:
+    if not isinstance(prompt, str):
+        raise SettingError(f"generate takes one prompt, a string, not {type(prompt).__name__}")
     read, cut, longest = _plan(model, vocabulary, prompt, config)
     end = None if config.past_end else vocabulary.eos_id
     rows = 1 if config.beam is not None else config.count

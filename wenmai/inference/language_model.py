@@ -140,7 +140,12 @@ class LanguageModel(Shown):
 
         Yields:
             The score of each line; that of an empty line has no predictions.
+
+        Raises:
+            SettingError: if there is no such ``context``, or ``texts`` is one string.
         """
+        if isinstance(texts, str):
+            raise SettingError("score takes a list of texts; put a single one in brackets")
         if context not in (None, "fresh", "carried"):
             raise SettingError(f"context={context!r}: expected fresh or carried")
         lines = iter(texts)

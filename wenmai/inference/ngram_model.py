@@ -64,9 +64,11 @@ class NgramModel(Shown):
             The score of each line; that of an empty line has no predictions.
 
         Raises:
-            SettingError: if ``context`` is ``carried``.
+            SettingError: if ``context`` is ``carried``, or ``texts`` is one string.
             FormatError: if the model is damaged.
         """
+        if isinstance(texts, str):
+            raise SettingError("score takes a list of texts; put a single one in brackets")
         if context not in (None, "fresh"):
             raise SettingError(f"context={context!r}: an n-gram model scores each line by itself; expected fresh")
         workers = threads or available_cores()

@@ -206,7 +206,7 @@ class LanguageJob(NeuralJob):
             f"{self._data.tokenizer.vocab_size:,}, {self.parameters:,} parameters on {self.language_model.device}"
         )
         stats = asdict(self._data.text.stats)
-        return {"sizes": sizes, "epochs": self.config.epochs, "threads": self.threads, "stats": stats}
+        return {"sizes": sizes, **self.effort, "threads": self.threads, "stats": stats}
 
     def summary(self) -> dict[str, Any]:
         """Speed, loss and sizes."""

@@ -188,6 +188,11 @@ class NeuralJob(Job):
             strategy=session.strategy,
         )
 
+    @property
+    def effort(self) -> dict[str, Any]:
+        """How long it trains, at most."""
+        return {"epochs": self.config.epochs, "steps": self.config.steps}
+
     def summary(self) -> dict[str, Any]:
         """Speed, loss and sizes."""
         state = self.state

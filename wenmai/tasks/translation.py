@@ -160,7 +160,7 @@ class TranslationJob(NeuralJob):
         )
         return {
             "sizes": sizes,
-            "epochs": self.config.epochs,
+            **self.effort,
             "threads": self.threads,
             "stats": asdict(self._data.train.stats),
         }

@@ -8,7 +8,7 @@ errors that say what is wrong with a file.
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -36,6 +36,12 @@ USUAL_SPECIALS = {
 }
 """Role to the names that its token may have, the most usual first."""
 
+_NO_EFFECT = {
+    "truncation": "texts are encoded whole",
+    "padding": "models pad their own batches",
+    "post_processor": "models put their own special tokens around texts",
+    "dropout": "equal texts have equal ids",
+}  # section of a file to what is done instead
 _MOST_HOLES = 1000  # ids without a token, besides as many as there are tokens
 _LINE_END = "\n</w>"  # the only end that GPT-1 knows
 
@@ -81,9 +87,13 @@ class Tokenizer:
         sep_id: The id after each of two sequences, or None.
         mask_id: The id of a masked token, or None.
         takes_unknown: Whether the spelling of the unknown token in a text, such as ``<unk>``, is that token.
+        left_out: What the file has that has no effect here: section to what is done instead.
     """
 
-    def __init__(self, backend: "tokenizers.Tokenizer", roles: dict[str, int]) -> None:
+    def __init__(
+        self, backend: "tokenizers.Tokenizer", roles: dict[str, int], left_out: Mapping[str, str] | None = None
+    ) -> None:
+        self.left_out = dict(left_out or {})
         self._backend = backend
         self.pad_id, self.unk_id = roles["pad"], roles["unk"]
         self.bos_id, self.eos_id = roles["bos"], roles["eos"]
@@ -94,7 +104,8 @@ class Tokenizer:
         added = backend.get_added_tokens_decoder()
         special = {number for number, token in added.items() if token.special} | set(roles.values())
         self.special_ids = frozenset(roles.values())
-        self._silent = special - {self.unk_id} | {self.pad_id, self.bos_id, self.eos_id}  # one token may be all four
+        marks = special - {self.unk_id} | {self.pad_id, self.bos_id, self.eos_id}  # one token may be all four
+        self._skipped = {None: frozenset(marks), True: frozenset(special), False: frozenset[int]()}
         numbers = set(backend.get_vocab(with_added_tokens=True).values())
         self._size = 1 + max(numbers)
         self.nameless = frozenset(range(self._size)) - numbers if len(numbers) < self._size else frozenset()
@@ -105,8 +116,6 @@ class Tokenizer:
         kept = special - {self.unk_id} if by_space else special  # there <unk> in a text is the unknown word
         guard(backend, [token for number in kept if (token := backend.id_to_token(number))])
         backend.encode_special_tokens = True  # the text "</s>" is text
-        backend.no_padding()
-        backend.no_truncation()
         self._spaced = model == "WordPiece" or (model == "WordLevel" and backend.decoder is None and not by_space)
 
     @classmethod
@@ -143,7 +152,8 @@ class Tokenizer:
 
         In files of others the roles go to special tokens with the usual names (such as ``[PAD]`` or
         ``<|endoftext|>``); where padding or BOS is missing, EOS takes the role. Where there is a mask but no
-        ``[CLS]`` or ``[SEP]``, BOS and EOS take theirs.
+        ``[CLS]`` or ``[SEP]``, BOS and EOS take theirs. Sections that cut texts, pad them, put special tokens around
+        them or segment them at random have no effect; :attr:`left_out` names them.
 
         Raises:
             FormatError: if the file is missing or damaged, is no tokenizer, lacks special tokens, or has steps that
@@ -169,6 +179,7 @@ class Tokenizer:
         if not isinstance(content, dict) or not isinstance(content.get("model"), dict):
             raise FormatError(f"{path}: is not a tokenizer: it has no 'model'; expected a tokenizer.json")
         require_harmless(content, path)
+        left_out = _without_effect(content)
         try:
             backend = tokenizers.Tokenizer.from_str(json.dumps(content))  # which names nothing twice
         except BaseException as error:
@@ -180,7 +191,7 @@ class Tokenizer:
             raise FormatError(
                 f"{path}: has {len(vocab)} tokens, but ids up to {highest}; models have a row for each id"
             )
-        return cls(backend, _roles(backend, content["model"], path))
+        return cls(backend, _roles(backend, content["model"], path), left_out)
 
     def save(self, path: str | Path) -> None:
         """Writes ``path`` (usually ``tokenizer.json``), whole or not at all."""
@@ -269,19 +280,53 @@ class Tokenizer:
             found = self._backend.encode_batch_fast(texts, add_special_tokens=False)
         return [encoding.ids for encoding in found]
 
-    def decode(self, ids: Iterable[int]) -> str:
-        """Returns the text of some ids, without padding, BOS and EOS, but with unknown.
+    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool | None = None) -> str:
+        """Returns the text of some ids.
+
+        Args:
+            ids: The ids.
+            skip_special_tokens: None: without special tokens, but with the unknown one, which stands for a part of the
+                text as no other does. True and False are those of ``transformers``: without any, and with all.
 
         Raises:
             VocabError: if an id is not one of the vocabulary.
         """
-        shown = [number for number in map(int, ids) if number not in self._silent]
+        skipped = self._skipped[skip_special_tokens]
+        shown = [number for number in map(int, ids) if number not in skipped]
         for number in {min(shown), max(shown)} if shown else ():
             self.token(number)
         if self._spaced:
             return _detokenised(map(self.token, shown))
         with _explaining([]):
             return str(self._backend.decode(shown, skip_special_tokens=False))
+
+
+def _without_effect(content: dict[str, Any]) -> dict[str, str]:
+    """Takes away what has no effect here; returns its names, and what is done instead."""
+    found = [name for name in ("truncation", "padding") if content.get(name) is not None]
+    if _adds_tokens(content.get("post_processor")):
+        found.append("post_processor")
+    content.update(dict.fromkeys(found))
+    if content["model"].get("dropout"):
+        content["model"]["dropout"] = None
+        found.append("dropout")
+    return {name: _NO_EFFECT[name] for name in found}
+
+
+def _adds_tokens(step: Any) -> bool:  # noqa: ANN401  any JSON value
+    """Whether the last step of a tokenizer puts special tokens around a text; it may only move offsets."""
+    waiting = [step]
+    while waiting:
+        match waiting.pop():
+            case {"processors": list(steps)}:
+                waiting += steps
+            case {"type": "TemplateProcessing", "single": list(parts)} if not any("SpecialToken" in p for p in parts):
+                pass
+            case {"type": "ByteLevel"} | None:
+                pass
+            case _:
+                return True
+    return False
 
 
 def _roles(backend: "tokenizers.Tokenizer", model: dict[str, Any], path: str | Path) -> dict[str, int]:

@@ -11,6 +11,7 @@ accents, cut at white space and around punctuation: what ``transformers`` does w
 """
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +21,21 @@ from wenmai.text.tokenizer import USUAL_SPECIALS, Tokenizer
 
 __all__ = ["read_tokenizer", "read_vocabulary"]
 
+_log = logging.getLogger(__name__)
+
 _PAIRS = (
     ("vocab.json", "merges.txt"),
     ("encoder.json", "vocab.bpe"),
     ("encoder_bpe_40000.json", "vocab_40000.bpe"),  # GPT-1 as its authors published it
 )
+_ADDED = "added_tokens.json"  # beside the pair, written by earlier versions of transformers
 _COMPRESSIONS = ("", ".gz", ".xz", ".bz2", ".zst")
 _MOST_BYTES = 1 << 28  # of a vocabulary: so much text would be its tokens, millions of them
 _WORD_END = "</w>"
 
 
 def read_tokenizer(source: str | Path) -> Tokenizer:
-    """Reads a tokenizer.
+    """Reads a tokenizer; what the file has that has no effect here is logged as a warning.
 
     Args:
         source: A ``tokenizer.json``; ``VOCABULARY,MERGES``, in any order; or a folder with either, under the usual
@@ -42,11 +46,20 @@ def read_tokenizer(source: str | Path) -> Tokenizer:
     """
     first, second = _files(source)
     if second is not None:
+        if (more := first.with_name(_ADDED)).is_file():
+            _log.warning(
+                "%s: is not read; tokens added to a vocabulary are kept in a tokenizer.json, which transformers writes",
+                more,
+            )
         return read_vocabulary(first, second)
     content = _json(first)
     if "model" not in content and content and all(isinstance(number, int) for number in content.values()):
         raise FormatError(f"{first}: is a vocabulary without its merges; name both, as {first},MERGES, or their folder")
-    return Tokenizer.of_json(json.dumps(content), first)
+    found = Tokenizer.of_json(json.dumps(content), first)
+    if found.left_out:
+        listed = ", ".join(f"{name} ({instead})" for name, instead in found.left_out.items())
+        _log.warning("%s: has sections that have no effect here: %s", first, listed)
+    return found
 
 
 def read_vocabulary(vocabulary: str | Path, merges: str | Path) -> Tokenizer:

@@ -93,7 +93,10 @@ class Progress(Callback):
             self.note(f"left out of the corpus: {listed}")
         if self._quiet:
             return
-        effort = f"{plural(facts['epochs'], 'epoch')}, {plural(facts['threads'], 'thread')}"
+        effort = plural(facts["epochs"], "epoch")
+        if facts.get("steps"):
+            effort = f"{plural(facts['steps'], 'update')} or {effort} at most"
+        effort += f", {plural(facts['threads'], 'thread')}"
         self._print(f"{facts['system']}: {facts['sizes']}; {effort} -> {run.path}")
         if facts["position"]:
             self._print("resumed from a checkpoint")
@@ -106,7 +109,9 @@ class Progress(Callback):
         elif isinstance(record, EvaluationRecord):
             if record.figures:
                 metrics = "  ".join(f"{name} {value:.4g}" for name, value in record.figures.items())
-                self.result(f"after {record.position:,} updates, {duration(record.seconds)}: validation {metrics}")
+                self.result(
+                    f"after {plural(record.position, 'update')}, {duration(record.seconds)}: validation {metrics}"
+                )
         elif self._live:
             done, epoch, speed, loss, rate, left = _step(record)
             self._line([done, epoch, speed, loss, rate, left], keep=[0, 5, 3, 2, 1, 4])

@@ -213,6 +213,7 @@ def write_folder(
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": longest,
         "clean_up_tokenization_spaces": False,
+        "split_special_tokens": True,  # "</s>" in a text is text, as here
         **{f"{role}_token": tokenizer.token(number) for role, number in roles.items()},
     }
     with sealed_folder(folder) as temporary:

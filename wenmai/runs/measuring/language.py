@@ -134,8 +134,12 @@ def evaluate(
     Raises:
         CorpusError: if the text has no token.
         RunError: if the run is not finished.
-        SettingError: if an option needs another that is not given.
+        SettingError: if an option needs another that is not given, or ``on`` is no name.
     """
+    if not isinstance(on, str | Path):
+        raise SettingError(
+            f"on is the name of a file, not {type(on).__name__}; texts in memory are for run.model.score(texts)"
+        )
     reading: dict[str, Any] = {"memory": memory, "same_length": same_length, "clamp_length": clamp_length}
     if few_shot is None:
         if seed is not None or limit is not None:
