@@ -126,6 +126,6 @@ def _judged(code: int, told: str) -> str | None:
         return f"a traceback: {told[-600:]}"
     if code == 0:
         return None
-    if code != 130:
+    if code not in (130, -signal.SIGINT):  # Python may end itself by SIGINT, which a shell shows as 130 too
         return f"exit code {code}: {told[-300:]!r}"
     return None if lines and lines[-1].startswith("wenmai: ") else f"no message: {told[-300:]!r}"
