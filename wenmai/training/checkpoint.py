@@ -52,11 +52,11 @@ class Checkpoints:
         """Returns the newest good checkpoint, its state, and what is wrong with newer ones."""
         passed_over: list[str] = []
         for path in reversed(self._steps()):
-            if not (problems := check_sealed(path)):
-                try:
+            try:
+                if not (problems := check_sealed(path)):
                     return path, _state(path), passed_over
-                except RunError as error:
-                    problems = [str(error)]
+            except RunError as error:  # also if a training has removed it
+                problems = [str(error)]
             passed_over += problems
         return None, {}, passed_over
 

@@ -367,7 +367,9 @@ def verify(path: str | Path) -> tuple[list[str], list[str]]:
         if folder.is_symlink():
             problems.append(f"{folder} is a link, and none of the run's checkpoints")
             continue
-        found = check_sealed(folder) if folder.is_dir() else []
+        found = []
+        with suppress(RunError):  # it may be gone at any moment, as below
+            found = check_sealed(folder)
         if not folder.is_dir():  # any more: a training has removed this checkpoint
             continue
         problems += found
