@@ -1,11 +1,11 @@
-"""Jobs of the theme ``fasttext``: trainings with the official package and with gensim, each in a process of its own."""
+"""Jobs of ``fasttext`` and ``loading``: the official package and gensim at work, each in a process of its own."""
 
 import time
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-__all__ = ["gensim_subwords", "official_subwords"]
+__all__ = ["fasttext_file", "gensim_subwords", "official_subwords", "read_fasttext"]
 
 
 def official_subwords(lines: str, algorithm: str, settings: Mapping[str, Any], target: str) -> dict[str, Any]:
@@ -93,3 +93,25 @@ def gensim_subwords(lines: str, algorithm: str, settings: Mapping[str, Any], tar
         "vocabulary": len(model.wv),
         "words_read": words_read,
     }
+
+
+def fasttext_file(lines: str, buckets: int, target: str) -> dict[str, Any]:
+    """Writes a model of word vectors with the official package, which does not train it: only its size matters."""
+    fasttext: Any = import_module("fasttext")
+    fasttext.train_unsupervised(lines, epoch=0, dim=100, bucket=buckets, verbose=0).save_model(target)
+    return {}
+
+
+def read_fasttext(side: str, model: str) -> dict[str, Any]:
+    """Reads a model; imports are not in ``seconds``."""
+    from wenmai.runs.environment import peak_memory_bytes
+
+    if side == "ours":
+        from wenmai.formats.fasttext import read_fasttext as read
+    else:
+        read = import_module("fasttext").load_model
+    begin = time.perf_counter()
+    loaded = read(model)
+    seconds = time.perf_counter() - begin
+    assert loaded is not None
+    return {"seconds": seconds, "peak_memory_bytes": peak_memory_bytes()}
