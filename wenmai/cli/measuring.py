@@ -11,6 +11,7 @@ import typer
 
 from wenmai.cli.completion import complete_run, complete_systems
 from wenmai.cli.options import ClampLength, Context, Device, Json, MemoryLength, Quiet, RunFolder, SameLength, Sets
+from wenmai.cli.printing import note, show
 from wenmai.core.errors import SettingError
 
 __all__ = ["compare", "evaluate"]
@@ -117,9 +118,12 @@ def evaluate(
         tokenize=tokenize,
     )
     found = measure(run, device=device, quiet=quiet, **options)
-    for note in found.notes:
-        print(f"note: {note}", file=sys.stderr)
-    print(json.dumps(found.as_dict(), ensure_ascii=False, allow_nan=False) if as_json else found)
+    for one in found.notes:
+        note(one)
+    if as_json:
+        print(json.dumps(found.as_dict(), ensure_ascii=False, allow_nan=False))
+    else:
+        show(found)
 
 
 def compare(
@@ -207,17 +211,15 @@ def compare(
             raise SettingError("settings go with --systems; finished runs cannot be changed")
         found = compare_runs(what, out=folder, command=command, device=device, quiet=quiet, **options)
     if not any(system.measures for system in found.systems):
-        print(
-            "note: no test set was given, so quality is not compared; add --on FILE for classifiers, --similarity, "
-            "--analogy or --probe for word vectors",
-            file=sys.stderr,
+        note(
+            "no test set was given, so quality is not compared; add --on FILE for classifiers, --similarity, "
+            "--analogy or --probe for word vectors"
         )
     report = folder / "report.html"
     if as_json:
         print(json.dumps(found.to_json() | {"report": str(report)}, ensure_ascii=False, allow_nan=False))
         return
-    print(found)
-    print(f"\nreport: {report}")
+    show(f"{found}\n\nreport: {report}")
 
 
 def _free_folder(systems: list[str]) -> Path:

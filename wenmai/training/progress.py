@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from wenmai.core.clock import CLOCK
 from wenmai.core.quantities import duration, plural, size, words_a_second
+from wenmai.core.wording import say
 from wenmai.training.callback import Callback
 from wenmai.training.records import EpochRecord, EvaluationRecord, Record, StepRecord, UpdateRecord
 
@@ -71,12 +72,14 @@ class Progress(Callback):
     ) -> None:
         self._end_line()
         if isinstance(error, KeyboardInterrupt):
-            self._print("; ".join(["wenmai: stopped", *getattr(error, "__notes__", [])]))
+            self._print("; ".join(map(say, ["wenmai: stopped", *getattr(error, "__notes__", [])])))
 
     def encoding_corpus(self, done_bytes: int, total_bytes: int | None) -> None:
         """Shows how much of the corpus has been read."""
         finished = total_bytes is not None and done_bytes >= total_bytes
-        read = f"{done_bytes / total_bytes:6.1%} of {size(total_bytes)}" if total_bytes else size(done_bytes)
+        read = size(done_bytes)
+        if total_bytes:
+            read = say("{share} of {size}", share=f"{done_bytes / total_bytes:6.1%}", size=size(total_bytes))
         if self._live:
             self._line(["reading the corpus", read], keep=[1, 0], at_once=finished)
         elif not self._quiet and (self._is_due() or (finished and self._reading)):
@@ -90,29 +93,31 @@ class Progress(Callback):
         stats = facts["stats"]
         left_out = {title: stats.get(name, 0) for name, title in _LEFT_OUT.items()}
         if any(left_out.values()):
-            listed = ", ".join(f"{number:,} {name}" for name, number in left_out.items() if number)
+            listed = ", ".join(f"{number:,} {say(name)}" for name, number in left_out.items() if number)
             self.note(f"left out of the corpus: {listed}")
         if self._quiet:
             return
         effort = f"{plural(facts['epochs'], 'epoch')}, {plural(facts['threads'], 'thread')}"
-        self._print(f"{facts['system']}: {facts['sizes']}; {effort} -> {run.path}")
+        sizes = ", ".join(map(say, facts["sizes"].split(", ")))
+        self._print(f"{facts['system']}: {sizes}; {effort} -> {run.path}")
         if facts["position"]:
             self._print("resumed from a checkpoint")
 
     def record(self, record: Record) -> None:
         """Shows speed, loss, learning rate and time left."""
         if isinstance(record, EpochRecord):
-            loss = "" if record.loss is None else f"mean loss {record.loss:.4f}, "
-            self.result(f"epoch {record.epoch} done: {loss}{duration(record.seconds)} so far")
+            spent = duration(record.seconds)
+            loss = f"mean loss {record.loss:.4f}, {spent} so far" if record.loss is not None else f"{spent} so far"
+            self.result(f"epoch {record.epoch} done: {loss}")
         elif isinstance(record, EvaluationRecord):
             if record.figures:
-                metrics = "  ".join(f"{name} {value:.4g}" for name, value in record.figures.items())
+                metrics = "  ".join(f"{say(name)} {value:.4g}" for name, value in record.figures.items())
                 self.result(f"after {record.position:,} updates, {duration(record.seconds)}: validation {metrics}")
         elif self._live:
             done, epoch, speed, loss, rate, left = _step(record)
             self._line([done, epoch, speed, loss, rate, left], keep=[0, 5, 3, 2, 1, 4])
         elif not self._quiet and self._is_due():
-            self._print("  ".join(filter(None, _step(record))))
+            self._print("  ".join(map(say, filter(None, _step(record)))))
 
     def compiling(self, what: str) -> None:
         """Says so once, or while it lasts."""
@@ -125,10 +130,10 @@ class Progress(Callback):
     def evaluating(self, what: str, done: int, total: int) -> None:
         """Shows how far an evaluation is."""
         if self._live:
-            self._line([what, f"{done:,} of {total:,}"], keep=[1, 0])
+            self._line([what, _count(done, total)], keep=[1, 0])
             self._passing = True
         elif not self._quiet and self._is_due():
-            self._print(f"{what} {done:,} of {total:,}")
+            self._print(f"{say(what)} {_count(done, total)}")
 
     def result(self, message: str) -> None:
         """Prints a result."""
@@ -139,7 +144,7 @@ class Progress(Callback):
     def note(self, message: str) -> None:
         """Prints a message."""
         self._end_line()
-        self._print(f"note: {message}")
+        self._print(f"note: {say(message)}")
 
     def _is_due(self) -> bool:
         """Whether it is time for another plain line."""
@@ -159,7 +164,7 @@ class Progress(Callback):
         now = time.monotonic()
         if self._notebook and not at_once and now - self._shown < _NOTEBOOK_SECONDS:
             return
-        text = _fitting(parts, keep, _columns() - 1)  # a line that wraps cannot be overwritten
+        text = _fitting(list(map(say, parts)), keep, _columns() - 1)  # a line that wraps cannot be overwritten
         self._passing = False
         if text != self._text:
             rest = " " * (_width(self._text) - _width(text))
@@ -174,7 +179,11 @@ class Progress(Callback):
 
     def _print(self, text: str) -> None:
         if sys.stderr is not None:
-            print(text, file=sys.stderr, flush=True)
+            print(say(text), file=sys.stderr, flush=True)
+
+
+def _count(done: int, total: int) -> str:
+    return say("{done} of {total}", done=f"{done:,}", total=f"{total:,}")
 
 
 def _step(record: StepRecord | UpdateRecord) -> tuple[str, str, str, str, str, str]:
