@@ -12,7 +12,7 @@ import typer
 from wenmai.cli.completion import complete_run, complete_systems
 from wenmai.cli.options import ClampLength, Context, Device, Json, MemoryLength, Quiet, RunFolder, SameLength, Sets
 from wenmai.cli.printing import note, show
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import SettingError, nearest_name
 
 __all__ = ["compare", "evaluate"]
 
@@ -43,6 +43,7 @@ FewShot = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, help="With --few-shot: the random seed [1].")]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="With --few-shot: examples to evaluate [all].")]
+_FORMS = ("text", "csv", "markdown", "latex")
 _DEFAULT = Path("runs/comparison")
 
 
@@ -168,6 +169,9 @@ def compare(
     beam: EvaluationBeam = None,
     tokenize: Tokenize = None,
     device: Device = None,
+    form: Annotated[
+        str, typer.Option("--table", metavar="FORM", help="How the table is printed: text, csv, markdown or latex.")
+    ] = "text",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -180,6 +184,8 @@ def compare(
     Example: wenmai compare --systems ngram,rnnlm,gpt corpus.txt --on test.txt
 
     Example: wenmai compare runs/transformer runs/seq2seq --on test.de,test.en
+
+    Example: wenmai compare runs/first runs/second --similarity data:ws353-all --table latex > table.tex
     """
     from wenmai.config.recipe import parse_assignments
     from wenmai.runs.compare import compare as compare_runs
@@ -198,6 +204,10 @@ def compare(
         beam=beam,
         tokenize=tokenize,
     )
+    if form not in _FORMS:
+        raise SettingError(f"--table {form}: expected {', '.join(_FORMS)}{nearest_name(form, _FORMS)}")
+    if as_json and form != "text":
+        raise SettingError("--json prints JSON and --table a table; give one of them")
     command = shlex.join(["wenmai", *sys.argv[1:]])
     chosen = parse_assignments(settings or [])
     named = _names(systems)
@@ -219,7 +229,10 @@ def compare(
     if as_json:
         print(json.dumps(found.to_json() | {"report": str(report)}, ensure_ascii=False, allow_nan=False))
         return
-    show(f"{found}\n\nreport: {report}")
+    if form == "text":
+        show(f"{found}\n\nreport: {report}")
+    else:
+        print({"csv": found.to_csv, "markdown": found.to_markdown, "latex": found.to_latex}[form](), end="")
 
 
 def _free_folder(systems: list[str]) -> Path:
