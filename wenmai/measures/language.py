@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 __all__ = ["SentenceScore", "TextScore", "add_up"]
 
+_LONGEST_WORDS = 15  # characters on average, spaces included: longer ones are clauses of a text without spaces
+
 
 @dataclass(kw_only=True, slots=True)  # not frozen, which would take most of the time that n-grams need to score a line
 class SentenceScore:
@@ -101,6 +103,11 @@ class TextScore:
         return _perplexity(self.log_prob, self.words)
 
     @property
+    def separates_words(self) -> bool:
+        """Whether white space separates words; where it separates clauses or lines, nothing is said by word."""
+        return self.characters <= _LONGEST_WORDS * max(1, self.words - self.sentences)
+
+    @property
     def bits_per_character(self) -> float:
         """-log2 p / characters."""
         return -self.log_prob / math.log(2) / self.characters
@@ -137,11 +144,9 @@ class TextScore:
         }
 
     def __str__(self) -> str:
-        found = (
-            f"{self.bits_per_character:.4f} bits per character, perplexity {self.perplexity:.2f} by token and "
-            f"{self.word_perplexity:.2f} by word, ends of lines counted ({self.sentences:,} lines, {self.tokens:,} "
-            "tokens)"
-        )
+        counted = f"ends of lines counted ({self.sentences:,} lines, {self.tokens:,} tokens)"
+        found = f"{self.bits_per_character:.4f} bits per character, perplexity {self.perplexity:.2f} by token"
+        found += f" and {self.word_perplexity:.2f} by word, {counted}" if self.separates_words else f", {counted}"
         if not self.oov:
             return found
         return (

@@ -491,7 +491,9 @@ def _reproduce(comparison: Comparison) -> str:
     lists = ""
     for title, facts in (("Corpus", corpus_facts), ("Machine and versions", comparison.machine)):
         known = ((name, value) for name, value in facts.items() if value not in ("", None))
-        rows = "".join(f"<dt>{escape(say(name))}</dt><dd>{escape(say(_fact(value)))}</dd>" for name, value in known)
+        rows = "".join(
+            f"<dt>{escape(_fact_name(name))}</dt><dd>{escape(say(_fact(value, name)))}</dd>" for name, value in known
+        )
         lists += f"<div><h3>{say(title)}</h3><dl>{rows}</dl></div>" if rows else ""
     command = (
         f"<h3>{say('Command')}</h3><pre><code>{escape(comparison.command)}</code></pre>" if comparison.command else ""
@@ -591,13 +593,17 @@ def _duration(seconds: float) -> str:
     return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
-def _fact(value: str | int | float | bool | None) -> str:
+def _fact_name(name: str) -> str:
+    return say(name.removesuffix("_bytes").replace("_", " "))
+
+
+def _fact(value: str | int | float | bool | None, name: str = "") -> str:
     if value is None:
         return "–"
     if isinstance(value, bool):
         return say("yes") if value else say("no")
     if isinstance(value, int):
-        return f"{value:,}"
+        return _bytes(value) if name.endswith("_bytes") else f"{value:,}"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -221,7 +221,8 @@ def measures_of(model: AnyLanguageModel, text: str) -> list[Measure]:
         total=words,
         lower_is_better=True,
     )
-    return [bits_measure, Measure(name=name, kind="perplexity", value=total.word_perplexity, lower_is_better=True)]
+    by_word = total.word_perplexity if total.separates_words else None
+    return [bits_measure, Measure(name=name, kind="perplexity", value=by_word, lower_is_better=True)]
 
 
 def describe_positions(model: AnyLanguageModel, text: str) -> list[LinePoint]:

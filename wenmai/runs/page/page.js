@@ -211,9 +211,11 @@ const curvePanel = (box, width, title, all, axis) => {
   root.append(svg("text", { class: "title", x: 0, y: 10 }, title), ...yAxis(low, high, y, edge.left, right),
     ...xAxis(ticks, text, (tick) => x(tick * size), edge.left, right, bottom, unitName));
   for (const { index, points } of lines) {
-    const path = points.map((p, i) => `${i ? "L" : "M"}${x(p[axis]).toFixed(1)} ${y(p.loss).toFixed(1)}`).join("");
-    const last = points.at(-1);
-    root.append(svg("path", { class: "curve", d: path, stroke: colour(index), "stroke-dasharray": dash(index) }),
+    const path = (shown) =>
+      shown.map((p, i) => `${i ? "L" : "M"}${x(p[axis]).toFixed(1)} ${y(p.loss).toFixed(1)}`).join("");
+    const last = points.at(-1), mean = smoothed(points);
+    if (mean !== points) root.append(svg("path", { class: "recorded", d: path(points), stroke: colour(index) }));
+    root.append(svg("path", { class: "curve", d: path(mean), stroke: colour(index), "stroke-dasharray": dash(index) }),
       svg("circle", { cx: x(last[axis]), cy: y(last.loss), r: 3, fill: colour(index) }));
   }
   if (labelled) root.append(...endLabels(lines, labels, axis, x, y, edge, bottom));
@@ -250,6 +252,18 @@ const curvePanel = (box, width, title, all, axis) => {
   const legend = html("ul", { class: "legend" },
     ...lines.map((line) => html("li", {}, swatch(line.index), shortNames[line.index])));
   box.replaceChildren(root, ...(labelled ? [] : [legend]));
+};
+
+// A curve that goes up and down more than it goes anywhere is drawn as its moving average, over a tenth of it.
+const smoothed = (points) => {
+  const values = points.map((p) => p.loss), steps = values.slice(1).map((value, i) => Math.abs(value - values[i]));
+  const travelled = steps.reduce((sum, step) => sum + step, 0), span = Math.max(...values) - Math.min(...values);
+  if (points.length < 20 || travelled < 3 * span) return points;
+  const half = Math.ceil(points.length / 20);
+  return points.map((p, i) => {
+    const near = values.slice(Math.max(0, i - half), i + half + 1);
+    return { ...p, loss: near.reduce((sum, value) => sum + value, 0) / near.length };
+  });
 };
 
 const spread = (places, gap, top, bottom) => {  // moves sorted labels apart, as little as two passes allow
