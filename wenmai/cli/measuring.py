@@ -13,6 +13,7 @@ from wenmai.cli.completion import complete_run, complete_systems
 from wenmai.cli.options import ClampLength, Context, Device, Json, MemoryLength, Quiet, RunFolder, SameLength, Sets
 from wenmai.cli.printing import note, show
 from wenmai.core.errors import SettingError, nearest_name
+from wenmai.core.wording import say
 
 __all__ = ["compare", "evaluate"]
 
@@ -172,6 +173,10 @@ def compare(
     form: Annotated[
         str, typer.Option("--table", metavar="FORM", help="How the table is printed: text, csv, markdown or latex.")
     ] = "text",
+    drawn: Annotated[
+        Path | None,
+        typer.Option("--charts", metavar="FOLDER", help="Write each chart as an SVG file into this folder."),
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -225,6 +230,9 @@ def compare(
             "no test set was given, so quality is not compared; add --on FILE for classifiers, --similarity, "
             "--analogy or --probe for word vectors"
         )
+    if drawn is not None:
+        for path in found.write_charts(drawn):
+            print(say(f"chart: {path}"), file=sys.stderr)
     report = folder / "report.html"
     if as_json:
         print(json.dumps(found.to_json() | {"report": str(report)}, ensure_ascii=False, allow_nan=False))

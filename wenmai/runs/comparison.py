@@ -9,6 +9,7 @@ import math
 import numbers
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
 from wenmai.core.columns import in_columns
@@ -354,6 +355,19 @@ class Comparison(Tabled):
     def to_latex(self) -> str:
         """Returns the table as a ``tabular`` of LaTeX with the rules of the package booktabs."""
         return latex_table(self)
+
+    def write_charts(self, folder: str | Path) -> list[Path]:
+        """Writes each chart as an SVG file into a folder; returns the files.
+
+        Raises:
+            RunError: if the folder cannot be written.
+        """
+        from wenmai.runs.charts import write_charts
+
+        try:
+            return write_charts(self, folder)
+        except OSError as error:
+            raise RunError(f"{folder}: cannot be written ({error.strerror})") from None
 
     def to_json(self) -> dict[str, Any]:
         """Returns the comparison as JSON values; numbers that are not finite become ``None``."""
