@@ -158,6 +158,7 @@ def test_most_messages_that_a_new_user_meets_are_in_the_catalogue():
         ("a.txt: cannot be read (Permission denied)", "a.txt：无法读取（没有权限）"),
         ("{a: 1}: is empty; expected text", "{a: 1}：是空的；应为文本"),
         ("what nobody has translated", "what nobody has translated"),
+        (" ", ""),  # between sentences
     ],
 )
 def test_messages_are_recognised_by_what_is_between_their_holes(text, chinese):

@@ -83,7 +83,8 @@ class Catalogue:
 
     def say(self, text: str) -> str:
         """Returns a whole text in the language; English where the catalogue lacks it."""
-        return self._known(text) or text
+        found = self._known(text)
+        return text if found is None else found
 
     def _known(self, text: str) -> str | None:
         if text in self.texts:
