@@ -100,7 +100,7 @@ def facts(rows: Rows, result: Result) -> dict[str, Any]:
 
 plot = Bars(
     by="system",
-    label="{system}",
+    label="{name}",
     panels={"": {side: f"{side}.words_per_second" for side in SIDES}},
     x="million words/s, {threads} threads",
     unit=1e6,

@@ -16,12 +16,17 @@ __all__ = ["Bars", "Panel", "Plot", "Series", "draw"]
 
 COLOURS = ("#1f77b4", "#9aa0a6", "#d95f02", "#1b9e77", "#c0a060")
 FAINT = "#c8c8c8"
+INK = "#747c85"  # read on white and on black pages alike: the pictures have no background of their own
 STYLE: Any = {
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
-    "grid.color": "#ececec",
+    "grid.color": INK,
+    "grid.alpha": 0.2,
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
+    "savefig.transparent": True,
+    "legend.framealpha": 0,
     "axes.axisbelow": True,
     "svg.fonttype": "none",  # text stays text: small files, found by searching
     "svg.hashsalt": "wenmai",  # the same results give the same bytes
@@ -110,9 +115,14 @@ def draw(plot: Plot, path: Path) -> None:
     from matplotlib.figure import Figure
 
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=plot.size)
-        categories = plot.kind != "lines"
-        row = figure.subplots(1, len(plot.panels), squeeze=False, sharey=categories)[0]
+        categories, panels = plot.kind != "lines", len(plot.panels)
+        columns = panels if categories else min(2, panels)  # three lines side by side have type too small to read
+        rows = -(-panels // columns)
+        figure = Figure(figsize=(plot.size[0] * columns / panels, plot.size[1] * rows))
+        places = figure.subplots(rows, columns, squeeze=False, sharey=categories).ravel()
+        row = places[:panels]
+        for unused in places[panels:]:
+            unused.set_axis_off()
         for axes, panel in zip(row, plot.panels, strict=True):
             (_categories if categories else _lines)(axes, panel, plot.kind)
             axes.set(xlabel=panel.x, ylabel=panel.y)

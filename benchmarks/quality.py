@@ -124,7 +124,7 @@ def facts(rows: Rows, result: Result) -> dict[str, Any]:
 
 plot = Bars(
     by="system",
-    label="{system}",
+    label="{name}",
     panels={test: {side: f"dots_{side}[{test}]" for side in SIDES} for test in TESTS},
     x="score of each seed",
     kind="dots",

@@ -38,7 +38,8 @@ def replaced(text: str, results: Mapping[str, Result], *, chinese: bool) -> str:
     for found in checked(results):
         if found.chinese:
             name = found.chinese if chinese else found.name
-            lines.append(f"| {name} | {found.value}{'' if found.met else ' ✗'} | {found.target} |")
+            value, target = (_chinese(one) if chinese else one for one in (found.value, found.target))
+            lines.append(f"| {name} | {value}{'' if found.met else ' ✗'} | {target} |")
     contents = [result.content for result in results.values()]
     cores = "核" if chinese else "cores"
     machines = {f"{content['machine']['processor']}, {content['machine']['cores']} {cores}" for content in contents}
@@ -46,3 +47,10 @@ def replaced(text: str, results: Mapping[str, Result], *, chinese: bool) -> str:
     source = SOURCES[chinese].format(machines="; ".join(sorted(machines)), baselines=", ".join(sorted(found)) or "-")
     table = "\n".join([*lines, "", source, ""])
     return PLACE.sub(lambda place: place[1] + table + place[2], text)
+
+
+def _chinese(value: str) -> str:
+    """Writes the units of a value in Chinese."""
+    value = re.sub(r"^(≥ |≤ )?(\S+) of (\d+)", r"\3 项中 \1\2 项", value)
+    value = re.sub(r"^(.+) in (\S+) min$", r"\2 分钟内 \1", value)
+    return value.replace(" points", " 个百分点")

@@ -55,7 +55,7 @@ def facts(rows: Rows, result: Result) -> dict[str, Any]:
 
 plot = Bars(
     by="system vector_size",
-    label="{system}, d={vector_size}",
+    label="{name}, d={vector_size}",
     panels={"": {"ours": "ours.words_per_second", "gensim": "gensim.words_per_second"}},
     x="million words/s, {threads} threads",
     unit=1e6,

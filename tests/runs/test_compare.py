@@ -306,6 +306,18 @@ def test_each_sample_of_a_report_has_draws_of_its_own(tmp_path):
     assert asked[:3] == asked[3:]
 
 
+def test_a_model_of_short_texts_is_compared(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("the cat sat on the mat with the dog and the hat\n" * 30)
+    small = {"hidden_size": 8, "num_layers": 1, "num_heads": 1, "max_length": 6, "batch_tokens": 64}
+    settings = small | {"threads": 1, "epochs": 1, "tokenizer.kind": "words", "min_count": 1}
+    options = {"settings": settings, "on": [str(text)], "quiet": True}
+    (system,) = compare_systems(["gpt"], [text], out=tmp_path / "both", **options).systems
+    (sample,) = system.samples.values()
+    assert len(sample.split()) <= 3  # it reads the beginning of a line and four words of the prompt
+    assert system.lines["positions"][0].y > 0
+
+
 def test_models_that_need_not_predict_all_of_a_text_are_named(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("The cat sat on The mat\n" * 20)

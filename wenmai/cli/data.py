@@ -9,6 +9,7 @@ import typer
 from wenmai.cli.completion import complete_catalogue
 from wenmai.cli.options import Json
 from wenmai.cli.printing import plain, show_rows
+from wenmai.core.wording import say
 
 __all__ = ["app"]
 
@@ -76,4 +77,4 @@ def data_check(
 
 def _progress(done: int, total: int | None) -> None:
     progress = f"{done / total:6.1%} of {total / 1e6:.1f} MB" if total else f"{done / 1e6:.1f} MB"
-    print(f"\rdownloading  {progress}", end="", file=sys.stderr, flush=True)
+    print(f"\r{say('downloading')}  {progress}", end="", file=sys.stderr, flush=True)

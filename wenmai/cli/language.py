@@ -8,7 +8,7 @@ import typer
 
 from wenmai.cli.lines import named_file, texts_of
 from wenmai.cli.options import ClampLength, Context, Device, File, JsonLines, MemoryLength, RunFolder, SameLength, Texts
-from wenmai.cli.printing import show_columns
+from wenmai.cli.printing import show, show_columns
 from wenmai.core.errors import SettingError
 
 __all__ = ["generate", "next_token", "score"]
@@ -67,7 +67,7 @@ def score(
     if as_json:
         print(json.dumps(text_score_values(total), allow_nan=False))
     else:
-        print(total)
+        show(total)
 
 
 def next_token(

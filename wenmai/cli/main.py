@@ -11,7 +11,9 @@ import typer
 
 from wenmai.cli import classification, data, formats, language, measuring, training, translation, vectors
 from wenmai.cli.settings import AutotuneCommand, CompareCommand, ExportCommand, TrainCommand
-from wenmai.core.errors import WenmaiError, is_out_of_memory
+from wenmai.core.errors import SettingError, WenmaiError, is_out_of_memory
+from wenmai.core.wording import LANGUAGES, environment_language, say, speak
+from wenmai.core.wording import language as spoken_language
 from wenmai.training.interrupts import terminations_as_interrupts
 
 __all__ = ["app", "main"]
@@ -34,7 +36,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0 success, 1 other failure, 2 wrong usage or setting, 3 corpus, 4 vocabulary, 5 file format, 6 run folder,
     7 training, 8 download, 130 interrupted or terminated.
     """
-    logging.basicConfig(level=logging.WARNING, format="note: %(message)s", stream=sys.stderr)
+    try:
+        arguments = _spoken_in(sys.argv[1:] if arguments is None else list(arguments))
+    except SettingError as error:
+        print(f"wenmai: {error}", file=sys.stderr)
+        return error.exit_code
+    notes = logging.StreamHandler()
+    notes.setFormatter(_Notes())
+    logging.basicConfig(level=logging.WARNING, handlers=[notes])
     if os.environ.get("RANK", "0") != "0":  # started by torchrun: the first process speaks for all
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  until the process ends
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -42,29 +51,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         try:
             with terminations_as_interrupts():
-                app(args=None if arguments is None else list(arguments), prog_name="wenmai", standalone_mode=True)
+                if spoken_language() == "zh":
+                    from wenmai.cli.chinese import run_in_chinese
+
+                    return run_in_chinese(typer.main.get_command(app), arguments)
+                app(args=arguments, prog_name="wenmai", standalone_mode=True)
         finally:
             sys.stdout.flush()  # so that a failed write has an error message
     except SystemExit as end:
         if (interrupt := _interrupt_behind(end)) is not None:
-            print("; ".join(["wenmai: stopped", *getattr(interrupt, "__notes__", [])]), file=sys.stderr)
+            print("; ".join(map(say, ["wenmai: stopped", *getattr(interrupt, "__notes__", [])])), file=sys.stderr)
         return end.code if isinstance(end.code, int) else 1
     except WenmaiError as error:
-        print(f"wenmai: {error}", file=sys.stderr)
+        print(f"wenmai: {say(str(error))}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        print("wenmai: stopped", file=sys.stderr)
+        print(say("wenmai: stopped"), file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output has ended, as in `wenmai ... | head`
         sys.stderr.close()
         return 1
     except (MemoryError, RuntimeError, OSError) as error:  # known errors have messages of their own
         if is_out_of_memory(error):
-            print(
+            lacking = (
                 "wenmai: not enough memory; for word vectors a smaller vector_size or vocabulary (min_count, max_size) "
-                "helps, for translators smaller batch_tokens or hidden_size",
-                file=sys.stderr,
+                "helps, for translators smaller batch_tokens or hidden_size"
             )
+            print(say(lacking), file=sys.stderr)
             return 1
         if not isinstance(error, OSError):
             raise
@@ -82,9 +95,41 @@ def _interrupt_behind(end: SystemExit) -> KeyboardInterrupt | None:
     return error
 
 
+class _Notes(logging.Formatter):
+    """Notes of the library, in the language of the user."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return say(f"note: {say(record.getMessage())}")
+
+
+def _spoken_in(arguments: list[str]) -> list[str]:
+    """Chooses the language that ``--lang`` or else the environment asks for; returns the other arguments.
+
+    Raises:
+        SettingError: if there is no such language.
+    """
+    rest: list[str] = []
+    chosen = environment_language(os.environ)
+    given = iter(arguments)
+    for token in given:
+        if token == "--":
+            rest += [token, *given]
+        elif token == "--lang" or token.startswith("--lang="):
+            chosen = token.partition("=")[2] or next(given, "")
+            if chosen not in LANGUAGES:
+                raise SettingError(f"--lang {chosen}: expected {' or '.join(LANGUAGES)}")
+        else:
+            rest.append(token)
+    speak(chosen)
+    return rest
+
+
 @app.callback(invoke_without_command=True)
 def _root(
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    lang: Annotated[
+        str | None, typer.Option("--lang", help="en or zh, with any verb. By default WENMAI_LANG, or the locale.")
+    ] = None,
 ) -> None:
     if version:
         import wenmai
@@ -106,7 +151,12 @@ def show_help(
     from wenmai.core.registry import systems
 
     words = verb or []
-    app(args=[*(["train"] if words and words[0] in systems() else []), *words, "--help"], prog_name="wenmai")
+    asked = [*(["train"] if words and words[0] in systems() else []), *words, "--help"]
+    if spoken_language() == "zh":
+        from wenmai.cli.chinese import run_in_chinese
+
+        raise typer.Exit(run_in_chinese(typer.main.get_command(app), asked))
+    app(args=asked, prog_name="wenmai")
 
 
 app.command()(training.systems)

@@ -11,7 +11,9 @@ import typer
 
 from wenmai.cli.completion import complete_run, complete_systems
 from wenmai.cli.options import ClampLength, Context, Device, Json, MemoryLength, Quiet, RunFolder, SameLength, Sets
-from wenmai.core.errors import SettingError
+from wenmai.cli.printing import note, show
+from wenmai.core.errors import SettingError, nearest_name
+from wenmai.core.wording import say
 
 __all__ = ["compare", "evaluate"]
 
@@ -42,6 +44,7 @@ FewShot = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, help="With --few-shot: the random seed [1].")]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="With --few-shot: examples to evaluate [all].")]
+_FORMS = ("text", "csv", "markdown", "latex")
 _DEFAULT = Path("runs/comparison")
 
 
@@ -117,9 +120,12 @@ def evaluate(
         tokenize=tokenize,
     )
     found = measure(run, device=device, quiet=quiet, **options)
-    for note in found.notes:
-        print(f"note: {note}", file=sys.stderr)
-    print(json.dumps(found.as_dict(), ensure_ascii=False, allow_nan=False) if as_json else found)
+    for one in found.notes:
+        note(one)
+    if as_json:
+        print(json.dumps(found.as_dict(), ensure_ascii=False, allow_nan=False))
+    else:
+        show(found)
 
 
 def compare(
@@ -164,6 +170,13 @@ def compare(
     beam: EvaluationBeam = None,
     tokenize: Tokenize = None,
     device: Device = None,
+    form: Annotated[
+        str, typer.Option("--table", metavar="FORM", help="How the table is printed: text, csv, markdown or latex.")
+    ] = "text",
+    drawn: Annotated[
+        Path | None,
+        typer.Option("--charts", metavar="FOLDER", help="Write each chart as an SVG file into this folder."),
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -176,6 +189,8 @@ def compare(
     Example: wenmai compare --systems ngram,rnnlm,gpt corpus.txt --on test.txt
 
     Example: wenmai compare runs/transformer runs/seq2seq --on test.de,test.en
+
+    Example: wenmai compare runs/first runs/second --similarity data:ws353-all --table latex > table.tex
     """
     from wenmai.config.recipe import parse_assignments
     from wenmai.runs.compare import compare as compare_runs
@@ -194,6 +209,10 @@ def compare(
         beam=beam,
         tokenize=tokenize,
     )
+    if form not in _FORMS:
+        raise SettingError(f"--table {form}: expected {', '.join(_FORMS)}{nearest_name(form, _FORMS)}")
+    if as_json and form != "text":
+        raise SettingError("--json prints JSON and --table a table; give one of them")
     command = shlex.join(["wenmai", *sys.argv[1:]])
     chosen = parse_assignments(settings or [])
     named = _names(systems)
@@ -207,17 +226,21 @@ def compare(
             raise SettingError("settings go with --systems; finished runs cannot be changed")
         found = compare_runs(what, out=folder, command=command, device=device, quiet=quiet, **options)
     if not any(system.measures for system in found.systems):
-        print(
-            "note: no test set was given, so quality is not compared; add --on FILE for classifiers, --similarity, "
-            "--analogy or --probe for word vectors",
-            file=sys.stderr,
+        note(
+            "no test set was given, so quality is not compared; add --on FILE for classifiers, --similarity, "
+            "--analogy or --probe for word vectors"
         )
+    if drawn is not None:
+        for path in found.write_charts(drawn):
+            print(say(f"chart: {path}"), file=sys.stderr)
     report = folder / "report.html"
     if as_json:
         print(json.dumps(found.to_json() | {"report": str(report)}, ensure_ascii=False, allow_nan=False))
         return
-    print(found)
-    print(f"\nreport: {report}")
+    if form == "text":
+        show(f"{found}\n\nreport: {report}")
+    else:
+        print({"csv": found.to_csv, "markdown": found.to_markdown, "latex": found.to_latex}[form](), end="")
 
 
 def _free_folder(systems: list[str]) -> Path:

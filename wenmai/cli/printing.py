@@ -1,14 +1,26 @@
 """Results on stdout: aligned columns for people, one JSON value for scripts."""
 
 import json
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from wenmai.core.columns import in_columns
 from wenmai.core.quantities import words_a_second
+from wenmai.core.wording import say
 
-__all__ = ["plain", "show_columns", "show_rows", "show_run"]
+__all__ = ["note", "plain", "show", "show_columns", "show_rows", "show_run"]
+
+
+def show(result: object) -> None:
+    """Prints a result for people, line by line in their language."""
+    print("\n".join(say(line) for line in str(result).split("\n")))
+
+
+def note(message: str) -> None:
+    """Prints a note on standard error."""
+    print(say(f"note: {message}"), file=sys.stderr)
 
 
 def show_run(run: Any, as_json: bool) -> None:  # noqa: ANN401  a Run, not imported for speed
@@ -18,14 +30,14 @@ def show_run(run: Any, as_json: bool) -> None:  # noqa: ANN401  a Run, not impor
         print(json.dumps(summary, ensure_ascii=False, allow_nan=False))
         return
     if "imported" in summary:
-        print(f"{run.path}: imported from {summary['imported']}")
+        show(f"{run.path}: imported from {summary['imported']}")
         return
     loss = [] if summary["loss"] is None else [f"loss {summary['loss']:.4f}"]
     if "tokens_per_second" in summary:
         speed = f"{summary['tokens_per_second']:,.0f} tokens/s"
     else:
         speed = f"{words_a_second(summary['words_per_second'])} words/s"
-    print(f"{run.path}: {', '.join([*loss, speed])}, {summary['seconds']:.1f} s")
+    print(f"{run.path}: {', '.join(map(say, [*loss, speed]))}, {summary['seconds']:.1f} s")
 
 
 def show_rows(rows: Iterable[Any], as_json: bool, cells: Any) -> None:  # noqa: ANN401
@@ -34,7 +46,7 @@ def show_rows(rows: Iterable[Any], as_json: bool, cells: Any) -> None:  # noqa: 
     if as_json:
         print(json.dumps(rows, ensure_ascii=False, allow_nan=False))
     else:
-        show_columns([[str(cell) for cell in cells(row)] for row in rows])
+        show_columns([[say(str(cell)) for cell in cells(row)] for row in rows])
 
 
 def show_columns(rows: list[list[str]]) -> None:

@@ -9,6 +9,7 @@ from typer.core import TyperCommand
 
 from wenmai.core.aliases import find_setting, nearest_setting
 from wenmai.core.errors import SettingError, WenmaiError, nearest_name
+from wenmai.core.wording import say
 
 __all__ = [
     "AutotuneCommand",
@@ -87,7 +88,7 @@ class SettingsCommand(TyperCommand):
         super().format_epilog(ctx, formatter)
         known: Known = ctx.meta.get(_META, Known())
         rows = [
-            (f"--{option}", f"{one.meaning}{_choices(one)} [{setting_value(default)}]")
+            (f"--{option}", f"{say(one.meaning)}{_choices(one)} [{setting_value(default)}]")
             for option, one, default in _options(known)
         ]
         if rows:

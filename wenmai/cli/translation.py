@@ -11,7 +11,9 @@ import typer
 
 from wenmai.cli.lines import reads_terminal, texts_of
 from wenmai.cli.options import Device, File, JsonLines, RunFolder, Texts
+from wenmai.cli.printing import note
 from wenmai.core.errors import SettingError
+from wenmai.core.wording import say
 
 if TYPE_CHECKING:
     from wenmai.inference.translator import Translation, Translator
@@ -116,12 +118,11 @@ def translate(
             drawn.append((source, found[0]))
         if found[0].cut:
             longest = translator.config.max_length - 1
-            print(f"note: text {number} is longer than {longest} tokens; its end was left out", file=sys.stderr)
+            note(f"text {number} is longer than {longest} tokens; its end was left out")
         if len(found) < n_best and source.strip():
-            print(
-                f"note: text {number} has {len(found)} of {n_best} translations: no other in a beam of "
-                f"{options['beam_size']} finished; a larger --beam finds more",
-                file=sys.stderr,
+            note(
+                f"text {number} has {len(found)} of {n_best} translations: no other in a beam of "
+                f"{options['beam_size']} finished; a larger --beam finds more"
             )
         if as_json:
             print(json.dumps(translation_json(source, found), ensure_ascii=False), flush=chunk == 1)
@@ -131,4 +132,5 @@ def translate(
             print(f"{score}{translation.text}", flush=chunk == 1)
     if attention is not None:
         sources, shown = [source for source, _ in drawn], [translation for _, translation in drawn]
-        print(f"attention: {write_attention(opened, sources, attention, translations=shown)}", file=sys.stderr)
+        written = write_attention(opened, sources, attention, translations=shown)
+        print(say(f"attention: {written}"), file=sys.stderr)

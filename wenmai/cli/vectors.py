@@ -10,8 +10,9 @@ import typer
 
 from wenmai.cli.lines import reads_terminal, texts_of
 from wenmai.cli.options import Device, File, Json, JsonLines, RunFolder, Texts
-from wenmai.cli.printing import show_columns
+from wenmai.cli.printing import note, show_columns
 from wenmai.core.errors import SettingError
+from wenmai.core.wording import say
 
 if TYPE_CHECKING:
     import numpy as np
@@ -144,7 +145,7 @@ def embed(
         found = opened.vectors.get_vectors(portion) if words else opened.embed(portion, weighting=chosen)
         empty = int((~found.any(axis=1)).sum())
         if empty:
-            print(f"note: texts without a word that has a vector: {empty:,}; theirs are zero", file=sys.stderr)
+            note(f"texts without a word that has a vector: {empty:,}; theirs are zero")
         if out is not None:
             every.append(found)
         else:
@@ -153,7 +154,7 @@ def embed(
         array = np.concatenate(every) if every else opened.embed([])
         with writing(out) as stream:
             np.save(stream, array, allow_pickle=False)
-        print(f"{out}: {array.shape[0]:,} vectors of {array.shape[1]} dimensions", file=sys.stderr)
+        print(say(f"{out}: {array.shape[0]:,} vectors of {array.shape[1]} dimensions"), file=sys.stderr)
 
 
 def _print_vectors(texts: list[str], vectors: "NDArray[np.float32]", as_json: bool) -> None:

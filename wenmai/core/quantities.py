@@ -1,5 +1,7 @@
 """Quantities as people read them."""
 
+from wenmai.core.wording import say
+
 __all__ = ["duration", "plural", "size", "words_a_second"]
 
 
@@ -19,7 +21,7 @@ def duration(seconds: float) -> str:
 
 def plural(number: int, name: str) -> str:
     """Returns a number of things."""
-    return f"{number:,} {name}" if number == 1 else f"{number:,} {name}s"
+    return say("{number} " + (name if number == 1 else f"{name}s"), number=f"{number:,}")
 
 
 def size(size_bytes: int) -> str:

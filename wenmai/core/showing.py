@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from wenmai.core.columns import in_columns
 from wenmai.core.errors import SettingError
+from wenmai.core.wording import say
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -33,7 +34,7 @@ class Table:
         return cls(columns, [[record.get(name) for name in columns] for record in records])
 
     def __str__(self) -> str:
-        return in_columns([list(self.columns), *([_plain(value) for value in row] for row in self.rows)])
+        return in_columns([list(map(say, self.columns)), *([_plain(value) for value in row] for row in self.rows)])
 
     def _repr_html_(self) -> str:
         """The table in a notebook."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from wenmai.core.errors import SettingError, install_hint
 from wenmai.core.folder import writing
+from wenmai.core.quantities import plural
 from wenmai.runs.page import filled, json_in_script
 
 __all__ = ["Alignment", "alignment_html", "write_alignment_page", "write_alignment_picture"]
@@ -169,7 +170,7 @@ def _byline(alignments: Sequence[Alignment]) -> str:
     names = {name for alignment in alignments for name in alignment.weights}
     heads = max(len(weights) for alignment in alignments for weights in alignment.weights.values())
     counts = ((len(alignments), "sentence"), (len(set(map(_layer, names))), "layer"), (heads, "head"))
-    return ", ".join(f"{count} {what}{'s' if count > 1 else ''}" for count, what in counts)
+    return ", ".join(plural(count, what) for count, what in counts)
 
 
 def _data(alignments: Sequence[Alignment]) -> str:

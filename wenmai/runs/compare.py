@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from wenmai.data.sources import in_catalogue
 from wenmai.runs.comparison import ComparedCorpus, ComparedSystem, Comparison, CurvePoint, Facts
 from wenmai.runs.environment import describe_environment
 from wenmai.runs.measuring.measurer import choose_measurer, watched
+from wenmai.runs.overlap import seen_in_training
 from wenmai.runs.report import write_report
 from wenmai.training.callback import Callback
 from wenmai.training.progress import following
@@ -70,7 +72,15 @@ def compare(
         kinds=dict(measurer.kinds),
     )
     with following(callback, quiet=quiet) as follower:
+        seen = [note for run in opened for note in seen_in_training(run, options.get("on") or [])]
+        for note in seen:
+            follower.note(note)
         comparison: Comparison = watched(measurer.compare, follower.evaluating)(opened, described, **options)
+    if seen:
+        corpus = replace(
+            comparison.corpus, facts=comparison.corpus.facts | {"tested on training text": "; ".join(seen)}
+        )
+        comparison = replace(comparison, corpus=corpus)
     folder = Path(out)
     try:
         writing_json(folder / COMPARISON, comparison.to_json())

@@ -9,11 +9,14 @@ import math
 import numbers
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
+from wenmai.core.columns import in_columns
 from wenmai.core.errors import RunError
-from wenmai.core.quantities import words_a_second
 from wenmai.core.showing import Table, Tabled
+from wenmai.core.wording import say
+from wenmai.runs.tables import csv_table, latex_table, markdown_table, shown_rows
 
 __all__ = [
     "ComparedCorpus",
@@ -322,30 +325,49 @@ class Comparison(Tabled):
         return Table.of(rows)
 
     def __str__(self) -> str:
-        titles = self._titles()
-        rows = []
-        for system in self.systems:
-            found = {titles[measure.name, measure.kind]: _interval(measure) for measure in system.measures}
-            row: dict[str, str | None] = {
-                "system": system.name,
-                **{title: found.get(title) for title in titles.values()},
-            }
-            row["words/s"] = None if system.words_per_second is None else words_a_second(system.words_per_second)
-            row["seconds"] = None if system.seconds is None else f"{system.seconds:.1f}"
-            for name, size in (("peak MB", system.peak_memory_bytes), ("size MB", system.size_bytes)):
-                row[name] = None if size is None else f"{size / 1e6:.0f}"
-            rows.append(row)
-        return str(Table.of(rows))
+        return in_columns(shown_rows(self))
 
-    def _titles(self) -> dict[tuple[str, str], str]:
+    def columns(self, *, spoken: bool = False) -> dict[str, list[Measure | None]]:
+        """Returns the measures of each column, in the order of the systems; None where one was not measured.
+
+        Args:
+            spoken: With titles in the language of the reader.
+        """
+        found = [{(one.name, one.kind): one for one in system.measures} for system in self.systems]
+        return {title: [own.get(key) for own in found] for key, title in self._titles(spoken=spoken).items()}
+
+    def _titles(self, *, spoken: bool = False) -> dict[tuple[str, str], str]:
         """The title of each column of measures; it has the kind where a test set has several."""
         columns = dict.fromkeys((measure.name, measure.kind) for one in self.systems for measure in one.measures)
         names = [name for name, _ in columns]
-        shown = {kind: described.name or kind for kind, described in self.kinds.items()}
-        return {
-            (name, kind): f"{name} ({shown.get(kind, kind)})" if names.count(name) > 1 else name
-            for name, kind in columns
-        }
+        kinds = {kind: self.kinds[kind].name or kind if kind in self.kinds else kind for _, kind in columns}
+        shown = {kind: say(name) if spoken else name for kind, name in kinds.items()}
+        return {(name, kind): f"{name} ({shown[kind]})" if names.count(name) > 1 else name for name, kind in columns}
+
+    def to_csv(self) -> str:
+        """Returns :meth:`table` as comma-separated values, for spreadsheets."""
+        return csv_table(self.table())
+
+    def to_markdown(self) -> str:
+        """Returns the table in Markdown: intervals in brackets, the best of each test set in bold."""
+        return markdown_table(self)
+
+    def to_latex(self) -> str:
+        """Returns the table as a ``tabular`` of LaTeX with the rules of the package booktabs."""
+        return latex_table(self)
+
+    def write_charts(self, folder: str | Path) -> list[Path]:
+        """Writes each chart as an SVG file into a folder; returns the files.
+
+        Raises:
+            RunError: if the folder cannot be written.
+        """
+        from wenmai.runs.charts import write_charts
+
+        try:
+            return write_charts(self, folder)
+        except OSError as error:
+            raise RunError(f"{folder}: cannot be written ({error.strerror})") from None
 
     def to_json(self) -> dict[str, Any]:
         """Returns the comparison as JSON values; numbers that are not finite become ``None``."""
@@ -367,13 +389,6 @@ class Comparison(Tabled):
             first = error.errors()[0]
             place = ".".join(str(part) for part in first["loc"]) or "the whole"
             raise RunError(f"not a comparison: {place}: {first['msg']}") from None
-
-
-def _interval(measure: Measure) -> str | None:
-    if measure.value is None:
-        return None
-    interval = "" if measure.low is None else f" [{measure.low:.3f}, {measure.high:.3f}]"
-    return f"{measure.value:.3f}{interval}"
 
 
 def _json_value(value: Any) -> Any:  # noqa: ANN401  any nesting of containers and numbers, also numpy's

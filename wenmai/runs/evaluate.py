@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from wenmai.runs.measuring.measurer import choose_measurer, watched
+from wenmai.runs.overlap import seen_in_training
 from wenmai.training.callback import Callback
 from wenmai.training.progress import following
 from wenmai.training.run import Run
@@ -44,4 +45,6 @@ def evaluate(
     opened = Run.of(run, device)
     measurer = choose_measurer({opened.recipe.system: opened.task}, "evaluate", options)
     with following(callback, quiet=quiet) as follower:
+        for note in seen_in_training(opened, [options["on"]] if isinstance(options.get("on"), str | Path) else []):
+            follower.note(note)
         return watched(measurer.evaluate, follower.evaluating)(opened, **options)

@@ -6,17 +6,19 @@ columns, and the kinds of the comparison their form.
 """
 
 import math
+import re
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from itertools import groupby
 from pathlib import Path
-from string import Template
 from typing import Any
 
 from wenmai.core.folder import writing
-from wenmai.runs.comparison import ComparedSystem, Comparison, Facts, Kind, Measure
+from wenmai.core.quantities import plural
+from wenmai.core.wording import say
+from wenmai.runs.comparison import ComparedSystem, Comparison, Facts, Kind, Measure, Panel
 from wenmai.runs.page import filled, json_in_script
 
 __all__ = ["report_html", "write_report"]
@@ -31,9 +33,9 @@ BAR_WIDTH = 56
 
 NOTES = {
     "Coverage": "counts the items whose words are all known to the system; scores of word sets leave out the others.",
-    "Interval": "comes from drawing the test items again at random, many times: $confidence of the draws "
-    "score inside it. It covers the choice of test items, not that of the training seed.",
-    "Difference": "Δ is the metric of a system minus that of $first on the same test items, and p the chance of a "
+    "Interval": "comes from drawing the test items again at random, many times: {confidence} of the "
+    "draws score inside it. It reflects which items were tested, not how results vary with the training seed.",
+    "Difference": "Δ is the metric of a system minus that of {first} on the same test items, and p the chance of a "
     "difference at least as large between systems that do not differ.",
     "Speed": "is the number of corpus words read per second of training, averaged over all epochs.",
     "Time": "is the wall-clock time of training, without encoding the corpus or evaluating.",
@@ -93,7 +95,7 @@ def report_html(comparison: Comparison) -> str:
         RunError: if a field of the comparison has the wrong type.
     """
     stored = comparison.to_json()
-    comparison = Comparison.from_json(stored)  # plain Python numbers, and none that is not finite
+    comparison = _spoken(Comparison.from_json(stored))  # plain Python numbers, and none that is not finite
     quality, cost = _quality_columns(comparison), _cost_columns(comparison.systems)
     return filled(
         "page",
@@ -105,9 +107,33 @@ def report_html(comparison: Comparison) -> str:
         samples=_samples(comparison),
         notes=_notes(comparison, quality, cost),
         confidence=_confidence(comparison),
-        map_method=escape(f"Laid out by {comparison.map_method}." if comparison.map_method else ""),
+        map_method=escape(say("Laid out by {method}.", method=comparison.map_method) if comparison.map_method else ""),
         reproduce=_reproduce(comparison),
-        data=_data(stored),
+        data=_data(comparison.to_json()),
+    )
+
+
+def _spoken(comparison: Comparison) -> Comparison:
+    """Returns a comparison with its texts in the language of the reader; names stay as they are."""
+
+    def kind(one: Kind) -> Kind:
+        return replace(one, title=say(one.title), name=say(one.name), items=say(one.items), about=say(one.about))
+
+    def panel(one: Panel) -> Panel:
+        section, title, axis, unit = map(say, (one.section, one.title, one.axis, one.unit))
+        return replace(one, section=section, title=title, axis=axis, unit=unit, caption=say(one.caption))
+
+    def system(one: ComparedSystem) -> ComparedSystem:
+        lines = {name: [replace(point, note=say(point.note)) for point in points] for name, points in one.lines.items()}
+        return replace(one, label=say(one.label), loss_kind=say(one.loss_kind), lines=lines)
+
+    sampled = comparison.sampled
+    return replace(
+        comparison,
+        systems=list(map(system, comparison.systems)),
+        kinds={name: kind(one) for name, one in comparison.kinds.items()},
+        panels={name: panel(one) for name, one in comparison.panels.items()},
+        sampled=sampled and replace(sampled, title=say(sampled.title), caption=say(sampled.caption)),
     )
 
 
@@ -146,7 +172,9 @@ def _cost_columns(systems: list[ComparedSystem]) -> list[_Column]:
         lower: bool = True,
     ) -> _Column:
         cells = [_cell(Measure(name=title, kind="cost", value=value)) for value in values]
-        return _Column(title=title, group="Cost", note=note, cells=cells, text=text, lower_is_better=lower)
+        return _Column(
+            title=say(title), group=say("Cost"), note=note and say(note), cells=cells, text=text, lower_is_better=lower
+        )
 
     columns = [
         column("Speed", "words/s", _short, (system.words_per_second for system in systems), lower=False),
@@ -196,7 +224,9 @@ def _coverage_note(cells: Iterable[Measure | None], items: str) -> str:
         return ""
     covered, total = next(iter(coverages))
     shared = len(coverages) == 1 and covered is not None
-    return f"{covered:,} of {total:,} {items}" if shared else f"{totals.pop():,} {items}"
+    if shared:
+        return say("{covered} of {total} {items}", covered=f"{covered:,}", total=f"{total:,}", items=items)
+    return say("{total} {items}", total=f"{totals.pop():,}", items=items)
 
 
 # The words at the top
@@ -204,68 +234,78 @@ def _coverage_note(cells: Iterable[Measure | None], items: str) -> str:
 
 def _title(comparison: Comparison) -> str:
     systems = comparison.systems
-    what = systems[0].name if len(systems) == 1 else f"{_count_word(len(systems))} systems compared"
-    return f"{what} on {comparison.corpus.name}"
+    what = systems[0].name if len(systems) == 1 else say("{number} systems compared", number=_number(len(systems)))
+    return say("{what} on {corpus}", what=what, corpus=_corpus(comparison))
+
+
+def _corpus(comparison: Comparison) -> str:
+    return say(comparison.corpus.name)  # a name, or that there are several
 
 
 def _byline(comparison: Comparison) -> str:
     corpus = comparison.corpus
-    counts = ((corpus.tokens, "tokens"), (corpus.types, "different words"), (corpus.sentences, "sentences"))
-    parts = [comparison.created, *(f"{count:,} {name}" for count, name in counts if count is not None)]
-    parts += [f"segmentation: {corpus.segment}"] if corpus.segment else []
+    counts = ((corpus.tokens, "token"), (corpus.types, "different word"), (corpus.sentences, "sentence"))
+    parts = [comparison.created, *(plural(count, name) for count, name in counts if count is not None)]
+    parts += [say("segmentation: {name}", name=corpus.segment)] if corpus.segment else []
     return "".join(f"<span>{escape(part)}</span>" for part in parts if part)
 
 
 def _abstract(comparison: Comparison, quality: list[_Column]) -> str:
-    systems, corpus = comparison.systems, comparison.corpus
-    text = f"{corpus.tokens:,} tokens of {corpus.name}" if corpus.tokens is not None else corpus.name
-    if len(systems) == 1:
-        system = systems[0]
-        sentence = f"{system.name}{f' ({system.label})' if system.label else ''} was trained on {text}"
-        if system.seconds is not None:
-            sentence += f" in {_duration(system.seconds)}"
-        if system.words_per_second is not None:
-            sentence += f", at {_short(system.words_per_second)} words a second"
-        return sentence + "."
-    same = "the same " if corpus.tokens is not None else ""
-    sentences = [f"{_count_word(len(systems))} systems were trained on {same}{text}."]
+    systems, tokens = comparison.systems, comparison.corpus.tokens
+    text = _corpus(comparison)
+    if tokens is not None:
+        text = say("{tokens} of {corpus}", tokens=plural(tokens, "token"), corpus=text)
+    sentences = _trained(systems[0], text) if len(systems) == 1 else _compared(systems, text, tokens is not None)
     contested = [column.marks() for column in quality if column.judged and column.best() is not None]
     if contested:
         wins = [sum(mark != "" for mark in marks) for marks in zip(*contested, strict=True)]
         leaders = [system.name for system, won in zip(systems, wins, strict=True) if won == max(wins)]
-        count = "all" if max(wins) == len(contested) else f"{max(wins)} of"
-        measures = "the quality measure" if len(contested) == 1 else f"{count} {len(contested)} quality measures"
-        who = _listed(leaders) if len(leaders) < 4 else f"{len(leaders)} systems"
-        verb = "is" if len(leaders) == 1 else "are each"
-        sentences.append(f"{who} {verb} best, or within noise of the best, on {measures}.")
+        who = _listed(leaders) if len(leaders) < 4 else say("{number} systems", number=len(leaders))
+        best = "{who} is best, or within noise of the best, on {measures}."
+        best = best if len(leaders) == 1 else "{who} are each best, or within noise of the best, on {measures}."
+        sentences.append(say(best, who=who, measures=_of_measures(max(wins), len(contested))))
     timed = sorted((system.words_per_second, system.name) for system in systems if system.words_per_second)
-    if len(timed) > 1 and timed[0][0] < timed[-1][0]:
+    alike = len({system.loss_kind for system in systems}) == 1  # a word costs unlike systems unlike work
+    if alike and len(timed) > 1 and timed[0][0] < timed[-1][0]:
         (slow, last), (fast, first) = timed[0], timed[-1]
-        times = f"{fast / slow:.1f} times as fast as {last}"
-        sentences.append(f"The fastest is {first} at {_short(fast)} words a second, {times}.")
-    return " ".join(sentences)
+        fastest = "The fastest is {first} at {speed} words a second, {times} times as fast as {last}."
+        sentences.append(say(fastest, first=first, speed=_short(fast), times=f"{fast / slow:.1f}", last=last))
+    return say(" ").join(sentences)
 
 
-def _count_word(count: int) -> str:
-    words = (
-        "One",
-        "Two",
-        "Three",
-        "Four",
-        "Five",
-        "Six",
-        "Seven",
-        "Eight",
-        "Nine",
-        "Ten",
-        "Eleven",
-        "Twelve",
+def _trained(system: ComparedSystem, text: str) -> list[str]:
+    what = say("{name} ({label})", name=system.name, label=system.label) if system.label else system.name
+    facts: dict[str, str] = {"what": what, "text": text}
+    sentence = "{what} was trained on {text}"
+    if system.seconds is not None:
+        sentence, facts["time"] = sentence + " in {time}", _duration(system.seconds)
+    if system.words_per_second is not None:
+        sentence, facts["speed"] = sentence + ", at {speed} words a second", _short(system.words_per_second)
+    return [say(f"{sentence}.", **facts)]
+
+
+def _compared(systems: list[ComparedSystem], text: str, same: bool) -> list[str]:
+    trained = (
+        "{number} systems were trained on the same {text}." if same else "{number} systems were trained on {text}."
     )
-    return words[count - 1] if count <= len(words) else str(count)
+    return [say(trained, number=_number(len(systems)), text=text)]
+
+
+def _of_measures(won: int, contested: int) -> str:
+    if contested == 1:
+        return say("the quality measure")
+    if won == contested:
+        return say("all {number} quality measures", number=contested)
+    return say("{won} of {number} quality measures", won=won, number=contested)
+
+
+def _number(count: int) -> str:
+    words = ["One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten", "Eleven", "Twelve"]
+    return say(words[count - 1]) if count <= len(words) else str(count)
 
 
 def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return names[0] if len(names) == 1 else say("{names} and {last}", names=", ".join(names[:-1]), last=names[-1])
 
 
 # The main table
@@ -279,7 +319,7 @@ def _table(comparison: Comparison, quality: list[_Column], cost: list[_Column]) 
     )
     heads = "".join(
         f'<th scope="col" data-first="{"ascending" if column.lower_is_better else "descending"}">'
-        f"<span>{escape(column.title)}</span>{_small(column.note)}</th>"
+        f"<span>{escape(column.title)}</span>{_small(column.note)}{_small(_direction(column))}</th>"
         for column in columns
     )
     cells = [*map(_quality_cells, quality), *map(_cost_cells, cost)]
@@ -288,21 +328,27 @@ def _table(comparison: Comparison, quality: list[_Column], cost: list[_Column]) 
         f"{''.join(column[index] for column in cells)}</tr>"
         for index, system in enumerate(comparison.systems)
     )
-    head = f'<tr><td></td>{group_heads}</tr><tr><th scope="col"><span>System</span></th>{heads}</tr>'
-    table = _scroll("Results", f'<table class="main"><thead>{head}</thead><tbody>{rows}</tbody></table>')
+    head = f'<tr><td></td>{group_heads}</tr><tr><th scope="col"><span>{say("System")}</span></th>{heads}</tr>'
+    table = _scroll(say("Results"), f'<table class="main"><thead>{head}</thead><tbody>{rows}</tbody></table>')
     return f'{table}<p class="caption main-caption">{_caption(comparison, quality)}</p>'
+
+
+def _direction(column: _Column) -> str:
+    """Says so where less is better, which readers of quality do not expect; of costs they do."""
+    return say("lower is better") if column.lower_is_better and column.judged and column.group != say("Cost") else ""
 
 
 def _caption(comparison: Comparison, quality: list[_Column]) -> str:
     has_intervals = any(_ends(cell) for column in quality for cell in column.measured())
     sentences = []
     if len(comparison.systems) > 1:
-        sentences.append("<b>Bold</b>: best of its column.")
+        sentences.append(say("<b>Bold</b>: best of its column."))
         if has_intervals:
-            sentences.append("<b>≈</b>: within noise, its interval overlaps that of the best, the shaded band.")
+            sentences.append(say("<b>≈</b>: within noise, its interval overlaps that of the best, the shaded band."))
     if has_intervals:
-        sentences.append(f"Dot and line: value and {_confidence(comparison)} interval, on one scale per column.")
-    return " ".join(sentences)
+        interval = "Dot and line: value and {confidence} interval, on one scale per column."
+        sentences.append(say(interval, confidence=_confidence(comparison)))
+    return say(" ").join(sentences)
 
 
 def _quality_cells(column: _Column) -> list[str]:
@@ -330,7 +376,7 @@ def _quality_cells(column: _Column) -> list[str]:
             change = cell.difference.value
             text += _small(f"Δ {'+' if change > 0 else ''}{column.text(change)}, p = {cell.difference.p_value:.2g}")
         if cell.covered is not None and cell.total is not None and not shared_coverage:
-            text += _small(f"{cell.covered:,} of {cell.total:,} covered")
+            text += _small(say("{covered} of {total} covered", covered=f"{cell.covered:,}", total=f"{cell.total:,}"))
         return text
 
     return _cells(column, more)
@@ -347,7 +393,7 @@ def _cost_cells(column: _Column) -> list[str]:
 
 
 def _cells(column: _Column, more: Callable[[Measure], str]) -> list[str]:
-    spoken = {"best": ", best", "noise": ", within noise of the best"}
+    spoken = {"best": say(", best"), "noise": say(", within noise of the best")}
     cells = []
     for cell, mark in zip(column.cells, column.marks(), strict=True):
         if cell is None:
@@ -374,8 +420,8 @@ def _sections(comparison: Comparison) -> str:
             cells = "".join(_cells(column, lambda _: ""))
             rows += f'<tr><th scope="row">{escape(part)}{_small(column.note)}</th>{cells}</tr>'
         several = len({other for other, known in divided if known == name}) > 1
-        title = f"{_named(comparison, name, kind) if several else name} by section"
-        head = f'<tr><th scope="col">Section</th>{heads}</tr>'
+        title = say("{name} by section", name=_named(comparison, name, kind) if several else name)
+        head = f'<tr><th scope="col">{say("Section")}</th>{heads}</tr>'
         table = _scroll(title, f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>")
         tables.append(f'<details class="parts"><summary>{escape(title)}</summary>{table}</details>')
     return "".join(tables)
@@ -390,14 +436,18 @@ def _samples(comparison: Comparison) -> str:
     tables = []
     for prompt in prompts:
         begun = f"<b>{escape(prompt)}</b>"
-        rows = "" if sampled.continued else _sample_row("source", begun)
+        rows = "" if sampled.continued else _sample_row(say("source"), begun)
         if prompt in sampled.references:
-            rows += _sample_row("reference", escape(sampled.references[prompt]))
+            rows += _sample_row(say("reference"), escape(sampled.references[prompt]))
         for index, system in enumerate(systems):
             if prompt in system.samples:
                 text = (begun if sampled.continued else "") + escape(system.samples[prompt])
                 rows += _sample_row(f"{_swatch(index)}{escape(system.name)}", text)
-        tables.append(_scroll(f"Samples after {prompt!r}", f'<table class="samples"><tbody>{rows}</tbody></table>'))
+        tables.append(
+            _scroll(
+                say("Samples after {prompt}", prompt=prompt), f'<table class="samples"><tbody>{rows}</tbody></table>'
+            )
+        )
     return (
         f'<section id="samples" aria-labelledby="samples-title"><h2 id="samples-title">{escape(sampled.title)}</h2>'
         f'{"".join(tables)}<p class="caption">{escape(sampled.caption)}</p></section>'
@@ -411,18 +461,18 @@ def _sample_row(head: str, text: str) -> str:
 def _notes(comparison: Comparison, quality: list[_Column], cost: list[_Column]) -> str:
     kinds = dict.fromkeys(measure.kind for system in comparison.systems for measure in system.measures)
     shown_kinds = [_kind(comparison, kind) for kind in kinds]
-    notes = {kind.title.split(",")[0]: kind.about for kind in shown_kinds if kind.about}
+    notes = {re.split("[,，]", kind.title)[0]: kind.about for kind in shown_kinds if kind.about}
     cells = [cell for column in quality for cell in column.measured()]
     shown = {
         "Coverage": any(cell.covered is not None for cell in cells),
         "Interval": any(_ends(cell) for cell in cells),
         "Difference": any(cell.difference is not None for cell in cells),
         "Cost": bool(cost),
-        **{column.title: True for column in cost},
+        **{name: say(name) in {column.title for column in cost} for name in ("Speed", "Time", "Memory", "Size")},
     }
     values = {"confidence": _confidence(comparison), "first": comparison.systems[0].name}
-    notes |= {name: Template(text).substitute(values) for name, text in NOTES.items() if shown.get(name)}
-    items = "".join(f"<li><b>{escape(name)}</b> {escape(about)}</li>" for name, about in notes.items())
+    notes |= {say(name): say(text, **values) for name, text in NOTES.items() if shown.get(name)}
+    items = "".join(f"<li><b>{escape(name)}</b>{say(' ')}{escape(about)}</li>" for name, about in notes.items())
     return f'<ul class="notes">{items}</ul>'
 
 
@@ -432,7 +482,7 @@ def _notes(comparison: Comparison, quality: list[_Column], cost: list[_Column]) 
 def _reproduce(comparison: Comparison) -> str:
     corpus = comparison.corpus
     corpus_facts: Facts = {
-        "corpus": corpus.name,
+        "corpus": say(corpus.name),
         "tokens": corpus.tokens,
         "sentences": corpus.sentences,
         "different tokens": corpus.types,
@@ -443,10 +493,17 @@ def _reproduce(comparison: Comparison) -> str:
     lists = ""
     for title, facts in (("Corpus", corpus_facts), ("Machine and versions", comparison.machine)):
         known = ((name, value) for name, value in facts.items() if value not in ("", None))
-        rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(_fact(value))}</dd>" for name, value in known)
-        lists += f"<div><h3>{title}</h3><dl>{rows}</dl></div>" if rows else ""
-    command = f"<h3>Command</h3><pre><code>{escape(comparison.command)}</code></pre>" if comparison.command else ""
-    return f'{command}<div class="facts">{lists}</div><h3>Settings</h3>{_settings(comparison.systems)}'
+        rows = "".join(
+            f"<dt>{escape(_fact_name(name))}</dt><dd>{escape(say(_fact(value, name)))}</dd>" for name, value in known
+        )
+        lists += f"<div><h3>{say(title)}</h3><dl>{rows}</dl></div>" if rows else ""
+    command = (
+        f"<h3>{say('Command')}</h3><pre><code>{escape(comparison.command)}</code></pre>" if comparison.command else ""
+    )
+    return f'{command}<div class="facts">{lists}</div><h3>{say("Settings")}</h3>{_settings(comparison.systems)}'
+
+
+_CLASSES = {"Changed settings": ' class="settings"'}
 
 
 def _settings(systems: list[ComparedSystem]) -> str:
@@ -456,18 +513,25 @@ def _settings(systems: list[ComparedSystem]) -> str:
     def listed(settings: Iterable[str]) -> str:
         return " ".join(f"<code>{escape(setting)}</code>" for setting in settings)
 
+    columns = {
+        "Changed settings": [listed(s for s in own if s not in common) or say("defaults") for own in changed],
+        "Vocabulary": [_fact(system.vocabulary) for system in systems],
+        "Parameters": [_fact(system.parameters) for system in systems],
+        "Run": [f"<code>{escape(system.run)}</code>" for system in systems],
+    }
+    known = {name: cells for name, cells in columns.items() if set(cells) != {"–"}}
     rows = "".join(
         f'<tr><th scope="row">{_swatch(index)}{escape(system.name)}</th>'
-        f'<td class="settings">{listed(s for s in own if s not in common) or "defaults"}</td>'
-        f"<td>{_fact(system.vocabulary)}</td><td>{_fact(system.parameters)}</td>"
-        f"<td><code>{escape(system.run)}</code></td></tr>"
-        for index, (system, own) in enumerate(zip(systems, changed, strict=True))
+        + "".join(f"<td{_CLASSES.get(name, '')}>{cells[index]}</td>" for name, cells in known.items())
+        + "</tr>"
+        for index, system in enumerate(systems)
     )
-    names = ("System", "Changed settings", "Vocabulary", "Parameters", "Run")
-    heads = "".join(f'<th scope="col">{name}</th>' for name in names)
+    heads = "".join(f'<th scope="col">{say(name)}</th>' for name in ("System", *known))
     table = f'<table class="systems"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>'
-    everywhere = f'<p class="caption">Common to all: {listed(sorted(common))}</p>' if common else ""
-    return _scroll("Settings", table) + everywhere
+    everywhere = ""
+    if common:
+        everywhere = f'<p class="caption">{say("Common to all: {settings}", settings=listed(sorted(common)))}</p>'
+    return _scroll(say("Settings"), table) + everywhere
 
 
 def _setting(name: str, value: str | int | float | bool | None) -> str:
@@ -499,7 +563,7 @@ def _swatch(index: int) -> str:
 
 
 def _confidence(comparison: Comparison) -> str:
-    return f"{100 * comparison.confidence:g} %"
+    return f"{100 * comparison.confidence:g}\N{NO-BREAK SPACE}%"
 
 
 def _decimal(value: float) -> str:
@@ -531,13 +595,17 @@ def _duration(seconds: float) -> str:
     return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
-def _fact(value: str | int | float | bool | None) -> str:
+def _fact_name(name: str) -> str:
+    return say(name.removesuffix("_bytes").replace("_", " "))
+
+
+def _fact(value: str | int | float | bool | None, name: str = "") -> str:
     if value is None:
         return "–"
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return say("yes") if value else say("no")
     if isinstance(value, int):
-        return f"{value:,}"
+        return _bytes(value) if name.endswith("_bytes") else f"{value:,}"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

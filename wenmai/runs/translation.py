@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wenmai.core.errors import RunError, SettingError
+from wenmai.core.wording import say
 from wenmai.runs.alignment import Alignment, write_alignment_page, write_alignment_picture
 from wenmai.training.run import Run
 
@@ -57,7 +58,7 @@ def write_attention(
     ]
     try:
         if target.suffix == ".html":
-            write_alignment_page(target, alignments, title=f"Attention of {translator.kind}")
+            write_alignment_page(target, alignments, title=say("Attention of {kind}", kind=translator.kind))
         else:
             write_alignment_picture(target, alignments[0])
     except OSError as error:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from wenmai.core.clock import CLOCK
 from wenmai.core.quantities import duration, plural, size, words_a_second
+from wenmai.core.wording import say
 from wenmai.training.callback import Callback
 from wenmai.training.records import EpochRecord, EvaluationRecord, Record, StepRecord, UpdateRecord
 
@@ -75,7 +76,9 @@ class Progress(Callback):
     def encoding_corpus(self, done_bytes: int, total_bytes: int | None) -> None:
         """Shows how much of the corpus has been read."""
         finished = total_bytes is not None and done_bytes >= total_bytes
-        read = f"{done_bytes / total_bytes:6.1%} of {size(total_bytes)}" if total_bytes else size(done_bytes)
+        read = size(done_bytes)
+        if total_bytes:
+            read = say("{share} of {size}", share=f"{done_bytes / total_bytes:6.1%}", size=size(total_bytes))
         if self._live:
             self._line(["reading the corpus", read], keep=[1, 0], at_once=finished)
         elif not self._quiet and (self._is_due() or (finished and self._reading)):
@@ -89,7 +92,7 @@ class Progress(Callback):
         stats = facts["stats"]
         left_out = {title: stats.get(name, 0) for name, title in _LEFT_OUT.items()}
         if any(left_out.values()):
-            listed = ", ".join(f"{number:,} {name}" for name, number in left_out.items() if number)
+            listed = ", ".join(f"{number:,} {say(name)}" for name, number in left_out.items() if number)
             self.note(f"left out of the corpus: {listed}")
         if self._quiet:
             return
@@ -97,18 +100,20 @@ class Progress(Callback):
         if facts.get("steps"):
             effort = f"{plural(facts['steps'], 'update')} or {effort} at most"
         effort += f", {plural(facts['threads'], 'thread')}"
-        self._print(f"{facts['system']}: {facts['sizes']}; {effort} -> {run.path}")
+        sizes = ", ".join(map(say, facts["sizes"].split(", ")))
+        self._print(f"{facts['system']}: {sizes}; {effort} -> {run.path}")
         if facts["position"]:
             self._print("resumed from a checkpoint")
 
     def record(self, record: Record) -> None:
         """Shows speed, loss, learning rate and time left."""
         if isinstance(record, EpochRecord):
-            loss = "" if record.loss is None else f"mean loss {record.loss:.4f}, "
-            self.result(f"epoch {record.epoch} done: {loss}{duration(record.seconds)} so far")
+            spent = duration(record.seconds)
+            loss = f"mean loss {record.loss:.4f}, {spent} so far" if record.loss is not None else f"{spent} so far"
+            self.result(f"epoch {record.epoch} done: {loss}")
         elif isinstance(record, EvaluationRecord):
             if record.figures:
-                metrics = "  ".join(f"{name} {value:.4g}" for name, value in record.figures.items())
+                metrics = "  ".join(f"{say(name)} {value:.4g}" for name, value in record.figures.items())
                 self.result(
                     f"after {plural(record.position, 'update')}, {duration(record.seconds)}: validation {metrics}"
                 )
@@ -116,7 +121,7 @@ class Progress(Callback):
             done, epoch, speed, loss, rate, left = _step(record)
             self._line([done, epoch, speed, loss, rate, left], keep=[0, 5, 3, 2, 1, 4])
         elif not self._quiet and self._is_due():
-            self._print("  ".join(filter(None, _step(record))))
+            self._print("  ".join(map(say, filter(None, _step(record)))))
 
     def compiling(self, what: str) -> None:
         """Says so once, or while it lasts."""
@@ -129,13 +134,13 @@ class Progress(Callback):
     def evaluating(self, what: str, done: int, total: int) -> None:
         """Shows how far an evaluation is."""
         if self._live:
-            self._line([what, f"{done:,} of {total:,}"], keep=[1, 0])
+            self._line([what, _count(done, total)], keep=[1, 0])
             self._passing = True
         elif not self._quiet:
             if self._shown < 0:
                 self._shown = time.monotonic()  # short evaluations need no word
             if self._is_due():
-                self._print(f"{what} {done:,} of {total:,}")
+                self._print(f"{say(what)} {_count(done, total)}")
 
     def result(self, message: str) -> None:
         """Prints a result."""
@@ -146,7 +151,7 @@ class Progress(Callback):
     def note(self, message: str) -> None:
         """Prints a message."""
         self._end_line()
-        self._print(f"note: {message}")
+        self._print(f"note: {say(message)}")
 
     def _is_due(self) -> bool:
         """Whether it is time for another plain line."""
@@ -167,7 +172,7 @@ class Progress(Callback):
         if self._notebook and not at_once and now - self._shown < _NOTEBOOK_SECONDS:
             return
         width = _NOTEBOOK_COLUMNS if self._notebook else _columns()  # a notebook is not where its server runs
-        text = _fitting(parts, keep, width - 1)  # a line that wraps cannot be overwritten
+        text = _fitting(list(map(say, parts)), keep, width - 1)  # a line that wraps cannot be overwritten
         self._passing = False
         if text != self._text:
             rest = " " * (_width(self._text) - _width(text))
@@ -182,7 +187,11 @@ class Progress(Callback):
 
     def _print(self, text: str) -> None:
         if sys.stderr is not None:
-            print(text, file=sys.stderr, flush=True)
+            print(say(text), file=sys.stderr, flush=True)
+
+
+def _count(done: int, total: int) -> str:
+    return say("{done} of {total}", done=f"{done:,}", total=f"{total:,}")
 
 
 def _step(record: StepRecord | UpdateRecord) -> tuple[str, str, str, str, str, str]:

@@ -51,8 +51,7 @@ _BINS = 12
 _REACHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # tokens
 _PREDICTED_CHARACTERS, _LINE_CHARACTERS = 4000, 1000  # in all, and of one line
 _PROMPTS = 3
-_SAMPLE: dict[str, Any] = {"max_tokens": 40, "top_p": 0.9}
-_SEED = 1  # of the first prompt; each has its own
+_SAMPLE = {"top_p": 0.9}  # and as many tokens as a model gives by default: fewer if it cannot read more
 _MOST_GROUPS = 20_000  # of lines in a row, for the interval
 
 
@@ -288,9 +287,7 @@ def samples(model: AnyLanguageModel, text: str) -> dict[str, str]:
     lines = [words for words in lines if len(words) >= 8]
     places = np.linspace(0, len(lines) - 1, _PROMPTS + 2)[1:-1].astype(int) if lines else ()
     prompts = [" ".join(lines[place][:4]) for place in places]
-    return {  # each prompt has draws of its own: with one seed the texts would be alike
-        prompt: model.generate(prompt, **_SAMPLE, seed=_SEED + place)[0].text for place, prompt in enumerate(prompts)
-    }
+    return {prompt: model.generate(prompt, seed=seed, **_SAMPLE)[0].text for seed, prompt in enumerate(prompts, 1)}
 
 
 def _by_position(
@@ -409,7 +406,7 @@ _PANELS = {
 _SAMPLED = Samples(
     title="Generated text",
     caption="Each model continues the words in bold: one draw from the nine tenths of the probability that are most"
-    " likely, with a seed for each text, the same for all models. Nothing was chosen by hand.",
+    " likely, with the same seed for every model. Nothing was chosen by hand.",
 )
 LANGUAGE_MODELS = Measurer(
     models="language models",

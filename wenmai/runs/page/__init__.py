@@ -4,21 +4,52 @@ A page is ``NAME.html``, ``NAME.css`` and ``NAME.js``, after the ``common.css`` 
 """
 
 import json
+import re
 from importlib.resources import files
 from string import Template
 
-__all__ = ["filled", "json_in_script"]
+from wenmai.core.wording import language, phrase
+
+__all__ = ["filled", "json_in_script", "page_texts", "script_texts"]
+
+# the text between tags, unless it is only a place such as $title, and what is read aloud of elements
+_TEXT = re.compile(r"""(>\s*|aria-label=")(?!\$\w+\s*<)([^<>"$]*[A-Za-z][^<>"]*?|\$\w+ [^<>"]*?)(\s*<|")""")
 
 
 def filled(name: str, **places: str) -> str:
     """Returns a page: its HTML with style, script and the other places, which the caller has escaped."""
     folder = files("wenmai.runs.page")
+    places = {"lang": "zh-CN" if language() == "zh" else "en", **places}
 
     def joined(kind: str) -> str:
         return "\n".join((folder / f"{part}.{kind}").read_text("utf-8").strip() for part in ("common", name))
 
-    template = Template((folder / f"{name}.html").read_text("utf-8"))
-    return template.substitute(style=joined("css"), script=joined("js"), **places)
+    template, script = Template(_spoken((folder / f"{name}.html").read_text("utf-8"))), joined("js")
+    spoken = {text: phrase(text) for text in script_texts(script)}
+    words = json_in_script({text: other for text, other in spoken.items() if other != text})
+    return template.substitute(style=joined("css"), script=script.replace("{}; // WORDS", f"{words};"), **places)
+
+
+def page_texts(page: str) -> list[str]:
+    """Returns the texts of the HTML of a page, as the catalogue has them: places are holes."""
+    return [_text_of(found) for found in _TEXT.finditer(page)]
+
+
+def script_texts(script: str) -> list[str]:
+    """Returns the texts of a script: what follows ``say``, with a number for each ``${...}``."""
+    found = []
+    for literal in re.findall(r"\bsay`([^`]*)`", script):
+        parts = re.split(r"\$\{[^}]*\}", literal)
+        found.append("".join(f"{part}{{{place}}}" for place, part in enumerate(parts[:-1])) + parts[-1])
+    return found
+
+
+def _spoken(page: str) -> str:
+    return _TEXT.sub(lambda found: found[1] + re.sub(r"\{(\w+)\}", r"$\1", phrase(_text_of(found))) + found[3], page)
+
+
+def _text_of(found: re.Match[str]) -> str:
+    return re.sub(r"\$(\w+)", r"{\1}", " ".join(found[2].split()))
 
 
 def json_in_script(value: object) -> str:

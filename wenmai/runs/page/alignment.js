@@ -1,8 +1,8 @@
 const alignments = data;
-const KINDS = [["decodercross", "translation on source", "The translation attends to the source"],
-  ["encoderself", "source on itself", "The source attends to itself"],
-  ["decoderself", "translation on itself", "The translation attends to itself"]];
-const NAMES = { source: "source", target: "translation" };
+const KINDS = [["decodercross", say`translation on source`, say`The translation attends to the source`],
+  ["encoderself", say`source on itself`, say`The source attends to itself`],
+  ["decoderself", say`translation on itself`, say`The translation attends to itself`]];
+const NAMES = { source: say`source`, target: say`translation` };
 const MEAN = -1, LONG = 26, LEAST = 0.04, SMALLEST_CELL = 15, LARGEST_CELL = 38, HIGHEST = 900;
 const visible = (token) => (token.trim() ? token : token ? "␣" : "∅");
 
@@ -74,7 +74,7 @@ const options = (select, entries, value) => {
   select.replaceChildren(...entries.map(([key, text]) => html("option", { value: key }, text)));
   select.value = String(value);
 };
-const headName = (head) => (head === MEAN ? "mean of heads" : `head ${head + 1}`);
+const headName = (head) => (head === MEAN ? say`mean of heads` : say`head ${head + 1}`);
 const headsOf = (each) => (each.heads > 1 ? [MEAN, ...Array(each.heads).keys()] : [0]);
 const controls = () => {
   const { heads } = map(), kinds = KINDS.filter(([kind]) => maps(alignment(), kind).length);
@@ -95,11 +95,12 @@ const controls = () => {
     return html("label", {}, input, ` ${text}`);
   }));
   options(byId("layer"), layers().map((each) => [each.layer, each.layer + 1]), state.layer);
-  options(byId("head"), headsOf(map()).map((head) => [head, head === MEAN ? "mean of heads" : head + 1]), state.head);
+  const headOption = (head) => [head, head === MEAN ? say`mean of heads` : head + 1];
+  options(byId("head"), headsOf(map()).map(headOption), state.head);
   byId("shade").value = state.shade;
   byId("layer-choice").hidden = layers().length < 2;
   byId("head-choice").hidden = heads < 2;
-  const what = [layers().length > 1 && `layer ${state.layer + 1}`, heads > 1 && headName(state.head)]
+  const what = [layers().length > 1 && say`layer ${state.layer + 1}`, heads > 1 && headName(state.head)]
     .filter(Boolean).join(", ");
   byId("chosen-title").textContent = KINDS.find(([kind]) => kind === state.kind)[2] + (what && `: ${what}`);
 };
@@ -117,9 +118,9 @@ const overview = () => {
   box.style.gridTemplateColumns = `max-content repeat(${widest}, minmax(46px, 1fr))`;
   box.style.setProperty("--tiles-width", `${widest * 84 + 60}px`);
   if (widest > 1) cells.push(html("span"),
-    ...Array.from({ length: widest }, (_, i) => html("span", {}, i ? `head ${i}` : "mean")));
+    ...Array.from({ length: widest }, (_, i) => html("span", {}, i ? say`head ${i}` : say`mean`)));
   for (const each of all) {
-    cells.push(html("span", { class: "row" }, `layer ${each.layer + 1}`));
+    cells.push(html("span", { class: "row" }, say`layer ${each.layer + 1}`));
     const heads = headsOf(each);
     for (let i = 0; i < widest; i++) cells.push(i < heads.length ? tile(each, heads[i]) : html("span"));
   }
@@ -139,7 +140,7 @@ const tile = (each, head) => {
     pixels.data[4 * i + 3] = 255;
   });
   context.putImageData(pixels, 0, 0);
-  const name = `layer ${each.layer + 1}, ${headName(head)}`;
+  const name = `${say`layer ${each.layer + 1}`}, ${headName(head)}`;
   const button = html("button", { type: "button", "data-place": [each.layer, head], "aria-label": name, title: name },
     canvas);
   button.addEventListener("click", () => choose({ layer: each.layer, head }));
@@ -202,8 +203,7 @@ const matrix = (width) => {
     context.fillRect((i % columns) * cell, Math.floor(i / columns) * cell, cell - gap, cell - gap);
   });
   const root = svg("svg", { width: wide, height: high, tabindex: 0, role: "img", "aria-label":
-    `Map of ${rows} by ${columns} weights, ${NAMES[map().queries]} tokens as rows, ` +
-    `${NAMES[map().keys]} tokens as columns; arrow keys read them` });
+    say`Map of ${rows} by ${columns} weights; rows: ${NAMES[map().queries]}, columns: ${NAMES[map().keys]}` });
   const rowTexts = queries.map((token, row) => svg("text", { x: left - 8, y: top + cell * (row + 0.5) + size * 0.36,
     "text-anchor": "end", "font-size": size }, fitted(token, size, left - 12)));
   const columnTexts = keys.map((token, column) => {
@@ -261,10 +261,9 @@ const links = (width, beside) => {  // beside: where the map has its rows, if it
   };
   const y = [place(rows), place(columns)];
   const root = svg("svg", { width, height: top + high, tabindex: 0, role: "img", "aria-label":
-    `Links from ${NAMES[map().queries]} words on the left ` +
-    `to the ${NAMES[map().keys]} words they attend to; arrow keys move` });
+    say`Links from the ${NAMES[map().queries]} on the left to the ${NAMES[map().keys]} it attends to` });
   root.append(svg("text", { class: "side", x: x[0], y: top - 20, "text-anchor": "end" }, NAMES[map().queries]),
-    svg("text", { class: "side", x: (x[0] + x[1]) / 2, y: top - 20, "text-anchor": "middle" }, "attends to"),
+    svg("text", { class: "side", x: (x[0] + x[1]) / 2, y: top - 20, "text-anchor": "middle" }, say`attends to`),
     svg("text", { class: "side", x: x[1], y: top - 20 }, NAMES[map().keys]));
   const curves = [], bend = (x[1] - x[0] - 16) * 0.45;
   values.forEach((value, i) => {
@@ -336,7 +335,7 @@ const release = () => {
 const showWeight = (x, y) => {
   if (focus.row === null || focus.column === null) return hideTip();
   const table = chosen(), value = table.values[focus.row * table.columns + focus.column];
-  return showTip(x, y, html("b", {}, visible(alignment()[map().queries][focus.row])), " attends to ",
+  return showTip(x, y, html("b", {}, visible(alignment()[map().queries][focus.row])), say` attends to `,
     html("b", {}, visible(alignment()[map().keys][focus.column])), html("br"), `weight ${value.toFixed(2)}`);
 };
 const say = () => {  // for screen readers: the strongest links of the word that has the focus
@@ -347,7 +346,8 @@ const say = () => {  // for screen readers: the strongest links of the word that
   const strongest = weights.sort(([a], [b]) => b - a).slice(0, 3)
     .map(([value, token]) => `${token} ${value.toFixed(2)}`);
   const word = right ? tokens[1][focus.column] : tokens[0][from];
-  byId("said").textContent = `${word} ${right ? "is attended to by" : "attends to"} ${strongest.join(", ")}`;
+  byId("said").textContent = right
+    ? say`${word} is attended to by ${strongest.join(", ")}` : say`${word} attends to ${strongest.join(", ")}`;
 };
 const pointed = (node, at, withTip = true) => {
   node.addEventListener("pointermove", (event) => {

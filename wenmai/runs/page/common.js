@@ -5,6 +5,13 @@ const clip = (text, length) => ([...text].length > length ? [...text].slice(0, l
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const data = JSON.parse(byId("data").textContent);
 
+// Texts in the language of the page: a template after "say" is looked up with a number for each value
+const WORDS = {}; // WORDS
+const say = (parts, ...holes) => {
+  const english = parts.reduce((text, part, place) => `${text}{${place - 1}}${part}`);
+  return (WORDS[english] || english).replace(/\{(\d)\}/g, (_, place) => holes[place]);
+};
+
 // Words reach the page only as text nodes and attribute values, never as markup.
 const fill = (node, attributes, children) => {
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);

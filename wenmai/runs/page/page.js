@@ -104,7 +104,7 @@ const curves = () => {
   document.querySelector("#curves fieldset").hidden = !timed;
   for (const [kind, lines] of kinds) {
     const box = byId("curve-panels").appendChild(html("div", { class: "panel" }));
-    const redraw = drawn(box, (width) => curvePanel(box, width, `Loss${kind && `, ${kind}`}`, lines, axis()));
+    const redraw = drawn(box, (width) => curvePanel(box, width, kind ? say`Loss, ${kind}` : say`Loss`, lines, axis()));
     document.querySelectorAll("input[name=axis]").forEach((input) => input.addEventListener("change", redraw));
   }
 };
@@ -129,10 +129,11 @@ const panels = () => {
 
 // The horizontal axes: unit and title by where it ends, how the tip names a place, and whether it is logarithmic
 const AXES = {
-  progress: { unit: () => [0.01, "Training done, %"], label: (at) => `${(at * 100).toFixed(0)} % done`, end: () => 1 },
+  progress: { unit: () => [0.01, say`Training done, %`], label: (at) => say`${(at * 100).toFixed(0)} % done`,
+    end: () => 1 },
   seconds: {
-    unit: (end) => (end > 7200 ? [3600, "Wall time, hours"] : end > 180 ? [60, "Wall time, minutes"]
-      : [1, "Wall time, seconds"]),
+    unit: (end) => (end > 7200 ? [3600, say`Wall time, hours`] : end > 180 ? [60, say`Wall time, minutes`]
+      : [1, say`Wall time, seconds`]),
     label: (at) => duration(at),
   },
 };
@@ -182,7 +183,7 @@ const readings = (lines, axis, x, at, slack) => lines.filter(({ points }) => x(a
   .map(({ index, points }) => {
     const far = (p) => Math.abs(x(p[axis]) - x(at));
     const point = points.reduce((best, p) => (far(p) < far(best) ? p : best));
-    const speed = known(point.words_per_second) ? `${short(point.words_per_second)} words/s` : point.note || "";
+    const speed = known(point.words_per_second) ? say`${short(point.words_per_second)} words/s` : point.note || "";
     const cells = [swatch(index), html("span", {}, shortNames[index]), html("b", {}, point.loss.toFixed(4)),
       html("span", { class: "quiet" }, speed)];
     return { index, point, cells };
@@ -199,20 +200,22 @@ const curvePanel = (box, width, title, all, axis) => {
   const inner = { width: width - edge.left - edge.right, height: height - edge.top - edge.bottom };
   const right = edge.left + inner.width, bottom = height - edge.bottom;
   const { start, end, low, high, x, y, at } = scales(lines, axis, edge, inner);
-  const ends = ({ index, points }) => `${shortNames[index]} from ${significant(points[0].loss, 4)} to ` +
-    significant(points.at(-1).loss, 4);
+  const ends = ({ index, points }) => say`${shortNames[index]} from ${
+    significant(points[0].loss, 4)} to ${significant(points.at(-1).loss, 4)}`;
   const names = lines.map((line) => systems[line.index].name).join(", ");
   const root = svg("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: "img",
-    "aria-label": `${title} of ${names}: ${lines.map(ends).join("; ")}` });
+    "aria-label": say`${title} of ${names}: ${lines.map(ends).join("; ")}` });
   const { unit, label, log } = AXES[axis], [size, unitName] = unit(end);
   const ticks = log ? logTicks(start, end) : linearTicks(0, end / size, wide ? 8 : 4),
     text = log ? short : tickText(ticks);
   root.append(svg("text", { class: "title", x: 0, y: 10 }, title), ...yAxis(low, high, y, edge.left, right),
     ...xAxis(ticks, text, (tick) => x(tick * size), edge.left, right, bottom, unitName));
   for (const { index, points } of lines) {
-    const path = points.map((p, i) => `${i ? "L" : "M"}${x(p[axis]).toFixed(1)} ${y(p.loss).toFixed(1)}`).join("");
-    const last = points.at(-1);
-    root.append(svg("path", { class: "curve", d: path, stroke: colour(index), "stroke-dasharray": dash(index) }),
+    const path = (shown) =>
+      shown.map((p, i) => `${i ? "L" : "M"}${x(p[axis]).toFixed(1)} ${y(p.loss).toFixed(1)}`).join("");
+    const last = points.at(-1), mean = smoothed(points);
+    if (mean !== points) root.append(svg("path", { class: "recorded", d: path(points), stroke: colour(index) }));
+    root.append(svg("path", { class: "curve", d: path(mean), stroke: colour(index), "stroke-dasharray": dash(index) }),
       svg("circle", { cx: x(last[axis]), cy: y(last.loss), r: 3, fill: colour(index) }));
   }
   if (labelled) root.append(...endLabels(lines, labels, axis, x, y, edge, bottom));
@@ -251,6 +254,18 @@ const curvePanel = (box, width, title, all, axis) => {
   box.replaceChildren(root, ...(labelled ? [] : [legend]));
 };
 
+// A curve that goes up and down more than it goes anywhere is drawn as its moving average, over a tenth of it.
+const smoothed = (points) => {
+  const values = points.map((p) => p.loss), steps = values.slice(1).map((value, i) => Math.abs(value - values[i]));
+  const travelled = steps.reduce((sum, step) => sum + step, 0), span = Math.max(...values) - Math.min(...values);
+  if (points.length < 20 || travelled < 3 * span) return points;
+  const half = Math.ceil(points.length / 20);
+  return points.map((p, i) => {
+    const near = values.slice(Math.max(0, i - half), i + half + 1);
+    return { ...p, loss: near.reduce((sum, value) => sum + value, 0) / near.length };
+  });
+};
+
 const spread = (places, gap, top, bottom) => {  // moves sorted labels apart, as little as two passes allow
   places.forEach((place, i) => { place.y = Math.max(place.at, i ? places[i - 1].y + gap : top); });
   for (let i = places.length - 1; i >= 0; i--)
@@ -258,8 +273,8 @@ const spread = (places, gap, top, bottom) => {  // moves sorted labels apart, as
 };
 
 // Quality against cost
-const COSTS = { words_per_second: ["words/s", short, 1], seconds: ["wall time", duration, -1],
-  peak_memory_bytes: ["peak memory", bytes, -1], size_bytes: ["size on disk", bytes, -1] };
+const COSTS = { words_per_second: [say`words/s`, short, 1], seconds: [say`wall time`, duration, -1],
+  peak_memory_bytes: [say`peak memory`, bytes, -1], size_bytes: [say`size on disk`, bytes, -1] };
 
 const kindName = (kind) => data.kinds[kind]?.name || kind;
 const qualities = () => {  // the mean of each kind over the measures that all systems have, then every measure
@@ -273,7 +288,7 @@ const qualities = () => {  // the mean of each kind over the measures that all s
     const of = (system, name) => system.measures.find((m) => m.kind === kind && m.name === name && known(m.value));
     const shared = [...names].filter((name) => systems.every((system) => of(system, name)));
     const lower = systems.some((system) => system.measures.some((m) => m.kind === kind && m.lower_is_better));
-    if (shared.length > 1) all.push({ name: `mean ${kindName(kind)} of ${shared.length} sets`, lower,
+    if (shared.length > 1) all.push({ name: say`mean ${kindName(kind)} of ${shared.length} sets`, lower,
       values: systems.map((system) =>
       ({ value: shared.reduce((sum, name) => sum + of(system, name).value, 0) / shared.length })) });
     for (const name of names) all.push({ name: title(kind, name), lower,
@@ -306,13 +321,13 @@ const costPlot = (box, width, quality, field) => {
   const [low, high] = padded(points.flatMap((p) =>
     [p.value, known(p.low) ? p.low : p.value, known(p.high) ? p.high : p.value]), 0.1);
   const y = (value) => edge.top + inner.height * (1 - (value - low) / (high - low));
-  const described = (p) => `${systems[p.index].name} ${significant(p.value, 3)} at ${costText(p.cost)}`;
+  const described = (p) => say`${systems[p.index].name} ${significant(p.value, 3)} at ${costText(p.cost)}`;
   const said = points.map(described).join("; ");
   const root = svg("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, role: "img",
-    "aria-label": `${quality.name} against ${costName}: ${said}` });
+    "aria-label": say`${quality.name} against ${costName}: ${said}` });
   const right = width - edge.right, bottom = height - edge.bottom;
   const ticks = logTicks(10 ** (middle - span / 2), 10 ** (middle + span / 2));
-  const title = costSign > 0 ? `${costName}, faster to the right` : `${costName}, cheaper to the left`;
+  const title = costSign > 0 ? say`${costName}, faster to the right` : say`${costName}, cheaper to the left`;
   root.append(...yAxis(low, high, y, edge.left, right),
     ...xAxis(ticks, costText, x, edge.left, right, bottom, title),
     svg("text", { class: "title", x: 0, y: 10 }, quality.name));
@@ -342,7 +357,7 @@ const costPlot = (box, width, quality, field) => {
 };
 
 // Nearest neighbours side by side
-const COSINE = "The number is the cosine of the two vectors.";
+const COSINE = say`The number is the cosine of the two vectors.`;
 const neighbours = () => {
   const has = (word) => systems.some((system) => Object.hasOwn(system.neighbours, word));
   const words = [...new Set([...data.queries, ...systems.flatMap((system) => Object.keys(system.neighbours))])]
@@ -361,14 +376,15 @@ const neighbours = () => {
     const counts = new Map();
     for (const [near] of found.flatMap((list) => list || [])) counts.set(near, (counts.get(near) || 0) + 1);
     lists.replaceChildren(...found.map((list, index) => column(list ? html("ol", {}, ...list.map(([near, cosine]) =>
-      row(near, cosine, index, counts.get(near)))) : html("p", {}, "not in the vocabulary"), index,
+      row(near, cosine, index, counts.get(near)))) : html("p", {}, say`not in the vocabulary`), index,
         shortNames[index])));
     const having = found.filter(Boolean).length,
       everywhere = [...counts.values()].filter((count) => count === having).length;
-    byId("neighbour-note").textContent = having < 2 ? COSINE :
-      `For “${word}”, ${everywhere} of ${counts.size} different neighbours are in ` +
-      `${having === 2 ? "both" : `all ${having}`} lists. ` +
-      `${COSINE} Point at a word to see which systems have it. Dotted: only this one.`;
+    const shared = having === 2
+      ? say`For “${word}”, ${everywhere} of ${counts.size} different neighbours are in both lists.`
+      : say`For “${word}”, ${everywhere} of ${counts.size} different neighbours are in all ${having} lists.`;
+    byId("neighbour-note").textContent = having < 2 ? COSINE : [shared, COSINE,
+      say`Point at a word to see which systems have it. Dotted: only this one.`].join(say` `);
   };
   const row = (near, cosine, index, count) => {
     const bar = html("b");
@@ -391,7 +407,7 @@ const neighbours = () => {
     const word = input.value.trim();
     if (has(word)) show(word);
     else if (word) byId("neighbour-note").textContent =
-      `“${word}” is not among the ${words.length} words of this report.`;
+      say`“${word}” is not among the ${words.length} words of this report.`;
   });
   if (systems.length > 1) { show(words[0]); return; }
   // with one system there is nothing to choose: a list for every word
@@ -423,10 +439,10 @@ const maps = () => {
       .filter((word) => word.toLocaleLowerCase().startsWith(text)));
     const on = shown.filter((map) => map.words.some((w) => focus.found.has(w.word))).length;
     const count = focus.found.size;
-    const what = count === 1 ? `“${[...focus.found][0]}” is` : `${count} words that begin so are`;
-    byId("find-note").textContent = !text ? "" : !focus.found.size
-      ? `“${text}” is not among the ${all.length} words of the maps.`
-      : `${what} on ${on} of ${shown.length} maps.`;
+    byId("find-note").textContent = !text ? "" : !count
+      ? say`“${text}” is not among the ${all.length} words of the maps.`
+      : count === 1 ? say`“${[...focus.found][0]}” is on ${on} of ${shown.length} maps.`
+      : say`${count} words that begin so are on ${on} of ${shown.length} maps.`;
     drawAll();
   });
   for (const query of ["(prefers-color-scheme: dark)", "print"]) matchMedia(query).addEventListener("change", drawAll);
@@ -457,7 +473,7 @@ const matchClusters = (shown) => {  // a cluster takes the colour of the cluster
 
 const wordMap = (grid, { system, index, words }, focus, drawAll, count) => {
   const canvas = html("canvas", { tabindex: 0, role: "img",
-    "aria-label": `Map of ${words.length} words of ${system.name}` });
+    "aria-label": say`Map of ${words.length} words of ${system.name}` });
   const button = (text, label, act) => {
     const node = html("button", { type: "button", "aria-label": label, title: label }, text);
     node.addEventListener("click", act);
@@ -465,9 +481,9 @@ const wordMap = (grid, { system, index, words }, focus, drawAll, count) => {
   };
   grid.append(html("div", { class: "map" },
     html("h3", { title: system.name }, swatch(index), html("span", {}, shortNames[index])),
-    html("div", {}, canvas), html("div", { class: "zoom" }, button("+", "Nearer", () => zoom(1.5)),
-      button("−", "Farther", () => zoom(1 / 1.5)),
-      button("⟲", "Whole map", () => reset()))));
+    html("div", {}, canvas), html("div", { class: "zoom" }, button("+", say`Nearer`, () => zoom(1.5)),
+      button("−", say`Farther`, () => zoom(1 / 1.5)),
+      button("⟲", say`Whole map`, () => reset()))));
   const holder = canvas.parentElement, sorted = [...words].sort((a, b) => b.count - a.count);
   const xs = words.map((w) => w.x), ys = words.map((w) => w.y), middle = (v) => (Math.min(...v) + Math.max(...v)) / 2;
   const centre = [middle(xs), middle(ys)],
@@ -538,7 +554,7 @@ const wordMap = (grid, { system, index, words }, focus, drawAll, count) => {
       far = Math.hypot((x - px) / 1.6, y - py); if (far < closest) { closest = far; nearest = w; } }
     point(nearest && nearest.word);
     if (nearest) showTip(event.clientX, event.clientY, html("bdi", {}, html("b", {}, nearest.word)),
-      html("span", { class: "quiet" }, ` ${nearest.count.toLocaleString("en")} times`));
+      html("span", { class: "quiet" }, say` ${nearest.count.toLocaleString("en")} times`));
     else hideTip();
   });
   canvas.addEventListener("pointerleave", () => { point(null); hideTip(); });

@@ -1,0 +1,54 @@
+"""The command line in Chinese."""
+
+import json
+
+import pytest
+
+import wenmai
+from wenmai.core import wording
+
+
+@pytest.fixture(autouse=True)
+def english():
+    yield
+    wording.speak(None)
+
+
+def test_help_is_in_chinese(shell):
+    page = shell("train", "--help", "--lang", "zh").out
+    assert page.startswith("用法：wenmai train")
+    assert "用语料训练一个系统。" in page
+    assert "示例：wenmai train word2vec corpus.txt" in page
+    assert "选项：" in page
+    assert "不显示进度。" in page
+    assert "向量维数 [" in shell("--lang=zh", "help", "train", "word2vec").out
+    assert "词表" in shell("--lang", "zh", "systems", "word2vec").out
+
+
+def test_wrong_usage_and_errors_are_in_chinese(shell):
+    assert "错误：缺少参数“SYSTEM”。" in shell("--lang", "zh", "train", code=2).err
+    assert "没有这个命令：“trian”" in shell("--lang", "zh", "trian", code=2).err
+    assert "没有名为 'gtp' 的系统；是否想输入 'gpt'？" in shell("--lang", "zh", "train", "gtp", "x", code=2).err
+    assert "--lang fr: expected en or zh" in shell("--lang", "fr", "systems", code=2).err
+
+
+def test_results_and_reports_are_in_chinese_and_json_is_not(shell, monkeypatch):
+    (shell.folder / "text.txt").write_text("the cat sat on the mat with the dog\n" * 30)
+    monkeypatch.setenv("WENMAI_LANG", "zh")
+    trained = shell("train", "ngram", "text.txt", "--out", "ngram", "--order", "2")
+    assert "第 1 轮结束" in trained.err
+    assert trained.out.startswith("ngram: 损失 ")
+    asked = ["ngram", "--on", "text.txt"]
+    assert "按词困惑度" in shell("evaluate", *asked).out
+    chinese = shell("evaluate", *asked, "--json").out
+    assert "系统" in shell("compare", *asked, "--out", "both").out
+    page = (shell.folder / "both" / "report.html").read_text("utf-8")
+    assert 'lang="zh-CN"' in page
+    for text in ("每字符比特数", "学习曲线", "如何复现", "越低越好", "ngram，语料：text.txt"):
+        assert text in page
+    monkeypatch.delenv("WENMAI_LANG")
+    assert json.loads(chinese) == json.loads(shell("evaluate", *asked, "--json").out)
+    stored = wenmai.runs.comparison.Comparison.from_json(
+        json.loads((shell.folder / "both/comparison.json").read_text())
+    )
+    assert stored.kinds["bits"].title == "Bits per character"

@@ -1,0 +1,182 @@
+"""The catalogue of Chinese: it fits the English of the code, and is complete where a user looks first."""
+
+import ast
+import inspect
+import json
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+import typer
+
+from wenmai.cli.main import app
+from wenmai.config.recipe import settings_of
+from wenmai.core import wording
+from wenmai.core.registry import systems
+from wenmai.formats.format import formats
+from wenmai.runs.page import page_texts, script_texts
+
+ROOT = Path(__file__).resolve().parents[2] / "wenmai"
+TEXTS = json.loads((files("wenmai.core") / "zh.json").read_text("utf-8"))
+HOLE = re.compile(r"\{\w*\}")
+MESSAGES = ("cli", "config", "core", "data", "inference", "runs", "tasks", "text", "training")
+OTHERS = {  # of Click, of the operating system, or put together from parts that the code has
+    key
+    for key in TEXTS
+    if key.startswith(
+        (
+            "Arguments", "Commands", "Got unexpected", "Install completion", "Invalid value", "Is a directory",
+            "Missing ", "No s", "Not a directory", "Option '", "Options", "Permission", "Show completion",
+            "Show this message", "Usage", "'{value}' is not", "{value} is not in",
+        )
+    )
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def english():
+    yield
+    wording.speak(None)
+
+
+def _skeleton(text: str) -> str:
+    return HOLE.sub("{}", text)
+
+
+def _text(node: ast.expr) -> str | None:
+    """The text that an expression makes, with empty braces for what is filled in; None if it is none."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    if isinstance(node, ast.JoinedStr):
+        return "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        left, right = _text(node.left), _text(node.right)
+        return None if left is None or right is None else left + right
+    return None
+
+
+def _english() -> Iterator[str]:
+    """All texts of the code, whole and, of docstrings, by paragraph."""
+    for path in ROOT.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.expr) and (text := _text(node)) is not None:
+                yield _skeleton(text)
+                yield from (_skeleton(" ".join(one.split())) for one in text.split("\n\n"))
+    for path in (ROOT / "runs" / "page").glob("*.*"):
+        if path.suffix == ".html":
+            yield from map(_skeleton, page_texts(path.read_text("utf-8")))
+        elif path.suffix == ".js":
+            yield from map(_skeleton, script_texts(path.read_text("utf-8")))
+    for system in systems().values():
+        yield system.summary
+        yield from (one.meaning for one in settings_of(system.load_sections()))
+
+
+def _raised(package: str) -> Iterator[str]:
+    """The messages of a package's errors."""
+    for path in (ROOT / package).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
+                name = getattr(node.exc.func, "id", "")
+                text = _text(node.exc.args[0])
+                if text and name in {"SettingError", "CorpusError", "RunError", "TrainingError", "DownloadError"}:
+                    yield _skeleton(text)
+
+
+def test_each_text_of_the_catalogue_is_one_of_the_code():
+    composed = set(_english())
+    pieces = [one for one in composed if len(re.sub(r"\{\}|\W", "", one)) >= 4]
+
+    def is_made_of_parts(text: str) -> bool:
+        """Whether the code has it as a part of something, or in parts."""
+        if any(text.strip("{}") in one for one in composed):
+            return True
+        for piece in sorted((one for one in pieces if one in text), key=len, reverse=True):
+            text = text.replace(piece, "")
+        return not re.search(r"[A-Za-z]{4}", text)
+
+    gone = [one for one in TEXTS if one not in OTHERS and _skeleton(one) not in composed]
+    stale = [one for one in gone if not is_made_of_parts(_skeleton(one))]
+    assert not stale, "\n".join(stale)
+
+
+def test_the_same_is_filled_in():
+    for english, chinese in TEXTS.items():
+        assert set(HOLE.findall(english)) >= set(HOLE.findall(chinese)), english
+        assert len(HOLE.findall(english)) == len(set(HOLE.findall(english))), english
+
+
+def test_reports_are_complete():
+    page = ROOT / "runs" / "page"
+    wanted = [text for path in page.glob("*.html") for text in page_texts(path.read_text("utf-8"))]
+    wanted += [text for path in page.glob("*.js") for text in script_texts(path.read_text("utf-8"))]
+    for path in (ROOT / "runs" / "report.py", ROOT / "runs" / "alignment.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "say":
+                wanted += [node.args[0].value] if isinstance(node.args[0], ast.Constant) else []
+    for path in (ROOT / "runs" / "measuring").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"Kind", "Panel", "Samples"}:
+                fields = {one.arg: one.value for one in node.keywords}
+                named = ("title", "items", "about", "caption", "section", "axis", "unit")
+                wanted += [one.value for name, one in fields.items() if name in named and isinstance(one, ast.Constant)]
+    assert [one for one in wanted if one not in TEXTS] == []
+
+
+def test_help_is_complete():
+    def texts(command) -> Iterator[str]:
+        yield from (" ".join(one.split()) for one in inspect.cleandoc(command.help or "").split("\n\n"))
+        yield from (one.help for one in command.params if getattr(one, "help", None))
+        for below in getattr(command, "commands", {}).values():
+            yield from texts(below)
+
+    found = [one for one in texts(typer.main.get_command(app)) if not one.startswith("Example: ")]
+    settings = [one.meaning for system in systems().values() for one in settings_of(system.load_sections())]
+    listed = [one.summary for one in (*systems().values(), *formats().values())]
+    say = wording.Catalogue(TEXTS).say
+    assert [one for one in dict.fromkeys([*found, *settings, *listed]) if say(one) == one] == []
+
+
+def test_most_messages_that_a_new_user_meets_are_in_the_catalogue():
+    known = {_skeleton(one) for one in TEXTS}
+    messages = [text for package in MESSAGES for text in dict.fromkeys(_raised(package))]
+    covered = sum(text in known for text in messages)
+    print(f"{covered} of {len(messages)} messages are in Chinese")
+    assert covered >= 0.5 * len(messages)
+
+
+@pytest.mark.parametrize(
+    ("text", "chinese"),
+    [
+        ("corpus.txt: is empty; expected text", "corpus.txt：是空的；应为文本"),
+        (
+            "no system is called 'gtp'; did you mean 'gpt'? (`wenmai systems` lists them)",
+            "没有名为 'gtp' 的系统；是否想输入 'gpt'？（用 `wenmai systems` 列出）",
+        ),
+        ("a.txt: cannot be read (Permission denied)", "a.txt：无法读取（没有权限）"),
+        ("{a: 1}: is empty; expected text", "{a: 1}：是空的；应为文本"),
+        ("what nobody has translated", "what nobody has translated"),
+        (" ", ""),  # between sentences
+    ],
+)
+def test_messages_are_recognised_by_what_is_between_their_holes(text, chinese):
+    wording.speak("zh")
+    assert wording.say(text) == chinese
+
+
+def test_the_language_is_that_of_the_environment():
+    assert wording.environment_language({"LANG": "zh_CN.UTF-8"}) == "zh"
+    assert wording.environment_language({"LANG": "zh_CN.UTF-8", "LC_ALL": "C"}) == "en"
+    assert wording.environment_language({"LC_ALL": "de_DE", "WENMAI_LANG": "zh"}) == "zh"
+    assert wording.environment_language({}) == "en"
+
+
+def test_python_speaks_english_unless_told(monkeypatch):
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    assert wording.language() == "en"
+    monkeypatch.setenv("WENMAI_LANG", "zh")
+    assert wording.language() == "zh"
+    with pytest.raises(ValueError, match="fr"):
+        wording.speak("fr")

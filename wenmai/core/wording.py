@@ -1,0 +1,139 @@
+"""The language in which people are spoken to: English, or Chinese from one catalogue of messages.
+
+Code writes English. Where a text is shown, :func:`say` puts it into the chosen language: ``zh.json`` gives, for each
+English text, the Chinese one. Both may have holes in braces, which are numbers and names::
+
+    "{path}: no such file": "{path}：没有这个文件"
+
+A text that is made elsewhere, such as the message of an error, is recognised by what is between its holes, and what
+fills them is looked up in turn. What the catalogue lacks stays English. JSON is the same in every language.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from functools import cached_property, lru_cache
+from importlib.resources import files
+
+__all__ = ["LANGUAGES", "Catalogue", "environment_language", "language", "phrase", "say", "speak"]
+
+LANGUAGES = ("en", "zh")
+_HOLE = re.compile(r"\{(\w*)\}")
+_HINT = r"(?:[;,] | [(\[]).*?|"  # what fills a hole right after another: a hint, or nothing
+_NUMBER = r" *\d[\w., %]*?"
+_FEWEST_LETTERS, _FEWEST_BESIDE_ONE = 6, 4  # of a text that is recognised: fewer would be found in any other
+_chosen: list[str] = []  # the last one
+
+
+def speak(name: str | None) -> None:
+    """Chooses the language of this process; None: as ``WENMAI_LANG`` says, else English.
+
+    Raises:
+        ValueError: if there is no such language.
+    """
+    if name is not None and name not in LANGUAGES:
+        raise ValueError(name)
+    _chosen[:] = [] if name is None else [name]
+
+
+def language() -> str:
+    """Returns the chosen language, ``en`` or ``zh``."""
+    return _chosen[-1] if _chosen else _named(os.environ.get("WENMAI_LANG", "")) or "en"
+
+
+def environment_language(environ: Mapping[str, str]) -> str:
+    """Returns the language that ``WENMAI_LANG`` or else the locale asks for."""
+    for name in ("WENMAI_LANG", "LC_ALL", "LC_MESSAGES", "LANG"):
+        if environ.get(name):
+            return _named(environ[name]) or "en"
+    return "en"
+
+
+def say(text: str, /, **holes: object) -> str:
+    """Returns a text in the chosen language.
+
+    Args:
+        text: English; a whole text, or with ``holes`` one with names in braces.
+        **holes: What fills them.
+    """
+    if language() == "en":
+        return text.format(**holes) if holes else text
+    return _catalogue().fill(text, holes) if holes else _catalogue().say(text)
+
+
+def phrase(text: str) -> str:
+    """Returns a text with holes in the chosen language, the holes left open."""
+    return text if language() == "en" else _catalogue().texts.get(text, text)
+
+
+class Catalogue:
+    """The texts of one language.
+
+    Args:
+        texts: Each English text and what it is in the language.
+    """
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self.texts = texts
+
+    def fill(self, text: str, holes: Mapping[str, object]) -> str:
+        """Returns a text with its holes filled."""
+        return self.texts.get(text, text).format(**holes)
+
+    def say(self, text: str) -> str:
+        """Returns a whole text in the language; English where the catalogue lacks it."""
+        found = self._known(text)
+        return text if found is None else found
+
+    def _known(self, text: str) -> str | None:
+        if text in self.texts:
+            return self.texts[text]
+        for pieces, english in self._recognised:
+            if all(piece in text for piece in pieces) and (found := _pattern(english).fullmatch(text)):
+                holes = {name: self._part(value) for name, value in found.groupdict().items()}
+                return self.texts[english].format(**holes)
+        return None
+
+    def _part(self, text: str) -> str:
+        """What fills a hole: all of it is known, or what follows a name, such as a hint after a semicolon."""
+        if found := self._known(text):
+            return found
+        places = (found.start() for found in re.finditer(r"; | \(", text))
+        known = ((place, self._known(text[place:])) for place in places)
+        return next((text[:place] + rest for place, rest in known if rest is not None), text)
+
+    @cached_property
+    def _recognised(self) -> list[tuple[list[str], str]]:
+        """The texts with holes and what is between these, the most specific first."""
+        open_texts = (text for text in self.texts if "{" in text and "{0}" not in text)  # numbers: of scripts
+        found = [([piece for piece in _HOLE.split(text)[::2] if piece], text) for text in open_texts]
+        sizes = {text: sum(map(len, pieces)) for pieces, text in found}
+        letters = {text: sum(map(str.isalpha, "".join(pieces))) for pieces, text in found}
+        fewest = {text: _FEWEST_LETTERS if text.count("{") > 1 else _FEWEST_BESIDE_ONE for _, text in found}
+        specific = [one for one in found if letters[one[1]] >= fewest[one[1]]]
+        return sorted(specific, key=lambda one: -sizes[one[1]])
+
+
+@lru_cache
+def _pattern(english: str) -> re.Pattern[str]:
+    parts = _HOLE.split(english)
+    written = re.escape(parts[0])
+    for place in range(1, len(parts), 2):
+        after_another = place > 1 and not parts[place - 1]
+        filled = _HINT if after_another else ".+?" if place + 2 < len(parts) and not parts[place + 1] else ".*?"
+        if len(parts) == 3 and not parts[0] and parts[2].startswith(" "):
+            filled = _NUMBER  # of a few words, such as "{number} tokens"
+        written += f"(?P<{parts[place]}>{filled}){re.escape(parts[place + 1])}"
+    return re.compile(written, re.DOTALL)
+
+
+@lru_cache(maxsize=1)
+def _catalogue() -> Catalogue:
+    return Catalogue(json.loads((files("wenmai.core") / "zh.json").read_text("utf-8")))
+
+
+def _named(name: str) -> str | None:
+    """The language that the name of a locale begins with, such as ``zh_CN.UTF-8``; None if it is no language here."""
+    begun = name.lower().replace("-", "_").partition(".")[0].partition("_")[0]
+    return begun if begun in LANGUAGES else None
