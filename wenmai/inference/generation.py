@@ -1,19 +1,20 @@
 """Text generation for every language model, from n-grams to GPT."""
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from queue import SimpleQueue
 from threading import Event, Thread
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
-from wenmai.core.errors import SettingError, nearest_name
+from wenmai.core.errors import SettingError
 from wenmai.decode.protocol import Hypothesis, Step
 from wenmai.decode.sampling import sample
 from wenmai.decode.search import beam_search, greedy
+from wenmai.inference.options import Options
 
 __all__ = ["Generated", "GenerationConfig", "Generator", "Vocabulary", "generate", "stream"]
 
@@ -59,7 +60,7 @@ class Generator(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GenerationConfig:
+class GenerationConfig(Options):
     """How to generate text.
 
     Attributes:
@@ -78,6 +79,8 @@ class GenerationConfig:
     Raises:
         SettingError: if a value makes no sense or would have no effect.
     """
+
+    work: ClassVar[str] = "generation"
 
     max_tokens: int | None = None
     count: int = 1
@@ -118,19 +121,6 @@ class GenerationConfig:
         stop: Any = self.stop
         if isinstance(stop, str) or not all(isinstance(text, str) and text for text in stop):
             raise SettingError("stop: expected strings that are not empty")
-
-    @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Self:
-        """Makes a config of the options of a call.
-
-        Raises:
-            SettingError: if there is no such option, or a value makes no sense.
-        """
-        known = [one.name for one in fields(cls)]
-        for name in options:
-            if name not in known:
-                raise SettingError(f"there is no option {name!r} of generation{nearest_name(name, known)}")
-        return cls(**options)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,13 +1,13 @@
 """How translations are searched for: the options of a call, checked together."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Self, get_args
+from dataclasses import dataclass
+from typing import Any, ClassVar, get_args
 
-from wenmai.core.errors import SettingError, nearest_name
+from wenmai.core.errors import SettingError
 from wenmai.decode.scoring import LengthPenalty
 from wenmai.decode.search import StopRule
+from wenmai.inference.options import Options
 
 __all__ = ["SearchConfig"]
 
@@ -15,7 +15,7 @@ _EXTRA_LENGTH = 50  # tokens by which a translation may be longer than its sourc
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SearchConfig:
+class SearchConfig(Options):
     """How to search.
 
     Attributes:
@@ -35,6 +35,8 @@ class SearchConfig:
     Raises:
         SettingError: if a value makes no sense.
     """
+
+    work: ClassVar[str] = "translation"
 
     beam_size: int = 5
     n_best: int = 1
@@ -73,19 +75,6 @@ class SearchConfig:
             raise SettingError(f"max_ratio={self.max_ratio}: expected more than 0")
         if self.stop == "best" and (self.length_penalty != "none" or self.coverage_beta):
             raise SettingError("stop=best needs raw log-probabilities: add length_penalty=none, or take stop=bound")
-
-    @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Self:
-        """Makes a config of the options of a call.
-
-        Raises:
-            SettingError: if there is no such option, or a value makes no sense.
-        """
-        known = [one.name for one in fields(cls)]
-        for name in options:
-            if name not in known:
-                raise SettingError(f"there is no option {name!r} of translation{nearest_name(name, known)}")
-        return cls(**options)
 
     def longest(self, source: int) -> int:
         """Returns how many tokens the translation of a source of so many tokens, EOS included, has at most."""
