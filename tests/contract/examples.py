@@ -79,6 +79,7 @@ TEXTS = {  # by the name of the file: what is enough, and what is hardly anythin
 ANSWERS: dict[str, Callable[[Any], Any]] = {  # what each verb says; of a new verb here first
     "nearest": lambda model: list(model.most_similar(model.index_to_key[0])),
     "analogy": lambda model: list(model.analogy(*(model.index_to_key * 3)[:3])),
+    "similarity": lambda model: float(model.similarity(*(model.index_to_key * 2)[:2])),
     "score": lambda model: [*model.score(["a b c", "h unseen", ""])],
     "next": lambda model: model.next("a b"),
     "generate": lambda model: [*model.stream("a b", max_tokens=5)],
