@@ -13,8 +13,8 @@ from wenmai.measures.language import SentenceScore
 from wenmai.measures.minimal_pairs import compare_outcomes, measure_minimal_pairs
 
 
-def scored(log_prob, oov=0, tokens=4):
-    return SentenceScore(text="a text", log_prob=log_prob, tokens=tokens, oov=oov)
+def scored(log_prob, oov=0, tokens=4, parts=()):
+    return SentenceScore(text="a text", log_prob=log_prob, tokens=tokens, oov=oov, token_log_probs=tuple(parts))
 
 
 def outcomes(**paradigms):
@@ -71,6 +71,16 @@ def test_pairs_with_unknown_words_are_counted():
     good, bad = zip(*[(scored(-2.0, one), scored(log_prob, other)) for one, other, log_prob in counts], strict=True)
     found = measure_minimal_pairs(good, bad, [("p", "p")] * 5)
     assert (found.unknown, found.uneven, found.unknown_ties, found.total.ties) == (4, 2, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "alike"),
+    [([-1.0, -2.0], [-1.0, -2.0000001], True), ([-1.0, -2.0], [-2.0, -1.0], False), ([-3.0], [-1.0, -2.0], False)],
+)
+def test_sentences_whose_words_change_places_are_not_read_alike(good, bad, alike):
+    both = [scored(-3.0, 1, parts=parts) for parts in (good, bad)]
+    found = measure_minimal_pairs(both[:1], both[1:], [("p", "p")])
+    assert (found.total.ties, found.unknown_ties) == (1, int(alike))
 
 
 @pytest.mark.parametrize(("successes", "trials"), [(0, 10), (3, 10), (50, 100), (100, 100), (1, 1)])

@@ -23,7 +23,7 @@ __all__ = ["AccuracyDifference", "MinimalPairsResult", "PairsFigure", "compare_o
 
 Bools = NDArray[np.bool_]
 
-_ROUNDING = 1e-6  # two log-probabilities this near, relatively, are equal: in float32 a batch decides which is greater
+_ROUNDING = 1e-6  # two log-probabilities this near, relatively, are equal: else rounding in float32 would decide
 _RESAMPLES = 1000
 _SCALE = 1 << 20  # weights of pairs are whole numbers, so that sums are exact
 
@@ -66,7 +66,7 @@ class MinimalPairsResult:
         unknown: Pairs with an unknown token.
         uneven: Pairs of which one sentence has more unknown tokens than the other: what is compared there is the
             probability of a word with that of any unknown word.
-        unknown_ties: Ties with an unknown token: the words that differ are unknown, so that both sentences read alike.
+        unknown_ties: Ties of sentences that are one to the model, since the words in which they differ are unknown.
         phenomena: By phenomenon, in the order in which they first occur.
         paradigms: By paradigm, likewise.
         outcomes: Of each pair whether it is right.
@@ -163,7 +163,10 @@ def measure_minimal_pairs(
         pair_accuracy=float(right.mean()),
         unknown=int(unknown.any(axis=1).sum()),
         uneven=int((unknown[:, 0] != unknown[:, 1]).sum()),
-        unknown_ties=int((ties & unknown.any(axis=1)).sum()),
+        unknown_ties=sum(
+            bool(tie) and first.oov > 0 and _alike(first, second)
+            for tie, (first, second) in zip(ties, both, strict=True)
+        ),
         phenomena=tuple(figure(name, name, places) for name, places in phenomena.items()),
         paradigms=tuple(figure(paradigm, phenomenon, [place]) for (phenomenon, paradigm), place in keys.items()),
         outcomes=right,
@@ -204,6 +207,14 @@ def _equal(first: SentenceScore, second: SentenceScore) -> bool:
     if not first.tokens or not second.tokens:
         return True
     return math.isclose(first.log_prob, second.log_prob, rel_tol=_ROUNDING)
+
+
+def _alike(first: SentenceScore, second: SentenceScore) -> bool:
+    """Whether a model reads the same in both: all their tokens are equally likely, one after the other."""
+    if len(first.token_log_probs) != len(second.token_log_probs):
+        return False
+    pairs = zip(first.token_log_probs, second.token_log_probs, strict=True)
+    return all(math.isclose(one, other, rel_tol=1e-5, abs_tol=1e-6) for one, other in pairs)
 
 
 def _interval(hits: NDArray[np.float64], sizes: NDArray[np.float64], seed: int) -> tuple[float, float]:

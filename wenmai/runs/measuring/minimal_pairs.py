@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 _BY = ("phenomenon", "paradigm")
-_ASKED = 200  # pairs with which spellings are tried
+_ASKED = 100  # pairs with which spellings are tried
 _FEWER = 0.75  # of the unknown words: another spelling than the written one must be clearly better known
 _REPORTED = 500  # sentences between two reports of progress
 
