@@ -43,7 +43,10 @@ FewShot = Annotated[
     typer.Option("--few-shot", min=0, metavar="K", help="With --on DATASET: choose answers after K solved examples."),
 ]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, help="With --few-shot: the random seed [1].")]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, help="With --few-shot: examples to evaluate [all].")]
+Limit = Annotated[
+    int | None,
+    typer.Option("--limit", min=1, help="With --few-shot: examples; with --pairs: pairs of each paradigm [all]."),
+]
 _FORMS = ("text", "csv", "markdown", "latex")
 _DEFAULT = Path("runs/comparison")
 
@@ -57,6 +60,22 @@ def evaluate(
     on: Annotated[
         str | None,
         typer.Option("--on", metavar="FILE", help="Pairs to translate, or texts to classify or predict; see the docs."),
+    ] = None,
+    pairs: Annotated[
+        str | None,
+        typer.Option("--pairs", metavar="FILE", help="Language models: minimal pairs, such as blimp; see the docs."),
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option("--by", metavar="NAME", help="With --pairs: by phenomenon or by paradigm [phenomenon]."),
+    ] = None,
+    spelling: Annotated[
+        str | None,
+        typer.Option(
+            "--spelling",
+            metavar="NAME",
+            help="With --pairs: written, wikitext, penn ... [the one with the fewest unknown words].",
+        ),
     ] = None,
     few_shot: FewShot = None,
     seed: Seed = None,
@@ -96,6 +115,8 @@ def evaluate(
     Example: wenmai evaluate runs/de-en --on test.de,test.en --json
 
     Example: wenmai evaluate runs/gpt --few-shot 8 --on data:sst2
+
+    Example: wenmai evaluate runs/gpt --pairs blimp
     """
     from wenmai.runs.evaluate import evaluate as measure
 
@@ -105,6 +126,9 @@ def evaluate(
         restrict_vocab=restrict_vocab,
         probe=probe,
         on=on,
+        pairs=pairs,
+        by=by,
+        spelling=spelling,
         few_shot=few_shot,
         seed=seed,
         limit=limit,
@@ -164,6 +188,10 @@ def compare(
             help="Labelled texts, texts or pairs for the models. Repeatable.",
         ),
     ] = None,
+    pairs: Annotated[
+        list[str] | None,
+        typer.Option("--pairs", metavar="FILE", help="Language models: minimal pairs, such as blimp. Repeatable."),
+    ] = None,
     memory: MemoryLength = None,
     same_length: SameLength = None,
     clamp_length: ClampLength = None,
@@ -189,7 +217,7 @@ def compare(
 
     Example: wenmai compare --systems word2vec-sgns,word2vec-cbow-ns corpus.txt --similarity data:ws353-all
 
-    Example: wenmai compare --systems ngram,rnnlm,gpt corpus.txt --on test.txt
+    Example: wenmai compare --systems ngram,rnnlm,gpt corpus.txt --on test.txt --pairs blimp
 
     Example: wenmai compare runs/transformer runs/seq2seq --on test.de,test.en
 
@@ -207,6 +235,7 @@ def compare(
         restrict_vocab=restrict_vocab,
         words=_names(words),
         on=on,
+        pairs=pairs,
         memory=memory,
         same_length=same_length,
         clamp_length=clamp_length,
