@@ -16,6 +16,7 @@ from wenmai.nn.multihead import MultiHead
 from wenmai.nn.names import ActivationName
 
 __all__ = [
+    "ACTIVATIONS",
     "Decoder",
     "DecoderLayer",
     "Encoder",
@@ -29,12 +30,13 @@ __all__ = [
 NormName = Literal["post", "pre"]
 
 _EPSILON = 1e-6
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
     "silu": F.silu,
 }
+"""The functions of feed-forward networks, by name."""
 
 
 class FeedForward(nn.Module):
@@ -51,7 +53,7 @@ class FeedForward(nn.Module):
         self, hidden_size: int, ffn_size: int, *, activation: ActivationName = "relu", dropout: float = 0.0
     ) -> None:
         super().__init__()
-        self.activation = _ACTIVATIONS[activation]
+        self.activation = ACTIVATIONS[activation]
         self.dropout = dropout
         self.inner = Linear(hidden_size, ffn_size)
         self.outer = Linear(ffn_size, hidden_size)
