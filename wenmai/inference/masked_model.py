@@ -34,7 +34,8 @@ def build(
         vocab_size: V, where it is more than the tokenizer's; some imported models have such rows.
     """
     size = tokenizer.vocab_size if vocab_size is None else vocab_size
-    module: TextEncoder = architecture(config, vocab_size=size)
+    make: Any = architecture
+    module: TextEncoder = make(config, vocab_size=size)
     return module
 
 
