@@ -22,7 +22,7 @@ from wenmai.core.seeding import mixed_seed
 from wenmai.data.batches import pad, plan_batches
 from wenmai.data.masking import Masker
 from wenmai.data.running_text import LanguageData
-from wenmai.data.sequences import Examples, SentenceStream, documents, packed, pairs, texts_of, windows
+from wenmai.data.sequences import Examples, SentenceStream, documents, packed, pairs, require_pairs, texts_of, windows
 from wenmai.inference.masked_model import MaskedModel, build
 from wenmai.nn.encoder import apart
 from wenmai.objectives.language import next_token_loss
@@ -126,6 +126,9 @@ class MaskedJob(NeuralJob):
             raise SettingError("the head pair is not trained with pairs=none; add pairs=next or pairs=order")
         if (self.objective.short_length or 0) > longest:
             raise SettingError(f"short_length={self.objective.short_length} is more than max_length={longest}")
+        if self.objective.pairs != "none":
+            require_pairs(self._train, self.objective.pairs)
+            require_pairs(self._valid, self.objective.pairs, "the text to validate on")
 
     @property
     def objective_name(self) -> str:  # type: ignore[override]  # it depends on the settings
