@@ -75,6 +75,16 @@ def test_pieces_in_one_row_are_as_alone(model, tokens):
         close(hidden[:, first:last], model(tokens[:, first:last]))
 
 
+def test_some_positions_have_the_states_that_they_have_among_all(model, tokens):
+    places = torch.tensor([[0, 3, 9], [1, 1, 2], [5, 4, 0]])
+    real = torch.ones(B, T, dtype=torch.bool)
+    real[1, 5:] = False
+    pieces = torch.tensor([0] * 4 + [1] * 6).expand(B, T)
+    for mask in (None, real[:, None, None], apart(pieces)):
+        hidden = model(tokens, mask=mask)
+        close(model(tokens, mask=mask, places=places), torch.stack([hidden[row, places[row]] for row in range(B)]))
+
+
 def test_the_states_of_all_layers_end_with_those_of_the_model(model, tokens):
     segments = (torch.arange(T) > 4).long().expand(B, T) if model.segments is not None else None
     states = model.hidden_states(tokens, segments=segments)

@@ -26,12 +26,11 @@ def begin(tmp_path, text=TEXTS["documents.txt"]["enough"], **settings):
 def losses_by_hand(job, made):
     """The mean cross-entropies of masked tokens and of pairs, in float64, row by row and without any trick."""
     model = job.masked_model.module.double().eval()
-    width = made.tokens.shape[1]
     hidden = model(made.tokens, segments=made.segments, mask=made.mask, positions=made.positions)
     table = model.heads["mlm"](hidden).log_softmax(-1)
-    found = [
-        -table[place // width, place % width, target] for place, target in zip(made.places, made.targets, strict=True)
-    ]
+    places = made.places.flatten()[made.masked].tolist()
+    rows = [place // made.places.shape[1] for place in made.masked.tolist()]
+    found = [-table[row, place, target] for row, place, target in zip(rows, places, made.targets, strict=True)]
     mlm = torch.stack(found).mean().item()
     if made.labels is None:
         return {"mlm": mlm}

@@ -165,9 +165,11 @@ class Bert(TextEncoder):
         segments: Tensor | None = None,
         mask: Mask | Tensor | None = None,
         positions: Tensor | None = None,
+        places: Tensor | None = None,
     ) -> Tensor:
         """Returns the states (B, T, M) of the last layer; see :meth:`wenmai.nn.encoder.TextEncoder.forward`."""
-        hidden: Tensor = self.encoder(self.embed(tokens, segments=segments, positions=positions), mask=mask)
+        embedded = self.embed(tokens, segments=segments, positions=positions)
+        hidden: Tensor = self.encoder(embedded, mask=mask, places=places)
         return hidden
 
     def hidden_states(
