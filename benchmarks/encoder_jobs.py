@@ -53,15 +53,15 @@ def pretrain_trainer(
     import torch
 
     from wenmai.runs.environment import peak_memory_bytes
+    from wenmai.text.tokenizer import Tokenizer
 
     transformers: Any = import_module("transformers")
     callback: Any = transformers.TrainerCallback
     logging.getLogger("transformers").setLevel(logging.ERROR)
     torch.set_num_threads(settings["threads"])
-    named = {f"{role}_token": f"[{role.upper()}]" for role in ("cls", "sep", "mask")}
-    reader = transformers.PreTrainedTokenizerFast(
-        tokenizer_file=tokenizer, pad_token="<pad>", unk_token="<unk>", **named
-    )
+    own = Tokenizer.load(tokenizer)
+    named = {f"{role}_token": own.token(getattr(own, f"{role}_id")) for role in ("pad", "unk", "cls", "sep", "mask")}
+    reader = transformers.PreTrainedTokenizerFast(tokenizer_file=tokenizer, **named)
     length, updates = settings["max_length"], settings["steps"]
     rows = settings["batch_tokens"] // length
     joined: list[int] = []
