@@ -138,4 +138,3 @@ def _texts(corpus: str) -> Any:
     for line in opened.lines(TextConfig(**form), stats=CorpusStats()):
         if line.text.strip():
             yield line.text
-

@@ -14,13 +14,31 @@ MODES = {  # name: (our precision, whether Trainer gets bf16, the newest vector 
     "avx2": ("float32", False, "avx2"),
 }
 SETTINGS: dict[str, Any] = {
-    **{"hidden_size": 256, "num_layers": 4, "num_heads": 4, "max_length": 128, "vocab_size": 30_000},
-    **{"dropout": 0.1, "attention_dropout": 0.0, "batch_tokens": 4096, "threads": 2},
-    **{"learning_rate": 1e-3, "weight_decay": 0.01, "clip": 1.0, "steps": 25, "warm_up": 5},
+    "hidden_size": 256,
+    "num_layers": 4,
+    "num_heads": 4,
+    "max_length": 128,
+    "vocab_size": 30_000,
+    "dropout": 0.1,
+    "attention_dropout": 0.0,
+    "batch_tokens": 4096,
+    "threads": 2,
+    "learning_rate": 1e-3,
+    "weight_decay": 0.01,
+    "clip": 1.0,
+    "steps": 25,
+    "warm_up": 5,
 }
 QUICK = {
-    **{"hidden_size": 16, "num_layers": 1, "num_heads": 2, "max_length": 16, "vocab_size": 300},
-    **{"batch_tokens": 64, "threads": 1, "steps": 2, "warm_up": 1},
+    "hidden_size": 16,
+    "num_layers": 1,
+    "num_heads": 2,
+    "max_length": 16,
+    "vocab_size": 300,
+    "batch_tokens": 64,
+    "threads": 1,
+    "steps": 2,
+    "warm_up": 1,
 }
 CORPUS, QUICK_CORPUS = "data:enwiki-sample", "builtin:pydocs"
 
