@@ -385,7 +385,7 @@ def _recipe(path: Path) -> str | None:
         if (
             isinstance(value, bool | int | float)
             and isinstance(known[name], bool | int | float)
-            and value != known[name]
+            and type(known[name])(value) != known[name]
         ):
             return f"{name} is {value!r} in the file and {known[name]!r} in the recipe"
     return None
