@@ -215,6 +215,8 @@ EXAMPLES = {
             "narrow embeddings": {"embedding_size": 6},
             "untied": {"tied": False},
             "classes": {"heads": ("classification",), "labels": ("a", "b", "c")},
+            "efficient": {"positions": "relative", "buckets": 4, "norm": "nested", "gated": True},
+            "nested": {"norm": "nested", "activation": "gelu_tanh"},
         },
         wrong=(
             ({"hidden_size": 10, "num_heads": 4}, "not a multiple"),
@@ -222,6 +224,8 @@ EXAMPLES = {
             ({"pairs": "none", "short_length": None, "short_share": 0.9}, "not trained with pairs=none"),
             ({"short_length": 13}, "more than max_length=12"),
             ({"boundaries": "masked"}, "never joins documents"),
+            ({"buckets": 8}, "buckets has no effect"),
+            ({"gated": True}, "add norm=nested"),
         ),
     ),
     "seq2seq": Example(

@@ -22,12 +22,14 @@ __all__ = [
     "Encoder",
     "EncoderLayer",
     "FeedForward",
+    "GatedFeedForward",
+    "NestedNorm",
     "NormName",
     "PostNorm",
     "PreNorm",
 ]
 
-NormName = Literal["post", "pre"]
+NormName = Literal["post", "pre", "nested"]
 
 _EPSILON = 1e-6
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -70,6 +72,30 @@ class FeedForward(nn.Module):
         return outer
 
 
+class GatedFeedForward(nn.Module):
+    """LN(f(x W_g) ⊙ x W_1) W_2 at each position (Shazeer 2020, eq. 6), with the inner norm of NormFormer.
+
+    Args:
+        hidden_size: M.
+        ffn_size: F.
+        activation: f; with ``gelu_tanh`` this is GEGLU.
+        epsilon: Of the layer norm.
+    """
+
+    def __init__(self, hidden_size: int, ffn_size: int, *, activation: ActivationName, epsilon: float) -> None:
+        super().__init__()
+        self.activation = ACTIVATIONS[activation]
+        self.inner = Linear(hidden_size, 2 * ffn_size, bias=False)
+        self.norm = nn.LayerNorm(ffn_size, eps=epsilon, elementwise_affine=False)
+        self.outer = Linear(ffn_size, hidden_size, bias=False)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Returns (..., M) of (..., M)."""
+        inner, gate = self.inner(hidden).chunk(2, -1)
+        outer: Tensor = self.outer(self.norm(inner * self.activation(gate)))
+        return outer
+
+
 class PostNorm(nn.Module):
     """LN(x + dropout(f(x))): the paper's order. Diverges without warm-up."""
 
@@ -107,7 +133,19 @@ class PreNorm(PostNorm):
         return hidden + (dropout(output, self.dropout) if self.training and self.dropout else output)
 
 
-_RESIDUALS: dict[NormName, type[PostNorm]] = {"post": PostNorm, "pre": PreNorm}
+class NestedNorm(PreNorm):
+    """x + dropout(LN(f(LN(x)))): a norm before the sub-layer, and one behind it (NormFormer; Shleifer et al. 2021)."""
+
+    def __init__(self, hidden_size: int, *, dropout: float = 0.0, epsilon: float = _EPSILON) -> None:
+        super().__init__(hidden_size, dropout=dropout, epsilon=epsilon)
+        self.after = nn.LayerNorm(hidden_size, eps=epsilon)
+
+    def add(self, hidden: Tensor, output: Tensor) -> Tensor:
+        """Returns (B, T, M) of what went in and what the sub-layer made of it, (B, T, M) each."""
+        return super().add(hidden, self.after(output))
+
+
+_RESIDUALS: dict[NormName, type[PostNorm]] = {"post": PostNorm, "pre": PreNorm, "nested": NestedNorm}
 
 
 class EncoderLayer(nn.Module):
@@ -115,20 +153,27 @@ class EncoderLayer(nn.Module):
 
     Args:
         attention: Over the sequence itself.
-        ffn: The feed-forward network.
+        ffn: The feed-forward network; a gated one has its second norm inside.
         norm: Position of the layer norm.
         dropout: Of the outputs of sub-layers, while training.
         epsilon: Of the layer norms.
     """
 
     def __init__(
-        self, attention: MultiHead, ffn: FeedForward, *, norm: NormName, dropout: float, epsilon: float = _EPSILON
+        self,
+        attention: MultiHead,
+        ffn: FeedForward | GatedFeedForward,
+        *,
+        norm: NormName,
+        dropout: float,
+        epsilon: float = _EPSILON,
     ) -> None:
         super().__init__()
         residual = _RESIDUALS[norm]
         self.attention = attention
         self.attention_residual = residual(attention.hidden_size, dropout=dropout, epsilon=epsilon)
         self.ffn = ffn
+        residual = PreNorm if isinstance(ffn, GatedFeedForward) and norm == "nested" else residual
         self.ffn_residual = residual(attention.hidden_size, dropout=dropout, epsilon=epsilon)
 
     def forward(
