@@ -38,7 +38,7 @@ def _words(text: str) -> frozenset[str]:
 
 # No sentence ends at these.
 _NEVER = _words("""
-    Mr mr Mrs mrs Ms ms Mx Dr dr Prof prof Rev Hon Pres Gov Sen Rep Gen Col Lt Capt Cpt Cmdr Sgt Maj Adm Messrs Mme Mlle
+    Mr mr Mrs mrs Ms ms Mx Dr dr Prof prof Rev Hon Gov Sen Rep Gen Col Lt Capt Cpt Cmdr Sgt Maj Adm Messrs Mme Mlle
     St Mt Ft Fr Br Supt Det Insp vs v viz cf Cf e.g E.g i.e I.e eg ie al approx ca resp incl esp
 """)
 # Nor at these if a number follows.
