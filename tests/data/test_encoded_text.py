@@ -154,6 +154,69 @@ def test_documents_end_at_blank_lines_and_at_tags(tmp_path, written_text, expect
     assert documents(EncodedText.open(text.folder), cutter) == expected
 
 
+@pytest.mark.parametrize(
+    ("written_text", "expected"),
+    [
+        ("a\nb c\n\n \na\n", [["a"], ["b c", " "], ["a"]]),
+        ("a", [["a"]]),
+    ],
+)
+def test_a_document_may_be_a_line(tmp_path, written_text, expected):
+    cutter = bytes_cutter()
+    path = written(tmp_path, written_text)
+    assert documents(encoded(path, cutter, format="documents"), cutter) == expected
+    assert len(documents(encoded(path, cutter), cutter)) < max(len(expected), 2)
+
+
+RUNNING = "Mr. A came. B left!\n\n我们走。你来？ \nc"
+
+
+def test_lines_may_be_split_into_sentences(tmp_path):
+    cutter = bytes_cutter()
+    path = written(tmp_path, RUNNING)
+    text = encoded(path, cutter, sentences="split")
+    assert documents(text, cutter) == [["Mr. A came.", "B left!"], ["我们走。", "你来？", "c"]]
+    assert (text.stats.lines, text.stats.blank_lines, text.stats.documents) == (5, 1, 2)
+    each = documents(encoded(path, cutter, sentences="split", format="documents"), cutter)
+    assert each == [["Mr. A came.", "B left!"], ["我们走。", "你来？"], ["c"]]
+    whole = encoded(path, cutter)
+    assert len({whole.folder, text.folder, encoded(path, cutter, sentences="lines").folder}) == 2
+
+
+def test_sentences_of_wikiextractor(tmp_path):
+    cutter = bytes_cutter()
+    content = WIKI.replace("a b.", "A b. C d! e.")
+    assert documents(encoded(written(tmp_path, content), cutter, sentences="split"), cutter) == [
+        ["A", "A b.", "C d! e.", "b"],
+        ["C c"],
+    ]
+
+
+@pytest.mark.parametrize("held", [10, 1 << 20])
+def test_sentences_of_a_line_that_is_read_in_parts(tmp_path, monkeypatch, held):
+    monkeypatch.setattr("wenmai.data.documents.BLOCK_BYTES", 64)
+    monkeypatch.setattr("wenmai.data.encoded_text._MOST_HELD", held)
+    cutter = bytes_cutter()
+    lines = [[f"Number {place} is {'a ' * place}b." for place in range(1, 12)], ["No end " * 30], ["C."]]
+    content = "\n".join(" ".join(line) for line in lines)
+    expected = [one.strip() for line in lines for one in line]
+    for form, parts in (("lines", [expected]), ("documents", [[one.strip() for one in line] for line in lines])):
+        found = documents(encoded(written(tmp_path, content), cutter, sentences="split", format=form), cutter)
+        if held > 10:
+            assert [[one.strip() for one in document] for document in found] == parts
+        else:  # parts of a sentence, with the space between them
+            assert [" ".join(document).split() for document in found] == [" ".join(part).split() for part in parts]
+
+
+def test_sentences_of_what_is_read_once(monkeypatch):
+    cutter = bytes_cutter()
+    for items in (["A b. C d.", "", "e"], iter(["A b. C d.", "e"])):
+        config = LinesConfig(sentences="split", format="lines" if isinstance(items, list) else "documents")
+        with readable_twice(Corpus.of_texts(items), config) as (corpus, reading):
+            found = documents(encode_text(corpus, cutter, reading), cutter)
+        assert found == [["A b.", "C d."], ["e"]]
+
+
 def test_documents_end_with_their_file_and_keep_the_order_of_the_files(tmp_path):
     cutter = bytes_cutter()
     paths = [

@@ -140,3 +140,24 @@ def test_pairs_need_documents(tmp_path):
         begin(tmp_path, text + "\n" + text.replace("\n\n", "\n"))
     with pytest.raises(CorpusError, match=r"^the text has no document of two sentences"):
         begin(tmp_path, text.replace("\n", "\n\n"), pairs="order")
+
+
+@pytest.mark.parametrize("kind", ["characters", "wordpiece"])
+def test_whole_words_of_chinese_are_those_of_its_segmentation(tmp_path, kind):
+    whole = {"masking": "whole-word", "mask_probability": 0.3, "mask_replace": 1.0, "random_replace": 0.0}
+    text = ("我们在北京学习中文\n" * 3 + "\n") * 20
+    job = begin(tmp_path, text, **PLAIN, **whole, kind=kind, boundaries="masked")
+    tokenizer = job.masked_model.tokenizer
+    first = {tokenizer.id(word[0]): tokenizer.id(word[1]) for word in ("我们", "北京", "学习", "中文")}
+    both = 0
+    for batch in job.plan(0):
+        made = job._tensors(batch, job._train)
+        places = (made.tokens == tokenizer.mask_id).flatten().nonzero().flatten().tolist()
+        masked = dict(zip(places, made.targets.tolist(), strict=True))
+        for place, target in masked.items():
+            if target in first and place + 1 in masked:
+                assert masked[place + 1] == first[target]
+                both += 1
+            elif target in first:  # the end of a sequence may cut a word
+                assert made.tokens.flatten()[place + 1] in (tokenizer.sep_id, tokenizer.pad_id)
+    assert both > 10

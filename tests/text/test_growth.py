@@ -9,6 +9,7 @@ from wenmai.text.growth import grow
 from wenmai.text.pieces import TokenizerConfig
 from wenmai.text.tokenizer import Tokenizer
 
+ROLES = ("cls", "sep", "mask")
 OLD = ["the cat sat on the mat, the cat sat on the hat"] * 4
 NEW = ["neural networks learn language", "neural language models learn"] * 5
 
@@ -18,7 +19,7 @@ def made(kind, **settings):
     return Tokenizer.train(OLD, TokenizerConfig(**{"kind": kind, "vocab_size": size, "min_count": 1} | settings))
 
 
-@pytest.mark.parametrize("kind", ["bpe", "byte-bpe", "words", "whitespace", "characters"])
+@pytest.mark.parametrize("kind", ["bpe", "byte-bpe", "wordpiece", "words", "whitespace", "characters"])
 def test_old_texts_keep_their_tokens_and_new_ones_get_fewer_or_known_ones(kind):
     old = made(kind)
     grown, parts = grow(old, iter(NEW), 20)
@@ -72,8 +73,41 @@ def test_what_occurs_once_is_not_added():
     assert grow(made("byte-bpe"), ["zq"], 5)[1] == []
 
 
-@pytest.mark.parametrize("kind", ["unigram", "wordpiece"])
-def test_vocabularies_that_follow_from_a_whole_text_are_refused(kind):
-    settings = {"min_count": None} if kind == "unigram" else {}
+def test_vocabularies_that_follow_from_a_whole_text_are_refused():
     with pytest.raises(SettingError, match="can grow"):
-        grow(made(kind, **settings), NEW, 5)
+        grow(made("unigram", min_count=None), NEW, 5)
+
+
+def test_wordpieces_grow_by_characters_and_merges():
+    old = Tokenizer.train(OLD, TokenizerConfig(kind="wordpiece", vocab_size=40, min_count=1), roles=ROLES)
+    assert old.encode("北京 zebra").tokens == ["[UNK]"] * 3
+    grown, parts = grow(old, ["北京 zebra zebras 京 京"] * 3 + ["x"], 100)
+    assert {"北", "京", "z", "##b", "##r"} <= {
+        grown.token(number) for number in range(old.vocab_size, grown.vocab_size)
+    }
+    assert parts[0] == []
+    assert grown.token(old.vocab_size) == "京"  # the most frequent
+    assert grown.encode("北京 zebra zebras x").tokens == ["北", "京", "zebra", "zebras", "[UNK]"]
+    for number, (first, second) in enumerate(pair for pair in parts if pair):
+        place = old.vocab_size + parts.count([]) + number
+        assert grown.token(place) == grown.token(first) + grown.token(second).removeprefix("##")
+    assert (grown.cls_id, grown.sep_id, grown.mask_id) == (old.cls_id, old.sep_id, old.mask_id)
+    assert len(grow(old, ["北京 zebra"] * 3, 2)[1]) == 2
+
+
+def test_wordpieces_without_a_common_piece_do_not_grow():
+    old = made("wordpiece")
+    assert grow(old, ["the cat sat"] * 9, 5)[1] == []
+    assert grow(old, ["y" * 200] * 9, 5)[1] == []  # longer than any word
+
+
+@pytest.mark.parametrize("kind", ["characters", "wordpiece", "bpe", "byte-bpe"])
+def test_the_mask_stays_what_it_is(kind):
+    size = {"byte-bpe": 280, "bpe": 40}.get(kind, 100)
+    config = TokenizerConfig(kind=kind, vocab_size=size, min_count=1)
+    old = Tokenizer.train([*OLD, "我们"], config, roles=ROLES)
+    grown, _ = grow(old, [*NEW, "[MASK] 语言 语言", "[MASK]", "[CLS]"], 30)
+    assert grown.vocab_size > old.vocab_size
+    assert grown.special_ids == old.special_ids
+    assert grown.mask_id not in grown.encode("[MASK] 语言").ids
+    assert grown.encode_masked("a [MASK]").ids[-1] == old.mask_id

@@ -8,7 +8,7 @@ from wenmai.text.settings import TextConfig
     ("settings", "message"),
     [
         ({"segment": "whitespce"}, "did you mean 'whitespace'"),
-        ({"format": "json"}, "auto, lines, wikiextractor"),
+        ({"format": "json"}, "auto, lines, documents, wikiextractor"),
         ({"bad_lines": "ignore"}, "error, skip"),
         ({"script": "traditional"}, "keep, simplified"),
         ({"encoding": "utf8000"}, "not a text encoding"),

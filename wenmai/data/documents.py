@@ -67,8 +67,8 @@ class Line(NamedTuple):
     Attributes:
         text: Its text, without the line end.
         ends: Whether the line ends here.
-        begins_document: Whether a document begins here: at the beginning of a file, behind a blank line, and in files
-            of WikiExtractor behind a tag instead. No blank line does.
+        begins_document: Whether a document begins here: at the beginning of a file, behind a blank line, in files of
+            WikiExtractor behind a tag instead, and with ``format=documents`` behind every line. No blank line does.
     """
 
     text: str
@@ -206,7 +206,7 @@ class DocumentReader:
                 if ends or text:
                     blank = ends and not inside and (not text or text.isspace())
                     yield Line(text, ends, begins and not blank)
-                    begins = blank and (begins or self._format == "lines")
+                    begins = (blank and (begins or self._format == "lines")) or (ends and self._format == "documents")
                     inside = not ends
 
     def _texts(self, cut: Callable[[str], int]) -> Iterator[str]:

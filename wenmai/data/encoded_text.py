@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,8 @@ from wenmai.core.folder import cache_folder, check_sealed, writing_json
 from wenmai.data.cached import made, mapped, opened, stored_head
 from wenmai.data.corpus import Corpus, CorpusStats, Line, Progress
 from wenmai.data.sources import absolute_name
-from wenmai.text.settings import BadLines, TextConfig, TextFormat
+from wenmai.text import sentences
+from wenmai.text.settings import BadLines, TextConfig, TextFormat, check_choices
 from wenmai.text.tokenizer import Tokenizer
 
 __all__ = ["EncodedText", "EncodedTextStats", "LinesConfig", "encode_text", "readable_twice"]
@@ -33,6 +34,9 @@ __all__ = ["EncodedText", "EncodedTextStats", "LinesConfig", "encode_text", "rea
 VERSION = 3  # of the files
 _CONTENT = 2  # of the ids that a text and a tokenizer give
 _BATCH_CHARACTERS = 1 << 20
+_MOST_HELD = 1 << 20  # characters of a sentence that does not end
+
+_Sentences = Literal["lines", "split"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,10 +48,20 @@ class LinesConfig:
         Doc("text to validate on: files, or a name of the catalogue; none: the end of the text, 5 %"),
         Located(absolute_name),
     ] = None
-    format: Annotated[TextFormat, Doc("a sentence or document a line, or wikiextractor's format")] = "auto"
+    format: Annotated[
+        TextFormat,
+        Doc("lines: a sentence a line, blank lines between documents; documents: a document a line; wikiextractor"),
+    ] = "auto"
+    sentences: Annotated[
+        _Sentences,
+        Doc("lines: the lines are taken for sentences; split: they are split into sentences, English or Chinese"),
+    ] = "lines"
     encoding: Annotated[str, Doc("character encoding of the files")] = "utf-8"
     bad_lines: Annotated[BadLines, Doc("a line that cannot be decoded: error, or skip it")] = "error"
     grow: Annotated[int, Ge(0), Doc("continuing a run: most tokens added to its vocabulary for the new text")] = 0
+
+    def __post_init__(self) -> None:
+        check_choices(self, {"sentences": get_args(_Sentences)})
 
     @property
     def text(self) -> TextConfig:
@@ -90,7 +104,7 @@ class EncodedText:
         stats: What was encoded and what was left out.
         tokens: (tokens) int32 ids, memory-mapped, each line with its end.
         ends: (lines, 2) int64, memory-mapped: tokens and characters up to the end of each line, which is counted. Lines
-            are sentences where the text has one a line.
+            are sentences where the text has one a line, or is split into them.
         documents: (documents,) int64, memory-mapped, rising from 0: the token with which each document begins, which is
             the first of a line. A document ends at a tag of WikiExtractor, in other files at a blank line, and with its
             file; one without tokens is not here.
@@ -169,6 +183,7 @@ def encode_text(
     if hashes is None:
         raise ValueError("a text that can be read once only is not encoded; see readable_twice")
     key = [_CONTENT, [file.sha256 for file in hashes], tokenizer.fingerprint, config.text.identity()]
+    key += [sentences.VERSION] if config.sentences == "split" else []
     fingerprint = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
     folder = (cache or cache_folder()) / "texts"
     if found := opened(folder / fingerprint, EncodedText.open):
@@ -177,6 +192,8 @@ def encode_text(
     def fill(entry: Path) -> str:
         stats, read = EncodedTextStats(), CorpusStats()
         lines = corpus.lines(config.text, stats=read, hashes=hashes, progress=progress)
+        if config.sentences == "split":
+            lines = _split(lines)
         with (
             (entry / "tokens.bin").open("wb") as tokens,
             (entry / "lines.bin").open("wb") as line_ends,
@@ -223,6 +240,25 @@ def readable_twice(corpus: Corpus, config: LinesConfig) -> Iterator[tuple[Corpus
             raise CorpusError(f"{corpus.describe()}: is empty; expected text")
         tags_are_gone = "lines" if config.format == "wikiextractor" else config.format
         yield Corpus.of_paths([path]), replace(config, encoding="utf-8", format=tags_are_gone)
+
+
+def _split(lines: Iterator[Line]) -> Iterator[Line]:
+    """Yields each sentence of some lines as a line, one of megabytes in parts; blank lines stay."""
+    held, begins = "", False  # what may go on with the next part of a line, and whether it begins a document
+    goes_on = False  # a sentence of which a part was yielded
+    for line in lines:
+        begins = begins or line.begins_document
+        text = held + line.text
+        found = sentences.sentences(text)
+        if goes_on and found:
+            found[0] = text[: len(text) - len(text.lstrip())] + found[0]  # the space between its parts
+        held = found.pop() if found and not line.ends else ""
+        for sentence in found or ([text] if line.ends else []):
+            yield Line(sentence, ends=True, begins_document=begins)
+            begins = goes_on = False
+        if len(held) > _MOST_HELD:
+            yield Line(held, ends=False, begins_document=begins)
+            held, begins, goes_on = "", False, True
 
 
 def _batches(lines: Iterator[Line]) -> Iterator[list[Line]]:

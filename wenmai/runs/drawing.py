@@ -96,7 +96,8 @@ class Drawing:
                     axes.add_patch(Circle((shape.x, shape.y), shape.radius, color=shape.colour, linewidth=0, zorder=2))
                 else:
                     axes.text(
-                        shape.x, shape.y, shape.text, fontsize=shape.size * points, fontweight=shape.weight,
+                        shape.x, shape.y, shape.text,
+                        fontsize=shape.size * points, fontweight="bold" if shape.weight > 500 else "normal",
                         color=shape.colour, ha=_ANCHORS[shape.anchor], va="baseline", parse_math=False,
                     )  # fmt: skip
             picture = io.BytesIO()

@@ -30,7 +30,7 @@ from wenmai.objectives.loss import Loss, Losses, evaluated
 from wenmai.tasks.neural import NeuralJob, NeuralTask
 from wenmai.tasks.settings import MASKED, MaskedConfig
 from wenmai.tasks.sources import RunningText
-from wenmai.text.tokenizer import Tokenizer
+from wenmai.text.word_starts import WordStarts
 
 __all__ = ["MaskedJob", "MaskedTask"]
 
@@ -76,12 +76,6 @@ class _Made(NamedTuple):
     read: int
 
 
-def word_beginnings(tokenizer: Tokenizer) -> npt.NDArray[np.bool_]:
-    """Returns which tokens begin a word, (V,), by their spelling."""
-    named = set(range(tokenizer.vocab_size)) - tokenizer.nameless
-    return np.array([n in named and not tokenizer.token(n).startswith("##") for n in range(tokenizer.vocab_size)])
-
-
 class MaskedTask(NeuralTask):
     """Masked language models."""
 
@@ -114,7 +108,7 @@ class MaskedJob(NeuralJob):
         self.masked_model = model
         self._masker = Masker(recipe.sections["masking"], model.tokenizer)
         self._data = data
-        self._begins = word_beginnings(model.tokenizer)
+        self._words = WordStarts(model.tokenizer) if self._masker.needs_words else None
         self._made: dict[int, _Made] = {}
         tokenizer = model.tokenizer
         assert tokenizer.cls_id is not None
@@ -222,7 +216,7 @@ class MaskedJob(NeuralJob):
         keys = self._masker.keys(
             np.concatenate([row.numbers for row in batch.rows]), seed=self.config.seed, epoch=batch.epoch
         )
-        begins = self._begins[ids] if self._masker.needs_words else None
+        begins = None if self._words is None else self._words(ids.ravel()).reshape(ids.shape)
         masked = self._masker.mask(ids, maskable=maskable, sequences=piece_of, keys=keys, begins=begins)
         wanted = masked.targets.copy()
         wanted[:, 0] |= self.objective.pairs != "none"  # [CLS]

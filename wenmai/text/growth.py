@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from heapq import heapify, heappop, heappush
 from itertools import islice, pairwise
 from typing import Any
@@ -22,7 +22,7 @@ def grow(tokenizer: Tokenizer, texts: Iterable[str], most: int) -> tuple[Tokeniz
     """Adds the most frequent new tokens of some texts to a vocabulary; existing ids stay.
 
     Of BPE these are further merges of pieces, found as in its training (Sennrich et al. 2016); of words and characters,
-    those that were unknown.
+    those that were unknown; of WordPiece unknown characters first, then merges.
 
     Args:
         tokenizer: The tokenizer to grow.
@@ -40,12 +40,14 @@ def grow(tokenizer: Tokenizer, texts: Iterable[str], most: int) -> tuple[Tokeniz
     model = content["model"]
     if model["type"] == "BPE" and model["merges"]:
         made = _merged(tokenizer, texts, most, model)
+    elif model["type"] == "WordPiece":
+        made = _wordpieces(tokenizer, texts, most, model)
     elif model["type"] in ("WordLevel", "BPE"):
         made = _added(tokenizer, texts, most, model["vocab"], characters=model["type"] == "BPE")
     else:
         raise SettingError(
             f"grow={most}: the vocabulary of a {model['type']} tokenizer follows from its training text as a whole; "
-            "bpe, byte-bpe, words, whitespace and characters can grow"
+            "bpe, byte-bpe, wordpiece, words, whitespace and characters can grow"
         )
     return Tokenizer.of_json(json.dumps(content), "the grown tokenizer"), made
 
@@ -65,11 +67,80 @@ def _added(
 
 
 def _merged(tokenizer: Tokenizer, texts: Iterable[str], most: int, model: dict[str, Any]) -> list[list[int]]:
-    """Adds merges: again and again the most frequent pair of neighbouring pieces within a word."""
+    """Adds merges of pieces within words."""
     counts: Counter[tuple[int, ...]] = Counter()
     lines = iter(texts)
     while batch := list(islice(lines, _BATCH)):
         counts.update(tokenizer.pieces_of_words(batch))
+    vocab, merges = model["vocab"], model["merges"]
+    names = {number: token for token, number in vocab.items()}
+
+    def join(first: int, second: int, new: int) -> bool:
+        token = names[first] + names[second] if tokenizer.special_ids.isdisjoint((first, second)) else ""
+        if not token or token in vocab:
+            return False  # pieces that never join, or that another merge has joined
+        vocab[token], names[new] = new, token
+        merges.append([names[first], names[second]])
+        return True
+
+    return _merge(counts, most, tokenizer.vocab_size, join)
+
+
+def _wordpieces(tokenizer: Tokenizer, texts: Iterable[str], most: int, model: dict[str, Any]) -> list[list[int]]:
+    """Adds the characters that make whole words unknown, at their beginning or inside, then merges of pieces."""
+    vocab, inside, longest = model["vocab"], model["continuing_subword_prefix"], model["max_input_chars_per_word"]
+    counts = Counter(word for text in texts for word in tokenizer.words(text) if len(word) <= longest)
+    missing: Counter[str] = Counter()
+    for word, count in counts.items():
+        for piece in {word[0], *(inside + character for character in word[1:])} - vocab.keys():
+            missing[piece] += count
+    ordered = sorted(missing.items(), key=lambda item: (-item[1], item[0]))
+    new = [piece for piece, count in ordered if count >= _SMALLEST_COUNT][:most]
+    first_id = tokenizer.vocab_size
+    vocab.update({piece: first_id + place for place, piece in enumerate(new)})
+    names = {number: token for token, number in vocab.items()}
+
+    def join(first: int, second: int, number: int) -> bool:
+        token = names[first] + names[second].removeprefix(inside)
+        if token in vocab:
+            return False  # where a longer piece comes first
+        vocab[token], names[number] = number, token
+        return True
+
+    pieces: Counter[tuple[int, ...]] = Counter()
+    for word, count in counts.items():
+        pieces[_cut(word, vocab, inside)] += count
+    return [*([] for _ in new), *_merge(pieces, most - len(new), first_id + len(new), join)]
+
+
+def _cut(word: str, vocab: Mapping[str, int], inside: str) -> tuple[int, ...]:
+    """The longest pieces of a word, from left to right; none if it has an unknown character."""
+    found: list[int] = []
+    begin = 0
+    while begin < len(word):
+        prefix = inside if begin else ""
+        end = next((end for end in range(len(word), begin, -1) if prefix + word[begin:end] in vocab), 0)
+        if not end:
+            return ()
+        found.append(vocab[prefix + word[begin:end]])
+        begin = end
+    return tuple(found)
+
+
+def _merge(
+    counts: Mapping[tuple[int, ...], int], most: int, first_id: int, join: Callable[[int, int, int], bool]
+) -> list[list[int]]:
+    """Merges again and again the most frequent pair of neighbouring pieces within a word.
+
+    Args:
+        counts: How often each word occurs, a word being its pieces.
+        most: Most merges.
+        first_id: The id of the first new piece.
+        join: Given two pieces and a new id, makes the new piece; or refuses.
+
+    Returns:
+        The two pieces of each new one.
+    """
     words = [list(word) for word in counts]
     frequencies = list(counts.values())
     pairs: Counter[Pair] = Counter()
@@ -78,7 +149,6 @@ def _merged(tokenizer: Tokenizer, texts: Iterable[str], most: int, model: dict[s
         for pair in pairwise(word):
             pairs[pair] += frequencies[number]
             places[pair].add(number)
-    names = {number: token for token, number in model["vocab"].items()}
     made: list[list[int]] = []
     queue = [(-count, pair) for pair, count in pairs.items()]  # counts may be out of date
     heapify(queue)
@@ -90,14 +160,10 @@ def _merged(tokenizer: Tokenizer, texts: Iterable[str], most: int, model: dict[s
             continue
         if -count < _SMALLEST_COUNT:
             break
-        token = names[pair[0]] + names[pair[1]] if tokenizer.special_ids.isdisjoint(pair) else ""
-        if not token or token in model["vocab"]:
-            continue  # pieces that never join, or that another merge has joined
-        new = tokenizer.vocab_size + len(made)
+        new = first_id + len(made)
+        if not join(*pair, new):
+            continue
         made.append(list(pair))
-        model["vocab"][token] = new
-        names[new] = token
-        model["merges"].append([names[pair[0]], names[pair[1]]])
         touched: set[Pair] = set()
         for number in places.pop(pair):
             for old in pairwise(words[number]):

@@ -26,7 +26,7 @@ __all__ = [
     "normalisation_of",
 ]
 
-TextFormat = Literal["auto", "lines", "wikiextractor"]
+TextFormat = Literal["auto", "lines", "documents", "wikiextractor"]
 BadLines = Literal["error", "skip"]
 _Script = Literal["keep", "simplified"]
 SCRIPTS: tuple[str, ...] = get_args(_Script)
@@ -73,8 +73,9 @@ class TextConfig:
     format: Annotated[
         TextFormat,
         Doc(
-            "lines: a sentence or document a line; wikiextractor: the same between <doc ...> and </doc> "
-            "lines, which are dropped; auto: wikiextractor for files that begin with a <doc ...> line"
+            "lines: a sentence a line, blank lines between documents; documents: a document a line; wikiextractor: "
+            "paragraphs between <doc ...> and </doc> lines, which are dropped; auto: wikiextractor for files that "
+            "begin with a <doc ...> line, lines for others"
         ),
     ] = "auto"
     encoding: Annotated[
