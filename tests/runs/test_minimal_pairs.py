@@ -142,6 +142,10 @@ def test_the_shell_shows_phenomena_or_paradigms(runs, folder, shell):
     lines = shell(*arguments, "--by", "paradigm").out.splitlines()
     assert [line.split()[0] for line in lines[1:]] == ["paradigm", "verb_one", "verb_many", "noun_one"]
     finished = shell(*arguments, "--limit", 2, "--json")
+    (shell.folder / "mine.tsv").write_text("A cat sings.\tA cat sing.\n")
+    assert shell("evaluate", runs["ngram"].path, "--pairs", "mine.tsv").out == (
+        "mine.tsv: accuracy 1.0000 [0.2065, 1.0000], 1 pairs\n"
+    )
     found = json.loads(finished.out)
     assert (found["pairs"], found["spelling"], len(found["paradigms"])) == (6, "wikitext", 3)
     assert "note: the pairs are spelled" in finished.err

@@ -61,14 +61,15 @@ class MinimalPairsEvaluation(Evaluation):
         return {"run": self.run, "on": self.on, "spelling": self.spelling, **self.result.as_dict()}
 
     def __str__(self) -> str:
-        found = self.result.total
+        found, paradigms = self.result.total, len(self.result.paradigms)
         tied = f"; {found.ties:,} ties count as wrong" if found.ties else ""
+        accuracy = f"{title_of(self.on)}: accuracy {found.accuracy:.4f} [{found.low:.4f}, {found.high:.4f}]"
+        if paradigms == 1:
+            return f"{accuracy}, {found.pairs:,} pairs{tied}"
         about = (
-            f"{title_of(self.on)}: accuracy {found.accuracy:.4f} [{found.low:.4f}, {found.high:.4f}], the mean of "
-            f"{len(self.result.paradigms):,} paradigms; {self.result.pair_accuracy:.4f} of {found.pairs:,} pairs{tied}"
+            f"{accuracy}, the mean of {paradigms:,} paradigms; {self.result.pair_accuracy:.4f} of {found.pairs:,} pairs"
         )
-        if len(self.result.paradigms) == 1:
-            return about
+        about += tied
         heads = [say(name) for name in (self.by, "accuracy", "", "sentence pairs", "ties")]
         return f"{about}\n{in_columns([heads, *map(_row, self._figures())])}"
 
