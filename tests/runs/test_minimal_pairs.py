@@ -17,6 +17,8 @@ SMALL = {
     "ngram": {"order": 3},
     "rnnlm": {"hidden_size": 24, "num_layers": 1, "dropout": 0, "learning_rate": 0.02, "epochs": 3},
     "gpt": {"hidden_size": 16, "num_layers": 1, "num_heads": 2, "max_length": 8, "epochs": 1, "kind": "words"},
+    "nnlm": {"hidden_size": 16, "embedding_size": 8, "order": 3, "epochs": 1},
+    "transformer-xl": {"hidden_size": 16, "num_layers": 1, "num_heads": 2, "epochs": 1},
 }
 NEURAL = {"threads": 1, "batch_tokens": 128, "segment_length": 8, "min_count": 1}
 
@@ -85,7 +87,7 @@ def test_a_pair_is_right_if_its_good_sentence_is_likelier_by_itself(runs, folder
         name: sum(own) / len(own) for name, own in by_paradigm.items()
     }
     assert found.as_dict()["accuracy"] == pytest.approx(sum(sum(own) / 5 for own in by_paradigm.values()) / 3)
-    if system != "gpt":  # after one epoch
+    if system in ("ngram", "rnnlm"):  # the others learn for a moment only
         assert found.result.total.accuracy >= 0.8
 
 
@@ -169,7 +171,7 @@ def test_comparisons_have_a_column_with_phenomena(runs, folder, shell, tmp_path)
     assert "pairs.jsonl by section" in report
     alone = shell("compare", *(run.path for run in runs.values()), "--pairs", pairs, "--json", "--out", "alone")
     systems = json.loads(alone.out)["systems"]
-    assert [[one["kind"] for one in system["measures"]] for system in systems] == [["minimal-pairs"]] * 3
+    assert [[one["kind"] for one in system["measures"]] for system in systems] == [["minimal-pairs"]] * len(runs)
     assert "Effect of context" not in (shell.folder / "alone" / "report.html").read_text()
 
 
