@@ -3,6 +3,7 @@
 from functools import partial
 
 from wenmai.core.registry import System
+from wenmai.models.bert_presets import PRESETS as BERT_PRESETS
 from wenmai.models.gpt_presets import PRESETS
 
 __all__ = ["SYSTEMS"]
@@ -25,10 +26,29 @@ def _network(task: str, sections: str, module: str, model: str) -> partial[Syste
 
 _language_model = partial(_network, "language:LanguageTask", "LANGUAGE")
 _translator = partial(_network, "translation:TranslationTask", "TRANSLATION")
+_bert = _network("masked:MaskedTask", "MASKED", "bert", "Bert")
 _gpt = _language_model("gpt", "Gpt")
 _transformer = _translator("transformer", "Transformer")
 
 _LANGUAGE = {"epochs": 10, "schedule": "cosine", "learning_rate": 1e-3, "clip": 1.0}
+_MASKED = {
+    "epochs": 40,
+    "optimiser": "adamw",
+    "learning_rate": 1e-3,
+    "weight_decay": 0.01,
+    "schedule": "linear",
+    "clip": 1.0,
+}
+_EFFICIENT = {
+    "positions": "relative",
+    "norm": "nested",
+    "gated": True,
+    "ffn_size": 683,  # as many parameters as a network of four times hidden_size that has no gate
+    "activation": "gelu_tanh",
+    "epsilon": 1e-7,
+    "segments": 0,
+    "masking": "span",
+}
 _RECURRENT = {
     "schedule": "constant",
     "warmup": 0,
@@ -139,6 +159,26 @@ SYSTEMS = (
         name="transformer-xl",
         summary="language model: Transformer-XL, with a memory of earlier segments (Dai et al. 2019)",
         settings={"kind": "whitespace", "vocab_size": 10_000, **_LANGUAGE, "clip": 0.25},
+    ),
+    _bert(
+        name="bert",
+        summary="contextual encoder: a Transformer that fills in masked tokens (BERT; Devlin et al. 2019)",
+        settings={"kind": "wordpiece", "vocab_size": 8192, **_MASKED},
+    ),
+    _bert(
+        name="bert-efficient",
+        summary="contextual encoder for small corpora: relative positions, more norms, gates, masked spans (LTG-BERT)",
+        settings={"kind": "wordpiece", "vocab_size": 8192, **_MASKED, **_EFFICIENT},
+    ),
+    *(
+        _bert(
+            name=name,
+            summary="contextual encoder: the sizes of {}, {num_layers} layers of {hidden_size}".format(
+                name.replace("bert", "BERT"), **preset
+            ),
+            settings=preset,
+        )
+        for name, preset in BERT_PRESETS.items()
     ),
     _translator("seq2seq", "Seq2Seq")(
         name="seq2seq",

@@ -148,10 +148,18 @@ def _arpa_lines(content: bytes) -> dict[tuple[bytes, ...], tuple[float, float]]:
         elif line == b"\\end\\":
             break
         elif order and line:
-            fields = [field.replace(b"<UNK>", b"<unk>") for field in re.split(rb"[ \t]+", line)]
+            fields = [_spelling(field) for field in re.split(rb"[ \t]+", line)]
             backoff = float(fields[order + 1]) if len(fields) > order + 1 else 0.0
-            found[tuple(fields[1 : order + 1])] = (float(fields[0]), backoff)
+            found.setdefault(tuple(fields[1 : order + 1]), (float(fields[0]), backoff))  # the first of two counts
     return found
+
+
+def _spelling(field: bytes) -> bytes:
+    """A word of a file as it is written again: in UTF-8, read as Latin-1 if it is not."""
+    try:
+        return field.decode().replace("<UNK>", "<unk>").encode()
+    except UnicodeDecodeError:
+        return field.decode("latin-1").encode()
 
 
 def _fasttext(path: Path, run: Run) -> str | None:

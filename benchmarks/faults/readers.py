@@ -343,11 +343,12 @@ def _tokenizer_of(kind: TokenizerKind) -> Tokenizer:
 
 
 def _vocabulary_files() -> Damage:
-    """The two files of a tokenizer with pieces of bytes."""
+    """The two files of a tokenizer with pieces of bytes, and those of one with pieces of words."""
     model = json.loads(_tokenizer_of("byte-bpe").to_json())["model"]
     merges = "".join(f"{' '.join(merge)}\n" for merge in model["merges"])
     vocab = {token.replace("</s>", "<|endoftext|>"): number for token, number in model["vocab"].items()}
     sample = {"vocab.json": json.dumps(vocab).encode(), "merges.txt": f"#version: 0.2\n{merges}".encode()}
+    sample |= {"vocab.txt": b"[UNK]\n[CLS]\n[SEP]\n", "tokenizer_config.json": b'{"do_lower_case": true}'}
     return Damage([sample], [*bombs([sample])])
 
 
@@ -372,7 +373,7 @@ def _speaks(tokenizer: Tokenizer) -> str | None:
 
 def _vocabulary(folder: Path) -> str | None:
     both = read_tokenizer(f"{folder / 'merges.txt'},{folder / 'vocab.json'}")
-    return _speaks(both) or _speaks(read_tokenizer(folder))
+    return _speaks(both) or _speaks(read_tokenizer(folder)) or _speaks(read_tokenizer(folder / "vocab.txt"))
 
 
 def _recipe(path: Path) -> str | None:
@@ -384,7 +385,7 @@ def _recipe(path: Path) -> str | None:
         if (
             isinstance(value, bool | int | float)
             and isinstance(known[name], bool | int | float)
-            and value != known[name]
+            and type(known[name])(value) != known[name]
         ):
             return f"{name} is {value!r} in the file and {known[name]!r} in the recipe"
     return None

@@ -96,6 +96,7 @@ def test_text_is_read_as_the_type_asks(name, text, value):
         ("sample", -1, "sample=-1: expected greater than or equal to 0"),
         ("sample", math.nan, "sample=nan: expected "),
         ("sample", "nan", "sample='nan': expected "),
+        ("name", "a\ud800", r"name='a\\ud800': has a lone surrogate, which is no character"),
         ("sample", math.inf, "sample=inf: expected a finite number"),
         ("rate", "inf", "rate='inf': expected a finite number"),
         ("bias", "perhaps", "bias='perhaps': expected a valid boolean"),
@@ -160,7 +161,8 @@ def test_every_setting_of_every_system_has_a_meaning_and_a_default_in_range(name
         assert len(setting.meaning) > 5, setting
         hint = get_args(get_type_hints(sections[setting.section], include_extras=True)[setting.name])[0]
         if "Literal" in str(hint):
-            assert setting.default in setting.choices
+            chosen = setting.default if isinstance(setting.default, tuple) else [setting.default]
+            assert set(chosen) <= set(setting.choices)
     defaults = {f"{setting.section}.{setting.name}": setting.default for setting in found}
     assert Recipe.build(name, sections, defaults).flat_settings() == defaults
     assert changed_settings(Recipe.build(name, sections, {})) == {}

@@ -203,7 +203,10 @@ def compare(
     ] = "text",
     drawn: Annotated[
         Path | None,
-        typer.Option("--charts", metavar="FOLDER", help="Write each chart as an SVG file into this folder."),
+        typer.Option("--charts", metavar="FOLDER", help="Write each chart as a file into this folder."),
+    ] = None,
+    picture: Annotated[
+        str | None, typer.Option("--chart-format", metavar="FORM", help="Of the files of --charts: svg or png [svg].")
     ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -223,6 +226,7 @@ def compare(
     from wenmai.config.recipe import parse_assignments
     from wenmai.runs.compare import compare as compare_runs
     from wenmai.runs.compare_systems import compare_systems
+    from wenmai.runs.drawing import require_picture
 
     options = _given(
         similarity=similarity,
@@ -242,6 +246,9 @@ def compare(
         raise SettingError(f"--table {form}: expected {', '.join(_FORMS)}{nearest_name(form, _FORMS)}")
     if as_json and form != "text":
         raise SettingError("--json prints JSON and --table a table; give one of them")
+    if drawn is None and picture is not None:
+        raise SettingError("--chart-format is the form of the files of --charts; name their folder too")
+    require_picture(picture or "svg")
     command = shlex.join(["wenmai", *sys.argv[1:]])
     chosen = parse_assignments(settings or [])
     named = _names(systems)
@@ -260,7 +267,7 @@ def compare(
             "--analogy or --probe for word vectors"
         )
     if drawn is not None:
-        for path in found.write_charts(drawn):
+        for path in found.write_charts(drawn, picture or "svg"):
             print(say(f"chart: {path}"), file=sys.stderr)
     report = folder / "report.html"
     if as_json:

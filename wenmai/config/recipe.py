@@ -6,12 +6,13 @@ Settings live in frozen dataclasses beside the code they configure, grouped in *
 
 import json
 import math
+import os
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from wenmai.core.aliases import find_setting, nearest_setting
 from wenmai.core.errors import SettingError, nearest_name
@@ -230,7 +231,8 @@ def settings_of(sections: Sections) -> list[Setting]:
         for field in fields(kind):
             annotated = get_args(hints[field.name])
             meaning = next((note.documentation for note in annotated if hasattr(note, "documentation")), "")
-            choices = get_args(annotated[0]) if annotated else ()
+            kind = annotated[0] if annotated else None
+            choices = get_args(get_args(kind)[0] if get_origin(kind) is tuple else kind)
             names = tuple(choice for choice in choices if isinstance(choice, str))
             setting = Setting(section=section, name=field.name, default=field.default, choices=names, meaning=meaning)
             found.append(setting)
@@ -321,6 +323,8 @@ def _validate(kind: type, values: Mapping[str, Any]) -> Any:  # noqa: ANN401  an
     hints = get_type_hints(kind)
     cleaned = {name: None if _is_none(value) and _may_be_none(hints[name]) else value for name, value in values.items()}
     for name, value in cleaned.items():
+        if not all(_encodable(part) for part in (value if isinstance(value, list | tuple) else [value])):
+            raise SettingError(f"{name}={value!r}: has a lone surrogate, which is no character")
         if isinstance(value, bool) and {int, float} & {hints[name], *get_args(hints[name])}:
             raise SettingError(f"{name}={value}: expected a number")
     try:
@@ -334,6 +338,14 @@ def _validate(kind: type, values: Mapping[str, Any]) -> Any:  # noqa: ANN401  an
         if isinstance(value, float) and not math.isfinite(value):
             raise SettingError(f"{name}={values[name]!r}: expected a finite number")
     return built
+
+
+def _encodable(value: object) -> bool:
+    """Whether a value is no text, or one that the name of a file could have."""
+    try:
+        return not isinstance(value, str) or bool(os.fsencode(value)) or not value
+    except UnicodeEncodeError:
+        return False
 
 
 def first_problem(error: "ValidationError") -> "ErrorDetails":

@@ -2,7 +2,7 @@
 
 import hashlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,9 +16,10 @@ from wenmai.core.folder import writing_json
 from wenmai.data.cached import kept, reopened, reopened_part, stored_head
 from wenmai.data.corpus import Corpus, CorpusStats, Progress
 from wenmai.data.encoded_text import EncodedText, LinesConfig, encode_text, readable_twice
+from wenmai.data.sequences import SentenceStream
 from wenmai.data.sources import open_texts
 from wenmai.text.growth import grow
-from wenmai.text.pieces import StreamTokenizerConfig
+from wenmai.text.pieces import OPTIONAL_SPECIALS, OptionalRole, StreamTokenizerConfig
 from wenmai.text.tokenizer import Tokenizer
 from wenmai.text.vocabulary_files import read_tokenizer
 
@@ -101,6 +102,19 @@ class LanguageData:
             )
         return Stream(tokens=self.valid.tokens, end=self.tokenizer.eos_id, characters=self.valid.stats.characters)
 
+    def sentences(self, *, separator: int) -> tuple[SentenceStream, SentenceStream]:
+        """Returns the text to train on and that to validate on, for models that read sentences and documents.
+
+        Args:
+            separator: The token between documents.
+        """
+        begin, _ = self._split
+        valid = self.text if self.valid is None else self.valid
+        return (
+            SentenceStream(self.text, 0, begin, separator=separator),
+            SentenceStream(valid, begin if self.valid is None else 0, len(valid), separator=separator),
+        )
+
     @cached_property
     def _split(self) -> tuple[int, int | None]:
         """Where the part held out begins, after the end of a line if one is near; and the characters before it."""
@@ -162,6 +176,7 @@ def read_language_data(
     tokenizer: StreamTokenizerConfig,
     *,
     inherited: Tokenizer | None,
+    roles: Sequence[OptionalRole] = (),
     progress: Progress | None = None,
 ) -> LanguageData:
     """Reads, tokenizes and encodes a text.
@@ -171,6 +186,7 @@ def read_language_data(
         config: How to read it, and the validation text.
         tokenizer: How to make the tokenizer, or where it is.
         inherited: An existing tokenizer.
+        roles: Special tokens that the model needs besides the usual ones.
         progress: Called with the bytes read so far; training a tokenizer, encoding and the validation text begin at
             zero each.
 
@@ -187,9 +203,10 @@ def read_language_data(
             if tokenizer.file is not None:
                 inherited = read_tokenizer(tokenizer.file)
             else:
-                inherited = Tokenizer.train(_lines(text, reading, progress), tokenizer)
+                inherited = Tokenizer.train(_lines(text, reading, progress), tokenizer, roles=roles)
         elif config.grow:
             inherited, grown = grow(inherited, _lines(text, reading, progress), config.grow)
+        _require_roles(inherited, roles, tokenizer.file)
         train = encode_text(text, inherited, reading, progress=progress)
     valid = None
     if config.valid is not None:
@@ -203,6 +220,16 @@ def read_language_data(
     data = LanguageData(text=train, valid=valid, tokenizer=inherited, grown=tuple(map(tuple, grown)))
     data.keep()
     return data
+
+
+def _require_roles(tokenizer: Tokenizer, roles: Sequence[OptionalRole], file: str | None) -> None:
+    missing = [role for role in roles if getattr(tokenizer, f"{role}_id") is None]
+    if missing:
+        names = ", ".join(f"{OPTIONAL_SPECIALS[role]} ({role})" for role in missing)
+        raise SettingError(
+            f"{file or 'the tokenizer of the continued run'}: has no token for {names}, which this system needs; use a "
+            "tokenizer that has them, or leave out file, and one is trained"
+        )
 
 
 def _lines(corpus: Corpus, config: LinesConfig, progress: Progress | None) -> Iterator[str]:

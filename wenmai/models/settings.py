@@ -8,9 +8,10 @@ from pydantic import BeforeValidator
 from typing_extensions import Doc
 
 from wenmai.core.errors import SettingError
-from wenmai.nn.names import ActivationName, Kind, ScorerName, Selection
+from wenmai.nn.names import ActivationName, HeadName, Kind, ScorerName, Selection
 
 __all__ = [
+    "BertConfig",
     "GptConfig",
     "NnlmConfig",
     "RnnlmConfig",
@@ -19,6 +20,8 @@ __all__ = [
     "TransformerXLConfig",
 ]
 
+_BUCKETS = 32  # of LTG-BERT
+_POOLED_HEADS = ("pair", "classification", "multiple-choice")
 _WINDOW = 10  # of local attention: Luong et al. 2015, sec. 3.2
 
 
@@ -105,6 +108,88 @@ class GptConfig:
             )
         if self.window is not None and self.num_layers == 1:
             raise SettingError("window is for every second layer; with num_layers=1 it has no effect")
+
+
+def _list(value: Any) -> Any:  # noqa: ANN401  what a user wrote, and pydantic checks
+    """Reads ``mlm,pair`` as a list."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BertConfig:
+    """The sizes and choices of a BERT, and of its relatives with the same equations.
+
+    Raises:
+        SettingError: if sizes do not fit together, or a setting would have no effect.
+    """
+
+    hidden_size: Annotated[int, Ge(1), Doc("size of a position's vector; a multiple of num_heads")] = 256
+    num_layers: Annotated[int, Ge(1), Doc("layers")] = 4
+    num_heads: Annotated[int, Ge(1), Doc("attention heads of a layer")] = 4
+    ffn_size: Annotated[
+        int | None, Ge(1), Doc("inner size of the feed-forward networks; none: four times hidden_size")
+    ] = None
+    embedding_size: Annotated[
+        int | None, Ge(1), Doc("dimensions of the embeddings, which are projected to hidden_size; none: hidden_size")
+    ] = None
+    max_length: Annotated[
+        int, Ge(4), Doc("longest text in tokens, special ones included: positions are learned up to here")
+    ] = 128
+    positions: Annotated[
+        Literal["learned", "relative"],
+        Doc("learned: a vector for each position; relative: for distances, in buckets (DeBERTa, LTG-BERT)"),
+    ] = "learned"
+    buckets: Annotated[
+        int, Ge(4), Doc("positions=relative: buckets of distances on each side, the near ones of one distance each")
+    ] = _BUCKETS
+    segments: Annotated[int, Ge(0), Doc("segments that have a vector: two texts of a pair; 0: no such vectors")] = 2
+    task_types: Annotated[int, Ge(0), Doc("tasks that have a vector, as in ERNIE 2.0; 0: no such vectors")] = 0
+    dropout: Annotated[float, Ge(0), Lt(1), Doc("of embeddings and of the outputs of sub-layers")] = 0.1
+    attention_dropout: Annotated[float, Ge(0), Lt(1), Doc("of attention weights")] = 0.0
+    norm: Annotated[
+        Literal["post", "pre", "nested"],
+        Doc("layer norm after a sub-layer as in the paper, before it, or on both sides (NormFormer)"),
+    ] = "post"
+    gated: Annotated[bool, Doc("feed-forward networks have a gate and a norm inside (GEGLU, with norm=nested)")] = False
+    epsilon: Annotated[float, Gt(0), Doc("of the layer norms: added to the variance")] = 1e-12
+    activation: Annotated[ActivationName, Doc("of the feed-forward networks and of the MLM head")] = "gelu"
+    pooler: Annotated[
+        Literal["none", "tanh", "relu", "gelu"],
+        Doc("f in f(W h_[CLS] + b), a vector of the whole text that some heads need; none: there is no such vector"),
+    ] = "none"
+    heads: Annotated[
+        tuple[HeadName, ...],
+        BeforeValidator(_list),
+        Doc("what the model predicts: mlm (masked tokens), pair (of two texts), or a task that it was fine-tuned for"),
+    ] = ("mlm",)
+    labels: Annotated[
+        tuple[str, ...], BeforeValidator(_list), Doc("names of the classes of a head that classifies texts or tokens")
+    ] = ()
+    tied: Annotated[bool, Doc("the output matrix of mlm is that of the embeddings, as in the published models")] = True
+
+    def __post_init__(self) -> None:
+        if self.hidden_size % self.num_heads:
+            raise SettingError(
+                f"hidden_size={self.hidden_size} is not a multiple of num_heads={self.num_heads}; each head gets an "
+                "equal share"
+            )
+        if self.buckets != _BUCKETS and self.positions != "relative":
+            raise SettingError(f"buckets has no effect with positions={self.positions}; leave it out")
+        if self.gated and self.norm != "nested":
+            raise SettingError(f"gated networks have a norm inside; add norm=nested instead of norm={self.norm}")
+        if len(set(self.heads)) < len(self.heads):
+            raise SettingError(f"heads={','.join(self.heads)} names a head twice; name each once")
+        pooled = [head for head in self.heads if head in _POOLED_HEADS]
+        if pooled and self.pooler == "none":
+            raise SettingError(f"the head {pooled[0]} takes the vector of the whole text; add pooler=tanh")
+        classes = [head for head in self.heads if head in ("classification", "token-classification")]
+        if len(classes) > 1:
+            raise SettingError(f"heads={','.join(self.heads)}: labels are those of one head; choose one of them")
+        if bool(classes) != bool(self.labels):
+            head, lacking = (classes[0], "has no labels") if classes else ("labels", "are of no head")
+            raise SettingError(f"{head} {lacking}; heads that classify and labels go together")
+        if len(set(self.labels)) < len(self.labels):
+            raise SettingError("labels names a class twice; name each once")
 
 
 def _numbers(value: Any) -> Any:  # noqa: ANN401  what a user wrote, and pydantic checks

@@ -2,9 +2,12 @@
 
 from typing import Literal
 
-__all__ = ["ActivationName", "Kind", "ScorerName", "Selection"]
+__all__ = ["ActivationName", "HeadName", "Kind", "ScorerName", "Selection"]
 
 ActivationName = Literal["relu", "gelu", "gelu_tanh", "silu"]  # of feed-forward networks
+HeadName = Literal[  # of encoders
+    "mlm", "pair", "replaced", "classification", "token-classification", "question-answering", "multiple-choice"
+]
 Kind = Literal["rnn", "lstm", "gru"]  # of recurrent layers
 ScorerName = Literal["dot", "scaled_dot", "bilinear", "additive", "concat", "cosine"]
 Selection = Literal["soft", "hard", "sampled", "local-m", "local-p"]  # of the source tokens that attention takes

@@ -19,11 +19,13 @@ class Loss(NamedTuple):
         total: Scalar with a gradient: summed over the targets, label smoothing included, in nats.
         nll: Scalar without a gradient: -Σ log p(target), what perplexities are made of.
         targets: How many there are.
+        tokens: How many tokens were read; None: as many as there are targets.
     """
 
     total: Tensor
     nll: Tensor
     targets: int
+    tokens: int | None = None
 
 
 Losses = Loss | Mapping[str, Loss]  # of a batch: the only part, or the parts it has by name
@@ -41,7 +43,7 @@ class GroupLoss:
         device: Where the losses are.
 
     Attributes:
-        tally: (parts, 2) float64: sum and targets of each part; to be summed over the processes.
+        tally: (parts, 3) float64: sum, targets and tokens of each part; to be summed over the processes.
     """
 
     def __init__(self, weights: Mapping[str, float], counts: Sequence[int] | None, device: torch.device) -> None:
@@ -51,7 +53,7 @@ class GroupLoss:
             [1.0] if counts is None else [w / max(1, n) for w, n in zip(weights.values(), counts, strict=True)]
         )
         self._places = {name: place for place, name in enumerate(weights)}
-        self.tally = torch.zeros((len(weights), 2), dtype=torch.float64, device=device)
+        self.tally = torch.zeros((len(weights), 3), dtype=torch.float64, device=device)
 
     def backward(self, losses: Losses) -> None:
         """Adds the gradient of a batch to the parameters', and its loss to the tally."""
@@ -61,6 +63,12 @@ class GroupLoss:
         for place, part in parts.items():
             self.tally[place, 0] += part.total.detach()
             self.tally[place, 1] += part.targets
+            self.tally[place, 2] += part.targets if part.tokens is None else part.tokens
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that were read, by the first part of the loss."""
+        return int(self.tally[0, 2])
 
     def finish(self, gradients: list[Tensor]) -> dict[str, tuple[float, float]]:
         """Divides the gradients of a single part, once they and the tally are summed over the processes.
@@ -71,7 +79,9 @@ class GroupLoss:
         Raises:
             TrainingError: if the batches had other numbers of targets than the counts that were known in advance.
         """
-        sums = {name: (total, count) for name, (total, count) in zip(self._weights, self.tally.tolist(), strict=True)}
+        sums = {
+            name: (total, count) for name, (total, count, _) in zip(self._weights, self.tally.tolist(), strict=True)
+        }
         came = [count for _, count in sums.values()]
         if self._counts is None:
             torch._foreach_mul_(gradients, next(iter(self._weights.values())) / max(1.0, came[0]))

@@ -5,17 +5,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Le, Lt
+from annotated_types import Ge, Gt, Le, Lt
 from typing_extensions import Doc
 
 from wenmai.core.errors import SettingError
 from wenmai.data.encoded_text import LinesConfig
+from wenmai.data.masking import MaskingConfig
 from wenmai.data.pairs import PairsConfig
 from wenmai.text.pieces import JointTokenizerConfig, StreamTokenizerConfig
 from wenmai.training.settings import LoopConfig
 
-__all__ = ["LANGUAGE", "TRANSLATION", "LanguageConfig", "TranslationConfig"]
+__all__ = ["LANGUAGE", "MASKED", "TRANSLATION", "LanguageConfig", "MaskedConfig", "TranslationConfig"]
 
+_SHORT_PAIRS, _SHORT_SHARE = 0.1, 0.9  # of BERT
 _SAMPLING_STEPS, _SAMPLING_FLOOR = 10_000, 0.25
 
 
@@ -32,6 +34,42 @@ class LanguageConfig:
         Literal["joined", "masked"],
         Doc("joined: lines follow each other as one text; masked: no position sees another line (nnlm, gpt)"),
     ] = "joined"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MaskedConfig:
+    """The sequences of a masked language model, and what is predicted besides masked tokens.
+
+    Raises:
+        SettingError: if a setting would have no effect.
+    """
+
+    pairs: Annotated[
+        Literal["none", "next", "order"],
+        Doc(
+            "none: sequences are running text; next: two texts, is the second the next one (NSP)? order: two "
+            "neighbours, are they in order (SOP)?"
+        ),
+    ] = "none"
+    boundaries: Annotated[
+        Literal["joined", "masked"],
+        Doc("pairs=none: whether a sequence goes on in the next document, or documents in a row do not see each other"),
+    ] = "joined"
+    short_pairs: Annotated[float, Ge(0), Le(1), Doc("pairs: fraction of the sequences that are shorter at random")] = (
+        _SHORT_PAIRS
+    )
+    short_length: Annotated[
+        int | None, Ge(4), Doc("most of the training is on sequences of this length, the rest on max_length; none: all")
+    ] = None
+    short_share: Annotated[float, Gt(0), Lt(1), Doc("short_length: that fraction of the epochs")] = _SHORT_SHARE
+
+    def __post_init__(self) -> None:
+        if self.pairs == "none" and self.short_pairs != _SHORT_PAIRS:
+            raise SettingError("short_pairs has no effect with pairs=none; leave it out")
+        if self.pairs != "none" and self.boundaries != "joined":
+            raise SettingError(f"pairs={self.pairs} never joins documents; leave out boundaries={self.boundaries}")
+        if self.short_length is None and self.short_share != _SHORT_SHARE:
+            raise SettingError("short_share goes with short_length; add it, for example short_length=128")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,6 +117,15 @@ LANGUAGE: Mapping[str, type] = {
     "tokenizer": StreamTokenizerConfig,
     "model": object,  # the model's own
     "objective": LanguageConfig,
+    "train": LoopConfig,
+}
+
+MASKED: Mapping[str, type] = {
+    "data": LinesConfig,
+    "tokenizer": StreamTokenizerConfig,
+    "model": object,  # the model's own
+    "masking": MaskingConfig,
+    "objective": MaskedConfig,
     "train": LoopConfig,
 }
 

@@ -24,7 +24,7 @@ from wenmai.data.parallel import TranslationData, read_translation_data
 from wenmai.data.running_text import LanguageData, read_language_data
 from wenmai.data.sources import open_texts
 from wenmai.tasks.task import Opened, ReadProgress, Source
-from wenmai.text.pieces import suitable
+from wenmai.text.pieces import OptionalRole, suitable
 from wenmai.text.settings import TextConfig
 from wenmai.training.run import RECIPE
 
@@ -82,7 +82,14 @@ class Counts(TextSource):
 
 
 class RunningText(TextSource):
-    """Running text for a language model, with its tokenizer."""
+    """Running text for a language model, with its tokenizer.
+
+    Args:
+        roles: Special tokens that the models need besides the usual ones.
+    """
+
+    def __init__(self, *roles: OptionalRole) -> None:
+        self._roles = roles
 
     def open(self, corpus: Any) -> Opened:  # noqa: ANN401
         """Opens text; what the catalogue knows of it becomes settings of the tokenizer too."""
@@ -99,6 +106,7 @@ class RunningText(TextSource):
             recipe.sections["data"],
             recipe.sections["tokenizer"],
             inherited=None if base is None else base.tokenizer,
+            roles=self._roles,
             progress=progress,
         )
 

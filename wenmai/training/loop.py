@@ -58,7 +58,7 @@ class Trainable(Protocol):
 
     @property
     def loss_weights(self) -> Mapping[str, float]:
-        """The weight of each part of the loss by name; the targets of the first part are the tokens counted."""
+        """The weight of each part of the loss by name; the tokens of the first part are counted."""
 
     def plan(self, epoch: int) -> Sequence[Any]:
         """The batches of an epoch; the same in every process and at every call."""
@@ -266,7 +266,7 @@ def train_loop(
             if device.type == "cpu" and state.step % _RELEASE_EVERY == 0:
                 release_free_memory()
             state.batch = group.stop
-            state.tokens += int(sums[names[0]][1])
+            state.tokens += update.tokens
             state.seconds = seconds_before + seconds / strategy.size
             fresh = (*chain.from_iterable(sums.values()), norm, 1)
             state.pending = tuple(old + new for old, new in zip(state.pending, fresh, strict=True))

@@ -217,7 +217,7 @@ def _config(path: Path, content: Mapping[str, Any], form: _Form) -> tuple["GptCo
             raise FormatError(f"{path}: {key}={value!r}: expected a whole number from 1 on")
     activations = {theirs: ours for ours, named in form.spellings.items() for theirs in named}
     named = content.get(form.activation, form.spellings["gelu_tanh"][0])
-    if named not in activations:
+    if not isinstance(named, str) or named not in activations:
         raise FormatError(f"{path}: {form.activation}={named!r}: a gpt here has one of {', '.join(activations)}")
     for key, value in form.required.items():
         if content.get(key, value) != value:

@@ -1,0 +1,308 @@
+"""Masked language models: encoders that predict masked tokens, and whether two texts belong together.
+
+A batch costs no more than it must: the vocabulary is projected to at masked positions only; sequences of running text
+have no padding; pieces of different documents share a row, where they do not see each other; pairs come in batches of
+like lengths.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from wenmai.config.recipe import Recipe
+from wenmai.core.errors import SettingError
+from wenmai.core.seeding import mixed_seed
+from wenmai.data.batches import pad, plan_batches
+from wenmai.data.masking import Masker
+from wenmai.data.running_text import LanguageData
+from wenmai.data.sequences import Examples, SentenceStream, documents, packed, pairs, require_pairs, texts_of, windows
+from wenmai.inference.masked_model import MaskedModel, build
+from wenmai.nn.encoder import apart
+from wenmai.objectives.language import next_token_loss
+from wenmai.objectives.loss import Loss, Losses, evaluated
+from wenmai.tasks.neural import NeuralJob, NeuralTask
+from wenmai.tasks.settings import MASKED, MaskedConfig
+from wenmai.tasks.sources import RunningText
+from wenmai.text.tokenizer import Tokenizer
+
+__all__ = ["MaskedJob", "MaskedTask"]
+
+_VALIDATION_TOKENS = 250_000
+_VALIDATION_DRAW = 0xE7A1  # the same sequences and masks at every evaluation
+
+Ints = npt.NDArray[np.int64]
+
+
+class _Batch(NamedTuple):
+    """Rows of examples.
+
+    Attributes:
+        rows: The examples of each row.
+        epoch: Decides the masks, together with the numbers of the examples.
+        number: Of the batch in the epoch.
+    """
+
+    rows: tuple[Examples, ...]
+    epoch: int
+    number: int
+
+
+class _Made(NamedTuple):
+    """A batch as tensors; see :meth:`wenmai.nn.encoder.TextEncoder.forward`.
+
+    Attributes:
+        places: (B, K) the tokens whose states the losses need: of pairs the first, the masked ones, and any to fill up.
+        masked: (N,) which of these, in one row, are those of the masked tokens.
+        targets: (N,) what stood there.
+        labels: (B,) of pairs.
+        read: Tokens of text.
+    """
+
+    tokens: Tensor
+    segments: Tensor | None
+    mask: Tensor | None
+    positions: Tensor | None
+    places: Tensor
+    masked: Tensor
+    targets: Tensor
+    labels: Tensor | None
+    read: int
+
+
+def word_beginnings(tokenizer: Tokenizer) -> npt.NDArray[np.bool_]:
+    """Returns which tokens begin a word, (V,), by their spelling."""
+    named = set(range(tokenizer.vocab_size)) - tokenizer.nameless
+    return np.array([n in named and not tokenizer.token(n).startswith("##") for n in range(tokenizer.vocab_size)])
+
+
+class MaskedTask(NeuralTask):
+    """Masked language models."""
+
+    source = RunningText("cls", "sep", "mask")
+    replicated = True
+    sections: Mapping[str, type] = MASKED
+    verbs = ("score", "fill", "embed")
+
+    def load(self, folder: Path) -> MaskedModel:
+        """Reads a finished model."""
+        return MaskedModel.load(folder)
+
+    def make(self, recipe: Recipe, data: LanguageData, base: MaskedModel | None) -> MaskedModel:
+        """Makes a model for a tokenizer."""
+        size = None if base is None or data.grown else base.module.vocab_size
+        module = build(self.model, recipe.sections["model"], data.tokenizer, vocab_size=size)
+        return MaskedModel(module, data.tokenizer)
+
+    def job(self, recipe: Recipe, data: LanguageData, model: MaskedModel) -> "MaskedJob":
+        """Returns a training."""
+        return MaskedJob(recipe, data, model)
+
+
+class MaskedJob(NeuralJob):
+    """Training a masked language model."""
+
+    def __init__(self, recipe: Recipe, data: LanguageData, model: MaskedModel) -> None:
+        super().__init__(recipe, model)
+        self.objective: MaskedConfig = recipe.sections["objective"]
+        self.masked_model = model
+        self._masker = Masker(recipe.sections["masking"], model.tokenizer)
+        self._data = data
+        self._begins = word_beginnings(model.tokenizer)
+        self._made: dict[int, _Made] = {}
+        tokenizer = model.tokenizer
+        assert tokenizer.cls_id is not None
+        assert tokenizer.sep_id is not None
+        self._cls, self._sep = tokenizer.cls_id, tokenizer.sep_id
+        self._train, self._valid = data.sentences(separator=self._sep)
+        self._check()
+        weights = {"mlm": 1.0} if self.objective.pairs == "none" else {"mlm": 1.0, "pair": 1.0}
+        self.loss_weights = weights
+
+    def _check(self) -> None:
+        heads, longest = self.model.config.heads, self.model.config.max_length
+        if "mlm" not in heads:
+            raise SettingError(f"heads={','.join(heads)} cannot predict masked tokens; add mlm")
+        if self.objective.pairs != "none" and "pair" not in heads:
+            raise SettingError(f"pairs={self.objective.pairs} needs the head pair; add heads=mlm,pair pooler=tanh")
+        if "pair" in heads and self.objective.pairs == "none":
+            raise SettingError("the head pair is not trained with pairs=none; add pairs=next or pairs=order")
+        if (self.objective.short_length or 0) > longest:
+            raise SettingError(f"short_length={self.objective.short_length} is more than max_length={longest}")
+        if self.objective.pairs != "none":
+            require_pairs(self._train, self.objective.pairs)
+            require_pairs(self._valid, self.objective.pairs, "the text to validate on")
+
+    @property
+    def objective_name(self) -> str:  # type: ignore[override]  # it depends on the settings
+        """The losses, for people."""
+        also = {
+            "none": "",
+            "next": ", and is the second text the next one?",
+            "order": ", and of the order of two texts",
+        }
+        return "cross-entropy of masked tokens" + also[self.objective.pairs]
+
+    # --- sequences ----------------------------------------------------------------------------------------------
+
+    def plan(self, epoch: int) -> Sequence[_Batch]:
+        """The batches of an epoch: those of short sequences first, if there are some."""
+        turns = self._masker.config.dupe_factor
+        random = np.random.default_rng(mixed_seed(self.config.seed, epoch if turns is None else epoch % turns))
+        longest = self.model.config.max_length
+        batches: list[list[Examples]] = []
+        for part, length in self._phases(epoch, longest):
+            rows = self._rows(part, length, random)
+            batches += self._batches(rows, epoch)
+        return [_Batch(tuple(rows), epoch, number) for number, rows in enumerate(batches)]
+
+    def _phases(self, epoch: int, longest: int) -> Iterator[tuple[slice, int]]:
+        """Yields which examples of an epoch, as a slice of thousandths, have which length."""
+        short = self.objective.short_length
+        share = 0.0 if short is None else self.objective.short_share * self.config.epochs - epoch
+        cut = round(1000 * min(1.0, max(0.0, share)))
+        if short is not None and cut:
+            yield slice(0, cut), short
+        if cut < 1000:
+            yield slice(cut, 1000), longest
+
+    def _rows(self, part: slice, length: int, random: np.random.Generator) -> list[Examples]:
+        found = self._examples(self._train, length, random)
+        order = random.permutation(len(found.labels))
+        first, last = (len(order) * edge // 1000 for edge in (part.start, part.stop))
+        examples = found.take(order[first:last])
+        if self.objective.pairs == "none" and self.objective.boundaries == "masked":
+            return [examples.take(row) for row in packed(examples.lengths + 2, length)]
+        return [examples.take(np.array([place])) for place in range(len(examples.labels))]
+
+    def _examples(self, stream: SentenceStream, length: int, random: np.random.Generator) -> Examples:
+        objective = self.objective
+        if objective.pairs != "none":
+            return pairs(stream, length - 3, random, kind=objective.pairs, short=objective.short_pairs)
+        return (documents if objective.boundaries == "masked" else windows)(stream, length - 2, random)
+
+    def _batches(self, rows: list[Examples], epoch: int) -> list[list[Examples]]:
+        sizes = np.array([self._size(row) for row in rows], np.int64)
+        plan = plan_batches(sizes, max_tokens=self.config.batch_tokens, seed=self.config.seed, epoch=epoch)
+        return [[rows[place] for place in batch] for batch in plan]
+
+    def _size(self, row: Examples) -> int:
+        """Tokens of a row, special ones included."""
+        return int(row.lengths.sum()) + len(row.labels) * (2 if self.objective.pairs == "none" else 3)
+
+    def _tensors(self, batch: _Batch, stream: SentenceStream) -> _Made:
+        """Makes the sequences of a batch, and masks some of their tokens."""
+        cls, sep = np.array([self._cls], np.int32), np.array([self._sep], np.int32)
+        rows, segments, pieces, positions = [], [], [], []
+        number = 0
+        for row in batch.rows:
+            parts_of_row, second, piece, place = [], [], [], []
+            for one, other in texts_of(stream, row):
+                parts = [cls, one, sep, other, sep] if len(other) else [cls, one, sep]
+                whole = np.concatenate(parts)
+                parts_of_row.append(whole)
+                second.append((np.arange(len(whole)) >= len(one) + 2).astype(np.int64))
+                piece.append(np.full(len(whole), number, np.int64))
+                place.append(np.arange(len(whole)))
+                number += 1
+            rows.append(np.concatenate(parts_of_row))
+            segments.append(np.concatenate(second))
+            pieces.append(np.concatenate(piece))
+            positions.append(np.concatenate(place))
+        tokenizer = self.masked_model.tokenizer
+        ids, real = pad(rows, tokenizer.pad_id)
+        piece_of, _ = pad(pieces, -1)
+        maskable = self._masker.maskable(ids) & real
+        keys = self._masker.keys(
+            np.concatenate([row.numbers for row in batch.rows]), seed=self.config.seed, epoch=batch.epoch
+        )
+        begins = self._begins[ids] if self._masker.needs_words else None
+        masked = self._masker.mask(ids, maskable=maskable, sequences=piece_of, keys=keys, begins=begins)
+        wanted = masked.targets.copy()
+        wanted[:, 0] |= self.objective.pairs != "none"  # [CLS]
+        most = int(wanted.sum(1).max())
+        places = np.argsort(~wanted, axis=1, kind="stable")[:, :most]
+        chosen = np.take_along_axis(masked.targets, places, 1)
+        device = self.masked_model.device
+
+        def tensor(array: npt.NDArray[Any]) -> Tensor:
+            return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+
+        several = any(len(row.labels) > 1 for row in batch.rows)
+        mask = None
+        if several:
+            mask = apart(tensor(piece_of))
+        elif not real.all():
+            mask = tensor(real)[:, None, None]
+        paired = self.objective.pairs != "none"
+        return _Made(
+            tokens=tensor(masked.tokens),
+            segments=tensor(pad(segments, 0)[0]) if paired else None,
+            mask=mask,
+            positions=tensor(pad(positions, 0)[0]) if several else None,
+            places=tensor(places),
+            masked=tensor(np.flatnonzero(chosen)),
+            targets=tensor(np.take_along_axis(ids, places, 1)[chosen]),
+            labels=tensor(np.concatenate([row.labels for row in batch.rows])) if paired else None,
+            read=int(maskable.sum()),
+        )
+
+    # --- what the loop calls ------------------------------------------------------------------------------------
+
+    def counts(self, batch: _Batch) -> dict[str, int]:
+        """Masked tokens and pairs of a batch, which is kept until its loss is asked for."""
+        made = self._made[batch.number] = self._tensors(batch, self._train)
+        return {"mlm": len(made.targets), "pair": 0 if made.labels is None else len(made.labels)}
+
+    def loss(self, module: nn.Module, batch: _Batch, step: int) -> Losses:
+        """Cross-entropies of masked tokens and of pairs."""
+        made = self._made.pop(batch.number, None)
+        return self._losses(module, self._tensors(batch, self._train) if made is None else made)
+
+    def _losses(self, module: nn.Module, made: _Made) -> dict[str, Loss]:
+        model: Any = self.masked_model.module
+        hidden: Tensor = module(
+            made.tokens, segments=made.segments, mask=made.mask, positions=made.positions, places=made.places
+        )
+        head = model.heads["mlm"]
+        found = next_token_loss(head.output, head.transform(hidden.flatten(0, 1)[made.masked]), made.targets)
+        losses = {"mlm": found._replace(tokens=made.read)}
+        if made.labels is not None:
+            total = F.cross_entropy(model.heads["pair"](model.pooled(hidden)).float(), made.labels, reduction="sum")
+            losses["pair"] = Loss(total.double(), total.detach().double(), len(made.labels))
+        return losses
+
+    def evaluate(self) -> dict[str, float]:
+        """The losses on the validation text, always with the same masks."""
+        random = np.random.default_rng(_VALIDATION_DRAW)
+        found = self._examples(self._valid, self.model.config.max_length, random)
+        most = max(1, _VALIDATION_TOKENS // self.model.config.max_length)
+        rows = [found.take(np.array([place])) for place in range(min(most, len(found.labels)))]
+        batches = [
+            _Batch(tuple(batch), _VALIDATION_DRAW, number) for number, batch in enumerate(self._batches(rows, 0))
+        ]
+        return evaluated(
+            (self._losses(self.module, self._tensors(batch, self._valid)) for batch in batches), self.loss_weights
+        )
+
+    # --- what a run calls ---------------------------------------------------------------------------------------
+
+    def facts(self) -> dict[str, Any]:
+        """The sizes of data, vocabulary and model, and the effort."""
+        sizes = (
+            f"{len(self._train):,} tokens, {len(self._valid):,} to validate on, vocabulary "
+            f"{self._data.tokenizer.vocab_size:,}, {self.parameters:,} parameters on {self.masked_model.device}"
+        )
+        stats = asdict(self._data.text.stats)
+        return {"sizes": sizes, **self.effort, "threads": self.threads, "stats": stats}
+
+    def summary(self) -> dict[str, Any]:
+        """Speed, losses and sizes."""
+        found, size = super().summary(), self._data.tokenizer.vocab_size
+        return {**found, "vocabulary": size, "objective": f"{self.objective_name}, {size:,} tokens"}
