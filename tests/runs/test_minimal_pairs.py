@@ -178,7 +178,10 @@ def test_comparisons_have_a_column_with_phenomena(runs, folder, shell, tmp_path)
 def test_mistakes_are_told(runs, folder, shell):
     run, pairs = runs["ngram"], folder / "pairs.jsonl"
     for options, said in (
-        ({"pairs": pairs, "by": "paradigms"}, "--by paradigms: expected phenomenon, paradigm; did you mean 'paradigm'"),
+        (
+            {"pairs": pairs, "by": "paradigms"},
+            "--by paradigms: expected phenomenon or paradigm; did you mean 'paradigm'",
+        ),
         ({"pairs": pairs, "spelling": "wiki"}, "--spelling wiki: expected written, wikitext"),
         ({"pairs": pairs, "limit": 0}, "a limit of 0 pairs of a paradigm: expected 1 or more"),
         ({"pairs": pairs, "on": pairs}, "--pairs is evaluated by itself"),
