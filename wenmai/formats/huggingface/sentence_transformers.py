@@ -3,13 +3,13 @@
 | file | content |
 |---|---|
 | ``modules.json`` | the steps: a Transformer, a Pooling, perhaps a Normalize, each with its folder |
-| ``sentence_bert_config.json`` | ``max_seq_length`` |
+| ``sentence_bert_config.json`` | ``max_seq_length``; since version 6 in ``tokenizer_config.json`` |
 | ``1_Pooling/config.json`` | mean, first token or maximum |
 | ``config_sentence_transformers.json`` | prompts, which stand before texts |
 
 A folder without ``modules.json`` is taken as the library takes it: the mean of the states, not normalised.
 
-Source: https://sbert.net, versions 2 to 5, which read what is written.
+Source: https://sbert.net, versions 2 to 6, which read what is written.
 """
 
 import json
@@ -23,6 +23,7 @@ from wenmai.core.folder import plain_file, read_json_object
 __all__ = ["encoder_folder", "read_embedding", "settings_files"]
 
 _MODULES, _SETTINGS, _PROMPTS = "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"
+_TOKENIZER = "tokenizer_config.json"
 _PACKAGE = "sentence_transformers.models."
 _STEPS = ("Transformer", "Pooling", "Normalize")
 _POOLINGS = {"mean": "mean_tokens", "cls": "cls_token", "max": "max_tokens"}  # of ours to theirs
@@ -105,16 +106,18 @@ def _pooling(path: Path) -> str:
 
 
 def _longest(folder: Path) -> int | None:
-    """The longest text in tokens."""
+    """The longest text in tokens: a setting of its own, since version 6 that of the tokenizer."""
     path = next(iter(sorted(folder.glob("sentence_*_config.json"))), None)  # early names have that of the model
-    if path is None:
-        return None
-    content = read_json_object(path)
-    longest = content.get("max_seq_length")
+    content = {} if path is None else read_json_object(path)
     if content.get("do_lower_case"):
         raise FormatError(f"{path}: do_lower_case: here the tokenizer alone says what becomes of capitals")
+    key = "max_seq_length"
+    if key not in content and (folder / _TOKENIZER).is_file():
+        path, key = folder / _TOKENIZER, "model_max_length"
+        content = read_json_object(path)
+    longest = content.get(key)
     if longest is not None and (type(longest) is not int or longest < 3):
-        raise FormatError(f"{path}: max_seq_length={longest!r}: expected a whole number from 3 on, or null")
+        raise FormatError(f"{path}: {key}={longest!r}: expected a whole number from 3 on, or null")
     return longest
 
 
