@@ -5,6 +5,7 @@ decoder with caches.
 """
 
 import json
+import logging
 import tempfile
 from dataclasses import dataclass
 from importlib import import_module
@@ -109,10 +110,15 @@ def _quantised(content: bytes) -> bytes:
         raise SettingError(
             f"quantise=int8 needs onnxruntime, which cannot be imported ({error}); {install_hint('onnx')}"
         ) from None
+    root, silent = logging.getLogger(), lambda record: "pre-processing" not in record.getMessage()
     with tempfile.TemporaryDirectory() as folder:
         plain, small = Path(folder, "plain.onnx"), Path(folder, "int8.onnx")
         plain.write_bytes(content)
-        quantise(plain, small, per_channel=True)
+        root.addFilter(silent)  # it advises to fuse nodes first, which this graph has no need of
+        try:
+            quantise(plain, small, per_channel=True)
+        finally:
+            root.removeFilter(silent)
         return small.read_bytes()
 
 
