@@ -60,7 +60,7 @@ def read_embedding(folder: Path) -> dict[str, Any] | None:
         prompts, usual = content.get("prompts") or {}, content.get("default_prompt_name")
         if not isinstance(prompts, dict) or not all(isinstance(text, str) for text in prompts.values()):
             raise FormatError(f"{path}: prompts: expected texts by their names")
-        if usual is not None and usual not in prompts:
+        if usual is not None and (not isinstance(usual, str) or usual not in prompts):
             raise FormatError(f"{path}: default_prompt_name={usual!r} is none of the prompts")
         found |= {"prompts": prompts, "default_prompt": usual}
     return found
