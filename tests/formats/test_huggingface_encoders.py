@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from torch.nn.functional import cross_entropy
 
 from wenmai.core.errors import FormatError, RunError, SettingError
 from wenmai.core.folder import check_sealed
+from wenmai.formats.ctranslate2 import write_encoder
 from wenmai.formats.huggingface import read_huggingface, write_huggingface
+from wenmai.formats.onnx import write_onnx
 from wenmai.inference.embedding_config import EmbeddingConfig
 from wenmai.inference.masked_model import MaskedModel
 from wenmai.models.bert import Bert, BertConfig
@@ -646,6 +649,24 @@ def test_models_that_transformers_does_not_have_are_refused_by_name(settings, me
     with pytest.raises(SettingError, match=message):
         write_huggingface(tmp_path / "out", make(tokenizer, **settings), tokenizer)
     assert not (tmp_path / "out").exists()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gated(BertConfig):
+    gated: bool = False
+
+
+def test_a_setting_that_the_exports_do_not_know_is_refused_by_each(tokenizer, tmp_path):
+    plain, model = (shaken(Bert(Gated(**SIZES, gated=gated), vocab_size=VOCABULARY)) for gated in (False, True))
+    for write, message in (
+        (lambda one, path: write_huggingface(path, one, tokenizer), "transformers has no BERT with gated=True"),
+        (lambda one, path: write_encoder(path, one, tokenizer), "CTranslate2 has no BERT with gated=True"),
+        (lambda one, path: write_onnx(path, one), "no ONNX form of a bert with gated=True"),
+    ):
+        with pytest.raises(SettingError, match=message):
+            write(model, tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+    write_huggingface(tmp_path / "out", plain, tokenizer)
 
 
 # --- what does not fit ----------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from wenmai.core.errors import SettingError, install_hint
 from wenmai.core.folder import sealed_folder, writing_json
 from wenmai.formats.format import Format, Trained, require_free
 from wenmai.formats.huggingface.bert import framed_tokenizer
+from wenmai.formats.huggingface.encoder_forms import unknown_setting
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -154,6 +155,8 @@ def _expressible_bert(model: "nn.Module") -> "Bert":
 
     if not isinstance(model, Bert):
         raise SettingError(f"CTranslate2 has no {type(model).__name__} models; it takes Transformers, GPTs and BERTs")
+    if (setting := unknown_setting(model.config)) is not None:
+        raise SettingError(f"CTranslate2 has no BERT with {setting}")
     if model.projection is not None:
         raise SettingError(
             f"CTranslate2 has no BERT with embedding_size={model.config.embedding_size} beside "

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from wenmai.core.errors import FormatError, SettingError
 from wenmai.formats.huggingface.encoder_config import offset_of, pooler_of, read_config, written_config
-from wenmai.formats.huggingface.encoder_forms import FORMS, POOLED, SUFFIXES, Form
+from wenmai.formats.huggingface.encoder_forms import FORMS, POOLED, SUFFIXES, Form, unknown_setting
 from wenmai.formats.huggingface.folder import (
     CONFIG,
     Family,
@@ -269,6 +269,8 @@ def _form(config: "BertConfig", tokenizer: "Tokenizer") -> Form:
     """
     if config.norm != "post":
         raise SettingError(f"transformers has no BERT with norm={config.norm}; only norm=post can be written")
+    if (setting := unknown_setting(config)) is not None:
+        raise SettingError(f"transformers has no BERT with {setting}")
     if config.task_types:
         names = ["ernie"]
     elif (

@@ -20,13 +20,13 @@ Queries, keys and values are three matrices there, one here. Source: ``transform
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wenmai.nn.names import HeadName
 
-__all__ = ["FORMS", "POOLED", "SUFFIXES", "Form", "Pooler"]
+__all__ = ["FORMS", "POOLED", "SUFFIXES", "Form", "Pooler", "unknown_setting"]
 
 POOLED: "tuple[HeadName, ...]" = ("pair", "classification", "multiple-choice")
 """Heads that take the vector of the whole text."""
@@ -38,6 +38,23 @@ SUFFIXES: "Mapping[HeadName, str]" = {
     "multiple-choice": "ForMultipleChoice",
 }
 """Head of a task to the end of the name of its class."""
+
+
+_KNOWN = {
+    *("hidden_size", "num_layers", "num_heads", "ffn_size", "embedding_size", "max_length", "segments", "task_types"),
+    *("dropout", "attention_dropout", "norm", "epsilon", "activation", "pooler", "heads", "labels", "tied"),
+}
+
+
+def unknown_setting(config: Any) -> str | None:  # noqa: ANN401  settings of a BERT
+    """Returns a chosen setting that the exports of encoders know nothing of, as ``name=value``; None: there is none.
+
+    What they write has the equations of BERT, whatever settings a model may get besides.
+    """
+    for one in fields(config):
+        if one.name not in _KNOWN and getattr(config, one.name) != one.default:
+            return f"{one.name}={getattr(config, one.name)}"
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from typing_extensions import Doc
 from wenmai.core.errors import SettingError, install_hint
 from wenmai.core.folder import writing
 from wenmai.formats.format import Format, Trained
+from wenmai.formats.huggingface.encoder_forms import unknown_setting
 
 if TYPE_CHECKING:
     from torch import nn
@@ -72,6 +73,8 @@ def write_onnx(
     if isinstance(model, Bert):
         if part == "decoder":
             raise SettingError("a bert has no decoder; leave out part=decoder")
+        if (setting := unknown_setting(model.config)) is not None:
+            raise SettingError(f"there is no ONNX form of a bert with {setting}")
         graph = Graph()
         title, outputs = "bert", contextual.bert(graph, model, heads=part is None)
         properties = {"labels": json.dumps(model.config.labels, ensure_ascii=False)} if model.config.labels else {}
