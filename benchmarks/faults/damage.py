@@ -132,6 +132,7 @@ class Damage:
             _write(folder, {other: data for other, data in self.samples[which].items() if other != name})
             made = _SPECIAL[kind]
             if not (self.streams and made in _ENDLESS):
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 made(folder / name, content)
             return
         which, name, damaged = self._bytes(part, number, draw)

@@ -130,7 +130,9 @@ def test_texts_that_are_given_like_files_are_recognised(spec):
         CorpusError, match=r"__label__good .*: no such file; .* in a line\. Texts in memory are pairs: \[\("
     ):
         read_labelled(spec)
-    with pytest.raises(CorpusError, match=r"long: no such file; expected a file with a text and its labels in a line$"):
+    with pytest.raises(
+        CorpusError, match=r"(long)+l?o?n?: no such file; expected a file with a text and its labels in a line$"
+    ):
         read_labelled("long" * 999)
 
 

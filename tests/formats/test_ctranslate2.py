@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from wenmai.core.errors import RunError, SettingError
 from wenmai.core.folder import check_sealed
 from wenmai.decode.search import beam_search, greedy
-from wenmai.formats.ctranslate2 import write_ctranslate2, write_generator
+from wenmai.formats.ctranslate2 import write_ctranslate2, write_encoder, write_generator
+from wenmai.models.bert import Bert, BertConfig
 from wenmai.models.gpt import Gpt, GptConfig
 from wenmai.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from wenmai.models.transformer import Transformer, TransformerConfig
@@ -287,3 +288,67 @@ def test_gpts_that_the_engine_does_not_have_are_refused_by_name(target, tmp_path
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(RunError, match="exists already; choose another folder"):
         write_generator(tmp_path, make_gpt(target), target)
+
+
+# --- encoders -------------------------------------------------------------------------------------------------------
+
+BERTS = {
+    "usual": {},
+    "pooler, other sizes": {"pooler": "tanh", "ffn_size": 48, "num_layers": 1, "epsilon": 1e-3},
+    "relu": {"pooler": "relu", "activation": "relu", "segments": 0},
+    "gelu": {"pooler": "gelu", "activation": "gelu_tanh", "segments": 3},
+    "one segment, tasks": {"segments": 1, "task_types": 2, "activation": "silu"},
+    "pre-norm": {"norm": "pre"},
+}
+
+
+@pytest.fixture(scope="module")
+def framing():
+    texts = [f"word{number}" for number in range(20) for _ in range(2)]
+    return Tokenizer.train(texts, TokenizerConfig(kind="words"), roles=("cls", "sep", "mask"))
+
+
+def make_bert(tokenizer, **settings):
+    torch.manual_seed(6)
+    sizes = {"hidden_size": 32, "num_layers": 2, "num_heads": 4, "max_length": 12}
+    model = Bert(BertConfig(**(sizes | settings)), vocab_size=tokenizer.vocab_size + 3)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.2 * torch.randn_like(parameter)
+    return model.eval()
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("settings", BERTS.values(), ids=BERTS)
+def test_encoders_have_the_same_states(settings, framing, tmp_path):
+    theirs = pytest.importorskip("ctranslate2")
+    model = make_bert(framing, **settings)
+    write_encoder(tmp_path / "model", model, framing)
+    engine = theirs.Encoder(str(tmp_path / "model"), compute_type="float32", intra_threads=1)
+    assert check_sealed(tmp_path / "model") == []
+    rows = [[framing.cls_id, *row, framing.sep_id] for row in sentences(framing)]
+    segments = [[place % max(1, model.config.segments) for place in range(len(row))] for row in rows]
+    several = {"token_type_ids": segments} if model.config.segments > 1 else {}
+    found = engine.forward_batch(rows, **several)
+    states = np.array(found.last_hidden_state)
+    for row, types, got in zip(rows, segments, states, strict=True):
+        given = torch.tensor([types]) if several else None
+        with torch.no_grad():
+            expected = model(torch.tensor([row]), segments=given)
+        np.testing.assert_allclose(got[: len(row)], expected[0].numpy(), rtol=0, atol=1e-4)
+    if model.pooler is not None:
+        with torch.no_grad():
+            given = torch.tensor([segments[0]]) if several else None
+            pooled = model.pooled(model(torch.tensor([rows[0]]), segments=given))
+        np.testing.assert_allclose(np.array(found.pooler_output)[0], pooled[0].numpy(), rtol=0, atol=1e-4)
+
+
+def test_encoders_that_the_engine_does_not_have_are_refused_by_name(framing, tmp_path):
+    with pytest.raises(SettingError, match="no BERT with embedding_size=8 beside hidden_size=32"):
+        write_encoder(tmp_path / "model", make_bert(framing, embedding_size=8), framing)
+    with pytest.raises(SettingError, match="CTranslate2 has no Gpt models; it takes Transformers, GPTs and BERTs"):
+        write_encoder(tmp_path / "model", make_gpt(framing), framing)
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(RunError, match="exists already; choose another folder"):
+        write_encoder(tmp_path, make_bert(framing), framing)

@@ -261,7 +261,7 @@ def test_a_config_that_is_no_object(content, folder):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model_type": "llama"}, "model_type='llama' cannot be read; expected gpt2 or openai-gpt"),
+        ({"model_type": "llama"}, "model_type='llama' cannot be read; expected one of gpt2, openai-gpt"),
         ({"model_type": None}, "model_type=None cannot be read"),
         ({"activation_function": ["relu"]}, r"activation_function=\['relu'\]: a gpt here has one of"),
         ({"activation_function": "mish"}, "activation_function='mish': a gpt here has one of gelu_new, .* relu, silu"),
@@ -385,7 +385,9 @@ def test_places_and_models_that_cannot_be_written(tokenizer, folder, tmp_path):
     with pytest.raises(SettingError, match="GPT-1 with hidden_size=24 has ffn_size=96, not 40"):
         write_huggingface(tmp_path / "out", make(tokenizer, norm="post", ffn_size=40), tokenizer)
     other = Rnnlm(RnnlmConfig(hidden_size=4), vocab_size=tokenizer.vocab_size, bos_id=3)
-    with pytest.raises(SettingError, match="there is no Rnnlm in transformers; these systems can be written: gpt"):
+    with pytest.raises(
+        SettingError, match="there is no Rnnlm in transformers; these systems can be written: gpt, bert"
+    ):
         write_huggingface(tmp_path / "out", other, tokenizer)
     assert not (tmp_path / "out").exists()
     for path in (tmp_path / "nowhere", folder / "config.json"):

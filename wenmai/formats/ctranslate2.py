@@ -1,8 +1,8 @@
-"""Transformers and GPTs for CTranslate2, an engine without Python and torch, in float32 or int8.
+"""Transformers, GPTs and BERTs for CTranslate2, an engine without Python and torch, in float32 or int8.
 
-The export is a folder that ``ctranslate2.Translator(folder)``, or of a GPT ``ctranslate2.Generator(folder)``,
-opens: ``model.bin``, ``config.json``, the vocabularies, and beside them the tokenizers, which the engine does not need
-but its user does.
+The export is a folder that ``ctranslate2.Translator(folder)``, of a GPT ``ctranslate2.Generator(folder)``, or of a BERT
+``ctranslate2.Encoder(folder)``, opens: ``model.bin``, ``config.json``, the vocabularies, and beside them the
+tokenizers, which the engine does not need but its user does.
 
 | of ours | what the engine gets |
 |---|---|
@@ -11,6 +11,8 @@ but its user does.
 | sinusoids in the paper's layout | a table, since its own are in Tensor2Tensor's; of zeros for no positions |
 | Shaw et al. 2018, eq. 3 and 4 | ``relative_position_keys`` and ``relative_position_values``, scaled by 1/√D as here |
 | the attention of a step: mean over the heads of the last layer | ``alignment_layer`` -1, ``alignment_heads`` 0 (all) |
+| of a BERT: vectors of segments | ``embeddings`` 1, which are added; one alone, or a task's, is added to positions |
+| of a BERT: its heads | nothing; it returns states and the vector of the pooler |
 
 Source: the specifications in the package ``ctranslate2.specs``; https://opennmt.net/CTranslate2/.
 """
@@ -23,12 +25,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wenmai.core.errors import SettingError, install_hint
-from wenmai.core.folder import sealed_folder
+from wenmai.core.folder import sealed_folder, writing_json
 from wenmai.formats.format import Format, Trained, require_free
+from wenmai.formats.huggingface.bert import framed_tokenizer
+from wenmai.formats.huggingface.encoder_forms import unknown_setting
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from wenmai.models.bert import Bert
     from wenmai.models.gpt import Gpt
     from wenmai.models.transformer import Transformer
     from wenmai.nn.embeddings import Positions
@@ -37,7 +42,7 @@ if TYPE_CHECKING:
     from wenmai.nn.transformer import DecoderLayer, EncoderLayer, FeedForward
     from wenmai.text.tokenizer import Tokenizer
 
-__all__ = ["FORMATS", "write_ctranslate2", "write_generator"]
+__all__ = ["FORMATS", "write_ctranslate2", "write_encoder", "write_generator"]
 
 _LONGEST = 1024  # tokens of a source that the engine reads by default: so many positions are written at least
 
@@ -96,13 +101,7 @@ def write_generator(folder: str | Path, model: "nn.Module", tokenizer: "Tokenize
     specs = _specifications()
     folder = require_free(folder)
     spec = _filled_gpt(specs, gpt)
-    tokens = [
-        f"<unused{number}>"
-        if number >= tokenizer.vocab_size or number in tokenizer.nameless
-        else tokenizer.token(number)
-        for number in range(gpt.vocab_size)
-    ]
-    spec.register_vocabulary(tokens)
+    spec.register_vocabulary(_tokens(tokenizer, gpt.vocab_size))
     spec.config.bos_token = spec.config.eos_token = tokenizer.token(tokenizer.eos_id)
     spec.config.unk_token = tokenizer.token(tokenizer.unk_id)
     spec.config.layer_norm_epsilon = gpt.decoder.norm.eps
@@ -113,12 +112,104 @@ def write_generator(folder: str | Path, model: "nn.Module", tokenizer: "Tokenize
         tokenizer.save(temporary / "tokenizer.json")
 
 
+def write_encoder(folder: str | Path, model: "nn.Module", tokenizer: "Tokenizer") -> None:
+    """Writes a BERT as a folder for CTranslate2, whole or not at all; its heads are left out.
+
+    Args:
+        folder: Where; it must not exist, or be empty.
+        model: A :class:`wenmai.models.bert.Bert` whose embeddings are as wide as its layers.
+        tokenizer: Its tokenizer; the one that is written puts the special tokens around texts.
+
+    Raises:
+        SettingError: if the engine has no such model, or the package is not installed.
+        RunError: if the folder is not empty.
+    """
+    bert = _expressible_bert(model)
+    specs = _specifications()
+    folder = require_free(folder)
+    spec = _filled_bert(specs, bert)
+    spec.register_vocabulary(_tokens(tokenizer, bert.vocab_size))
+    spec.config.unk_token = tokenizer.token(tokenizer.unk_id)
+    spec.config.layer_norm_epsilon = bert.config.epsilon
+    spec.validate()
+    spec.optimize()
+    with sealed_folder(folder) as temporary:
+        spec.save(str(temporary))
+        framed = framed_tokenizer(tokenizer, doubled=bert.config.segments == 1)
+        writing_json(temporary / "tokenizer.json", framed)
+
+
+def _tokens(tokenizer: "Tokenizer", vocab_size: int) -> list[str]:
+    """The names of all rows of a table."""
+    return [
+        f"<unused{number}>"
+        if number >= tokenizer.vocab_size or number in tokenizer.nameless
+        else tokenizer.token(number)
+        for number in range(vocab_size)
+    ]
+
+
+def _expressible_bert(model: "nn.Module") -> "Bert":
+    """Returns the model if the engine has such models."""
+    from wenmai.models.bert import Bert
+
+    if not isinstance(model, Bert):
+        raise SettingError(f"CTranslate2 has no {type(model).__name__} models; it takes Transformers, GPTs and BERTs")
+    if (setting := unknown_setting(model.config)) is not None:
+        raise SettingError(f"CTranslate2 has no BERT with {setting}")
+    if model.projection is not None:
+        raise SettingError(
+            f"CTranslate2 has no BERT with embedding_size={model.config.embedding_size} beside "
+            f"hidden_size={model.config.hidden_size}; only those of one size can be exported"
+        )
+    return model
+
+
+def _filled_bert(specs: Any, model: "Bert") -> Any:  # noqa: ANN401
+    config = model.config
+    common = import_module("ctranslate2.specs.common_spec")
+    several = config.segments > 1
+    described = import_module("ctranslate2.specs.transformer_spec").TransformerEncoderSpec(
+        config.num_layers,
+        config.num_heads,
+        pre_norm=config.norm == "pre",
+        activation=_activation(config.activation),
+        layernorm_embedding=True,
+        num_source_embeddings=2 if several else 1,
+        embeddings_merge=common.EmbeddingsMerge.ADD,
+    )
+    pooling = {"pooling_layer": model.pooler is not None}
+    if model.pooler is not None:
+        pooling["pooling_activation"] = (
+            common.Activation.Tanh if config.pooler == "tanh" else _activation(config.pooler)  # type: ignore[arg-type]
+        )
+    spec = specs.TransformerEncoderModelSpec(described, **pooling)
+    described.scale_embeddings = False
+    described.embeddings[0].weight = _numbers(model.embedding.weight)
+    positions = _numbers(model.positions.weight)
+    if several and model.segments is not None:
+        described.embeddings[1].weight = _numbers(model.segments.weight)
+    elif model.segments is not None:
+        positions = positions + _numbers(model.segments.weight)
+    if model.task_types is not None:
+        positions = positions + _numbers(model.task_types.weight[:1])
+    described.position_encodings.encodings = positions
+    _fill_norm(described.layernorm_embedding, model.embeddings.norm)
+    if config.norm == "pre":
+        _fill_norm(described.layer_norm, model.encoder.norm)
+    for target, layer in zip(described.layer, model.encoder.layers, strict=True):
+        _fill_common(target, layer)  # type: ignore[arg-type]
+    if model.pooler is not None:
+        _fill_linear(spec.pooler_dense, model.pooler)
+    return spec
+
+
 def _expressible_gpt(model: "nn.Module") -> "Gpt":
     """Returns the model if the engine has such models."""
     from wenmai.models.gpt import Gpt
 
     if not isinstance(model, Gpt):
-        raise SettingError(f"CTranslate2 has no {type(model).__name__} models; it takes Transformers and GPTs")
+        raise SettingError(f"CTranslate2 has no {type(model).__name__} models; it takes Transformers, GPTs and BERTs")
     if model.config.norm == "post":
         raise SettingError("CTranslate2 has no GPT with norm=post (GPT-1); only those with norm=pre can be exported")
     _refuse_window(model.config.window)
@@ -151,7 +242,7 @@ def _expressible(model: "nn.Module") -> "Transformer":
     from wenmai.models.transformer import Transformer
 
     if not isinstance(model, Transformer):
-        raise SettingError(f"CTranslate2 has no {type(model).__name__} models; it takes Transformers")
+        raise SettingError(f"CTranslate2 has no {type(model).__name__} models; it takes Transformers, GPTs and BERTs")
     _refuse_window(model.config.window)
     return model
 
@@ -253,19 +344,28 @@ def _numbers(tensor: "Tensor") -> NDArray[np.float32]:
 
 
 def _export(path: Path, run: Trained) -> None:
-    from wenmai.models.gpt import Gpt  # torch takes time to import
+    from wenmai.models.bert import Bert  # torch takes time to import
+    from wenmai.models.gpt import Gpt
 
-    if isinstance(run.model.module, Gpt):
-        write_generator(path, run.model.module, run.model.tokenizer)
+    module = run.model.module
+    if isinstance(module, Bert):
+        write_encoder(path, module, run.model.tokenizer)
+        if heads := module.config.heads:
+            run.note(f"{path}: CTranslate2 has no heads of encoders; {', '.join(heads)} is left out")
+    elif isinstance(module, Gpt):
+        write_generator(path, module, run.model.tokenizer)
     else:
-        write_ctranslate2(path, run.model.module, source=run.model.source, target=run.model.target)
+        write_ctranslate2(path, module, source=run.model.source, target=run.model.target)
 
 
 FORMATS = (
     Format(
         name="ctranslate2",
-        summary="a folder for CTranslate2, which translates with Transformers or generates with GPTs, in int8 too",
-        models=("wenmai.models.transformer:Transformer", "wenmai.models.gpt:Gpt"),
+        summary=(
+            "a folder for CTranslate2, which translates with Transformers, generates with GPTs or encodes with BERTs, "
+            "in int8 too"
+        ),
+        models=("wenmai.models.transformer:Transformer", "wenmai.models.gpt:Gpt", "wenmai.models.bert:Bert"),
         write=_export,
     ),
 )

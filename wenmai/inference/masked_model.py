@@ -10,7 +10,8 @@ import torch
 from wenmai.core.errors import FormatError
 from wenmai.core.showing import Shown
 from wenmai.inference.architecture import read_architecture
-from wenmai.models.folder import CONFIG, write_fields
+from wenmai.inference.embedding_config import EmbeddingConfig
+from wenmai.models.folder import CONFIG, read_settings, write_fields
 from wenmai.nn.encoder import TextEncoder
 from wenmai.text.tokenizer import Tokenizer
 from wenmai.training.tensors import loaded_model, save_model
@@ -45,11 +46,13 @@ class MaskedModel(Shown):
     Args:
         module: The network.
         tokenizer: The tokenizer, with tokens for the beginning of a text, its end, and a masked token.
+        embedding: How its states become vectors of texts; None: the mean of the last layer's.
     """
 
-    def __init__(self, module: TextEncoder, tokenizer: Tokenizer) -> None:
+    def __init__(self, module: TextEncoder, tokenizer: Tokenizer, *, embedding: EmbeddingConfig | None = None) -> None:
         self.module = module
         self.tokenizer = tokenizer
+        self.embedding = EmbeddingConfig() if embedding is None else embedding
 
     def _facts(self) -> dict[str, Any]:
         parameters = sum(parameter.numel() for parameter in self.module.parameters())
@@ -81,7 +84,8 @@ class MaskedModel(Shown):
 
     def save(self, folder: Path) -> None:
         """Writes ``config.json``, ``model.safetensors`` and ``tokenizer.json``."""
-        write_fields(folder, kind=self.kind, vocab_size=self.module.vocab_size, model=asdict(self.config))
+        facts = {"vocab_size": self.module.vocab_size, "embedding": asdict(self.embedding)}
+        write_fields(folder, kind=self.kind, model=asdict(self.config), **facts)
         save_model(self.module, folder)
         self.tokenizer.save(folder / "tokenizer.json")
 
@@ -102,4 +106,5 @@ class MaskedModel(Shown):
         module = loaded_model(
             lambda: build(found.model, found.config, tokenizer, vocab_size=size), found.config, folder
         )
-        return cls(module, tokenizer)
+        settings = read_settings(folder / CONFIG, EmbeddingConfig, found.facts.get("embedding", {}), "vectors of texts")
+        return cls(module, tokenizer, embedding=settings)

@@ -23,6 +23,8 @@ from wenmai.data.batches import pad, plan_batches
 from wenmai.data.masking import Masker
 from wenmai.data.running_text import LanguageData
 from wenmai.data.sequences import Examples, SentenceStream, documents, packed, pairs, require_pairs, texts_of, windows
+from wenmai.formats.huggingface import Pretrained
+from wenmai.inference.embedding_config import EmbeddingConfig
 from wenmai.inference.masked_model import MaskedModel, build
 from wenmai.nn.encoder import apart
 from wenmai.objectives.language import next_token_loss
@@ -88,11 +90,16 @@ class MaskedTask(NeuralTask):
         """Reads a finished model."""
         return MaskedModel.load(folder)
 
+    def adopt(self, imported: Pretrained, recipe: Recipe) -> MaskedModel:
+        """Turns an imported network into an encoder with its verbs."""
+        embedding = None if imported.embedding is None else EmbeddingConfig(**imported.embedding)
+        return MaskedModel(imported.module, imported.tokenizer, embedding=embedding)
+
     def make(self, recipe: Recipe, data: LanguageData, base: MaskedModel | None) -> MaskedModel:
         """Makes a model for a tokenizer."""
         size = None if base is None or data.grown else base.module.vocab_size
         module = build(self.model, recipe.sections["model"], data.tokenizer, vocab_size=size)
-        return MaskedModel(module, data.tokenizer)
+        return MaskedModel(module, data.tokenizer, embedding=None if base is None else base.embedding)
 
     def job(self, recipe: Recipe, data: LanguageData, model: MaskedModel) -> "MaskedJob":
         """Returns a training."""

@@ -1,26 +1,34 @@
 """Folders of Hugging Face ``transformers``, in and out; one module for each class of models.
 
+A folder of ``sentence-transformers`` is one of ``transformers`` with a few settings beside it.
+
 Source: ``transformers`` 5.23, whose classes read what is written.
 """
 
-from dataclasses import asdict
+import logging
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.folder import read_json_object
-from wenmai.formats.format import Format, Imported, is_a, require_free
-from wenmai.formats.huggingface import gpt
+from wenmai.formats.format import Format, Imported, Trained, is_a, require_free
+from wenmai.formats.huggingface import bert, gpt
 from wenmai.formats.huggingface.folder import CONFIG, Family, Pretrained
+from wenmai.formats.huggingface.sentence_transformers import encoder_folder, read_embedding
 
 if TYPE_CHECKING:
     from torch import nn
 
+    from wenmai.inference.embedding_config import EmbeddingConfig
     from wenmai.text.tokenizer import Tokenizer
 
 __all__ = ["FORMATS", "Pretrained", "read_huggingface", "write_huggingface"]
 
-_FAMILIES = (gpt.FAMILY,)
+_log = logging.getLogger(__name__)
+
+_FAMILIES = (gpt.FAMILY, bert.FAMILY)
 
 
 def read_huggingface(folder: str | Path) -> Pretrained:
@@ -34,13 +42,22 @@ def read_huggingface(folder: str | Path) -> Pretrained:
     return _read(Path(folder))[1]
 
 
-def write_huggingface(folder: str | Path, model: "nn.Module", tokenizer: "Tokenizer") -> None:
+def write_huggingface(
+    folder: str | Path,
+    model: "nn.Module",
+    tokenizer: "Tokenizer",
+    *,
+    embedding: "EmbeddingConfig | None" = None,
+    on_note: Callable[[str], None] = _log.warning,
+) -> None:
     """Writes a folder that the classes of ``transformers`` and ``AutoTokenizer`` read, whole or not at all.
 
     Args:
         folder: Where; it must not exist, or be empty.
         model: The network.
         tokenizer: Its tokenizer.
+        embedding: How an encoder's states become vectors of texts, for ``sentence-transformers``; of the last layer.
+        on_note: Receives what is left out; by default it is logged.
 
     Raises:
         SettingError: if ``transformers`` has no such model.
@@ -48,7 +65,13 @@ def write_huggingface(folder: str | Path, model: "nn.Module", tokenizer: "Tokeni
     """
     for family in _FAMILIES:
         if is_a(type(model), family.model):
-            return family.write(require_free(folder), model, tokenizer)
+            if embedding is not None and embedding.layer != -1:
+                raise SettingError(
+                    f"sentence-transformers takes the states of the last layer, not layer={embedding.layer}"
+                )
+            settings = None if embedding is None else asdict(embedding)
+            written = Pretrained(module=model, tokenizer=tokenizer, embedding=settings)
+            return family.write(require_free(folder), written, on_note)
     possible = ", ".join(family.system for family in _FAMILIES)
     raise SettingError(f"there is no {type(model).__name__} in transformers; these systems can be written: {possible}")
 
@@ -57,27 +80,43 @@ def _read(folder: Path) -> tuple[Family, Pretrained]:
     if not folder.is_dir():
         problem = "is a file; name the folder that it is in" if folder.exists() else "no such folder"
         raise FormatError(f"{folder}: {problem}")
+    whole, folder = folder, encoder_folder(folder)
     content = read_json_object(folder / CONFIG)
     for family in _FAMILIES:
         if content.get("model_type") in family.types:
-            return family, family.read(folder, content)
-    known = " or ".join(name for family in _FAMILIES for name in family.types)
-    raise FormatError(f"{folder / CONFIG}: model_type={content.get('model_type')!r} cannot be read; expected {known}")
+            found, embedding = family.read(folder, content), read_embedding(whole)
+            if embedding is not None and (embedding.get("max_length") or 0) >= found.module.config.max_length:
+                del embedding["max_length"]
+            return family, replace(found, embedding=embedding)
+    known = ", ".join(name for family in _FAMILIES for name in family.types)
+    raise FormatError(
+        f"{folder / CONFIG}: model_type={content.get('model_type')!r} cannot be read; expected one of {known}"
+    )
 
 
 def _imported(folder: Path) -> Imported:
     family, found = _read(folder)
     settings = {f"model.{name}": value for name, value in asdict(found.module.config).items()}
-    settings["tokenizer.file"] = str(folder.absolute())
+    settings["tokenizer.file"] = str(encoder_folder(folder).absolute())
     return Imported(system=family.system, model=found, vocabulary=found.tokenizer.vocab_size, settings=settings)
+
+
+def _export(path: Path, run: Trained) -> None:
+    model = run.model
+    embedding = getattr(model, "embedding", None)  # of encoders
+    usual = embedding is None or embedding == type(embedding)()  # what sentence-transformers does with any folder
+    write_huggingface(path, model.module, model.tokenizer, embedding=None if usual else embedding, on_note=run.note)
 
 
 FORMATS = (
     Format(
         name="huggingface",
-        summary="a folder of Hugging Face transformers: a gpt as GPT-2, or GPT-1, with its tokenizer",
+        summary=(
+            "a folder of Hugging Face transformers, with its tokenizer: a gpt as GPT-2 or GPT-1, a bert as BERT, "
+            "RoBERTa, ELECTRA, DistilBERT or ERNIE"
+        ),
         models=tuple(family.model for family in _FAMILIES),
-        write=lambda path, run: write_huggingface(path, run.model.module, run.model.tokenizer),
+        write=_export,
         read=_imported,
     ),
 )

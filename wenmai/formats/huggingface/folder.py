@@ -2,10 +2,12 @@
 
 ``config.json``, ``model.safetensors`` (or parts of it, and ``model.safetensors.index.json``), and ``tokenizer.json``,
 or ``vocab.json`` and ``merges.txt``. Tensors may have the prefix of the class that wrote them, or not.
+
+An encoder may have settings of ``sentence-transformers`` beside it, which say how texts become vectors.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,16 +20,18 @@ from wenmai.text.vocabulary_files import read_tokenizer
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from torch import Tensor, nn
+    from torch import Tensor
 
     from wenmai.text.tokenizer import Tokenizer
 
 __all__ = [
     "CONFIG",
+    "TANH",
     "Family",
     "Place",
     "Pretrained",
     "check_shapes",
+    "described_tokenizer",
     "fitting_tokenizer",
     "floats",
     "places_of_tensors",
@@ -36,6 +40,12 @@ __all__ = [
 ]
 
 CONFIG = "config.json"
+TANH = ("gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_accurate")
+"""Names of the tanh form of gelu, the one that is written first."""
+_CONVERT = (
+    "import torch, safetensors.torch as s; s.save_file({k: v.contiguous().clone() for k, v in "
+    "torch.load('pytorch_model.bin', weights_only=True).items()}, 'model.safetensors', {'format': 'pt'})"
+)  # tensors that share memory are written twice, which every reader takes
 _WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
@@ -46,10 +56,13 @@ class Pretrained:
     Attributes:
         module: The network.
         tokenizer: Its tokenizer.
+        embedding: How an encoder's states become vectors of texts, the fields of
+            :class:`wenmai.inference.embedding_config.EmbeddingConfig`; None: the folder does not say.
     """
 
     module: Any
     tokenizer: "Tokenizer"
+    embedding: Mapping[str, Any] | None = None
 
     @property
     def context(self) -> Literal["fresh", "carried"]:
@@ -70,14 +83,14 @@ class Family:
         model: Their class, ``module:Class``.
         types: What ``model_type`` may be.
         read: Takes the folder and what its ``config.json`` says.
-        write: Takes the folder, the network and its tokenizer.
+        write: Takes the folder, what is written, and what receives notes about parts that are left out.
     """
 
     system: str
     model: str
     types: tuple[str, ...]
     read: Callable[[Path, Mapping[str, Any]], Pretrained]
-    write: Callable[[Path, "nn.Module", "Tokenizer"], None]
+    write: Callable[[Path, Pretrained, Callable[[str], None]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +102,21 @@ class Place:
     shape: tuple[int, ...]
 
 
-def places_of_tensors(folder: Path, prefix: str, ignored: re.Pattern[str]) -> dict[str, Place]:
-    """Finds the tensors of a folder, by their names without the prefix; allocates no memory for them."""
+def places_of_tensors(
+    folder: Path, prefix: str, ignored: re.Pattern[str], renamed: Callable[[str], str] = str
+) -> dict[str, Place]:
+    """Finds the tensors of a folder, by their names without the prefix; allocates no memory for them.
+
+    Args:
+        folder: The folder.
+        prefix: What all names may begin with.
+        ignored: Matches names of what is no parameter.
+        renamed: Returns the name of today for a name of earlier versions.
+    """
     found: dict[str, Place] = {}
     for path in _files(folder):
         for name, shape in tensor_shapes(path).items():
-            plain = name.removeprefix(prefix)
+            plain = renamed(name.removeprefix(prefix))
             if ignored.fullmatch(plain):
                 continue
             if plain in found:
@@ -109,7 +131,10 @@ def _files(folder: Path) -> list[Path]:
         return [folder / _WEIGHTS]
     index = folder / _INDEX
     if not index.exists():
-        pickled = " (pytorch_model.bin is a pickle, which is never opened: save it as safetensors)"
+        pickled = (
+            " (pytorch_model.bin is a pickle, which is never opened: save it as safetensors, for example in the folder "
+            f'with python -c "{_CONVERT}")'
+        )
         raise FormatError(f"{folder}: has no {_WEIGHTS}{pickled if any(folder.glob('pytorch_model*')) else ''}")
     named = read_json_object(index).get("weight_map")
     if not isinstance(named, dict) or not named:
@@ -121,7 +146,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def check_shapes(
-    expected: Mapping[str, tuple[int, ...]], places: Mapping[str, Place], folder: Path, *, optional: str
+    expected: Mapping[str, tuple[int, ...]], places: Mapping[str, Place], folder: Path, *, optional: Collection[str]
 ) -> None:
     """Checks that the tensors are those of the settings, in their shapes.
 
@@ -129,9 +154,9 @@ def check_shapes(
         expected: Name to shape.
         places: What is there.
         folder: For messages.
-        optional: The one tensor that may be missing.
+        optional: Tensors that may be missing.
     """
-    wrong = [f"{name} is missing" for name in expected if name not in places and name != optional]
+    wrong = [f"{name} is missing" for name in expected if name not in places and name not in optional]
     wrong += [f"{name} is more than such a model has" for name in places if name not in expected]
     wrong += [
         f"{name} has the shape {places[name].shape}, expected {shape}"
@@ -192,34 +217,34 @@ def fitting_tokenizer(folder: Path, vocab_size: int) -> "Tokenizer":
 
 
 def write_folder(
-    folder: Path,
-    head: Mapping[str, Any],
-    tensors: Mapping[str, "NDArray[np.float32]"],
-    tokenizer: "Tokenizer",
-    *,
-    longest: int,
+    folder: Path, head: Mapping[str, Any], tensors: Mapping[str, "NDArray[np.float32]"], files: Mapping[str, Any]
 ) -> None:
     """Writes a folder, whole or not at all.
 
     Args:
         folder: Where.
-        head: The content of ``config.json``, with the ids of tokens.
+        head: The content of ``config.json``.
         tensors: By their names there.
-        tokenizer: Its tokenizer; EOS is also BOS.
+        files: The content of the other JSON files, by their names.
+    """
+    with sealed_folder(folder) as temporary:
+        writing_json(temporary / CONFIG, head)
+        write_tensors(temporary / _WEIGHTS, tensors, library="pt")
+        for name, content in files.items():
+            writing_json(temporary / name, content)
+
+
+def described_tokenizer(tokenizer: "Tokenizer", roles: Mapping[str, int], longest: int) -> dict[str, Any]:
+    """Returns the content of ``tokenizer_config.json``.
+
+    Args:
+        tokenizer: The tokenizer.
+        roles: Ids of the tokens that have a role, by its name there.
         longest: Tokens of a text, at most.
     """
-    roles = {"bos": tokenizer.eos_id, "eos": tokenizer.eos_id, "unk": tokenizer.unk_id, "pad": tokenizer.pad_id}
-    described = {
+    return {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": longest,
         "clean_up_tokenization_spaces": False,
-        "split_special_tokens": True,  # "</s>" in a text is text, as here
         **{f"{role}_token": tokenizer.token(number) for role, number in roles.items()},
     }
-    with sealed_folder(folder) as temporary:
-        writing_json(temporary / CONFIG, head)
-        ids = ("bos_token_id", "eos_token_id", "pad_token_id")
-        writing_json(temporary / "generation_config.json", {name: head[name] for name in ids})
-        write_tensors(temporary / _WEIGHTS, tensors, library="pt")
-        tokenizer.save(temporary / "tokenizer.json")
-        writing_json(temporary / "tokenizer_config.json", described)

@@ -21,9 +21,10 @@ root of the head size (``scale_attn_weights=false``), are had by queries that ar
 Source: ``transformers`` 5.23, whose classes ``GPT2LMHeadModel`` and ``OpenAIGPTLMHeadModel`` read what is written.
 """
 
+import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,10 +32,12 @@ from typing import TYPE_CHECKING, Any
 from wenmai.core.errors import FormatError, SettingError
 from wenmai.formats.huggingface.folder import (
     CONFIG,
+    TANH,
     Family,
     Place,
     Pretrained,
     check_shapes,
+    described_tokenizer,
     fitting_tokenizer,
     floats,
     places_of_tensors,
@@ -45,12 +48,11 @@ from wenmai.formats.huggingface.folder import (
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from torch import Tensor, nn
+    from torch import Tensor
 
     from wenmai.models.gpt import Gpt, GptConfig
     from wenmai.nn.names import ActivationName
     from wenmai.nn.transformer import NormName
-    from wenmai.text.tokenizer import Tokenizer
 
 __all__ = ["FAMILY"]
 
@@ -83,14 +85,13 @@ class _Form:
     required: Mapping[str, Any]
 
 
-_TANH = ("gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_accurate")
 _OTHERS: "dict[ActivationName, tuple[str, ...]]" = {"relu": ("relu",), "silu": ("silu", "swish")}
 _FORMS = {
     "gpt2": _Form(
         norm="pre",
         architecture="GPT2LMHeadModel",
         activation="activation_function",
-        spellings={"gelu_tanh": _TANH, "gelu": ("gelu", "gelu_python"), **_OTHERS},
+        spellings={"gelu_tanh": TANH, "gelu": ("gelu", "gelu_python"), **_OTHERS},
         names={
             "embedding.weight": "wte.weight",
             "positions.weight": "wpe.weight",
@@ -104,7 +105,7 @@ _FORMS = {
         norm="post",
         architecture="OpenAIGPTLMHeadModel",
         activation="afn",
-        spellings={"gelu_tanh": ("gelu", *_TANH), **_OTHERS},  # there gelu is the tanh form
+        spellings={"gelu_tanh": ("gelu", *TANH), **_OTHERS},  # there gelu is the tanh form
         names={"embedding.weight": "tokens_embed.weight", "positions.weight": "positions_embed.weight"},
         sizes={"vocab_size": 40478, "n_positions": 512, "n_embd": 768, "n_layer": 12, "n_head": 12},
         required={},
@@ -128,7 +129,7 @@ def _read(folder: Path, content: Mapping[str, Any]) -> Pretrained:
     if config.num_layers != there:
         raise FormatError(f"{path}: n_layer={config.num_layers}, but the tensors are those of {there} layers")
     names = _names(form, config)
-    check_shapes(_shapes(config, vocab_size, names), places, folder, optional=_HEAD)
+    check_shapes(_shapes(config, vocab_size, names), places, folder, optional={_HEAD})
     tokenizer = fitting_tokenizer(folder, vocab_size)
     begin = content.get("bos_token_id")
     if isinstance(begin, int) and 0 <= begin < vocab_size and begin != tokenizer.eos_id:
@@ -147,9 +148,10 @@ def _read(folder: Path, content: Mapping[str, Any]) -> Pretrained:
     return Pretrained(module=module.eval(), tokenizer=tokenizer)
 
 
-def _write(folder: Path, model: "nn.Module", tokenizer: "Tokenizer") -> None:
+def _write(folder: Path, written: Pretrained, note: Callable[[str], None]) -> None:
     from wenmai.models.gpt import Gpt
 
+    model, tokenizer = written.module, written.tokenizer
     assert isinstance(model, Gpt)
     config = model.config
     if config.window is not None:
@@ -190,7 +192,14 @@ def _write(folder: Path, model: "nn.Module", tokenizer: "Tokenizer") -> None:
         theirs if theirs == _HEAD else _PREFIX + theirs: _numbers(ours, parameters[ours])
         for ours, theirs in _names(form, config).items()
     }
-    write_folder(folder, head, tensors, tokenizer, longest=config.max_length)
+    ids = {"bos": tokenizer.eos_id, "eos": tokenizer.eos_id, "unk": tokenizer.unk_id, "pad": tokenizer.pad_id}
+    described = described_tokenizer(tokenizer, ids, config.max_length)
+    files = {
+        "generation_config.json": {f"{role}_token_id": head[f"{role}_token_id"] for role in ("bos", "eos", "pad")},
+        "tokenizer.json": json.loads(tokenizer.to_json()),
+        "tokenizer_config.json": {**described, "split_special_tokens": True},  # "</s>" in a text is text, as here
+    }
+    write_folder(folder, head, tensors, files)
 
 
 def _numbers(name: str, parameter: "Tensor") -> "NDArray[np.float32]":

@@ -1,17 +1,23 @@
 """ONNX files, which ONNX Runtime and other engines run without Python or torch.
 
-A GPT is one graph with caches. A translator is two: its encoder, and of a Transformer its decoder with caches.
+A GPT is one graph with caches, a BERT one with its heads. A translator is two: its encoder, and of a Transformer its
+decoder with caches.
 """
 
+import json
+import logging
+import tempfile
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from typing_extensions import Doc
 
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import SettingError, install_hint
 from wenmai.core.folder import writing
 from wenmai.formats.format import Format, Trained
+from wenmai.formats.huggingface.encoder_forms import unknown_setting
 
 if TYPE_CHECKING:
     from torch import nn
@@ -19,36 +25,60 @@ if TYPE_CHECKING:
 __all__ = ["FORMATS", "OnnxConfig", "Part", "write_onnx"]
 
 Part = Literal["encoder", "decoder"]
+Quantisation = Literal["none", "int8"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OnnxConfig:
     """What is written."""
 
-    part: Annotated[Part, Doc("of a translator: its encoder or its decoder")] = "encoder"
+    part: Annotated[
+        Part | None,
+        Doc(
+            "of a translator: its encoder or its decoder; of a bert: encoder leaves out its heads; "
+            "none: of a translator the encoder, of a bert all"
+        ),
+    ] = None
+    quantise: Annotated[
+        Quantisation, Doc("bert: int8 writes matrices in 8 bits, and multiplies in 8 bits; smaller, and less exact")
+    ] = "none"
 
 
-def write_onnx(path: str | Path, model: "nn.Module", *, part: Part | None = None) -> None:
-    """Writes a GPT, or a part of a translator, as one ONNX file, whole or not at all.
+def write_onnx(
+    path: str | Path, model: "nn.Module", *, part: Part | None = None, quantise: Quantisation = "none"
+) -> None:
+    """Writes a GPT, a BERT, or a part of a translator, as one ONNX file, whole or not at all.
 
     Args:
         path: The file.
-        model: A :class:`wenmai.models.gpt.Gpt`, :class:`wenmai.models.transformer.Transformer` or
-            :class:`wenmai.models.seq2seq.Seq2Seq`.
-        part: Of a translator; none: the encoder.
+        model: A :class:`wenmai.models.gpt.Gpt`, :class:`wenmai.models.bert.Bert`,
+            :class:`wenmai.models.transformer.Transformer` or :class:`wenmai.models.seq2seq.Seq2Seq`.
+        part: Of a translator; none: the encoder. Of a BERT ``encoder`` leaves out its heads.
+        quantise: Of a BERT: ``int8`` writes matrices in 8 bits, by the dynamic quantisation of ONNX Runtime.
 
     Raises:
         SettingError: if the model is of another kind, has no such part, or is larger than such a file may be (2 GiB),
-            or the package onnx is not installed.
+            or the package onnx, or for ``quantise`` onnxruntime, is not installed.
     """
-    from wenmai.formats.onnx import decoders, encoders
+    from wenmai.formats.onnx import contextual, decoders, encoders
     from wenmai.formats.onnx.graph import Graph
+    from wenmai.models.bert import Bert
     from wenmai.models.gpt import Gpt
     from wenmai.models.seq2seq import Seq2Seq
     from wenmai.models.transformer import Transformer
 
+    if quantise != "none" and not isinstance(model, Bert):
+        raise SettingError(f"quantise={quantise} is for bert; leave it out for {type(model).__name__}")
     properties: dict[str, object] = {}
-    if isinstance(model, Gpt):
+    if isinstance(model, Bert):
+        if part == "decoder":
+            raise SettingError("a bert has no decoder; leave out part=decoder")
+        if (setting := unknown_setting(model.config)) is not None:
+            raise SettingError(f"there is no ONNX form of a bert with {setting}")
+        graph = Graph()
+        title, outputs = "bert", contextual.bert(graph, model, heads=part is None)
+        properties = {"labels": json.dumps(model.config.labels, ensure_ascii=False)} if model.config.labels else {}
+    elif isinstance(model, Gpt):
         if part is not None:
             raise SettingError(f"a gpt is one ONNX file, without parts; leave out part={part}")
         graph = Graph()
@@ -65,22 +95,50 @@ def write_onnx(path: str | Path, model: "nn.Module", *, part: Part | None = None
         title, outputs = "encoder", encoders.recurrent_encoder(graph, model)
     else:
         raise SettingError(
-            f"there is no ONNX form of {type(model).__name__}; gpt, transformer and the encoder of seq2seq have one"
+            f"there is no ONNX form of {type(model).__name__}; gpt, bert, transformer and the encoder of seq2seq have "
+            "one"
         )
     content = graph.serialised(title, outputs, {"max_length": model.config.max_length, **properties})
+    if quantise == "int8":
+        content = _quantised(content)
     with writing(path) as file:
         file.write(content)
 
 
+def _quantised(content: bytes) -> bytes:
+    """Returns a graph whose matrices are int8, each column with a scale; activations are quantised as it runs."""
+    try:
+        quantise = import_module("onnxruntime.quantization").quantize_dynamic
+    except ImportError as error:
+        raise SettingError(
+            f"quantise=int8 needs onnxruntime, which cannot be imported ({error}); {install_hint('onnx')}"
+        ) from None
+    root, silent = logging.getLogger(), lambda record: "pre-processing" not in record.getMessage()
+    with tempfile.TemporaryDirectory() as folder:
+        plain, small = Path(folder, "plain.onnx"), Path(folder, "int8.onnx")
+        plain.write_bytes(content)
+        root.addFilter(silent)  # it advises to fuse nodes first, which this graph has no need of
+        try:
+            quantise(plain, small, per_channel=True)
+        finally:
+            root.removeFilter(silent)
+        return small.read_bytes()
+
+
 def _export(path: Path, run: Trained) -> None:
-    write_onnx(path, run.model.module, part=None if run.settings is None else run.settings.part)
+    settings = run.settings or OnnxConfig()
+    write_onnx(path, run.model.module, part=settings.part, quantise=settings.quantise)
 
 
 FORMATS = (
     Format(
         name="onnx",
-        summary="a GPT, or the encoder or decoder of a translator, as one ONNX file for ONNX Runtime and other engines",
+        summary=(
+            "a GPT, a BERT with its heads, or the encoder or decoder of a translator, as one ONNX file for ONNX "
+            "Runtime and other engines"
+        ),
         models=(
+            "wenmai.models.bert:Bert",
             "wenmai.models.gpt:Gpt",
             "wenmai.models.seq2seq:Seq2Seq",
             "wenmai.models.transformer:Transformer",

@@ -34,10 +34,11 @@ if TYPE_CHECKING:
     from wenmai.models.seq2seq import Seq2Seq
     from wenmai.models.transformer import Transformer
     from wenmai.nn.convolution import ConvolutionEncoder
+    from wenmai.nn.names import ActivationName
     from wenmai.nn.recurrent import Recurrent
     from wenmai.nn.transformer import DecoderLayer, EncoderLayer
 
-__all__ = ["recurrent_encoder", "transformer_encoder"]
+__all__ = ["encoder_layer", "recurrent_encoder", "transformer_encoder"]
 
 _HALF = np.float32(math.sqrt(0.5))  # of wenmai.nn.convolution
 _GATES = {"rnn": (0,), "lstm": (0, 3, 1, 2), "gru": (1, 0, 2)}  # torch: ifgo, rzn; ONNX: iofg, zrn
@@ -68,7 +69,7 @@ def transformer_encoder(graph: Graph, model: "Transformer") -> Outputs:
     if config.window is not None and far is not None:
         allowed = within(graph, far, config.window, allowed)
     for layer in model.encoder.layers:
-        hidden = _layer(graph, layer, model, hidden, allowed, far)  # type: ignore[arg-type]
+        hidden = encoder_layer(graph, layer, config.activation, hidden, allowed, far)  # type: ignore[arg-type]
     if config.norm == "pre":
         hidden = graph.norm(hidden, model.encoder.norm)
     outputs: Outputs = {"states": (hidden, ["batch", "length", size])}
@@ -79,18 +80,18 @@ def transformer_encoder(graph: Graph, model: "Transformer") -> Outputs:
     return outputs
 
 
-def _layer(
-    graph: Graph, layer: "EncoderLayer", model: "Transformer", hidden: str, allowed: str, far: str | None
+def encoder_layer(
+    graph: Graph, layer: "EncoderLayer", activation: "ActivationName", hidden: str, allowed: str, far: str | None = None
 ) -> str:
+    """Adds a layer to states (B, S, M); see :func:`wenmai.formats.onnx.graph.attend`."""
+
     def attention(x: str) -> str:
         parts = graph.add("Split", graph.linear(x, layer.attention.qkv), outputs=3, axis=2, num_outputs=3)
         query, key, value = (heads(graph, layer.attention, part) for part in parts)
         return attend(graph, layer.attention, query, key, value, allowed, far)
 
     hidden = add_residual(graph, layer.attention_residual, hidden, attention)
-    return add_residual(
-        graph, layer.ffn_residual, hidden, lambda x: feed_forward(graph, layer.ffn, model.config.activation, x)
-    )
+    return add_residual(graph, layer.ffn_residual, hidden, lambda x: feed_forward(graph, layer.ffn, activation, x))
 
 
 def _memory(graph: Graph, layer: "DecoderLayer", states: str) -> dict[str, str]:

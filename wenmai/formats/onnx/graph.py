@@ -7,7 +7,7 @@ Source: https://onnx.ai/onnx/operators/, operator set 20.
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ __all__ = [
     "INT64",
     "Graph",
     "Outputs",
+    "activated",
     "add_residual",
     "array",
     "attend",
@@ -178,14 +179,19 @@ def add_residual(graph: Graph, residual: "PostNorm", hidden: str, sublayer: Call
 
 def feed_forward(graph: Graph, ffn: "FeedForward", activation: "ActivationName", hidden: str) -> str:
     """The network at each position."""
-    inner = graph.linear(hidden, ffn.inner)
-    if activation == "relu":
-        active = graph.add("Relu", inner)
-    elif activation == "silu":
-        active = graph.add("Mul", inner, graph.add("Sigmoid", inner))
-    else:
-        active = graph.add("Gelu", inner, approximate="tanh" if activation == "gelu_tanh" else "none")
-    return graph.linear(active, ffn.outer)
+    return graph.linear(activated(graph, activation, graph.linear(hidden, ffn.inner)), ffn.outer)
+
+
+def activated(graph: Graph, activation: "ActivationName | Literal['tanh']", inner: str) -> str:
+    """A function of each number."""
+    match activation:
+        case "relu" | "tanh":
+            active: str = graph.add(activation.capitalize(), inner)
+        case "silu":
+            active = graph.add("Mul", inner, graph.add("Sigmoid", inner))
+        case _:
+            active = graph.add("Gelu", inner, approximate="tanh" if activation == "gelu_tanh" else "none")
+    return active
 
 
 def heads(graph: Graph, attention: "MultiHead", projected: str) -> str:
