@@ -15,6 +15,7 @@ from wenmai.training.run import CHECKPOINTS, LOCK, MODEL, Run, verify
 
 __all__ = ["subjects"]
 
+_MOST_BUCKETS = 100_000
 UNSEALED = ("environment.json", "summary.json", "metrics.jsonl", LOCK)
 """Files without checksums, as nothing depends on them."""
 
@@ -131,4 +132,7 @@ def _unfinished(system: str, trained: Trained) -> Damage:
 
 def _resumed(folder: Path) -> str | None:
     """Resumes a training to its end, and lets the model speak."""
+    asked = Run(folder).recipe.flat_settings().get("model.buckets", 0)
+    if asked > _MOST_BUCKETS:  # of a recipe that was cut where nothing shows it: a large model is what it asks for
+        return None
     return _spoken(wenmai.resume(folder))

@@ -94,7 +94,7 @@ def listed(mirror: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Mon
         Entry(name="text", kind="corpus", sources=(text,), **common),
         Entry(name="free", kind="corpus", sources=(free,), **common),
         Entry(name="latest", kind="dump", note="take the text out first", sources=(free,), **common),
-        Entry(name="private", kind="corpus", sources=(packed,), **common),
+        Entry(name="private", kind="corpus", note="the whole is elsewhere", sources=(packed,), **common),
     )
     monkeypatch.setattr(catalogue, "entries", lambda: found)
 
@@ -191,7 +191,9 @@ def test_offline_the_message_says_what_to_do(cache_folder):
 
 
 def test_an_entry_without_public_address_says_so():
-    with pytest.raises(DownloadError, match="private has no public address; only a mirror"):
+    with pytest.raises(
+        DownloadError, match=r"private has no public address; only a mirror.* \(the whole is elsewhere\)$"
+    ):
         catalogue.get("private")
 
 

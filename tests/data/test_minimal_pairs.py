@@ -84,7 +84,7 @@ def test_a_malformed_line_is_named(tmp_path, second, said):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("He sings.\n", "line 1 is 'He sings.'; expected a GOOD<TAB>BAD sentence"),
+        ("He sings.\n", r"line 1 is 'He sings\.'; expected a GOOD<TAB>BAD sentence \(1 columns, not 2 to 4\)"),
         ("a\tb\tc\td\te\n", "5 columns, not 2 to 4"),
         ("a\t\n", "'' is no text"),
         ("a\t a\n", "both sentences are the same"),
@@ -120,7 +120,7 @@ def test_names_are_those_of_the_catalogue(tmp_path, monkeypatch):
         read_minimal_pairs("data:text")
     with pytest.raises(SettingError, match="did you mean 'data:blimp'"):
         read_minimal_pairs("data:blimb")
-    with pytest.raises(CorpusError, match=r"blimb: no such file; expected minimal pairs, or a name .* \(blimp\)"):
+    with pytest.raises(CorpusError, match=r"blimb: no such file; did you mean 'blimp'\?; expected .* \(blimp\)"):
         read_minimal_pairs("blimb")
 
 

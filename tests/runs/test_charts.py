@@ -16,6 +16,7 @@ from wenmai.runs.comparison import (
     Measure,
     Panel,
 )
+from wenmai.runs.drawing import Drawing, Text
 
 
 @pytest.fixture
@@ -68,6 +69,13 @@ def test_pictures_are_the_same_drawings(comparison, tmp_path):
     assert pixels[..., 3].min() == 0  # no background
     inked = {tuple(colour) for colour in (pixels[pixels[..., 3] == 1] * 255).round().astype(int)[:, :3]}
     assert {(0x2F, 0x81, 0xC9), (0xD9, 0x7A, 0x1F)} <= inked  # both lines
+
+
+def test_characters_that_no_font_has_are_one_note(caplog):
+    pytest.importorskip("matplotlib")
+    private = Drawing(width=64, height=32, title="x", shapes=[Text(x=4, y=20, text="a\ue0ff\ue0fe")])
+    assert private.png().startswith(b"\x89PNG")
+    assert caplog.messages == ["x: no font here has all characters of this chart; install one such as Noto Sans CJK"]
 
 
 def test_other_forms_are_refused(comparison, tmp_path, monkeypatch):

@@ -342,7 +342,8 @@ def _explanation(entry: Entry, failures: list[str]) -> str:
     else:
         advice.insert(0, f"set {MIRROR_VARIABLE} to a folder or address that has {paths}")
         failures = failures or [f"{entry.name} has no public address; only a mirror folder has it"]
-    return f"{'; '.join(failures)}. What you can do: {', or '.join(advice)}"
+    note = "" if not entry.note or any(source.address for source in entry.sources) else f" ({entry.note})"
+    return f"{'; '.join(failures)}. What you can do: {', or '.join(advice)}{note}"
 
 
 def _verified(entry: Entry, source: Source, placed: Path) -> str:

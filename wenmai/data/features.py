@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from annotated_types import Ge
+from annotated_types import Ge, Le
 from typing_extensions import Doc
 
 from wenmai.config.recipe import Located
@@ -28,6 +28,7 @@ Tensors = Mapping[str, npt.NDArray[Any]]
 NGRAMS = "ngrams"
 VOCABULARY = "vocabulary.json"
 _TEXTS_AT_ONCE = 1000
+_MOST_WORDS, _MOST_CHARACTERS = 64, 1000  # of an n-gram; a text has about as many features as these are long
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,9 +40,13 @@ class FeaturesConfig:
         Doc("ngrams: bags of n-grams; or the folder of a finished run: the average of its word vectors"),
         Located(lambda name: name if name == NGRAMS else absolute_name(name)),
     ] = NGRAMS
-    word_ngrams: Annotated[int, Ge(0), Doc("words of the longest n-gram; 0: none")] = 2
-    min_ngram: Annotated[int, Ge(0), Doc("the shortest n-grams of characters inside words, with < and > around")] = 0
-    max_ngram: Annotated[int, Ge(0), Doc("the longest n-grams of characters inside words; 0: none")] = 0
+    word_ngrams: Annotated[int, Ge(0), Le(_MOST_WORDS), Doc("words of the longest n-gram; 0: none")] = 2
+    min_ngram: Annotated[
+        int, Ge(0), Le(_MOST_CHARACTERS), Doc("the shortest n-grams of characters inside words, with < and > around")
+    ] = 0
+    max_ngram: Annotated[
+        int, Ge(0), Le(_MOST_CHARACTERS), Doc("the longest n-grams of characters inside words; 0: none")
+    ] = 0
     buckets: Annotated[
         int, Ge(0), Doc("features that n-grams share by hashing; 0: each has its own, in a vocabulary")
     ] = 1 << 18

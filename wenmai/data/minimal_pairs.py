@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from wenmai.core.errors import CorpusError, SettingError
+from wenmai.core.errors import CorpusError, SettingError, nearest_name
 from wenmai.data import readers
 from wenmai.data.catalogue import entries, find, get
 from wenmai.data.readers import MinimalPair
@@ -52,8 +52,11 @@ def require_minimal_pairs(source: str | Path) -> list[Path]:
             raise CorpusError(f"{path}: has no .jsonl file; expected a folder of minimal pairs such as data of BLiMP")
         return found
     if not path.is_file():
-        known = ", ".join(entry.name for entry in entries() if entry.kind == _KIND)
-        raise CorpusError(f"{path}: no such file; expected minimal pairs, or a name of the catalogue ({known})")
+        known = [entry.name for entry in entries() if entry.kind == _KIND]
+        hint = nearest_name(str(source), known)
+        raise CorpusError(
+            f"{path}: no such file{hint}; expected minimal pairs, or a name of the catalogue ({', '.join(known)})"
+        )
     return [path]
 
 

@@ -401,12 +401,12 @@ def _json_pair(line: str, own: str) -> MinimalPair:
 
 
 def _tabbed_pair(line: str, own: str) -> MinimalPair | None:
-    good, bad, *names = [cell.strip() for cell in line.split("\t")]
+    cells = [cell.strip() for cell in line.split("\t")]
+    if not 2 <= len(cells) <= 4:
+        raise ValueError(f"{len(cells)} columns, not 2 to 4")
+    good, bad, paradigm, phenomenon = [*cells, "", ""][:4]
     if (good.lower(), bad.lower()) in (("good", "bad"), ("sentence_good", "sentence_bad")):
         return None
-    if len(names) > 2:
-        raise ValueError(f"{len(names) + 2} columns, not 2 to 4")
-    paradigm, phenomenon = [*names, "", ""][:2]
     return _minimal_pair(good, bad, paradigm, phenomenon, own)
 
 

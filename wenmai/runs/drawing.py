@@ -4,6 +4,8 @@ A drawing has no background, and its greys and colours are read on white and on 
 """
 
 import io
+import logging
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -11,6 +13,8 @@ from html import escape
 from wenmai.core.errors import SettingError, install_hint, nearest_name
 
 __all__ = ["FAINT", "INK", "PICTURES", "Dot", "Drawing", "Line", "Text", "picture_fonts", "require_picture"]
+
+logger = logging.getLogger(__name__)
 
 PICTURES = ("svg", "png")
 INK, FAINT = "#747c85", "#747c8540"
@@ -96,11 +100,18 @@ class Drawing:
                     axes.add_patch(Circle((shape.x, shape.y), shape.radius, color=shape.colour, linewidth=0, zorder=2))
                 else:
                     axes.text(
-                        shape.x, shape.y, shape.text, fontsize=shape.size * points, fontweight=shape.weight,
+                        shape.x, shape.y, shape.text,
+                        fontsize=shape.size * points, fontweight="bold" if shape.weight > 500 else "normal",
                         color=shape.colour, ha=_ANCHORS[shape.anchor], va="baseline", parse_math=False,
                     )  # fmt: skip
             picture = io.BytesIO()
-            figure.savefig(picture, format="png", dpi=_PIXELS_PER_INCH * _PICTURE_SCALE, transparent=True)
+            with warnings.catch_warnings(record=True) as told:
+                warnings.filterwarnings("always", message="Glyph ")
+                figure.savefig(picture, format="png", dpi=_PIXELS_PER_INCH * _PICTURE_SCALE, transparent=True)
+        if any(str(one.message).startswith("Glyph ") for one in told):  # one warning for each character
+            logger.warning(
+                f"{self.title}: no font here has all characters of this chart; install one such as Noto Sans CJK"
+            )
         return picture.getvalue()
 
 

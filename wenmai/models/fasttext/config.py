@@ -41,7 +41,7 @@ class FastTextConfig:
         float, Ge(-10), Le(10), Doc("noise words are drawn by count to this power; 0 is uniform")
     ] = 0.5
     sample: Annotated[float, Ge(0), Doc("words with a larger fraction of the text are subsampled; 0 keeps all")] = 1e-4
-    min_ngram: Annotated[int, Ge(0), Doc("characters in the shortest subword")] = 3
+    min_ngram: Annotated[int, Ge(0), Le(_LONGEST_NGRAM), Doc("characters in the shortest subword")] = 3
     max_ngram: Annotated[
         int, Ge(0), Le(_LONGEST_NGRAM), Doc("characters in the longest subword; 0 has no subwords")
     ] = 6
@@ -67,7 +67,7 @@ class FastTextClassifierConfig:
     word_ngrams: Annotated[
         int, Ge(1), Le(LONGEST_WORD_NGRAM), Doc("words in the longest word n-gram; 1 has single words only")
     ] = 1
-    min_ngram: Annotated[int, Ge(0), Doc("characters in the shortest subword")] = 0
+    min_ngram: Annotated[int, Ge(0), Le(_LONGEST_NGRAM), Doc("characters in the shortest subword")] = 0
     max_ngram: Annotated[
         int, Ge(0), Le(_LONGEST_NGRAM), Doc("characters in the longest subword; 0 has no subwords")
     ] = 0

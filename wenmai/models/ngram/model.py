@@ -33,6 +33,8 @@ _FACTS: Mapping[str, type] = {"text": dict, "vocab_size": int, "ngrams": list, "
 _WORDS_PER_THREAD = 1 << 14  # below, a thread costs more than it saves
 Integers = npt.NDArray[np.integer]
 
+_IMPOSSIBLE = 50.0  # a log-probability; back-off weights of others' files may give a little more than 0
+
 
 class Ngram:
     """An n-gram model.
@@ -214,8 +216,8 @@ class Ngram:
         return self.config.smoothing == "add-k"
 
     def _probable(self, log_probs: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Returns log-probabilities that are numbers: NaN and infinity come from damaged files."""
-        if not np.max(log_probs, initial=-np.inf) < np.inf:
+        """Returns log-probabilities that can be some: NaN, infinity and the like come from damaged files."""
+        if not np.max(log_probs, initial=-np.inf) < _IMPOSSIBLE:
             raise self._damaged()
         return log_probs
 

@@ -61,15 +61,16 @@ class MinimalPairsEvaluation(Evaluation):
         return {"run": self.run, "on": self.on, "spelling": self.spelling, **self.result.as_dict()}
 
     def __str__(self) -> str:
-        found = self.result.total
+        found, paradigms = self.result.total, len(self.result.paradigms)
         tied = f"; {found.ties:,} ties count as wrong" if found.ties else ""
+        accuracy = f"{title_of(self.on)}: accuracy {found.accuracy:.4f} [{found.low:.4f}, {found.high:.4f}]"
+        if paradigms == 1:
+            return f"{accuracy}, {found.pairs:,} pairs{tied}"
         about = (
-            f"{title_of(self.on)}: accuracy {found.accuracy:.4f} [{found.low:.4f}, {found.high:.4f}], the mean of "
-            f"{len(self.result.paradigms):,} paradigms; {self.result.pair_accuracy:.4f} of {found.pairs:,} pairs{tied}"
+            f"{accuracy}, the mean of {paradigms:,} paradigms; {self.result.pair_accuracy:.4f} of {found.pairs:,} pairs"
         )
-        if len(self.result.paradigms) == 1:
-            return about
-        heads = [say(name) for name in (self.by, "accuracy", "", "sentence pairs", "ties")]
+        about += tied
+        heads = [say(name) for name in (self.by, "accuracy", "", "minimal pairs", "ties")]
         return f"{about}\n{in_columns([heads, *map(_row, self._figures())])}"
 
     def table(self) -> Table:
@@ -133,9 +134,11 @@ def evaluate_minimal_pairs(
         raise SettingError(
             f"pairs is the name of a file, not {type(pairs).__name__}; texts in memory are for run.model.score(texts)"
         )
-    for name, value, known in (("by", by, _BY), ("spelling", spelling, tuple(SPELLINGS))):
-        if value is not None and value not in known:
-            raise SettingError(f"--{name} {value}: expected {', '.join(known)}{nearest_name(value, known)}")
+    if by is not None and by not in _BY:
+        raise SettingError(f"--by {by}: expected phenomenon or paradigm{nearest_name(by, _BY)}")
+    if spelling is not None and spelling not in SPELLINGS:
+        known = ", ".join(SPELLINGS)
+        raise SettingError(f"--spelling {spelling}: expected {known}{nearest_name(spelling, SPELLINGS)}")
     read = _limited(read_minimal_pairs(pairs), limit)
     model = language_model_of(run)
     found, chosen = measured(model, read, spelling, partial(progress, f"evaluating on {title_of(pairs)}, sentence"))
@@ -274,7 +277,7 @@ def _limited(pairs: Sequence[MinimalPair], limit: int | None) -> list[MinimalPai
 MINIMAL_PAIRS = Kind(
     title="Minimal pairs, % right",
     name="minimal pairs",
-    items="sentence pairs",
+    items="minimal pairs",
     about="is the proportion of pairs of which the acceptable sentence has the greater probability, the mean of the "
     "paradigms; ties count as wrong. Covered are the pairs of which not all words that differ are unknown.",
     percent=True,
