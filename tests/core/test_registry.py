@@ -42,8 +42,8 @@ def test_the_four_forms_of_word2vec_differ():
 def test_an_unknown_system_names_the_nearest():
     with pytest.raises(SettingError, match=r"no system is called 'word2vec-sgn'; did you mean 'word2vec-sg"):
         find_system("word2vec-sgn")
-    with pytest.raises(SettingError, match=r"no system is called 'bert' .*wenmai systems"):
-        find_system("bert")
+    with pytest.raises(SettingError, match=r"no system is called 'xyzzy' .*wenmai systems"):
+        find_system("xyzzy")
 
 
 def announce(monkeypatch, *points):

@@ -231,8 +231,8 @@ def settings_of(sections: Sections) -> list[Setting]:
         for field in fields(kind):
             annotated = get_args(hints[field.name])
             meaning = next((note.documentation for note in annotated if hasattr(note, "documentation")), "")
-            kind = annotated[0] if annotated else None
-            choices = get_args(get_args(kind)[0] if get_origin(kind) is tuple else kind)
+            hint = annotated[0] if annotated else None
+            choices = get_args(get_args(hint)[0] if get_origin(hint) is tuple else hint)
             names = tuple(choice for choice in choices if isinstance(choice, str))
             setting = Setting(section=section, name=field.name, default=field.default, choices=names, meaning=meaning)
             found.append(setting)

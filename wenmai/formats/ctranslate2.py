@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from wenmai.nn.embeddings import Positions
     from wenmai.nn.multihead import MultiHead
     from wenmai.nn.names import ActivationName
-    from wenmai.nn.transformer import DecoderLayer, EncoderLayer, FeedForward
+    from wenmai.nn.transformer import DecoderLayer, EncoderLayer, FeedForward, GatedFeedForward
     from wenmai.text.tokenizer import Tokenizer
 
 __all__ = ["FORMATS", "write_ctranslate2", "write_encoder", "write_generator"]
@@ -186,6 +186,7 @@ def _filled_bert(specs: Any, model: "Bert") -> Any:  # noqa: ANN401
     spec = specs.TransformerEncoderModelSpec(described, **pooling)
     described.scale_embeddings = False
     described.embeddings[0].weight = _numbers(model.embedding.weight)
+    assert model.positions is not None
     positions = _numbers(model.positions.weight)
     if several and model.segments is not None:
         described.embeddings[1].weight = _numbers(model.segments.weight)
@@ -324,7 +325,7 @@ def _fill_attention(described: Any, attention: "MultiHead") -> None:  # noqa: AN
         described.relative_position_values = _numbers(attention.relative.values[0])
 
 
-def _fill_feed_forward(described: Any, ffn: "FeedForward") -> None:  # noqa: ANN401
+def _fill_feed_forward(described: Any, ffn: "FeedForward | GatedFeedForward") -> None:  # noqa: ANN401
     _fill_linear(described.linear_0, ffn.inner)
     _fill_linear(described.linear_1, ffn.outer)
 

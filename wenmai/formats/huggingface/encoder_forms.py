@@ -51,6 +51,8 @@ def unknown_setting(config: Any) -> str | None:  # noqa: ANN401  settings of a B
 
     What they write has the equations of BERT, whatever settings a model may get besides.
     """
+    if config.norm == "nested":
+        return "norm=nested"
     for one in fields(config):
         if one.name not in _KNOWN and getattr(config, one.name) != one.default:
             return f"{one.name}={getattr(config, one.name)}"

@@ -27,7 +27,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from wenmai.core.errors import FormatError, SettingError
 from wenmai.formats.huggingface.folder import (
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
     from wenmai.models.gpt import Gpt, GptConfig
     from wenmai.nn.names import ActivationName
-    from wenmai.nn.transformer import NormName
 
 __all__ = ["FAMILY"]
 
@@ -76,7 +75,7 @@ class _Form:
         required: Key to the only value that ours has.
     """
 
-    norm: "NormName"
+    norm: Literal["post", "pre"]
     architecture: str
     activation: str
     spellings: Mapping["ActivationName", tuple[str, ...]]

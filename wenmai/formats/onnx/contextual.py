@@ -37,6 +37,7 @@ def bert(graph: Graph, model: "Bert", *, heads: bool = True) -> Outputs:
     mask = graph.input("attention_mask", "INT64", "batch", "length")
     table = graph.numbers(array(model.embedding.weight))
     hidden = graph.add("Gather", table, "input_ids")
+    assert model.positions is not None
     hidden = graph.add("Add", hidden, graph.first(array(model.positions.weight), "input_ids"))
     if config.segments == 1:
         hidden = graph.add("Add", hidden, graph.numbers(_first_row(model.segments)))
