@@ -106,6 +106,17 @@ def test_a_mistake_leaves_nothing_behind(text, tmp_path):
     assert list((tmp_path / "run").iterdir()) == []
 
 
+def test_an_interrupt_before_there_is_a_recipe_leaves_nothing_behind(text, tmp_path, monkeypatch):
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("wenmai.config.recipe.Recipe.write", stopped)
+    with pytest.raises(KeyboardInterrupt) as interrupt:
+        wenmai.train("word2vec", text, out=tmp_path / "run", quiet=True, **SMALL)
+    assert not getattr(interrupt.value, "__notes__", [])
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize(
     "left", [(), ("environment.json",), ("environment.json", ".recipe.yaml.x.tmp", ".model.x.tmp/")]
 )

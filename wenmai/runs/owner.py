@@ -44,6 +44,8 @@ def claimed(folder: Path) -> Iterator[None]:
         finally:
             if not (folder / RECIPE).exists():
                 with suppress(OSError):
+                    for path in [path for path in folder.iterdir() if _is_before_recipe(path) and path.name != LOCK]:
+                        remove(path)
                     (folder / LOCK).unlink()
                     if made:
                         folder.rmdir()  # not if anything is in it, whoever put it there
@@ -147,7 +149,12 @@ def _as_good_as_empty(folder: Path) -> bool:
     names = [path.name for path in folder.iterdir()]
     lock = folder / LOCK
     ours = lock.is_file() and not lock.is_symlink()
-    return not names or (ours and all(name in _BEFORE_RECIPE or re.fullmatch(r"\..+\.tmp", name) for name in names))
+    return not names or (ours and all(_is_before_recipe(path) for path in folder.iterdir()))
+
+
+def _is_before_recipe(path: Path) -> bool:
+    """Whether this is what a training writes before its recipe."""
+    return path.name in _BEFORE_RECIPE or re.fullmatch(r"\..+\.tmp", path.name) is not None
 
 
 def _taken(folder: Path) -> RunError:

@@ -226,7 +226,7 @@ def _prepare(
         with writable(folder):
             job = _first_job(run, data, base, strategy)
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt) and opened.repeatable:
+        if isinstance(error, KeyboardInterrupt) and opened.repeatable and (folder / RECIPE).exists():
             error.add_note(how_to_continue(folder))
         else:  # an error in the settings or the text
             for name in (ENVIRONMENT, MANIFEST, CORPUS, RECIPE):
