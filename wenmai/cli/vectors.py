@@ -186,7 +186,7 @@ def embed(
             found = opened.vectors.get_vectors(portion)
             found = unit_rows(found) if normalise else found
         else:
-            found = opened.embed(portion, weighting=chosen, normalise=normalise, **options)
+            found = opened.embed(portion, weighting=chosen, normalise=normalise or None, **options)
         empty = int((~found.any(axis=1)).sum())
         if empty:
             note(f"texts without a word that has a vector: {empty:,}; theirs are zero")

@@ -148,7 +148,7 @@ class Run(Shown):
         texts: Iterable[str | Sequence[str]],
         *,
         weighting: "Weighting" = "mean",
-        normalise: bool = False,
+        normalise: bool | None = None,
         **options: Any,  # noqa: ANN401  of the encoder
     ) -> "NDArray[np.float32]":
         """Returns the vectors of texts: averages of the vectors of their tokens, float32 [N, d].
@@ -160,7 +160,7 @@ class Run(Shown):
                 also lists of tokens, which are taken as they are.
             weighting: Of word vectors: ``mean``, or ``sif``, by which frequent words count less; see
                 :func:`wenmai.vectors.pooling.embedded`.
-            normalise: Whether vectors have the length 1.
+            normalise: Whether vectors have the length 1; None: no, or as an encoder that was imported is used to.
             **options: Of contextual encoders: ``layer``, ``pooling`` and ``concat`` of
                 :func:`wenmai.inference.embedding.embed_texts`.
 
