@@ -44,10 +44,18 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--sides", type=_names(SIDES), default=SIDES, help=f"for quality [{','.join(SIDES)}]")
     parser.add_argument("--seeds", type=_numbers, help="for quality, fasttext, glove, classification [each its own]")
     parser.add_argument(
-        "--runs", type=Path, nargs="+", default=(), help="for translation, language, fewshot: finished runs"
+        "--runs",
+        type=Path,
+        nargs="+",
+        default=(),
+        help="for translation, language, fewshot, minimal_pairs: finished runs",
     )
-    parser.add_argument("--pairs", default=DEFAULT_PAIRS, help=f"for translation: the test set [{DEFAULT_PAIRS}]")
-    parser.add_argument("--on", help="for language: the text")
+    parser.add_argument(
+        "--pairs",
+        default=DEFAULT_PAIRS,
+        help=f"for translation: the test set [{DEFAULT_PAIRS}]; for minimal_pairs: the pairs [blimp]",
+    )
+    parser.add_argument("--on", help="for language: the text; for minimal_pairs: one more text, for bits per character")
     parser.add_argument(
         "--only",
         type=lambda text: text.split(","),

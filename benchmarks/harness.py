@@ -75,9 +75,9 @@ class Options:
         systems: Which of the systems the theme ``quality`` trains.
         sides: Some of ``ours``, ``gensim`` and ``gensim-linear``, for the theme ``quality``.
         seeds: For themes that train with several seeds; None: the theme decides.
-        runs: Finished runs that the themes ``translation`` and ``language`` measure.
-        pairs: The test set of the theme ``translation``.
-        on: The text of the theme ``language``.
+        runs: Finished runs that the themes ``translation``, ``language``, ``fewshot`` and ``minimal_pairs`` measure.
+        pairs: The test set of the themes ``translation`` and ``minimal_pairs``.
+        on: The text of the themes ``language`` and ``minimal_pairs``.
         only: What the theme ``faults`` tries; empty: all.
         inputs: How many hostile inputs it tries; None: the theme decides.
         failures: Where it keeps probes that end badly; None: in the cache.

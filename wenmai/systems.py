@@ -39,6 +39,16 @@ _MASKED = {
     "schedule": "linear",
     "clip": 1.0,
 }
+_EFFICIENT = {
+    "positions": "relative",
+    "norm": "nested",
+    "gated": True,
+    "ffn_size": 683,  # as many parameters as a network of four times hidden_size that has no gate
+    "activation": "gelu_tanh",
+    "epsilon": 1e-7,
+    "segments": 0,
+    "masking": "span",
+}
 _RECURRENT = {
     "schedule": "constant",
     "warmup": 0,
@@ -154,6 +164,11 @@ SYSTEMS = (
         name="bert",
         summary="contextual encoder: a Transformer that fills in masked tokens (BERT; Devlin et al. 2019)",
         settings={"kind": "wordpiece", "vocab_size": 8192, **_MASKED},
+    ),
+    _bert(
+        name="bert-efficient",
+        summary="contextual encoder for small corpora: relative positions, more norms, gates, masked spans (LTG-BERT)",
+        settings={"kind": "wordpiece", "vocab_size": 8192, **_MASKED, **_EFFICIENT},
     ),
     *(
         _bert(

@@ -6,7 +6,7 @@ and ``retry(lab, probe, folder)``, which tries one that was kept again in this p
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ from benchmarks.faults.lab import Lab
 from benchmarks.faults.outcomes import Failures, Finding, Outcome, Tally, summed
 from benchmarks.harness import Bench
 from benchmarks.result import Result, Rows
+from benchmarks.section import Section, table
 from wenmai.core.folder import cache_folder
+from wenmai.core.registry import systems
 
 __all__ = ["run"]
 
@@ -82,7 +84,21 @@ def _again(lab: Lab, folder: Path) -> Finding:
 
 
 def facts(rows: Rows, _: Result) -> dict[str, Any]:
-    """Returns the sums of some rows: of all, of a part, of a group."""
-    totals = summed(rows)
-    bad = sum(totals[outcome] for outcome in Outcome if outcome.bad)
-    return {**totals, "bad": bad, "minutes": sum(row["seconds"] for row in rows) / 60}
+    """Returns the sums of some rows, of all or of a part, and of how many readers and families of systems they are."""
+    groups = {row["group"] for row in rows}
+    families = {name for group in groups if (name := group.rpartition(" of ")[2]) in systems()}
+    readers = {group for group in groups if group.rpartition(" of ")[2] not in families}
+    return {**summed(rows), "bad": sum(map(_bad, rows)), "readers": len(readers), "families": len(families)}
+
+
+def tables(_: Section, result: Result) -> Iterator[str]:
+    """Yields a table of what ended badly, if anything did."""
+    if bad := [row for row in result.rows if _bad(row)]:
+        shown = ("tried", *(outcome.value for outcome in Outcome))
+        yield table(
+            [{"what ended badly": f"{row['part']}, {row['group']}"} | {k: row[k] for k in shown} for row in bad]
+        )
+
+
+def _bad(row: Mapping[str, Any]) -> int:
+    return sum(row[outcome] for outcome in Outcome if outcome.bad)

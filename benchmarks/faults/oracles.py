@@ -10,11 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from wenmai.core.compressed import reading
+from wenmai.data.readers import MinimalPair
 from wenmai.formats.fasttext import write_fasttext
 from wenmai.training.run import Run
 
-__all__ = ["FAITHFUL", "decompressed_by_others", "lines_of", "naive_pairs"]
+__all__ = ["FAITHFUL", "decompressed_by_others", "lines_of", "naive_minimal_pairs", "naive_pairs"]
 
+_HEADINGS = (("good", "bad"), ("sentence_good", "sentence_bad"))  # of minimal pairs
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
@@ -58,6 +60,20 @@ def naive_pairs(path: Path, found: list[tuple[str, str]]) -> str | None:
     expected = [tuple(cell.strip() for cell in line.split("\t")[:2]) for line in lines if "\t" in line]
     wrong = [pair for pair in expected if all(pair)] != found
     return f"{len(found)} pairs, not those of the {len(lines)} lines" if wrong else None
+
+
+def naive_minimal_pairs(path: Path, found: list[MinimalPair]) -> str | None:
+    """Each line but blank ones and a heading must be a pair of two sentences that stand in it."""
+    lines = [line for line in _content(path).decode("utf-8-sig").split("\n") if line.strip()]
+    if path.suffix == ".tsv":
+        expected = [tuple(cell.strip() for cell in line.split("\t")[:2]) for line in lines]
+        expected = [pair for pair in expected if tuple(map(str.lower, pair)) not in _HEADINGS]
+        wrong = expected != [(pair.good, pair.bad) for pair in found]
+    else:
+        wrong = len(lines) != len(found)
+    if wrong or any(not pair.good or pair.good == pair.bad for pair in found):
+        return f"{len(found)} pairs, not those of the {len(lines)} lines"
+    return None
 
 
 def _vectors(path: Path, run: Run) -> str | None:
@@ -132,10 +148,18 @@ def _arpa_lines(content: bytes) -> dict[tuple[bytes, ...], tuple[float, float]]:
         elif line == b"\\end\\":
             break
         elif order and line:
-            fields = [field.replace(b"<UNK>", b"<unk>") for field in re.split(rb"[ \t]+", line)]
+            fields = [_spelling(field) for field in re.split(rb"[ \t]+", line)]
             backoff = float(fields[order + 1]) if len(fields) > order + 1 else 0.0
-            found[tuple(fields[1 : order + 1])] = (float(fields[0]), backoff)
+            found.setdefault(tuple(fields[1 : order + 1]), (float(fields[0]), backoff))  # the first of two counts
     return found
+
+
+def _spelling(field: bytes) -> bytes:
+    """A word of a file as it is written again: in UTF-8, read as Latin-1 if it is not."""
+    try:
+        return field.decode().replace("<UNK>", "<unk>").encode()
+    except UnicodeDecodeError:
+        return field.decode("latin-1").encode()
 
 
 def _fasttext(path: Path, run: Run) -> str | None:

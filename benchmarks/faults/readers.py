@@ -5,18 +5,17 @@ sets are those of ``wenmai.data.datasets``, with a sample for each reader. All o
 """
 
 import json
-import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.faults.damage import Damage, Sample, bombs, packed
-from benchmarks.faults.oracles import FAITHFUL, decompressed_by_others, lines_of, naive_pairs
+from benchmarks.faults.oracles import FAITHFUL, decompressed_by_others, lines_of, naive_minimal_pairs, naive_pairs
+from benchmarks.faults.samples import DATA_SETS, MINIMAL_PAIRS
 from benchmarks.faults.subjects import Subject, Trained, answers, not_a_number, sample_of
 from tests.contract.examples import EXAMPLES, TEXTS
 from wenmai.config.recipe import Recipe, read_recipe
@@ -28,6 +27,7 @@ from wenmai.data.datasets import datasets
 from wenmai.data.documents import CorpusStats
 from wenmai.data.labelled import LabelledConfig, LabelledStats, read_labelled
 from wenmai.data.pairs import PairsStats, read_pairs
+from wenmai.data.readers import minimal_pairs
 from wenmai.fasttext.lines import lines_of_tokens
 from wenmai.formats.format import Format, formats
 from wenmai.measures.words import read_analogies, read_similarity
@@ -39,7 +39,7 @@ from wenmai.text.vocabulary_files import read_tokenizer
 from wenmai.vectors.word2vec_files import read_counts
 from wenmai.vectors.word_vectors import WordVectors
 
-__all__ = ["DATA_SETS", "FORMATS", "subjects"]
+__all__ = ["FORMATS", "subjects"]
 
 Check = Callable[[Path], str | None]
 STREAMS = ("text", "wiki text", "training data", "recipe")
@@ -135,43 +135,6 @@ def _written(one: Format, trained: Trained) -> list[Sample]:
 # --- data sets ------------------------------------------------------------------------------------------------------
 
 
-def _reviews() -> bytes:
-    stream = BytesIO()
-    with tarfile.open(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for name, text in (("train/pos/1_9.txt", "a fine film<br />indeed"), ("train/neg/2_1.txt", "not so\nfine")):
-            member = tarfile.TarInfo(f"imdb/{name}")
-            member.size = len(text)
-            archive.addfile(member, BytesIO(text.encode()))
-    return stream.getvalue().rstrip(b"\0") + b"\0" * 1024
-
-
-_COLUMNS = (
-    "EU NNP B-NP B-ORG\nrejects VBZ I-VP O\nGerman JJ I-NP I-MISC\n\n-DOCSTART- -X- -X- O\n\nPeter NNP I-NP I-PER\n"
-)
-_ENTITIES = (
-    '{"text": "北京大学在北京", "label": {"organization": {"北京大学": [[0, 3]]}, "address": {"北京": [[5, 6]]}}}\n'
-)
-_CHOICES = [[["W: Hello.", "M: Hi."], [{"question": "Who?", "choice": ["a man", "a dog"], "answer": "a dog"}], "1-2"]]
-_JUDGED = '{"sentence1": "他在", "sentence2": "他不在", "label": "contradiction"}\n'
-
-DATA_SETS: dict[str, str | bytes] = {  # by the name of the reader
-    "label_and_text": 'label,text\n1,"a fine, ""good"" film"\n2,bad\n1,fine\n',
-    "title_and_text": '1,"Title, one","a fine film"\n2,Other,"bad"\n',
-    "text_and_label": "a fine film\t1\nbad\t0\n",
-    "questions": "NUM:date When was it ?\nHUM:ind Who caf\u00e9 ?\n",
-    "reviews": _reviews(),
-    "columns": _COLUMNS,
-    "spans": _ENTITIES * 2,
-    "paraphrases": "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t1\t2\ta b\tb a\n0\t3\t4\tc d\te\n",
-    "related": "pair_ID\tA\tB\tscore\tjudgement\n1\ta b\tb a\t4.5\tENTAILMENT\n2\tc\td\t1\tNEUTRAL\n",
-    "entailed": "index\tsentence1\tsentence2\tlabel\n0\ta b\tb\tentailment\n1\tc\td\tnot_entailment\n",
-    "inferences": _JUDGED,
-    "matches": "你好吗\t你好\t1\na\tb\t0\n",
-    "triples": "你好吗\t你好\t再见\nq\tp\tn\n",
-    "choices": json.dumps(_CHOICES * 2),
-}
-
-
 def _data_sets() -> Iterator[Subject]:
     """A subject for each reader, in the first form in which a data set uses it."""
     known: dict[str, Any] = {}
@@ -224,6 +187,7 @@ def _others(trained: Trained) -> Iterator[Subject]:
         "labelled JSON lines": ([{"labels.jsonl": records}], partial(_labelled, _COLUMN_NAMES)),
         "pairs": ([{"pairs.tsv": _beginning("pairs.tsv")}], _pairs),
         "pairs in JSON lines": ([{"pairs.jsonl": both}], _pairs),
+        "minimal pairs": (MINIMAL_PAIRS, lambda path: naive_minimal_pairs(path, list(minimal_pairs(path)))),
         "word similarity": ([{"similar.tsv": similar}], _similarity),
         "analogies": ([{"questions.txt": analogies}], lambda path: _drawn(read_analogies(path))),
         "word pairs by gensim's name": ([{"similar.tsv": similar}], _pairs_of_words),
@@ -379,11 +343,12 @@ def _tokenizer_of(kind: TokenizerKind) -> Tokenizer:
 
 
 def _vocabulary_files() -> Damage:
-    """The two files of a tokenizer with pieces of bytes."""
+    """The two files of a tokenizer with pieces of bytes, and those of one with pieces of words."""
     model = json.loads(_tokenizer_of("byte-bpe").to_json())["model"]
     merges = "".join(f"{' '.join(merge)}\n" for merge in model["merges"])
     vocab = {token.replace("</s>", "<|endoftext|>"): number for token, number in model["vocab"].items()}
     sample = {"vocab.json": json.dumps(vocab).encode(), "merges.txt": f"#version: 0.2\n{merges}".encode()}
+    sample |= {"vocab.txt": b"[UNK]\n[CLS]\n[SEP]\n", "tokenizer_config.json": b'{"do_lower_case": true}'}
     return Damage([sample], [*bombs([sample])])
 
 
@@ -408,7 +373,7 @@ def _speaks(tokenizer: Tokenizer) -> str | None:
 
 def _vocabulary(folder: Path) -> str | None:
     both = read_tokenizer(f"{folder / 'merges.txt'},{folder / 'vocab.json'}")
-    return _speaks(both) or _speaks(read_tokenizer(folder))
+    return _speaks(both) or _speaks(read_tokenizer(folder)) or _speaks(read_tokenizer(folder / "vocab.txt"))
 
 
 def _recipe(path: Path) -> str | None:

@@ -7,6 +7,7 @@ resident size of the worker, which is looked at after each probe.
 """
 
 import faulthandler
+import json
 import logging
 import os
 import resource
@@ -97,6 +98,7 @@ def run_probes(
                     retried += worker.given
                     worker.start()
                 if finding.outcome.bad:
+                    worker.drop_answers(folder)
                     command = failures.keep(finding, folder)
                     finding = Finding(finding.probe, finding.outcome, f"{finding.message}\n    {command}")
                 if folder.exists():
@@ -105,6 +107,9 @@ def run_probes(
     finally:
         for worker in pool:
             worker.stop()
+
+
+_GIVEN = "given.json"  # the names of the files of an input
 
 
 def _chunk(waiting: Iterator[Probe], retried: deque[Probe]) -> list[Probe]:
@@ -148,6 +153,13 @@ class _Worker:
         if not self.alive:
             self._end()
         return Finding(probe, outcome, message, seconds), folder
+
+    def drop_answers(self, folder: Path) -> None:
+        """Removes what the last check wrote beside its input."""
+        with suppress(OSError, ValueError):
+            given = json.loads((self._folder / _GIVEN).read_bytes())
+            for path in [path for path in folder.iterdir() if path.name not in given]:
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
     def stop(self) -> None:
         """Ends the process."""
@@ -194,6 +206,7 @@ class _Worker:
                 except BaseException as error:
                     connection.send((None, repr(error), 0.0, False))
                     return
+                (self._folder / _GIVEN).write_text(json.dumps(os.listdir(folder)))
                 begin = time.perf_counter()
                 outcome, message = self._limited(probe, folder)
                 grown = resident_bytes() - begun

@@ -175,6 +175,7 @@ MISTAKES = [
     (6, ["nearest", "TEXT", "colour1"], "is a file, not a run folder"),
     (4, ["nearest", "RUN", "colours1"], "no vector for 'colours1'; did you mean 'colour1'?"),
     (4, ["nearest", "RUN", "Colour1"], "no vector for 'Colour1'; did you mean 'colour1'?"),
+    (4, ["nearest", "RUN", "colour1 number2"], "it is taken as one word; give 'colour1', 'number2' separately"),
     (4, ["analogy", "RUN", "colour1", "colour2", "numbre1"], "did you mean 'number1'?"),
     (2, ["analogy", "RUN", "colour1", "colour2"], "Missing argument 'C'"),
     (2, ["nearest", "RUN", "colour1", "--topn", "0"], "greater than or equal to 1"),

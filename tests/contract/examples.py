@@ -61,8 +61,19 @@ def _labelled(number: int) -> str:
     return "".join(f"__label__{label} {' '.join(words)}\n" for label, words in named)
 
 
+def _documents(number: int) -> str:
+    return "".join(" ".join(words) + "\n" * (1 + place % 2) for place, words in enumerate(_sentences(number)))
+
+
 TEXTS = {  # by the name of the file: what is enough, and what is hardly anything
     "text.txt": {"enough": _text(80), "a line": "a b c d\n", "a word": "a\n", "a blank": " \n", "nothing": ""},
+    "documents.txt": {
+        "enough": _documents(80),
+        "a line": "a b c d\n",
+        "a word": "a\n",
+        "a blank": " \n",
+        "nothing": "",
+    },
     "pairs.tsv": {"enough": _pairs(60), "a line": "a b\tB A\n", "a word": "a\tA\n", "nothing": ""},
     "labels.txt": {
         "enough": _labelled(60),
@@ -79,6 +90,7 @@ TEXTS = {  # by the name of the file: what is enough, and what is hardly anythin
 ANSWERS: dict[str, Callable[[Any], Any]] = {  # what each verb says; of a new verb here first
     "nearest": lambda model: list(model.most_similar(model.index_to_key[0])),
     "analogy": lambda model: list(model.analogy(*(model.index_to_key * 3)[:3])),
+    "similarity": lambda model: float(model.similarity(*(model.index_to_key * 2)[:2])),
     "score": lambda model: [*model.score(["a b c", "h unseen", ""])],
     "next": lambda model: model.next("a b"),
     "generate": lambda model: [*model.stream("a b", max_tokens=5)],
@@ -186,6 +198,34 @@ EXAMPLES = {
             ({"div_value": 2}, "are for cutoffs"),
             ({"cutoffs": (5, 9), "div_value": 100}, "no column"),
             ({"boundaries": "masked"}, "transformer-xl reads one stream"),
+        ),
+    ),
+    "bert": Example(
+        data="documents.txt",
+        settings=_LOOP
+        | _LAYERS
+        | {"kind": "whitespace", "batch_tokens": 48, "max_length": 12, "accumulation": 2, "vocab_size": 20}
+        | {"heads": ("mlm", "pair"), "pooler": "tanh", "pairs": "next", "short_length": 8, "short_share": 0.5},
+        forms={
+            "post-norm": {},
+            "pre-norm": {"norm": "pre", "attention_dropout": 0.1, "activation": "gelu_tanh"},
+            "roberta": {"segments": 0, "heads": ("mlm",), "pooler": "none"},
+            "electra": {"heads": ("replaced",), "embedding_size": 6, "pooler": "none"},
+            "ernie": {"task_types": 3, "ffn_size": 20},
+            "narrow embeddings": {"embedding_size": 6},
+            "untied": {"tied": False},
+            "classes": {"heads": ("classification",), "labels": ("a", "b", "c")},
+            "efficient": {"positions": "relative", "buckets": 4, "norm": "nested", "gated": True},
+            "nested": {"norm": "nested", "activation": "gelu_tanh"},
+        },
+        wrong=(
+            ({"hidden_size": 10, "num_heads": 4}, "not a multiple"),
+            ({"pooler": "none"}, "add pooler=tanh"),
+            ({"pairs": "none", "short_length": None, "short_share": 0.9}, "not trained with pairs=none"),
+            ({"short_length": 13}, "more than max_length=12"),
+            ({"boundaries": "masked"}, "never joins documents"),
+            ({"buckets": 8}, "buckets has no effect"),
+            ({"gated": True}, "add norm=nested"),
         ),
     ),
     "seq2seq": Example(

@@ -124,6 +124,16 @@ def test_settings_that_have_no_effect_are_refused(tmp_path):
         read_labelled([("a", "x")], None, TextConfig(phrases=1))
 
 
+@pytest.mark.parametrize("spec", [["__label__good a fine film", "__label__bad no"], "__label__good " + "long " * 999])
+def test_texts_that_are_given_like_files_are_recognised(spec):
+    with pytest.raises(
+        CorpusError, match=r"__label__good .*: no such file; .* in a line\. Texts in memory are pairs: \[\("
+    ):
+        read_labelled(spec)
+    with pytest.raises(CorpusError, match=r"long: no such file; expected a file with a text and its labels in a line$"):
+        read_labelled("long" * 999)
+
+
 @pytest.mark.parametrize("spec", ["nothing.txt", "-", 3, [1, 2]])
 def test_what_is_no_labelled_text(spec):
     with pytest.raises(CorpusError):

@@ -17,7 +17,7 @@ from wenmai.core.folder import seal_files
 from wenmai.runs.train import Callback
 from wenmai.training.run import Run
 
-SYSTEMS = ("word2vec", "fasttext-supervised", "ngram", "transformer")  # with all verbs among them
+SYSTEMS = ("word2vec", "fasttext-supervised", "ngram", "transformer", "gpt")  # with all verbs and exports of folders
 FORMS = (*SYSTEMS, "transformer-stopped")
 EVERY_NTH = {"word2vec": 2}  # of the others every sixth trap is tried: they share the code that opens runs
 VERBS = {  # what is done with a run that can do this

@@ -10,6 +10,8 @@ import pytest
 
 from benchmarks.faults.outcomes import Failures, Outcome, Probe, Tally
 from benchmarks.faults.workers import Limits, run_probes
+from benchmarks.result import Result
+from benchmarks.section import sections
 from wenmai.core.errors import FormatError
 
 LIMITS = Limits(processor_seconds=0.3, clock_seconds=4, memory_bytes=256 << 20)
@@ -78,6 +80,8 @@ def test_each_probe_ends_as_it_should_whatever_the_others_do(tmp_path):
         "crash": 3,
         "hang": 2,
     }
+    shown = "\n".join(sections()["faults"].body(Result({"rows": [{**row, "commit": "abc"}], "settings": {}})))
+    assert "actions, all | 10 | 1 | 1 | 1 | 2 | 3 | 2 |" in shown
     assert "| actions | all | 10 | 1 | 1 | 1 | 2 | 3 | 2 |" in str(tally)
 
 

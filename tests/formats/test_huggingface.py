@@ -263,6 +263,7 @@ def test_a_config_that_is_no_object(content, folder):
     [
         ({"model_type": "llama"}, "model_type='llama' cannot be read; expected one of gpt2, openai-gpt"),
         ({"model_type": None}, "model_type=None cannot be read"),
+        ({"activation_function": ["relu"]}, r"activation_function=\['relu'\]: a gpt here has one of"),
         ({"activation_function": "mish"}, "activation_function='mish': a gpt here has one of gelu_new, .* relu, silu"),
         ({"scale_attn_by_inverse_layer_idx": 1}, "scale_attn_by_inverse_layer_idx=1: expected true or false"),
         ({"scale_attn_weights": None, "tie_word_embeddings": "no"}, "tie_word_embeddings='no': expected true or false"),

@@ -652,21 +652,31 @@ def test_models_that_transformers_does_not_have_are_refused_by_name(settings, me
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Gated(BertConfig):
-    gated: bool = False
+class Later(BertConfig):
+    """What a later version may have."""
+
+    shared: bool = False
 
 
-def test_a_setting_that_the_exports_do_not_know_is_refused_by_each(tokenizer, tmp_path):
-    plain, model = (shaken(Bert(Gated(**SIZES, gated=gated), vocab_size=VOCABULARY)) for gated in (False, True))
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"shared": True}, "shared=True"),
+        ({"positions": "relative"}, "positions=relative"),
+        ({"norm": "nested"}, "norm=nested"),
+        ({"norm": "nested", "gated": True}, "norm=nested|gated=True"),
+    ],
+)
+def test_settings_that_the_exports_do_not_know_are_refused_by_each(settings, named, tokenizer, tmp_path):
+    model = shaken(Bert(Later(**SIZES, **settings), vocab_size=VOCABULARY))
     for write, message in (
-        (lambda one, path: write_huggingface(path, one, tokenizer), "transformers has no BERT with gated=True"),
-        (lambda one, path: write_encoder(path, one, tokenizer), "CTranslate2 has no BERT with gated=True"),
-        (lambda one, path: write_onnx(path, one), "no ONNX form of a bert with gated=True"),
+        (lambda path: write_huggingface(path, model, tokenizer), "transformers has no BERT with"),
+        (lambda path: write_encoder(path, model, tokenizer), "CTranslate2 has no BERT with"),
+        (lambda path: write_onnx(path, model), "no ONNX form of a bert with"),
     ):
-        with pytest.raises(SettingError, match=message):
-            write(model, tmp_path / "out")
+        with pytest.raises(SettingError, match=f"{message} (?:{named})"):
+            write(tmp_path / "out")
         assert not (tmp_path / "out").exists()
-    write_huggingface(tmp_path / "out", plain, tokenizer)
 
 
 # --- what does not fit ----------------------------------------------------------------------------------------------

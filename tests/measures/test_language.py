@@ -72,6 +72,11 @@ def test_perplexity_by_word_is_left_out_where_spaces_do_not_separate_words(text,
     assert ("by word" in str(total)) is has_words
 
 
+def test_one_line_is_not_lines():
+    assert "(1 line, 2 tokens)" in str(add_up([line("ab", 0.5, 0.25)]))
+    assert "(2 lines, 3 tokens)" in str(add_up([line("ab", 0.5, 0.25), line("", 0.5)]))
+
+
 def test_what_cannot_happen_has_no_finite_perplexity():
     impossible = SentenceScore(text="a", log_prob=-math.inf, tokens=2)
     assert add_up([impossible]).perplexity == math.inf

@@ -1,10 +1,11 @@
 """The charts of a comparison as files."""
 
+import sys
 from xml.etree import ElementTree
 
 import pytest
 
-from wenmai.core.errors import RunError
+from wenmai.core.errors import RunError, SettingError
 from wenmai.runs.charts import charts
 from wenmai.runs.comparison import (
     ComparedCorpus,
@@ -38,7 +39,7 @@ def comparison():
 def test_each_chart_is_a_whole_picture_with_words(comparison):
     found = charts(comparison)
     assert set(found) == {"a-set", "loss-negative-sampling", "contexts"}
-    for drawing in found.values():
+    for drawing in (chart.svg() for chart in found.values()):
         root = ElementTree.fromstring(drawing)
         assert {"ngram & co", "gpt"} <= set(root.itertext())
         for text in root.iter("{http://www.w3.org/2000/svg}text"):
@@ -46,7 +47,7 @@ def test_each_chart_is_a_whole_picture_with_words(comparison):
             assert int(text.get("font-size")) >= 13
         assert "white" not in drawing  # no background: for light pages and dark ones
         assert "nan" not in drawing
-    assert "lower is better" in found["a-set"]
+    assert "lower is better" in found["a-set"].svg()
 
 
 def test_charts_are_files(comparison, tmp_path):
@@ -58,6 +59,26 @@ def test_charts_are_files(comparison, tmp_path):
         comparison.write_charts(tmp_path / "file")
 
 
+def test_pictures_are_the_same_drawings(comparison, tmp_path):
+    image = pytest.importorskip("matplotlib.image")
+    written = comparison.write_charts(tmp_path, "png")
+    assert sorted(path.name for path in written) == ["a-set.png", "contexts.png", "loss-negative-sampling.png"]
+    pixels = image.imread(tmp_path / "loss-negative-sampling.png")  # (height, width, RGBA), 0 to 1
+    assert pixels.shape == (900, 1600, 4)
+    assert pixels[..., 3].min() == 0  # no background
+    inked = {tuple(colour) for colour in (pixels[pixels[..., 3] == 1] * 255).round().astype(int)[:, :3]}
+    assert {(0x2F, 0x81, 0xC9), (0xD9, 0x7A, 0x1F)} <= inked  # both lines
+
+
+def test_other_forms_are_refused(comparison, tmp_path, monkeypatch):
+    with pytest.raises(SettingError, match=r"charts are svg or png, not pgn; did you mean 'png'\?"):
+        comparison.write_charts(tmp_path / "charts", "pgn")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(SettingError, match=r"needs matplotlib; .*\[plot\]"):
+        comparison.write_charts(tmp_path / "charts", "png")
+    assert not (tmp_path / "charts").exists()
+
+
 def test_the_command_line_writes_them(shell):
     (shell.folder / "text.txt").write_text("the cat sat on the mat with the dog\n" * 30)
     for order in "12":
@@ -65,3 +86,5 @@ def test_the_command_line_writes_them(shell):
     printed = shell("compare", "n1", "n2", "--on", "text.txt", "--out", "both", "--charts", "charts").err
     assert "chart: charts/" in printed
     assert "text.txt-bits-per-character.svg" in {path.name for path in (shell.folder / "charts").iterdir()}
+    assert "name their folder too" in shell("compare", "n1", "n2", "--chart-format", "png", code=2).err
+    assert "not pdf" in shell("compare", "n1", "n2", "--charts", "pdf", "--chart-format", "pdf", code=2).err

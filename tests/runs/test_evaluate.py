@@ -75,8 +75,9 @@ def test_bad_sets_and_runs(run, pairs, questions, tmp_path):
         wenmai.evaluate(run, similarity=[questions])
     with pytest.raises(FormatError, match=r"pairs\.txt, line 1"):
         wenmai.evaluate(run, analogy=[pairs])
-    with pytest.raises(FormatError, match="no such file"):
-        wenmai.evaluate(run, analogy=[tmp_path / "nowhere"])
+    for way in (wenmai.evaluate, lambda run, **sets: wenmai.compare([run], out=tmp_path / "compared", **sets)):
+        with pytest.raises(FormatError, match="nowhere: no such file; expected a test set, or a name of the catalogue"):
+            way(run, analogy=[tmp_path / "nowhere"])
     with pytest.raises(RunError, match="no such run folder"):
         wenmai.evaluate(tmp_path / "nowhere", analogy=[questions])
 

@@ -70,9 +70,11 @@ def test_gensim_reads_what_is_exported_and_writes_what_is_imported(binary, run, 
 
 def test_glove_text_is_told_by_its_content(tmp_path):
     (tmp_path / "glove.txt").write_text("the 1 0 0.5\nof 0 1 0.25\n<unk> 0 0 1\n")
-    run = import_run("word2vec", tmp_path / "glove.txt", tmp_path / "run")
-    assert run.vectors.index_to_key == ["the", "of", "<unk>"]
-    assert run.vectors["of"].tolist() == [0, 1, 0.25]
+    for name in ("word2vec", "glove"):
+        run = import_run(name, tmp_path / "glove.txt", tmp_path / name)
+        assert run.vectors.index_to_key == ["the", "of", "<unk>"]
+        assert run.vectors["of"].tolist() == [0, 1, 0.25]
+        assert run.recipe.system == "word2vec"  # the contexts of GloVe are not in its file
 
 
 @pytest.mark.parity

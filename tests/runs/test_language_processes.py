@@ -24,6 +24,7 @@ import torch
 import torch._dynamo  # which every optimiser imports, which takes a second; here once for all the children
 from tests.runs.together import together
 from wenmai.runs.train import Callback, resume, train
+from wenmai.tasks.language import LanguageJob
 
 torch.set_num_threads(1)
 folder, ports, systems = sys.argv[1], *map(json.loads, sys.argv[2:])
@@ -55,7 +56,28 @@ def work(rank):
     raise ZeroDivisionError("a text that is too short was accepted")
 
 
-print(json.dumps(together(folder, ports.pop(), work)))
+def killed(victim, step, act):
+    # what becomes of two processes of which one is killed in an update
+    def begin(rank):
+        usual = LanguageJob.loss
+        def loss(self, module, batch, place):
+            if rank == victim and place == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return usual(self, module, batch, place)
+        LanguageJob.loss = loss
+        act()
+    return together(folder, ports.pop(), begin)
+
+
+often = systems["rnnlm"] | {"checkpoint_seconds": 0}
+print(json.dumps({
+    "work": together(folder, ports.pop(), work),
+    "second killed": killed(1, 4, lambda: train("rnnlm", text, out=f"{folder}/killed", **often)),
+    "kept": os.listdir(f"{folder}/killed/checkpoints"),
+    "first killed": killed(0, 7, lambda: resume(f"{folder}/killed")),
+    "kept then": os.listdir(f"{folder}/killed/checkpoints"),
+    "restarted": together(folder, ports.pop(), lambda rank: resume(f"{folder}/killed")),
+}))
 """
 
 
@@ -73,8 +95,9 @@ def trained(tmp_path_factory):
     lines = [" ".join(draw.choices("abcdefgh", k=draw.randint(1, 6))) for _ in range(120)]
     (folder / "text.txt").write_text("\n".join(lines) + "\n")
     systems = {system: settings_of(system) for system in CARRYING}
-    told = run_script(TOGETHER, str(folder), *map(json.dumps, (free_ports(1), systems)))
-    assert told[:2] == [None, None]
+    told = run_script(TOGETHER, str(folder), *map(json.dumps, (free_ports(4), systems)))
+    assert told["work"][:2] == [None, None]
+    (folder / "told.json").write_text(json.dumps(told))
     return folder
 
 
@@ -105,6 +128,24 @@ def test_two_processes_that_were_stopped_go_on_to_the_same_bytes(system, trained
     whole, run = (wenmai.Run(trained / f"{system}-{name}") for name in ("two", "run"))
     assert [record["position"] for record in run.records] == [record["position"] for record in whole.records]
     assert (run.path / "model/model.safetensors").read_bytes() == (whole.path / "model/model.safetensors").read_bytes()
+
+
+def test_two_processes_of_which_one_was_killed_are_restarted_to_the_same_bytes(trained):
+    """As ``torchrun --max-restarts`` does with ``wenmai resume``: the other one ends by itself, in bounded time."""
+    told = json.loads((trained / "told.json").read_text())
+    ended = "TrainingError: another process of this training has ended or cannot be reached"
+    assert told["second killed"][1] == told["first killed"][0] == "SIGKILL"
+    assert told["second killed"][0].startswith(ended)
+    assert told["first killed"][1].startswith(ended)
+    assert max(told["second killed"][2], told["first killed"][2]) < 60
+    assert told["kept"]  # checkpoints, from which it goes on
+    assert told["kept then"]
+    assert told["restarted"][:2] == [None, None]
+    whole, run = (wenmai.Run(trained / name) for name in ("rnnlm-two", "killed"))
+    assert run.finished
+    assert (run.path / "model/model.safetensors").read_bytes() == (whole.path / "model/model.safetensors").read_bytes()
+    assert [record["position"] for record in run.records] == [record["position"] for record in whole.records]
+    assert {path.name for path in run.path.iterdir()} == {path.name for path in whole.path.iterdir()}
 
 
 def test_the_rows_of_two_processes_cannot_be_read_on_by_one(trained):

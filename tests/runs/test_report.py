@@ -5,7 +5,6 @@ import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -308,17 +307,22 @@ def test_ten_systems_of_five_hundred_words_stay_small(tmp_path):
     assert (curve[0]["progress"], curve[-1]["progress"]) == (0, 1)
 
 
-def test_curves_of_many_epochs_are_means_over_an_epoch():
+def test_restless_curves_have_means_over_an_epoch_or_a_tenth_beside_what_was_recorded():
     teeth = [CurvePoint(progress=p / 60, epoch=-(-p // 10), loss=5 - p // 10 / 2 + p % 10) for p in range(1, 61)]
     teeth[30] = CurvePoint(progress=31 / 60, epoch=4, loss=None)
-    few = [CurvePoint(progress=p / 30, epoch=-(-p // 10), loss=p % 10) for p in range(1, 31)]
-    page = Page(report_html(a_comparison(a_system("many", curve=teeth), a_system("few", curve=few))))
-    many, same = (system["curve"] for system in page.comparison()["systems"])
-    losses = [point["loss"] for point in many[10:] if point["loss"] is not None]
-    assert all(earlier > later for earlier, later in pairwise(losses[::10]))
-    assert max(losses) - min(losses) < 4
-    assert many[30]["loss"] is None
-    assert [point["loss"] for point in same] == [point.loss for point in few]
+    few = [CurvePoint(progress=p / 40, epoch=-(-p // 20), loss=p % 2) for p in range(1, 41)]
+    smooth = [CurvePoint(progress=p / 60, epoch=-(-p // 10), loss=60 - p) for p in range(1, 61)]
+    curves = {"many": teeth, "few": few, "smooth": smooth, "short": few[:19]}
+    page = Page(report_html(a_comparison(*(a_system(name, curve=curve) for name, curve in curves.items()))))
+    shown = {system["name"]: system["curve"] for system in page.comparison()["systems"]}
+    for name, curve in curves.items():
+        assert [point["loss"] for point in shown[name]] == [point.loss for point in curve]  # what was recorded
+        assert any("mean" in point for point in shown[name]) == (name in ("many", "few"))
+    means = [point["mean"] for point in shown["many"][5:55] if point["loss"] is not None]
+    assert max(means) - min(means) < 4 < 9
+    assert "mean" not in shown["many"][30]
+    assert shown["many"][10]["mean"] == pytest.approx(sum(one.loss for one in teeth[6:16]) / 10)  # an epoch
+    assert shown["few"][20]["mean"] == pytest.approx(sum(one.loss for one in few[19:23]) / 4)  # a tenth
 
 
 def test_twenty_systems_have_a_row_and_a_line_each():

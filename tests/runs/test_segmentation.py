@@ -99,6 +99,27 @@ def test_what_is_set_stays(text):
     assert segment("rnnlm", text, kind="bpe") == ("bpe", ())
 
 
+@pytest.mark.parametrize(
+    ("system", "settings", "advice"),
+    [
+        ("word2vec", {"vector_size": 4, "epochs": 1}, "segment=chinese separates them"),
+        ("rnnlm", {"hidden_size": 8, "max_steps": 1, "batch_tokens": 64}, "a new training with kind=characters"),
+    ],
+)
+def test_a_run_on_english_that_is_continued_on_chinese_tells_the_user(system, settings, advice, text, tmp_path):
+    english = tmp_path / "en.txt"
+    english.write_text(ENGLISH * 20)
+    base = wenmai.train(system, english, out=tmp_path / "base", min_count=1, threads=1, quiet=True, **settings)
+    found, (note,) = segment(system, text, start=base.path)
+    assert found == "whitespace"
+    assert "the text is written without spaces (Chinese" in note
+    assert advice in note
+    assert segment(system, english, start=base.path) == ("whitespace", ())
+    if system == "word2vec":  # what is chosen for the new text is not spoken of
+        assert segment(system, text, start=base.path, segment="whitespace") == ("whitespace", ())
+        assert segment(system, text, start=base.path, segment="chinese") == ("chinese", ())
+
+
 def test_a_continued_run_and_later_verbs_keep_what_was_chosen(text, tmp_path):
     first = wenmai.train("word2vec", text, out=tmp_path / "first", vector_size=4, **TINY)
     english = tmp_path / "en.txt"

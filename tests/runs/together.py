@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -17,6 +18,8 @@ PROCESSES = 2
 
 def together(folder: str, port: int, work: Callable[[int], object]) -> list[object]:
     """Runs ``work(rank)`` in two processes; returns the error of each, or none, and the seconds it took.
+
+    A process that was killed has the name of the signal.
 
     For scripts of :func:`run_script`, which have begun no thread.
     """
@@ -34,9 +37,11 @@ def together(folder: str, port: int, work: Callable[[int], object]) -> list[obje
             Path(folder, f"told-{rank}.json").write_text(json.dumps(told))
             os._exit(0)
         children.append(child)
-    for child in children:
-        os.waitpid(child, 0)
-    told_by = [json.loads(Path(folder, f"told-{rank}.json").read_text()) for rank in range(PROCESSES)]
+    told_by: list[object] = []
+    for rank, child in enumerate(children):
+        _, status = os.waitpid(child, 0)
+        killed = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else None
+        told_by.append(killed or json.loads(Path(folder, f"told-{rank}.json").read_text()))
     return [*told_by, time.monotonic() - began]
 
 

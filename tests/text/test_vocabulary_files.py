@@ -149,6 +149,119 @@ def test_damaged_pairs(name, content, message, pair):
         read_tokenizer(pair)
 
 
+# --- vocab.txt ------------------------------------------------------------------------------------------------------
+
+BERT = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "he", "cafe", "café", "##s", "北", "!"]
+
+
+def write_pieces(folder: Path, *, tokens=BERT, text=None, **config) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "vocab.txt").write_text("\n".join([*tokens, ""]) if text is None else text, encoding="utf-8", newline="")
+    if config:
+        (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    return folder
+
+
+def test_ids_of_berts_pieces_are_their_lines(tmp_path):
+    for source in (write_pieces(tmp_path), tmp_path / "vocab.txt"):
+        tokenizer = read_tokenizer(source)
+        assert [tokenizer.id(token) for token in BERT] == list(range(len(BERT)))
+        roles = (tokenizer.pad_id, tokenizer.unk_id, tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id)
+        assert roles == (0, 2, 3, 4, 5)
+        assert (tokenizer.bos_id, tokenizer.eos_id) == (3, 4)
+        assert tokenizer.encode("Hes CAFÉ北x [MASK]!").tokens == ["he", "##s", "cafe", "北", *["[UNK]"] * 4, "!"]
+        assert tokenizer.encode_masked("he [MASK]!").tokens == ["he", "[MASK]", "!"]
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"do_lower_case": True, "tokenizer_class": "BertTokenizerFast"}, ["cafe", "cafe", "he", "北", "北"]),
+        ({"do_lower_case": True, "strip_accents": False}, ["café", "café", "he", "北", "北"]),
+        ({"do_lower_case": False}, ["[UNK]", "café", "he", "北", "北"]),
+        ({"do_lower_case": False, "strip_accents": True}, ["[UNK]", "cafe", "he", "北", "北"]),
+        ({"tokenize_chinese_chars": False}, ["cafe", "cafe", "[UNK]"]),
+        ({"unk_token": {"content": "[UNK]"}, "do_lower_case": None}, ["cafe", "cafe", "he", "北", "北"]),
+    ],
+)
+def test_how_text_is_cut_is_said_beside_the_vocabulary(config, expected, tmp_path):
+    assert read_tokenizer(write_pieces(tmp_path, **config)).encode("CAFÉ café he北北").tokens == expected
+
+
+def test_a_vocabulary_with_capital_letters_keeps_case(tmp_path):
+    for tokens, expected in (
+        ([*BERT, "He"], "He"),
+        ([*BERT, "##AB"], "[UNK]"),
+        ([*BERT, "[unused99]", "<S>"], "he"),  # nobody writes these
+    ):
+        assert read_tokenizer(write_pieces(tmp_path, tokens=tokens)).encode("He").tokens == [expected]
+
+
+def test_other_spellings_of_the_same_file(tmp_path):
+    expected = read_tokenizer(write_pieces(tmp_path / "usual")).fingerprint
+    forms = {
+        "windows": "\ufeff" + "\r\n".join(BERT),
+        "ernie": "".join(f"{token}\t{number}\n" for number, token in enumerate(BERT)),
+    }
+    for name, text in forms.items():
+        assert read_tokenizer(write_pieces(tmp_path / name, text=text)).fingerprint == expected
+    tokenizer = read_tokenizer(write_pieces(tmp_path / "twice", tokens=[*BERT, "", "he"]))
+    assert tokenizer.id("he") == 13  # as for transformers
+    assert 6 in tokenizer.nameless
+
+
+def test_published_vocabularies(shared_data):
+    tokenizer = read_tokenizer(shared_data / "vocab/bert/scibert_scivocab_cased_vocab.txt.gz")
+    assert tokenizer.vocab_size == 31_116
+    assert tokenizer.encode("The Cell").tokens == ["The", "Cell"]
+    ernie = read_tokenizer(shared_data / "vocab/ernie")
+    assert ernie.vocab_size == 17_964
+    assert (ernie.pad_id, ernie.cls_id, ernie.sep_id, ernie.mask_id) == (0, 1, 2, 3)
+    assert ernie.encode("的一").ids == [5, 7]
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"text": ""}, r"lacks \[UNK\]"),
+        ({"tokens": ["[UNK]", "a"]}, "has no token for the end of a sequence; expected one of"),
+        ({"tokenizer_class": "BertJapaneseTokenizer"}, "is cut by BertJapaneseTokenizer otherwise than by BERT's"),
+        ({"do_basic_tokenize": False}, "otherwise than by BERT's"),
+        ({"unk_token": "<unk>"}, "lacks <unk>"),
+        ({"text": "\n".join(BERT) + "\n" * 9_000 + "x"}, "but ids up to 9011; models have a row for each id"),
+    ],
+)
+def test_what_is_no_vocabulary_of_bert(files, message, tmp_path):
+    with pytest.raises(FormatError, match=message):
+        read_tokenizer(write_pieces(tmp_path, **files))
+    (tmp_path / "tokenizer_config.json").write_text("[")
+    with pytest.raises(FormatError, match=r"tokenizer_config\.json: is not a tokenizer in JSON"):
+        read_tokenizer(tmp_path)
+
+
+def test_a_space_before_the_first_word(pair, caplog):
+    (pair / "tokenizer_config.json").write_text(json.dumps({"add_prefix_space": True}))
+    tokenizer = read_tokenizer(pair)
+    assert tokenizer.encode("low").tokens == ["Ġlow"]
+    (pair / "tokenizer_config.json").unlink()
+    read_tokenizer(pair).save(pair / "tokenizer.json")
+    assert read_tokenizer(pair).encode("low").tokens == ["low"]
+    (pair / "tokenizer_config.json").write_text(json.dumps({"add_prefix_space": True, "do_lower_case": True}))
+    assert not caplog.messages
+    assert read_tokenizer(pair).fingerprint == tokenizer.fingerprint
+    assert caplog.messages == [
+        f"{pair}/tokenizer.json: add_prefix_space=true is taken from the tokenizer_config.json beside it, "
+        "as transformers does"
+    ]
+
+
+def test_case_is_taken_from_beside_a_tokenizer_json(tmp_path):
+    read_tokenizer(write_pieces(tmp_path, do_lower_case=False)).save(tmp_path / "tokenizer.json")
+    assert read_tokenizer(tmp_path).encode("HE").tokens == ["[UNK]"]
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": True, "strip_accents": None}))
+    assert read_tokenizer(tmp_path).encode("HE").tokens == ["he"]
+
+
 def test_what_has_no_effect_is_said(pair, tmp_path, caplog):
     read_tokenizer(pair).save(tmp_path / "tokenizer.json")
     read_tokenizer(tmp_path)
@@ -171,9 +284,9 @@ def test_what_has_no_effect_is_said(pair, tmp_path, caplog):
 def test_what_names_no_tokenizer(pair, tmp_path):
     for source, message in {
         tmp_path / "nowhere": "nowhere: no such file",
-        tmp_path: "has no tokenizer; expected tokenizer.json, or vocab.json with merges.txt or encoder.json",
+        tmp_path: "has no tokenizer; expected tokenizer.json, vocab.txt, or vocab.json with merges.txt or encoder.json",
         pair / "vocab.json": r"is a vocabulary without its merges; name both, as .*vocab.json,MERGES",
-        pair / "merges.txt": "is not a tokenizer in JSON",
+        pair / "merges.txt": r"is no vocab.txt of BERT, one token a line: it lacks \[UNK\]",
         f"{pair}/vocab.json,{pair}/merges.txt,x": "names 3 files",
         f"{pair}/vocab.json,{pair}/gone.txt": "no such file",
     }.items():

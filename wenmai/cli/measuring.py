@@ -43,7 +43,10 @@ FewShot = Annotated[
     typer.Option("--few-shot", min=0, metavar="K", help="With --on DATASET: choose answers after K solved examples."),
 ]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, help="With --few-shot: the random seed [1].")]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, help="With --few-shot: examples to evaluate [all].")]
+Limit = Annotated[
+    int | None,
+    typer.Option("--limit", min=1, help="With --few-shot: examples; with --pairs: pairs of each paradigm [all]."),
+]
 _FORMS = ("text", "csv", "markdown", "latex")
 _DEFAULT = Path("runs/comparison")
 
@@ -57,6 +60,22 @@ def evaluate(
     on: Annotated[
         str | None,
         typer.Option("--on", metavar="FILE", help="Pairs to translate, or texts to classify or predict; see the docs."),
+    ] = None,
+    pairs: Annotated[
+        str | None,
+        typer.Option("--pairs", metavar="FILE", help="Language models: minimal pairs, such as blimp; see the docs."),
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option("--by", metavar="NAME", help="With --pairs: by phenomenon or by paradigm [phenomenon]."),
+    ] = None,
+    spelling: Annotated[
+        str | None,
+        typer.Option(
+            "--spelling",
+            metavar="NAME",
+            help="With --pairs: written, wikitext, penn ... [the one with the fewest unknown words].",
+        ),
     ] = None,
     few_shot: FewShot = None,
     seed: Seed = None,
@@ -96,6 +115,8 @@ def evaluate(
     Example: wenmai evaluate runs/de-en --on test.de,test.en --json
 
     Example: wenmai evaluate runs/gpt --few-shot 8 --on data:sst2
+
+    Example: wenmai evaluate runs/gpt --pairs blimp
     """
     from wenmai.runs.evaluate import evaluate as measure
 
@@ -105,6 +126,9 @@ def evaluate(
         restrict_vocab=restrict_vocab,
         probe=probe,
         on=on,
+        pairs=pairs,
+        by=by,
+        spelling=spelling,
         few_shot=few_shot,
         seed=seed,
         limit=limit,
@@ -164,6 +188,10 @@ def compare(
             help="Labelled texts, texts or pairs for the models. Repeatable.",
         ),
     ] = None,
+    pairs: Annotated[
+        list[str] | None,
+        typer.Option("--pairs", metavar="FILE", help="Language models: minimal pairs, such as blimp. Repeatable."),
+    ] = None,
     memory: MemoryLength = None,
     same_length: SameLength = None,
     clamp_length: ClampLength = None,
@@ -175,7 +203,10 @@ def compare(
     ] = "text",
     drawn: Annotated[
         Path | None,
-        typer.Option("--charts", metavar="FOLDER", help="Write each chart as an SVG file into this folder."),
+        typer.Option("--charts", metavar="FOLDER", help="Write each chart as a file into this folder."),
+    ] = None,
+    picture: Annotated[
+        str | None, typer.Option("--chart-format", metavar="FORM", help="Of the files of --charts: svg or png [svg].")
     ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -186,7 +217,7 @@ def compare(
 
     Example: wenmai compare --systems word2vec-sgns,word2vec-cbow-ns corpus.txt --similarity data:ws353-all
 
-    Example: wenmai compare --systems ngram,rnnlm,gpt corpus.txt --on test.txt
+    Example: wenmai compare --systems ngram,rnnlm,gpt corpus.txt --on test.txt --pairs blimp
 
     Example: wenmai compare runs/transformer runs/seq2seq --on test.de,test.en
 
@@ -195,6 +226,7 @@ def compare(
     from wenmai.config.recipe import parse_assignments
     from wenmai.runs.compare import compare as compare_runs
     from wenmai.runs.compare_systems import compare_systems
+    from wenmai.runs.drawing import require_picture
 
     options = _given(
         similarity=similarity,
@@ -203,6 +235,7 @@ def compare(
         restrict_vocab=restrict_vocab,
         words=_names(words),
         on=on,
+        pairs=pairs,
         memory=memory,
         same_length=same_length,
         clamp_length=clamp_length,
@@ -213,6 +246,9 @@ def compare(
         raise SettingError(f"--table {form}: expected {', '.join(_FORMS)}{nearest_name(form, _FORMS)}")
     if as_json and form != "text":
         raise SettingError("--json prints JSON and --table a table; give one of them")
+    if drawn is None and picture is not None:
+        raise SettingError("--chart-format is the form of the files of --charts; name their folder too")
+    require_picture(picture or "svg")
     command = shlex.join(["wenmai", *sys.argv[1:]])
     chosen = parse_assignments(settings or [])
     named = _names(systems)
@@ -231,7 +267,7 @@ def compare(
             "--analogy or --probe for word vectors"
         )
     if drawn is not None:
-        for path in found.write_charts(drawn):
+        for path in found.write_charts(drawn, picture or "svg"):
             print(say(f"chart: {path}"), file=sys.stderr)
     report = folder / "report.html"
     if as_json:

@@ -22,7 +22,9 @@ LANGUAGES = ("en", "zh")
 _HOLE = re.compile(r"\{(\w*)\}")
 _HINT = r"(?:[;,] | [(\[]).*?|"  # what fills a hole right after another: a hint, or nothing
 _NUMBER = r" *\d[\w., %]*?"
+_AS_THEY_ARE = {"name", "value", "other"}  # holes for what the user writes: a setting called loss stays loss
 _FEWEST_LETTERS, _FEWEST_BESIDE_ONE = 6, 4  # of a text that is recognised: fewer would be found in any other
+_FEW_WORDS = 3
 _chosen: list[str] = []  # the last one
 
 
@@ -91,7 +93,8 @@ class Catalogue:
             return self.texts[text]
         for pieces, english in self._recognised:
             if all(piece in text for piece in pieces) and (found := _pattern(english).fullmatch(text)):
-                holes = {name: self._part(value) for name, value in found.groupdict().items()}
+                filled = found.groupdict().items()
+                holes = {name: value if name in _AS_THEY_ARE else self._part(value) for name, value in filled}
                 return self.texts[english].format(**holes)
         return None
 
@@ -122,8 +125,8 @@ def _pattern(english: str) -> re.Pattern[str]:
     for place in range(1, len(parts), 2):
         after_another = place > 1 and not parts[place - 1]
         filled = _HINT if after_another else ".+?" if place + 2 < len(parts) and not parts[place + 1] else ".*?"
-        if len(parts) == 3 and not parts[0] and parts[2].startswith(" "):
-            filled = _NUMBER  # of a few words, such as "{number} tokens"
+        if len(parts) == 3 and not parts[0] and parts[2].startswith(" ") and parts[2].count(" ") <= _FEW_WORDS:
+            filled = _NUMBER  # such as "{number} tokens": a name may end so too
         written += f"(?P<{parts[place]}>{filled}){re.escape(parts[place + 1])}"
     return re.compile(written, re.DOTALL)
 

@@ -95,9 +95,9 @@ class Entry:
         name: As in ``wenmai data get NAME`` or, as a corpus, ``data:NAME``.
         title: What it is.
         purpose: What it is for, and its size in words, pairs or questions.
-        kind: ``corpus``; ``pairs`` (parallel text); ``dump`` (text still to be extracted); ``similarity`` or
-            ``analogy`` (test sets); ``classification``, ``tagging``, ``sentence-pairs`` or ``multiple-choice``
-            (labelled; those that :mod:`wenmai.data.datasets` reads).
+        kind: ``corpus``; ``pairs`` (parallel text); ``dump`` (text still to be extracted); ``similarity``,
+            ``analogy`` or ``minimal-pairs`` (test sets); ``classification``, ``tagging``, ``sentence-pairs`` or
+            ``multiple-choice`` (labelled; those that :mod:`wenmai.data.datasets` reads).
         language: Its code, such as ``en`` or ``zh``; of pairs both, as in ``en-zh``.
         licence: Terms of use, as far as they are stated.
         text: Text settings that fit it.
@@ -114,6 +114,7 @@ class Entry:
         "dump",
         "similarity",
         "analogy",
+        "minimal-pairs",
         "classification",
         "tagging",
         "sentence-pairs",

@@ -262,7 +262,7 @@ def read_labelled(
     if isinstance(spec, str | Path):
         spec = [spec]
     if isinstance(spec, list | tuple) and spec and all(isinstance(item, str | Path) for item in spec):
-        named = [_located(str(item)) for item in spec]
+        named = [_located(str(item), config.label_prefix) for item in spec]
         return Labelled(tuple(name for name, _ in named), config, text, paths=tuple(path for _, path in named))
     if not isinstance(spec, Iterable):
         raise CorpusError(f"labelled text from Python is (text, label) pairs, not {type(spec).__name__}")
@@ -281,8 +281,8 @@ def require_plain_text(text: TextConfig) -> None:
         raise SettingError("format=wikiextractor has no labels; leave format as it is")
 
 
-def _located(name: str) -> tuple[str, Path]:
-    """Returns what a recipe calls a file, and where it is."""
+def _located(name: str, label_prefix: str) -> tuple[str, Path]:
+    """Returns what a recipe calls a file, and where it is; texts with labels are told from file names by the prefix."""
     from wenmai.data.catalogue import resolve
 
     if name == "-":
@@ -290,11 +290,10 @@ def _located(name: str) -> tuple[str, Path]:
     if found := resolve(name):
         return name, found
     path = Path(os.path.abspath(os.path.expanduser(name)))
-    if not path.is_file():
-        raise CorpusError(
-            f"{path}: {'is a folder' if path.is_dir() else 'no such file'}; expected a file with a text and its "
-            "labels in a line"
-        )
+    if not os.path.isfile(path):  # pathlib's has an error of its own for what is too long for a name
+        what = "is a folder" if os.path.isdir(path) else "no such file"
+        hint = ". Texts in memory are pairs: [(text, label), ...]" if label_prefix in name else ""
+        raise CorpusError(f"{path!s:.300}: {what}; expected a file with a text and its labels in a line{hint}")
     return str(path), path
 
 

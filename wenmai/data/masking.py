@@ -338,7 +338,7 @@ def _mixed(states: Keys) -> Keys:
 
 def _uniform(bits: Keys) -> npt.NDArray[np.float64]:
     """Returns numbers from 0 to below 1."""
-    return (bits >> np.uint64(11)) * 2.0**-53
+    return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def _starts(sequences: Longs, count: int) -> Longs:
@@ -356,4 +356,6 @@ def _shuffled(candidates: Candidates, sequences: Longs) -> tuple[Longs, Longs]:
 def _span_lengths(uniform: npt.NDArray[np.float64]) -> Longs:
     """Returns lengths l from 1 to 10 with probability 0.2 · 0.8^(l - 1) over their sum, by the inverse of their sum."""
     inside = 1 - (1 - _STOP) ** _LONGEST_SPAN
-    return 1 + np.minimum(np.log1p(-uniform * inside) / np.log1p(-_STOP), _LONGEST_SPAN - 1).astype(np.int64)
+    lengths = np.log1p(-uniform * inside) / np.log1p(-_STOP)
+    whole: Longs = np.minimum(lengths, _LONGEST_SPAN - 1).astype(np.int64) + 1
+    return whole

@@ -23,6 +23,7 @@ __all__ = [
     "QUESTIONS",
     "ChoiceExample",
     "LabelledExample",
+    "MinimalPair",
     "PairExample",
     "TaggedSentence",
     "TextExample",
@@ -33,6 +34,7 @@ __all__ = [
     "inferences",
     "label_and_text",
     "matches",
+    "minimal_pairs",
     "paraphrases",
     "questions",
     "related",
@@ -90,6 +92,22 @@ class ChoiceExample(NamedTuple):
     question: str
     options: tuple[str, ...]
     answer: int
+
+
+class MinimalPair(NamedTuple):
+    """Two sentences of which one is acceptable; they differ in what decides that, and in little else.
+
+    Attributes:
+        good: The acceptable sentence.
+        bad: The other one.
+        paradigm: The pairs that are made alike, such as ``adjunct_island``.
+        phenomenon: What several paradigms show, such as ``island_effects``.
+    """
+
+    good: str
+    bad: str
+    paradigm: str
+    phenomenon: str
 
 
 LabelledExample = TextExample | TaggedSentence | PairExample | ChoiceExample
@@ -348,6 +366,66 @@ def choices(path: Path) -> Iterator[ChoiceExample]:
             expected = 'expected [turns, [{"question", "choice", "answer"}, ...], id], the answer one of the choices'
             raise CorpusError(f"{path}: text {number}: {error}; {expected}") from None
         yield from found
+
+
+def minimal_pairs(path: Path) -> Iterator[MinimalPair]:
+    """Reads minimal pairs: JSON lines as BLiMP has them, or lines of a good sentence, a tab and a bad one.
+
+    JSON objects have ``sentence_good`` and ``sentence_bad`` (or ``good`` and ``bad``), and may have ``UID``, the
+    paradigm, and ``linguistics_term``, the phenomenon. Lines with tabs may have these two as further columns. Without
+    a paradigm the pairs are that of the file's name, and without a phenomenon a paradigm is one of its own. Blank lines
+    and a heading ``good<TAB>bad`` are left out.
+    """
+    own, read, anything = path.name.partition(".")[0], None, False
+    for number, line in _lines(path):
+        if not line.strip():
+            continue
+        read = read or (_json_pair if line.lstrip().startswith("{") else _tabbed_pair)
+        try:
+            if (found := read(line, own)) is not None:
+                anything = True
+                yield found
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            form = "JSON object with sentence_good and sentence_bad" if read is _json_pair else "GOOD<TAB>BAD sentence"
+            why = f" ({error})" if type(error) is ValueError else ""
+            raise _error(path, number, line, f"a {form}{why}") from None
+    if not anything:
+        raise CorpusError(f"{path}: has no pairs; expected lines of GOOD<TAB>BAD, or JSON lines as BLiMP has them")
+
+
+def _json_pair(line: str, own: str) -> MinimalPair:
+    record = json.loads(line)
+    long = "sentence_good" in record
+    good, bad = (record[f"sentence_{name}" if long else name] for name in ("good", "bad"))
+    return _minimal_pair(good, bad, record.get("UID"), record.get("linguistics_term"), own)
+
+
+def _tabbed_pair(line: str, own: str) -> MinimalPair | None:
+    good, bad, *names = [cell.strip() for cell in line.split("\t")]
+    if (good.lower(), bad.lower()) in (("good", "bad"), ("sentence_good", "sentence_bad")):
+        return None
+    if len(names) > 2:
+        raise ValueError(f"{len(names) + 2} columns, not 2 to 4")
+    paradigm, phenomenon = [*names, "", ""][:2]
+    return _minimal_pair(good, bad, paradigm, phenomenon, own)
+
+
+def _minimal_pair(good: object, bad: object, paradigm: object, phenomenon: object, own: str) -> MinimalPair:
+    first, second = _line(good), _line(bad)
+    if first == second:
+        raise ValueError("both sentences are the same")
+    named = own if paradigm in (None, "") else _line(paradigm)
+    return MinimalPair(first, second, named, named if phenomenon in (None, "") else _line(phenomenon))
+
+
+def _line(value: object) -> str:
+    """Returns a text that can stand on a line, without white space around it."""
+    text = _text(value).strip()
+    if any(mark in text for mark in "\n\r\0"):
+        raise ValueError("a line end or a NUL within a text")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("a lone surrogate, which is no character")
+    return text
 
 
 def _text(value: object) -> str:

@@ -1,11 +1,11 @@
 """The sequences that masked language models read: made of sentences and documents of an encoded text.
 
-A text is seen as one *stream* of pieces: the ends of lines are left out, but for those that end a document. A *piece* of
-a sequence is a part of the stream, and an example is one piece, or two of a pair. Nothing is copied until a batch is
-made, so a plan of millions of examples is small.
+A text is seen as one *stream* of tokens: the ends of lines are left out, but for those that end a document. An
+*example* is a part of the stream, or two of a pair. Nothing is copied until a batch is made, so a plan of millions of
+examples is small.
 
-Pairs are made as in BERT's ``create_pretraining_data``: sentences of a document are gathered until they fill a sequence,
-and cut in two at random.
+Pairs are made as in BERT's ``create_pretraining_data``: sentences of a document are gathered until they fill a
+sequence, and cut in two at random.
 """
 
 from bisect import bisect_left
@@ -20,7 +20,7 @@ import numpy.typing as npt
 from wenmai.core.errors import CorpusError
 from wenmai.data.encoded_text import EncodedText
 
-__all__ = ["Examples", "PairKind", "SentenceStream", "documents", "packed", "pairs", "windows"]
+__all__ = ["Examples", "PairKind", "SentenceStream", "documents", "packed", "pairs", "require_pairs", "windows"]
 
 PairKind = Literal["next", "order"]
 
@@ -34,7 +34,7 @@ class Examples(NamedTuple):
     """Examples as parts of a stream.
 
     Attributes:
-        spans: (N, 4) int64: where the first piece begins and ends, and the second; empty where there is none.
+        spans: (N, 4) int64: where the first text begins and ends, and the second, empty where there is none.
         labels: (N,) int64, of pairs: 0 if the second follows the first, 1 if it does not.
         numbers: (N,) int64, the place of each among all examples that were made together.
     """
@@ -51,7 +51,7 @@ class Examples(NamedTuple):
 
     @property
     def lengths(self) -> Ints:
-        """Pieces of text of each example, (N,), without special tokens."""
+        """Tokens of each example, (N,), without special tokens."""
         found: Ints = self.spans[:, 1] - self.spans[:, 0] + self.spans[:, 3] - self.spans[:, 2]
         return found
 
@@ -92,7 +92,7 @@ class SentenceStream:
 
     @cached_property
     def sentences(self) -> tuple[Ints, Ints]:
-        """Where each sentence begins and ends in the stream, without the end of its document; empty ones are not here."""
+        """Where each sentence begins and ends in the stream, without the end of its document."""
         starts = np.concatenate([[0], self._ends[:-1]])
         return starts, self._ends - self._lasts
 
@@ -125,7 +125,7 @@ def windows(stream: SentenceStream, length: int, random: np.random.Generator) ->
 
     Args:
         stream: The text.
-        length: Pieces of an example.
+        length: Tokens of an example.
         random: Draws where the first begins.
     """
     size = len(stream)
@@ -140,8 +140,8 @@ def documents(stream: SentenceStream, length: int, random: np.random.Generator) 
 
     Args:
         stream: The text.
-        length: Most pieces of an example.
-        random: Draws how long the first piece of each document is.
+        length: Most tokens of an example.
+        random: Draws how long the first part of each document is.
     """
     begins, ends = stream.sentences
     bounds = stream.document_sentences
@@ -162,20 +162,16 @@ def pairs(
 
     Args:
         stream: The text.
-        length: Most pieces of both texts.
+        length: Most tokens of both texts.
         random: Draws where pairs are cut, how long they are, and which are not true.
         kind: ``next``: a half of the second texts is from another document; ``order``: a half is swapped.
-        short: Probability that a pair is shorter, of 2 to ``length`` pieces.
+        short: Probability that a pair is shorter, of 2 to ``length`` tokens.
 
     Raises:
-        CorpusError: if the text has no second document, or no document of two sentences.
+        CorpusError: as of :func:`require_pairs`.
     """
+    require_pairs(stream, kind)
     bounds = stream.document_sentences
-    if kind == "next" and len(bounds) < 2:
-        raise CorpusError(
-            "the text is one document, but pairs=next takes every second text from another one; separate documents by "
-            "blank lines, or set pairs=order or pairs=none"
-        )
     begins, ends = (side.tolist() for side in stream.sentences)
     spans: list[tuple[int, int, int, int]] = []
     labels: list[int] = []
@@ -201,12 +197,26 @@ def pairs(
                 one, other, label = other, one, 1
             spans.append((*one, *other))
             labels.append(label)
-    if not spans:
-        raise CorpusError(
-            "no document has two sentences, but pairs=order makes pairs of neighbours; give one sentence a line, or set "
-            "sentences=split or pairs=none"
-        )
     return Examples.of(np.array(spans, np.int64), np.array(labels, np.int64))
+
+
+def require_pairs(stream: SentenceStream, kind: PairKind, what: str = "the text") -> None:
+    """Makes sure that pairs can be made.
+
+    Raises:
+        CorpusError: if the text, which messages call ``what``, has no second document, or no document of two sentences.
+    """
+    bounds = stream.document_sentences
+    if kind == "next" and len(bounds) < 2:
+        raise CorpusError(
+            f"{what} is one document, but pairs=next takes half of the second texts from another one; separate "
+            "documents by blank lines, or set pairs=order or pairs=none"
+        )
+    if kind == "order" and all(behind - first < 2 for first, behind in bounds):
+        raise CorpusError(
+            f"{what} has no document of two sentences, but pairs=order makes pairs of neighbours; give one sentence a "
+            "line, or set sentences=split or pairs=none"
+        )
 
 
 def _elsewhere(
@@ -284,6 +294,6 @@ def packed(lengths: Ints, capacity: int) -> list[Ints]:
 
 
 def texts_of(stream: SentenceStream, examples: Examples) -> Iterator[tuple[Ids, Ids]]:
-    """Yields the pieces of each example: of its first text, and of its second, which may be empty."""
+    """Yields the tokens of each example: of its first text, and of its second, which may be empty."""
     for begin, end, start, stop in examples.spans.tolist():
         yield stream.read(begin, end), stream.read(start, stop)

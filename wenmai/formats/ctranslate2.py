@@ -186,6 +186,7 @@ def _filled_bert(specs: Any, model: "Bert") -> Any:  # noqa: ANN401
     spec = specs.TransformerEncoderModelSpec(described, **pooling)
     described.scale_embeddings = False
     described.embeddings[0].weight = _numbers(model.embedding.weight)
+    assert model.positions is not None
     positions = _numbers(model.positions.weight)
     if several and model.segments is not None:
         described.embeddings[1].weight = _numbers(model.segments.weight)
@@ -308,7 +309,7 @@ def _fill_common(described: Any, layer: "EncoderLayer | DecoderLayer") -> None: 
     """What the layers of encoder and decoder have in common."""
     _fill_attention(described.self_attention, layer.attention)
     _fill_norm(described.self_attention.layer_norm, layer.attention_residual.norm)
-    _fill_feed_forward(described.ffn, layer.ffn)
+    _fill_feed_forward(described.ffn, layer.ffn)  # type: ignore[arg-type]
     _fill_norm(described.ffn.layer_norm, layer.ffn_residual.norm)
 
 

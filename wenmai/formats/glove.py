@@ -9,7 +9,7 @@ import numpy as np
 
 from wenmai.core.folder import writing
 from wenmai.formats.format import Format
-from wenmai.formats.word2vec import write_word2vec
+from wenmai.formats.word2vec import import_vectors, write_word2vec
 from wenmai.models.glove import GloVeVectors
 from wenmai.vectors.word_vectors import WordVectors
 
@@ -38,6 +38,7 @@ FORMATS = (
         summary="GloVe text: a word and its numbers a line, no heading",
         verb="nearest",
         write=lambda path, run: write_word2vec(path, run.model, header=False),
+        read=import_vectors,
     ),
     Format(
         name="glove-words",

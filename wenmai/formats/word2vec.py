@@ -10,7 +10,7 @@ from wenmai.text.vocab import Vocab
 from wenmai.vectors.word2vec_files import write_rows
 from wenmai.vectors.word_vectors import WordVectors
 
-__all__ = ["FORMATS", "read_word2vec", "write_word2vec"]
+__all__ = ["FORMATS", "import_vectors", "read_word2vec", "write_word2vec"]
 
 
 def read_word2vec(
@@ -44,7 +44,12 @@ def write_word2vec(path: str | Path, vectors: WordVectors, *, binary: bool = Fal
     write_rows(path, vectors.index_to_key, vectors.vectors, binary=binary, header=header)
 
 
-def _imported(path: Path) -> Imported:
+def import_vectors(path: Path) -> Imported:
+    """Reads what :func:`read_word2vec` does as the model of a word2vec run, whose other half is unknown.
+
+    Raises:
+        FormatError: as :func:`read_word2vec`.
+    """
     vectors = read_word2vec(path)
     config = Word2VecConfig(vector_size=vectors.vector_size)
     counts = vectors.counts if vectors.counts is not None else np.zeros(len(vectors), np.int64)
@@ -60,7 +65,7 @@ FORMATS = (
         summary="word2vec text: `V d`, then a word and its numbers a line; read: binary, GloVe and compressed too",
         verb="nearest",
         write=lambda path, run: write_word2vec(path, run.model),
-        read=_imported,
+        read=import_vectors,
     ),
     Format(
         name="word2vec-binary",

@@ -20,7 +20,9 @@ def huffman_paths(
         start[w + 1]]``, inner nodes from the root (V - 2) down, with +1 for code 0 and -1 for code 1.
     """
     order = np.argsort(-counts, kind="stable")
-    parent, one = _tree(counts[order])
+    weight = np.full(max(1, 2 * order.size - 1), np.iinfo(np.int64).max)
+    weight[: order.size] = counts[order]  # here: compiled, the check of the sizes takes two seconds to compile
+    parent, one = _tree(weight, order.size)
     rank = np.empty_like(order)
     rank[order] = np.arange(order.size)
     start, node, sign = _paths(parent, one, rank)
@@ -28,15 +30,12 @@ def huffman_paths(
 
 
 @njit(cache=True)
-def _tree(counts):
+def _tree(weight, size):
     """Merges the two rarest of the leaves (from the rarest) and the inner nodes (in order of making), V - 1 times.
 
-    On ties the inner node is taken; the second of a pair gets bit 1.
+    On ties the inner node is taken; the second of a pair gets bit 1. ``weight`` are the counts of the leaves, with the
+    largest number for each node to come.
     """
-    size = counts.shape[0]
-    weight = np.empty(max(1, 2 * size - 1), np.int64)
-    weight[:size] = counts
-    weight[size:] = np.iinfo(np.int64).max
     parent = np.zeros(weight.shape[0], np.int64)
     one = np.zeros(weight.shape[0], np.bool_)
     leaf, inner = size - 1, size

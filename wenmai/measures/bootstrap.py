@@ -1,5 +1,6 @@
-"""The uncertainty of metrics: bootstrap intervals, and a significance test of the difference of two systems."""
+"""The uncertainty of metrics: intervals, and a significance test of the difference of two systems."""
 
+import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -7,7 +8,7 @@ from numpy.typing import NDArray
 
 from wenmai.core.errors import SettingError
 
-__all__ = ["percentile_interval", "randomisation_p_value", "resampled"]
+__all__ = ["percentile_interval", "randomisation_p_value", "resampled", "wilson_interval"]
 
 DRAWS_AT_ONCE = 1 << 20
 
@@ -74,6 +75,22 @@ def resampled(
         weights = np.bincount(drawn.ravel(), minlength=rows * size).reshape(rows, size)
         values.append(statistic(weights.astype(np.float64)))
     return np.concatenate(values)
+
+
+def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
+    """Returns the 95 % score interval of a proportion, which is wider than a point where all or no trials succeed.
+
+    Args:
+        successes: How many trials succeeded.
+        trials: Of how many, at least one.
+
+    Source: Wilson 1927, "Probable Inference, the Law of Succession, and Statistical Inference".
+    """
+    z = 1.959963984540054  # of the normal distribution, 97.5 %
+    share = successes / trials
+    middle = (share + z * z / (2 * trials)) / (1 + z * z / trials)
+    width = z / (1 + z * z / trials) * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
+    return max(0.0, middle - width), min(1.0, middle + width)
 
 
 def randomisation_p_value(

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from wenmai.core.quantities import plural
 from wenmai.text.unspaced import find_unspaced
 
 __all__ = ["SentenceScore", "TextScore", "add_up"]
@@ -146,12 +147,12 @@ class TextScore:
         by_word = f" and {self.word_perplexity:.2f} by word" if self.has_words else ""
         found = (
             f"{self.bits_per_character:.4f} bits per character, perplexity {self.perplexity:.2f} by token{by_word}, "
-            f"ends of lines counted ({self.sentences:,} lines, {self.tokens:,} tokens)"
+            f"ends of lines counted ({plural(self.sentences, 'line')}, {plural(self.tokens, 'token')})"
         )
         if not self.oov:
             return found
         return (
-            f"{found}; {self.oov:,} tokens are unknown: perplexity {self.perplexity_without_oov:.2f} without them, "
+            f"{found}; {plural(self.oov, 'token')} unknown: perplexity {self.perplexity_without_oov:.2f} without them, "
             f"{self.spelled_bits_per_character:.4f} bits per character with them spelled out"
         )
 

@@ -12,25 +12,31 @@ NAACL 2019, https://aclanthology.org/N19-1423.
 | P(next) = softmax(W pooled + b) | the head ``pair`` |
 
 Relatives with the same equations differ in settings: RoBERTa and DistilBERT have no segments, ERNIE may have vectors of
-tasks, ELECTRA's embeddings may be narrower than its layers.
+tasks, ELECTRA's embeddings may be narrower than its layers. ``bert-efficient`` is LTG-BERT (Samuel, Kutuzov, Øvrelid,
+Velldal, "Trained on 100 million words and still in shape", Findings of EACL 2023,
+https://aclanthology.org/2023.findings-eacl.146): relative positions (``wenmai.nn.disentangled``), norms on both sides
+of attention and inside gated feed-forward networks. Unlike theirs, norms have gains and biases.
 
 Shapes: B rows, T tokens, M hidden size, E embedding size, V vocabulary.
 """
 
+import math
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from wenmai.models.settings import BertConfig
+from wenmai.nn.biases import Structure
+from wenmai.nn.disentangled import Buckets, DisentangledAttention
 from wenmai.nn.embeddings import Embeddings, Learned
 from wenmai.nn.encoder import TextEncoder
 from wenmai.nn.linear import Linear
 from wenmai.nn.masks import Mask
-from wenmai.nn.multihead import MultiHead
+from wenmai.nn.multihead import MultiHead, rows_at
 from wenmai.nn.names import HeadName
 from wenmai.nn.softmax import Softmax
-from wenmai.nn.transformer import ACTIVATIONS, Encoder, EncoderLayer, FeedForward
+from wenmai.nn.transformer import ACTIVATIONS, Encoder, EncoderLayer, FeedForward, GatedFeedForward
 
 __all__ = ["Bert", "BertConfig", "MlmHead"]
 
@@ -103,7 +109,10 @@ class Bert(TextEncoder):
         self.max_length = config.max_length
         size = config.embedding_size or config.hidden_size
         self.embedding = nn.Embedding(vocab_size, size)
-        self.positions = Learned(size, config.max_length)
+        self.positions = Learned(size, config.max_length) if config.positions == "learned" else None
+        self.buckets = (
+            Buckets(config.hidden_size, config.buckets, config.max_length) if config.positions == "relative" else None
+        )
         self.segments = Learned(size, config.segments) if config.segments else None
         self.task_types = Learned(size, config.task_types) if config.task_types else None
         self.embeddings = Embeddings(norm=nn.LayerNorm(size, eps=config.epsilon), dropout=config.dropout)
@@ -124,12 +133,17 @@ class Bert(TextEncoder):
         return Linear(config.hidden_size, outputs.get(name, len(config.labels)))
 
     def reset_parameters(self) -> None:
-        """N(0, 0.02²) cut at 0.04, and zero biases."""
+        """N(0, σ²) cut at 2σ, and zero biases; σ = 0.02, of ``norm=nested`` √(2/5M), and less in later networks."""
+        nested = self.config.norm == "nested"
+        std = math.sqrt(2 / (5 * self.config.hidden_size)) if nested else _STD
         for name, parameter in self.named_parameters():
             if parameter.dim() > 1:
-                nn.init.trunc_normal_(parameter, std=_STD, a=-2 * _STD, b=2 * _STD)
+                nn.init.trunc_normal_(parameter, std=std, a=-2 * std, b=2 * std)
             elif name.endswith("bias"):
                 nn.init.zeros_(parameter)
+        for number, layer in enumerate(self.encoder.layers if nested else ()):
+            for name in ("ffn.inner.weight", "ffn.outer.weight"):
+                layer.get_parameter(name).data.mul_(math.sqrt(1 / (2 * (1 + number))))
 
     def embed(
         self,
@@ -148,9 +162,13 @@ class Bert(TextEncoder):
             task_type: Which task, of a model that knows some.
 
         Raises:
-            ValueError: if positions do not reach that far.
+            ValueError: if the text is longer than ``max_length``.
         """
-        place = self.positions(0, tokens.shape[1]) if positions is None else self.positions.at(positions)
+        if tokens.shape[1] > self.max_length:
+            raise ValueError(f"{tokens.shape[1]} tokens are more than max_length={self.max_length}: cut the text")
+        place = None
+        if self.positions is not None:
+            place = self.positions(0, tokens.shape[1]) if positions is None else self.positions.at(positions)
         segment = None
         if self.segments is not None:
             segment = self.segments(0, 1) if segments is None else self.segments.at(segments)
@@ -165,10 +183,24 @@ class Bert(TextEncoder):
         segments: Tensor | None = None,
         mask: Mask | Tensor | None = None,
         positions: Tensor | None = None,
+        places: Tensor | None = None,
     ) -> Tensor:
         """Returns the states (B, T, M) of the last layer; see :meth:`wenmai.nn.encoder.TextEncoder.forward`."""
-        hidden: Tensor = self.encoder(self.embed(tokens, segments=segments, positions=positions), mask=mask)
-        return hidden
+        embedded = self.embed(tokens, segments=segments, positions=positions)
+        structure = self._structure(tokens, positions)
+        if structure is None:
+            found: Tensor = self.encoder(embedded, mask=mask, places=places)
+            return found
+        hidden: Tensor = self.encoder(embedded, mask=mask, structure=structure)
+        return hidden if places is None else rows_at(hidden, places)
+
+    def _structure(self, tokens: Tensor, positions: Tensor | None) -> Structure | None:
+        """What attention needs to know of distances, if it knows them."""
+        if self.buckets is None:
+            return None
+        return self.buckets.structure(
+            torch.arange(tokens.shape[1], device=tokens.device) if positions is None else positions
+        )
 
     def hidden_states(
         self,
@@ -180,8 +212,9 @@ class Bert(TextEncoder):
     ) -> list[Tensor]:
         """Returns the states of all layers, (B, T, M) each, the first those of the embeddings."""
         states = [self.embed(tokens, segments=segments, positions=positions)]
+        structure = self._structure(tokens, positions)
         for layer in self.encoder.layers:
-            states.append(layer(states[-1], mask=mask))
+            states.append(layer(states[-1], mask=mask, structure=structure))
         states[-1] = self.encoder.norm(states[-1])
         return states
 
@@ -201,6 +234,13 @@ _POOLERS = {"tanh": torch.tanh, "relu": ACTIVATIONS["relu"], "gelu": ACTIVATIONS
 
 
 def _layer(config: BertConfig) -> EncoderLayer:
-    attention = MultiHead(config.hidden_size, config.num_heads, dropout=config.attention_dropout)
-    ffn = FeedForward(config.hidden_size, config.ffn_size or 4 * config.hidden_size, activation=config.activation)
+    size, inner = config.hidden_size, config.ffn_size or 4 * config.hidden_size
+    attention = (DisentangledAttention if config.positions == "relative" else MultiHead)(
+        size, config.num_heads, dropout=config.attention_dropout
+    )
+    ffn: FeedForward | GatedFeedForward = (
+        GatedFeedForward(size, inner, activation=config.activation, epsilon=config.epsilon)
+        if config.gated
+        else FeedForward(size, inner, activation=config.activation)
+    )
     return EncoderLayer(attention, ffn, norm=config.norm, dropout=config.dropout, epsilon=config.epsilon)

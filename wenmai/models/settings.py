@@ -20,6 +20,7 @@ __all__ = [
     "TransformerXLConfig",
 ]
 
+_BUCKETS = 32  # of LTG-BERT
 _POOLED_HEADS = ("pair", "classification", "multiple-choice")
 _WINDOW = 10  # of local attention: Luong et al. 2015, sec. 3.2
 
@@ -134,11 +135,22 @@ class BertConfig:
     max_length: Annotated[
         int, Ge(4), Doc("longest text in tokens, special ones included: positions are learned up to here")
     ] = 128
+    positions: Annotated[
+        Literal["learned", "relative"],
+        Doc("learned: a vector for each position; relative: for distances, in buckets (DeBERTa, LTG-BERT)"),
+    ] = "learned"
+    buckets: Annotated[
+        int, Ge(4), Doc("positions=relative: buckets of distances on each side, the near ones of one distance each")
+    ] = _BUCKETS
     segments: Annotated[int, Ge(0), Doc("segments that have a vector: two texts of a pair; 0: no such vectors")] = 2
     task_types: Annotated[int, Ge(0), Doc("tasks that have a vector, as in ERNIE 2.0; 0: no such vectors")] = 0
     dropout: Annotated[float, Ge(0), Lt(1), Doc("of embeddings and of the outputs of sub-layers")] = 0.1
     attention_dropout: Annotated[float, Ge(0), Lt(1), Doc("of attention weights")] = 0.0
-    norm: Annotated[Literal["post", "pre"], Doc("layer norm after a sub-layer as in the paper, or before it")] = "post"
+    norm: Annotated[
+        Literal["post", "pre", "nested"],
+        Doc("layer norm after a sub-layer as in the paper, before it, or on both sides (NormFormer)"),
+    ] = "post"
+    gated: Annotated[bool, Doc("feed-forward networks have a gate and a norm inside (GEGLU, with norm=nested)")] = False
     epsilon: Annotated[float, Gt(0), Doc("of the layer norms: added to the variance")] = 1e-12
     activation: Annotated[ActivationName, Doc("of the feed-forward networks and of the MLM head")] = "gelu"
     pooler: Annotated[
@@ -161,6 +173,10 @@ class BertConfig:
                 f"hidden_size={self.hidden_size} is not a multiple of num_heads={self.num_heads}; each head gets an "
                 "equal share"
             )
+        if self.buckets != _BUCKETS and self.positions != "relative":
+            raise SettingError(f"buckets has no effect with positions={self.positions}; leave it out")
+        if self.gated and self.norm != "nested":
+            raise SettingError(f"gated networks have a norm inside; add norm=nested instead of norm={self.norm}")
         if len(set(self.heads)) < len(self.heads):
             raise SettingError(f"heads={','.join(self.heads)} names a head twice; name each once")
         pooled = [head for head in self.heads if head in _POOLED_HEADS]

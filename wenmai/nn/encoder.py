@@ -46,6 +46,7 @@ class TextEncoder(nn.Module):
         segments: Tensor | None = None,
         mask: Mask | Tensor | None = None,
         positions: Tensor | None = None,
+        places: Tensor | None = None,
     ) -> Tensor:
         """Reads texts.
 
@@ -55,9 +56,10 @@ class TextEncoder(nn.Module):
             mask: Which tokens attend to which, True = may attend: (B, 1, 1, T) real tokens, or (B, 1, T, T) of
                 :func:`apart`; None: all to all.
             positions: (B, T) int64; None: 0 to T - 1.
+            places: (B, K) int64, the tokens whose states are wanted; None: all.
 
         Returns:
-            The states (B, T, M) of the last layer.
+            The states (B, T, M) of the last layer, or (B, K, M).
 
         Raises:
             ValueError: if the text is longer than ``max_length``.

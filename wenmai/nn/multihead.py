@@ -10,7 +10,7 @@ from wenmai.nn.cache import KeyValue
 from wenmai.nn.linear import Linear, linear
 from wenmai.nn.masks import Mask, window
 
-__all__ = ["MultiHead", "banded_attend"]
+__all__ = ["MultiHead", "banded_attend", "rows_at"]
 
 
 class MultiHead(Attention):
@@ -79,6 +79,7 @@ class MultiHead(Attention):
         mask: Mask | Tensor | None = None,
         structure: Structure | None = None,
         cache: KeyValue | None = None,
+        places: Tensor | None = None,
     ) -> Tensor:
         """Attends.
 
@@ -90,13 +91,16 @@ class MultiHead(Attention):
             structure: Of the S positions, for the bias of self-attention.
             cache: Self-attention: earlier positions, which the new ones are appended to. Memory: its keys and values;
                 it may have fewer rows than there are queries, whose rows then share one each, in order.
+            places: Self-attention without bias and window: (B, K) int64, the positions that are queries; None: all.
 
         Returns:
-            (B, T, M).
+            (B, T, M), or (B, K, M).
 
         Raises:
-            ValueError: if there is neither a memory nor a cache of it.
+            ValueError: if there is neither a memory nor a cache of it, or there are ``places`` for a bias or a window.
         """
+        if places is not None:
+            return self._attend_at(hidden, places, mask)
         shape = hidden.shape
         if self.over_memory:
             if cache is not None:  # hypotheses that share a row of the memory are queries of one sequence
@@ -118,6 +122,20 @@ class MultiHead(Attention):
         continued = cache is not None or memory is not None
         context = self._attend(query, key, value, mask, structure, continued=continued)
         output: Tensor = self.output(context.transpose(1, 2).reshape(shape))
+        return output
+
+    def _attend_at(self, hidden: Tensor, places: Tensor, mask: Mask | Tensor | None) -> Tensor:
+        """Attends from some positions."""
+        if self.over_memory or self.relative is not None or self.window is not None or isinstance(mask, Mask):
+            raise ValueError("some positions alone are queries of plain self-attention only, with a mask of keys")
+        if mask is not None and mask.shape[2] > 1:
+            mask = mask.expand(len(places), 1, -1, -1).gather(
+                2, places[:, None, :, None].expand(-1, 1, -1, mask.shape[3])
+            )
+        query = self._projected(rows_at(hidden, places), slice(self.hidden_size))[0]
+        key, value = self._projected(hidden, slice(self.hidden_size, None)).unbind(0)
+        context = self.attend(query, key, value, mask=mask, dropout=self.dropout if self.training else 0.0).context
+        output: Tensor = self.output(context.transpose(1, 2).flatten(2))
         return output
 
     def project_memory(self, memory: Tensor) -> Tensor:
@@ -171,6 +189,11 @@ class MultiHead(Attention):
             return self.attend(query, key, value, mask=mask, dropout=dropout).context
         query, bias, values = self.relative(query, key, structure or {})
         return self.attend(query, key, value, mask=mask, bias=bias, values=values, dropout=dropout).context
+
+
+def rows_at(hidden: Tensor, places: Tensor) -> Tensor:
+    """Returns the states (B, K, M) at ``places`` (B, K) of (B, T, M)."""
+    return hidden.gather(1, places[..., None].expand(-1, -1, hidden.shape[2]))
 
 
 def banded_attend(

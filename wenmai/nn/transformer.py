@@ -12,7 +12,7 @@ from wenmai.nn.cache import DecoderCache, KeyValue
 from wenmai.nn.dropout import dropout
 from wenmai.nn.linear import Linear
 from wenmai.nn.masks import Mask
-from wenmai.nn.multihead import MultiHead
+from wenmai.nn.multihead import MultiHead, rows_at
 from wenmai.nn.names import ActivationName
 
 __all__ = [
@@ -22,12 +22,14 @@ __all__ = [
     "Encoder",
     "EncoderLayer",
     "FeedForward",
+    "GatedFeedForward",
+    "NestedNorm",
     "NormName",
     "PostNorm",
     "PreNorm",
 ]
 
-NormName = Literal["post", "pre"]
+NormName = Literal["post", "pre", "nested"]
 
 _EPSILON = 1e-6
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -70,6 +72,30 @@ class FeedForward(nn.Module):
         return outer
 
 
+class GatedFeedForward(nn.Module):
+    """LN(f(x W_g) ⊙ x W_1) W_2 at each position (Shazeer 2020, eq. 6), with the inner norm of NormFormer.
+
+    Args:
+        hidden_size: M.
+        ffn_size: F.
+        activation: f; with ``gelu_tanh`` this is GEGLU.
+        epsilon: Of the layer norm.
+    """
+
+    def __init__(self, hidden_size: int, ffn_size: int, *, activation: ActivationName, epsilon: float) -> None:
+        super().__init__()
+        self.activation = ACTIVATIONS[activation]
+        self.inner = Linear(hidden_size, 2 * ffn_size, bias=False)
+        self.norm = nn.LayerNorm(ffn_size, eps=epsilon, elementwise_affine=False)
+        self.outer = Linear(ffn_size, hidden_size, bias=False)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Returns (..., M) of (..., M)."""
+        inner, gate = self.inner(hidden).chunk(2, -1)
+        outer: Tensor = self.outer(self.norm(inner * self.activation(gate)))
+        return outer
+
+
 class PostNorm(nn.Module):
     """LN(x + dropout(f(x))): the paper's order. Diverges without warm-up."""
 
@@ -80,34 +106,46 @@ class PostNorm(nn.Module):
 
     def forward(self, hidden: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """Returns (B, T, M) of (B, T, M)."""
-        output = sublayer(hidden)
-        if self.training and self.dropout:
-            output = dropout(output, self.dropout)
-        normed: Tensor = self.norm(hidden + output)
-        return normed
+        return self.add(hidden, sublayer(self.inputs(hidden)))
 
     def inputs(self, hidden: Tensor) -> Tensor:
         """Returns the input of the sub-layer."""
         return hidden
 
+    def add(self, hidden: Tensor, output: Tensor) -> Tensor:
+        """Returns (B, T, M) of what went in and what the sub-layer made of it, (B, T, M) each."""
+        if self.training and self.dropout:
+            output = dropout(output, self.dropout)
+        normed: Tensor = self.norm(hidden + output)
+        return normed
+
 
 class PreNorm(PostNorm):
     """x + dropout(f(LN(x))): Tensor2Tensor's later order; a stack of it ends with one more LN."""
-
-    def forward(self, hidden: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """Returns (B, T, M) of (B, T, M)."""
-        output = sublayer(self.inputs(hidden))
-        if self.training and self.dropout:
-            output = dropout(output, self.dropout)
-        return hidden + output
 
     def inputs(self, hidden: Tensor) -> Tensor:
         """Returns the input of the sub-layer: normed."""
         normed: Tensor = self.norm(hidden)
         return normed
 
+    def add(self, hidden: Tensor, output: Tensor) -> Tensor:
+        """Returns (B, T, M) of what went in and what the sub-layer made of it, (B, T, M) each."""
+        return hidden + (dropout(output, self.dropout) if self.training and self.dropout else output)
 
-_RESIDUALS: dict[NormName, type[PostNorm]] = {"post": PostNorm, "pre": PreNorm}
+
+class NestedNorm(PreNorm):
+    """x + dropout(LN(f(LN(x)))): a norm before the sub-layer, and one behind it (NormFormer; Shleifer et al. 2021)."""
+
+    def __init__(self, hidden_size: int, *, dropout: float = 0.0, epsilon: float = _EPSILON) -> None:
+        super().__init__(hidden_size, dropout=dropout, epsilon=epsilon)
+        self.after = nn.LayerNorm(hidden_size, eps=epsilon)
+
+    def add(self, hidden: Tensor, output: Tensor) -> Tensor:
+        """Returns (B, T, M) of what went in and what the sub-layer made of it, (B, T, M) each."""
+        return super().add(hidden, self.after(output))
+
+
+_RESIDUALS: dict[NormName, type[PostNorm]] = {"post": PostNorm, "pre": PreNorm, "nested": NestedNorm}
 
 
 class EncoderLayer(nn.Module):
@@ -115,20 +153,27 @@ class EncoderLayer(nn.Module):
 
     Args:
         attention: Over the sequence itself.
-        ffn: The feed-forward network.
+        ffn: The feed-forward network; a gated one has its second norm inside.
         norm: Position of the layer norm.
         dropout: Of the outputs of sub-layers, while training.
         epsilon: Of the layer norms.
     """
 
     def __init__(
-        self, attention: MultiHead, ffn: FeedForward, *, norm: NormName, dropout: float, epsilon: float = _EPSILON
+        self,
+        attention: MultiHead,
+        ffn: FeedForward | GatedFeedForward,
+        *,
+        norm: NormName,
+        dropout: float,
+        epsilon: float = _EPSILON,
     ) -> None:
         super().__init__()
         residual = _RESIDUALS[norm]
         self.attention = attention
         self.attention_residual = residual(attention.hidden_size, dropout=dropout, epsilon=epsilon)
         self.ffn = ffn
+        residual = PreNorm if isinstance(ffn, GatedFeedForward) and norm == "nested" else residual
         self.ffn_residual = residual(attention.hidden_size, dropout=dropout, epsilon=epsilon)
 
     def forward(
@@ -139,6 +184,7 @@ class EncoderLayer(nn.Module):
         mask: Mask | Tensor | None = None,
         structure: Structure | None = None,
         cache: KeyValue | None = None,
+        places: Tensor | None = None,
     ) -> Tensor:
         """Runs the layer.
 
@@ -148,16 +194,26 @@ class EncoderLayer(nn.Module):
             mask: Over all S positions.
             structure: Of the S positions, for the bias of attention.
             cache: Of earlier positions; continued.
+            places: (B, K) int64, the positions whose outputs are wanted, of a layer without a bias; None: all.
 
         Returns:
-            (B, T, M).
+            (B, T, M), or (B, K, M).
         """
+        if places is not None:
+            return self._at(hidden, places, mask)
         if memory is not None:
             memory = self.attention_residual.inputs(memory)
         hidden = self.attention_residual(
             hidden, lambda x: self.attention(x, memory, mask=mask, structure=structure, cache=cache)
         )
         output: Tensor = self.ffn_residual(hidden, self.ffn)
+        return output
+
+    def _at(self, hidden: Tensor, places: Tensor, mask: Mask | Tensor | None) -> Tensor:
+        read = self.attention_residual.inputs(hidden)
+        attended = self.attention(read, mask=mask, places=places)
+        wanted = self.attention_residual.add(rows_at(hidden, places), attended)
+        output: Tensor = self.ffn_residual(wanted, self.ffn)
         return output
 
     def project_memory(self, memory: Tensor) -> Tensor:
@@ -251,17 +307,21 @@ class Encoder(nn.Module):
         mask: Mask | Tensor | None = None,
         structure: Structure | None = None,
         caches: Sequence[KeyValue] | None = None,
+        places: Tensor | None = None,
     ) -> Tensor:
-        """Returns (B, S, M) of (B, S, M).
+        """Returns (B, S, M) of (B, S, M), or (B, K, M) at some positions.
 
         Args:
             hidden: The embedded sequence.
             mask: Which positions attend to which, in every layer.
             structure: Of the sequence, for the biases of all layers.
             caches: One for each layer, which are appended to.
+            places: (B, K) int64, the positions whose outputs are wanted: the last layer leaves out the others.
         """
         for index, layer in enumerate(self.layers):
-            hidden = layer(hidden, mask=mask, structure=structure, cache=None if caches is None else caches[index])
+            cache = None if caches is None else caches[index]
+            wanted = places if index == len(self.layers) - 1 else None
+            hidden = layer(hidden, mask=mask, structure=structure, cache=cache, places=wanted)
         output: Tensor = self.norm(hidden)
         return output
 

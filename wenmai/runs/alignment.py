@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from wenmai.core.errors import SettingError, install_hint
 from wenmai.core.folder import writing
 from wenmai.core.quantities import plural
+from wenmai.runs.drawing import picture_fonts
 from wenmai.runs.page import filled, json_in_script
 
 __all__ = ["Alignment", "alignment_html", "write_alignment_page", "write_alignment_picture"]
 
 KEY = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(self|cross)")
 TOLERANCE = 1e-3  # by which weights may exceed 0 to 1, as in half precision
-CHINESE_FONTS = ("Noto Sans CJK SC", "Source Han Sans SC", "PingFang SC", "Hiragino Sans GB", "Microsoft YaHei")
 CELL_INCHES = 0.3
 
 
@@ -120,14 +120,11 @@ def write_alignment_picture(
     try:
         import matplotlib
         from matplotlib.figure import Figure
-        from matplotlib.font_manager import fontManager
     except ImportError:
         raise SettingError(f"a picture of an alignment needs matplotlib; {install_hint('plot')}") from None
 
     queries, keys = (alignment._tokens(side) for side in _sides(name))
-    installed = set(fontManager.get_font_names())
-    fonts = ["DejaVu Sans", *(font for font in CHINESE_FONTS if font in installed)]
-    with matplotlib.rc_context({"font.family": fonts, "font.size": 9}):
+    with matplotlib.rc_context({"font.family": picture_fonts(), "font.size": 9}):
         size = (max(3.0, CELL_INCHES * len(keys) + 2), max(2.4, CELL_INCHES * len(queries) + 1.4))
         figure = Figure(figsize=size, layout="constrained")
         axes = figure.subplots()

@@ -356,16 +356,21 @@ class Comparison(Tabled):
         """Returns the table as a ``tabular`` of LaTeX with the rules of the package booktabs."""
         return latex_table(self)
 
-    def write_charts(self, folder: str | Path) -> list[Path]:
-        """Writes each chart as an SVG file into a folder; returns the files.
+    def write_charts(self, folder: str | Path, form: str = "svg") -> list[Path]:
+        """Writes each chart into a folder as an SVG or PNG file; returns the files.
+
+        Args:
+            folder: Where they go.
+            form: ``svg``, or ``png``, which needs the extra ``plot``.
 
         Raises:
+            SettingError: if there is no such form, or matplotlib is not installed.
             RunError: if the folder cannot be written.
         """
         from wenmai.runs.charts import write_charts
 
         try:
-            return write_charts(self, folder)
+            return write_charts(self, folder, form)
         except OSError as error:
             raise RunError(f"{folder}: cannot be written ({error.strerror})") from None
 

@@ -39,10 +39,12 @@ def plan(
     recipe = Recipe.build(
         system, task.sections, chosen, corpus=opened.names, start=None if start is None else str(start)
     )
-    if start is not None or ("-" in opened.names and several_processes()):  # which share what they read
+    if "-" in opened.names and several_processes():  # which share what they read
         return recipe, opened
     decided = {name.rpartition(".")[2] for name in chosen if name in settings or name not in implied}
-    suited, notes = suited_segmentation(task, recipe, opened, decided)
+    if start is not None:
+        decided = {name.rpartition(".")[2] for name in settings}  # the others are the run's
+    suited, notes = suited_segmentation(task, recipe, opened, decided, continued=start is not None)
     if suited:
         recipe = Recipe.build(system, task.sections, overruled(chosen, suited), corpus=opened.names)
     return recipe, opened._replace(notes=notes)

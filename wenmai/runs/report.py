@@ -7,11 +7,10 @@ columns, and the kinds of the comparison their form.
 
 import math
 import re
-from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from html import escape
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,9 @@ __all__ = ["report_html", "write_report"]
 
 MOST_CURVE_POINTS = 300  # per system: more than a screen can resolve
 _EPOCHS_TO_SMOOTH = 4  # with fewer, a mean over an epoch hides what happens in it
+_FEWEST_TO_SMOOTH = 20  # points of a curve
+_ROUNDING = 1e-9  # of the progress: what stands an epoch before is left out, so that the mean is over a whole one
+_RESTLESS = 3  # times the way from the lowest loss to the highest
 COLOURS = 6  # --s0 to --s5 in common.css; later systems use them again with a dash pattern
 DASHES = ("", "6 3", "2 2.5", "8 3 2 3")
 INTERVAL_WIDTH = 84  # pixels
@@ -619,23 +621,29 @@ def _data(stored: dict[str, Any]) -> str:
 
 
 def _smoothed(curve: list[Any]) -> list[Any]:
-    """Replaces each loss of a training of many epochs by the mean over the epoch that ends there.
+    """Adds a moving ``mean`` to each loss of a curve that goes up and down more than it goes anywhere.
 
-    The parts of a text or of a table of counts are not equally hard, which draws the same teeth in every epoch.
+    The parts of a text or of a table of counts are not equally hard, which draws the same teeth in every epoch: the
+    mean is over an epoch, half of it before and half after; where there are few epochs, over a tenth of the training.
     """
-    epochs = max((point["epoch"] or 0 for point in curve), default=0)
-    if epochs < _EPOCHS_TO_SMOOTH:
+    known = [point for point in curve if point["loss"] is not None]
+    losses = [point["loss"] for point in known]
+    travelled = math.fsum(abs(later - earlier) for earlier, later in pairwise(losses))
+    if len(known) < _FEWEST_TO_SMOOTH or travelled < _RESTLESS * (max(losses) - min(losses)):
         return curve
-    window: deque[tuple[float, float]] = deque()
-    smoothed = []
-    for point in curve:
-        if point["loss"] is not None:
-            window.append((point["progress"], point["loss"]))
-        while window and window[0][0] <= point["progress"] - 1 / epochs:
-            window.popleft()
-        mean = math.fsum(loss for _, loss in window) / len(window) if window else None
-        smoothed.append({**point, "loss": mean if point["loss"] is not None else None})
-    return smoothed
+    epochs = max(point["epoch"] or 0 for point in known)
+    half = 0.5 / epochs if epochs >= _EPOCHS_TO_SMOOTH else 0.05
+    means, first, end, total = [], 0, 0, 0.0
+    for point in known:
+        while end < len(known) and known[end]["progress"] <= point["progress"] + half + _ROUNDING:
+            total += losses[end]
+            end += 1
+        while known[first]["progress"] <= point["progress"] - half + _ROUNDING:
+            total -= losses[first]
+            first += 1
+        means.append(total / (end - first))
+    smooth = iter(means)
+    return [point if point["loss"] is None else {**point, "mean": next(smooth)} for point in curve]
 
 
 def _thinned(curve: list[Any]) -> list[Any]:

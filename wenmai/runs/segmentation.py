@@ -13,7 +13,7 @@ _AT_SPACES = ("whitespace", "words")  # which have no boundary inside 今天天�
 
 
 def suited_segmentation(
-    task: Task, recipe: Recipe, opened: Opened, chosen: Collection[str]
+    task: Task, recipe: Recipe, opened: Opened, chosen: Collection[str], *, continued: bool = False
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """Looks at the beginning of a text: spaces between words cannot be expected of all scripts.
 
@@ -22,6 +22,7 @@ def suited_segmentation(
         recipe: What the settings are so far.
         opened: The text.
         chosen: The settings that somebody chose, by plain name: they stay, but for a note on ``words``.
+        continued: Whether the training continues a run, whose settings stay too.
 
     Returns:
         The setting to add, if spaces would not separate the words of the text; and what the user should know.
@@ -37,8 +38,10 @@ def suited_segmentation(
             continue
         better = "characters" if name == "tokenizer.kind" else found.segment
         seen = f"the text is written without spaces ({found.language}, {found.share:.0%} of the letters)"
-        if is_chosen:
-            return {}, (f"{seen}: with {plain}={before} whole clauses are words; {plain}={better} separates them",)
+        if is_chosen or continued:
+            anew = "a new training with " if continued and name == "tokenizer.kind" else ""  # tokenizers stay
+            note = f"{seen}: with {plain}={before} whole clauses are words; {anew}{plain}={better} separates them"
+            return {}, (note,)
         note = f"{seen}: {plain}={better} was chosen; {plain}={before} takes what white space separates as words"
         return {name: better}, (note,)
     return {}, ()

@@ -46,7 +46,7 @@ class _CountsTask(Task):
 
     source = Counts()
     inherited = ("text", "counts", "model")
-    verbs = ("nearest", "analogy", "embed")
+    verbs = ("nearest", "analogy", "similarity", "embed")
 
     def load_base(self, folder: Path) -> Any:  # noqa: ANN401
         """Refuses, as new text cannot be added to factorised counts.

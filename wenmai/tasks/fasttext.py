@@ -38,7 +38,7 @@ class FastTextTask(Task):
         "train": PassesConfig,
     }
     inherited = ("text", "model")
-    verbs = ("nearest", "analogy", "embed")
+    verbs = ("nearest", "analogy", "similarity", "embed")
 
     def load(self, folder: Path) -> WordVectors:
         """Reads a finished model as vectors, which unseen words have too."""

@@ -22,7 +22,7 @@ from wenmai.core.seeding import mixed_seed
 from wenmai.data.batches import pad, plan_batches
 from wenmai.data.masking import Masker
 from wenmai.data.running_text import LanguageData
-from wenmai.data.sequences import Examples, SentenceStream, documents, packed, pairs, texts_of, windows
+from wenmai.data.sequences import Examples, SentenceStream, documents, packed, pairs, require_pairs, texts_of, windows
 from wenmai.formats.huggingface import Pretrained
 from wenmai.inference.embedding_config import EmbeddingConfig
 from wenmai.inference.masked_model import MaskedModel, build
@@ -57,13 +57,22 @@ class _Batch(NamedTuple):
 
 
 class _Made(NamedTuple):
-    """A batch as tensors; see :meth:`wenmai.nn.encoder.TextEncoder.forward`."""
+    """A batch as tensors; see :meth:`wenmai.nn.encoder.TextEncoder.forward`.
+
+    Attributes:
+        places: (B, K) the tokens whose states the losses need: of pairs the first, the masked ones, and any to fill up.
+        masked: (N,) which of these, in one row, are those of the masked tokens.
+        targets: (N,) what stood there.
+        labels: (B,) of pairs.
+        read: Tokens of text.
+    """
 
     tokens: Tensor
     segments: Tensor | None
     mask: Tensor | None
     positions: Tensor | None
     places: Tensor
+    masked: Tensor
     targets: Tensor
     labels: Tensor | None
     read: int
@@ -133,6 +142,9 @@ class MaskedJob(NeuralJob):
             raise SettingError("the head pair is not trained with pairs=none; add pairs=next or pairs=order")
         if (self.objective.short_length or 0) > longest:
             raise SettingError(f"short_length={self.objective.short_length} is more than max_length={longest}")
+        if self.objective.pairs != "none":
+            require_pairs(self._train, self.objective.pairs)
+            require_pairs(self._valid, self.objective.pairs, "the text to validate on")
 
     @property
     def objective_name(self) -> str:  # type: ignore[override]  # it depends on the settings
@@ -219,7 +231,11 @@ class MaskedJob(NeuralJob):
         )
         begins = self._begins[ids] if self._masker.needs_words else None
         masked = self._masker.mask(ids, maskable=maskable, sequences=piece_of, keys=keys, begins=begins)
-        places = np.flatnonzero(masked.targets)
+        wanted = masked.targets.copy()
+        wanted[:, 0] |= self.objective.pairs != "none"  # [CLS]
+        most = int(wanted.sum(1).max())
+        places = np.argsort(~wanted, axis=1, kind="stable")[:, :most]
+        chosen = np.take_along_axis(masked.targets, places, 1)
         device = self.masked_model.device
 
         def tensor(array: npt.NDArray[Any]) -> Tensor:
@@ -238,7 +254,8 @@ class MaskedJob(NeuralJob):
             mask=mask,
             positions=tensor(pad(positions, 0)[0]) if several else None,
             places=tensor(places),
-            targets=tensor(ids.flat[places]),
+            masked=tensor(np.flatnonzero(chosen)),
+            targets=tensor(np.take_along_axis(ids, places, 1)[chosen]),
             labels=tensor(np.concatenate([row.labels for row in batch.rows])) if paired else None,
             read=int(maskable.sum()),
         )
@@ -257,9 +274,11 @@ class MaskedJob(NeuralJob):
 
     def _losses(self, module: nn.Module, made: _Made) -> dict[str, Loss]:
         model: Any = self.masked_model.module
-        hidden: Tensor = module(made.tokens, segments=made.segments, mask=made.mask, positions=made.positions)
+        hidden: Tensor = module(
+            made.tokens, segments=made.segments, mask=made.mask, positions=made.positions, places=made.places
+        )
         head = model.heads["mlm"]
-        found = next_token_loss(head.output, head.transform(hidden.flatten(0, 1)[made.places]), made.targets)
+        found = next_token_loss(head.output, head.transform(hidden.flatten(0, 1)[made.masked]), made.targets)
         losses = {"mlm": found._replace(tokens=made.read)}
         if made.labels is not None:
             total = F.cross_entropy(model.heads["pair"](model.pooled(hidden)).float(), made.labels, reduction="sum")

@@ -47,8 +47,8 @@ class MaskedConfig:
     pairs: Annotated[
         Literal["none", "next", "order"],
         Doc(
-            "none: sequences are running text; next: two texts, is the second the next one (NSP)? order: two neighbours, "
-            "are they in order (SOP)?"
+            "none: sequences are running text; next: two texts, is the second the next one (NSP)? order: two "
+            "neighbours, are they in order (SOP)?"
         ),
     ] = "none"
     boundaries: Annotated[

@@ -37,7 +37,7 @@ class Word2VecTask(Task):
         "train": PassesConfig,
     }
     inherited = ("text", "model")
-    verbs = ("nearest", "analogy", "embed")
+    verbs = ("nearest", "analogy", "similarity", "embed")
 
     def load(self, folder: Path) -> WordVectors:
         """Reads the vectors of a finished model."""

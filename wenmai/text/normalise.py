@@ -58,9 +58,9 @@ def tokenizer_steps(config: "TokenizerConfig") -> "list[Normalizer]":
     steps: list[Normalizer] = []
     if config.fold_width and not config.nfkc:
         steps.append(normalizers.Precompiled(_widths()))
-    if config.nfkc or config.nfc:
+    if config.nfkc or config.form_c:
         steps.append(normalizers.NFKC() if config.nfkc else normalizers.NFC())
-    if config.lowercase:
+    if config.lowercase and config.kind != "wordpiece":  # BERT's own step does it too
         steps.append(normalizers.Lowercase())
     if config.script == "simplified":
         steps.append(normalizers.Precompiled(_simplified()))

@@ -32,6 +32,7 @@ __all__ = [
     "StreamTokenizerConfig",
     "TokenizerConfig",
     "guard",
+    "special_tokens",
     "suitable",
     "trained",
 ]
@@ -41,12 +42,14 @@ TokenizerKind = Literal["bpe", "byte-bpe", "wordpiece", "unigram", "words", "whi
 CHOICES: dict[str, tuple[str, ...]] = {"kind": get_args(TokenizerKind), "script": SCRIPTS}
 
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
-"""Padding, unknown, BOS, EOS: the ids 0 to 3 of every tokenizer that is trained here."""
+"""Padding, unknown, BOS, EOS: the ids 0 to 3 of every tokenizer that is trained here, but for BERT's."""
 
 OptionalRole = Literal["cls", "sep", "mask"]
 OPTIONAL_SPECIALS: dict[OptionalRole, str] = {"cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
 """Role to the token that it has in a tokenizer that is trained for a model that needs it, as in BERT."""
 
+_ROLES = ("pad", "unk", "bos", "eos")
+_BERT_ROLES: dict[str, OptionalRole] = {"bos": "cls", "eos": "sep"}
 _UNKNOWN = SPECIALS[1]
 
 # Within a word (▁ stands for the space before it) letters, Chinese characters, single digits and everything else are
@@ -55,6 +58,7 @@ _RUNS = r"▁?\p{Han}+|▁?[\p{L}\p{M}]+|▁?\p{N}|▁?[^\p{L}\p{M}\p{N}▁]+|�
 # The words of segment=words: apostrophes inside words, points and commas inside numbers.
 _WORD = r"[\w\u00ad\u200c\u200d]"
 WORDS = rf"\d+(?:[.,]\d+)+|{_WORD}+(?:['’]{_WORD}+)*|[^\w\s]"
+_LONGEST_WORD = 100  # characters; WordPiece takes longer ones for unknown
 _PRIVATE = 0xF0000  # the first of 131,072 characters that no text should have
 
 
@@ -66,8 +70,8 @@ class TokenizerConfig:
         TokenizerKind,
         Doc(
             "bpe, unigram: pieces of words, as in SentencePiece; byte-bpe: pieces of bytes, any text survives; "
-            "wordpiece: pieces of words and punctuation; words: words and punctuation; whitespace: what white space "
-            "separates; characters: single characters"
+            "wordpiece: pieces of words, Chinese characters and punctuation, as in BERT; words: words and punctuation; "
+            "whitespace: what white space separates; characters: single characters"
         ),
     ] = "bpe"
     vocab_size: Annotated[int, Ge(5), Doc("most pieces, special ones included")] = 8000
@@ -76,16 +80,24 @@ class TokenizerConfig:
         Ge(1),
         Doc("words, characters and joined pieces seen fewer times are left out; none: 2; not for unigram"),
     ] = None
-    nfc: Annotated[bool, Doc("Unicode normalisation form C: one spelling for letters with accents")] = True
+    nfc: Annotated[
+        bool | None,
+        Doc("Unicode normalisation form C: one spelling for letters with accents; none: true, but not for wordpiece"),
+    ] = None
     nfkc: Nfkc = False
     fold_width: FoldWidth = False
     lowercase: Lowercase = False
+    strip_accents: Annotated[
+        bool | None, Doc("wordpiece: letters lose their accents; none: as lowercase says, as in BERT")
+    ] = None
     script: Script = "keep"
 
     def __post_init__(self) -> None:
         check_choices(self, CHOICES)
         if self.kind == "unigram" and self.min_count is not None:
             raise SettingError("min_count has no effect with kind=unigram, whose vocabulary follows from vocab_size")
+        if self.kind != "wordpiece" and self.strip_accents is not None:
+            raise SettingError(f"strip_accents has no effect with kind={self.kind}, only with kind=wordpiece")
         if self.vocab_size < self.smallest_size:
             raise SettingError(
                 f"vocab_size={self.vocab_size} is too small: kind={self.kind} needs {self.smallest_size}"
@@ -102,9 +114,15 @@ class TokenizerConfig:
         return 2 if self.min_count is None else self.min_count
 
     @property
+    def form_c(self) -> bool:
+        """Whether texts are brought to normalisation form C."""
+        return self.kind != "wordpiece" if self.nfc is None else self.nfc
+
+    @property
     def lossy(self) -> dict[str, bool | str]:
         """The settings by which different texts have the same pieces."""
-        return normalisation_of(self) | ({"kind": self.kind} if self.kind in ("words", "wordpiece") else {})
+        accents = {"strip_accents": True} if self.strip_accents else {}
+        return normalisation_of(self) | accents | ({"kind": self.kind} if self.kind in ("words", "wordpiece") else {})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,8 +145,8 @@ class StreamTokenizerConfig(TokenizerConfig):
     file: Annotated[
         str | None,
         Doc(
-            "an existing tokenizer: tokenizer.json, VOCABULARY,MERGES of GPT-1 or GPT-2, or a folder with "
-            "either; none: one is trained on the text"
+            "an existing tokenizer: tokenizer.json, vocab.txt of BERT, VOCABULARY,MERGES of GPT-1, GPT-2 or RoBERTa, "
+            "or a folder with one of them; none: one is trained on the text"
         ),
         Located(absolute_source),
     ] = None
@@ -153,6 +171,19 @@ def suitable(known: Mapping[str, Any]) -> dict[str, Any]:
     return kind | {name: value for name, value in known.items() if name in same}
 
 
+def special_tokens(kind: TokenizerKind, roles: Sequence[OptionalRole]) -> dict[str, str]:
+    """Returns role to token for a tokenizer that is trained for a model with some roles, in the order of the ids.
+
+    WordPiece has the five tokens of BERT then, ``[CLS]`` being BOS and ``[SEP]`` EOS; all others have those of
+    :data:`SPECIALS` before their own.
+    """
+    found = dict(zip(_ROLES, SPECIALS, strict=True))
+    if kind == "wordpiece" and roles:
+        found |= {"pad": "[PAD]", "unk": "[UNK]"}
+        found |= {role: OPTIONAL_SPECIALS[own] for role, own in _BERT_ROLES.items() if own in roles}
+    return found | {role: OPTIONAL_SPECIALS[role] for role in roles}
+
+
 def trained(
     texts: Iterable[str], config: TokenizerConfig, specials: Sequence[str] = SPECIALS
 ) -> "tokenizers.Tokenizer":
@@ -161,19 +192,19 @@ def trained(
     Args:
         texts: Read once.
         config: The kind of pieces, and how many.
-        specials: The tokens with the first ids: :data:`SPECIALS` and what else is needed.
+        specials: The tokens with the first ids, as :func:`special_tokens` has them; the unknown token is the second.
 
     Raises:
         SettingError: if a unigram vocabulary is smaller than the number of characters in the texts.
     """
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-    backend = Tokenizer(models.BPE())
+    backend, unknown = Tokenizer(models.BPE()), specials[1]
     if (normalizer := _normalizer(config)) is not None:
         backend.normalizer = normalizer
     if config.kind != "characters":
         backend.pre_tokenizer = _pre_tokenizer(config)
-        guard(backend, set(specials) - ({_UNKNOWN} if config.kind == "whitespace" else set()))
+        guard(backend, set(specials) - ({unknown} if config.kind == "whitespace" else set()))
     common: dict[str, Any] = {
         "vocab_size": config.vocab_size,
         "special_tokens": list(specials),
@@ -186,25 +217,25 @@ def trained(
         backend.model = _characters(texts, backend, config, specials)
         backend.decoder = decoders.Fuse()
     elif config.kind in ("words", "whitespace"):
-        backend.model = models.WordLevel(unk_token=_UNKNOWN)
+        backend.model = models.WordLevel(unk_token=unknown)
         if config.kind == "whitespace":  # there <unk> in a text is the unknown word
-            texts = (" ".join(word for word in text.split() if word != _UNKNOWN) for text in texts)
+            texts = (" ".join(word for word in text.split() if word != unknown) for text in texts)
         backend.train_from_iterator(texts, trainers.WordLevelTrainer(**counted))
     elif config.kind == "byte-bpe":
         every_byte = pre_tokenizers.ByteLevel.alphabet()
         backend.train_from_iterator(texts, trainers.BpeTrainer(**counted, initial_alphabet=every_byte))
         backend.decoder = decoders.ByteLevel()
     elif config.kind == "wordpiece":
-        backend.model = _wordpieces(texts, backend, trainers.BpeTrainer(**counted, **alphabet))
+        backend.model = _wordpieces(texts, backend, trainers.BpeTrainer(**counted, **alphabet), unknown)
         backend.decoder = decoders.WordPiece()
     elif config.kind == "bpe":
-        backend.model = models.BPE(unk_token=_UNKNOWN)
+        backend.model = models.BPE(unk_token=unknown)
         backend.train_from_iterator(texts, trainers.BpeTrainer(**counted, **alphabet))
         backend.decoder = decoders.Metaspace()
     else:
         backend.model = models.Unigram()
         try:
-            backend.train_from_iterator(texts, trainers.UnigramTrainer(**common, unk_token=_UNKNOWN))
+            backend.train_from_iterator(texts, trainers.UnigramTrainer(**common, unk_token=unknown))
         except Exception as error:
             if "not large enough" not in str(error):
                 raise
@@ -212,7 +243,9 @@ def trained(
             raise SettingError(f"{fault}; use a larger one, or kind=bpe, which leaves out the rarest") from None
         backend.model = _canonical(backend, specials)
         backend.decoder = decoders.Metaspace()
-    backend.add_special_tokens(list(specials))
+    # As in RoBERTa: pieces of bytes begin with the space before them, so the mask of one takes it too.
+    takes_space = {OPTIONAL_SPECIALS["mask"]} if config.kind == "byte-bpe" else set()
+    backend.add_special_tokens([AddedToken(token, lstrip=token in takes_space) for token in specials])
     return backend
 
 
@@ -220,6 +253,9 @@ def _normalizer(config: TokenizerConfig) -> Any:  # noqa: ANN401  a normalizer, 
     from tokenizers import Regex, normalizers
 
     steps = tokenizer_steps(config)
+    if config.kind == "wordpiece":
+        basic = normalizers.BertNormalizer(lowercase=config.lowercase, strip_accents=config.strip_accents)
+        return normalizers.Sequence([*steps, basic]) if steps else basic
     if config.kind in ("bpe", "unigram"):  # ▁ stands for a space in their pieces
         steps += [normalizers.Replace(Regex(r"[\s▁]+"), " "), normalizers.Strip()]
     return normalizers.Sequence(steps) if steps else None
@@ -236,8 +272,7 @@ def _pre_tokenizer(config: TokenizerConfig) -> Any:  # noqa: ANN401  a pre-token
     if config.kind == "byte-bpe":
         return pre_tokenizers.ByteLevel(add_prefix_space=False)
     if config.kind == "wordpiece":
-        single = Split(Regex(r"\p{Han}"), "isolated")
-        return pre_tokenizers.Sequence([pre_tokenizers.BertPreTokenizer(), single])
+        return pre_tokenizers.BertPreTokenizer()
     return pre_tokenizers.Sequence([pre_tokenizers.Metaspace(), Split(Regex(_RUNS), "isolated")])
 
 
@@ -272,7 +307,7 @@ def _characters(
     ordered = sorted(counts, key=lambda character: (-counts[character], character))
     kept = [character for character in ordered if counts[character] >= config.smallest_count]
     vocab = {token: number for number, token in enumerate([*specials, *kept][: config.vocab_size])}
-    return models.BPE(vocab, [], unk_token=_UNKNOWN)
+    return models.BPE(vocab, [], unk_token=specials[1])
 
 
 class _Marks(dict[int, int]):
@@ -283,7 +318,12 @@ class _Marks(dict[int, int]):
         return found
 
 
-def _wordpieces(texts: Iterable[str], backend: "tokenizers.Tokenizer", trainer: Any) -> Any:  # noqa: ANN401  a model
+def _wordpieces(
+    texts: Iterable[str],
+    backend: "tokenizers.Tokenizer",
+    trainer: Any,  # noqa: ANN401  of the library
+    unknown: str,
+) -> Any:  # noqa: ANN401  a model
     """Finds the pieces of words by BPE; the first piece of a word differs from the same piece inside one.
 
     The library's own trainer breaks ties by a hash that differs from process to process.
@@ -296,7 +336,7 @@ def _wordpieces(texts: Iterable[str], backend: "tokenizers.Tokenizer", trainer: 
     def marked() -> Iterator[str]:
         for text in texts:
             words = backend.pre_tokenizer.pre_tokenize_str(private.sub(" ", _normalised(backend, text)))
-            yield " ".join(word[0] + word[1:].translate(marks) for word, _ in words)
+            yield " ".join(word[0] + word[1:].translate(marks) for word, _ in words if len(word) <= _LONGEST_WORD)
 
     cutter = Tokenizer(models.BPE())
     cutter.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -306,7 +346,7 @@ def _wordpieces(texts: Iterable[str], backend: "tokenizers.Tokenizer", trainer: 
         ("##" if ord(token[0]) in plain else "") + token.translate(plain): number
         for token, number in cutter.get_vocab().items()
     }
-    return models.WordPiece(vocab, unk_token=_UNKNOWN)
+    return models.WordPiece(vocab, unk_token=unknown, max_input_chars_per_word=_LONGEST_WORD)
 
 
 def _normalised(backend: "tokenizers.Tokenizer", text: str) -> str:

@@ -7,7 +7,6 @@ errors that say what is wrong with a file.
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +17,16 @@ from typing import TYPE_CHECKING, Any
 from wenmai.core.errors import CorpusError, FormatError, SettingError, VocabError, nearest_name
 from wenmai.core.folder import plain_file, writing
 from wenmai.text.admission import require_harmless
-from wenmai.text.pieces import OPTIONAL_SPECIALS, SPECIALS, OptionalRole, TokenizerConfig, guard, trained
+from wenmai.text.joining import joined
+from wenmai.text.pieces import (
+    OPTIONAL_SPECIALS,
+    SPECIALS,
+    OptionalRole,
+    TokenizerConfig,
+    guard,
+    special_tokens,
+    trained,
+)
 
 if TYPE_CHECKING:
     import tokenizers
@@ -44,11 +52,8 @@ _NO_EFFECT = {
 }  # section of a file to what is done instead
 _MOST_HOLES = 1000  # ids without a token, besides as many as there are tokens
 _LINE_END = "\n</w>"  # the only end that GPT-1 knows
-
-_OPENING = frozenset("([{‘“«¿¡$£€#")
-_CLOSING = frozenset(".,;:!?%)]}’”»…")
-_JOINING = frozenset("-/'")
-_UNSPACED = re.compile("[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
+_SPACES = "▁Ġ"  # what stands for a space in pieces
+_STAND_IN = "\ue000"  # a private character: no vocabulary has it, so it is a piece of its own, or several
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +121,8 @@ class Tokenizer:
         kept = special - {self.unk_id} if by_space else special  # there <unk> in a text is the unknown word
         guard(backend, [token for number in kept if (token := backend.id_to_token(number))])
         backend.encode_special_tokens = True  # the text "</s>" is text
-        self._spaced = model == "WordPiece" or (model == "WordLevel" and backend.decoder is None and not by_space)
+        self._splits = model == "WordPiece"
+        self._spaced = self._splits or (model == "WordLevel" and backend.decoder is None and not by_space)
 
     @classmethod
     def train(cls, texts: Iterable[str], config: TokenizerConfig, *, roles: Sequence[OptionalRole] = ()) -> "Tokenizer":
@@ -125,20 +131,21 @@ class Tokenizer:
         Args:
             texts: Sentences or documents. Memory grows with the different words, not with the texts.
             config: The kind of pieces, and how many.
-            roles: Those of ``cls``, ``sep`` and ``mask`` that the model needs; their tokens have the ids from 4 on.
+            roles: Those of ``cls``, ``sep`` and ``mask`` that the model needs; see :func:`special_tokens`.
 
         Raises:
             CorpusError: if there is no text.
             SettingError: if the vocabulary is too small.
         """
-        specials = [*SPECIALS, *(OPTIONAL_SPECIALS[role] for role in roles)]
-        if config.vocab_size < config.smallest_size + len(roles):
+        named = special_tokens(config.kind, roles)
+        specials = list(dict.fromkeys(named.values()))
+        if config.vocab_size < (smallest := config.smallest_size - len(SPECIALS) + len(specials)):
             raise SettingError(
                 f"vocab_size={config.vocab_size} is too small: with special tokens for {', '.join(roles)} "
-                f"kind={config.kind} needs {config.smallest_size + len(roles)}"
+                f"kind={config.kind} needs {smallest}"
             )
         backend = trained(_encodable(texts), config, specials)
-        found = cls(backend, {role: number for number, role in enumerate(("pad", "unk", "bos", "eos", *roles))})
+        found = cls(backend, {role: specials.index(token) for role, token in named.items()})
         if found.vocab_size == len(specials):
             raise CorpusError(
                 "no vocabulary can be made of the texts: nothing in them occurs"
@@ -237,16 +244,19 @@ class Tokenizer:
 
     def normalise(self, text: str) -> str:
         """Returns the text as the pieces spell it: what :meth:`decode` returns where nothing is unknown."""
-        normalizer = self._backend.normalizer
-        with _explaining([text]):
-            return text if normalizer is None else str(normalizer.normalize_str(text))
+        return joined(self.words(text)) if self._splits else self._normalised(text)
 
     def words(self, text: str) -> list[str]:
         """Returns the words of a text, before they are segmented into pieces."""
-        normal = self.normalise(text)
+        normal = self._normalised(text)
         before = self._backend.pre_tokenizer
         with _explaining([text]):
             return [normal] if before is None else [word for word, _ in before.pre_tokenize_str(normal)]
+
+    def _normalised(self, text: str) -> str:
+        normalizer = self._backend.normalizer
+        with _explaining([text]):
+            return text if normalizer is None else str(normalizer.normalize_str(text))
 
     def pieces_of_words(self, texts: list[str]) -> list[tuple[int, ...]]:
         """Returns the ids of the pieces of each word of some texts."""
@@ -268,6 +278,39 @@ class Tokenizer:
         with _explaining([text]):
             found = self._backend.encode(text, add_special_tokens=False)
         return Encoding(ids=found.ids, tokens=found.tokens, offsets=found.offsets)
+
+    def encode_masked(self, text: str) -> Encoding:
+        """Segments a text in which the spelling of the mask, such as ``[MASK]``, is the mask.
+
+        Other special tokens are text, as in :meth:`encode`. Where pieces begin with the space before them, so does the
+        mask; and a piece behind it begins with a space only if there is one.
+
+        Raises:
+            VocabError: if there is no mask.
+            CorpusError: as :meth:`encode` does.
+            FormatError: likewise.
+        """
+        if self.mask_id is None:
+            raise VocabError("the tokenizer has no token for the mask; a model that fills in has one")
+        mask, ids, offsets = self.token(self.mask_id), list[int](), list[tuple[int, int]]()
+        # Whether pieces have a space before them at the beginning of a text, and behind a space.
+        always, behind = (any(one[0] in _SPACES for one in self.encode(text).tokens[:1]) for text in ("a", " a"))
+        parts = text.split(mask)
+        begin = 0
+        for place, part in enumerate(parts):
+            if place:
+                ids.append(self.mask_id)
+                offsets.append((begin, begin + len(mask)))
+                begin += len(mask)
+            kept = part.rstrip() if behind and place < len(parts) - 1 else part
+            before = _STAND_IN if always and place and kept[:1].strip() else ""
+            found = self.encode(before + kept)
+            for number, (low, high) in zip(found.ids, found.offsets, strict=True):
+                if high > len(before):
+                    ids.append(number)
+                    offsets.append((max(low - len(before), 0) + begin, high - len(before) + begin))
+            begin += len(part)
+        return Encoding(ids=ids, tokens=[self.token(number) for number in ids], offsets=offsets)
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         """Returns the ids of many texts at once, which is faster than one by one.
@@ -296,7 +339,7 @@ class Tokenizer:
         for number in {min(shown), max(shown)} if shown else ():
             self.token(number)
         if self._spaced:
-            return _detokenised(map(self.token, shown))
+            return joined(map(self.token, shown))
         with _explaining([]):
             return str(self._backend.decode(shown, skip_special_tokens=False))
 
@@ -400,26 +443,3 @@ def _check_encodable(text: str) -> None:
     except UnicodeEncodeError as error:
         found = f"a text has the lone surrogate {text[error.start]!r} at character {error.start}"
         raise CorpusError(f"{found}, which no UTF-8 text has; decode the text with its right encoding") from None
-
-
-def _detokenised(tokens: Iterable[str]) -> str:
-    """Joins words and punctuation as they are usually written; ``##`` continues a word."""
-    words: list[str] = []
-    for token in tokens:
-        if token.startswith("##") and len(token) > 2 and words:
-            words[-1] += token[2:]
-        else:
-            words.append(token)
-    parts: list[str] = []
-    before = ""
-    quoted = False
-    for word in words:
-        opens = word in _OPENING or (word == '"' and not quoted)
-        closes = word in _CLOSING or (word == '"' and quoted)
-        joined = word in _JOINING or _UNSPACED.match(word) is not None
-        if parts and before != "open" and not closes and not joined:
-            parts.append(" ")
-        parts.append(word)
-        before = "open" if opens or joined or _UNSPACED.search(word[-1]) else "word"
-        quoted ^= word == '"'
-    return "".join(parts)

@@ -1,9 +1,11 @@
-"""Existing tokenizers: a ``tokenizer.json``, or vocabulary and merges, as GPT-1 and GPT-2 have them.
+"""Existing tokenizers: ``tokenizer.json``, ``vocab.txt`` of BERT, or vocabulary and merges of GPT-1, GPT-2 and RoBERTa.
 
 | file | content |
 |---|---|
+| ``vocab.txt`` | a token a line, the number of the line from 0 being its id; in ERNIE a tab and the id behind it |
 | vocabulary (``vocab.json``, ``encoder.json``) | a JSON object: token to id |
 | merges (``merges.txt``, ``vocab.bpe``) | ``#version: 0.2``, then two pieces a line, in the order of joining |
+| ``tokenizer_config.json`` beside them | how text is cut, where ``transformers`` lets it be said |
 
 The pieces of GPT-2 (Radford et al. 2019) are made of bytes, each written as a printable character; those of GPT-1
 (Radford et al. 2018) of characters, the last of a word with ``</w>`` behind it. GPT-1's text is lower case, without
@@ -12,14 +14,19 @@ accents, cut at white space and around punctuation: what ``transformers`` does w
 
 import json
 import logging
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wenmai.core.compressed import reading
 from wenmai.core.errors import FormatError
 from wenmai.text.tokenizer import USUAL_SPECIALS, Tokenizer
 
-__all__ = ["read_tokenizer", "read_vocabulary"]
+if TYPE_CHECKING:
+    from tokenizers import AddedToken
+
+__all__ = ["read_tokenizer", "read_vocabulary", "read_wordpieces"]
 
 _log = logging.getLogger(__name__)
 
@@ -29,6 +36,22 @@ _PAIRS = (
     ("encoder_bpe_40000.json", "vocab_40000.bpe"),  # GPT-1 as its authors published it
 )
 _ADDED = "added_tokens.json"  # beside the pair, written by earlier versions of transformers
+_PIECES, _CONFIG = "vocab.txt", "tokenizer_config.json"
+# Whose text is cut as BERT's is; others with a vocab.txt first find the words of Japanese, or by a dictionary.
+_LIKE_BERT = (
+    *("Bert", "DistilBert", "Electra", "Ernie", "MobileBert", "ConvBert", "LayoutLM"),
+    *("PreTrained", "TokenizersBackend"),  # of any kind
+)
+# What tokenizer_config.json says of a step of tokenizer.json, and what that calls it.
+_SAID = {
+    "BertNormalizer": {
+        "do_lower_case": "lowercase",
+        "strip_accents": "strip_accents",
+        "tokenize_chinese_chars": "handle_chinese_chars",
+    },
+    "ByteLevel": {"add_prefix_space": "add_prefix_space"},
+}
+_CAPITALS = re.compile(r"(?:##)?[A-Za-z]*[A-Z][A-Za-z]*")
 _COMPRESSIONS = ("", ".gz", ".xz", ".bz2", ".zst")
 _MOST_BYTES = 1 << 28  # of a vocabulary: so much text would be its tokens, millions of them
 _WORD_END = "</w>"
@@ -38,8 +61,8 @@ def read_tokenizer(source: str | Path) -> Tokenizer:
     """Reads a tokenizer; what the file has that has no effect here is logged as a warning.
 
     Args:
-        source: A ``tokenizer.json``; ``VOCABULARY,MERGES``, in any order; or a folder with either, under the usual
-            names. Files may be compressed.
+        source: A ``tokenizer.json``; a ``vocab.txt``; ``VOCABULARY,MERGES``, in any order; or a folder with one of
+            them, under the usual names. Files may be compressed.
 
     Raises:
         FormatError: if nothing is there, or it is damaged, no tokenizer, or lacks special tokens.
@@ -52,9 +75,13 @@ def read_tokenizer(source: str | Path) -> Tokenizer:
                 more,
             )
         return read_vocabulary(first, second)
+    if not _is_json(first):
+        return read_wordpieces(first)
     content = _json(first)
     if "model" not in content and content and all(isinstance(number, int) for number in content.values()):
         raise FormatError(f"{first}: is a vocabulary without its merges; name both, as {first},MERGES, or their folder")
+    if changed := _said_otherwise(content, _settings(first)):
+        _log.warning("%s: %s is taken from the %s beside it, as transformers does", first, ", ".join(changed), _CONFIG)
     found = Tokenizer.of_json(json.dumps(content), first)
     if found.left_out:
         listed = ", ".join(f"{name} ({instead})" for name, instead in found.left_out.items())
@@ -62,8 +89,50 @@ def read_tokenizer(source: str | Path) -> Tokenizer:
     return found
 
 
+def read_wordpieces(vocabulary: str | Path) -> Tokenizer:
+    """Makes a tokenizer of BERT's ``vocab.txt``, and of what a ``tokenizer_config.json`` beside it says.
+
+    Where that does not say whether text becomes lower case, it does if no token has a capital letter.
+
+    Raises:
+        FormatError: if it is missing or damaged, lacks special tokens, or belongs to a tokenizer that cuts text
+            otherwise.
+    """
+    import tokenizers
+    from tokenizers import decoders, models, normalizers, pre_tokenizers
+
+    settings, vocab = _settings(vocabulary), _lines(vocabulary)
+    kind = str(settings.get("tokenizer_class") or "Bert").removesuffix("Fast").removesuffix("Tokenizer")
+    if kind not in _LIKE_BERT or settings.get("do_basic_tokenize") is False:
+        raise FormatError(
+            f"{vocabulary}: is cut by {kind}Tokenizer otherwise than by BERT's, says the {_CONFIG} beside it; expected "
+            "BERT's, or a tokenizer.json, which transformers writes"
+        )
+    named = settings.get("unk_token", "[UNK]")
+    unknown = str(named.get("content") if isinstance(named, dict) else named)
+    if unknown not in vocab:
+        raise FormatError(f"{vocabulary}: is no vocab.txt of BERT, one token a line: it lacks {unknown}")
+    lowercase = settings.get("do_lower_case")
+    if not isinstance(lowercase, bool):
+        capital = next(filter(_CAPITALS.fullmatch, vocab), None)
+        lowercase = capital is None
+        why = "no token has a capital letter" if lowercase else f"it has tokens with capital letters, such as {capital}"
+        _log.info("%s: text %s lower case, as %s", vocabulary, "becomes" if lowercase else "does not become", why)
+    accents, spaced = settings.get("strip_accents"), settings.get("tokenize_chinese_chars")
+    backend = tokenizers.Tokenizer(models.WordPiece(vocab, unk_token=unknown))
+    backend.normalizer = normalizers.BertNormalizer(
+        lowercase=lowercase,
+        strip_accents=accents if isinstance(accents, bool) else None,
+        handle_chinese_chars=spaced is not False,
+    )
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.decoder = decoders.WordPiece()
+    backend.add_special_tokens(_special(vocab))
+    return Tokenizer.of_json(backend.to_str(), vocabulary)
+
+
 def read_vocabulary(vocabulary: str | Path, merges: str | Path) -> Tokenizer:
-    """Makes a tokenizer of a vocabulary and its merges.
+    """Makes a tokenizer of a vocabulary and its merges, and of what a ``tokenizer_config.json`` beside them says.
 
     Args:
         vocabulary: A JSON object, token to id.
@@ -92,11 +161,47 @@ def read_vocabulary(vocabulary: str | Path, merges: str | Path) -> Tokenizer:
         backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         backend.decoder = decoders.BPEDecoder(suffix=_WORD_END)
     else:
-        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        spaced = _settings(vocabulary).get("add_prefix_space") is True
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=spaced)
         backend.decoder = decoders.ByteLevel()
-    special = [name for names in USUAL_SPECIALS.values() for name in names if name in vocab]
-    backend.add_special_tokens([name for name in special if not name.endswith(_WORD_END)])
+    backend.add_special_tokens(_special(vocab))
     return Tokenizer.of_json(backend.to_str(), vocabulary)
+
+
+def _special(vocab: Mapping[str, int]) -> "list[AddedToken]":
+    """The special tokens among those of a vocabulary, by their usual names."""
+    from tokenizers import AddedToken
+
+    found = [name for names in USUAL_SPECIALS.values() for name in names if name in vocab]
+    # RoBERTa's mask takes the space before it, as other pieces of bytes do.
+    return [AddedToken(name, lstrip=name == "<mask>") for name in found if not name.endswith(_WORD_END)]
+
+
+def _settings(path: str | Path) -> Mapping[str, Any]:
+    """What the ``tokenizer_config.json`` beside a file says; nothing if there is none."""
+    beside = Path(path).with_name(_CONFIG)
+    return _json(beside) if beside.is_file() else {}
+
+
+def _said_otherwise(content: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
+    """Changes the steps of a ``tokenizer.json`` as settings say; returns what was changed."""
+    changed = []
+    for step in _steps([content.get("normalizer"), content.get("pre_tokenizer")]):
+        for name, own in _SAID.get(str(step.get("type")), {}).items():
+            value = settings.get(name)
+            if own in step and isinstance(value, bool) and step[own] != value:
+                step[own] = value
+                changed.append(f"{name}={str(value).lower()}")
+    return changed
+
+
+def _steps(waiting: list[Any]) -> Iterator[dict[str, Any]]:
+    """Yields the steps in steps."""
+    while waiting:
+        step = waiting.pop()
+        if isinstance(step, dict):
+            yield step
+            waiting += [one for some in step.values() if isinstance(some, list) for one in some]
 
 
 def _files(source: str | Path) -> tuple[Path, Path | None]:
@@ -112,8 +217,10 @@ def _files(source: str | Path) -> tuple[Path, Path | None]:
             if first is not None or second is not None:
                 there, gone = (vocabulary, merges) if second is None else (merges, vocabulary)
                 raise FormatError(f"{path}: has {there}, but not the {gone} that belongs to it")
+        if (pieces := _named(path, _PIECES)) is not None:
+            return pieces, None
         expected = " or ".join(f"{vocabulary} with {merges}" for vocabulary, merges in _PAIRS[:2])
-        raise FormatError(f"{path}: has no tokenizer; expected tokenizer.json, or {expected}")
+        raise FormatError(f"{path}: has no tokenizer; expected tokenizer.json, {_PIECES}, or {expected}")
     if path.exists() or "," not in str(source):
         return path, None
     parts = [Path(part.strip()).expanduser() for part in str(source).split(",")]
@@ -163,6 +270,15 @@ def _vocab(path: str | Path) -> dict[str, int]:
             f"{path}: is no vocabulary: expected an object of tokens whose ids are 0 to {max(0, len(vocab) - 1)}"
         )
     return vocab
+
+
+def _lines(path: str | Path) -> dict[str, int]:
+    """Token to id of a file with a token a line; of two equal ones the later counts, as for ``transformers``."""
+    tokens = _text(path).replace("\r\n", "\n").removesuffix("\n").split("\n")
+    with_ids = [token.rpartition("\t") for token in tokens]
+    if all(token and number == str(place) for place, (token, _, number) in enumerate(with_ids)):
+        tokens = [token for token, _, _ in with_ids]
+    return {token: number for number, token in enumerate(tokens)}
 
 
 def _merges(path: str | Path) -> list[tuple[str, str]]:

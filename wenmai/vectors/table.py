@@ -32,7 +32,7 @@ class UnknownWordError(VocabError, KeyError):
 
     def __str__(self) -> str:
         if isinstance(self.word, str):
-            return f"no vector for {self.word!r}{_nearest_spelling(self.word, self._key_to_index)}"
+            return f"no vector for {self.word!r}{_hint(self.word, self._key_to_index)}"
         return f"no vector for {self.word!r}; expected a word, or the number of one of {len(self._key_to_index)} rows"
 
 
@@ -421,6 +421,14 @@ def _finite_lengths(rows: Vector, words: Sequence[Key]) -> Vector:
             f"{np.abs(rows[first]).max()}; was it trained with too high a learning rate?"
         )
     return lengths
+
+
+def _hint(word: str, key_to_index: Mapping[str, int]) -> str:
+    """The nearest spelling; of several words together, of which most have vectors, that each is given by itself."""
+    hint, words = _nearest_spelling(word, key_to_index), word.split()
+    if not hint and len(words) > 1 and 2 * sum(one in key_to_index for one in words) >= len(words):
+        return f"; it is taken as one word; give {', '.join(map(repr, words))} separately"
+    return hint
 
 
 def _nearest_spelling(word: str, key_to_index: Mapping[str, int]) -> str:

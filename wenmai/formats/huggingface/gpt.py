@@ -27,7 +27,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from wenmai.core.errors import FormatError, SettingError
 from wenmai.formats.huggingface.folder import (
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
     from wenmai.models.gpt import Gpt, GptConfig
     from wenmai.nn.names import ActivationName
-    from wenmai.nn.transformer import NormName
 
 __all__ = ["FAMILY"]
 
@@ -76,7 +75,7 @@ class _Form:
         required: Key to the only value that ours has.
     """
 
-    norm: "NormName"
+    norm: Literal["post", "pre"]
     architecture: str
     activation: str
     spellings: Mapping["ActivationName", tuple[str, ...]]
@@ -226,7 +225,7 @@ def _config(path: Path, content: Mapping[str, Any], form: _Form) -> tuple["GptCo
             raise FormatError(f"{path}: {key}={value!r}: expected a whole number from 1 on")
     activations = {theirs: ours for ours, named in form.spellings.items() for theirs in named}
     named = content.get(form.activation, form.spellings["gelu_tanh"][0])
-    if named not in activations:
+    if not isinstance(named, str) or named not in activations:
         raise FormatError(f"{path}: {form.activation}={named!r}: a gpt here has one of {', '.join(activations)}")
     for key, value in form.required.items():
         if content.get(key, value) != value:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from wenmai.nn.multihead import MultiHead
     from wenmai.nn.names import ActivationName
-    from wenmai.nn.transformer import FeedForward, PostNorm
+    from wenmai.nn.transformer import FeedForward, GatedFeedForward, PostNorm
 
 __all__ = [
     "FLOAT",
@@ -177,8 +177,8 @@ def add_residual(graph: Graph, residual: "PostNorm", hidden: str, sublayer: Call
     return graph.norm(graph.add("Add", hidden, sublayer(hidden)), residual.norm)
 
 
-def feed_forward(graph: Graph, ffn: "FeedForward", activation: "ActivationName", hidden: str) -> str:
-    """The network at each position."""
+def feed_forward(graph: Graph, ffn: "FeedForward | GatedFeedForward", activation: "ActivationName", hidden: str) -> str:
+    """The network at each position, without gates."""
     return graph.linear(activated(graph, activation, graph.linear(hidden, ffn.inner)), ffn.outer)
 
 

@@ -1,4 +1,4 @@
-"""Evaluate language models: perplexity, the effect of context, samples, few-shot."""
+"""Evaluate language models: perplexity, the effect of context, samples, few-shot, minimal pairs."""
 
 import json
 import math
@@ -17,7 +17,6 @@ from wenmai.core.errors import SettingError
 from wenmai.inference.verbs import AnyLanguageModel
 from wenmai.measures.bootstrap import percentile_interval
 from wenmai.measures.language import SentenceScore, TextScore, add_up
-from wenmai.measures.options import FewShotResult
 from wenmai.runs.comparison import Comparison, Kind, LinePoint, Measure, Panel, Samples
 from wenmai.runs.fewshot import evaluate_few_shot
 from wenmai.runs.language import (
@@ -29,14 +28,21 @@ from wenmai.runs.language import (
     text_score_values,
 )
 from wenmai.runs.measuring.classification import check
+from wenmai.runs.measuring.few_shot import FewShotEvaluation
 from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
+from wenmai.runs.measuring.minimal_pairs import (
+    MINIMAL_PAIRS,
+    ComparedPairs,
+    MinimalPairsEvaluation,
+    check_minimal_pairs,
+    evaluate_minimal_pairs,
+)
 from wenmai.text.pieces import TokenizerConfig
 from wenmai.text.settings import TextConfig
 from wenmai.training.run import Run
 
 __all__ = [
     "LANGUAGE_MODELS",
-    "FewShotEvaluation",
     "LanguageEvaluation",
     "compare",
     "describe_contexts",
@@ -75,38 +81,13 @@ class LanguageEvaluation(Evaluation):
         return str(self.result)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class FewShotEvaluation(Evaluation):
-    """The few-shot evaluation of a language model on a data set."""
-
-    result: FewShotResult
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns plain JSON values; the metrics are at the top."""
-        return {"run": self.run, **self.result.as_dict()}
-
-    def __str__(self) -> str:
-        return str(self.result)
-
-    @property
-    def notes(self) -> list[str]:
-        """What the model could not read."""
-        found = self.result
-        counted = (
-            (
-                found.shortened,
-                f"prompts lack {found.left_out:,} solved examples, which did not fit",
-            ),
-            (found.cut, "examples were longer than the model can read, and were cut at their beginning"),
-            (found.unknown_options, f"of {found.options:,} different options have unknown words"),
-        )
-        return [f"{count:,} {what}" for count, what in counted if count]
-
-
 def evaluate(
     run: Run,
     *,
-    on: str | Path,
+    on: str | Path | None = None,
+    pairs: str | Path | None = None,
+    by: str | None = None,
+    spelling: str | None = None,
     few_shot: int | None = None,
     seed: int | None = None,
     limit: int | None = None,
@@ -115,15 +96,19 @@ def evaluate(
     same_length: bool | None = None,
     clamp_length: int | None = None,
     progress: Progress = unwatched,
-) -> LanguageEvaluation | FewShotEvaluation:
-    """Evaluates how well a language model predicts a text, or chooses the answers of a data set.
+) -> LanguageEvaluation | FewShotEvaluation | MinimalPairsEvaluation:
+    """Evaluates how well a language model predicts a text, chooses answers, or tells good sentences from bad ones.
 
     Args:
         run: A finished run.
         on: A text; with ``few_shot`` a data set, see :func:`wenmai.runs.fewshot.evaluate_few_shot`.
+        pairs: Minimal pairs instead, see :func:`~wenmai.runs.measuring.minimal_pairs.evaluate_minimal_pairs`, which
+            takes ``by``, ``spelling`` and ``limit``.
+        by: Whether they are shown by ``phenomenon`` or by ``paradigm``.
+        spelling: How they are spelled.
         few_shot: Solved examples in a prompt.
         seed: Seed of ``few_shot``; None: 1.
-        limit: Examples to evaluate with ``few_shot``; None: all.
+        limit: Examples to evaluate with ``few_shot``, or pairs of each paradigm; None: all.
         context: ``fresh`` or ``carried``: whether the lines before are known; None: as trained.
         memory: Tokens that a Transformer-XL remembers; None: as in training.
         same_length: Whether each of its tokens sees equally many.
@@ -135,14 +120,21 @@ def evaluate(
         RunError: if the run is not finished.
         SettingError: if an option needs another that is not given, or ``on`` is no name.
     """
+    reading: dict[str, Any] = {"memory": memory, "same_length": same_length, "clamp_length": clamp_length}
+    if pairs is not None:
+        if any(value is not None for value in (on, few_shot, seed, context, *reading.values())):
+            raise SettingError("--pairs is evaluated by itself; only --by, --spelling and --limit go with it")
+        return evaluate_minimal_pairs(run, pairs, by=by, spelling=spelling, limit=limit, progress=progress)
+    if by is not None or spelling is not None:
+        raise SettingError("--by and --spelling go with --pairs FILE")
+    _require_test_set(on is not None)
     if not isinstance(on, str | Path):
         raise SettingError(
             f"on is the name of a file, not {type(on).__name__}; texts in memory are for run.model.score(texts)"
         )
-    reading: dict[str, Any] = {"memory": memory, "same_length": same_length, "clamp_length": clamp_length}
     if few_shot is None:
         if seed is not None or limit is not None:
-            raise SettingError("--seed and --limit go with --few-shot K")
+            raise SettingError("--seed and --limit go with --few-shot K, and --limit with --pairs FILE")
         model = language_model_of(run, **reading)
         Turns(progress, sets=1).begin(on)
         found = add_up(score for score in scores(model, on, context=context) if score.tokens)
@@ -162,13 +154,14 @@ def compare(
     runs: Sequence[Run],
     comparison: Comparison,
     *,
-    on: Sequence[str],
+    on: Sequence[str] = (),
+    pairs: Sequence[str] = (),
     memory: int | None = None,
     same_length: bool | None = None,
     clamp_length: int | None = None,
     progress: Progress = unwatched,
 ) -> Comparison:
-    """Compares on texts; the first also gives the effect of context, and prompts for samples.
+    """Compares on texts and on minimal pairs; the first text gives the effect of context, and prompts for samples.
 
     ``memory``, ``same_length`` and ``clamp_length`` are those of :func:`evaluate`, for each Transformer-XL of the runs.
 
@@ -178,28 +171,39 @@ def compare(
     """
     reading: dict[str, Any] = {"memory": memory, "same_length": same_length, "clamp_length": clamp_length}
     chosen = {name: value for name, value in reading.items() if value is not None}
-    systems, turns = [], Turns(progress, runs=len(runs), sets=len(on))
+    _require_test_set(on, pairs)
+    compared = ComparedPairs(pairs)
+    systems, turns = [], Turns(progress, runs=len(runs), sets=len(on) + len(pairs))
     for model, system in zip(language_models_of(runs, **chosen), comparison.systems, strict=True):
         measures = list[Measure]()
         for text in on:
             turns.begin(text, system.name)
             measures += measures_of(model, text)
-        found = replace(
-            system,
-            settings=system.settings | (chosen if getattr(model, "readings", ()) else {}),
-            measures=measures,
-            lines={"positions": describe_positions(model, on[0]), "contexts": describe_contexts(model, on[0])},
-            samples=samples(model, on[0]),
-        )
+        for name in pairs:
+            turns.begin(name, system.name)
+            measures.append(compared.measure(model, name))
+        settings = system.settings | (chosen if getattr(model, "readings", ()) else {})
+        found = replace(system, settings=settings, measures=measures)
+        if on:
+            lines = {"positions": describe_positions(model, on[0]), "contexts": describe_contexts(model, on[0])}
+            found = replace(found, lines=lines, samples=samples(model, on[0]))
         systems.append(found)
     corpus = comparison.corpus
     if left_out := _not_predicted([system.name for system in systems], runs):
         corpus = replace(corpus, facts=corpus.facts | {"not predicted": left_out})
-    return replace(comparison, systems=systems, corpus=corpus, panels=_PANELS, sampled=_SAMPLED)
+    shown: dict[str, Any] = {"panels": _PANELS, "sampled": _SAMPLED} if on else {}
+    return replace(comparison, systems=systems, corpus=corpus, **shown)
 
 
-def _check(*, on: Sequence[str] = (), **reading: Any) -> None:  # noqa: ANN401  which need no file
+def _check(*, on: Sequence[str] = (), pairs: Sequence[str] = (), **reading: Any) -> None:  # noqa: ANN401  no files
+    _require_test_set(on, pairs)
     check(on=on)
+    check_minimal_pairs(pairs)
+
+
+def _require_test_set(*given: object) -> None:
+    if not any(given):
+        raise SettingError("name at least one test set: --on FILE or --pairs FILE, for language models")
 
 
 def measures_of(model: AnyLanguageModel, text: str) -> list[Measure]:
@@ -431,5 +435,6 @@ LANGUAGE_MODELS = Measurer(
             short=True,
             judged=False,
         ),
+        "minimal-pairs": MINIMAL_PAIRS,
     },
 )

@@ -1,16 +1,16 @@
 """Evaluate word vectors: similarity, analogies and probes; their neighbours and maps."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.showing import Table
 from wenmai.data.catalogue import resolve
 from wenmai.data.datasets import find_dataset
-from wenmai.data.sources import in_catalogue
 from wenmai.measures.probes import TaggingProbe, TextProbe
 from wenmai.measures.words import AnalogyResult, SimilarityResult, evaluate_analogies, evaluate_similarity
 from wenmai.runs.comparison import Comparison, Kind, MapWord, Measure
@@ -71,7 +71,7 @@ def evaluate(
         progress: Watches.
 
     Raises:
-        FormatError: if a test set has a malformed line.
+        FormatError: if a test set is missing or has a malformed line.
         SettingError: if there is no test set.
     """
     if not (similarity or analogy or probe):
@@ -145,15 +145,11 @@ def check(
     """Makes sure that test sets are there, and downloads them if need be.
 
     Raises:
+        FormatError: if a file is missing.
         SettingError: if there is no test set of a name, or no probe can be trained on it.
     """
     for file in (*similarity, *analogy):
-        if isinstance(file, str) and in_catalogue(file):
-            resolve(file)
-        elif not Path(file).exists():
-            raise SettingError(
-                f"{file}: no such file; expected a test set, or a name of the catalogue such as data:ws353-all"
-            )
+        _set(file)
     for name in probe:
         require_probed(find_dataset(name))
 
@@ -223,10 +219,19 @@ def _measured(
 
 
 def _set(name: str | Path) -> tuple[str, Path]:
-    """Returns a set's title and file; the title is the name in the catalogue or of the file."""
+    """Returns a set's title, which is its name in the catalogue or that of the file, and its file, fetched if need be.
+
+    Raises:
+        FormatError: if there is no such file.
+        SettingError: if the catalogue has no such name.
+    """
     path = resolve(name) if isinstance(name, str) else None
     if path is not None:
         return str(name).partition(":")[2], path
+    if not os.path.exists(name):
+        raise FormatError(
+            f"{name}: no such file; expected a test set, or a name of the catalogue such as data:ws353-all"
+        )
     plain = Path(name).name
     return plain.removesuffix(".gz").removesuffix(".txt") or plain, Path(name)
 

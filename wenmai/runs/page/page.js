@@ -94,7 +94,8 @@ const sortable = (table) => {
 const curves = () => {
   const kinds = new Map();
   systems.forEach((system, index) => {
-    const points = system.curve.filter((point) => known(point.loss) && known(point.progress));
+    const points = system.curve.filter((point) => known(point.loss) && known(point.progress))
+      .map((point) => (known(point.mean) ? { ...point, loss: point.mean, recorded: point.loss } : point));
     if (points.length > 1) kinds.set(system.loss_kind, [...(kinds.get(system.loss_kind) || []), { index, points }]);
   });
   if (!kinds.size) return;
@@ -141,7 +142,7 @@ const AXES = {
 // Where values stand in a panel: x and y in pixels, and the value at a fraction of the width
 const scales = (lines, axis, edge, inner) => {
   const { log, end: given } = AXES[axis];
-  const [low, high] = padded(lines.flatMap((line) => line.points.map((p) => p.loss)), 0.04);
+  const [low, high] = padded(lines.flatMap((line) => line.points.flatMap((p) => [p.loss, p.recorded ?? p.loss])), 0.04);
   const end = given ? given() : Math.max(...lines.map((line) => line.points.at(-1)[axis])) || 1;
   const start = log ? Math.min(...lines.map((line) => line.points[0][axis])) : 0;
   const x = (value) => edge.left + inner.width * (log ? Math.log(value / start) / Math.log(end / start) : value / end);
@@ -211,11 +212,13 @@ const curvePanel = (box, width, title, all, axis) => {
   root.append(svg("text", { class: "title", x: 0, y: 10 }, title), ...yAxis(low, high, y, edge.left, right),
     ...xAxis(ticks, text, (tick) => x(tick * size), edge.left, right, bottom, unitName));
   for (const { index, points } of lines) {
-    const path = (shown) =>
-      shown.map((p, i) => `${i ? "L" : "M"}${x(p[axis]).toFixed(1)} ${y(p.loss).toFixed(1)}`).join("");
-    const last = points.at(-1), mean = smoothed(points);
-    if (mean !== points) root.append(svg("path", { class: "recorded", d: path(points), stroke: colour(index) }));
-    root.append(svg("path", { class: "curve", d: path(mean), stroke: colour(index), "stroke-dasharray": dash(index) }),
+    const path = (value) =>
+      points.map((p, i) => `${i ? "L" : "M"}${x(p[axis]).toFixed(1)} ${y(value(p)).toFixed(1)}`).join("");
+    const last = points.at(-1);
+    if (points.some((p) => known(p.recorded)))
+      root.append(svg("path", { class: "recorded", d: path((p) => p.recorded ?? p.loss), stroke: colour(index) }));
+    root.append(svg("path", { class: "curve", d: path((p) => p.loss), stroke: colour(index),
+      "stroke-dasharray": dash(index) }),
       svg("circle", { cx: x(last[axis]), cy: y(last.loss), r: 3, fill: colour(index) }));
   }
   if (labelled) root.append(...endLabels(lines, labels, axis, x, y, edge, bottom));
@@ -252,18 +255,6 @@ const curvePanel = (box, width, title, all, axis) => {
   const legend = html("ul", { class: "legend" },
     ...lines.map((line) => html("li", {}, swatch(line.index), shortNames[line.index])));
   box.replaceChildren(root, ...(labelled ? [] : [legend]));
-};
-
-// A curve that goes up and down more than it goes anywhere is drawn as its moving average, over a tenth of it.
-const smoothed = (points) => {
-  const values = points.map((p) => p.loss), steps = values.slice(1).map((value, i) => Math.abs(value - values[i]));
-  const travelled = steps.reduce((sum, step) => sum + step, 0), span = Math.max(...values) - Math.min(...values);
-  if (points.length < 20 || travelled < 3 * span) return points;
-  const half = Math.ceil(points.length / 20);
-  return points.map((p, i) => {
-    const near = values.slice(Math.max(0, i - half), i + half + 1);
-    return { ...p, loss: near.reduce((sum, value) => sum + value, 0) / near.length };
-  });
 };
 
 const spread = (places, gap, top, bottom) => {  // moves sorted labels apart, as little as two passes allow

@@ -1,0 +1,142 @@
+"""What the task of masked language models makes of a text and settings."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from tests.contract.examples import EXAMPLES, TEXTS
+from wenmai.config.recipe import Recipe
+from wenmai.core.errors import CorpusError, SettingError
+from wenmai.core.registry import find_system
+
+PLAIN = {"heads": ("mlm",), "pooler": "none", "pairs": "none", "short_length": None, "short_share": 0.9}
+
+
+def begin(tmp_path, text=TEXTS["documents.txt"]["enough"], **settings):
+    task = find_system("bert").load()
+    path = tmp_path / "documents.txt"
+    path.write_text(text)
+    opened = task.source.open([path])
+    recipe = Recipe.build("bert", task.sections, EXAMPLES["bert"].settings | settings, corpus=opened.names)
+    return task.begin(recipe, task.source.read(recipe, opened.source, lambda done, total: None, None))
+
+
+def losses_by_hand(job, made):
+    """The mean cross-entropies of masked tokens and of pairs, in float64, row by row and without any trick."""
+    model = job.masked_model.module.double().eval()
+    hidden = model(made.tokens, segments=made.segments, mask=made.mask, positions=made.positions)
+    table = model.heads["mlm"](hidden).log_softmax(-1)
+    places = made.places.flatten()[made.masked].tolist()
+    rows = [place // made.places.shape[1] for place in made.masked.tolist()]
+    found = [-table[row, place, target] for row, place, target in zip(rows, places, made.targets, strict=True)]
+    mlm = torch.stack(found).mean().item()
+    if made.labels is None:
+        return {"mlm": mlm}
+    scores = model.heads["pair"](torch.tanh(model.pooler(hidden[:, 0]))).log_softmax(-1)
+    return {"mlm": mlm, "pair": -scores.gather(1, made.labels[:, None]).mean().item()}
+
+
+@pytest.mark.parametrize("settings", [{}, PLAIN, PLAIN | {"boundaries": "masked"}, {"pairs": "order"}])
+def test_the_loss_is_the_mean_of_each_part(tmp_path, settings):
+    job = begin(tmp_path, **settings)
+    batch = job.plan(0)[0]
+    made = job._tensors(batch, job._train)
+    expected = losses_by_hand(job, made)
+    losses = job.loss(job.module, batch, 0)
+    assert losses.keys() == expected.keys() == job.loss_weights.keys()
+    for name, loss in losses.items():
+        assert float(loss.nll) / loss.targets == pytest.approx(expected[name], rel=1e-6)
+    assert {name: loss.targets for name, loss in losses.items()} == {
+        name: count for name, count in job.counts(batch).items() if name in losses
+    }
+
+
+@pytest.mark.parametrize("settings", [{}, PLAIN, PLAIN | {"boundaries": "masked"}])
+def test_sequences_have_special_tokens_where_the_paper_has_them(tmp_path, settings):
+    job = begin(tmp_path, **settings)
+    tokenizer = job.masked_model.tokenizer
+    for batch in job.plan(0):
+        made = job._tensors(batch, job._train)
+        assert made.tokens.numel() <= job.config.batch_tokens
+        positions = torch.arange(made.tokens.shape[1]).expand_as(made.tokens)
+        firsts = (positions if made.positions is None else made.positions) == 0
+        assert (made.tokens[firsts & (made.tokens != tokenizer.pad_id)] == tokenizer.cls_id).all()
+        assert not {tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id, tokenizer.mask_id} & set(
+            made.targets.tolist()
+        )
+        rows = sum(len(row.labels) for row in batch.rows)
+        ends = (made.tokens == tokenizer.sep_id).sum().item()
+        if settings.get("boundaries") == "masked" or not settings:
+            assert ends == rows * (1 if settings else 2)
+        if made.segments is not None:
+            for tokens, segments in zip(made.tokens, made.segments, strict=True):
+                places = (tokens == tokenizer.sep_id).nonzero().flatten().tolist()
+                assert segments[: places[0] + 1].sum() == 0
+                assert segments[places[0] + 1 : places[1] + 1].all()
+        else:
+            assert made.segments is None
+
+
+def test_running_text_has_no_padding_and_no_mask(tmp_path):
+    job = begin(tmp_path, **PLAIN)
+    for batch in job.plan(0):
+        made = job._tensors(batch, job._train)
+        assert made.mask is None
+        assert made.positions is None
+        assert made.tokens.shape[1] == job.model.config.max_length
+
+
+def test_masks_change_with_the_epoch_or_return_with_dupe_factor(tmp_path):
+    def seen(job, epoch):
+        rows = {}
+        for batch in job.plan(epoch):
+            made = job._tensors(batch, job._train)
+            numbers = np.concatenate([row.numbers for row in batch.rows]).tolist()
+            rows |= {number: tuple(tokens.tolist()) for number, tokens in zip(numbers, made.tokens, strict=True)}
+        return rows
+
+    dynamic, static = begin(tmp_path, **PLAIN), begin(tmp_path, **PLAIN, dupe_factor=2)
+    assert seen(dynamic, 0) == seen(dynamic, 0)
+    assert seen(dynamic, 0) != seen(dynamic, 2)
+    assert seen(static, 0) == seen(static, 2) != seen(static, 1)
+
+
+def test_long_sequences_come_last(tmp_path):
+    job = begin(tmp_path, epochs=4, short_share=0.625, batch_tokens=24)
+    longest = [[max(job._size(row) for row in batch.rows) for batch in job.plan(epoch)] for epoch in range(4)]
+    assert max(longest[0] + longest[1]) == 8
+    assert max(longest[3]) == 12
+    cut = next(place for place, size in enumerate(longest[2]) if size > 8)
+    assert cut > 0
+    assert max(longest[2][:cut]) <= 8
+
+
+def test_evaluations_repeat(tmp_path):
+    job = begin(tmp_path)
+    job.module.eval()
+    with torch.no_grad():
+        first, second = job.evaluate(), job.evaluate()
+    assert first == second
+    assert first["loss"] == pytest.approx(first["mlm_loss"] + first["pair_loss"])
+    assert first["mlm_loss"] == pytest.approx(math.log(20), rel=0.2)
+
+
+def test_a_tokenizer_without_special_tokens_is_refused(tmp_path):
+    from wenmai.text.pieces import TokenizerConfig
+    from wenmai.text.tokenizer import Tokenizer
+
+    Tokenizer.train(["a b c d"], TokenizerConfig(kind="whitespace", min_count=1)).save(tmp_path / "tokenizer.json")
+    with pytest.raises(SettingError, match=r"has no token for \[CLS\] \(cls\), \[SEP\] \(sep\), \[MASK\] \(mask\)"):
+        begin(tmp_path, file=str(tmp_path / "tokenizer.json"), kind="bpe", vocab_size=8000, min_count=None)
+
+
+def test_pairs_need_documents(tmp_path):
+    text = TEXTS["documents.txt"]["enough"]
+    with pytest.raises(CorpusError, match=r"^the text is one document"):
+        begin(tmp_path, text.replace("\n\n", "\n"))
+    with pytest.raises(CorpusError, match=r"^the text to validate on is one document"):
+        begin(tmp_path, text + "\n" + text.replace("\n\n", "\n"))
+    with pytest.raises(CorpusError, match=r"^the text has no document of two sentences"):
+        begin(tmp_path, text.replace("\n", "\n\n"), pairs="order")
