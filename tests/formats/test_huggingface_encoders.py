@@ -497,6 +497,31 @@ def test_tokenizers_of_transformers_come_back(family, tmp_path):
         assert [getattr(again, role) for role in roles] == [getattr(found.tokenizer, role) for role in roles]
 
 
+@pytest.mark.parity
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_a_vocabulary_with_its_settings_is_a_tokenizer(lowercase, tmp_path):
+    theirs = pytest.importorskip("transformers")
+    vocab = published(theirs, "Bert").get_vocab()
+    cutter = theirs.BertTokenizer(vocab=vocab, do_lower_case=lowercase)
+    reference("Bert", "ForMaskedLM", vocab_size=len(vocab)).save_pretrained(tmp_path / "in")
+    tokens = sorted(vocab, key=vocab.__getitem__)
+    (tmp_path / "in" / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
+    settings = {"do_lower_case": lowercase, "tokenizer_class": "BertTokenizer"}
+    (tmp_path / "in" / "tokenizer_config.json").write_text(json.dumps(settings))
+    found = read_huggingface(tmp_path / "in")
+    write_huggingface(tmp_path / "out", found.module, found.tokenizer)
+    other = theirs.AutoTokenizer.from_pretrained(tmp_path / "out")
+    for text in [
+        "Hello WORLD, unaffable!",
+        "北京 is nice",
+        " odd\u3000white\tspace\u00a0\u200b ",
+        "naïve Café 😀",
+        "un-[]",
+    ]:
+        ids = [found.tokenizer.cls_id, *found.tokenizer.encode(text).ids, found.tokenizer.sep_id]
+        assert cutter(text)["input_ids"] == other(text)["input_ids"] == ids, text
+
+
 # --- sentence-transformers ------------------------------------------------------------------------------------------
 
 PROMPTS = {"query": "question: ", "document": ""}
