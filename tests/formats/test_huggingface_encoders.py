@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from wenmai.inference.masked_model import MaskedModel
 from wenmai.models.bert import Bert, BertConfig
 from wenmai.nn.attention import watch_attention
 from wenmai.runs.formats import export_run, import_run
-from wenmai.text.pieces import OPTIONAL_SPECIALS
+from wenmai.text.pieces import OPTIONAL_SPECIALS, TokenizerKind
 from wenmai.text.tokenizer import Tokenizer, TokenizerConfig
 
 SIZES = {"hidden_size": 24, "num_layers": 3, "num_heads": 4, "ffn_size": 40, "max_length": 20, "dropout": 0.0}
@@ -416,6 +417,22 @@ def test_the_written_tokenizer_puts_the_special_tokens_around_texts(segments, to
     model = theirs.AutoModel.from_pretrained(tmp_path / "out")
     assert model(**batched).last_hidden_state.shape[:2] == batched["input_ids"].shape
     assert read_huggingface(tmp_path / "out").tokenizer.fingerprint == tokenizer.fingerprint
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("kind", get_args(TokenizerKind))
+def test_tokenizers_of_every_kind_are_written(kind, tmp_path):
+    theirs = pytest.importorskip("transformers")
+    size = 60 if kind == "unigram" else 300
+    roles = tuple(OPTIONAL_SPECIALS)
+    trained = Tokenizer.train(TEXTS, TokenizerConfig(kind=kind, vocab_size=size, min_count=None), roles=roles)
+    model = shaken(Bert(BertConfig(**SIZES), vocab_size=trained.vocab_size))
+    write_huggingface(tmp_path / "out", model, trained)
+    other = theirs.AutoTokenizer.from_pretrained(tmp_path / "out")
+    for text in [*TEXTS, "two  one ☃ zzz", " ten"]:
+        ids = [trained.cls_id, *trained.encode(text).ids, trained.sep_id]
+        assert other(text)["input_ids"] == ids, text
+    assert read_huggingface(tmp_path / "out").tokenizer.fingerprint == trained.fingerprint
 
 
 @pytest.mark.parity
