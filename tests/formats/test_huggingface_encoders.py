@@ -791,6 +791,17 @@ def test_labels_that_are_wrong(changes, message, tokenizer, tmp_path):
         read_huggingface(tmp_path / "out")
 
 
+@pytest.mark.parametrize("shape", [(10**12, 0), (3, 23), (3,)])
+def test_as_many_labels_as_a_file_can_claim_take_no_memory(shape, tokenizer, tmp_path):
+    model = make(tokenizer, heads=("token-classification",), labels=LABELS)
+    write_huggingface(tmp_path / "out", model, tokenizer)
+    change(tmp_path / "out", id2label=None)
+    path = tmp_path / "out" / "model.safetensors"
+    save_file(load_file(path) | {"classifier.weight": torch.empty(shape)}, path)
+    with pytest.raises(FormatError, match=r"classifier\.weight has the shape .*, expected \(labels, 24\)"):
+        read_huggingface(tmp_path / "out")
+
+
 @pytest.mark.parametrize(
     ("settings", "changes", "message"),
     [
