@@ -24,6 +24,7 @@ from wenmai.nn.attention import watch_attention
 from wenmai.runs.formats import export_run, import_run
 from wenmai.text.pieces import OPTIONAL_SPECIALS, TokenizerKind
 from wenmai.text.tokenizer import Tokenizer, TokenizerConfig
+from wenmai.training.run import verify
 
 SIZES = {"hidden_size": 24, "num_layers": 3, "num_heads": 4, "ffn_size": 40, "max_length": 20, "dropout": 0.0}
 TEXTS = ["one two three", "four five six, seven", "eight nine ten"] * 3
@@ -653,6 +654,7 @@ def test_an_import_is_a_run_that_is_exported_again(settings, tokenizer, tmp_path
     model = make(tokenizer, **settings)
     write_huggingface(tmp_path / "first", model, tokenizer)
     run = import_run("huggingface", tmp_path / "first", tmp_path / "run")
+    assert verify(run.path)[1] == []
     loaded = run.model
     assert isinstance(loaded, MaskedModel)
     assert loaded.config == model.config
