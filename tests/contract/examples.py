@@ -94,6 +94,7 @@ ANSWERS: dict[str, Callable[[Any], Any]] = {  # what each verb says; of a new ve
     "score": lambda model: [*model.score(["a b c", "h unseen", ""])],
     "next": lambda model: model.next("a b"),
     "generate": lambda model: [*model.stream("a b", max_tokens=5)],
+    "fill": lambda model: model.fill("a [MASK] c"),
     "translate": lambda model: [*model.stream(["a b", "h"], beam_size=2)],
     "classify": lambda model: model.predict(["a b c", "h unseen", ""], -1),
     "embed": lambda model: model.embed(["a b c", "h unseen", ""]).tolist(),

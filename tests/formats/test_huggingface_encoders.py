@@ -565,6 +565,32 @@ def test_settings_of_sentence_transformers_come_back(embedding, tokenizer, tmp_p
     assert (tmp_path / "again" / "modules.json").exists() == (embedding != EmbeddingConfig())
 
 
+def test_texts_get_the_vectors_that_the_settings_say(tokenizer):
+    module = make(tokenizer, heads=())
+    settings = EmbeddingConfig(
+        layer=2, pooling="max", normalise=True, max_length=7, prompts={"query": "one ", "plain": ""}
+    )
+    model, plain = MaskedModel(module, tokenizer, embedding=settings), MaskedModel(module, tokenizer)
+    texts = ["two three", "four five six, seven one two three"]
+    ids = [tokenizer.encode(text).ids for text in texts]
+    assert len(ids[1]) > 5
+    expected = plain.embed(texts[:1], layer=2, pooling="max", normalise=True)
+    np.testing.assert_allclose(model.embed(texts)[:1], expected, atol=1e-6)
+    row = torch.tensor([[tokenizer.cls_id, *ids[1][:5], tokenizer.sep_id]])
+    with torch.no_grad():
+        whole = module.hidden_states(row)[2][0].amax(0)
+    np.testing.assert_allclose(model.embed(texts)[1], whole / whole.norm(), atol=1e-6)
+    np.testing.assert_allclose(model.embed(["two"], prompt="query"), model.embed(["one two"]), atol=1e-6)
+    np.testing.assert_array_equal(model.embed(["two"], prompt="plain"), model.embed(["two"]))
+    usual = EmbeddingConfig(prompts={"query": "one "}, default_prompt="query")
+    asking = MaskedModel(module, tokenizer, embedding=usual)
+    np.testing.assert_allclose(asking.embed(["two"]), plain.embed(["one two"]), atol=1e-6)
+    assert np.linalg.norm(plain.embed(["two"])) != pytest.approx(1)
+    assert np.linalg.norm(model.embed(["two"], normalise=False)) != pytest.approx(1)
+    with pytest.raises(SettingError, match="prompt=document is none of the prompts; there are: query, plain"):
+        model.embed(["two"], prompt="document")
+
+
 def test_an_encoder_in_a_folder_of_the_folder_is_found(tokenizer, tmp_path):
     write_huggingface(tmp_path / "out", make(tokenizer, heads=()), tokenizer, embedding=EmbeddingConfig(normalise=True))
     inner = tmp_path / "out" / "0_Transformer"

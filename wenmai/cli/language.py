@@ -1,4 +1,4 @@
-"""``wenmai score``, ``wenmai next`` and ``wenmai generate``."""
+"""``wenmai score``, ``wenmai next``, ``wenmai fill`` and ``wenmai generate``."""
 
 import json
 from collections.abc import Iterator
@@ -10,8 +10,9 @@ from wenmai.cli.lines import named_file, texts_of
 from wenmai.cli.options import ClampLength, Context, Device, File, JsonLines, MemoryLength, RunFolder, SameLength, Texts
 from wenmai.cli.printing import show, show_columns
 from wenmai.core.errors import SettingError
+from wenmai.core.wording import say
 
-__all__ = ["generate", "next_token", "score"]
+__all__ = ["fill", "generate", "next_token", "score"]
 
 
 def score(
@@ -31,6 +32,7 @@ def score(
 
     For each text the natural logarithm of its probability, its predictions (the end of the line is one), its unknown
     tokens, and itself. Then the total: bits per character, which compare models with different tokens, and perplexity.
+    A masked language model gives pseudo-log-likelihoods: the sum over tokens that are each predicted from all others.
 
     Example: wenmai score runs/gpt "the cat sat down" "cat the down sat"
 
@@ -49,7 +51,8 @@ def score(
         model.score(given, context=context or "fresh") if source is None else scores(model, source, context=context)
     )
     if not as_json:
-        print("log_prob\ttokens\toov\ttext")
+        pseudo = "pseudo_" if getattr(model, "pseudo", False) else ""
+        print(f"{pseudo}log_prob\ttokens\toov\ttext")
 
     def shown() -> Iterator[Any]:
         for one in stream:
@@ -103,6 +106,41 @@ def next_token(
         if several:
             print(text)
         show_columns([[f"{probability:.4f}", token.replace("\n", "\\n")] for token, probability in found])
+
+
+def fill(
+    run: RunFolder,
+    texts: Texts = None,
+    file: File = None,
+    topn: Annotated[int, typer.Option("--topn", min=1, help="How many.")] = 5,
+    device: Device = None,
+    as_json: JsonLines = False,
+) -> None:
+    """Show what could stand at the masks of a text.
+
+    The most likely tokens at each [MASK], with their probabilities; ## marks those that continue a word. Several masks
+    of a text are filled in independently of each other.
+
+    Example: wenmai fill runs/bert "Paris is the [MASK] of France."
+    """
+    from wenmai.training.run import Run
+
+    model = Run(run, device).model_for("fill")
+    several = named_file(texts, file) is not None or len(texts or ()) > 1
+    for text in texts_of(texts, file):
+        if not text.strip():
+            continue  # an empty line of a file
+        found = model.fill(text, topn)
+        if as_json:
+            masks = [[{"token": token, "probability": value} for token, value in one] for one in found]
+            print(json.dumps({"text": text, "masks": masks}, ensure_ascii=False, allow_nan=False))
+            continue
+        if several:
+            print(text)
+        for number, one in enumerate(found, start=1):
+            if len(found) > 1:
+                print(say("mask {number}:", number=number))
+            show_columns([[f"{value:.4f}", token] for token, value in one])
 
 
 def _prompts(texts: list[str] | None, file: str | None) -> list[str] | Iterator[str]:

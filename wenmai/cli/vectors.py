@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -105,13 +106,32 @@ def embed(
     texts: Texts = None,
     file: File = None,
     words: Annotated[
-        bool, typer.Option("--words", help="Each text is one word, taken as it is; an unknown word is an error.")
+        bool,
+        typer.Option(
+            "--words",
+            help="Word vectors: each text is one word, taken as it is; an unknown word is an error. Encoders: the "
+            "vectors of the words of each text, which depend on all of it.",
+        ),
     ] = False,
+    pieces: Annotated[bool, typer.Option("--pieces", help="Encoders: those of the tokenizer's pieces.")] = False,
     weighting: Annotated[
         str, typer.Option("--weighting", help="mean; or sif: frequent words count less. For word vectors.")
     ] = "mean",
+    layer: Annotated[
+        str | None,
+        typer.Option(
+            "--layer", help="Encoders: last, last4, or numbers such as -1 or 3,4, whose mean is taken; 0: the input."
+        ),
+    ] = None,
+    concat: Annotated[bool, typer.Option("--concat", help="Encoders: put several layers side by side.")] = False,
+    pooling: Annotated[
+        str | None,
+        typer.Option("--pooling", help="Encoders: mean or max of the tokens, cls for the first, or pooler [mean]."),
+    ] = None,
+    normalise: Annotated[bool, typer.Option("--normalise", help="Scale vectors to length 1.")] = False,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write a NumPy array, FILE.npy, a row for each text.")
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Write an array, FILE.npy or FILE.safetensors, a row a vector."),
     ] = None,
     device: Device = None,
     as_json: JsonLines = False,
@@ -119,30 +139,49 @@ def embed(
     """Print the vectors of words and texts.
 
     That of a text is the average of its words' vectors, or what the model has learnt for texts. For each text a line:
-    the text, a tab, and the numbers.
+    the text, a tab, and the numbers. Of words in context a line each, and an empty line after each text.
 
     Example: wenmai embed runs/first king "a whole sentence"
 
     Example: wenmai embed runs/first --file sentences.txt --out sentences.npy
+
+    Example: wenmai embed runs/bert --words --layer last4 "the river bank" "a bank account"
     """
-    import numpy as np
-
-    from wenmai.core.folder import writing
     from wenmai.training.run import Run
+    from wenmai.vectors.lengths import unit_rows
 
-    if out is not None and out.suffix != ".npy":
-        raise SettingError(f"--out {out}: expected a name that ends in .npy; redirect the output for a text file")
+    if out is not None and out.suffix not in (".npy", ".safetensors"):
+        raise SettingError(
+            f"--out {out}: expected a name that ends in .npy or .safetensors; redirect the output for a text file"
+        )
     if out is not None and as_json:
         raise SettingError("--json prints the vectors, --out writes them; give one of them")
+    if words and pieces:
+        raise SettingError("--words and --pieces are two kinds of vectors; give one of them")
     opened = Run(run, device)
-    opened.model_for("embed")
+    options: dict[str, Any] = {"layer": layer, "pooling": pooling, "concat": concat or None}
+    options = {name: value for name, value in options.items() if value is not None}
+    contextual = hasattr(opened.model_for("embed"), "embed_words")
+    if pieces or (options and not contextual):
+        opened.require_encoder([f"--{name}" for name in (["pieces"] if pieces else options)])
+    at_once = 1 if reads_terminal(texts, file) else _TEXTS_AT_ONCE
+    portions = _portions(texts_of(texts, file), at_once)
+    if contextual and (words or pieces):
+        if weighting != "mean" or pooling is not None:
+            raise SettingError("--weighting and --pooling are for texts; leave them out of --words and --pieces")
+        options |= {"unit": "pieces" if pieces else "words", "normalise": normalise}
+        _embed_in_context(opened.model, portions, options, out, as_json)
+        return
     if words:
         opened.require("nearest")
     chosen: Any = weighting
-    rest, every = texts_of(texts, file), []
-    at_once = 1 if reads_terminal(texts, file) else _TEXTS_AT_ONCE
-    while portion := list(islice(rest, at_once)):
-        found = opened.vectors.get_vectors(portion) if words else opened.embed(portion, weighting=chosen)
+    every = []
+    for portion in portions:
+        if words:
+            found = opened.vectors.get_vectors(portion)
+            found = unit_rows(found) if normalise else found
+        else:
+            found = opened.embed(portion, weighting=chosen, normalise=normalise, **options)
         empty = int((~found.any(axis=1)).sum())
         if empty:
             note(f"texts without a word that has a vector: {empty:,}; theirs are zero")
@@ -151,16 +190,66 @@ def embed(
         else:
             _print_vectors(portion, found, as_json)
     if out is not None:
-        array = np.concatenate(every) if every else opened.embed([])
+        _write(out, every or [opened.embed([])])
+
+
+def _portions(texts: Iterator[str], size: int) -> Iterator[list[str]]:
+    while portion := list(islice(texts, size)):
+        yield portion
+
+
+def _embed_in_context(
+    model: Any,  # noqa: ANN401  an encoder
+    portions: Iterable[list[str]],
+    options: dict[str, Any],
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Prints or writes the vectors of words or pieces of texts."""
+    every, counts = [], []
+    for portion in portions:
+        for text, found in zip(portion, model.embed_words(portion, **options), strict=True):
+            if out is not None:
+                every.append(found.vectors)
+                counts.append(len(found.words))
+            elif as_json:
+                rows = [
+                    {"word": word, "start": low, "end": high, "vector": _numbers(vector)}
+                    for word, (low, high), vector in zip(*found, strict=True)
+                ]
+                print(json.dumps({"text": text, "words": rows}, ensure_ascii=False, allow_nan=False))
+            else:
+                _print_vectors(found.words, found.vectors, as_json)
+                print()
+    if out is not None:
+        _write(out, every or [model.embed([])], counts)
+
+
+def _write(out: Path, parts: "list[NDArray[np.float32]]", counts: list[int] | None = None) -> None:
+    """Writes vectors, and how many of them each text has."""
+    import numpy as np
+
+    from wenmai.core.folder import writing
+    from wenmai.core.tensors import write_tensors
+
+    array = np.concatenate(parts)
+    if out.suffix == ".npy":
         with writing(out) as stream:
             np.save(stream, array, allow_pickle=False)
-        print(say(f"{out}: {array.shape[0]:,} vectors of {array.shape[1]} dimensions"), file=sys.stderr)
+    else:
+        further = {} if counts is None else {"counts": np.array(counts, np.int64)}
+        write_tensors(out, {"vectors": array, **further})
+    print(say(f"{out}: {array.shape[0]:,} vectors of {array.shape[1]} dimensions"), file=sys.stderr)
 
 
 def _print_vectors(texts: list[str], vectors: "NDArray[np.float32]", as_json: bool) -> None:
     for text, vector in zip(texts, vectors, strict=True):
         if as_json:
-            numbers = [float(str(number)) for number in vector]
-            print(json.dumps({"text": text, "vector": numbers}, ensure_ascii=False, allow_nan=False))
+            print(json.dumps({"text": text, "vector": _numbers(vector)}, ensure_ascii=False, allow_nan=False))
         else:
             print(f"{text}\t{' '.join(map(str, vector))}")
+
+
+def _numbers(vector: "NDArray[np.float32]") -> list[float]:
+    """Returns the numbers as they are printed."""
+    return [float(str(number)) for number in vector]

@@ -18,6 +18,7 @@ from wenmai.decode.protocol import Step
 from wenmai.inference.architecture import read_architecture
 from wenmai.inference.generation import Generated, GenerationConfig, generate, stream
 from wenmai.inference.reading import READ, Ids, Scores, StreamScorer, log_probs_within
+from wenmai.inference.scored import sentence_score
 from wenmai.measures.language import SentenceScore
 from wenmai.models.folder import CONFIG, write_fields
 from wenmai.nn.language import LanguageState, NextToken
@@ -157,7 +158,7 @@ class LanguageModel(Shown):
             with torch.inference_mode():
                 found = self._fresh(rows) if stream is None else stream.lines(rows)
             for text, ids, log_probs in zip(chunk, rows, found, strict=True):
-                yield self._scored(text, ids, log_probs)
+                yield sentence_score(self.tokenizer, text, ids, log_probs)
 
     def score_within(self, passages: Sequence[Sequence[str]], reaches: Sequence[int]) -> list[list[SentenceScore]]:
         """Scores lines when only so many tokens before each token are known.
@@ -180,7 +181,9 @@ class LanguageModel(Shown):
         with torch.inference_mode():
             found = [log_probs_within(self.module, texts, [*map(len, rows)], reach) for reach in reaches]
         lines = [passage[-1] for passage in passages]
-        return [[self._scored(*one) for one in zip(lines, rows, scores, strict=True)] for scores in found]
+        return [
+            [sentence_score(self.tokenizer, *one) for one in zip(lines, rows, scores, strict=True)] for scores in found
+        ]
 
     def more_likely(self, first: str, second: str) -> tuple[SentenceScore, SentenceScore]:
         """Returns the scores of two texts, each by itself; the more likely has the higher ``log_prob``."""
@@ -251,27 +254,6 @@ class LanguageModel(Shown):
                 "shorter options, or a model trained with a larger max_length"
             )
         return max(0, len(read) + longest - 1 - self.module.max_length)
-
-    def _scored(self, text: str, ids: Ids, log_probs: Scores) -> SentenceScore:
-        require_numbers(not np.isnan(log_probs).any())
-        cutter = self.tokenizer
-        places = np.flatnonzero(ids == cutter.unk_id) if cutter.unk_id != cutter.eos_id else np.zeros(0, np.int64)
-        spelled: list[str] = []
-        if len(places):
-            offsets = cutter.encode(text).offsets
-            named = cutter.token(cutter.unk_id) if cutter.takes_unknown else None
-            found = [(place, cutter.normalise(text[slice(*offsets[place])])) for place in places]
-            places = np.array([place for place, word in found if word != named], np.int64)
-            spelled = [word for _, word in found if word != named]
-        return SentenceScore(
-            text=text,
-            log_prob=float(log_probs.sum()),
-            tokens=len(ids),
-            oov=len(places),
-            known_log_prob=float(np.delete(log_probs, places).sum()),
-            oov_bytes=sum(len(word.encode()) + 1 for word in spelled),
-            token_log_probs=tuple(log_probs.tolist()),
-        )
 
     def _fresh(self, rows: Sequence[Ids]) -> list[Scores]:
         """Scores lines in batches; lines longer than the model reads at once as streams of their own."""

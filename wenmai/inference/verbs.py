@@ -10,7 +10,9 @@ __all__ = [
     "AnyLanguageModel",
     "AnyTranslator",
     "Classifier",
+    "ContextScorer",
     "Embedder",
+    "Filler",
     "Generator",
     "Nearest",
     "Predictor",
@@ -49,6 +51,10 @@ class Scorer(Protocol):
     def score(self, texts: Any, *, context: Any = None) -> Iterator[SentenceScore]:  # noqa: ANN401
         """Yields the score of each line."""
 
+
+class ContextScorer(Scorer, Protocol):
+    """Scores texts after others, and what could come next."""
+
     def score_within(self, passages: Sequence[Sequence[str]], reaches: Sequence[int]) -> list[list[SentenceScore]]:
         """Returns the scores of the last lines of passages when only so many tokens before each token are known."""
 
@@ -76,8 +82,15 @@ class Generator(Protocol):
         """Yields one text in pieces as it is generated."""
 
 
-class AnyLanguageModel(Scorer, Predictor, Generator, Protocol):
-    """What every language model does, from n-grams to GPT."""
+class AnyLanguageModel(ContextScorer, Predictor, Generator, Protocol):
+    """What every language model that reads from left to right does, from n-grams to GPT."""
+
+
+class Filler(Protocol):
+    """Fills in masked tokens."""
+
+    def fill(self, text: str, topn: int = 5) -> list[list[tuple[str, float]]]:
+        """Returns the most likely tokens at each mask of a text, with their probabilities."""
 
 
 class AnyTranslator(Protocol):
@@ -102,7 +115,8 @@ VERBS: dict[str, type] = {
     "classify": Classifier,
     "embed": Embedder,
     "score": Scorer,
-    "next": Predictor,
+    "next": AnyLanguageModel,  # what reads from left to right scores in context, too, and generates
     "generate": Generator,
+    "fill": Filler,
     "translate": AnyTranslator,
 }

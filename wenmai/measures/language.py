@@ -2,6 +2,10 @@
 
 Perplexity by token compares models with one vocabulary only. The probability of the *characters* of a text does not
 depend on the tokens of a model: bits per character and per byte compare n-grams, words and pieces.
+
+A masked language model gives no probability of a text, but a pseudo-log-likelihood: each token is predicted from all
+others, those behind it too, and ends of lines are not predicted. Metrics of it are called pseudo, as in Salazar et al.
+2020, "Masked Language Model Scoring", section 2; they do not compare with those of a probability.
 """
 
 import math
@@ -28,6 +32,8 @@ class SentenceScore:
         known_log_prob: The part of ``log_prob`` that the other tokens contribute.
         oov_bytes: Bytes that spell them in UTF-8, and one for the end of each.
         token_log_probs: Natural log-probability of each token, the end last.
+        pseudo: Whether each token was predicted from all others; then there is no end, and ``log_prob`` is a
+            pseudo-log-likelihood.
     """
 
     text: str
@@ -37,6 +43,7 @@ class SentenceScore:
     known_log_prob: float = 0.0
     oov_bytes: int = 0
     token_log_probs: tuple[float, ...] = ()
+    pseudo: bool = False
 
     @property
     def log10(self) -> float:
@@ -46,17 +53,17 @@ class SentenceScore:
     @property
     def words(self) -> int:
         """What white space separates, and the end of the line."""
-        return len(self.text.split()) + 1
+        return len(self.text.split()) + (not self.pseudo)
 
     @property
     def characters(self) -> int:
         """Unicode characters, and the end of the line."""
-        return len(self.text) + 1
+        return len(self.text) + (not self.pseudo)
 
     @property
     def bytes(self) -> int:
         """Bytes in UTF-8, and the end of the line."""
-        return len(self.text.encode("utf-8", "surrogatepass")) + 1
+        return len(self.text.encode("utf-8", "surrogatepass")) + (not self.pseudo)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,6 +81,8 @@ class TextScore:
         known_log_prob: The part of it that known tokens and ends of lines contribute.
         oov_bytes: Bytes that spell unknown tokens, and one for the end of each.
         has_words: Whether white space separates words; in Chinese text it does only once that is segmented.
+        pseudo: Whether each token was predicted from all others; then no end of a line counts, and all metrics are
+            pseudo.
     """
 
     sentences: int
@@ -86,6 +95,7 @@ class TextScore:
     known_log_prob: float
     oov_bytes: int = 0
     has_words: bool = True
+    pseudo: bool = False
 
     @property
     def log10(self) -> float:
@@ -126,8 +136,9 @@ class TextScore:
         return -self.log_prob / math.log(2) / self.bytes
 
     def as_dict(self) -> dict[str, float | int]:
-        """All metrics, for JSON; those that are not finite become null there."""
+        """All metrics, for JSON; those that are not finite become null there. ``pseudo`` is there where it is true."""
         return {
+            **({"pseudo": True} if self.pseudo else {}),
             "sentences": self.sentences,
             "tokens": self.tokens,
             "oov": self.oov,
@@ -145,10 +156,17 @@ class TextScore:
 
     def __str__(self) -> str:
         by_word = f" and {self.word_perplexity:.2f} by word" if self.has_words else ""
-        found = (
-            f"{self.bits_per_character:.4f} bits per character, perplexity {self.perplexity:.2f} by token{by_word}, "
-            f"ends of lines counted ({plural(self.sentences, 'line')}, {plural(self.tokens, 'token')})"
-        )
+        if self.pseudo:
+            found = (
+                f"{self.bits_per_character:.4f} pseudo bits per character, pseudo-perplexity {self.perplexity:.2f} by "
+                f"token{by_word}, each token predicted from all others ({plural(self.sentences, 'line')}, "
+                f"{plural(self.tokens, 'token')})"
+            )
+        else:
+            found = (
+                f"{self.bits_per_character:.4f} bits per character, perplexity {self.perplexity:.2f} by token"
+                f"{by_word}, ends of lines counted ({plural(self.sentences, 'line')}, {plural(self.tokens, 'token')})"
+            )
         if not self.oov:
             return found
         return (
@@ -162,6 +180,7 @@ def add_up(scores: Iterable[SentenceScore]) -> TextScore:
     sentences = tokens = oov = words = characters = size = 0
     oov_bytes = 0
     sample = ""
+    pseudo = False
     log_prob = known_log_prob = 0.0
     for score in scores:
         sentences += 1
@@ -173,6 +192,7 @@ def add_up(scores: Iterable[SentenceScore]) -> TextScore:
         log_prob += score.log_prob
         known_log_prob += score.known_log_prob
         oov_bytes += score.oov_bytes
+        pseudo = pseudo or score.pseudo
         if len(sample) < _SAMPLE:
             sample += score.text[:_SAMPLE] + "\n"
     return TextScore(
@@ -186,6 +206,7 @@ def add_up(scores: Iterable[SentenceScore]) -> TextScore:
         known_log_prob=known_log_prob,
         oov_bytes=oov_bytes,
         has_words=find_unspaced(sample, fewest_letters=2) is None,
+        pseudo=pseudo,
     )
 
 

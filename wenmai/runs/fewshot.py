@@ -17,7 +17,7 @@ import numpy as np
 from wenmai.core.errors import SettingError
 from wenmai.data.datasets import Dataset, find_dataset
 from wenmai.data.prompts import PromptTemplate, template_of
-from wenmai.inference.verbs import Scorer
+from wenmai.inference.verbs import ContextScorer
 from wenmai.measures.options import FewShotResult, judged, measure_options
 from wenmai.training.run import Run
 
@@ -57,13 +57,16 @@ def evaluate_few_shot(
     dataset = find_dataset(name)
     template_of(dataset)
     opened = run if isinstance(run, Run) else Run(run)
-    return few_shot(
-        opened.model_for("score"), dataset, split=split or "dev", shots=shots, seed=seed, limit=limit, progress=progress
-    )
+    model = opened.model_for("score")
+    if "next" not in opened.task.verbs:
+        raise SettingError(
+            f"{opened.path}: a {opened.recipe.system} does not predict what follows a prompt; leave out --few-shot"
+        )
+    return few_shot(model, dataset, split=split or "dev", shots=shots, seed=seed, limit=limit, progress=progress)
 
 
 def few_shot(
-    model: Scorer,
+    model: ContextScorer,
     dataset: Dataset,
     *,
     split: str = "dev",
@@ -123,7 +126,7 @@ def few_shot(
     )
 
 
-def _unknown(model: Scorer, prompt: str, options: Sequence[str]) -> int:
+def _unknown(model: ContextScorer, prompt: str, options: Sequence[str]) -> int:
     """Returns how many options have unknown tokens after a prompt, or no token of their own."""
     alone, *joined = model.score([prompt, *[prompt + option for option in options]], context="fresh")
     return sum(one.oov > alone.oov or (one.oov > 0 and one.tokens == alone.tokens) for one in joined)
@@ -132,7 +135,9 @@ def _unknown(model: Scorer, prompt: str, options: Sequence[str]) -> int:
 class _Prompts:
     """Makes the prompts, and counts what did not fit."""
 
-    def __init__(self, model: Scorer, template: PromptTemplate, train: Sequence[Any], shots: int, seed: int) -> None:
+    def __init__(
+        self, model: ContextScorer, template: PromptTemplate, train: Sequence[Any], shots: int, seed: int
+    ) -> None:
         self._model = model
         self._template = template
         self._train = train

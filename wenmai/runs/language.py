@@ -113,6 +113,8 @@ def score_json(score: SentenceScore, *, tokens: bool = False) -> str:
         "tokens": score.tokens,
         "oov": score.oov,
     }
+    if score.pseudo:
+        found["pseudo"] = True
     if tokens:
         found["token_log_probs"] = [_number(value) for value in score.token_log_probs]
     return json.dumps(found, ensure_ascii=False, allow_nan=False)

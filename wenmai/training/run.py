@@ -25,12 +25,15 @@ if TYPE_CHECKING:
 
     from wenmai.inference.language_model import LanguageModel
     from wenmai.inference.linear_classifier import LinearTextClassifier
+    from wenmai.inference.masked_model import MaskedModel
     from wenmai.inference.ngram_model import NgramModel
     from wenmai.inference.text_classifier import TextClassifier
     from wenmai.inference.translator import Translator
     from wenmai.vectors.pooling import Weighting
 
-    Model: TypeAlias = WordVectors | NgramModel | LanguageModel | Translator | TextClassifier | LinearTextClassifier
+    Model: TypeAlias = (
+        WordVectors | NgramModel | LanguageModel | MaskedModel | Translator | TextClassifier | LinearTextClassifier
+    )
 
 __all__ = ["Run", "folder_bytes", "load", "remove", "verify"]
 
@@ -140,7 +143,14 @@ class Run(Shown):
                 f"{self.path}: is a {self.recipe.system} run, which cannot {verb}; it can {', '.join(verbs)}"
             )
 
-    def embed(self, texts: Iterable[str | Sequence[str]], *, weighting: "Weighting" = "mean") -> "NDArray[np.float32]":
+    def embed(
+        self,
+        texts: Iterable[str | Sequence[str]],
+        *,
+        weighting: "Weighting" = "mean",
+        normalise: bool = False,
+        **options: Any,  # noqa: ANN401  of the encoder
+    ) -> "NDArray[np.float32]":
         """Returns the vectors of texts: averages of the vectors of their tokens, float32 [N, d].
 
         Tokens without a vector do not count; a text with none of them has zeros.
@@ -150,24 +160,45 @@ class Run(Shown):
                 also lists of tokens, which are taken as they are.
             weighting: Of word vectors: ``mean``, or ``sif``, by which frequent words count less; see
                 :func:`wenmai.vectors.pooling.embedded`.
+            normalise: Whether vectors have the length 1.
+            **options: Of contextual encoders: ``layer``, ``pooling`` and ``concat`` of
+                :func:`wenmai.inference.embedding.embed_texts`.
 
         Raises:
             RunError: if the run is not finished, or its model has no vectors of texts.
-            SettingError: if a weighting is given to a model that learnt its own.
+            SettingError: if a weighting is given to a model that learnt its own, or options of encoders to another.
         """
+        from wenmai.vectors.lengths import unit_rows
+
         model = self.model_for("embed")
         if isinstance(texts, str):
             raise SettingError("embed takes a list of texts; put a single one in brackets")
         if not isinstance(model, WordVectors):
             if weighting != "mean":
                 raise SettingError(f"weighting={weighting} is for word vectors; a {self.recipe.system} has its own")
-            found: NDArray[np.float32] = model.embed(texts)
-            return found
+            self.require_encoder(options)
+            found: NDArray[np.float32] = model.embed(texts, **options)
+            return unit_rows(found) if normalise else found
+        self.require_encoder(options)
         from wenmai.data.features import segmented
 
         given = list(texts)
         tokens = iter(segmented([text for text in given if isinstance(text, str)], self.recipe.sections["text"]))
-        return model.embed([next(tokens) if isinstance(text, str) else text for text in given], weighting=weighting)
+        found = model.embed([next(tokens) if isinstance(text, str) else text for text in given], weighting=weighting)
+        return unit_rows(found) if normalise else found
+
+    def require_encoder(self, options: Iterable[str] = ("words",)) -> None:
+        """Makes sure that options of contextual encoders, if there are any, are for one.
+
+        Raises:
+            SettingError: if the model gives each word one vector in every context.
+        """
+        if named := ", ".join(options):
+            model = self.model_for("embed")
+            if not hasattr(model, "embed_words"):
+                raise SettingError(
+                    f"{named}: for contextual encoders such as bert, not for {self.recipe.system}; leave it out"
+                )
 
     @property
     def vectors(self) -> WordVectors:

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Vector", "cosine", "cosines", "inverse", "lengths_of", "unit"]
+__all__ = ["Vector", "cosine", "cosines", "inverse", "lengths_of", "unit", "unit_rows"]
 
 Vector = NDArray[np.float32]
 
@@ -35,6 +35,11 @@ def unit(vector: NDArray[np.floating]) -> Vector:
     wide = vector.astype(np.float64)
     length = float(np.linalg.norm(wide))
     return (wide / length if length > 0 else wide).astype(np.float32)
+
+
+def unit_rows(rows: Vector) -> Vector:
+    """Returns rows (V, d) scaled to length 1; those that are zero stay zero."""
+    return rows * inverse(lengths_of(rows))[:, None]
 
 
 def cosine(first: NDArray[np.floating], second: NDArray[np.floating]) -> float:

@@ -37,6 +37,7 @@ from wenmai.runs.measuring.minimal_pairs import (
     check_minimal_pairs,
     evaluate_minimal_pairs,
 )
+from wenmai.runs.measuring.pseudo import PSEUDO_KINDS
 from wenmai.text.pieces import TokenizerConfig
 from wenmai.text.settings import TextConfig
 from wenmai.training.run import Run
@@ -184,14 +185,14 @@ def compare(
             measures.append(compared.measure(model, name))
         settings = system.settings | (chosen if getattr(model, "readings", ()) else {})
         found = replace(system, settings=settings, measures=measures)
-        if on:
+        if on and hasattr(model, "generate"):  # it reads from left to right
             lines = {"positions": describe_positions(model, on[0]), "contexts": describe_contexts(model, on[0])}
             found = replace(found, lines=lines, samples=samples(model, on[0]))
         systems.append(found)
     corpus = comparison.corpus
     if left_out := _not_predicted([system.name for system in systems], runs):
         corpus = replace(corpus, facts=corpus.facts | {"not predicted": left_out})
-    shown: dict[str, Any] = {"panels": _PANELS, "sampled": _SAMPLED} if on else {}
+    shown: dict[str, Any] = {"panels": _PANELS, "sampled": _SAMPLED} if any(one.lines for one in systems) else {}
     return replace(comparison, systems=systems, corpus=corpus, **shown)
 
 
@@ -218,10 +219,10 @@ def measures_of(model: AnyLanguageModel, text: str) -> list[Measure]:
         for of in (_bits, attrgetter("characters"))
     )
     low, high = _interval(bits, characters)
-    words = total.words - total.sentences
+    words, kind = total.words - (0 if total.pseudo else total.sentences), "pseudo-" if total.pseudo else ""
     bits_measure = Measure(
         name=name,
-        kind="bits",
+        kind=f"{kind}bits",
         value=total.spelled_bits_per_character,
         low=low,
         high=high,
@@ -231,7 +232,8 @@ def measures_of(model: AnyLanguageModel, text: str) -> list[Measure]:
     )
     if not total.has_words:
         return [bits_measure]
-    return [bits_measure, Measure(name=name, kind="perplexity", value=total.word_perplexity, lower_is_better=True)]
+    perplexity = Measure(name=name, kind=f"{kind}perplexity", value=total.word_perplexity, lower_is_better=True)
+    return [bits_measure, perplexity]
 
 
 def describe_positions(model: AnyLanguageModel, text: str) -> list[LinePoint]:
@@ -435,6 +437,7 @@ LANGUAGE_MODELS = Measurer(
             short=True,
             judged=False,
         ),
+        **PSEUDO_KINDS,
         "minimal-pairs": MINIMAL_PAIRS,
     },
 )

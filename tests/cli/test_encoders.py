@@ -1,0 +1,135 @@
+"""Encoders by the shell: scores, masks, vectors, evaluations beside other models, and mistakes."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import wenmai
+from wenmai.core.errors import SettingError
+
+TEXT = "the cat sat on the mat\nthe dog sat on the log\n" * 40
+SETTINGS = {
+    "bert": {"hidden_size": 16, "num_layers": 2, "num_heads": 2, "max_length": 12, "kind": "whitespace", "epochs": 1}
+    | {"threads": 1, "batch_tokens": 64, "learning_rate": 0.02, "warmup": 0, "vocab_size": 20, "dropout": 0.0},
+    "ngram": {"order": 3},
+    "word2vec": {"vector_size": 8, "epochs": 1, "threads": 1},
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("encoders")
+    (folder / "text.txt").write_text(TEXT)
+    (folder / "test.txt").write_text("the cat sat on the log\n\nthe zebra sat\n")
+    for system, settings in SETTINGS.items():
+        out = folder / system
+        wenmai.train(system, folder / "text.txt", out=out, min_count=1, quiet=True, **settings)
+    return folder
+
+
+def test_scores_are_marked_as_pseudo(shell, runs):
+    *lines, total = map(
+        json.loads, shell("score", runs / "bert", "--file", runs / "test.txt", "--json").out.splitlines()
+    )
+    assert [(line["tokens"], line["oov"], line["pseudo"]) for line in lines] == [
+        (6, 0, True),
+        (0, 0, True),
+        (3, 1, True),
+    ]
+    assert total["pseudo"] is True
+    assert total["bits_per_character"] == pytest.approx(-total["log_prob"] / math.log(2) / (22 + 13))
+    shown = shell("score", runs / "bert", "the cat sat", "sat cat the").out
+    assert shown.startswith("pseudo_log_prob\ttokens\toov\ttext\n")
+    assert "pseudo bits per character, pseudo-perplexity" in shown
+    evaluated = json.loads(shell("evaluate", runs / "bert", "--on", runs / "test.txt", "--json").out)
+    assert evaluated["log_prob"] == pytest.approx(total["log_prob"])
+    assert evaluated["pseudo"] is True
+    assert "pseudo" not in json.loads(shell("score", runs / "ngram", "the cat", "--json").out.splitlines()[0])
+
+
+def test_masked_models_are_compared_with_others_without_mixing_metrics(shell, runs, tmp_path):
+    folders = [runs / "bert", runs / "ngram"]
+    compared = wenmai.compare(folders, on=[str(runs / "test.txt")], out=tmp_path / "report")
+    kinds = [{measure.kind for measure in system.measures} for system in compared.systems]
+    assert kinds == [{"pseudo-bits", "pseudo-perplexity"}, {"bits", "perplexity"}]
+    assert not compared.systems[0].lines
+    assert compared.systems[1].lines
+    for shown in (str(compared), (tmp_path / "report" / "report.html").read_text()):
+        assert "seudo bits per character" in shown
+    alone = wenmai.compare(folders[:1], on=[str(runs / "test.txt")], out=tmp_path / "alone")
+    assert alone.panels == {}
+
+
+def test_masks_are_filled_in(shell, runs):
+    run = runs / "bert"
+    model = wenmai.load(run)
+    rows = [line.split() for line in shell("fill", run, "the cat sat [MASK] the mat", "--topn", "3").out.splitlines()]
+    (expected,) = model.fill("the cat sat [MASK] the mat", 3)
+    assert rows == [[f"{probability:.4f}", token] for token, probability in expected]
+    found = json.loads(shell("fill", run, "the [MASK] sat on [MASK] log", "--topn", "2", "--json").out)
+    assert found["text"] == "the [MASK] sat on [MASK] log"
+    expected = model.fill(found["text"], 2)
+    assert [[(one["token"], one["probability"]) for one in mask] for mask in found["masks"]] == expected
+    piped = shell("fill", run, "-", stdin="the cat [MASK] on\n\n[MASK] dog sat\n").out
+    assert [line for line in piped.splitlines() if "[MASK]" in line] == ["the cat [MASK] on", "[MASK] dog sat"]
+    assert "mask 2:" in shell("fill", run, "[MASK] cat [MASK] on").out
+
+
+def test_vectors_of_texts_and_of_words(shell, runs, tmp_path):
+    run = runs / "bert"
+    model = wenmai.load(run)
+    texts = ["the cat sat", "a dog"]
+    rows = [json.loads(line) for line in shell("embed", run, *texts, "--layer", "-1,-2", "--json").out.splitlines()]
+    np.testing.assert_allclose([row["vector"] for row in rows], model.embed(texts, layer="-1,-2"), atol=1e-5)
+    options = ["--pooling", "pooler" if "pooler" in model.poolings else "cls", "--normalise"]
+    shell("embed", run, *texts, *options, "--out", tmp_path / "a.npy")
+    np.testing.assert_allclose(np.linalg.norm(np.load(tmp_path / "a.npy"), axis=1), [1, 1], atol=1e-5)
+
+    shown = json.loads(shell("embed", run, "the cat sat", "--words", "--json").out)
+    assert [(one["word"], one["start"], one["end"]) for one in shown["words"]] == [
+        ("the", 0, 3),
+        ("cat", 4, 7),
+        ("sat", 8, 11),
+    ]
+    shell("embed", run, *texts, "--words", "--concat", "--layer", "0,1", "--out", tmp_path / "b.safetensors")
+    written = load_file(tmp_path / "b.safetensors")
+    assert written["vectors"].shape == (5, 32)
+    assert written["counts"].tolist() == [3, 2]
+    lines = shell("embed", run, *texts, "--pieces").out.split("\n")
+    assert [line.partition("\t")[0] for line in lines[:4]] == ["the", "cat", "sat", ""]
+
+
+def test_word_vectors_know_what_is_not_for_them(shell, runs, tmp_path):
+    run = runs / "word2vec"
+    shell("embed", run, "the cat", "--normalise", "--out", tmp_path / "a.safetensors")
+    assert np.linalg.norm(load_file(tmp_path / "a.safetensors")["vectors"]) == pytest.approx(1)
+    for options, named in ((["--layer", "last"], "--layer"), (["--pieces"], "--pieces")):
+        error = shell("embed", run, "the cat", *options, code=2).err
+        assert f"{named}: for contextual encoders such as bert, not for word2vec" in error
+    with pytest.raises(SettingError, match="pooling: for contextual encoders"):
+        wenmai.Run(run).embed(["the cat"], pooling="cls")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fill", "the cat"], "'the cat' has no mask; write [MASK]"),
+        (["score", "the cat", "--context", "carried"], "reads each line by itself; leave it out"),
+        (["score", "the cat", "--memory", "4"], "leave out --memory"),
+        (["embed", "the cat", "--layer", "7"], "layer=7: expected last, last4"),
+        (["embed", "the cat", "--pooling", "sum"], "pooling=sum: the model has mean"),
+        (["embed", "the cat", "--weighting", "sif"], "weighting=sif is for word vectors"),
+        (["embed", "the cat", "--words", "--pieces"], "two kinds of vectors"),
+        (["embed", "the cat", "--words", "--pooling", "cls"], "are for texts"),
+        (["embed", "the cat", "--out", "a.txt"], "ends in .npy or .safetensors"),
+        (["evaluate", "--on", "data:sst2", "--few-shot", "2"], "a bert does not predict what follows a prompt"),
+    ],
+)
+def test_mistakes_are_explained_in_one_line(shell, runs, arguments, message):
+    verb, *others = arguments
+    error = shell(verb, runs / "bert", *others, code=2).err
+    assert message in error
+    assert len(error.strip().splitlines()) == 1
