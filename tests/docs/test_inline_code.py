@@ -27,6 +27,7 @@ MODELS = [
         getattr(importlib.import_module(f"wenmai.inference.{module}"), name)
         for module, name in (
             ("language_model", "LanguageModel"),
+            ("masked_model", "MaskedModel"),
             ("linear_classifier", "LinearTextClassifier"),
             ("ngram_model", "NgramModel"),
             ("text_classifier", "TextClassifier"),

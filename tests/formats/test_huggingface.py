@@ -236,7 +236,10 @@ def test_a_tokenizer_of_two_files_is_read(tmp_path):
     [
         ("config.json", r"config\.json: cannot be read \(No such file"),
         ("model.safetensors", r"gpt2: has no model\.safetensors$"),
-        ("tokenizer.json", r"gpt2: has no tokenizer; expected tokenizer\.json, or vocab\.json with merges\.txt"),
+        (
+            "tokenizer.json",
+            r"gpt2: has no tokenizer; expected tokenizer\.json, vocab\.txt, or vocab\.json with merges\.txt",
+        ),
     ],
 )
 def test_files_that_are_missing(name, message, folder):

@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -21,8 +22,9 @@ from wenmai.inference.masked_model import MaskedModel
 from wenmai.models.bert import Bert, BertConfig
 from wenmai.nn.attention import watch_attention
 from wenmai.runs.formats import export_run, import_run
-from wenmai.text.pieces import OPTIONAL_SPECIALS
+from wenmai.text.pieces import OPTIONAL_SPECIALS, TokenizerKind
 from wenmai.text.tokenizer import Tokenizer, TokenizerConfig
+from wenmai.training.run import verify
 
 SIZES = {"hidden_size": 24, "num_layers": 3, "num_heads": 4, "ffn_size": 40, "max_length": 20, "dropout": 0.0}
 TEXTS = ["one two three", "four five six, seven", "eight nine ten"] * 3
@@ -419,6 +421,22 @@ def test_the_written_tokenizer_puts_the_special_tokens_around_texts(segments, to
 
 
 @pytest.mark.parity
+@pytest.mark.parametrize("kind", get_args(TokenizerKind))
+def test_tokenizers_of_every_kind_are_written(kind, tmp_path):
+    theirs = pytest.importorskip("transformers")
+    size = 60 if kind == "unigram" else 300
+    roles = tuple(OPTIONAL_SPECIALS)
+    trained = Tokenizer.train(TEXTS, TokenizerConfig(kind=kind, vocab_size=size, min_count=None), roles=roles)
+    model = shaken(Bert(BertConfig(**SIZES), vocab_size=trained.vocab_size))
+    write_huggingface(tmp_path / "out", model, trained)
+    other = theirs.AutoTokenizer.from_pretrained(tmp_path / "out")
+    for text in [*TEXTS, "two  one ☃ zzz", " ten"]:
+        ids = [trained.cls_id, *trained.encode(text).ids, trained.sep_id]
+        assert other(text)["input_ids"] == ids, text
+    assert read_huggingface(tmp_path / "out").tokenizer.fingerprint == trained.fingerprint
+
+
+@pytest.mark.parity
 def test_a_masked_token_is_filled_by_the_pipeline_of_transformers(tokenizer, tmp_path):
     theirs = pytest.importorskip("transformers")
     model = make(tokenizer)
@@ -497,6 +515,31 @@ def test_tokenizers_of_transformers_come_back(family, tmp_path):
         assert [getattr(again, role) for role in roles] == [getattr(found.tokenizer, role) for role in roles]
 
 
+@pytest.mark.parity
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_a_vocabulary_with_its_settings_is_a_tokenizer(lowercase, tmp_path):
+    theirs = pytest.importorskip("transformers")
+    vocab = published(theirs, "Bert").get_vocab()
+    cutter = theirs.BertTokenizer(vocab=vocab, do_lower_case=lowercase)
+    reference("Bert", "ForMaskedLM", vocab_size=len(vocab)).save_pretrained(tmp_path / "in")
+    tokens = sorted(vocab, key=vocab.__getitem__)
+    (tmp_path / "in" / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
+    settings = {"do_lower_case": lowercase, "tokenizer_class": "BertTokenizer"}
+    (tmp_path / "in" / "tokenizer_config.json").write_text(json.dumps(settings))
+    found = read_huggingface(tmp_path / "in")
+    write_huggingface(tmp_path / "out", found.module, found.tokenizer)
+    other = theirs.AutoTokenizer.from_pretrained(tmp_path / "out")
+    for text in [
+        "Hello WORLD, unaffable!",
+        "北京 is nice",
+        " odd\u3000white\tspace\u00a0\u200b ",
+        "naïve Café 😀",
+        "un-[]",
+    ]:
+        ids = [found.tokenizer.cls_id, *found.tokenizer.encode(text).ids, found.tokenizer.sep_id]
+        assert cutter(text)["input_ids"] == other(text)["input_ids"] == ids, text
+
+
 # --- sentence-transformers ------------------------------------------------------------------------------------------
 
 PROMPTS = {"query": "question: ", "document": ""}
@@ -520,6 +563,32 @@ def test_settings_of_sentence_transformers_come_back(embedding, tokenizer, tmp_p
     assert MaskedModel.load(tmp_path / "run" / "model").embedding == embedding
     export_run(run, "huggingface", tmp_path / "again")
     assert (tmp_path / "again" / "modules.json").exists() == (embedding != EmbeddingConfig())
+
+
+def test_texts_get_the_vectors_that_the_settings_say(tokenizer):
+    module = make(tokenizer, heads=())
+    settings = EmbeddingConfig(
+        layer=2, pooling="max", normalise=True, max_length=7, prompts={"query": "one ", "plain": ""}
+    )
+    model, plain = MaskedModel(module, tokenizer, embedding=settings), MaskedModel(module, tokenizer)
+    texts = ["two three", "four five six, seven one two three"]
+    ids = [tokenizer.encode(text).ids for text in texts]
+    assert len(ids[1]) > 5
+    expected = plain.embed(texts[:1], layer=2, pooling="max", normalise=True)
+    np.testing.assert_allclose(model.embed(texts)[:1], expected, atol=1e-6)
+    row = torch.tensor([[tokenizer.cls_id, *ids[1][:5], tokenizer.sep_id]])
+    with torch.no_grad():
+        whole = module.hidden_states(row)[2][0].amax(0)
+    np.testing.assert_allclose(model.embed(texts)[1], whole / whole.norm(), atol=1e-6)
+    np.testing.assert_allclose(model.embed(["two"], prompt="query"), model.embed(["one two"]), atol=1e-6)
+    np.testing.assert_array_equal(model.embed(["two"], prompt="plain"), model.embed(["two"]))
+    usual = EmbeddingConfig(prompts={"query": "one "}, default_prompt="query")
+    asking = MaskedModel(module, tokenizer, embedding=usual)
+    np.testing.assert_allclose(asking.embed(["two"]), plain.embed(["one two"]), atol=1e-6)
+    assert np.linalg.norm(plain.embed(["two"])) != pytest.approx(1)
+    assert np.linalg.norm(model.embed(["two"], normalise=False)) != pytest.approx(1)
+    with pytest.raises(SettingError, match="prompt=document is none of the prompts; there are: query, plain"):
+        model.embed(["two"], prompt="document")
 
 
 def test_an_encoder_in_a_folder_of_the_folder_is_found(tokenizer, tmp_path):
@@ -611,6 +680,7 @@ def test_an_import_is_a_run_that_is_exported_again(settings, tokenizer, tmp_path
     model = make(tokenizer, **settings)
     write_huggingface(tmp_path / "first", model, tokenizer)
     run = import_run("huggingface", tmp_path / "first", tmp_path / "run")
+    assert verify(run.path)[1] == []
     loaded = run.model
     assert isinstance(loaded, MaskedModel)
     assert loaded.config == model.config
@@ -652,21 +722,31 @@ def test_models_that_transformers_does_not_have_are_refused_by_name(settings, me
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Gated(BertConfig):
-    gated: bool = False
+class Later(BertConfig):
+    """What a later version may have."""
+
+    shared: bool = False
 
 
-def test_a_setting_that_the_exports_do_not_know_is_refused_by_each(tokenizer, tmp_path):
-    plain, model = (shaken(Bert(Gated(**SIZES, gated=gated), vocab_size=VOCABULARY)) for gated in (False, True))
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"shared": True}, "shared=True"),
+        ({"positions": "relative"}, "positions=relative"),
+        ({"norm": "nested"}, "norm=nested"),
+        ({"norm": "nested", "gated": True}, "norm=nested|gated=True"),
+    ],
+)
+def test_settings_that_the_exports_do_not_know_are_refused_by_each(settings, named, tokenizer, tmp_path):
+    model = shaken(Bert(Later(**SIZES, **settings), vocab_size=VOCABULARY))
     for write, message in (
-        (lambda one, path: write_huggingface(path, one, tokenizer), "transformers has no BERT with gated=True"),
-        (lambda one, path: write_encoder(path, one, tokenizer), "CTranslate2 has no BERT with gated=True"),
-        (lambda one, path: write_onnx(path, one), "no ONNX form of a bert with gated=True"),
+        (lambda path: write_huggingface(path, model, tokenizer), "transformers has no BERT with"),
+        (lambda path: write_encoder(path, model, tokenizer), "CTranslate2 has no BERT with"),
+        (lambda path: write_onnx(path, model), "no ONNX form of a bert with"),
     ):
-        with pytest.raises(SettingError, match=message):
-            write(model, tmp_path / "out")
+        with pytest.raises(SettingError, match=f"{message} (?:{named})"):
+            write(tmp_path / "out")
         assert not (tmp_path / "out").exists()
-    write_huggingface(tmp_path / "out", plain, tokenizer)
 
 
 # --- what does not fit ----------------------------------------------------------------------------------------------
@@ -736,6 +816,17 @@ def test_labels_that_are_wrong(changes, message, tokenizer, tmp_path):
     write_huggingface(tmp_path / "out", model, tokenizer)
     change(tmp_path / "out", **changes)
     with pytest.raises(FormatError, match=message):
+        read_huggingface(tmp_path / "out")
+
+
+@pytest.mark.parametrize("shape", [(10**12, 0), (3, 23), (3,)])
+def test_as_many_labels_as_a_file_can_claim_take_no_memory(shape, tokenizer, tmp_path):
+    model = make(tokenizer, heads=("token-classification",), labels=LABELS)
+    write_huggingface(tmp_path / "out", model, tokenizer)
+    change(tmp_path / "out", id2label=None)
+    path = tmp_path / "out" / "model.safetensors"
+    save_file(load_file(path) | {"classifier.weight": torch.empty(shape)}, path)
+    with pytest.raises(FormatError, match=r"classifier\.weight has the shape .*, expected \(labels, 24\)"):
         read_huggingface(tmp_path / "out")
 
 

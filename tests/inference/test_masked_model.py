@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from wenmai.core.errors import FormatError, SettingError
+from wenmai.inference.embedding import embed_texts, state_batches_of
 from wenmai.inference.framing import centred, covering, grouped
 from wenmai.inference.masked_model import MaskedModel
 from wenmai.measures.language import add_up
@@ -285,6 +286,26 @@ def test_vectors_of_texts(options, by_hand):
         np.testing.assert_allclose(vector, expected, atol=3e-6)
         np.testing.assert_allclose(scaled * np.linalg.norm(vector), vector, atol=1e-5)
     assert one.embed([]).shape == (0, 8)
+
+
+def test_an_encoder_of_layers_alone_has_vectors_of_texts_too():
+    """Special tokens are not among the layers, so they do not count in the mean."""
+    one = model()
+
+    class LayersAlone:
+        num_layers, vector_size, poolings, layers = one.num_layers, one.vector_size, ("mean", "max"), one.layers
+
+        def state_batches(self, texts, layers):
+            return state_batches_of(self, texts, layers)
+
+    for pooling in ("mean", "max"):
+        found = embed_texts(LayersAlone(), TEXTS, pooling=pooling, layer="0,2")
+        for layers, vector in zip(one.layers(TEXTS), found, strict=True):
+            states = layers.vectors[[0, 2]].mean(0)
+            expected = getattr(states, pooling)(0) if len(states) else np.zeros(8)
+            np.testing.assert_allclose(vector, expected, atol=2e-6)
+    with pytest.raises(SettingError, match="pooling=cls: the model has mean, max"):
+        embed_texts(LayersAlone(), TEXTS, pooling="cls")
 
 
 def test_the_pooler_makes_vectors_where_there_is_one():

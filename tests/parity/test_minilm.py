@@ -13,6 +13,7 @@ import torch
 
 from wenmai.formats.huggingface import read_huggingface
 from wenmai.inference.embedding_config import EmbeddingConfig
+from wenmai.inference.masked_model import MaskedModel
 from wenmai.runs.formats import export_run, import_run
 
 pytestmark = pytest.mark.parity
@@ -83,6 +84,8 @@ def test_vectors_of_texts_are_those_of_sentence_transformers_before_and_after_a_
         other = theirs.SentenceTransformer(str(place), device="cpu")
         assert other.max_seq_length == 256
         np.testing.assert_allclose(other.encode(TEXTS), expected, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(run.model.embed(TEXTS), expected, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(run.embed(TEXTS), expected, rtol=0, atol=1e-6)
         other.save(str(tmp_path / f"saved-{place.name}"))
         again = EmbeddingConfig(**read_huggingface(tmp_path / f"saved-{place.name}").embedding)
         assert replace(again, prompts={}) == run.model.embedding  # version 6 always writes two empty prompts
@@ -107,4 +110,7 @@ def test_prompts_and_poolings_are_read_and_written_by_sentence_transformers(pool
         (states,) = model.module(torch.tensor([ids]))
     expected = {"mean": states.mean(0), "cls": states[0], "max": states.amax(0)}[pooling]
     expected = expected / expected.norm() if normalise else expected
+    ours = MaskedModel(model.module, model.tokenizer, embedding=embedding)
+    np.testing.assert_allclose(ours.embed([TEXTS[0]])[0], expected.numpy(), rtol=0, atol=2e-5)
+    np.testing.assert_allclose(ours.embed(TEXTS, prompt="document"), other.encode(TEXTS, prompt=""), rtol=0, atol=2e-5)
     np.testing.assert_allclose(other.encode(TEXTS[0]), expected.numpy(), rtol=0, atol=2e-5)

@@ -31,6 +31,7 @@ __all__ = [
     "embed_texts",
     "embed_tokens",
     "embed_words",
+    "state_batches_of",
 ]
 
 Rows = npt.NDArray[np.float32]
@@ -77,6 +78,14 @@ class ContextualEncoder(Protocol):
 
     def layers(self, texts: Iterable[str]) -> Iterator[Layers]:
         """Yields the states of all tokens of each text in all layers."""
+
+
+def state_batches_of(model: ContextualEncoder, texts: Sequence[str], layers: Sequence[int]) -> Iterator[StateBatch]:
+    """Yields states as ``state_batches`` does, from ``layers`` of an encoder that has no faster way."""
+    for row, found in enumerate(model.layers(texts)):
+        if found.tokens:
+            states = [torch.from_numpy(found.vectors[number])[None] for number in layers]
+            yield StateBatch(np.array([row]), states, np.array([len(found.tokens)]))
 
 
 class InContext(NamedTuple):

@@ -68,6 +68,7 @@ class MaskedModel(Shown):
         embedding: How its states become vectors of texts; None: the mean of the last layer's.
 
     Attributes:
+        embedding: What :meth:`embed` does unless it is told otherwise.
         pseudo: True: texts are scored by pseudo-log-likelihoods.
     """
 
@@ -245,31 +246,31 @@ class MaskedModel(Shown):
     ) -> Rows:
         """Returns the vectors of texts, (N, d) float32; see :func:`wenmai.inference.embedding.embed_texts`.
 
-        Texts that are longer than the model reads are cut at their ends, and counted in a note.
+        Texts that are longer than the model reads, or than :attr:`embedding` says, are cut at their ends, and counted
+        in a note.
 
         Args:
-            texts: The texts.
-            layer: Whose states are taken; None, here and below: as the model's ``embedding`` says.
-            pooling: How the vector of a text is made of them.
+            texts: N texts.
+            layer: None: that of :attr:`embedding`; the other settings too.
+            pooling: From tokens to a text.
             concat: Whether several layers are put side by side.
-            normalise: Whether vectors are scaled to length 1.
-            prompt: The name of the prompt that stands before each text.
+            normalise: Whether vectors have the length 1.
+            prompt: The name of what stands before each text.
 
         Raises:
-            SettingError: if there is no such layer, pooling or prompt.
+            SettingError: if there is no such layer, pooling or prompt, or ``texts`` is one string.
         """
+        if isinstance(texts, str):
+            raise SettingError("embed takes a list of texts; put a single one in brackets")
         usual = self.embedding
-        named = usual.default_prompt if prompt is None else prompt
-        if named is not None:
-            if named not in usual.prompts:
-                known = ", ".join(usual.prompts) or "none"
-                raise SettingError(f"prompt={named}: the model has no such prompt; it has: {known}")
-            if isinstance(texts, str):
-                raise SettingError("embed takes a list of texts; put a single one in brackets")
-            texts = [usual.prompts[named] + text for text in texts]
+        name = usual.default_prompt if prompt is None else prompt
+        if name is not None and name not in usual.prompts:
+            known = ", ".join(usual.prompts) or "none"
+            raise SettingError(f"prompt={name} is none of the prompts; there are: {known}")
+        before = "" if name is None else usual.prompts[name]
         return embed_texts(
             self,
-            texts,
+            [before + text for text in texts] if before else texts,
             layer=usual.layer if layer is None else layer,
             pooling=usual.pooling if pooling is None else pooling,
             concat=concat,
@@ -325,9 +326,9 @@ class MaskedModel(Shown):
     def state_batches(self, texts: Sequence[str], layers: Sequence[int]) -> Iterator[StateBatch]:
         """Yields the states of texts in some layers; see :class:`wenmai.inference.embedding.ContextualEncoder`."""
         framer = self._framer
-        length = min(self.module.max_length, self.embedding.max_length or self.module.max_length)
-        room = framer.room - (self.module.max_length - length)
         rows = self.tokenizer.encode_batch(list(texts))
+        length = min(self.module.max_length, self.embedding.max_length or self.module.max_length)
+        room = length - 2  # between the special tokens
         longer = sum(len(row) > room for row in rows)
         if longer:
             _log.warning("%s", f"{plural(longer, 'text')} longer than the model reads (max_length={length}): cut")

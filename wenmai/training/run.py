@@ -410,6 +410,8 @@ def verify(path: str | Path) -> tuple[list[str], list[str]]:
         state = f"resume would continue from {good.name}" if good else "resume would start over"
         checked.append(f"not finished: {state}")
     begun = run.finished or any((run.path / CHECKPOINTS).glob("step-*"))
+    with suppress(RunError):  # which is told below
+        begun = begun and "imported" not in run.summary  # that had no corpus
     for name in (ENVIRONMENT, *((CORPUS, METRICS) if begun else ()), *((SUMMARY,) if run.finished else ())):
         missing = f"{run.path / name} is missing"
         if not (run.path / name).exists() and missing not in problems:

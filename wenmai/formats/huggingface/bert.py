@@ -267,10 +267,10 @@ def _form(config: "BertConfig", tokenizer: "Tokenizer") -> Form:
     Raises:
         SettingError: if none has such a model.
     """
-    if config.norm != "post":
-        raise SettingError(f"transformers has no BERT with norm={config.norm}; only norm=post can be written")
     if (setting := unknown_setting(config)) is not None:
         raise SettingError(f"transformers has no BERT with {setting}")
+    if config.norm != "post":
+        raise SettingError(f"transformers has no BERT with norm={config.norm}; only norm=post can be written")
     if config.task_types:
         names = ["ernie"]
     elif (

@@ -103,7 +103,7 @@ def read_config(path: Path, content: Mapping[str, Any], form: Form, places: Mapp
             activation=activation,
             pooler=_pooler(path, content, form, heads, places),  # type: ignore[arg-type]
             heads=heads,
-            labels=_labels(path, content, form, heads, places),
+            labels=_labels(path, content, form, heads, places, sizes["hidden_size"]),
             tied=tied,
             dropout=_number(path, content, form.rates["dropout"], 0.1, rate=True),
             attention_dropout=_number(path, content, form.rates["attention_dropout"], 0.1, rate=True),
@@ -202,13 +202,20 @@ def _pooler(
 
 
 def _labels(
-    path: Path, content: Mapping[str, Any], form: Form, heads: "tuple[HeadName, ...]", places: Mapping[str, Place]
+    path: Path,
+    content: Mapping[str, Any],
+    form: Form,
+    heads: "tuple[HeadName, ...]",
+    places: Mapping[str, Place],
+    width: int,
 ) -> tuple[str, ...]:
     head = next((head for head in heads if head in ("classification", "token-classification")), None)
     if head is None:
         return ()
-    shape = places[form.heads[head]["weight"]].shape
-    rows = shape[0] if shape else 0
+    place = places[form.heads[head]["weight"]]
+    if len(place.shape) != 2 or place.shape[1] != width:  # so that a file has room for the rows that it claims
+        raise FormatError(f"{place.path}: {place.name} has the shape {place.shape}, expected (labels, {width})")
+    rows = place.shape[0]
     named = content.get("id2label")
     if named is None:
         return tuple(f"LABEL_{number}" for number in range(rows))

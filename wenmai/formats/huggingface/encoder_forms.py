@@ -54,8 +54,9 @@ def unknown_setting(config: Any) -> str | None:  # noqa: ANN401  settings of a B
     if config.norm == "nested":
         return "norm=nested"
     for one in fields(config):
-        if one.name not in _KNOWN and getattr(config, one.name) != one.default:
-            return f"{one.name}={getattr(config, one.name)}"
+        value = getattr(config, one.name)
+        if (one.name not in _KNOWN and value != one.default) or (one.name == "norm" and value not in ("post", "pre")):
+            return f"{one.name}={value}"
     return None
 
 

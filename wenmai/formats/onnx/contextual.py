@@ -33,6 +33,7 @@ __all__ = ["bert"]
 def bert(graph: Graph, model: "Bert", *, heads: bool = True) -> Outputs:
     """Adds a BERT, with its heads or without."""
     config = model.config
+    assert model.positions is not None
     graph.input("input_ids", "INT64", "batch", "length")
     mask = graph.input("attention_mask", "INT64", "batch", "length")
     table = graph.numbers(array(model.embedding.weight))

@@ -178,7 +178,7 @@ def add_residual(graph: Graph, residual: "PostNorm", hidden: str, sublayer: Call
 
 
 def feed_forward(graph: Graph, ffn: "FeedForward | GatedFeedForward", activation: "ActivationName", hidden: str) -> str:
-    """The network at each position."""
+    """The network at each position, without gates."""
     return graph.linear(activated(graph, activation, graph.linear(hidden, ffn.inner)), ffn.outer)
 
 
