@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-__all__ = ["pretrain_ours", "pretrain_trainer"]
+__all__ = ["encode_texts", "make_encoder", "pretrain_ours", "pretrain_trainer"]
 
 
 def pretrain_ours(corpus: str, settings: Mapping[str, Any], warm_up: int, folder: str) -> dict[str, Any]:
@@ -138,3 +138,90 @@ def _texts(corpus: str) -> Any:
     for line in opened.lines(TextConfig(**form), stats=CorpusStats()):
         if line.text.strip():
             yield line.text
+
+
+# --- vectors of texts -----------------------------------------------------------------------------------------------
+
+
+def make_encoder(package: str | None, corpus: str, folder: str, quick: bool) -> dict[str, Any]:
+    """Makes a run, a folder of Hugging Face and an ONNX file of one model: random, or that of a package."""
+    import wenmai
+    from wenmai.runs.formats import export_run, import_run
+
+    root = Path(folder)
+    if package is None:
+        sizes = (
+            {"hidden_size": 16, "num_layers": 1, "num_heads": 2, "vocab_size": 300} if quick else {"vocab_size": 30_000}
+        )
+        settings = {**sizes, "max_length": 128, "steps": 1, "threads": 1}
+        run = wenmai.train("bert", corpus, out=root / "run", quiet=True, **settings)
+    else:
+        spec = import_module("importlib.util").find_spec(package)
+        configs = sorted(Path(spec.origin).parent.rglob("config.json"), key=lambda path: len(path.parts))
+        run = import_run("huggingface", configs[0].parent, out=root / "run")
+    export_run(run, "huggingface", root / "folder")
+    export_run(run, "onnx", root / "model.onnx", part="encoder")
+    return {}
+
+
+def encode_texts(
+    side: str, folder: str, corpus: str, batch: int, texts: int, threads: int, seconds: float
+) -> dict[str, Any]:
+    """Times vectors of texts, the mean over their tokens, the tokenizer included; the median batch counts."""
+    import statistics
+
+    import numpy as np
+    import torch
+
+    torch.set_num_threads(threads)
+    given = [text for _, text in zip(range(8 * texts), _texts(corpus), strict=False)][:: 8 if texts > 8 else 1][:texts]
+    root = Path(folder)
+    if side == "ours":
+        import wenmai
+
+        model = wenmai.load(root / "run")
+
+        def embed(some: list[str]) -> Any:
+            return model.embed(some, pooling="mean", layer="last", normalise=False)
+    else:
+        transformers: Any = import_module("transformers")
+        logging.getLogger("transformers").setLevel(logging.ERROR)
+        reader = transformers.AutoTokenizer.from_pretrained(root / "folder")
+        longest = transformers.AutoConfig.from_pretrained(root / "folder").max_position_embeddings
+        if side == "transformers":
+            network = transformers.AutoModel.from_pretrained(root / "folder").eval()
+
+            def states(fed: Any) -> Any:
+                with torch.inference_mode():
+                    return network(**fed).last_hidden_state.numpy()
+        else:
+            runtime: Any = import_module("onnxruntime")
+            options = runtime.SessionOptions()
+            options.intra_op_num_threads = threads
+            session = runtime.InferenceSession(root / "model.onnx", options, providers=["CPUExecutionProvider"])
+            names = {one.name for one in session.get_inputs()}
+
+            def states(fed: Any) -> Any:
+                return session.run(None, {name: value.numpy() for name, value in fed.items() if name in names})[0]
+
+        def embed(some: list[str]) -> Any:
+            fed = reader(some, padding=True, truncation=True, max_length=longest, return_tensors="pt")
+            mask = fed["attention_mask"].numpy()[..., None]
+            return (states(fed) * mask).sum(1) / mask.sum(1)
+
+    batches = [given[place : place + batch] for place in range(0, len(given) - batch + 1, batch)]
+    begin = time.perf_counter()
+    first = embed(batches[0])
+    first_seconds = time.perf_counter() - begin
+    spent: list[float] = []
+    while sum(spent) < seconds or len(spent) < min(3, len(batches)):
+        chosen = batches[len(spent) % len(batches)]
+        begin = time.perf_counter()
+        embed(chosen)
+        spent.append(time.perf_counter() - begin)
+    return {
+        "texts_per_second": batch / statistics.fmean(spent),
+        "seconds": statistics.median(spent),
+        "first_seconds": first_seconds,
+        "checksum": float(np.abs(np.asarray(first, np.float64)).mean()),
+    }
