@@ -158,7 +158,7 @@ class LanguageModel(Shown):
             with torch.inference_mode():
                 found = self._fresh(rows) if stream is None else stream.lines(rows)
             for text, ids, log_probs in zip(chunk, rows, found, strict=True):
-                yield sentence_score(self.tokenizer, text, ids, log_probs)
+                yield self._scored(text, ids, log_probs)
 
     def score_within(self, passages: Sequence[Sequence[str]], reaches: Sequence[int]) -> list[list[SentenceScore]]:
         """Scores lines when only so many tokens before each token are known.
@@ -181,9 +181,7 @@ class LanguageModel(Shown):
         with torch.inference_mode():
             found = [log_probs_within(self.module, texts, [*map(len, rows)], reach) for reach in reaches]
         lines = [passage[-1] for passage in passages]
-        return [
-            [sentence_score(self.tokenizer, *one) for one in zip(lines, rows, scores, strict=True)] for scores in found
-        ]
+        return [[self._scored(*one) for one in zip(lines, rows, scores, strict=True)] for scores in found]
 
     def more_likely(self, first: str, second: str) -> tuple[SentenceScore, SentenceScore]:
         """Returns the scores of two texts, each by itself; the more likely has the higher ``log_prob``."""
@@ -254,6 +252,9 @@ class LanguageModel(Shown):
                 "shorter options, or a model trained with a larger max_length"
             )
         return max(0, len(read) + longest - 1 - self.module.max_length)
+
+    def _scored(self, text: str, ids: Ids, log_probs: Scores) -> SentenceScore:
+        return sentence_score(self.tokenizer, text, ids, log_probs)
 
     def _fresh(self, rows: Sequence[Ids]) -> list[Scores]:
         """Scores lines in batches; lines longer than the model reads at once as streams of their own."""

@@ -16,6 +16,7 @@ def sentence_score(
     ids: npt.NDArray[np.int32],
     log_probs: npt.NDArray[np.float64],
     *,
+    unpredicted: npt.NDArray[np.int64] | None = None,
     pseudo: bool = False,
 ) -> SentenceScore:
     """Returns the score of a text, with its unknown tokens and their spelling.
@@ -25,13 +26,16 @@ def sentence_score(
         text: The text.
         ids: (T,) its tokens.
         log_probs: (T,) the natural logarithms of their probabilities.
+        unpredicted: The places of tokens that were predicted as the unknown one; None: those that are.
         pseudo: Whether each was predicted from all others.
 
     Raises:
         FormatError: if one is NaN.
     """
     require_numbers(not np.isnan(log_probs).any())
-    places = np.flatnonzero(ids == tokenizer.unk_id) if tokenizer.unk_id != tokenizer.eos_id else np.zeros(0, np.int64)
+    places = unpredicted
+    if places is None:
+        places = np.flatnonzero((ids == tokenizer.unk_id) & (ids != tokenizer.eos_id))
     spelled: list[str] = []
     if len(places):
         offsets = tokenizer.encode(text).offsets
