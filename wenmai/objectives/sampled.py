@@ -18,7 +18,7 @@ from wenmai.objectives.loss import Loss
 
 __all__ = ["Drawn", "expected_counts", "log_uniform_draw", "sampled_loss"]
 
-_CHUNK = 4096  # draws at once
+_CHUNK = 256  # draws at once, at least
 
 
 class Drawn(NamedTuple):
