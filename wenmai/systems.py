@@ -40,7 +40,14 @@ _MASKED = {
     "schedule": "linear",
     "clip": 1.0,
 }
-_ELMO = {**_LANGUAGE, "kind": "whitespace", "vocab_size": 100_000, "segment_length": 20, "batch_tokens": 640}
+_ELMO = {
+    **_LANGUAGE,
+    "kind": "whitespace",
+    "vocab_size": 100_000,
+    "min_count": 1,
+    "segment_length": 20,
+    "batch_tokens": 640,
+}
 _ELMO_SMALL = {"predicted": 10_000, **_ELMO}
 _ELMO_ORIGINAL = {
     **_ELMO,
@@ -49,6 +56,7 @@ _ELMO_ORIGINAL = {
     "hidden_size": 512,
     "cell_size": 4096,
     "vocab_size": 793_471,
+    "min_count": 3,
     "sampled": 8192,
     "batch_tokens": 2560,
     "accumulation": 3,

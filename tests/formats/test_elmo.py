@@ -109,7 +109,7 @@ def test_a_cut_or_foreign_file_is_refused(folder):
             read_elmo(folder)
         assert "\n" not in str(error.value)
     path.unlink()
-    with pytest.raises(FormatError, match="expected one file whose name ends in weights.hdf5, found 0"):
+    with pytest.raises(FormatError, match=r"expected one file whose name ends in weights\.hdf5, found 0"):
         read_elmo(folder)
     with pytest.raises(FormatError, match="expected a folder"):
         read_elmo(path)

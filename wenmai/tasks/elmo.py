@@ -51,8 +51,7 @@ class ElmoTask(NeuralTask):
         kind = recipe.sections["tokenizer"].kind
         if base is None and recipe.sections["tokenizer"].file is None and kind not in _KINDS:
             raise SettingError(
-                f"elmo reads words by their characters, not pieces of words; kind={kind}: expected "
-                f"{', '.join(_KINDS[:-1])} or {_KINDS[-1]}"
+                f"elmo reads words by their characters, not pieces of words; kind={kind}: expected {', '.join(_KINDS)}"
             )
         return ElmoModel(build(self.model, recipe.sections["model"], data.tokenizer), data.tokenizer)
 
