@@ -32,6 +32,7 @@ __all__ = ["FORMATS", "read_elmo", "write_elmo"]
 OPTIONS, WEIGHTS = "options.json", "weights.hdf5"
 _CHARACTERS = (261, 262)  # in training and after it; the files have the same table
 _ROWS = 261
+_WIDEST = 500  # as many characters as a word may have
 
 Rows = npt.NDArray[np.float32]
 
@@ -65,10 +66,9 @@ def read_elmo(folder: str | Path) -> "Elmo":
         raise FormatError(f"{folder}: expected a folder with {OPTIONS} and {WEIGHTS}")
     options, path = _only(folder, OPTIONS), _only(folder, WEIGHTS)
     config = _config(options)
-    stored = _stored(config)
     held: dict[str, Rows] = {}
     with _opened(path) as file:
-        for one in stored:
+        for one in _stored(config):
             held[one.name] = _values(file, path, one)
     import torch
 
@@ -77,7 +77,7 @@ def read_elmo(folder: str | Path) -> "Elmo":
     with torch.random.fork_rng(devices=[]):
         module = Elmo(config, vocab_size=None)
     with torch.no_grad():
-        for one in stored:
+        for one in _stored(config):
             for name, values in _parameters(one, held[one.name]).items():
                 module.get_parameter(name).copy_(torch.from_numpy(values))
         module.words.embedding.weight[0] = 0.0
@@ -173,8 +173,8 @@ def _filters(listed: list[list[int]], most: int) -> list[int]:
     """Returns how many convolutions there are of width 1, 2 and so on, from pairs of width and number."""
     pairs = [(width, number) for width, number in listed]
     widths = [width for width, _ in pairs]
-    if not widths or widths != sorted({*widths}) or not 0 < widths[0] <= widths[-1] <= most:
-        raise ValueError(f"filters of the widths {widths[:8]}, expected rising ones up to {most}")
+    if not widths or widths != sorted({*widths}) or not 0 < widths[0] <= widths[-1] <= min(most, _WIDEST):
+        raise ValueError(f"filters of the widths {widths[:8]}, expected rising ones up to {min(most, _WIDEST)}")
     found = [0] * widths[-1]
     for width, number in pairs:
         found[width - 1] = number
@@ -194,33 +194,32 @@ def _is_identity(weight: "Tensor", bias: "Tensor") -> bool:
     return torch.equal(weight, torch.eye(len(weight)).to(weight)) and not bias.any()
 
 
-def _stored(config: ElmoConfig) -> list[_Stored]:
-    """Returns what the file holds."""
+def _stored(config: ElmoConfig) -> Iterator[_Stored]:
+    """Yields what the file holds, one after the other, as options may claim any number of layers."""
     convolved, size, cell = sum(config.filters), config.hidden_size, config.cell_size
-    found = [_Stored("char_embed", (_ROWS, config.character_size), ("words.embedding.weight",))]
+    yield _Stored("char_embed", (_ROWS, config.character_size), ("words.embedding.weight",))
     filters = [(width, number) for width, number in enumerate(config.filters, start=1) if number]
     for place, (width, number) in enumerate(filters):
         name = f"words.convolutions.{place}"
         shape = (1, width, config.character_size, number)
-        found.append(_Stored(f"CNN/W_cnn_{place}", shape, (f"{name}.weight",)))
-        found.append(_Stored(f"CNN/b_cnn_{place}", (number,), (f"{name}.bias",)))
+        yield _Stored(f"CNN/W_cnn_{place}", shape, (f"{name}.weight",))
+        yield _Stored(f"CNN/b_cnn_{place}", (number,), (f"{name}.bias",))
     for layer in range(config.highway_layers):
         for kind in ("carry", "transform"):
             name = f"words.highways.{layer}.{kind}"
-            found.append(_Stored(f"CNN_high_{layer}/W_{kind}", (convolved, convolved), (f"{name}.weight",)))
-            found.append(_Stored(f"CNN_high_{layer}/b_{kind}", (convolved,), (f"{name}.bias",)))
+            yield _Stored(f"CNN_high_{layer}/W_{kind}", (convolved, convolved), (f"{name}.weight",))
+            yield _Stored(f"CNN_high_{layer}/b_{kind}", (convolved,), (f"{name}.bias",))
     if not _same_width(config):
-        found.append(_Stored("CNN_proj/W_proj", (convolved, size), ("words.projection.weight",)))
-        found.append(_Stored("CNN_proj/b_proj", (size,), ("words.projection.bias",)))
+        yield _Stored("CNN_proj/W_proj", (convolved, size), ("words.projection.weight",))
+        yield _Stored("CNN_proj/b_proj", (size,), ("words.projection.bias",))
     for direction, stack in enumerate(("forwards", "backwards")):
         for layer in range(config.num_layers):
             cell_path = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
             name = f"{stack}.layers.{layer}"
             both = (f"{name}.input_weight", f"{name}.recurrent_weight")
-            found.append(_Stored(f"{cell_path}/W_0", (2 * size, 4 * cell), both))
-            found.append(_Stored(f"{cell_path}/B", (4 * cell,), (f"{name}.bias",)))
-            found.append(_Stored(f"{cell_path}/W_P_0", (cell, size), (f"{name}.projection",)))
-    return found
+            yield _Stored(f"{cell_path}/W_0", (2 * size, 4 * cell), both)
+            yield _Stored(f"{cell_path}/B", (4 * cell,), (f"{name}.bias",))
+            yield _Stored(f"{cell_path}/W_P_0", (cell, size), (f"{name}.projection",))
 
 
 def _parameters(one: _Stored, values: Rows) -> dict[str, Rows]:

@@ -22,6 +22,7 @@ __all__ = [
 ]
 
 _POOLED_HEADS = ("pair", "classification", "multiple-choice")
+_MOST_CLIP = 1e6  # far above what sums of bounded numbers reach
 _WINDOW = 10  # of local attention: Luong et al. 2015, sec. 3.2
 
 
@@ -251,13 +252,15 @@ class ElmoConfig:
     cell_size: Annotated[int, Ge(1), Doc("width of the memory cells")] = 512
     num_layers: Annotated[int, Ge(1), Doc("recurrent layers of each direction")] = 2
     residual: Annotated[bool, Doc("from the second layer on the input is added to the output")] = True
-    cell_clip: Annotated[float | None, Gt(0), Doc("largest number of a memory cell; none: any")] = 3.0
-    state_clip: Annotated[float | None, Gt(0), Doc("largest number of a recurrent state; none: any")] = 3.0
+    cell_clip: Annotated[float | None, Gt(0), Le(_MOST_CLIP), Doc("largest number of a memory cell; none: any")] = 3.0
+    state_clip: Annotated[
+        float | None, Gt(0), Le(_MOST_CLIP), Doc("largest number of a recurrent state; none: any")
+    ] = 3.0
     dropout: Annotated[float, Ge(0), Lt(1), Doc("of the input of each layer, and before the output")] = 0.1
     predicted: Annotated[
         int | None,
         Ge(5),
-        Doc("so many of the most frequent words are predicted, others as unknown; all words are read; none: all"),
+        Doc("so many words, the most frequent, are predicted, special ones included; others as unknown; none: all"),
     ] = None
     cutoffs: Annotated[
         tuple[int, ...],
