@@ -4,8 +4,11 @@ i, j, f, o = x W + h U + b; c' = σ(f + 1)∘c + σ(i)∘tanh(j); h' = (σ(o)∘
 The forget gate is open by the constant 1, which is in no parameter. The state of every layer is one tensor: h, then c.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from wenmai.nn.dropout import Dropout
 from wenmai.nn.linear import linear
@@ -61,13 +64,17 @@ class ProjectedLstm(nn.Module):
         Returns:
             Hidden states (B, T, output_size), and the state after the last step.
         """
-        hidden, cell = state.split((self.output_size, self.state_size - self.output_size), -1)
+        hidden, cell = state[:, : self.output_size], state[:, self.output_size :]
+        gates = linear(inputs, self.input_weight, self.bias)
+        clips = self.cell_clip, self.output_clip
+        on_cpu = gates.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
+        if on_cpu and torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            found = _Segment.apply(gates, hidden, cell, self.recurrent_weight, self.projection, *clips)  # type: ignore[no-untyped-call]
+            outputs, last = found
+            return outputs, torch.cat((outputs[:, -1], last), -1)
         outputs = []
-        for known in linear(inputs, self.input_weight, self.bias).unbind(1):
-            i, j, f, o = (known + linear(hidden, self.recurrent_weight)).chunk(4, -1)
-            cell = torch.sigmoid(f + _FORGET) * cell + torch.sigmoid(i) * torch.tanh(j)
-            cell = _clipped(cell, self.cell_clip)
-            hidden = _clipped(linear(torch.sigmoid(o) * torch.tanh(cell), self.projection), self.output_clip)
+        for known in gates.unbind(1):
+            hidden, cell, _ = _step(known, hidden, cell, self.recurrent_weight, self.projection, *clips)
             outputs.append(hidden)
         return torch.stack(outputs, 1), torch.cat((hidden, cell), -1)
 
@@ -128,3 +135,92 @@ class ProjectedStack(nn.Module):
 
 def _clipped(tensor: Tensor, most: float | None) -> Tensor:
     return tensor if most is None else tensor.clamp(-most, most)
+
+
+def _step(
+    known: Tensor,
+    hidden: Tensor,
+    cell: Tensor,
+    recurrent: Tensor,
+    projection: Tensor,
+    cell_clip: float | None,
+    output_clip: float | None,
+) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+    """Returns the next hidden state and memory cell, and what their gradients need."""
+    i, j, f, o = (known + linear(hidden, recurrent)).chunk(4, -1)
+    i, j, f, o = torch.sigmoid(i), torch.tanh(j), torch.sigmoid(f + _FORGET), torch.sigmoid(o)
+    after = _clipped(f * cell + i * j, cell_clip)
+    squashed = torch.tanh(after)
+    inner = o * squashed
+    return _clipped(linear(inner, projection), output_clip), after, (i, j, f, o, squashed, inner)
+
+
+class _Segment(torch.autograd.Function):
+    """All steps of a segment.
+
+    By torch's own rules the gradient of a matrix is a sum of T products of a few rows each; here it is one product.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,  # noqa: ANN401  torch's context
+        gates: Tensor,
+        hidden: Tensor,
+        cell: Tensor,
+        recurrent: Tensor,
+        projection: Tensor,
+        cell_clip: float | None,
+        output_clip: float | None,
+    ) -> tuple[Tensor, Tensor]:
+        hiddens, cells, kept = [hidden], [cell], []
+        for known in gates.unbind(1):
+            hidden, cell, parts = _step(known, hidden, cell, recurrent, projection, cell_clip, output_clip)
+            hiddens.append(hidden)
+            cells.append(cell)
+            kept.append(parts)
+        ctx.kept, ctx.clips, ctx.matrices = (hiddens, cells, kept), (cell_clip, output_clip), (recurrent, projection)
+        return torch.stack(hiddens[1:], 1), cell.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        (hiddens, cells, kept), (cell_clip, output_clip) = ctx.kept, ctx.clips
+        recurrent, projection = ctx.matrices
+        to_outputs, to_cell = outer
+        to_hidden = torch.zeros_like(hiddens[0])
+        all_gates, all_projected = list[Tensor](), list[Tensor]()
+        for step in range(len(kept) - 1, -1, -1):
+            i, j, f, o, squashed, _ = kept[step]
+            to_projected = _unclipped(to_hidden + to_outputs[:, step], hiddens[step + 1], output_clip)
+            to_inner = linear(to_projected, projection.T)
+            to_cell = to_cell + to_inner * o * (1 - squashed * squashed)
+            to_cell = _unclipped(to_cell, cells[step + 1], cell_clip)
+            to_gates = torch.cat(
+                (
+                    to_cell * j * i * (1 - i),
+                    to_cell * i * (1 - j * j),
+                    to_cell * cells[step] * f * (1 - f),
+                    to_inner * squashed * o * (1 - o),
+                ),
+                -1,
+            )
+            to_cell = to_cell * f
+            to_hidden = linear(to_gates, recurrent.T)
+            all_gates.append(to_gates)
+            all_projected.append(to_projected)
+        gates, projected = torch.stack(all_gates[::-1], 1), torch.stack(all_projected[::-1], 1)
+        before, inner = torch.stack(hiddens[:-1], 1), torch.stack([parts[-1] for parts in kept], 1)
+        return (
+            gates,
+            to_hidden,
+            to_cell,
+            linear(gates.flatten(0, 1).T, before.flatten(0, 1).T),
+            linear(projected.flatten(0, 1).T, inner.flatten(0, 1).T),
+            None,
+            None,
+        )
+
+
+def _unclipped(gradient: Tensor, clipped: Tensor, most: float | None) -> Tensor:
+    """Returns the gradient before clipping: none where a number was cut, as torch has it."""
+    return gradient if most is None else gradient.masked_fill(clipped.abs() >= most, 0.0)
