@@ -27,6 +27,7 @@ def _network(task: str, sections: str, module: str, model: str) -> partial[Syste
 _language_model = partial(_network, "language:LanguageTask", "LANGUAGE")
 _translator = partial(_network, "translation:TranslationTask", "TRANSLATION")
 _bert = _network("masked:MaskedTask", "MASKED", "bert", "Bert")
+_elmo = _network("elmo:ElmoTask", "BIDIRECTIONAL", "elmo", "Elmo")
 _gpt = _language_model("gpt", "Gpt")
 _transformer = _translator("transformer", "Transformer")
 
@@ -48,6 +49,28 @@ _EFFICIENT = {
     "epsilon": 1e-7,
     "segments": 0,
     "masking": "span",
+}
+_ELMO = {
+    **_LANGUAGE,
+    "kind": "whitespace",
+    "vocab_size": 100_000,
+    "min_count": 1,
+    "segment_length": 20,
+    "batch_tokens": 640,
+}
+_ELMO_SMALL = {"predicted": 10_000, **_ELMO}
+_ELMO_ORIGINAL = {
+    **_ELMO,
+    "filters": (32, 32, 64, 128, 256, 512, 1024),
+    "highway_layers": 2,
+    "hidden_size": 512,
+    "cell_size": 4096,
+    "vocab_size": 793_471,
+    "min_count": 3,
+    "sampled": 8192,
+    "batch_tokens": 2560,
+    "accumulation": 3,
+    "clip": 10.0,
 }
 _RECURRENT = {
     "schedule": "constant",
@@ -179,6 +202,21 @@ SYSTEMS = (
             settings=preset,
         )
         for name, preset in BERT_PRESETS.items()
+    ),
+    _elmo(
+        name="elmo",
+        summary="contextual encoder: words by characters, two LSTMs in opposite directions (ELMo; Peters et al. 2018)",
+        settings=_ELMO_SMALL,
+    ),
+    _elmo(
+        name="elmo-small",
+        summary="contextual encoder: ELMo of 256 dimensions a direction, for an hour on a CPU",
+        settings=_ELMO_SMALL,
+    ),
+    _elmo(
+        name="elmo-original",
+        summary="contextual encoder: the sizes of ELMo, 512 dimensions a direction, cells of 4096",
+        settings=_ELMO_ORIGINAL,
     ),
     _translator("seq2seq", "Seq2Seq")(
         name="seq2seq",

@@ -73,10 +73,10 @@ def sample_of(folder: Path) -> Sample:
     }
 
 
-def answers(run: Run) -> Mapping[str, object]:
-    """Lets a model say something with each of its verbs."""
+def answers(run: Run, verbs: Sequence[str] | None = None) -> Mapping[str, object]:
+    """Lets a model say something with each of its verbs, or with some of them."""
     task = find_system(run.recipe.system).load()
-    return {verb: ANSWERS[verb](run.model) for verb in task.verbs if verb in ANSWERS}
+    return {verb: ANSWERS[verb](run.model) for verb in verbs or task.verbs if verb in ANSWERS}
 
 
 def not_a_number(said: object) -> bool:

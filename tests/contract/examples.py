@@ -229,6 +229,22 @@ EXAMPLES = {
             ({"gated": True}, "add norm=nested"),
         ),
     ),
+    "elmo": Example(
+        data="text.txt",
+        settings=_LANGUAGE
+        | {"character_size": 4, "filters": (4, 6), "hidden_size": 8, "cell_size": 12, "max_characters": 8}
+        | {"predicted": 9, "sampled": 5, "accumulation": 2, "vocab_size": 20},
+        wrong=(
+            ({"filters": (0,)}, "not all 0"),
+            ({"filters": (1,) * 9}, "9 widths"),
+            ({"cutoffs": (5, 3)}, "rising"),
+            ({"cutoffs": (5, 9), "sampled": None}, "below 9"),
+            ({"cutoffs": (5,)}, "sampled=5 and cutoffs"),
+            ({"sampled": 9}, "sampled=9 of 9"),
+            ({"kind": "bpe"}, "reads words"),
+            ({"boundaries": "masked"}, "elmo reads one stream"),
+        ),
+    ),
     "seq2seq": Example(
         data="pairs.tsv",
         settings=_TRANSLATION

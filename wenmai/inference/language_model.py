@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -153,7 +154,7 @@ class LanguageModel(Shown):
         stream = StreamScorer(self.module) if (context or self.context) == "carried" else None
         self.module.eval()
         while chunk := list(islice(lines, _CHUNK)):
-            encoded = self.tokenizer.encode_batch(chunk)
+            encoded = self._encoded(chunk)
             rows = [np.array([*ids, self.tokenizer.eos_id] if ids else [], np.int32) for ids in encoded]
             with torch.inference_mode():
                 found = self._fresh(rows) if stream is None else stream.lines(rows)
@@ -173,7 +174,7 @@ class LanguageModel(Shown):
             The score of each line, for each reach.
         """
         end = self.tokenizer.eos_id
-        encoded = [[[*ids, end] if ids else [] for ids in self.tokenizer.encode_batch([*lines])] for lines in passages]
+        encoded = [[[*ids, end] if ids else [] for ids in self._encoded([*lines])] for lines in passages]
         rows = [np.array(ids[-1], np.int32) for ids in encoded]
         before = [[end, *(chain(*ids[:-1]) if self.context == "carried" else ())] for ids in encoded]
         texts = [np.array([*known, *row], np.int32) for known, row in zip(before, rows, strict=True)]
@@ -235,9 +236,9 @@ class LanguageModel(Shown):
         *lines, last = prompt.split("\n") if self.context == "carried" else [prompt]
         begin = self.tokenizer.eos_id
         read = [begin]
-        for ids in self.tokenizer.encode_batch(lines):
+        for ids in self._encoded(lines):
             read += [*ids, begin]
-        rows = self.tokenizer.encode_batch([last, *[last + option for option in options]])
+        rows = self._encoded([last, *[last + option for option in options]])
         columns = takewhile(lambda column: len(set(column)) == 1, zip(*rows, strict=False))
         shared = [column[0] for column in columns]  # fewer than the prompt's where a piece spans its end
         return [*read, *shared], [row[len(shared) :] for row in rows[1:]]
@@ -253,8 +254,17 @@ class LanguageModel(Shown):
             )
         return max(0, len(read) + longest - 1 - self.module.max_length)
 
+    def _encoded(self, texts: list[str]) -> list[list[int]]:
+        """Returns the ids of texts; a subclass may have more than the tokenizer."""
+        return self.tokenizer.encode_batch(texts)
+
+    def _unpredicted(self, ids: Ids) -> npt.NDArray[np.int64]:
+        """Returns the places of the tokens that are predicted as the unknown one."""
+        one = self.tokenizer
+        return np.flatnonzero(ids == one.unk_id) if one.unk_id != one.eos_id else np.zeros(0, np.int64)
+
     def _scored(self, text: str, ids: Ids, log_probs: Scores) -> SentenceScore:
-        return sentence_score(self.tokenizer, text, ids, log_probs)
+        return sentence_score(self.tokenizer, text, ids, log_probs, unpredicted=self._unpredicted(ids))
 
     def _fresh(self, rows: Sequence[Ids]) -> list[Scores]:
         """Scores lines in batches; lines longer than the model reads at once as streams of their own."""

@@ -3,15 +3,16 @@
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BeforeValidator
 from typing_extensions import Doc
 
 from wenmai.core.errors import SettingError
-from wenmai.nn.names import ActivationName, HeadName, Kind, ScorerName, Selection
+from wenmai.nn.names import ActivationName, CharacterActivation, HeadName, Kind, ScorerName, Selection
 
 __all__ = [
     "BertConfig",
+    "ElmoConfig",
     "GptConfig",
     "NnlmConfig",
     "RnnlmConfig",
@@ -22,6 +23,7 @@ __all__ = [
 
 _BUCKETS = 32  # of LTG-BERT
 _POOLED_HEADS = ("pair", "classification", "multiple-choice")
+_MOST_CLIP = 1e6  # far above what sums of bounded numbers reach
 _WINDOW = 10  # of local attention: Luong et al. 2015, sec. 3.2
 
 
@@ -241,6 +243,58 @@ class TransformerXLConfig:
             raise SettingError("div_value, embedding_size and tied_projections are for cutoffs; leave them out")
         if (self.embedding_size or self.hidden_size) < self.div_value ** len(self.cutoffs):
             raise SettingError(f"div_value={self.div_value} leaves the last of {len(self.cutoffs)} clusters no column")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ElmoConfig:
+    """The characters, the layers and the predicted words of an ELMo.
+
+    Raises:
+        SettingError: if sizes do not fit together.
+    """
+
+    character_size: Annotated[int, Ge(1), Doc("dimensions of a character's vector")] = 16
+    filters: Annotated[
+        tuple[int, ...],
+        BeforeValidator(_numbers),
+        Doc("how many convolutions of width 1, 2, 3 and so on read the characters of a word; 0: none of that width"),
+    ] = (32, 32, 64, 128, 128, 128)
+    activation: Annotated[CharacterActivation, Doc("after the maximum of each convolution over a word")] = "relu"
+    highway_layers: Annotated[int, Ge(0), Doc("highway layers after the convolutions")] = 1
+    max_characters: Annotated[
+        int, Ge(3), Le(500), Doc("bytes of a word, two marks included; longer words lose their end")
+    ] = 50
+    hidden_size: Annotated[int, Ge(1), Doc("dimensions of a word, and of the output of each layer and direction")] = 256
+    cell_size: Annotated[int, Ge(1), Doc("width of the memory cells")] = 512
+    num_layers: Annotated[int, Ge(1), Doc("recurrent layers of each direction")] = 2
+    residual: Annotated[bool, Doc("from the second layer on the input is added to the output")] = True
+    cell_clip: Annotated[float | None, Gt(0), Le(_MOST_CLIP), Doc("largest number of a memory cell; none: any")] = 3.0
+    state_clip: Annotated[
+        float | None, Gt(0), Le(_MOST_CLIP), Doc("largest number of a recurrent state; none: any")
+    ] = 3.0
+    dropout: Annotated[float, Ge(0), Lt(1), Doc("of the input of each layer, and before the output")] = 0.1
+    predicted: Annotated[
+        int | None,
+        Ge(5),
+        Doc("so many words, the most frequent, are predicted, special ones included; others as unknown; none: all"),
+    ] = None
+    cutoffs: Annotated[
+        tuple[int, ...],
+        BeforeValidator(_numbers),
+        Doc("adaptive softmax: first id of each cluster of rarer tokens, such as 2000,10000; empty: a full softmax"),
+    ] = ()
+
+    def __post_init__(self) -> None:
+        if not any(self.filters) or any(number < 0 for number in self.filters):
+            raise SettingError(
+                f"filters={','.join(map(str, self.filters))}: expected numbers of convolutions, not all 0"
+            )
+        if len(self.filters) > self.max_characters:
+            raise SettingError(
+                f"filters has {len(self.filters)} widths, and a word only max_characters={self.max_characters}"
+            )
+        if list(self.cutoffs) != sorted({cutoff for cutoff in self.cutoffs if cutoff > 0}):
+            raise SettingError(f"cutoffs={','.join(map(str, self.cutoffs))}: expected rising numbers above 0")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

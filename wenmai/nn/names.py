@@ -2,9 +2,10 @@
 
 from typing import Literal
 
-__all__ = ["ActivationName", "HeadName", "Kind", "ScorerName", "Selection"]
+__all__ = ["ActivationName", "CharacterActivation", "HeadName", "Kind", "ScorerName", "Selection"]
 
 ActivationName = Literal["relu", "gelu", "gelu_tanh", "silu"]  # of feed-forward networks
+CharacterActivation = Literal["relu", "tanh"]  # of convolutions over characters
 HeadName = Literal[  # of encoders
     "mlm", "pair", "replaced", "classification", "token-classification", "question-answering", "multiple-choice"
 ]

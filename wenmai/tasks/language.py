@@ -25,13 +25,13 @@ from wenmai.tasks.settings import LANGUAGE, LanguageConfig
 from wenmai.tasks.sources import RunningText
 from wenmai.training.strategy import Strategy
 
-__all__ = ["LanguageConfig", "LanguageJob", "LanguageTask"]
+__all__ = ["LanguageConfig", "LanguageJob", "LanguageTask", "Segment"]
 
 _SEGMENT = 128  # targets, for a model of unlimited length
 _VALIDATION_ROWS = 8
 
 
-class _Segment(NamedTuple):
+class Segment(NamedTuple):
     """Targets of a batch: ``length`` tokens from each of ``starts``; ``first``: nothing was read before them."""
 
     starts: npt.NDArray[np.int64]
@@ -107,7 +107,7 @@ class LanguageJob(NeuralJob):
 
     # --- what the loop calls ------------------------------------------------------------------------------------
 
-    def plan(self, epoch: int) -> Sequence[_Segment]:
+    def plan(self, epoch: int) -> Sequence[Segment]:
         """The segments of an epoch."""
         size, length = len(self._data.train_stream), self._length
         if self._stateful:
@@ -115,32 +115,30 @@ class LanguageJob(NeuralJob):
             row = size // (self._rows * processes)  # targets of a row; a few at the end of the text are left out
             shares = (np.arange(self._rows * processes) * row).reshape(processes, -1)
             return [
-                _Segment(firsts + place, min(length, row - place), first=place == 0)
+                Segment(firsts + place, min(length, row - place), first=place == 0)
                 for place in range(0, row, length)
                 for firsts in shares
             ]
         random = np.random.default_rng(mixed_seed(self.config.seed, epoch))
         starts = np.arange(random.integers(0, min(length, size - length + 1)), size - length + 1, length)
         random.shuffle(starts)
-        return [_Segment(starts[place : place + self._rows], length) for place in range(0, len(starts), self._rows)]
+        return [Segment(starts[place : place + self._rows], length) for place in range(0, len(starts), self._rows)]
 
-    def loss(self, module: nn.Module, batch: _Segment, step: int) -> Loss:
+    def loss(self, module: nn.Module, batch: Segment, step: int) -> Loss:
         """Cross-entropy of the targets of a batch."""
-        state = None
-        if self._stateful:
-            if batch.first or self._state is None:
-                self._state = self.language_model.module.start(len(batch.starts))
-            state = self._state
-        return self._next_token_loss(module, self._data.train_stream, batch, state)
+        return self._next_token_loss(module, self._data.train_stream, batch, self._before(batch))
+
+    def _before(self, batch: Segment) -> LanguageState | None:
+        """Returns the state of the rows before a batch, if they have one."""
+        if self._stateful and (batch.first or self._state is None):
+            self._state = self.language_model.module.start(len(batch.starts))
+        return self._state
 
     def evaluate(self) -> dict[str, float]:
         """Loss, perplexity by token and bits per character on the validation text."""
         stream = self._data.valid_stream
         total, count = 0.0, 0
-        state = None
-        for batch in self._validation_plan(stream):
-            if self._stateful and (state is None or state.batch_size != len(batch.starts)):
-                state = self.language_model.module.start(len(batch.starts))
+        for batch, state in self._validation_plan(stream):
             loss = self._next_token_loss(self.module, stream, batch, state)
             total, count = total + float(loss.nll), count + loss.targets
         metrics = {"loss": total / count, "perplexity": math.exp(min(700.0, total / count))}
@@ -148,18 +146,25 @@ class LanguageJob(NeuralJob):
             metrics["bits_per_character"] = total / math.log(2) / stream.characters
         return metrics
 
-    def _validation_plan(self, stream: Stream) -> Iterator[_Segment]:
-        """Every token once: parallel rows, and the rest as a row of its own."""
+    def _validation_plan(self, stream: Stream) -> Iterator[tuple[Segment, LanguageState | None]]:
+        """Every token once, with the state before it: parallel rows, and the rest as a row of its own."""
+        state = None
+        for batch in self._validation_segments(stream):
+            if self._stateful and (state is None or state.batch_size != len(batch.starts)):
+                state = self.language_model.module.start(len(batch.starts))
+            yield batch, state
+
+    def _validation_segments(self, stream: Stream) -> Iterator[Segment]:
         size, length = len(stream), self._length
         rows = max(1, min(_VALIDATION_ROWS, size // length))
         row = size // rows if self._stateful else size // (rows * length) * length
         firsts = np.arange(rows) * row
         for place in range(0, row, length):
-            yield _Segment(firsts + place, min(length, row - place))
+            yield Segment(firsts + place, min(length, row - place))
         for place in range(rows * row, size, length):
-            yield _Segment(np.array([place]), min(length, size - place))
+            yield Segment(np.array([place]), min(length, size - place))
 
-    def _next_token_loss(self, module: nn.Module, stream: Stream, batch: _Segment, state: LanguageState | None) -> Loss:
+    def _next_token_loss(self, module: nn.Module, stream: Stream, batch: Segment, state: LanguageState | None) -> Loss:
         device = self.language_model.device
         rows = np.stack([stream.read(int(start), batch.length) for start in batch.starts])
         tokens = torch.from_numpy(rows).to(device).long()  # (B, 1 + T)
@@ -212,9 +217,15 @@ class LanguageJob(NeuralJob):
         """Speed, loss and sizes."""
         found, stats = super().summary(), self._data.text.stats
         words = found["tokens_per_second"] * stats.words / stats.tokens
-        size = self._data.tokenizer.vocab_size
+        size = self._predicted
         objective = f"{self.objective_name}, {size:,} tokens"  # losses over different tokens cannot be compared
-        return {**found, "words_per_second": words, "vocabulary": size, "objective": objective}
+        sizes = {"words_per_second": words, "vocabulary": self._data.tokenizer.vocab_size}
+        return {**found, **sizes, "objective": objective}
+
+    @property
+    def _predicted(self) -> int:
+        """Tokens that are told apart."""
+        return self._data.tokenizer.vocab_size
 
     def changes(self, base: LanguageModel | None) -> tuple[dict[str, Any], list[str]]:
         """Notes how many tokens are unknown."""

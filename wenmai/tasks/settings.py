@@ -15,7 +15,16 @@ from wenmai.data.pairs import PairsConfig
 from wenmai.text.pieces import JointTokenizerConfig, StreamTokenizerConfig
 from wenmai.training.settings import LoopConfig
 
-__all__ = ["LANGUAGE", "MASKED", "TRANSLATION", "LanguageConfig", "MaskedConfig", "TranslationConfig"]
+__all__ = [
+    "BIDIRECTIONAL",
+    "LANGUAGE",
+    "MASKED",
+    "TRANSLATION",
+    "BidirectionalConfig",
+    "LanguageConfig",
+    "MaskedConfig",
+    "TranslationConfig",
+]
 
 _SHORT_PAIRS, _SHORT_SHARE = 0.1, 0.9  # of BERT
 _SAMPLING_STEPS, _SAMPLING_FLOOR = 10_000, 0.25
@@ -34,6 +43,17 @@ class LanguageConfig:
         Literal["joined", "masked"],
         Doc("joined: lines follow each other as one text; masked: no position sees another line (nnlm, gpt)"),
     ] = "joined"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BidirectionalConfig(LanguageConfig):
+    """The same for two language models in opposite directions."""
+
+    sampled: Annotated[
+        int | None,
+        Ge(1),
+        Doc("sampled softmax: each word against so many others that are drawn for the batch; none: against all"),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,6 +139,8 @@ LANGUAGE: Mapping[str, type] = {
     "objective": LanguageConfig,
     "train": LoopConfig,
 }
+
+BIDIRECTIONAL: Mapping[str, type] = {**LANGUAGE, "objective": BidirectionalConfig}
 
 MASKED: Mapping[str, type] = {
     "data": LinesConfig,

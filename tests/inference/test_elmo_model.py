@@ -1,0 +1,160 @@
+"""A trained ELMo: its vectors, its scores, and what its training reads."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import wenmai
+import wenmai.tasks.elmo as tasks
+from wenmai.core.errors import FormatError, SettingError
+from wenmai.inference.elmo_model import ElmoModel, Lexicon
+from wenmai.models.elmo import Elmo
+from wenmai.nn.characters import BEGIN, END, spelled
+
+LINES = ["the cat sat on the mat", "a dog ran", "the dog sat", "a cat ran on a mat"] * 12
+SIZES = {"hidden_size": 8, "cell_size": 12, "filters": (4, 6), "max_characters": 12, "character_size": 4}
+SETTINGS = {**SIZES, "epochs": 3, "segment_length": 6, "batch_tokens": 24, "learning_rate": 0.02, "threads": 1}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("elmo")
+    return wenmai.train("elmo", LINES, out=folder / "run", quiet=True, predicted=8, **SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def model(run):
+    return run.model
+
+
+def test_layers_are_of_each_text_alone_and_in_order(model):
+    texts = ["the cat", "", "an unseen word in the cat", "a"] * 3
+    every = [*model.layers(texts)]
+    for text, found in zip(texts, every, strict=True):
+        (alone,) = model.layers([text])
+        assert found.tokens == alone.tokens == text.split()
+        assert [text[low:high] for low, high in found.offsets] == found.tokens
+        assert found.vectors.shape == (3, len(found.tokens), 16)
+        assert found.vectors.dtype == np.float32
+        np.testing.assert_allclose(found.vectors, alone.vectors, atol=1e-6)
+    half = every[2].vectors.shape[2] // 2
+    assert (every[2].vectors[0, :, :half] == every[2].vectors[0, :, half:]).all()
+
+
+def test_unknown_words_are_read_by_their_spelling(model):
+    one, other = model.layers(["the zebra sat", "the gnu sat"])
+    assert one.tokens == ["the", "zebra", "sat"]
+    assert not np.allclose(one.vectors[:, 1], other.vectors[:, 1])
+    first, second = model.score(["zebra the", "gnu the"], context="fresh")
+    assert first.oov == second.oov == 1
+    assert first.oov_bytes == len("zebra") + 1
+    assert first.token_log_probs[0] == pytest.approx(second.token_log_probs[0])  # both are the unknown word
+    assert first.token_log_probs[1] != second.token_log_probs[1]  # and yet what follows knows which
+
+
+def test_scores_are_those_of_the_forward_equations(model):
+    text, module = "the dog sat mat", model.module
+    (found,) = model.score([text], context="fresh")
+    rows = [BEGIN, *text.split()]
+    characters = torch.from_numpy(spelled(rows, 12).astype(np.int64))
+    with torch.no_grad():
+        both = module(characters, torch.arange(5)[None], torch.zeros(1, 5, dtype=torch.int64), module.start(1))
+        log_probs = module.output(both.forward[0]).log_softmax(-1)
+    ids = [number if number < 8 else model.tokenizer.unk_id for number in model.tokenizer.encode_batch([text])[0]]
+    expected = log_probs[torch.arange(5), torch.tensor([*ids, model.tokenizer.eos_id])]
+    np.testing.assert_allclose(found.token_log_probs, expected, atol=1e-5)
+    assert found.log_prob == pytest.approx(float(expected.sum()), abs=1e-4)
+    assert found.oov == ids.count(model.tokenizer.unk_id)
+
+
+def test_scores_do_not_depend_on_the_batch_unless_lines_are_carried(model):
+    texts = ["the cat", "a dog ran on the mat", "sat", ""]
+    alone = [next(iter(model.score([text], context="fresh"))).log_prob for text in texts]
+    assert [one.log_prob for one in model.score(texts, context="fresh")] == pytest.approx(alone, abs=1e-5)
+    carried = [one.log_prob for one in model.score(texts, context="carried")]
+    assert carried[0] == pytest.approx(alone[0], abs=1e-5)
+    assert carried[1] != pytest.approx(alone[1], abs=1e-5)
+    ((short,), (whole,)) = model.score_within([["the cat", "a dog ran"]], [1, 100])
+    assert len(short.token_log_probs) == len(whole.token_log_probs) == 4
+    assert model.continuations("the", [" cat", " zebra"])[0][0] == pytest.approx(
+        next(iter(model.score(["the cat"], context="fresh"))).token_log_probs[1], abs=1e-5
+    )
+
+
+def test_a_model_is_read_as_it_was_written(model, tmp_path):
+    (tmp_path / "model").mkdir()
+    model.save(tmp_path / "model")
+    again = ElmoModel.load(tmp_path / "model")
+    assert (again.embed(LINES[:2]) == model.embed(LINES[:2])).all()
+    (tmp_path / "model" / "tokenizer.json").unlink()
+    with pytest.raises(FormatError, match=r"tokenizer\.json: cannot be read"):
+        ElmoModel.load(tmp_path / "model")
+
+
+def test_one_string_is_no_list_of_texts(model):
+    with pytest.raises(SettingError, match="put a single one in brackets"):
+        next(model.layers("a b"))
+
+
+def test_validation_measures_both_directions(run):
+    metrics = run.summary["validation"]
+    for name in ("forward", "backward"):
+        assert metrics[f"{name}_perplexity"] == pytest.approx(math.exp(metrics[f"{name}_loss"]))
+    assert metrics["loss"] == pytest.approx((metrics["forward_loss"] + metrics["backward_loss"]) / 2)
+    assert metrics["forward_perplexity"] < 8  # of 8 words
+
+
+def word_of(characters):
+    """The word that a row of characters spells."""
+    inside = [int(number) - 1 for number in characters if 0 < number <= 258]
+    return {BEGIN: "<", END: ">"}.get(inside[0]) or bytes(inside).decode()
+
+
+@pytest.mark.parametrize("last", ["d", "d e f g h"])
+def test_the_backward_model_reads_the_mirror_image(last, tmp_path, monkeypatch):
+    """One row: each direction reads all words in its order, state after state, and predicts what comes next."""
+    lines = [*["a b c d", "e f", "g h a c b"] * 5, last]
+    read = {"forward": [], "backward": []}
+    wanted = {"forward": [], "backward": []}
+    states = []
+    whole, loss = Elmo.forward, tasks.next_token_loss
+
+    def forward(self, characters, fed, fed_backward, state):
+        if self.training:
+            states.append(tuple(float(one.detach().abs().sum()) for one in (state.forward, state.backward)))
+            for name, rows in (("forward", fed), ("backward", fed_backward)):
+                read[name] += [word_of(characters[number]) for number in rows[0]]
+        return whole(self, characters, fed, fed_backward, state)
+
+    def next_token_loss(output, hidden, targets):
+        if hidden.requires_grad:
+            name = "forward" if len(wanted["forward"]) == len(wanted["backward"]) else "backward"
+            wanted[name] += targets.tolist()
+        return loss(output, hidden, targets)
+
+    monkeypatch.setattr(Elmo, "forward", forward)
+    monkeypatch.setattr(tasks, "next_token_loss", next_token_loss)
+    (tmp_path / "valid.txt").write_text("a b c d\n")
+    settings = {**SETTINGS, "epochs": 1, "batch_tokens": 6, "valid": str(tmp_path / "valid.txt")}
+    run = wenmai.train("elmo", lines, out=tmp_path / "run", quiet=True, **settings)
+    stream = [*" | ".join(lines).split(), "|"]
+    shown = [run.model.tokenizer.token(number) for number in wanted["forward"]]
+    assert [word.replace("</s>", "|") for word in shown] == stream
+    assert read["forward"] == ["<", *(word.replace("|", "<") for word in stream[:-1])]
+    back = [*stream[-2::-1], "|"]
+    shown = [run.model.tokenizer.token(number) for number in wanted["backward"]]
+    assert [word.replace("</s>", "|") for word in shown] == back
+    assert read["backward"] == [">", *(word.replace("|", ">") for word in back[:-1])]
+    assert states[0] == (0, 0)
+    assert all(one > 0 and other > 0 for one, other in states[1:])
+
+
+def test_the_lexicon_spells_each_word_once(model):
+    lexicon = Lexicon(model.tokenizer, 12)
+    new = lexicon.number("zebra")
+    assert lexicon.number("zebra") == new == lexicon.end + 1
+    ids = np.array([[model.tokenizer.id("cat"), new], [lexicon.end, model.tokenizer.eos_id]])
+    characters, (places,) = lexicon.distinct(ids)
+    assert characters[places].reshape(4, 12).tolist() == spelled(["cat", "zebra", END, BEGIN], 12).tolist()
