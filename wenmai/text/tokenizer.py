@@ -363,7 +363,9 @@ def _adds_tokens(step: Any) -> bool:  # noqa: ANN401  any JSON value
         match waiting.pop():
             case {"processors": list(steps)}:
                 waiting += steps
-            case {"type": "TemplateProcessing", "single": list(parts)} if not any("SpecialToken" in p for p in parts):
+            case {"type": "TemplateProcessing", "single": list(parts)} if not any(
+                not isinstance(part, dict) or "SpecialToken" in part for part in parts
+            ):
                 pass
             case {"type": "ByteLevel"} | None:
                 pass
