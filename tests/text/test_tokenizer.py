@@ -427,3 +427,12 @@ def test_an_unknown_token_or_id_is_named(trained):
 def test_importing_the_module_loads_no_tokenizers():
     script = "import sys, wenmai.text.tokenizer; sys.exit('tokenizers' in sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize("part", [None, 1, "SpecialToken", []])
+def test_a_template_of_something_else_is_left_out(part, tmp_path):
+    tokenizer = Tokenizer.train(["a b c"] * 3, TokenizerConfig(kind="words", vocab_size=20))
+    content = json.loads(tokenizer.to_json())
+    content["post_processor"] = {"type": "TemplateProcessing", "single": [part], "pair": [], "special_tokens": {}}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    assert "post_processor" in Tokenizer.load(tmp_path / "tokenizer.json").left_out

@@ -42,9 +42,9 @@ class ElmoTask(NeuralTask):
         """Reads a finished model."""
         return ElmoModel.load(folder)
 
-    def adopt(self, imported: ElmoModel, recipe: Recipe) -> ElmoModel:
-        """Returns the imported model."""
-        return imported
+    def adopt(self, imported: Elmo, recipe: Recipe) -> ElmoModel:
+        """Turns an imported network, which has no vocabulary, into a model."""
+        return ElmoModel(imported, None)
 
     def make(self, recipe: Recipe, data: LanguageData, base: ElmoModel | None) -> ElmoModel:
         """Makes a model for a tokenizer."""

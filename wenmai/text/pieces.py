@@ -154,7 +154,8 @@ class StreamTokenizerConfig(TokenizerConfig):
     def __post_init__(self) -> None:
         TokenizerConfig.__post_init__(self)
         for setting in fields(TokenizerConfig) if self.file is not None else ():
-            if (value := getattr(self, setting.name)) != setting.default:
+            value = getattr(self, setting.name)
+            if value != setting.default and (setting.name, value) != ("nfc", True):  # as older recipes have it
                 raise SettingError(
                     f"{setting.name}={value} has no effect with file={self.file}, an existing tokenizer; "
                     "leave out one of them"

@@ -356,10 +356,6 @@ def _without_effect(content: dict[str, Any]) -> dict[str, str]:
     return {name: _NO_EFFECT[name] for name in found}
 
 
-def _is_special(part: Any) -> bool:  # noqa: ANN401  any JSON value
-    return not isinstance(part, dict) or "SpecialToken" in part
-
-
 def _adds_tokens(step: Any) -> bool:  # noqa: ANN401  any JSON value
     """Whether the last step of a tokenizer puts special tokens around a text; it may only move offsets."""
     waiting = [step]
@@ -367,7 +363,9 @@ def _adds_tokens(step: Any) -> bool:  # noqa: ANN401  any JSON value
         match waiting.pop():
             case {"processors": list(steps)}:
                 waiting += steps
-            case {"type": "TemplateProcessing", "single": list(parts)} if not any(map(_is_special, parts)):
+            case {"type": "TemplateProcessing", "single": list(parts)} if not any(
+                not isinstance(part, dict) or "SpecialToken" in part for part in parts
+            ):
                 pass
             case {"type": "ByteLevel"} | None:
                 pass
