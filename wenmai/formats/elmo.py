@@ -314,11 +314,9 @@ def _values(file: Any, path: Path, one: _Stored) -> Rows:  # noqa: ANN401  an h5
 
 
 def _imported(folder: Path) -> Imported:
-    from wenmai.inference.elmo_model import ElmoModel
-
     module = read_elmo(folder)
     settings = {f"model.{name}": value for name, value in asdict(module.config).items()}
-    return Imported(system="elmo", model=ElmoModel(module, None), vocabulary=0, settings=settings)
+    return Imported(system="elmo", model=module, vocabulary=0, settings=settings)
 
 
 def _exported(folder: Path, run: Trained) -> None:
