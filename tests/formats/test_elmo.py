@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import wenmai
 from wenmai.core.errors import FormatError, RunError, SettingError
 from wenmai.formats.elmo import read_elmo, write_elmo
 from wenmai.inference.elmo_model import ElmoModel
@@ -56,8 +57,20 @@ def test_an_imported_model_gives_vectors_and_predicts_nothing(folder, tmp_path):
     assert found.vectors.shape == (3, 2, 10)
     assert empty.vectors.shape == (3, 0, 10)
     assert run.model.embed(["a b"]).shape == (1, 10)
-    with pytest.raises(SettingError, match="cannot score: the files that it was imported from have no vocabulary"):
+    with pytest.raises(SettingError, match="predicts nothing: the files that it was imported from have no vocabulary"):
         [*run.model.score(["a b"])]
+
+
+def test_an_imported_model_is_continued_with_a_new_softmax(folder, tmp_path):
+    base = import_run("elmo", folder, tmp_path / "base")
+    lines = ["the cat sat on the mat", "a dog ran"] * 20
+    given = {"epochs": 1, "steps": 1, "learning_rate": 1e-6, "threads": 1, "quiet": True}
+    run = wenmai.train("elmo", lines, start=base.path, out=tmp_path / "run", **given)
+    for name, parameter in base.model.module.named_parameters():
+        torch.testing.assert_close(run.model.module.get_parameter(name), parameter, atol=1e-5, rtol=0)
+    assert run.model.module.vocab_size == run.model.tokenizer.vocab_size
+    with pytest.raises(SettingError, match="other sizes"):
+        wenmai.train("elmo", lines, start=base.path, out=tmp_path / "other", hidden_size=6, **given)
 
 
 def test_a_folder_that_is_taken_is_left_alone(folder):

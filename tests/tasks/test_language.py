@@ -134,7 +134,7 @@ def test_every_token_of_the_validation_text_counts_once(tmp_path):
             figures = task.evaluate()
         counted = [
             place
-            for batch in task._validation_plan(stream)
+            for batch in task._validation_segments(stream)
             for start in batch.starts
             for place in range(int(start), int(start) + batch.length)
         ]

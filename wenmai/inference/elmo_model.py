@@ -131,14 +131,14 @@ class ElmoModel(Shown):
     def lexicon(self) -> Lexicon:
         """The spelling of words."""
         if self._lexicon is None:
-            self._lexicon = Lexicon(self._require_tokenizer("read ids"), self.config.max_characters)
+            self._lexicon = Lexicon(self._require_tokenizer(), self.config.max_characters)
         return self._lexicon
 
-    def _require_tokenizer(self, what: str) -> Tokenizer:
+    def _require_tokenizer(self) -> Tokenizer:
         if self.tokenizer is None or self.module.output is None:
             raise SettingError(
-                f"this model cannot {what}: the files that it was imported from have no vocabulary and no softmax; "
-                "its layers can be used, or train a model on a text"
+                "this model predicts nothing: the files that it was imported from have no vocabulary and no softmax; "
+                "its vectors can be used, or continue it on a text (--from)"
             )
         return self.tokenizer
 
@@ -240,7 +240,7 @@ class ElmoModel(Shown):
             SettingError: if the model was imported without a vocabulary.
         """
         if self._forward is None:
-            tokenizer = self._require_tokenizer("score")
+            tokenizer = self._require_tokenizer()
             self._forward = _ForwardModel(_Forward(self.module, self.lexicon, tokenizer), tokenizer)
         return self._forward
 

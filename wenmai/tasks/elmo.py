@@ -43,7 +43,7 @@ class ElmoTask(NeuralTask):
         return ElmoModel.load(folder)
 
     def adopt(self, imported: Elmo, recipe: Recipe) -> ElmoModel:
-        """Turns an imported network, which has no vocabulary, into a model."""
+        """Turns an imported network, which predicts nothing, into a model."""
         return ElmoModel(imported, None)
 
     def make(self, recipe: Recipe, data: LanguageData, base: ElmoModel | None) -> ElmoModel:
@@ -56,7 +56,15 @@ class ElmoTask(NeuralTask):
         return ElmoModel(build(self.model, recipe.sections["model"], data.tokenizer), data.tokenizer)
 
     def initialise(self, model: ElmoModel, data: LanguageData, base: ElmoModel) -> None:
-        """Copies all parameters of ``base`` into a new model, by name."""
+        """Copies all parameters of ``base`` into a new model, by name; an imported one has no softmax."""
+        if base.module.vocab_size is None:
+            try:
+                model.module.load_state_dict(base.module.state_dict(), strict=False)
+            except RuntimeError:
+                raise SettingError(
+                    "the continued model has other sizes than the settings ask for; leave out the settings of the model"
+                ) from None
+            return
         more = (model.module.vocab_size or 0) - (base.module.vocab_size or 0)
         take_over(model.module, base.module, data.grown[:more])
 
