@@ -43,6 +43,37 @@ def test_layers_are_of_each_text_alone_and_in_order(model):
     assert (every[2].vectors[0, :, :half] == every[2].vectors[0, :, half:]).all()
 
 
+def test_carried_states_are_those_that_earlier_texts_left(model):
+    texts = ["the cat", "", "an unseen word", "the cat"]
+    carried, alone = [*model.layers(texts, carried=True)], [*model.layers(texts)]
+    assert [one.tokens for one in carried] == [one.tokens for one in alone]
+    np.testing.assert_allclose(carried[0].vectors, alone[0].vectors, atol=1e-6)  # nothing was read before
+    np.testing.assert_allclose(carried[3].vectors[0], alone[3].vectors[0], atol=1e-6)  # no context yet
+    size = model.config.hidden_size
+    for half in (slice(None, size), slice(size, None)):
+        assert not np.isclose(carried[3].vectors[1:, :, half], alone[3].vectors[1:, :, half], atol=1e-6).all()
+    without = [*model.layers(["the cat", "an unseen word"], carried=True)]
+    assert (carried[2].vectors == without[1].vectors).all()  # a text without words changes no state
+
+
+def test_words_and_texts_are_embedded_as_by_any_encoder(model):
+    texts = ["the cat sat", "", "a dog"]
+    every = [*model.layers(texts)]
+    assert model.vector_size == every[0].vectors.shape[2]
+    means = np.stack([one.vectors.mean((0, 1)) if one.tokens else np.zeros(16) for one in every])
+    np.testing.assert_allclose(model.embed(texts), means, atol=1e-6)
+    np.testing.assert_allclose(model.embed(texts[:1], layer=1, pooling="max")[0], every[0].vectors[1].max(0), atol=1e-6)
+    assert model.embed(texts, layer="0,2", concat=True).shape == (3, 32)
+    (words, _, _) = model.embed_words(texts)
+    assert words.words == ["the", "cat", "sat"]
+    np.testing.assert_allclose(words.vectors, every[0].vectors.mean(0), atol=1e-6)
+    (tokens,) = model.embed_tokens([["the", "cat"]])
+    np.testing.assert_allclose(tokens, next(model.layers(["the cat"])).vectors[-1], atol=1e-6)
+    for pooling in ("cls", "pooler"):
+        with pytest.raises(SettingError, match=f"pooling={pooling}: the model has mean, max"):
+            model.embed(texts, pooling=pooling)
+
+
 def test_unknown_words_are_read_by_their_spelling(model):
     one, other = model.layers(["the zebra sat", "the gnu sat"])
     assert one.tokens == ["the", "zebra", "sat"]

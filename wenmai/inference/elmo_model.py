@@ -17,6 +17,16 @@ from wenmai.core.showing import Shown
 from wenmai.core.tensors import require_numbers
 from wenmai.data.batches import plan_batches
 from wenmai.inference.architecture import read_architecture
+from wenmai.inference.embedding import (
+    InContext,
+    Pooling,
+    Rows,
+    StateBatch,
+    embed_texts,
+    embed_tokens,
+    embed_words,
+    state_batches_of,
+)
 from wenmai.inference.language_model import Context, LanguageModel
 from wenmai.inference.layers import Layers
 from wenmai.inference.reading import Ids
@@ -170,28 +180,110 @@ class ElmoModel(Shown):
 
     # --- vectors ------------------------------------------------------------------------------------------------
 
-    def layers(self, texts: Iterable[str]) -> Iterator[Layers]:
+    @property
+    def num_layers(self) -> int:
+        """L: there are vectors of the layers 0 to L."""
+        layers: int = self.config.num_layers
+        return layers
+
+    @property
+    def vector_size(self) -> int:
+        """2M."""
+        return 2 * int(self.config.hidden_size)
+
+    @property
+    def poolings(self) -> Sequence[Pooling]:
+        """The poolings that :meth:`embed` takes."""
+        return ("mean", "max")
+
+    def state_batches(self, texts: Sequence[str], layers: Sequence[int]) -> Iterator[StateBatch]:
+        """Yields the vectors of texts; see :class:`wenmai.inference.embedding.ContextualEncoder`."""
+        return state_batches_of(self, texts, layers)
+
+    def pooled(self, states: Tensor) -> Tensor:
+        """Not to be called: ``pooler`` is none of the poolings."""
+        raise NotImplementedError
+
+    def layers(self, texts: Iterable[str], *, carried: bool = False) -> Iterator[Layers]:
         """Yields the words of each text and their vectors before the first layer and after each, in order.
 
-        Every text is read by itself, from states of zeros, so that the vectors depend on nothing else.
+        Args:
+            texts: Texts.
+            carried: Whether each text is read after those before it, with the states that they left, as in bilm-tf;
+                otherwise each is read by itself, from states of zeros, and its vectors depend on nothing else.
 
         Raises:
             SettingError: if ``texts`` is one string.
         """
         if isinstance(texts, str):
             raise SettingError("layers takes a list of texts; put a single one in brackets")
+        return self._carried_layers(texts) if carried else self._layers(iter(texts))
+
+    def _carried_layers(self, texts: Iterable[str]) -> Iterator[Layers]:
+        """Reads texts one by one; one without words leaves the states as they are."""
         self.module.eval()
-        lines = iter(texts)
+        state = self.module.start(1)
+        for text in texts:
+            tokens, offsets = self._words(text)
+            vectors = np.zeros((1 + self.num_layers, 0, self.vector_size), np.float32)
+            if tokens:
+                characters = spelled([BEGIN, *tokens, END], self.config.max_characters).astype(np.int64)
+                with torch.inference_mode():
+                    read = self.module.layers_after(torch.from_numpy(characters).to(self.device), state)
+                    vectors = read.float().cpu().numpy()
+                require_numbers(not np.isnan(vectors).any())
+            yield Layers(tokens, offsets, vectors)
+
+    def _layers(self, lines: Iterator[str]) -> Iterator[Layers]:
+        self.module.eval()
         while chunk := list(islice(lines, _CHUNK)):
             words = [self._words(text) for text in chunk]
             found = self._vectors([tokens for tokens, _ in words])
             for (tokens, offsets), vectors in zip(words, found, strict=True):
                 yield Layers(tokens, offsets, vectors)
 
-    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Returns the mean of all words and layers of each text, (N, 2M); zeros of a text without words."""
-        rows = [one.vectors.mean((0, 1)) if one.tokens else one.vectors[0].sum(0) for one in self.layers(texts)]
-        return np.stack(rows) if rows else np.zeros((0, 2 * self.config.hidden_size), np.float32)
+    def embed(
+        self,
+        texts: Iterable[str],
+        *,
+        layer: int | str | None = None,
+        pooling: Pooling | None = None,
+        concat: bool = False,
+        normalise: bool | None = None,
+    ) -> Rows:
+        """Returns the vectors of texts, (N, 2M) float32; see :func:`wenmai.inference.embedding.embed_texts`.
+
+        Args:
+            texts: N texts.
+            layer: None: the mean of all layers, which is where a scalar mix begins.
+            pooling: ``mean``, also by default, or ``max``.
+            concat: Whether several layers are put side by side.
+            normalise: Whether vectors have the length 1.
+        """
+        every = self._all_layers if layer is None else layer
+        chosen: Pooling = pooling or "mean"
+        return embed_texts(self, texts, layer=every, pooling=chosen, concat=concat, normalise=bool(normalise))
+
+    def embed_words(
+        self,
+        texts: Iterable[str],
+        *,
+        layer: int | str | None = None,
+        **options: Any,  # noqa: ANN401  those of embed_words
+    ) -> Iterator[InContext]:
+        """Yields the vectors of words in context; see :func:`wenmai.inference.embedding.embed_words`.
+
+        ``layer`` is as of :meth:`embed`.
+        """
+        return embed_words(self, texts, layer=self._all_layers if layer is None else layer, **options)
+
+    def embed_tokens(self, sentences: Iterable[Sequence[str]]) -> Iterator[Rows]:
+        """Yields the vectors (T, 2M) of given tokens; see :func:`wenmai.inference.embedding.embed_tokens`."""
+        return embed_tokens(self, sentences)
+
+    @property
+    def _all_layers(self) -> str:
+        return ",".join(map(str, range(self.num_layers + 1)))
 
     def _words(self, text: str) -> tuple[list[str], list[tuple[int, int]]]:
         if self.tokenizer is None:

@@ -199,3 +199,19 @@ class Elmo(nn.Module):
         backwards = read(self.backwards, last, reverse(words, mask), state.backward)
         both = [torch.cat((one, reverse(other, mask)), -1) for one, other in zip(forwards, backwards, strict=True)]
         return torch.stack([torch.cat((words, words), -1), *both])
+
+    def layers_after(self, characters: Tensor, state: ElmoState) -> Tensor:
+        """Returns the vectors of the words of one text that is read after others.
+
+        Args:
+            characters: (1 + T + 1, K) int64, the begin of the text, its words, and its end.
+            state: Of what was read before, advanced in place: both directions read begin, words and end.
+
+        Returns:
+            (1 + L, T, 2M): h_0, ..., h_L.
+        """
+        words = self.words(characters)[None]
+        forwards, state.forward = self.forwards(words, state.forward)
+        backwards, state.backward = self.backwards(words.flip(1), state.backward)
+        both = [torch.cat((one, other.flip(1)), -1) for one, other in zip(forwards, backwards, strict=True)]
+        return torch.stack([torch.cat((words, words), -1), *both])[:, 0, 1:-1]
