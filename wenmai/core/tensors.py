@@ -62,6 +62,8 @@ def tensor_shapes(path: str | Path) -> dict[str, tuple[int, ...]]:
     try:
         with safe_open(str(plain_file(path)), framework="np") as file:
             return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118  no iterator
+    except MemoryError:  # it is mapped whole, whatever is in it
+        raise FormatError(f"{path}: is larger than the memory that there is") from None
     except (OSError, SafetensorError) as error:
         raise FormatError(f"{path}: is not a whole safetensors file ({error})") from None
 

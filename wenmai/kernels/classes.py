@@ -10,7 +10,7 @@ from wenmai.kernels.huffman import huffman_paths
 
 __all__ = ["Tree", "best_classes", "huffman_tree"]
 
-_MADE_OF = "huffman.py 1ce93cfa6ec6"  # numba's cache checks this file alone: this line changes with the others
+_MADE_OF = "huffman.py d03772d1d564"  # numba's cache checks this file alone: this line changes with the others
 COMPILE = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
 _BLOCK_SCORES = 1 << 20  # probabilities that are held at once
 _FEW = 64  # classes, up to which a search of the tree is faster than scoring all of them
