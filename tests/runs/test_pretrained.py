@@ -177,7 +177,7 @@ def test_every_language_model_takes_a_tokenizer_that_is_there(system, folder, te
 def test_mistakes_with_tokenizers_that_are_there(folder, text, tmp_path):
     for settings, error, message in (
         ({"file": tmp_path / "gone.json"}, FormatError, r"gone\.json: no such file"),
-        ({"file": text}, FormatError, r"text\.txt: is not a tokenizer in JSON"),
+        ({"file": text}, FormatError, r"text\.txt: is no vocab.txt of BERT"),
         ({"file": folder, "kind": "words"}, SettingError, "kind=words has no effect with file="),
         ({"file": folder, "tokenizer.vocab_size": 300}, SettingError, "vocab_size=300 has no effect with file="),
     ):
