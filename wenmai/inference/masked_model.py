@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -98,12 +97,6 @@ class MaskedModel(Shown):
     def device(self) -> torch.device:
         """The device of the model."""
         return self.module.device
-
-    @cached_property
-    def frame_ids(self) -> list[int]:
-        """The tokens that are not text: those around texts, padding, and the mask."""
-        one = self.tokenizer
-        return sorted({number for number in (one.pad_id, one.cls_id, one.sep_id, one.mask_id) if number is not None})
 
     # --- files --------------------------------------------------------------------------------------------------
 
