@@ -7,43 +7,22 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from benchmarks.neural import timed_updates
+
 __all__ = ["encode_texts", "make_encoder", "pretrain_ours", "pretrain_trainer"]
 
 
 def pretrain_ours(corpus: str, settings: Mapping[str, Any], warm_up: int, folder: str) -> dict[str, Any]:
     """Times the updates of our loop after the first ``warm_up``; evaluations and checkpoints do not count."""
     from wenmai.core.registry import find_system
-    from wenmai.runs.environment import peak_memory_bytes
     from wenmai.runs.planning import plan
-    from wenmai.tasks.task import Session
-    from wenmai.training.checkpoint import Checkpoints
-    from wenmai.training.records import UpdateRecord
 
     recipe, opened = plan("bert", corpus, **settings)
     task = find_system("bert").load()
     data = task.source.read(recipe, opened.source, lambda *_: None, None)
     data.tokenizer.save(Path(folder).with_suffix(".json"))
     job: Any = task.begin(recipe, data)
-    marks: dict[int, tuple[float, int]] = {}
-    losses: list[float] = []
-    peaks: list[int | None] = []
-
-    def report(record: Any) -> None:
-        if isinstance(record, UpdateRecord):
-            marks[record.position] = (time.perf_counter(), job.state.tokens)
-            losses.append(record.loss or 0.0)
-            peaks.append(peak_memory_bytes())
-
-    job.train(Session(Checkpoints(Path(folder)), report))
-    (begin, before), (end, after) = marks[warm_up], marks[max(marks)]
-    return {
-        "tokens_per_second": (after - before) / (end - begin),
-        "seconds": end - begin,
-        "tokens": after - before,
-        "loss": losses[-1],
-        "parameters": job.parameters,
-        "peak_memory_bytes": peaks[-1],
-    }
+    return timed_updates(job, warm_up, folder)
 
 
 def pretrain_trainer(

@@ -225,12 +225,17 @@ def plan_training(pairs: str, settings: Mapping[str, Any], steps: int, target: s
 
 def train_ours(pairs: str, settings: Mapping[str, Any], warm_up: int, folder: str) -> dict[str, Any]:
     """Times the updates of our loop after the first ``warm_up``; evaluations and checkpoints do not count."""
+    job, _ = _translation_job(pairs, settings)
+    return timed_updates(job, warm_up, folder)
+
+
+def timed_updates(job: Any, warm_up: int, folder: str) -> dict[str, Any]:
+    """Trains, and times the updates after the first ``warm_up``; evaluations and checkpoints do not count."""
     from wenmai.runs.environment import peak_memory_bytes
     from wenmai.tasks.task import Session
     from wenmai.training.checkpoint import Checkpoints
     from wenmai.training.records import UpdateRecord
 
-    job, _ = _translation_job(pairs, settings)
     marks: dict[int, tuple[float, int]] = {}
     losses: list[float] = []
     peaks: list[int | None] = []

@@ -3,9 +3,9 @@
 from typing import Any
 
 from benchmarks.harness import Bench, in_turn, require
-from benchmarks.result import Numbers, Result, Rows
+from benchmarks.training import facts
 
-__all__ = ["MODES", "run"]
+__all__ = ["MODES", "facts", "run"]
 
 MODES = {  # name: (our precision, whether Trainer gets bf16, the newest vector instructions for both)
     "default": ("auto", False, None),  # what each side does if nothing is said
@@ -84,23 +84,3 @@ def run(bench: Bench) -> None:
                         folder=folder,
                     )
                 results.add({"mode": mode, "side": side, "repeat": repeat, **found})
-
-
-NAMES = {
-    "default": "defaults of each side",
-    "bfloat16": "bfloat16 (autocast)",
-    "float32": "float32",
-    "avx2": "float32, AVX2 only",
-}
-
-
-def facts(rows: Rows, result: Result) -> dict[str, object]:
-    """Returns the name of a mode, and the seconds that an update takes on each side."""
-    seconds = {side: rows.where(side=side).seconds for side in ("ours", "trainer")}
-    steps = result.settings["steps"]
-    update = {side: Numbers(one / steps for one in found) for side, found in seconds.items()}
-    return {
-        "name": NAMES[rows[0]["mode"]],
-        "update": update,
-        "whole": rows.ratios("trainer", "wall_seconds", "repeat"),
-    }
