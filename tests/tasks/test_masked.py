@@ -121,6 +121,20 @@ def test_evaluations_repeat(tmp_path):
     assert first == second
     assert first["loss"] == pytest.approx(first["mlm_loss"] + first["pair_loss"])
     assert first["mlm_loss"] == pytest.approx(math.log(20), rel=0.2)
+    assert 0 <= first["masked_accuracy"] < 0.5
+    assert 0 <= first["pair_accuracy"] <= 1
+
+
+def test_accuracy_is_the_fraction_of_targets_that_are_most_probable(tmp_path):
+    job = begin(tmp_path, **PLAIN)
+    bias = job.module.heads["mlm"].output.bias.data
+    found = []
+    for token in range(job.module.vocab_size):  # who always says the same is right where that stood
+        bias.zero_()[token] = 1e3
+        with torch.no_grad():
+            found.append(job.evaluate()["masked_accuracy"])
+    assert sum(found) == pytest.approx(1)
+    assert max(found) < 1
 
 
 def test_a_tokenizer_without_special_tokens_is_refused(tmp_path):

@@ -14,7 +14,7 @@ from wenmai.nn.linear import linear
 from wenmai.nn.softmax import AdaptiveSoftmax, Softmax
 from wenmai.objectives.loss import Loss
 
-__all__ = ["cross_entropy", "next_token_loss"]
+__all__ = ["cross_entropy", "most_probable", "next_token_loss"]
 
 _CHUNK_NUMBERS = 1 << 21  # logits alive at once: 8 MB
 
@@ -52,6 +52,16 @@ def next_token_loss(output: Softmax | AdaptiveSoftmax, hidden: Tensor, targets: 
     for loss in others:
         total, nll = total + loss.total, nll + loss.nll
     return Loss(total, nll, targets.shape[0])
+
+
+def most_probable(output: Softmax, hidden: Tensor, targets: Tensor) -> int:
+    """Returns for how many states (N, M) the target, of (N,), is the most probable token; a few rows at a time."""
+    chunk = max(1, _CHUNK_NUMBERS // output.vocab_size)
+    right = 0
+    for start in range(0, len(targets), chunk):
+        logits: Tensor = output(hidden[start : start + chunk])
+        right += int((logits.argmax(1) == targets[start : start + chunk]).sum())
+    return right
 
 
 class _LinearCrossEntropy(torch.autograd.Function):

@@ -5,6 +5,7 @@ have no padding; pieces of different documents share a row, where they do not se
 like lengths.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -27,7 +28,7 @@ from wenmai.formats.huggingface import Pretrained
 from wenmai.inference.embedding_config import EmbeddingConfig
 from wenmai.inference.masked_model import MaskedModel, build
 from wenmai.nn.encoder import apart
-from wenmai.objectives.language import next_token_loss
+from wenmai.objectives.language import most_probable, next_token_loss
 from wenmai.objectives.loss import Loss, Losses, evaluated
 from wenmai.tasks.neural import NeuralJob, NeuralTask
 from wenmai.tasks.settings import MASKED, MaskedConfig
@@ -266,21 +267,27 @@ class MaskedJob(NeuralJob):
         made = self._made.pop(batch.number, None)
         return self._losses(module, self._tensors(batch, self._train) if made is None else made)
 
-    def _losses(self, module: nn.Module, made: _Made) -> dict[str, Loss]:
+    def _losses(self, module: nn.Module, made: _Made, right: Counter[str] | None = None) -> dict[str, Loss]:
+        """The losses of a batch; counts in ``right`` how many targets are the most probable ones."""
         model: Any = self.masked_model.module
         hidden: Tensor = module(
             made.tokens, segments=made.segments, mask=made.mask, positions=made.positions, places=made.places
         )
         head = model.heads["mlm"]
-        found = next_token_loss(head.output, head.transform(hidden.flatten(0, 1)[made.masked]), made.targets)
-        losses = {"mlm": found._replace(tokens=made.read)}
+        states = head.transform(hidden.flatten(0, 1)[made.masked])
+        losses = {"mlm": next_token_loss(head.output, states, made.targets)._replace(tokens=made.read)}
+        if right is not None:
+            right["mlm"] += most_probable(head.output, states, made.targets)
         if made.labels is not None:
-            total = F.cross_entropy(model.heads["pair"](model.pooled(hidden)).float(), made.labels, reduction="sum")
+            logits = model.heads["pair"](model.pooled(hidden)).float()
+            total = F.cross_entropy(logits, made.labels, reduction="sum")
             losses["pair"] = Loss(total.double(), total.detach().double(), len(made.labels))
+            if right is not None:
+                right["pair"] += int((logits.argmax(1) == made.labels).sum())
         return losses
 
     def evaluate(self) -> dict[str, float]:
-        """The losses on the validation text, always with the same masks."""
+        """The losses and the accuracies on the validation text, always with the same masks."""
         random = np.random.default_rng(_VALIDATION_DRAW)
         found = self._examples(self._valid, self.model.config.max_length, random)
         most = max(1, _VALIDATION_TOKENS // self.model.config.max_length)
@@ -288,9 +295,17 @@ class MaskedJob(NeuralJob):
         batches = [
             _Batch(tuple(batch), _VALIDATION_DRAW, number) for number, batch in enumerate(self._batches(rows, 0))
         ]
-        return evaluated(
-            (self._losses(self.module, self._tensors(batch, self._valid)) for batch in batches), self.loss_weights
-        )
+        right, counted = Counter[str](), Counter[str]()
+
+        def losses() -> Iterator[dict[str, Loss]]:
+            for batch in batches:
+                found = self._losses(self.module, self._tensors(batch, self._valid), right)
+                counted.update({name: loss.targets for name, loss in found.items()})
+                yield found
+
+        metrics = evaluated(losses(), self.loss_weights)
+        named = {"mlm": "masked_accuracy", "pair": "pair_accuracy"}
+        return metrics | {named[name]: right[name] / counted[name] for name in self.loss_weights if counted[name]}
 
     # --- what a run calls ---------------------------------------------------------------------------------------
 
