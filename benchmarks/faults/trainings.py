@@ -234,6 +234,7 @@ def _write_texts(work: Path) -> None:
     lines = [draw.choices("abcdefgh", k=draw.randint(1, 9)) for _ in range(LINES)]
     kinds: Mapping[str, Iterable[str]] = {
         "text.txt": (" ".join(words) for words in lines),
+        "documents.txt": (" ".join(words) + "\n" * (place % 2) for place, words in enumerate(lines)),
         "pairs.tsv": (f"{' '.join(words)}\t{' '.join(reversed(words)).upper()}" for words in lines),
         "labels.txt": (f"__label__{'early' if words[0] < 'd' else 'late'} {' '.join(words)}" for words in lines),
     }
