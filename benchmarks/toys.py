@@ -39,6 +39,8 @@ _SMALL = f"{_TORCH} hidden_size=16 num_layers=2 vocab_size=300"
 _NNLM = f"{_TORCH} hidden_size=16 embedding_size=12"
 _GPT = f"{_SMALL} num_heads=2 max_length=32"
 _XL = f"{_SMALL} num_heads=2 ffn_size=32 memory_length=16 segment_length=16"
+_BERT = f"{_SMALL} num_heads=2 max_length=32 min_count=1"
+_ELMO = f"{_TORCH} hidden_size=8 cell_size=16 filters=4,8 segment_length=8"
 _PAIRS = "epochs=15 hidden_size=32"
 _RECURRENT = f"{_SMALL} {_PAIRS} num_layers=1 embedding_size=12"
 _TRANSFORMER = f"{_SMALL} {_PAIRS} num_heads=2 ffn_size=32 schedule=cosine"
@@ -136,6 +138,12 @@ TRAININGS = {
     "transformer-xl": Training("transformer-xl", _XL, resumed=True),
     "transformer-xl-adaptive": Training("transformer-xl", f"{_XL} cutoffs=50,100 div_value=2"),
     "transformer-xl-pre": Training("transformer-xl", f"{_XL} norm=pre shared_biases=false"),
+    "bert": Training("bert", _BERT, resumed=True, exports={"huggingface": "huggingface"}),
+    "bert-pairs": Training("bert", f"{_BERT} pairs=order heads=mlm,pair pooler=tanh short_length=16 dupe_factor=2"),
+    "bert-documents": Training("bert", f"{_BERT} boundaries=masked masking=whole-word norm=pre"),
+    "bert-efficient": Training("bert-efficient", f"{_BERT} ffn_size=24 buckets=8", resumed=True),
+    "elmo": Training("elmo", _ELMO, resumed=True),
+    "elmo-sampled": Training("elmo", f"{_ELMO} predicted=100 sampled=20 highway_layers=2"),
     "seq2seq": Training("seq2seq", _RECURRENT, "pairs.tsv", resumed=True),
     **{f"seq2seq-{name}": Training("seq2seq", f"{_RECURRENT} {more}", "pairs.tsv") for name, more in _SEQ2SEQ.items()},
     "transformer": Training("transformer", _TRANSFORMER, "pairs.tsv", resumed=True, exports=_ENGINE),
@@ -227,6 +235,12 @@ _TRANSLATING = {
     "coverage": ("translate", "RUN", *_SOURCES, "--length-penalty", "gnmt", "--coverage", "0.2"),
     "evaluation": ("evaluate", "RUN", "--on", "WORK/pairs-test.tsv", "--tokenize", "none"),
 }
+_ENCODING = {
+    "scores": ("score", "RUN", "--file", "WORK/test.txt"),
+    "vectors": ("embed", "RUN", "baba bado", "bafi"),
+    "words": ("embed", "RUN", "--words", "baba bado"),
+    "evaluation": ("evaluate", "RUN", "--on", "WORK/test.txt"),
+}
 _QUESTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "word2vec": _VECTORS,
     "glove": _VECTORS,
@@ -235,6 +249,8 @@ _QUESTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "fasttext": _VECTORS | {"of an unknown word": ("nearest", "RUN", "babala")},
     "classifier": _LABELLING,
     "seq2seq": _TRANSLATING,
+    "bert": _ENCODING | {"masked": ("fill", "RUN", "baba [MASK] bapi")},
+    "elmo": _ENCODING,
     "transformer-xl": _LANGUAGE | {"no memory": ("score", "RUN", "--file", "WORK/test.txt", "--memory", "0")},
     "transformer": _TRANSLATING,
 }
