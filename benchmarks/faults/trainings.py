@@ -225,6 +225,8 @@ def files(folder: Path) -> dict[str, str]:
 
 def _written(value: object) -> str:
     """A setting as the command line takes it."""
+    if isinstance(value, tuple):
+        return ",".join(map(_written, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
