@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.section import table
 
-__all__ = ["Failures", "Finding", "Outcome", "Probe", "Tally"]
+__all__ = ["Failures", "Finding", "Outcome", "Probe", "Tally", "place_of"]
 
 
 class Outcome(StrEnum):
@@ -163,3 +163,14 @@ class Failures:
             with tarfile.open(packed) as archive:
                 archive.extractall(into, filter="fully_trusted")
         return Probe(facts["part"], facts["group"], facts["number"]), into / "input"
+
+
+def place_of(error: BaseException) -> str:
+    """Where in the package it was raised, and from where that was called."""
+    found, trace = ["?"], error.__traceback__
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        if "wenmai" in Path(name).parts:
+            found.insert(0, f"{name.rpartition('wenmai/')[2]}:{trace.tb_lineno}")
+        trace = trace.tb_next
+    return ", from ".join(found[:4])

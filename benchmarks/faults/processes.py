@@ -67,7 +67,7 @@ def retry(lab: Lab, probe: Probe, folder: Path) -> Finding | None:
             trainings = Trainings(lab)
             trainings.prepare(probe.group)
             experiment: Experiment = kind(lab, trainings)
-            again = lab.work / "again"
+            again = lab.work / "anew"
             again.mkdir()
             experiment.make(probe, again)
             return Finding(probe, *attempt(experiment.check, probe, again))

@@ -13,6 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NoReturn
 
+from benchmarks.faults.outcomes import place_of
 from wenmai.core.errors import WenmaiError
 
 __all__ = ["Area", "Ended", "Victim", "changing"]
@@ -113,7 +114,11 @@ class Victim:
         try:
             found = {"value": work(self)}
         except BaseException as error:
-            text = str(error) if isinstance(error, WenmaiError) else f"{type(error).__name__}: {error}"
+            text = (
+                str(error)
+                if isinstance(error, WenmaiError)
+                else f"{type(error).__name__}: {error} at {place_of(error)}"
+            )
             found = {"error": text, "refused": isinstance(error, WenmaiError) and "\n" not in text}
         with suppress(OSError):
             os.write(results, json.dumps(found).encode())

@@ -25,7 +25,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from benchmarks.faults.outcomes import Failures, Finding, Outcome, Probe
+from benchmarks.faults.outcomes import Failures, Finding, Outcome, Probe, place_of
 from wenmai.core.errors import WenmaiError
 
 __all__ = ["Check", "Limits", "Make", "attempt", "run_probes"]
@@ -244,21 +244,10 @@ def attempt(check: Check, probe: Probe, folder: Path) -> tuple[Outcome, str]:
             return Outcome.TRACEBACK, f"not one line: {text!r:.500}"
         return Outcome.REFUSED, text
     except MemoryError as error:
-        return Outcome.CRASH, f"not enough memory: {error} at {_place(error)}"
+        return Outcome.CRASH, f"not enough memory: {error} at {place_of(error)}"
     except BaseException as error:
-        return Outcome.TRACEBACK, f"{type(error).__name__}: {error!s:.300} at {_place(error)}"
+        return Outcome.TRACEBACK, f"{type(error).__name__}: {error!s:.300} at {place_of(error)}"
     return (Outcome.BENIGN, "") if wrong is None else (Outcome.SILENT, wrong)
-
-
-def _place(error: BaseException) -> str:
-    """Where in the package it was raised."""
-    found, trace = "?", error.__traceback__
-    while trace is not None:
-        name = trace.tb_frame.f_code.co_filename
-        if "wenmai" in Path(name).parts:
-            found = f"{name.rpartition('wenmai/')[2]}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    return found
 
 
 def _death(code: int) -> tuple[Outcome, str]:

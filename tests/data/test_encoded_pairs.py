@@ -1,5 +1,6 @@
 """Parallel text as numbers in the cache."""
 
+import errno
 import json
 import logging
 import tracemalloc
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from wenmai.core.errors import CorpusError, RunError
+from wenmai.data.cached import kept
 from wenmai.data.encoded_pairs import EncodedPairs, encode_pairs
 from wenmai.data.pairs import read_pairs
 from wenmai.text.tokenizer import Tokenizer, TokenizerConfig
@@ -148,3 +150,13 @@ def test_memory_does_not_grow_with_the_text(tmp_path):
         return found
 
     assert peak(20_000) < 1.3 * peak(5_000)
+
+
+def test_a_cache_without_room_is_reported_in_one_line(tmp_path, monkeypatch):
+    def full(folder):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setenv("WENMAI_CACHE", str(tmp_path))
+    with pytest.raises(RunError, match=r"cannot be written \(No space left on device\); set WENMAI_CACHE"):
+        kept("pairs", "0" * 64, full)
+    assert not (tmp_path / "pairs" / ("0" * 64)).exists()

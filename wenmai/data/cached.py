@@ -90,11 +90,19 @@ def kept(namespace: str, fingerprint: str, fill: Callable[[Path], None]) -> None
         namespace: Folder of the cache.
         fingerprint: Of what ``fill`` writes.
         fill: Writes files into a folder.
+
+    Raises:
+        RunError: if there is no room for them.
     """
     folder = cache_entry(namespace, fingerprint)
     if not folder.is_dir() or check_sealed(folder):
-        with sealed_folder(folder) as entry:
-            fill(entry)
+        try:
+            with sealed_folder(folder) as entry:
+                fill(entry)
+        except OSError as error:
+            raise RunError(
+                f"{folder}: cannot be written ({error.strerror}); set WENMAI_CACHE to a folder with space"
+            ) from None
 
 
 @contextlib.contextmanager
