@@ -4,7 +4,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from wenmai.nn.linear import Linear, linear
+from wenmai.nn import linear as module
+from wenmai.nn.linear import Linear, linear, transposed_product
+
+
+@pytest.fixture(autouse=True, params=["mkl", "onednn"])
+def library(request, monkeypatch):
+    """Both ways, whatever the processor's own is."""
+    operator = torch.ops.mkldnn._linear_pointwise if request.param == "onednn" else None
+    monkeypatch.setattr(module, "_ONEDNN", operator)
 
 
 @pytest.mark.parametrize("shape", [(1, 64), (600, 64), (3, 200, 64)])
@@ -36,6 +44,14 @@ def test_rows_may_lie_apart_in_memory():
     wide = torch.randn(600, 3, 64)
     weight = torch.randn(64, 40).t()
     torch.testing.assert_close(linear(wide[:, 1], weight), F.linear(wide[:, 1], weight), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("left", "right"), [(64, 40), (40, 64)])
+def test_the_gradient_of_a_weight_is_a_product_over_rows(left, right):
+    one, other = torch.randn(600, left), torch.randn(600, right)
+    found = transposed_product(one, other)
+    torch.testing.assert_close(found, one.t() @ other, atol=1e-3, rtol=1e-4)
+    assert found.is_contiguous()
 
 
 def test_double_precision_and_autocast_take_pytorchs_way():

@@ -1,4 +1,4 @@
-"""Cross-entropy over a vocabulary equals torch's own, in value and gradients, however it is cut in chunks."""
+"""Cross-entropy over a vocabulary equals torch's own, in value and gradients, however it is cut in blocks."""
 
 import math
 
@@ -26,9 +26,10 @@ def gradients(total, *tensors):
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.9])
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("numbers", [1, 3 * VOCAB, 1 << 21])
-def test_value_and_gradients_equal_those_of_torch(numbers, bias, smoothing, monkeypatch):
-    monkeypatch.setattr(language, "_CHUNK_NUMBERS", numbers)
+@pytest.mark.parametrize(("group", "block"), [(1, 1), (5 * VOCAB, 20), (1 << 21, 40), (1 << 21, 1 << 21)])
+def test_value_and_gradients_equal_those_of_torch(group, block, bias, smoothing, monkeypatch):
+    monkeypatch.setattr(language, "_GROUP_NUMBERS", group)
+    monkeypatch.setattr(language, "_BLOCK_NUMBERS", block)
     hidden, weight, shift, targets = problem(torch.float64, bias=bias)
     found = cross_entropy(hidden, weight, shift, targets, label_smoothing=smoothing)
     logits = F.linear(hidden, weight, shift)
@@ -112,7 +113,29 @@ def test_a_loss_over_many_tokens_keeps_its_digits():
     assert float(found.total.detach()) == pytest.approx(float(expected), rel=1e-7)
 
 
-def test_without_gradients_nothing_is_kept():
+def test_many_rows_are_cut_in_groups_whatever_the_vocabulary(monkeypatch):
+    hidden, weight, shift, targets = problem(torch.float64)
+    whole = cross_entropy(hidden, weight, shift, targets)
+    monkeypatch.setattr(language, "_GROUP_ROWS", 4)
+    cut = cross_entropy(hidden, weight, shift, targets)
+    torch.testing.assert_close(cut.total, whole.total)
+    for one, other in zip(gradients(cut.total, hidden, weight), gradients(whole.total, hidden, weight), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("block", [1, 1 << 21])
+def test_logits_far_apart_overflow_nothing(block, monkeypatch):
+    monkeypatch.setattr(language, "_BLOCK_NUMBERS", block)
+    hidden = torch.tensor([[1.0], [-1.0]], requires_grad=True)
+    weight = torch.tensor([[500.0], [-500.0], [0.0]], requires_grad=True)
+    for targets, expected in ((torch.tensor([0, 1]), 0.0), (torch.tensor([1, 0]), 2000.0)):
+        found = cross_entropy(hidden, weight, None, targets)
+        assert float(found.total.detach()) == expected
+        assert all(gradient.isfinite().all() for gradient in gradients(found.total, hidden, weight))
+
+
+def test_without_gradients_nothing_is_kept(monkeypatch):
+    monkeypatch.setattr(language, "transposed_product", None)  # of the gradient of W
     hidden, weight, shift, targets = problem()
     with torch.no_grad():
         found = cross_entropy(hidden, weight, shift, targets)

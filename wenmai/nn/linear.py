@@ -2,8 +2,8 @@
 
 PyTorch multiplies float32 matrices with MKL, which leaves the widest vectors (AVX-512) of AMD processors unused;
 oneDNN, which PyTorch ships as well and uses for its compiled models, is two to four times as fast there. The results
-differ by rounding alone. Anything else (processors without AVX-512, small products, other types and devices, autocast,
-a PyTorch without oneDNN) takes PyTorch's default.
+differ by rounding alone. Anything else (Intel's processors, those without AVX-512, small products, other types and
+devices, autocast, a PyTorch without oneDNN) takes PyTorch's default.
 """
 
 from typing import Any
@@ -13,10 +13,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-__all__ = ["Linear", "linear"]
+__all__ = ["Linear", "linear", "transposed_product"]
 
 _SMALL = 1 << 20  # multiplications; below, oneDNN's call costs more than its kernel saves
-_WIDE = "AVX512" in torch.backends.cpu.get_cpu_capability()
+_INTEL = hasattr(torch.cpu, "get_capabilities") and "Intel" in str(torch.cpu.get_capabilities()["cpu_name"])
+_WIDE = "AVX512" in torch.backends.cpu.get_cpu_capability() and not _INTEL
 _ONEDNN = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if _WIDE else None
 
 
@@ -31,20 +32,21 @@ def linear(hidden: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
     Returns:
         (..., out).
     """
-    if (
-        _ONEDNN is None
-        or hidden.numel() * weight.shape[0] < _SMALL
-        or hidden.dtype is not torch.float32
-        or weight.dtype is not torch.float32
-        or hidden.device.type != "cpu"
-        or torch.is_autocast_enabled("cpu")
-        or torch.compiler.is_compiling()
-    ):
+    if not _chosen(hidden, weight, hidden.numel() * weight.shape[0]):
         return F.linear(hidden, weight, bias)
     if torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad):
         output: Tensor = _Product.apply(hidden, weight, bias)  # type: ignore[no-untyped-call]
         return output
     return _product(hidden, weight, bias)
+
+
+def transposed_product(left: Tensor, right: Tensor) -> Tensor:
+    """Returns LᵀR, (l, r) of (N, l) and (N, r): the gradient of a weight, without a gradient of its own."""
+    if not _chosen(left, right, left.numel() * right.shape[1]):
+        return left.t() @ right
+    if left.shape[1] <= right.shape[1]:
+        return _product(left.t(), right.t())
+    return _product(right.t(), left.t()).t().contiguous()  # oneDNN copies what it gets transposed: the narrower one
 
 
 class Linear(nn.Linear):
@@ -53,6 +55,19 @@ class Linear(nn.Linear):
     def forward(self, hidden: Tensor) -> Tensor:
         """Returns (..., out) of (..., in)."""
         return linear(hidden, self.weight, self.bias)
+
+
+def _chosen(one: Tensor, other: Tensor, multiplications: int) -> bool:
+    """Whether oneDNN shall multiply two tensors."""
+    return (
+        _ONEDNN is not None
+        and multiplications >= _SMALL
+        and one.dtype is torch.float32
+        and other.dtype is torch.float32
+        and one.device.type == "cpu"
+        and not torch.is_autocast_enabled("cpu")
+        and not torch.compiler.is_compiling()
+    )
 
 
 def _product(hidden: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -77,6 +92,6 @@ class _Product(torch.autograd.Function):
         for_hidden, for_weight, for_bias = ctx.needs_input_grad
         return (
             _product(rows, weight.t()).view(hidden.shape) if for_hidden else None,
-            _product(rows.t(), hidden.reshape(-1, weight.shape[1]).t()) if for_weight else None,
+            transposed_product(rows, hidden.reshape(-1, weight.shape[1])) if for_weight else None,
             rows.sum(0) if for_bias else None,
         )

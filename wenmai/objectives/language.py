@@ -1,22 +1,27 @@
 """Cross-entropy over a vocabulary: the loss of every model that predicts tokens.
 
 The output layer and the loss are one operation. The logits would be by far the largest tensor of a step, so they exist
-for a few rows at a time, stay in the cache, and become their own gradient in place; the usual way writes and reads them
-about ten times from main memory.
+for some rows at a time, are made and used while they are in the cache, and become their own gradient in place; the
+usual way writes and reads them about ten times from main memory.
 """
 
+import math
+from itertools import pairwise, starmap
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from wenmai.nn.linear import linear
+from wenmai.nn.linear import linear, transposed_product
 from wenmai.nn.softmax import AdaptiveSoftmax, Softmax
 from wenmai.objectives.loss import Loss
 
 __all__ = ["cross_entropy", "most_probable", "next_token_loss"]
 
-_CHUNK_NUMBERS = 1 << 21  # logits alive at once: 8 MB
+_CHUNK_NUMBERS = 1 << 21  # logits of predictions alive at once: 8 MB
+_GROUP_NUMBERS = 1 << 24  # logits kept for the gradients at once: 64 MB
+_GROUP_ROWS = 1 << 10
+_BLOCK_NUMBERS = 1 << 21  # logits computed at once on a CPU: 8 MB, which stay in the cache
 
 
 def cross_entropy(
@@ -34,7 +39,7 @@ def cross_entropy(
     Source: Szegedy et al., "Rethinking the Inception Architecture", https://arxiv.org/abs/1512.00567. Tensor2Tensor
     gives the true token no part of ε and subtracts a constant; the gradients agree up to a factor V/(V-1).
     """
-    total, nll = _LinearCrossEntropy.apply(hidden, weight, bias, targets, label_smoothing)  # type: ignore[no-untyped-call]
+    total, nll = _LinearCrossEntropy.apply(hidden, weight, bias, targets, label_smoothing, torch.is_grad_enabled())  # type: ignore[no-untyped-call]
     return Loss(total, nll, targets.shape[0])
 
 
@@ -65,7 +70,11 @@ def most_probable(output: Softmax, hidden: Tensor, targets: Tensor) -> int:
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """Computes the gradients together with the loss, chunk by chunk; ``backward`` only scales them."""
+    """Computes the gradients together with the loss, block by block; ``backward`` only scales them.
+
+    The rows of a group pass over blocks of the vocabulary twice: for the sums of the softmax, and then for the
+    gradients, so that each block of the gradient of W is written once for all of them.
+    """
 
     @staticmethod
     def forward(
@@ -75,41 +84,60 @@ class _LinearCrossEntropy(torch.autograd.Function):
         bias: Tensor | None,
         targets: Tensor,
         smoothing: float,
+        recorded: bool,
     ) -> tuple[Tensor, Tensor]:
         rows, size = hidden.shape[0], weight.shape[0]
-        wanted = any(ctx.needs_input_grad[:3])
+        wanted = recorded and any(ctx.needs_input_grad[:3])
         compute = torch.get_autocast_dtype(hidden.device.type) if _autocast(hidden) else weight.dtype
+        wide = torch.promote_types(compute, torch.float32)
         states, matrix = hidden.detach().to(compute), weight.detach().to(compute)
-        total = torch.zeros((), dtype=torch.float64, device=hidden.device)
-        nll = torch.zeros_like(total)
+        shift = None if bias is None else bias.detach().to(compute)
+        norms, of_targets = torch.zeros((2,), dtype=torch.float64, device=hidden.device).unbind()
         grad_hidden = torch.empty_like(states) if wanted else None
-        grad_weight = torch.zeros_like(matrix, dtype=weight.dtype) if wanted else None
-        grad_bias = torch.zeros_like(bias) if wanted and bias is not None else None
-        chunk = max(1, min(rows, _CHUNK_NUMBERS // size))
-        for start in range(0, rows, chunk):
-            part, expected = states[start : start + chunk], targets[start : start + chunk]
-            logits = linear(part, matrix, None if bias is None else bias.to(compute))
-            log_probs = torch.log_softmax(logits, dim=1, dtype=torch.promote_types(compute, torch.float32))
-            chosen = log_probs.gather(1, expected[:, None])
-            own = -chosen.sum(dtype=torch.float64)
-            nll += own
-            total += (
-                own if not smoothing else (1 - smoothing) * own - smoothing / size * log_probs.sum(dtype=torch.float64)
-            )
+        grad_weight = torch.empty_like(matrix, dtype=weight.dtype) if wanted else None
+        grad_bias = torch.empty_like(bias) if wanted and bias is not None else None
+        for group in _cut(rows, math.ceil(max(rows * size / _GROUP_NUMBERS, rows / _GROUP_ROWS))):
+            part, expected = states[group], targets[group]
+            blocks = _cut(size, math.ceil(len(part) * size / _BLOCK_NUMBERS) if hidden.is_cpu else 1)
+            kept: list[Tensor] = []
+            highest: list[Tensor] = []
+            sums: list[Tensor] = []
+            for block in blocks:
+                logits = linear(part, matrix[block], None if shift is None else shift[block])
+                column, inside = _column(expected, block)
+                of_targets += logits.gather(1, column).masked_fill_(~inside, 0.0).sum(dtype=torch.float64)
+                highest.append(logits.amax(1, keepdim=True).to(wide))
+                exps = logits.to(wide).sub_(highest[-1]).exp_()
+                sums.append(exps.sum(1, keepdim=True))
+                if wanted:
+                    kept.append(exps)
+            norm = (torch.cat(highest, 1) + torch.cat(sums, 1).log_()).logsumexp(1, keepdim=True)
+            norms += norm.sum(dtype=torch.float64)
             if grad_hidden is None or grad_weight is None:
                 continue
-            probs = log_probs.exp_()  # becomes the gradient of the logits, but for the uniform part of the smoothing
-            probs.scatter_add_(1, expected[:, None], torch.full_like(chosen, smoothing - 1))
-            gradient = probs.to(compute)
-            grad_hidden[start : start + chunk] = linear(gradient, matrix.T)
-            grad_weight += linear(gradient.T, part.T)
-            if grad_bias is not None:
-                grad_bias += probs.sum(dim=0)
-        if smoothing and grad_hidden is not None and grad_weight is not None:  # -ε/V for every token: of rank one
-            grad_hidden -= smoothing / size * matrix.sum(dim=0)
-            grad_weight -= (smoothing / size * states.sum(dim=0)).to(weight.dtype)
-            if grad_bias is not None:
-                grad_bias -= rows * smoothing / size
+            back = torch.zeros_like(part, dtype=wide)
+            add = Tensor.add_ if group.start else Tensor.copy_
+            for block in reversed(blocks):
+                probs = kept.pop().mul_((highest.pop() - norm).exp_())
+                column, inside = _column(expected, block)
+                probs.scatter_add_(1, column, inside.to(wide).mul_(smoothing - 1))
+                gradient = probs.to(compute)  # of the logits, but for the uniform part of the smoothing
+                back += linear(gradient, matrix[block].T)
+                add(grad_weight[block], transposed_product(gradient, part))
+                if grad_bias is not None:
+                    add(grad_bias[block], probs.sum(dim=0))
+            grad_hidden[group] = back
+        nll = norms - of_targets
+        total = nll.clone()
+        if smoothing:  # every token has ε/V of the target: of rank one
+            state, row = states.sum(dim=0, dtype=wide), matrix.sum(dim=0, dtype=wide)
+            of_all = state.double() @ row.double() + (0.0 if shift is None else rows * shift.double().sum())
+            total += smoothing * (of_targets - of_all / size)
+            if grad_hidden is not None and grad_weight is not None:
+                grad_hidden -= smoothing / size * row
+                grad_weight -= smoothing / size * state
+                if grad_bias is not None:
+                    grad_bias -= rows * smoothing / size
         ctx.gradients = grad_hidden, grad_weight, grad_bias
         ctx.mark_non_differentiable(nll)
         return total, nll
@@ -120,8 +148,21 @@ class _LinearCrossEntropy(torch.autograd.Function):
         scaled = [
             None if gradient is None else gradient if scale == 1.0 else gradient * scale for gradient in ctx.gradients
         ]
-        return (*scaled, None, None)
+        return (*scaled, None, None, None)
 
 
 def _autocast(tensor: Tensor) -> bool:
     return bool(torch.is_autocast_enabled(tensor.device.type))
+
+
+def _cut(size: int, number: int) -> list[slice]:
+    """Cuts a dimension into so many parts, whose sizes differ by one at most."""
+    number = max(1, min(size, number))
+    return list(starmap(slice, pairwise(size * part // number for part in range(number + 1))))
+
+
+def _column(targets: Tensor, block: slice) -> tuple[Tensor, Tensor]:
+    """Returns the columns (N, 1) of targets in a block of the vocabulary, and whether they are in it, (N, 1)."""
+    column = (targets - block.start)[:, None]
+    inside = (column >= 0) & (column < block.stop - block.start)
+    return column.clamp_(0, block.stop - block.start - 1), inside
