@@ -112,10 +112,12 @@ class MultiHead(Attention):
                 key, value = self.project_memory(memory).unbind(0)
             else:
                 raise ValueError("attention over a memory was given neither the memory nor its cache")
-        elif memory is None:
+        elif cache is not None:
             projected = self._heads(self.qkv(hidden))
             query = projected[0]
-            key, value = projected[1:].unbind(0) if cache is None else cache.append(projected[1:])
+            key, value = cache.append(projected[1:])
+        elif memory is None:  # so that the three gradients are joined, not added
+            query, key, value = (self._heads(part)[0] for part in self.qkv(hidden).chunk(3, -1))
         else:
             query = self._projected(hidden, slice(self.hidden_size))[0]
             key, value = self.project_memory(torch.cat((memory, hidden), 1)).unbind(0)
