@@ -33,7 +33,7 @@ from wenmai.nn.embeddings import Embeddings, Learned
 from wenmai.nn.encoder import TextEncoder
 from wenmai.nn.linear import Linear
 from wenmai.nn.masks import Mask
-from wenmai.nn.multihead import MultiHead, rows_at
+from wenmai.nn.multihead import MultiHead
 from wenmai.nn.names import HeadName
 from wenmai.nn.softmax import Softmax
 from wenmai.nn.transformer import ACTIVATIONS, Encoder, EncoderLayer, FeedForward, GatedFeedForward
@@ -188,11 +188,8 @@ class Bert(TextEncoder):
         """Returns the states (B, T, M) of the last layer; see :meth:`wenmai.nn.encoder.TextEncoder.forward`."""
         embedded = self.embed(tokens, segments=segments, positions=positions)
         structure = self._structure(tokens, positions)
-        if structure is None:
-            found: Tensor = self.encoder(embedded, mask=mask, places=places)
-            return found
-        hidden: Tensor = self.encoder(embedded, mask=mask, structure=structure)
-        return hidden if places is None else rows_at(hidden, places)
+        hidden: Tensor = self.encoder(embedded, mask=mask, structure=structure, places=places)
+        return hidden
 
     def _structure(self, tokens: Tensor, positions: Tensor | None) -> Structure | None:
         """What attention needs to know of distances, if it knows them."""

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from wenmai.nn.biases import Slots, Structure
-from wenmai.nn.multihead import MultiHead
+from wenmai.nn.multihead import MultiHead, rows_at
 
 __all__ = ["Buckets", "DisentangledAttention", "bucket_of"]
 
@@ -76,9 +76,14 @@ class DisentangledAttention(MultiHead):
     def __init__(self, hidden_size: int, num_heads: int, *, dropout: float = 0.0) -> None:
         super().__init__(hidden_size, num_heads, dropout=dropout, relative=self._slots)
 
+    def structure_at(self, structure: Structure, places: Tensor) -> Structure:
+        """Returns the structure with the distances from some positions (B, K) alone."""
+        distances = structure["distances"]  # (T, T) or (B, T, T)
+        return {**structure, "distances": rows_at(distances.expand(len(places), -1, -1), places)}
+
     def _slots(self, query: Tensor, key: Tensor, structure: Structure) -> Slots:
         positions = self._projected(structure["buckets"][None], slice(2 * self.hidden_size))  # (2, 1, H, R, D)
-        index = structure["distances"]  # (T, T) or (B, T, T)
+        index = structure["distances"]  # (T, T) or (B, T, T), or from some positions (B, K, T)
         index = index.expand(len(query), *index.shape[-2:])[:, None].expand(-1, self.num_heads, -1, -1)
         query = query * 3**-0.5
         scale = self.head_size**-0.5

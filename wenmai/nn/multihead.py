@@ -91,16 +91,17 @@ class MultiHead(Attention):
             structure: Of the S positions, for the bias of self-attention.
             cache: Self-attention: earlier positions, which the new ones are appended to. Memory: its keys and values;
                 it may have fewer rows than there are queries, whose rows then share one each, in order.
-            places: Self-attention without bias and window: (B, K) int64, the positions that are queries; None: all.
+            places: Self-attention without window: (B, K) int64, the positions that are queries; None: all.
 
         Returns:
             (B, T, M), or (B, K, M).
 
         Raises:
-            ValueError: if there is neither a memory nor a cache of it, or there are ``places`` for a bias or a window.
+            ValueError: if there is neither a memory nor a cache of it, or there are ``places`` for a window or for a
+                bias that knows whole sequences only.
         """
         if places is not None:
-            return self._attend_at(hidden, places, mask)
+            return self._attend_at(hidden, places, mask, structure)
         shape = hidden.shape
         if self.over_memory:
             if cache is not None:  # hypotheses that share a row of the memory are queries of one sequence
@@ -126,17 +127,28 @@ class MultiHead(Attention):
         output: Tensor = self.output(context.transpose(1, 2).reshape(shape))
         return output
 
-    def _attend_at(self, hidden: Tensor, places: Tensor, mask: Mask | Tensor | None) -> Tensor:
+    def structure_at(self, structure: Structure, places: Tensor) -> Structure:
+        """Returns the structure with some positions (B, K) as queries; a bias for which there is one overrides this.
+
+        Raises:
+            ValueError: if the bias knows whole sequences only.
+        """
+        raise ValueError("some positions alone are queries of plain self-attention only, not with this bias")
+
+    def _attend_at(
+        self, hidden: Tensor, places: Tensor, mask: Mask | Tensor | None, structure: Structure | None
+    ) -> Tensor:
         """Attends from some positions."""
-        if self.over_memory or self.relative is not None or self.window is not None or isinstance(mask, Mask):
+        if self.over_memory or self.window is not None or isinstance(mask, Mask):
             raise ValueError("some positions alone are queries of plain self-attention only, with a mask of keys")
+        structure = None if self.relative is None else self.structure_at(structure or {}, places)
         if mask is not None and mask.shape[2] > 1:
             mask = mask.expand(len(places), 1, -1, -1).gather(
                 2, places[:, None, :, None].expand(-1, 1, -1, mask.shape[3])
             )
         query = self._projected(rows_at(hidden, places), slice(self.hidden_size))[0]
         key, value = self._projected(hidden, slice(self.hidden_size, None)).unbind(0)
-        context = self.attend(query, key, value, mask=mask, dropout=self.dropout if self.training else 0.0).context
+        context = self._attend(query, key, value, mask, structure, continued=False)
         output: Tensor = self.output(context.transpose(1, 2).flatten(2))
         return output
 

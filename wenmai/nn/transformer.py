@@ -194,13 +194,13 @@ class EncoderLayer(nn.Module):
             mask: Over all S positions.
             structure: Of the S positions, for the bias of attention.
             cache: Of earlier positions; continued.
-            places: (B, K) int64, the positions whose outputs are wanted, of a layer without a bias; None: all.
+            places: (B, K) int64, the positions whose outputs are wanted; None: all.
 
         Returns:
             (B, T, M), or (B, K, M).
         """
         if places is not None:
-            return self._at(hidden, places, mask)
+            return self._at(hidden, places, mask, structure)
         if memory is not None:
             memory = self.attention_residual.inputs(memory)
         hidden = self.attention_residual(
@@ -209,9 +209,9 @@ class EncoderLayer(nn.Module):
         output: Tensor = self.ffn_residual(hidden, self.ffn)
         return output
 
-    def _at(self, hidden: Tensor, places: Tensor, mask: Mask | Tensor | None) -> Tensor:
+    def _at(self, hidden: Tensor, places: Tensor, mask: Mask | Tensor | None, structure: Structure | None) -> Tensor:
         read = self.attention_residual.inputs(hidden)
-        attended = self.attention(read, mask=mask, places=places)
+        attended = self.attention(read, mask=mask, structure=structure, places=places)
         wanted = self.attention_residual.add(rows_at(hidden, places), attended)
         output: Tensor = self.ffn_residual(wanted, self.ffn)
         return output

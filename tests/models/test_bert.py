@@ -1,0 +1,37 @@
+"""The last layer of an encoder at some positions alone gives what the whole layer gives there."""
+
+import pytest
+import torch
+
+from wenmai.models.bert import Bert, BertConfig
+from wenmai.nn.encoder import apart
+from wenmai.nn.multihead import rows_at
+
+VOCAB, ROWS, TOKENS = 30, 3, 9
+FORMS = {
+    "bert": {},
+    "bert-efficient": {"positions": "relative", "buckets": 4, "norm": "nested", "gated": True, "segments": 0},
+}
+
+
+@pytest.mark.parametrize("form", list(FORMS))
+@pytest.mark.parametrize("mask", ["none", "padding", "pieces"])
+def test_states_and_gradients_at_some_positions(form, mask):
+    torch.manual_seed(3)
+    config = BertConfig(hidden_size=12, num_layers=2, num_heads=3, max_length=16, heads=("mlm",), **FORMS[form])
+    model = Bert(config, vocab_size=VOCAB).double().eval()
+    tokens = torch.randint(0, VOCAB, (ROWS, TOKENS))
+    places = torch.stack([torch.randperm(TOKENS)[:4] for _ in range(ROWS)])
+    pieces = torch.tensor([[0] * 5 + [1] * 4] * ROWS)
+    masks = {"none": None, "padding": (torch.arange(TOKENS) < 7).expand(ROWS, 1, 1, -1), "pieces": apart(pieces)}
+    positions = torch.tensor([[*range(5), *range(4)]] * ROWS) if mask == "pieces" else None
+    given = {"mask": masks[mask], "positions": positions}
+    found, whole = model(tokens, places=places, **given), rows_at(model(tokens, **given), places)
+    torch.testing.assert_close(found, whole)
+    parameters = [parameter for name, parameter in model.named_parameters() if "heads" not in name]
+    weights = torch.randn_like(found)
+    ours, theirs = (
+        torch.autograd.grad((states * weights).sum(), parameters, allow_unused=True) for states in (found, whole)
+    )
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other)
