@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 __all__ = ["Linear", "linear", "transposed_product"]
 
 _SMALL = 1 << 20  # multiplications; below, oneDNN's call costs more than its kernel saves
-_INTEL = hasattr(torch.cpu, "get_capabilities") and "Intel" in str(torch.cpu.get_capabilities()["cpu_name"])
+_INTEL = hasattr(torch.cpu, "get_capabilities") and "Intel" in str(torch.cpu.get_capabilities().get("cpu_name"))
 _WIDE = "AVX512" in torch.backends.cpu.get_cpu_capability() and not _INTEL
 _ONEDNN = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if _WIDE else None
 
