@@ -138,7 +138,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 grad_weight -= smoothing / size * state
                 if grad_bias is not None:
                     grad_bias -= rows * smoothing / size
-        ctx.gradients = grad_hidden, grad_weight, grad_bias
+        ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)  # which lets go of them: others are added in place
         ctx.mark_non_differentiable(nll)
         return total, nll
 
@@ -146,7 +146,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         scale = float(outer[0])
         scaled = [
-            None if gradient is None else gradient if scale == 1.0 else gradient * scale for gradient in ctx.gradients
+            None if gradient is None else gradient if scale == 1.0 else gradient * scale
+            for gradient in ctx.saved_tensors
         ]
         return (*scaled, None, None, None)
 
