@@ -138,3 +138,10 @@ def test_sizes_and_parts_that_do_not_fit_are_refused():
         MultiHead(10, 4)
     with pytest.raises(ValueError, match="for self-attention"):
         MultiHead(8, 2, memory_size=8, window=3)
+
+
+@pytest.mark.parametrize("options", [{"relative": ShawRelative(4, 2)}, {"window": 1}])
+def test_positions_alone_are_refused_where_the_whole_sequence_is_needed(options):
+    module = MultiHead(8, 2, **options)
+    with pytest.raises(ValueError, match="positions alone"):
+        module(torch.randn(2, 5, 8), places=torch.zeros(2, 1, dtype=torch.int64))
