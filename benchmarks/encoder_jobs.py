@@ -9,7 +9,14 @@ from typing import Any
 
 from benchmarks.neural import timed_updates
 
-__all__ = ["encode_texts", "make_encoder", "pretrain_ours", "pretrain_trainer"]
+__all__ = [
+    "curve_of_ours",
+    "curve_of_trainer",
+    "encode_texts",
+    "make_encoder",
+    "pretrain_ours",
+    "pretrain_trainer",
+]
 
 
 def pretrain_ours(corpus: str, settings: Mapping[str, Any], warm_up: int, folder: str) -> dict[str, Any]:
@@ -25,32 +32,102 @@ def pretrain_ours(corpus: str, settings: Mapping[str, Any], warm_up: int, folder
     return timed_updates(job, warm_up, folder)
 
 
+def curve_of_ours(corpus: str, settings: Mapping[str, Any], folder: str) -> dict[str, Any]:
+    """Trains for some minutes; returns the mean losses by the seconds of training."""
+    from wenmai.core.registry import find_system
+    from wenmai.runs.planning import plan
+    from wenmai.tasks.task import Session
+    from wenmai.training.checkpoint import Checkpoints
+    from wenmai.training.records import UpdateRecord
+
+    recipe, opened = plan("bert", corpus, **settings)
+    task = find_system("bert").load()
+    job: Any = task.begin(recipe, task.source.read(recipe, opened.source, lambda *_: None, None))
+    records: list[Any] = []
+    job.train(Session(Checkpoints(Path(folder)), records.append))
+    curve = [(record.seconds, record.loss) for record in records if isinstance(record, UpdateRecord)]
+    return {"curve": curve, "updates": job.state.step, "seconds": job.state.seconds}
+
+
 def pretrain_trainer(
     corpus: str, tokenizer: str, settings: Mapping[str, Any], warm_up: int, bfloat16: bool, folder: str
 ) -> dict[str, Any]:
-    """Times ``transformers.Trainer`` with its own collator, on texts joined to full length as in its examples."""
+    """Times the updates of ``transformers.Trainer``, see :func:`_trainer`, after the first ``warm_up``."""
+    from wenmai.runs.environment import peak_memory_bytes
+
+    marks: dict[int, float] = {}
+    callback: Any = import_module("transformers").TrainerCallback
+
+    class Clock(callback):  # type: ignore[misc]
+        def on_step_end(self, _arguments: Any, state: Any, _control: Any, **_: Any) -> None:
+            marks[state.global_step] = time.perf_counter()
+
+    trainer, special = _trainer(corpus, tokenizer, settings, bfloat16, folder, [Clock()])
+    rows, updates = settings["batch_tokens"] // settings["max_length"], settings["steps"]
+    counted = trainer.train_dataset[rows * warm_up : rows * updates]
+    real = sum(token not in special for chunk in counted for token in chunk["input_ids"])
+    done = trainer.train()
+    seconds = marks[updates] - marks[warm_up]
+    return {
+        "tokens_per_second": real / seconds,
+        "seconds": seconds,
+        "tokens": real,
+        "loss": done.training_loss,
+        "parameters": sum(one.numel() for one in trainer.model.parameters() if one.requires_grad),
+        "peak_memory_bytes": peak_memory_bytes(),
+    }
+
+
+def curve_of_trainer(
+    corpus: str, tokenizer: str, settings: Mapping[str, Any], bfloat16: bool, folder: str
+) -> dict[str, Any]:
+    """Trains with ``transformers.Trainer`` for some minutes; returns the mean losses by the seconds of training."""
+    callback: Any = import_module("transformers").TrainerCallback
+    curve: list[tuple[float, float]] = []
+
+    class Clock(callback):  # type: ignore[misc]
+        begin = 0.0
+
+        def on_train_begin(self, *_arguments: Any, **_: Any) -> None:
+            self.begin = time.perf_counter()
+
+        def on_step_end(self, _arguments: Any, _state: Any, control: Any, **_: Any) -> None:
+            control.should_training_stop = time.perf_counter() - self.begin >= 60 * settings["minutes"]
+
+        def on_log(self, _arguments: Any, _state: Any, _control: Any, logs: Any, **_: Any) -> None:
+            if "loss" in logs:
+                curve.append((time.perf_counter() - self.begin, float(logs["loss"])))
+
+    trainer, _ = _trainer(corpus, tokenizer, settings, bfloat16, folder, [Clock()])
+    trainer.train()
+    return {"curve": curve, "updates": trainer.state.global_step, "seconds": curve[-1][0]}
+
+
+def _trainer(
+    corpus: str, tokenizer: str, settings: Mapping[str, Any], bfloat16: bool, folder: str, callbacks: list[Any]
+) -> tuple[Any, set[int]]:
+    """Returns a trainer with its own collator, on texts joined to full length as in its examples, and special ids.
+
+    With ``minutes`` in the settings all of the text is read, and the losses are logged.
+    """
     import torch
 
-    from wenmai.runs.environment import peak_memory_bytes
     from wenmai.text.tokenizer import Tokenizer
 
     transformers: Any = import_module("transformers")
-    callback: Any = transformers.TrainerCallback
     logging.getLogger("transformers").setLevel(logging.ERROR)
     torch.set_num_threads(settings["threads"])
     own = Tokenizer.load(tokenizer)
     named = {f"{role}_token": own.token(getattr(own, f"{role}_id")) for role in ("pad", "unk", "cls", "sep", "mask")}
     reader = transformers.PreTrainedTokenizerFast(tokenizer_file=tokenizer, **named)
-    length, updates = settings["max_length"], settings["steps"]
+    length, updates, logged = settings["max_length"], settings["steps"], "minutes" in settings
     rows = settings["batch_tokens"] // length
     joined: list[int] = []
     for text in _texts(corpus):
         joined += [reader.cls_token_id, *reader.encode(text, add_special_tokens=False), reader.sep_token_id]
-        if len(joined) >= rows * length * updates:
+        if not logged and len(joined) >= rows * length * updates:
             break
     chunks = [joined[place : place + length] for place in range(0, len(joined) - length + 1, length)]
-    special = {reader.cls_token_id, reader.sep_token_id, reader.pad_token_id}
-    real = sum(token not in special for chunk in chunks[rows * warm_up : rows * updates] for token in chunk)
     model = transformers.BertForMaskedLM(
         transformers.BertConfig(
             vocab_size=len(reader),
@@ -64,25 +141,20 @@ def pretrain_trainer(
             pad_token_id=reader.pad_token_id,
         )
     )
-    marks: dict[int, float] = {}
-
-    class Clock(callback):  # type: ignore[misc]
-        def on_step_end(self, _arguments: Any, state: Any, _control: Any, **_: Any) -> None:
-            marks[state.global_step] = time.perf_counter()
-
     arguments = transformers.TrainingArguments(
         output_dir=folder,
         max_steps=updates,
         per_device_train_batch_size=rows,
         learning_rate=settings["learning_rate"],
-        lr_scheduler_type="linear",
-        warmup_steps=0,
+        lr_scheduler_type="constant_with_warmup" if logged else "linear",
+        warmup_steps=settings.get("warmup", 0),
         weight_decay=settings["weight_decay"],
         max_grad_norm=settings["clip"],
         bf16=bfloat16,
         use_cpu=True,
         dataloader_pin_memory=False,
-        logging_strategy="no",
+        logging_strategy="steps" if logged else "no",
+        logging_steps=10,
         save_strategy="no",
         report_to="none",
         disable_tqdm=True,
@@ -92,18 +164,9 @@ def pretrain_trainer(
         args=arguments,
         train_dataset=[{"input_ids": chunk} for chunk in chunks],
         data_collator=transformers.DataCollatorForLanguageModeling(reader, mlm_probability=0.15),
-        callbacks=[Clock()],
+        callbacks=callbacks,
     )
-    done = trainer.train()
-    seconds = marks[updates] - marks[warm_up]
-    return {
-        "tokens_per_second": real / seconds,
-        "seconds": seconds,
-        "tokens": real,
-        "loss": done.training_loss,
-        "parameters": sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad),
-        "peak_memory_bytes": peak_memory_bytes(),
-    }
+    return trainer, {reader.cls_token_id, reader.sep_token_id, reader.pad_token_id}
 
 
 def _texts(corpus: str) -> Any:

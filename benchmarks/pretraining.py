@@ -1,11 +1,17 @@
-"""Pre-training speed of BERT against Hugging Face's ``Trainer`` with its masking collator, alternating."""
+"""Pre-training speed and memory of BERT against Hugging Face's ``Trainer`` with its masking collator, alternating."""
 
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from benchmarks.harness import Bench, in_turn, require
-from benchmarks.training import facts
+from benchmarks.plots import Panel, Plot, Series
+from benchmarks.result import Result, Rows
+from benchmarks.section import Section
+from benchmarks.training import facts as facts_of_training
 
-__all__ = ["MODES", "facts", "run"]
+__all__ = ["MODES", "facts", "plot", "run", "smoothed"]
 
 MODES = {  # name: (our precision, whether Trainer gets bf16, the newest vector instructions for both)
     "default": ("auto", False, None),  # what each side does if nothing is said
@@ -13,6 +19,17 @@ MODES = {  # name: (our precision, whether Trainer gets bf16, the newest vector 
     "float32": ("float32", False, None),
     "avx2": ("float32", False, "avx2"),
 }
+BASE_MODES = ("float32", "default")  # in which the peak of memory is measured, at the sizes of bert-base
+BASE: dict[str, Any] = {
+    "hidden_size": 768,
+    "num_layers": 12,
+    "num_heads": 12,
+    "batch_tokens": 8 * 128,
+    "steps": 3,
+    "warm_up": 1,
+}
+CURVE: dict[str, Any] = {"minutes": 5, "warmup": 100}  # with a constant rate, so that the end needs not be known
+SIDES = {"ours": "wenmai", "trainer": "transformers' Trainer"}
 SETTINGS: dict[str, Any] = {
     "hidden_size": 256,
     "num_layers": 4,
@@ -44,43 +61,91 @@ CORPUS, QUICK_CORPUS = "data:enwiki-sample", "builtin:pydocs"
 
 
 def run(bench: Bench) -> None:
-    """Measures both sides alternately; the first changes with every round."""
+    """Measures both sides alternately; the first changes with every round. Memory and curves are measured once."""
     require("transformers")
     require("accelerate")
     settings = SETTINGS | (QUICK if bench.quick else {})
     corpus = QUICK_CORPUS if bench.quick else CORPUS
-    named = settings | {"text": corpus}
+    named = settings | {"text": corpus, "base": BASE, "curve": CURVE}
     results = bench.results("pretraining", named, corpus=False, baselines=("torch", "transformers", "accelerate"))
-    warm_up = settings["warm_up"]
-    theirs = settings | {"steps": settings["steps"] + warm_up}
-    ours = {name: value for name, value in theirs.items() if name != "warm_up"}
     modes = {"default": MODES["default"]} if bench.quick else MODES
     tokenizer = bench.work / "tokenizer.json"
     for repeat in range(bench.repeats(3)):
-        for mode, (precision, bfloat16, instructions) in modes.items():
+        for mode in modes:
             for side in in_turn(("ours", "trainer"), repeat) if tokenizer.exists() else ("ours", "trainer"):
-                folder = bench.work / f"{side}-{mode}-{repeat}"
-                if side == "ours":
-                    chosen = ours | {"precision": precision}
-                    found = bench.job(
-                        "pretrain_ours",
-                        instructions=instructions,
-                        corpus=corpus,
-                        settings=chosen,
-                        warm_up=warm_up,
-                        folder=folder,
-                    )
-                    if not tokenizer.exists():
-                        folder.with_suffix(".json").rename(tokenizer)
-                else:
-                    found = bench.job(
-                        "pretrain_trainer",
-                        instructions=instructions,
-                        corpus=corpus,
-                        tokenizer=tokenizer,
-                        settings=theirs,
-                        warm_up=warm_up,
-                        bfloat16=bfloat16,
-                        folder=folder,
-                    )
-                results.add({"mode": mode, "side": side, "repeat": repeat, **found})
+                found = _trained(bench, side, mode, settings, corpus, tokenizer, bench.work / f"{side}-{mode}-{repeat}")
+                results.add({"size": "small", "mode": mode, "side": side, "repeat": repeat, **found})
+    for mode in () if bench.quick else BASE_MODES:
+        for side in ("ours", "trainer"):
+            found = _trained(bench, side, mode, settings | BASE, corpus, tokenizer, bench.work / f"{side}-{mode}-base")
+            del found["tokens_per_second"]  # of so few updates it says nothing
+            results.add({"size": "base", "mode": mode, "side": side, "repeat": 0, **found})
+    given = {name: value for name, value in settings.items() if name not in ("steps", "warm_up")} | CURVE
+    if bench.quick:
+        given |= {"minutes": 0.02, "warmup": 1}
+    for side in ("ours", "trainer"):
+        folder = bench.work / f"{side}-curve"
+        if side == "ours":
+            chosen = {**given, "schedule": "constant", "epochs": 1000}
+            found = bench.job("curve_of_ours", corpus=corpus, settings=chosen, folder=folder)
+        else:
+            chosen = {**given, "steps": 1_000_000}
+            found = bench.job(
+                "curve_of_trainer", corpus=corpus, tokenizer=tokenizer, settings=chosen, bfloat16=False, folder=folder
+            )
+        results.add({"size": "curve", "mode": "default", "side": side, "repeat": 0, **found})
+
+
+def _trained(
+    bench: Bench, side: str, mode: str, settings: Mapping[str, Any], corpus: str, tokenizer: Path, folder: Path
+) -> dict[str, Any]:
+    """Trains on one side; the first training of ours makes the tokenizer of both."""
+    precision, bfloat16, instructions = MODES[mode]
+    warm_up = settings["warm_up"]
+    theirs = {**settings, "steps": settings["steps"] + warm_up}
+    if side == "trainer":
+        return bench.job(
+            "pretrain_trainer",
+            instructions=instructions,
+            corpus=corpus,
+            tokenizer=tokenizer,
+            settings=theirs,
+            warm_up=warm_up,
+            bfloat16=bfloat16,
+            folder=folder,
+        )
+    ours = {name: value for name, value in theirs.items() if name != "warm_up"} | {"precision": precision}
+    found = bench.job(
+        "pretrain_ours", instructions=instructions, corpus=corpus, settings=ours, warm_up=warm_up, folder=folder
+    )
+    if not tokenizer.exists():
+        folder.with_suffix(".json").rename(tokenizer)
+    return found
+
+
+def facts(rows: Rows, result: Result) -> dict[str, object]:
+    """Returns the name of a mode and the seconds of an update on each side; at the sizes of bert-base, the memory."""
+    if rows[0]["size"] == "small":
+        return facts_of_training(rows, result)
+    if rows[0]["size"] == "curve":
+        return {}
+    return {
+        "name": facts_of_training(rows, result)["name"],
+        "peak": rows.ratios("trainer", "peak_memory_bytes", "repeat"),
+    }
+
+
+def plot(_: Section, result: Result) -> Plot:
+    """The loss against the seconds of training, smoothed over neighbours, with the defaults of both sides."""
+    series = [
+        Series(SIDES[row["side"]], dict(smoothed(row["curve"])), style="-") for row in result.rows.where(size="curve")
+    ]
+    panel = Panel(series=series, x="seconds of training", y="loss of masked tokens")
+    return Plot(kind="lines", panels=[panel], size=(7, 3))
+
+
+def smoothed(curve: Sequence[Sequence[float]], points: int = 60) -> Iterator[tuple[float, float]]:
+    """Yields the means of about so many stretches of a curve of (seconds, loss)."""
+    width = max(1, len(curve) // points)
+    for place in range(0, len(curve) - width + 1, width):
+        yield tuple(fmean(column) for column in zip(*curve[place : place + width], strict=True))  # type: ignore[misc]
