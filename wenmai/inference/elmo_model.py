@@ -12,11 +12,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from wenmai.core.errors import FormatError, SettingError
-from wenmai.core.showing import Shown
+from wenmai.core.errors import SettingError
 from wenmai.core.tensors import require_numbers
 from wenmai.data.batches import plan_batches
-from wenmai.inference.architecture import read_architecture
+from wenmai.inference.architecture import Network, read_architecture, read_tokenizer
 from wenmai.inference.embedding import (
     InContext,
     Pooling,
@@ -32,7 +31,7 @@ from wenmai.inference.layers import Layers
 from wenmai.inference.reading import Ids
 from wenmai.measures.language import SentenceScore
 from wenmai.models.elmo import Elmo
-from wenmai.models.folder import CONFIG, write_fields
+from wenmai.models.folder import write_fields
 from wenmai.models.rnnlm import RnnlmState
 from wenmai.nn.characters import BEGIN, END, spelled
 from wenmai.nn.language import LanguageState, NextToken, refuse_documents
@@ -103,7 +102,7 @@ class Lexicon:
         return found.astype(np.int64), [one.reshape(of.shape) for one, of in zip(pieces, tokens, strict=True)]
 
 
-class ElmoModel(Shown):
+class ElmoModel(Network):
     """Gives words in context vectors, and scores texts from left to right.
 
     Args:
@@ -111,31 +110,16 @@ class ElmoModel(Shown):
         tokenizer: The tokenizer; None: words are what white space separates, and nothing is predicted.
     """
 
+    module: Elmo
+
     def __init__(self, module: Elmo, tokenizer: Tokenizer | None) -> None:
         self.module = module
         self.tokenizer = tokenizer
         self._lexicon: Lexicon | None = None
         self._forward: LanguageModel | None = None
 
-    def _facts(self) -> dict[str, Any]:
-        parameters = sum(parameter.numel() for parameter in self.module.parameters())
-        sizes = {"parameters": parameters, "predicted": self.module.vocab_size}
-        return {"kind": self.kind, **sizes, "device": str(self.device)}
-
-    @property
-    def kind(self) -> str:
-        """The system of the network."""
-        return self.module.kind
-
-    @property
-    def config(self) -> Any:  # noqa: ANN401  each architecture has its own
-        """The settings of the network."""
-        return self.module.config
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the model."""
-        return self.module.device
+    def _sizes(self) -> dict[str, Any]:
+        return {"predicted": self.module.vocab_size}
 
     @property
     def lexicon(self) -> Lexicon:
@@ -170,11 +154,7 @@ class ElmoModel(Shown):
         """
         found = read_architecture(folder, Elmo)
         size = found.facts.get("vocab_size")
-        tokenizer = None if size is None else Tokenizer.load(folder / "tokenizer.json")
-        if tokenizer is not None and (type(size) is not int or not 0 < size <= tokenizer.vocab_size):
-            raise FormatError(
-                f"{folder / CONFIG}: is damaged: tokenizer.json has {tokenizer.vocab_size} tokens, the model {size!r}"
-            )
+        tokenizer = None if size is None else read_tokenizer(folder, found, fewer=True)
         module = loaded_model(lambda: found.model(found.config, vocab_size=size), found.config, folder)
         return cls(module, tokenizer)
 
