@@ -102,6 +102,20 @@ def test_vectors_of_texts_and_of_words(shell, runs, tmp_path):
     assert [line.partition("\t")[0] for line in lines[:4]] == ["the", "cat", "sat", ""]
 
 
+def test_an_elmo_says_by_which_weights_it_mixed_its_layers(shell, tmp_path):
+    sizes = {"hidden_size": 4, "cell_size": 4, "filters": (4,), "max_characters": 8, "epochs": 1, "threads": 1}
+    run = wenmai.train("elmo", TEXT.splitlines()[:8], out=tmp_path / "elmo", quiet=True, **sizes).path
+    shown = {}
+    for layer in ([], ["--layer", "mix"], ["--layer", "0,1,2"]):
+        done = shell("embed", run, "the cat", "--json", *layer)
+        shown[tuple(layer)] = json.loads(done.out)["vector"]
+        assert ("weights of the layers from 0 on: 0.333, 0.333, 0.333; γ = 1.000" in done.err) == ("0,1,2" not in layer)
+        assert ("0.333" in shell("embed", run, "the cat", "--words", *layer).err) == ("0,1,2" not in layer)
+    one, *others = shown.values()
+    for other in others:
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
 def test_word_vectors_know_what_is_not_for_them(shell, runs, tmp_path):
     run = runs / "word2vec"
     shell("embed", run, "the cat", "--normalise", "--out", tmp_path / "a.safetensors")
@@ -120,6 +134,7 @@ def test_word_vectors_know_what_is_not_for_them(shell, runs, tmp_path):
         (["score", "the cat", "--context", "carried"], "reads each line by itself; leave it out"),
         (["score", "the cat", "--memory", "4"], "leave out --memory"),
         (["embed", "the cat", "--layer", "7"], "layer=7: expected last, last4"),
+        (["embed", "the cat", "--layer", "last4"], "the model has only 2 of 4 layers; layer=1,2 means them all"),
         (["embed", "the cat", "--pooling", "sum"], "pooling=sum: the model has mean"),
         (["embed", "the cat", "--weighting", "sif"], "weighting=sif is for word vectors"),
         (["embed", "the cat", "--words", "--pieces"], "two kinds of vectors"),

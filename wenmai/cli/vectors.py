@@ -120,7 +120,9 @@ def embed(
     layer: Annotated[
         str | None,
         typer.Option(
-            "--layer", help="Encoders: last, last4, or numbers such as -1 or 3,4, whose mean is taken; 0: the input."
+            "--layer",
+            help="Encoders: last, last4, or numbers such as -1 or 3,4, whose mean is taken; 0: the input. ELMo: mix, "
+            "all layers by the weights of the model [mix].",
         ),
     ] = None,
     concat: Annotated[bool, typer.Option("--concat", help="Encoders: put several layers side by side.")] = False,
@@ -176,6 +178,7 @@ def embed(
             )
         options |= {"unit": "pieces" if pieces else "words", "normalise": normalise}
         _embed_in_context(opened.model, portions, options, out, as_json)
+        _note_mix(opened.model, layer)
         return
     if words:
         opened.require("nearest")
@@ -196,6 +199,16 @@ def embed(
             _print_vectors(portion, found, as_json)
     if out is not None:
         _write(out, every or [opened.embed([])])
+    if contextual:
+        _note_mix(opened.model, layer)
+
+
+def _note_mix(model: Any, layer: str | None) -> None:  # noqa: ANN401  an encoder
+    """Shows by which weights layers were mixed, if they were."""
+    if layer in (None, "mix") and hasattr(model, "mix"):
+        from wenmai.inference.mixing import shown_mix
+
+        note("weights of the layers from 0 on: {shares}; γ = {scale}".format(**shown_mix(model.mix)))
 
 
 def _portions(texts: Iterator[str], size: int) -> Iterator[list[str]]:
