@@ -116,6 +116,40 @@ def test_an_elmo_says_by_which_weights_it_mixed_its_layers(shell, tmp_path):
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
+def test_pairs_of_texts_are_scored_by_the_cosine_of_their_vectors(shell, runs, tmp_path):
+    run, model = runs / "bert", wenmai.load(runs / "bert")
+    one, other = model.embed(["the cat sat", "the dog"])
+    expected = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+    found = json.loads(shell("similarity", run, "the cat sat", "the dog", "--json").out)
+    assert found == {"words": ["the cat sat", "the dog"], "score": pytest.approx(expected, abs=1e-6)}
+    assert shell("similarity", run, "the cat sat", "the dog").out == f"{expected:.4f}\n"
+    assert shell("similarity", run, "the cat", "the cat").out == "1.0000\n"
+    assert "which cannot similarity" in shell("similarity", runs / "ngram", "the", "cat", code=6).err
+
+    texts = ["the cat sat", "the dog sat on the log", "the mat, on", "on the mat sat", "log", "cat on log"]
+    pairs = [(first, second) for first in texts for second in texts if first < second]
+    vectors = dict(zip(texts, model.embed(texts), strict=True))
+    cosines = [
+        float(vectors[a] @ vectors[b] / np.linalg.norm(vectors[a]) / np.linalg.norm(vectors[b])) for a, b in pairs
+    ]
+    file = tmp_path / "pairs.tsv"
+    for sign in (1, -1):  # people who agree with the model, and who do not
+        lines = [f"{a}\t{b}\t{sign * cosine}\n" for (a, b), cosine in zip(pairs, cosines, strict=True)]
+        file.write_text("".join(lines))
+        found = json.loads(shell("evaluate", run, "--similarity", file, "--json").out)
+        static = json.loads(shell("evaluate", runs / "word2vec", "--similarity", file, "--json").out)
+        (result,) = found["similarity"]
+        assert found.keys() == static.keys()
+        assert result.keys() == static["similarity"][0].keys()
+        assert result["spearman"] == pytest.approx(sign)
+        assert (result["covered"], result["total"], static["similarity"][0]["covered"]) == (15, 15, 0)
+    assert "Spearman -1.0000" in shell("evaluate", run, "--similarity", file).out
+    compared = wenmai.compare([run, runs / "word2vec"], similarity=[file], out=tmp_path / "report")
+    assert [system.measures[0].covered for system in compared.systems] == [15, 15]  # texts for both
+    assert compared.systems[0].measures[0].value == pytest.approx(-1)
+    assert "no such file" in shell("evaluate", run, "--similarity", tmp_path / "no", code=5).err
+
+
 def test_word_vectors_know_what_is_not_for_them(shell, runs, tmp_path):
     run = runs / "word2vec"
     shell("embed", run, "the cat", "--normalise", "--out", tmp_path / "a.safetensors")

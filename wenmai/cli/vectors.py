@@ -87,17 +87,29 @@ def _show(head: dict[str, Any], name: str, found: Any, as_json: bool, *, title: 
 
 def similarity(
     run: RunFolder,
-    a: Annotated[str, typer.Argument(metavar="A", help="A word.")],
+    a: Annotated[str, typer.Argument(metavar="A", help="A word; for encoders a text.")],
     b: Annotated[str, typer.Argument(metavar="B", help="Another.")],
+    device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Show how similar two words are: the cosine of their vectors.
+    """Show how similar two words are, or for encoders two texts: the cosine of their vectors.
 
     Example: wenmai similarity runs/first king queen
+
+    Example: wenmai similarity runs/bert "a cat sat there" "a dog ran"
     """
     from wenmai.training.run import Run
+    from wenmai.vectors.lengths import cosine
 
-    score = float(Run(run).vectors.similarity(a, b))
+    opened = Run(run, device)
+    if "embed" not in opened.task.verbs or "similarity" in opened.task.verbs:
+        opened.require("similarity")
+        score = float(opened.vectors.similarity(a, b))
+    else:
+        found = opened.embed([a, b])
+        if empty := int((~found.any(axis=1)).sum()):
+            note(_empty(empty))
+        score = cosine(*found)
     print(json.dumps({"words": [a, b], "score": score}, ensure_ascii=False) if as_json else f"{score:.4f}")
 
 
@@ -192,7 +204,7 @@ def embed(
             found = opened.embed(portion, weighting=chosen, normalise=normalise or None, **options)
         empty = int((~found.any(axis=1)).sum())
         if empty:
-            note(f"texts without a word that has a vector: {empty:,}; theirs are zero")
+            note(_empty(empty))
         if out is not None:
             every.append(found)
         else:
@@ -209,6 +221,10 @@ def _note_mix(model: Any, layer: str | None) -> None:  # noqa: ANN401  an encode
         from wenmai.inference.mixing import shown_mix
 
         note("weights of the layers from 0 on: {shares}; γ = {scale}".format(**shown_mix(model.mix)))
+
+
+def _empty(count: int) -> str:
+    return f"texts without a word that has a vector: {count:,}; theirs are zero"
 
 
 def _portions(texts: Iterator[str], size: int) -> Iterator[list[str]]:
