@@ -210,7 +210,7 @@ SYSTEMS = (
     ),
     _elmo(
         name="elmo-small",
-        summary="contextual encoder: ELMo of 256 dimensions a direction, for an hour on a CPU",
+        summary="contextual encoder: the sizes that elmo has by default, 256 dimensions a direction, an hour of CPU",
         settings=_ELMO_SMALL,
     ),
     _elmo(

@@ -102,6 +102,54 @@ def test_vectors_of_texts_and_of_words(shell, runs, tmp_path):
     assert [line.partition("\t")[0] for line in lines[:4]] == ["the", "cat", "sat", ""]
 
 
+def test_an_elmo_says_by_which_weights_it_mixed_its_layers(shell, tmp_path):
+    sizes = {"hidden_size": 4, "cell_size": 4, "filters": (4,), "max_characters": 8, "epochs": 1, "threads": 1}
+    run = wenmai.train("elmo", TEXT.splitlines()[:8], out=tmp_path / "elmo", quiet=True, **sizes).path
+    shown = {}
+    for layer in ([], ["--layer", "mix"], ["--layer", "0,1,2"]):
+        done = shell("embed", run, "the cat", "--json", *layer)
+        shown[tuple(layer)] = json.loads(done.out)["vector"]
+        assert ("weights of the layers from 0 on: 0.333, 0.333, 0.333; γ = 1.000" in done.err) == ("0,1,2" not in layer)
+        assert ("0.333" in shell("embed", run, "the cat", "--words", *layer).err) == ("0,1,2" not in layer)
+    one, *others = shown.values()
+    for other in others:
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_pairs_of_texts_are_scored_by_the_cosine_of_their_vectors(shell, runs, tmp_path):
+    run, model = runs / "bert", wenmai.load(runs / "bert")
+    one, other = model.embed(["the cat sat", "the dog"])
+    expected = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+    found = json.loads(shell("similarity", run, "the cat sat", "the dog", "--json").out)
+    assert found == {"words": ["the cat sat", "the dog"], "score": pytest.approx(expected, abs=1e-6)}
+    assert shell("similarity", run, "the cat sat", "the dog").out == f"{expected:.4f}\n"
+    assert shell("similarity", run, "the cat", "the cat").out == "1.0000\n"
+    assert "which cannot similarity" in shell("similarity", runs / "ngram", "the", "cat", code=6).err
+
+    texts = ["the cat sat", "the dog sat on the log", "the mat, on", "on the mat sat", "log", "cat on log"]
+    pairs = [(first, second) for first in texts for second in texts if first < second]
+    vectors = dict(zip(texts, model.embed(texts), strict=True))
+    cosines = [
+        float(vectors[a] @ vectors[b] / np.linalg.norm(vectors[a]) / np.linalg.norm(vectors[b])) for a, b in pairs
+    ]
+    file = tmp_path / "pairs.tsv"
+    for sign in (1, -1):  # people who agree with the model, and who do not
+        lines = [f"{a}\t{b}\t{sign * cosine}\n" for (a, b), cosine in zip(pairs, cosines, strict=True)]
+        file.write_text("".join(lines))
+        found = json.loads(shell("evaluate", run, "--similarity", file, "--json").out)
+        static = json.loads(shell("evaluate", runs / "word2vec", "--similarity", file, "--json").out)
+        (result,) = found["similarity"]
+        assert found.keys() == static.keys()
+        assert result.keys() == static["similarity"][0].keys()
+        assert result["spearman"] == pytest.approx(sign)
+        assert (result["covered"], result["total"], static["similarity"][0]["covered"]) == (15, 15, 0)
+    assert "Spearman -1.0000" in shell("evaluate", run, "--similarity", file).out
+    compared = wenmai.compare([run, runs / "word2vec"], similarity=[file], out=tmp_path / "report")
+    assert [system.measures[0].covered for system in compared.systems] == [15, 15]  # texts for both
+    assert compared.systems[0].measures[0].value == pytest.approx(-1)
+    assert "no such file" in shell("evaluate", run, "--similarity", tmp_path / "no", code=5).err
+
+
 def test_word_vectors_know_what_is_not_for_them(shell, runs, tmp_path):
     run = runs / "word2vec"
     shell("embed", run, "the cat", "--normalise", "--out", tmp_path / "a.safetensors")
@@ -120,6 +168,7 @@ def test_word_vectors_know_what_is_not_for_them(shell, runs, tmp_path):
         (["score", "the cat", "--context", "carried"], "reads each line by itself; leave it out"),
         (["score", "the cat", "--memory", "4"], "leave out --memory"),
         (["embed", "the cat", "--layer", "7"], "layer=7: expected last, last4"),
+        (["embed", "the cat", "--layer", "last4"], "the model has only 2 of 4 layers; layer=1,2 means them all"),
         (["embed", "the cat", "--pooling", "sum"], "pooling=sum: the model has mean"),
         (["embed", "the cat", "--weighting", "sif"], "weighting=sif is for word vectors"),
         (["embed", "the cat", "--words", "--pieces"], "two kinds of vectors"),

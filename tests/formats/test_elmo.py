@@ -68,7 +68,7 @@ def test_an_imported_model_is_continued_with_a_new_softmax(folder, tmp_path):
     for name, parameter in base.model.module.named_parameters():
         torch.testing.assert_close(run.model.module.get_parameter(name), parameter, atol=1e-5, rtol=0)
     assert run.model.module.vocab_size == run.model.tokenizer.vocab_size
-    with pytest.raises(SettingError, match="other sizes"):
+    with pytest.raises(SettingError, match="the settings ask for"):
         wenmai.train("elmo", lines, start=base.path, out=tmp_path / "other", hidden_size=6, **given)
 
 

@@ -1,5 +1,6 @@
 """A trained ELMo: its vectors, its scores, and what its training reads."""
 
+import json
 import math
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 import wenmai
 import wenmai.tasks.elmo as tasks
 from wenmai.core.errors import FormatError, SettingError
+from wenmai.core.registry import find_system
 from wenmai.inference.elmo_model import ElmoModel, Lexicon
 from wenmai.models.elmo import Elmo
 from wenmai.nn.characters import BEGIN, END, spelled
@@ -72,6 +74,89 @@ def test_words_and_texts_are_embedded_as_by_any_encoder(model):
     for pooling in ("cls", "pooler"):
         with pytest.raises(SettingError, match=f"pooling={pooling}: the model has mean, max"):
             model.embed(texts, pooling=pooling)
+
+
+def test_texts_are_embedded_together_as_one_by_one(model):
+    texts = ["the cat", "", "a dog ran on the mat with an unseen word", "sat", "the dog sat"] * 7
+    for layer in ("mix", 0, -1):
+        alone = np.concatenate([model.embed([text], layer=layer) for text in texts])
+        np.testing.assert_allclose(model.embed(texts, layer=layer), alone, atol=1e-5)
+    batches = [*model.state_batches(texts, [2, 0])]
+    assert sorted(row for batch in batches for row in batch.rows) == [row for row, text in enumerate(texts) if text]
+    assert len(batches) < 5
+    assert {batch.states[0].shape[:2] for batch in batches} == {
+        (len(batch.rows), max(batch.lengths)) for batch in batches
+    }
+
+
+def test_layers_are_mixed_by_the_weights_of_the_model(run, model, tmp_path):
+    texts = ["the cat sat", "", "a dog"]
+    weights, scale = np.array([0.5, -1.0, 2.0]), 1.5
+    (tmp_path / "model").mkdir()
+    model.save(tmp_path / "model")
+    mixed = ElmoModel.load(tmp_path / "model")
+    np.testing.assert_allclose(mixed.embed(texts), model.embed(texts, layer="0,1,2"), atol=1e-6)  # where it begins
+    assert not any(parameter.requires_grad for parameter in mixed.mix.parameters())
+    with torch.no_grad():
+        mixed.mix.weights.copy_(torch.from_numpy(weights))
+        mixed.mix.scale.fill_(scale)
+    shares = np.exp(weights) / np.exp(weights).sum()
+    expected = [scale * np.tensordot(shares, one.vectors, 1) for one in model.layers(texts)]
+    found = [one.vectors for one in mixed.embed_words(texts, layer="mix")]
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+    np.testing.assert_allclose(mixed.embed(texts, layer="mix", pooling="max")[0], expected[0].max(0), atol=1e-5)
+    assert "0.175, 0.039, 0.786" in repr(mixed)
+    with pytest.raises(SettingError, match="concat has no effect on the mix"):
+        mixed.embed(texts, concat=True)
+
+    (tmp_path / "again").mkdir()
+    mixed.save(tmp_path / "again")
+    assert (ElmoModel.load(tmp_path / "again").embed(texts) == mixed.embed(texts)).all()
+    config = tmp_path / "again" / "config.json"
+    content = json.loads(config.read_text())
+    for wrong, message in (
+        ({"weights": [0.0, 0.0]}, "2 weights of 3 layers"),
+        ({"weights": [0.0, 0.0, float("nan")]}, "finite numbers"),
+        ({"weights": "all"}, "is not a mix configuration"),
+        ([1, 2], "is not a mix configuration"),
+    ):
+        config.write_text(json.dumps({**content, "mix": wrong}))
+        with pytest.raises(FormatError, match=message):
+            ElmoModel.load(config.parent)
+    del content["mix"]
+    config.write_text(json.dumps(content))
+    np.testing.assert_array_equal(ElmoModel.load(config.parent).embed(texts), model.embed(texts))
+
+
+@pytest.mark.parametrize("predicts", [False, True])
+def test_a_base_that_lacks_a_parameter_or_has_another_is_refused(run, model, predicts):
+    task = find_system("elmo").load()
+
+    def base():
+        module = Elmo(model.config, vocab_size=model.module.vocab_size if predicts else None)
+        return ElmoModel(module, model.tokenizer if predicts else None)
+
+    class Data:
+        grown = ()
+
+    new = ElmoModel(Elmo(model.config, vocab_size=model.module.vocab_size), model.tokenizer)
+    softmax = new.module.output.weight.clone()
+    whole = base()
+    with torch.no_grad():
+        whole.mix.scale.fill_(3.0)
+        task.initialise(new, Data, whole)
+    for name, parameter in whole.module.named_parameters():
+        assert (new.module.get_parameter(name) == parameter).all()
+    assert (new.module.output.weight == softmax).all() == (not predicts)
+    assert float(new.mix.scale) == 3
+    less, more, other = base(), base(), base()
+    del less.module.words.projection.bias
+    more.module.words.register_parameter("further", torch.nn.Parameter(torch.zeros(2)))
+    other.module.words.projection.bias = torch.nn.Parameter(torch.zeros(3))
+    for damaged, named in ((less, "bias of shape none"), (more, "further of shape"), (other, r"bias of shape \(3,\)")):
+        with torch.no_grad(), pytest.raises(SettingError, match=named):
+            task.initialise(new, Data, damaged)
 
 
 def test_unknown_words_are_read_by_their_spelling(model):

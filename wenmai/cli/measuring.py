@@ -19,7 +19,9 @@ __all__ = ["compare", "evaluate"]
 
 Similarity = Annotated[
     list[str] | None,
-    typer.Option("--similarity", metavar="FILE", help="Word pairs with human scores, or data:NAME. Repeatable."),
+    typer.Option(
+        "--similarity", metavar="FILE", help="Pairs of words, or of texts, with human scores, or data:NAME. Repeatable."
+    ),
 ]
 Analogy = Annotated[
     list[str] | None, typer.Option("--analogy", metavar="FILE", help="Analogy questions, or data:NAME. Repeatable.")

@@ -87,17 +87,29 @@ def _show(head: dict[str, Any], name: str, found: Any, as_json: bool, *, title: 
 
 def similarity(
     run: RunFolder,
-    a: Annotated[str, typer.Argument(metavar="A", help="A word.")],
+    a: Annotated[str, typer.Argument(metavar="A", help="A word; for encoders a text.")],
     b: Annotated[str, typer.Argument(metavar="B", help="Another.")],
+    device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Show how similar two words are: the cosine of their vectors.
+    """Show how similar two words are, or for encoders two texts: the cosine of their vectors.
 
     Example: wenmai similarity runs/first king queen
+
+    Example: wenmai similarity runs/bert "a cat sat there" "a dog ran"
     """
     from wenmai.training.run import Run
+    from wenmai.vectors.lengths import cosine
 
-    score = float(Run(run).vectors.similarity(a, b))
+    opened = Run(run, device)
+    if "embed" not in opened.task.verbs or "similarity" in opened.task.verbs:
+        opened.require("similarity")
+        score = float(opened.vectors.similarity(a, b))
+    else:
+        found = opened.embed([a, b])
+        if empty := int((~found.any(axis=1)).sum()):
+            note(_empty(empty))
+        score = cosine(*found)
     print(json.dumps({"words": [a, b], "score": score}, ensure_ascii=False) if as_json else f"{score:.4f}")
 
 
@@ -120,7 +132,9 @@ def embed(
     layer: Annotated[
         str | None,
         typer.Option(
-            "--layer", help="Encoders: last, last4, or numbers such as -1 or 3,4, whose mean is taken; 0: the input."
+            "--layer",
+            help="Encoders: last, last4, or numbers such as -1 or 3,4, whose mean is taken; 0: the input. ELMo: mix, "
+            "all layers by the weights of the model [mix].",
         ),
     ] = None,
     concat: Annotated[bool, typer.Option("--concat", help="Encoders: put several layers side by side.")] = False,
@@ -176,6 +190,7 @@ def embed(
             )
         options |= {"unit": "pieces" if pieces else "words", "normalise": normalise}
         _embed_in_context(opened.model, portions, options, out, as_json)
+        _note_mix(opened.model, layer)
         return
     if words:
         opened.require("nearest")
@@ -189,13 +204,27 @@ def embed(
             found = opened.embed(portion, weighting=chosen, normalise=normalise or None, **options)
         empty = int((~found.any(axis=1)).sum())
         if empty:
-            note(f"texts without a word that has a vector: {empty:,}; theirs are zero")
+            note(_empty(empty))
         if out is not None:
             every.append(found)
         else:
             _print_vectors(portion, found, as_json)
     if out is not None:
         _write(out, every or [opened.embed([])])
+    if contextual:
+        _note_mix(opened.model, layer)
+
+
+def _note_mix(model: Any, layer: str | None) -> None:  # noqa: ANN401  an encoder
+    """Shows by which weights layers were mixed, if they were."""
+    if layer in (None, "mix") and hasattr(model, "mix"):
+        from wenmai.inference.mixing import shown_mix
+
+        note("weights of the layers from 0 on: {shares}; γ = {scale}".format(**shown_mix(model.mix)))
+
+
+def _empty(count: int) -> str:
+    return f"texts without a word that has a vector: {count:,}; theirs are zero"
 
 
 def _portions(texts: Iterator[str], size: int) -> Iterator[list[str]]:

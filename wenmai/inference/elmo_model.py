@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from wenmai.core.errors import FormatError, SettingError
-from wenmai.core.showing import Shown
 from wenmai.core.tensors import require_numbers
 from wenmai.data.batches import plan_batches
-from wenmai.inference.architecture import read_architecture
+from wenmai.inference.architecture import Network, read_architecture, read_tokenizer
 from wenmai.inference.embedding import (
+    ContextualEncoder,
     InContext,
     Pooling,
     Rows,
@@ -25,17 +25,18 @@ from wenmai.inference.embedding import (
     embed_texts,
     embed_tokens,
     embed_words,
-    state_batches_of,
 )
 from wenmai.inference.language_model import Context, LanguageModel
 from wenmai.inference.layers import Layers
+from wenmai.inference.mixing import MixConfig, Mixed, shown_mix
 from wenmai.inference.reading import Ids
 from wenmai.measures.language import SentenceScore
 from wenmai.models.elmo import Elmo
-from wenmai.models.folder import CONFIG, write_fields
+from wenmai.models.folder import CONFIG, read_settings, write_fields
 from wenmai.models.rnnlm import RnnlmState
 from wenmai.nn.characters import BEGIN, END, spelled
 from wenmai.nn.language import LanguageState, NextToken, refuse_documents
+from wenmai.nn.scalar_mix import ScalarMix
 from wenmai.text.tokenizer import Tokenizer
 from wenmai.training.tensors import loaded_model, save_model
 
@@ -103,39 +104,29 @@ class Lexicon:
         return found.astype(np.int64), [one.reshape(of.shape) for one, of in zip(pieces, tokens, strict=True)]
 
 
-class ElmoModel(Shown):
+class ElmoModel(Network):
     """Gives words in context vectors, and scores texts from left to right.
 
     Args:
         module: The network.
         tokenizer: The tokenizer; None: words are what white space separates, and nothing is predicted.
+        mix: The weights of the layers, frozen; None: all have the same, and γ = 1.
+
+    Attributes:
+        mix: What ``layer="mix"`` is made by.
     """
 
-    def __init__(self, module: Elmo, tokenizer: Tokenizer | None) -> None:
+    module: Elmo
+
+    def __init__(self, module: Elmo, tokenizer: Tokenizer | None, *, mix: ScalarMix | None = None) -> None:
         self.module = module
         self.tokenizer = tokenizer
+        self.mix = ScalarMix(1 + module.config.num_layers).requires_grad_(False) if mix is None else mix
         self._lexicon: Lexicon | None = None
         self._forward: LanguageModel | None = None
 
-    def _facts(self) -> dict[str, Any]:
-        parameters = sum(parameter.numel() for parameter in self.module.parameters())
-        sizes = {"parameters": parameters, "predicted": self.module.vocab_size}
-        return {"kind": self.kind, **sizes, "device": str(self.device)}
-
-    @property
-    def kind(self) -> str:
-        """The system of the network."""
-        return self.module.kind
-
-    @property
-    def config(self) -> Any:  # noqa: ANN401  each architecture has its own
-        """The settings of the network."""
-        return self.module.config
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the model."""
-        return self.module.device
+    def _sizes(self) -> dict[str, Any]:
+        return {"predicted": self.module.vocab_size, "layer_weights": shown_mix(self.mix)["shares"]}
 
     @property
     def lexicon(self) -> Lexicon:
@@ -156,7 +147,8 @@ class ElmoModel(Shown):
 
     def save(self, folder: Path) -> None:
         """Writes ``config.json``, ``model.safetensors``, and ``tokenizer.json`` if there is one."""
-        write_fields(folder, kind=self.kind, vocab_size=self.module.vocab_size, model=asdict(self.config))
+        facts = {"vocab_size": self.module.vocab_size, "mix": asdict(MixConfig.of(self.mix))}
+        write_fields(folder, kind=self.kind, model=asdict(self.config), **facts)
         save_model(self.module, folder)
         if self.tokenizer is not None:
             self.tokenizer.save(folder / "tokenizer.json")
@@ -170,13 +162,14 @@ class ElmoModel(Shown):
         """
         found = read_architecture(folder, Elmo)
         size = found.facts.get("vocab_size")
-        tokenizer = None if size is None else Tokenizer.load(folder / "tokenizer.json")
-        if tokenizer is not None and (type(size) is not int or not 0 < size <= tokenizer.vocab_size):
-            raise FormatError(
-                f"{folder / CONFIG}: is damaged: tokenizer.json has {tokenizer.vocab_size} tokens, the model {size!r}"
-            )
+        tokenizer = None if size is None else read_tokenizer(folder, found, fewer=True)
         module = loaded_model(lambda: found.model(found.config, vocab_size=size), found.config, folder)
-        return cls(module, tokenizer)
+        if "mix" not in found.facts:
+            return cls(module, tokenizer)
+        mix, states = read_settings(folder / CONFIG, MixConfig, found.facts["mix"], "mix"), 1 + found.config.num_layers
+        if len(mix.weights) != states:
+            raise FormatError(f"{folder / CONFIG}: is damaged: {len(mix.weights)} weights of {states} layers")
+        return cls(module, tokenizer, mix=mix.make())
 
     # --- vectors ------------------------------------------------------------------------------------------------
 
@@ -198,7 +191,9 @@ class ElmoModel(Shown):
 
     def state_batches(self, texts: Sequence[str], layers: Sequence[int]) -> Iterator[StateBatch]:
         """Yields the vectors of texts; see :class:`wenmai.inference.embedding.ContextualEncoder`."""
-        return state_batches_of(self, texts, layers)
+        chosen = list(layers)
+        for rows, vectors, lengths in self._batches([self._words(text)[0] for text in texts]):
+            yield StateBatch(rows, list(vectors[chosen]), lengths)
 
     def pooled(self, states: Tensor) -> Tensor:
         """Not to be called: ``pooler`` is none of the poolings."""
@@ -235,7 +230,6 @@ class ElmoModel(Shown):
             yield Layers(tokens, offsets, vectors)
 
     def _layers(self, lines: Iterator[str]) -> Iterator[Layers]:
-        self.module.eval()
         while chunk := list(islice(lines, _CHUNK)):
             words = [self._words(text) for text in chunk]
             found = self._vectors([tokens for tokens, _ in words])
@@ -255,35 +249,41 @@ class ElmoModel(Shown):
 
         Args:
             texts: N texts.
-            layer: None: the mean of all layers, which is where a scalar mix begins.
+            layer: ``mix``, also by default: the sum of all layers by the weights of :attr:`mix`.
             pooling: ``mean``, also by default, or ``max``.
             concat: Whether several layers are put side by side.
             normalise: Whether vectors have the length 1.
         """
-        every = self._all_layers if layer is None else layer
+        encoder, number = self._of(layer, concat)
         chosen: Pooling = pooling or "mean"
-        return embed_texts(self, texts, layer=every, pooling=chosen, concat=concat, normalise=bool(normalise))
+        return embed_texts(encoder, texts, layer=number, pooling=chosen, concat=concat, normalise=bool(normalise))
 
     def embed_words(
         self,
         texts: Iterable[str],
         *,
         layer: int | str | None = None,
+        concat: bool = False,
         **options: Any,  # noqa: ANN401  those of embed_words
     ) -> Iterator[InContext]:
         """Yields the vectors of words in context; see :func:`wenmai.inference.embedding.embed_words`.
 
         ``layer`` is as of :meth:`embed`.
         """
-        return embed_words(self, texts, layer=self._all_layers if layer is None else layer, **options)
+        encoder, number = self._of(layer, concat)
+        return embed_words(encoder, texts, layer=number, concat=concat, **options)
 
     def embed_tokens(self, sentences: Iterable[Sequence[str]]) -> Iterator[Rows]:
         """Yields the vectors (T, 2M) of given tokens; see :func:`wenmai.inference.embedding.embed_tokens`."""
         return embed_tokens(self, sentences)
 
-    @property
-    def _all_layers(self) -> str:
-        return ",".join(map(str, range(self.num_layers + 1)))
+    def _of(self, layer: int | str | None, concat: bool) -> tuple[ContextualEncoder, int | str]:
+        """Returns whose layer is meant, and its number."""
+        if layer is not None and layer != "mix":
+            return self, layer
+        if concat:
+            raise SettingError("concat has no effect on the mix of the layers; name layers, such as layer=0,1,2")
+        return Mixed(self, self.mix), 0
 
     def _words(self, text: str) -> tuple[list[str], list[tuple[int, int]]]:
         if self.tokenizer is None:
@@ -297,30 +297,37 @@ class ElmoModel(Shown):
         return spelling, encoded.offsets
 
     def _vectors(self, texts: Sequence[Sequence[str]]) -> list[npt.NDArray[np.float32]]:
-        """Returns the vectors (1 + L, T, 2M) of texts, read in batches of like lengths."""
-        size = (1 + self.config.num_layers, 0, 2 * self.config.hidden_size)
-        found = [np.zeros(size, np.float32) for _ in texts]
-        filled = [number for number, words in enumerate(texts) if words]
+        """Returns the vectors (1 + L, T, 2M) of texts."""
+        found = [np.zeros((1 + self.num_layers, 0, self.vector_size), np.float32) for _ in texts]
+        for numbers, states, lengths in self._batches(texts):
+            vectors = states.cpu().numpy()
+            require_numbers(not np.isnan(vectors).any())
+            for row, (number, length) in enumerate(zip(numbers, lengths, strict=True)):
+                found[number] = vectors[:, row, :length].copy()
+        return found
+
+    def _batches(
+        self, texts: Sequence[Sequence[str]]
+    ) -> Iterator[tuple[npt.NDArray[np.int64], Tensor, npt.NDArray[np.int64]]]:
+        """Yields the numbers (B,) of texts of like lengths, their vectors (1 + L, B, T, 2M), and their lengths (B,)."""
+        self.module.eval()
+        filled = np.array([number for number, words in enumerate(texts) if words], np.int64)
         lengths = np.array([len(texts[number]) for number in filled], np.int64)
-        for batch in plan_batches(lengths, max_tokens=_BATCH_TOKENS, seed=0, epoch=0) if filled else []:
-            numbers = [filled[index] for index in batch]
+        for batch in plan_batches(lengths, max_tokens=_BATCH_TOKENS, seed=0, epoch=0) if len(filled) else []:
+            numbers, sizes = filled[batch], lengths[batch]
             rows: dict[str, int] = {}
             for number in numbers:
                 for word in texts[number]:
                     rows.setdefault(word, 2 + len(rows))
             characters = spelled([BEGIN, END, *rows], self.config.max_characters).astype(np.int64)
-            places = np.zeros((len(numbers), max(len(texts[number]) for number in numbers)), np.int64)
-            mask = np.zeros(places.shape, bool)
+            places = np.zeros((len(numbers), max(sizes)), np.int64)
             for row, number in enumerate(numbers):
-                places[row, : len(texts[number])] = [rows[word] for word in texts[number]]
-                mask[row, : len(texts[number])] = True
+                places[row, : sizes[row]] = [rows[word] for word in texts[number]]
+            mask = np.arange(places.shape[1]) < sizes[:, None]
             with torch.inference_mode():
                 tensors = [torch.from_numpy(one).to(self.device) for one in (characters, places, mask)]
-                vectors = self.module.layers(*tensors).float().cpu().numpy()
-            require_numbers(not np.isnan(vectors).any())
-            for row, number in enumerate(numbers):
-                found[number] = vectors[:, row, : len(texts[number])].copy()
-        return found
+                vectors = self.module.layers(*tensors).float()
+            yield numbers, vectors, sizes
 
     # --- scoring --------------------------------------------------------------------------------------------------
 

@@ -113,6 +113,9 @@ def chosen_layers(layer: int | str, num_layers: int) -> list[int]:
     Raises:
         SettingError: if there is no such layer.
     """
+    if layer == "last4" and num_layers < 4:
+        every = ",".join(map(str, range(1, num_layers + 1)))
+        raise SettingError(f"layer=last4: the model has only {num_layers} of 4 layers; layer={every} means them all")
     text = {"last": "-1", "last4": "-4,-3,-2,-1"}.get(str(layer), str(layer))
     try:
         found = [int(one) for one in text.split(",")]

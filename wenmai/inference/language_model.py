@@ -12,11 +12,10 @@ import torch
 from torch import Tensor
 
 from wenmai.core.errors import FormatError, SettingError
-from wenmai.core.showing import Shown
 from wenmai.core.tensors import require_numbers
 from wenmai.data.batches import pad, plan_batches
 from wenmai.decode.protocol import Step
-from wenmai.inference.architecture import read_architecture
+from wenmai.inference.architecture import Network, read_architecture, read_tokenizer
 from wenmai.inference.generation import Generated, GenerationConfig, generate, stream
 from wenmai.inference.reading import READ, Ids, Scores, StreamScorer, log_probs_within
 from wenmai.inference.scored import sentence_score
@@ -55,7 +54,7 @@ def build(
     return module
 
 
-class LanguageModel(Shown):
+class LanguageModel(Network):
     """Scores text, predicts the next token, and generates text.
 
     Args:
@@ -63,6 +62,8 @@ class LanguageModel(Shown):
         tokenizer: The tokenizer.
         context: What precedes a line: nothing, or the lines before.
     """
+
+    module: NextToken
 
     def __init__(
         self,
@@ -75,25 +76,8 @@ class LanguageModel(Shown):
         self.tokenizer = tokenizer
         self.context: Context = context
 
-    def _facts(self) -> dict[str, Any]:
-        parameters = sum(parameter.numel() for parameter in self.module.parameters())
-        sizes = {"parameters": parameters, "vocabulary": self.tokenizer.vocab_size}
-        return {"kind": self.kind, **sizes, "context": self.context, "device": str(self.device)}
-
-    @property
-    def kind(self) -> str:
-        """The system of the network."""
-        return self.module.kind
-
-    @property
-    def config(self) -> Any:  # noqa: ANN401  each architecture has its own
-        """The settings of the network."""
-        return self.module.config
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the model."""
-        return self.module.device
+    def _sizes(self) -> dict[str, Any]:
+        return {"vocabulary": self.tokenizer.vocab_size, "context": self.context}
 
     # --- files --------------------------------------------------------------------------------------------------
 
@@ -120,11 +104,7 @@ class LanguageModel(Shown):
         context, size = found.facts.get("context"), found.facts.get("vocab_size")
         if context not in ("fresh", "carried"):
             raise FormatError(f"{folder / CONFIG}: is damaged: the context {context!r} is neither fresh nor carried")
-        tokenizer = Tokenizer.load(folder / "tokenizer.json")
-        if type(size) is not int or size < tokenizer.vocab_size:
-            raise FormatError(
-                f"{folder / CONFIG}: is damaged: tokenizer.json has {tokenizer.vocab_size} tokens, the model {size!r}"
-            )
+        tokenizer = read_tokenizer(folder, found)
         module = loaded_model(
             lambda: build(found.model, found.config, tokenizer, vocab_size=size), found.config, folder
         )

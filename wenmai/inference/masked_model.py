@@ -11,11 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wenmai.core.errors import FormatError, SettingError
+from wenmai.core.errors import SettingError
 from wenmai.core.quantities import plural
-from wenmai.core.showing import Shown
 from wenmai.core.tensors import require_numbers
-from wenmai.inference.architecture import read_architecture
+from wenmai.inference.architecture import Network, read_architecture, read_tokenizer
 from wenmai.inference.embedding import InContext, Pooling, Rows, StateBatch, embed_texts, embed_tokens, embed_words
 from wenmai.inference.embedding_config import EmbeddingConfig
 from wenmai.inference.framing import Framer, covering, joined
@@ -58,7 +57,7 @@ def build(
     return module
 
 
-class MaskedModel(Shown):
+class MaskedModel(Network):
     """Fills in masked tokens, scores texts by their pseudo-log-likelihood, and gives tokens and texts vectors.
 
     Args:
@@ -71,6 +70,7 @@ class MaskedModel(Shown):
         pseudo: True: texts are scored by pseudo-log-likelihoods.
     """
 
+    module: TextEncoder
     pseudo = True  # what it scores texts by is no probability
 
     def __init__(self, module: TextEncoder, tokenizer: Tokenizer, *, embedding: EmbeddingConfig | None = None) -> None:
@@ -78,25 +78,8 @@ class MaskedModel(Shown):
         self.tokenizer = tokenizer
         self.embedding = EmbeddingConfig() if embedding is None else embedding
 
-    def _facts(self) -> dict[str, Any]:
-        parameters = sum(parameter.numel() for parameter in self.module.parameters())
-        sizes = {"parameters": parameters, "vocabulary": self.tokenizer.vocab_size}
-        return {"kind": self.kind, **sizes, "heads": ", ".join(self.config.heads), "device": str(self.device)}
-
-    @property
-    def kind(self) -> str:
-        """The system of the network."""
-        return self.module.kind
-
-    @property
-    def config(self) -> Any:  # noqa: ANN401  each architecture has its own
-        """The settings of the network."""
-        return self.module.config
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the model."""
-        return self.module.device
+    def _sizes(self) -> dict[str, Any]:
+        return {"vocabulary": self.tokenizer.vocab_size, "heads": ", ".join(self.config.heads)}
 
     # --- files --------------------------------------------------------------------------------------------------
 
@@ -116,11 +99,7 @@ class MaskedModel(Shown):
         """
         found = read_architecture(folder, TextEncoder)
         size = found.facts.get("vocab_size")
-        tokenizer = Tokenizer.load(folder / "tokenizer.json")
-        if type(size) is not int or size < tokenizer.vocab_size:
-            raise FormatError(
-                f"{folder / CONFIG}: is damaged: tokenizer.json has {tokenizer.vocab_size} tokens, the model {size!r}"
-            )
+        tokenizer = read_tokenizer(folder, found)
         module = loaded_model(
             lambda: build(found.model, found.config, tokenizer, vocab_size=size), found.config, folder
         )

@@ -12,13 +12,12 @@ import torch
 from torch import Tensor
 
 from wenmai.core.errors import FormatError, SettingError
-from wenmai.core.showing import Shown
 from wenmai.data.batches import pad, plan_batches
 from wenmai.decode.protocol import Hypothesis
 from wenmai.decode.sampling import sample
 from wenmai.decode.scoring import Scoring
 from wenmai.decode.search import beam_search, exhaustive, greedy
-from wenmai.inference.architecture import read_architecture
+from wenmai.inference.architecture import Network, read_architecture
 from wenmai.inference.searching import SearchConfig
 from wenmai.models.folder import CONFIG, write_fields
 from wenmai.nn.attention import watch_attention
@@ -89,7 +88,7 @@ def build(
     return model
 
 
-class Translator(Shown):
+class Translator(Network):
     """Translates with a trained model.
 
     Args:
@@ -97,6 +96,8 @@ class Translator(Shown):
         source: Tokenizer of the source.
         target: Tokenizer of the target; the same object if it is joint.
     """
+
+    module: EncoderDecoder
 
     def __init__(
         self,
@@ -108,26 +109,8 @@ class Translator(Shown):
         self.source = source
         self.target = target
 
-    def _facts(self) -> dict[str, Any]:
-        parameters = sum(parameter.numel() for parameter in self.module.parameters())
-        sizes = {"source_vocabulary": self.source.vocab_size, "target_vocabulary": self.target.vocab_size}
-        return {"kind": self.kind, "parameters": parameters, **sizes, "device": str(self.device)}
-
-    @property
-    def kind(self) -> str:
-        """The system of the network."""
-        return self.module.kind
-
-    @property
-    def config(self) -> Any:  # noqa: ANN401  each architecture has its own
-        """The settings of the network."""
-        return self.module.config
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the model."""
-        device: torch.device = next(self.module.parameters()).device
-        return device
+    def _sizes(self) -> dict[str, Any]:
+        return {"source_vocabulary": self.source.vocab_size, "target_vocabulary": self.target.vocab_size}
 
     @property
     def has_attention(self) -> bool:

@@ -1,6 +1,6 @@
 """Measures of word vectors: agreement with human similarity scores, and word analogies."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -21,6 +21,7 @@ __all__ = [
     "SimilarityResult",
     "evaluate_analogies",
     "evaluate_similarity",
+    "evaluate_text_similarity",
     "read_analogies",
     "read_similarity",
     "spearman",
@@ -179,7 +180,44 @@ def evaluate_similarity(
     right = np.array([given[second].vector for _, second, _ in covered])
     similar = cosines(left.reshape(-1, vectors.vector_size), right.reshape(-1, vectors.vector_size))
     people = np.array([score for _, _, score in covered], np.float64)
-    size = len(covered)
+    return _correlated(name, similar, people, len(triples), seed=seed, resamples=resamples)
+
+
+def evaluate_text_similarity(
+    embed: Callable[[list[str]], NDArray[np.float32]],
+    pairs: str | Path | Sequence[Pair],
+    *,
+    seed: int = 0,
+    resamples: int = 1000,
+) -> SimilarityResult:
+    """Correlates the cosines of pairs of texts with human scores, as :func:`evaluate_similarity` does of words.
+
+    Args:
+        embed: gives N texts their vectors (N, d); a text whose vector is zero does not count.
+        pairs: a file that :func:`read_similarity` reads, or the pairs.
+        seed: of the bootstrap.
+        resamples: of the bootstrap, over the covered pairs.
+
+    Raises:
+        FormatError: if the file cannot be read.
+        SettingError: if a setting is out of range.
+    """
+    name = _name(pairs) if isinstance(pairs, str | Path) else "pairs"
+    triples = read_similarity(pairs) if isinstance(pairs, str | Path) else list(pairs)
+    texts = list(dict.fromkeys(text for first, second, _ in triples for text in (first, second)))
+    rows, vectors = {text: row for row, text in enumerate(texts)}, embed(texts)
+    first, second = [rows[one] for one, _, _ in triples], [rows[other] for _, other, _ in triples]
+    real: NDArray[np.bool_] = np.any(vectors, axis=1)
+    covered = real[first] & real[second]
+    similar = cosines(vectors[first][covered], vectors[second][covered])
+    people = np.array([score for _, _, score in triples], np.float64)[covered]
+    return _correlated(name, similar, people, len(triples), seed=seed, resamples=resamples)
+
+
+def _correlated(
+    name: str, similar: NDArray[np.float64], people: NDArray[np.float64], total: int, *, seed: int, resamples: int
+) -> SimilarityResult:
+    size = len(people)
     value = float(spearman(similar, people, np.ones((1, size)))[0]) if size > 1 else np.nan
     low, high = None, None
     if not np.isnan(value):
@@ -192,7 +230,7 @@ def evaluate_similarity(
         low=low,
         high=high,
         covered=size,
-        total=len(triples),
+        total=total,
     )
 
 

@@ -27,6 +27,7 @@ from wenmai.tasks.sources import RunningText
 __all__ = ["ElmoJob", "ElmoTask"]
 
 _KINDS = ("whitespace", "words", "characters")
+_SOFTMAX = ("output.", "classes.")  # beginnings of the names of its parameters
 _DRAW = 0xE130  # keeps the draws of words apart from others of the seed
 
 
@@ -56,16 +57,16 @@ class ElmoTask(NeuralTask):
         return ElmoModel(build(self.model, recipe.sections["model"], data.tokenizer), data.tokenizer)
 
     def initialise(self, model: ElmoModel, data: LanguageData, base: ElmoModel) -> None:
-        """Copies all parameters of ``base`` into a new model, by name; an imported one has no softmax."""
+        """Copies all parameters of ``base`` into a new model, by name; an imported one has no softmax.
+
+        Raises:
+            SettingError: if any other parameter is missing, is too many, or has another size.
+        """
+        model.mix = base.mix
         if base.module.vocab_size is None:
-            try:
-                model.module.load_state_dict(base.module.state_dict(), strict=False)
-            except RuntimeError:
-                raise SettingError(
-                    "the continued model has other sizes than the settings ask for; leave out the settings of the model"
-                ) from None
+            take_over(model.module, base.module, fresh=_SOFTMAX)
             return
-        more = (model.module.vocab_size or 0) - (base.module.vocab_size or 0)
+        more = (model.module.vocab_size or 0) - base.module.vocab_size
         take_over(model.module, base.module, data.grown[:more])
 
     def job(self, recipe: Recipe, data: LanguageData, model: ElmoModel) -> "ElmoJob":

@@ -217,7 +217,9 @@ class NeuralJob(Job):
         return self.config.threads or torch.get_num_threads()
 
 
-def take_over(module: nn.Module, base: nn.Module, grown: Sequence[Sequence[int]] = ()) -> None:
+def take_over(
+    module: nn.Module, base: nn.Module, grown: Sequence[Sequence[int]] = (), *, fresh: tuple[str, ...] = ()
+) -> None:
     """Copies the parameters of another model.
 
     Args:
@@ -225,13 +227,15 @@ def take_over(module: nn.Module, base: nn.Module, grown: Sequence[Sequence[int]]
         base: The other, of the same sizes but for the vocabulary.
         grown: For each new token the old tokens that it is made of: its rows begin as the mean of theirs, or of all
             rows if there are none. Unused rows of the other are left out.
+        fresh: How names of parameters begin that only the new model has; they stay as they are.
 
     Raises:
         SettingError: if their sizes differ.
     """
     vocab_size = int(getattr(module, "vocab_size", 0)) - len(grown)
     unused = int(getattr(base, "vocab_size", 0)) - vocab_size if grown else 0
-    old, new = base.state_dict(), module.state_dict()
+    old = base.state_dict()
+    new = {name: one for name, one in module.state_dict().items() if not name.startswith(fresh)}
     for name in (*old, *new):
         have, want = (tuple(one[name].shape) if name in one else None for one in (old, new))
         if have == want or (have and want and (have[0] - unused + len(grown), *have[1:]) == want):

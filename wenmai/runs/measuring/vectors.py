@@ -12,7 +12,13 @@ from wenmai.core.showing import Table
 from wenmai.data.catalogue import resolve
 from wenmai.data.datasets import find_dataset
 from wenmai.measures.probes import TaggingProbe, TextProbe
-from wenmai.measures.words import AnalogyResult, SimilarityResult, evaluate_analogies, evaluate_similarity
+from wenmai.measures.words import (
+    AnalogyResult,
+    SimilarityResult,
+    evaluate_analogies,
+    evaluate_similarity,
+    evaluate_text_similarity,
+)
 from wenmai.runs.comparison import Comparison, Kind, MapWord, Measure
 from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, unwatched
 from wenmai.runs.probes import probe_model, require_probed
@@ -154,9 +160,40 @@ def check(
         require_probed(find_dataset(name))
 
 
-def evaluate_probes(run: Run, *, probe: Sequence[str], progress: Progress = unwatched) -> VectorsEvaluation:
-    """Evaluates the vectors that any model gives to tokens; see :func:`evaluate`."""
-    return VectorsEvaluation(run=str(run.path), probes=_probed(run, probe, Turns(progress, sets=len(probe))))
+def evaluate_embeddings(
+    run: Run,
+    *,
+    similarity: Sequence[str | Path] = (),
+    probe: Sequence[str] = (),
+    progress: Progress = unwatched,
+) -> VectorsEvaluation:
+    """Evaluates the vectors that any model gives to texts and tokens; see :func:`evaluate`.
+
+    Args:
+        run: The run.
+        similarity: Files of pairs of texts with human scores, separated by tabs, or names of the catalogue.
+        probe: Data sets for linear probes.
+        progress: Watches.
+
+    Raises:
+        FormatError: if a test set is missing or has a malformed line.
+        SettingError: if there is no test set.
+    """
+    _require_sets(similarity, probe)
+    turns = Turns(progress, sets=len(similarity) + len(probe))
+    pairs = tuple(_texts_compared(run, given, turns) for given in similarity)
+    return VectorsEvaluation(run=str(run.path), similarity=pairs, probes=_probed(run, probe, turns))
+
+
+def _require_sets(similarity: Sequence[str | Path], probe: Sequence[str]) -> None:
+    if not (similarity or probe):
+        raise SettingError("name at least one test set: --similarity FILE or --probe DATASET")
+
+
+def _texts_compared(run: Run, given: str | Path, turns: Turns, system: str = "") -> SimilarityResult:
+    turns.begin(given, system)
+    name, path = _set(given)
+    return replace(evaluate_text_similarity(run.embed, path), name=name)
 
 
 def _probed(run: Run, probe: Sequence[str], turns: Turns) -> tuple[TextProbe | TaggingProbe, ...]:
@@ -167,13 +204,20 @@ def _probed(run: Run, probe: Sequence[str], turns: Turns) -> tuple[TextProbe | T
     return tuple(found)
 
 
-def compare_probes(
-    runs: Sequence[Run], comparison: Comparison, *, probe: Sequence[str], progress: Progress = unwatched
+def compare_embeddings(
+    runs: Sequence[Run],
+    comparison: Comparison,
+    *,
+    similarity: Sequence[str | Path] = (),
+    probe: Sequence[str] = (),
+    progress: Progress = unwatched,
 ) -> Comparison:
-    """Compares by probes, as :func:`evaluate_probes` does."""
-    systems, turns = [], Turns(progress, runs=len(runs), sets=len(probe))
+    """Compares by pairs of texts and by probes, as :func:`evaluate_embeddings` does."""
+    _require_sets(similarity, probe)
+    systems, turns = [], Turns(progress, runs=len(runs), sets=len(similarity) + len(probe))
     for run, system in zip(runs, comparison.systems, strict=True):
-        model, measures = run.read_model(), []
+        measures = [_similarity(_texts_compared(run, given, turns, system.name)) for given in similarity]
+        model = run.read_model()
         for dataset in probe:
             turns.begin(dataset, system.name)
             measures.append(_probe(dataset, probe_model(model, dataset, run.recipe)))
@@ -324,9 +368,9 @@ def _queries(words: Sequence[str], every: Sequence[WordVectors], common: Sequenc
 
 _KINDS = {
     "similarity": Kind(
-        title="Word similarity, Spearman’s ρ",
+        title="Similarity, Spearman’s ρ",
         items="pairs",
-        about="compares the order in which the model ranks word pairs by cosine with the order in which "
+        about="compares the order in which the model ranks pairs of words or texts by cosine with the order in which "
         "people rank them: 1 is the same order, 0 no relation (Spearman’s rank correlation).",
     ),
     "analogy": Kind(
@@ -345,5 +389,9 @@ _KINDS = {
 }
 VECTORS = Measurer(models="word vectors", evaluate=evaluate, compare=compare, check=check, kinds=_KINDS)
 EMBEDDINGS = Measurer(
-    models="models with vectors of words", evaluate=evaluate_probes, compare=compare_probes, check=check, kinds=_KINDS
+    models="models with vectors of words",
+    evaluate=evaluate_embeddings,
+    compare=compare_embeddings,
+    check=check,
+    kinds=_KINDS,
 )

@@ -1,0 +1,100 @@
+"""Runs of encoders imported from Hugging Face, their exports, and what no class has."""
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+from tests.formats.encoders import LABELS, SIZES, VOCABULARY, make, shaken
+from wenmai.core.errors import SettingError
+from wenmai.formats.ctranslate2 import write_encoder
+from wenmai.formats.huggingface import read_huggingface, write_huggingface
+from wenmai.formats.onnx import write_onnx
+from wenmai.inference.masked_model import MaskedModel
+from wenmai.models.bert import Bert, BertConfig
+from wenmai.runs.formats import export_run, import_run
+from wenmai.training.run import verify
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"heads": ("mlm", "pair"), "pooler": "tanh"},
+        {"heads": ("classification",), "labels": LABELS, "pooler": "relu", "segments": 0},
+        {"heads": ("replaced",), "embedding_size": 8},
+        {"heads": ("token-classification",), "labels": LABELS, "segments": 1},
+    ],
+    ids=["mlm", "pair", "classification", "replaced", "token-classification"],
+)
+def test_an_import_is_a_run_that_is_exported_again(settings, tokenizer, tmp_path):
+    model = make(tokenizer, **settings)
+    write_huggingface(tmp_path / "first", model, tokenizer)
+    run = import_run("huggingface", tmp_path / "first", tmp_path / "run")
+    assert verify(run.path)[1] == []
+    loaded = run.model
+    assert isinstance(loaded, MaskedModel)
+    assert loaded.config == model.config
+    assert loaded.tokenizer.fingerprint == tokenizer.fingerprint
+    ids = torch.randint(7, VOCABULARY, (2, 9))
+    with torch.no_grad():
+        assert torch.equal(loaded.module(ids), model(ids))
+    export_run(run, "huggingface", tmp_path / "second")
+    for path in sorted((tmp_path / "first").iterdir()):
+        assert path.read_bytes() == (tmp_path / "second" / path.name).read_bytes(), path.name
+
+
+def test_what_no_class_has_is_left_out_and_told(tokenizer, tmp_path):
+    model = make(tokenizer, heads=("mlm", "pair", "classification"), labels=LABELS, pooler="tanh")
+    notes = []
+    write_huggingface(tmp_path / "out", model, tokenizer, on_note=notes.append)
+    assert notes == [f"{tmp_path / 'out'}: BertForSequenceClassification has no place for mlm, pair, which is left out"]
+    assert read_huggingface(tmp_path / "out").module.config.heads == ("classification",)
+    notes.clear()
+    write_huggingface(tmp_path / "masked", make(tokenizer, pooler="tanh"), tokenizer, on_note=notes.append)
+    assert notes == [f"{tmp_path / 'masked'}: BertForMaskedLM has no place for pooler, which is left out"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"norm": "pre"}, "no BERT with norm=pre"),
+        ({"heads": ("pair",), "pooler": "relu"}, "the head pair of Bert in transformers has pooler=tanh, not relu"),
+        ({"heads": ("pair",), "pooler": "tanh", "embedding_size": 8}, "Electra of transformers has no head pair"),
+        ({"embedding_size": 8, "activation": "relu"}, "the head mlm of Electra .* has activation=gelu, not relu"),
+        ({"heads": (), "pooler": "relu"}, "no pooler=relu without a head"),
+        ({"heads": ("replaced",), "task_types": 3}, "Ernie of transformers has no head replaced"),
+    ],
+)
+def test_models_that_transformers_does_not_have_are_refused_by_name(settings, message, tokenizer, tmp_path):
+    with pytest.raises(SettingError, match=message):
+        write_huggingface(tmp_path / "out", make(tokenizer, **settings), tokenizer)
+    assert not (tmp_path / "out").exists()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Later(BertConfig):
+    """What a later version may have."""
+
+    shared: bool = False
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"shared": True}, "shared=True"),
+        ({"positions": "relative"}, "positions=relative"),
+        ({"norm": "nested"}, "norm=nested"),
+        ({"norm": "nested", "gated": True}, "norm=nested|gated=True"),
+    ],
+)
+def test_settings_that_the_exports_do_not_know_are_refused_by_each(settings, named, tokenizer, tmp_path):
+    model = shaken(Bert(Later(**SIZES, **settings), vocab_size=VOCABULARY))
+    for write, message in (
+        (lambda path: write_huggingface(path, model, tokenizer), "transformers has no BERT with"),
+        (lambda path: write_encoder(path, model, tokenizer), "CTranslate2 has no BERT with"),
+        (lambda path: write_onnx(path, model), "no ONNX form of a bert with"),
+    ):
+        with pytest.raises(SettingError, match=f"{message} (?:{named})"):
+            write(tmp_path / "out")
+        assert not (tmp_path / "out").exists()
