@@ -175,3 +175,10 @@ def test_whole_words_of_chinese_are_those_of_its_segmentation(tmp_path, kind):
             elif target in first:  # the end of a sequence may cut a word
                 assert made.tokens.flatten()[place + 1] in (tokenizer.sep_id, tokenizer.pad_id)
     assert both > 10
+
+
+def test_its_speed_is_told_in_words_as_that_of_other_language_models(tmp_path):
+    job = begin(tmp_path)
+    job.state.tokens, job.state.seconds = 600, 2.0
+    stats = job._data.text.stats
+    assert job.summary()["words_per_second"] == pytest.approx(300 * stats.words / stats.tokens)

@@ -93,6 +93,11 @@ class EncodedTextStats:
     words: int = 0
     characters: int = 0
 
+    @property
+    def words_per_token(self) -> float:
+        """Words of a token, on average."""
+        return self.words / max(1, self.tokens)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EncodedText:

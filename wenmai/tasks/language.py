@@ -215,8 +215,8 @@ class LanguageJob(NeuralJob):
 
     def summary(self) -> dict[str, Any]:
         """Speed, loss and sizes."""
-        found, stats = super().summary(), self._data.text.stats
-        words = found["tokens_per_second"] * stats.words / stats.tokens
+        found = super().summary()
+        words = found["tokens_per_second"] * self._data.text.stats.words_per_token
         size = self._predicted
         objective = f"{self.objective_name}, {size:,} tokens"  # losses over different tokens cannot be compared
         sizes = {"words_per_second": words, "vocabulary": self._data.tokenizer.vocab_size}

@@ -321,4 +321,6 @@ class MaskedJob(NeuralJob):
     def summary(self) -> dict[str, Any]:
         """Speed, losses and sizes."""
         found, size = super().summary(), self._data.tokenizer.vocab_size
-        return {**found, "vocabulary": size, "objective": f"{self.objective_name}, {size:,} tokens"}
+        words = found["tokens_per_second"] * self._data.text.stats.words_per_token
+        sizes = {"words_per_second": words, "vocabulary": size}
+        return {**found, **sizes, "objective": f"{self.objective_name}, {size:,} tokens"}
