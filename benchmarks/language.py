@@ -54,8 +54,10 @@ COLUMNS = {
     "run": "{run}",
     "system": "{system}",
     "parameters": "{parameters:,}",
-    "perplexity by token": "{perplexity:.2f}",
+    "perplexity by token": "{perplexity:.2f}{mark}",
     "by word": "{word_perplexity:.2f}",
+    "forward / backward": "{forward_perplexity:.2f} / {backward_perplexity:.2f}",
+    "masked tokens right": "{masked_accuracy:.3f}",
     "bits per character": "{bits_per_character:.4f}",
     "spelled": "{spelled_bits_per_character:.4f}",
     "unknown tokens": "{oov:,}",
@@ -70,7 +72,9 @@ def tables(section: Section, result: Result) -> Iterator[str]:
         ordered = Rows(sorted(rows, key=lambda row: row["bits_per_character"]))
         groups = section.groups(result, "run memory", ordered)
         yield f"`{on}`:\n"
-        yield table([{heading: facts.fill(cell) for heading, cell in COLUMNS.items()} for _, facts in groups])
+        filled = [{heading: facts.fill(cell) for heading, cell in COLUMNS.items()} for _, facts in groups]
+        empty = {heading for heading in COLUMNS if all(set(row[heading]) <= set("- /") for row in filled)}
+        yield table([{heading: cell for heading, cell in row.items() if heading not in empty} for row in filled])
     commands = list(dict.fromkeys(map(train_command, result.rows)))
     first = result.rows[0]
     score = f"wenmai score runs/{first['run']} --file {shlex.quote(first['on'])}"
@@ -82,6 +86,7 @@ def facts(rows: Rows, result: Result) -> dict[str, Any]:
     best = lstms.largest(lambda row: (row["training_seconds"] <= LSTM_SECONDS, -row["perplexity"]))
     memory = [with_memory["perplexity"] / without["perplexity"] for with_memory, without in _memory_pairs(rows)]
     return {
+        "mark": " (pseudo)" if rows[0].get("pseudo") else "",
         "lstm": best,
         "minutes": Numbers(seconds / 60 for seconds in best.training_seconds),
         "memory_ratio": Numbers(memory),

@@ -45,7 +45,7 @@ def run(bench: Bench) -> None:
             continue
         found, seconds = bench.wenmai("evaluate", path.absolute(), "--pairs", pairs)
         _add_published(results, {one["name"]: one["phenomenon"] for one in found["paradigms"]})
-        bits = {} if on is None else {"bits": _bits(bench, path, on)}
+        bits = {} if on is None else _bits(bench, path, on)
         results.add({**facts, "pairs": public_name(pairs), "on": public, **_found(found), **bits, "seconds": seconds})
 
 
@@ -57,9 +57,9 @@ def _tiny(bench: Bench) -> tuple[tuple[Path, ...], str, str]:
     return (bench.work / "ngram",), str(pairs), str(text)
 
 
-def _bits(bench: Bench, path: Path, on: str) -> float:
+def _bits(bench: Bench, path: Path, on: str) -> dict[str, Any]:
     found, _ = bench.wenmai("evaluate", path.absolute(), "--on", on)
-    return float(found["spelled_bits_per_character"])
+    return {"bits": float(found["spelled_bits_per_character"]), "pseudo": bool(found.get("pseudo"))}
 
 
 def _found(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,7 +96,7 @@ COLUMNS = {
     "parameters": "{parameters:,}",
     "training, s": "{training_seconds:,.0f}",
     "training tokens": "{training_tokens:,}",
-    "bits per character": "{bits:.4f}",
+    "bits per character": "{bits:.4f}{mark}",
     "accuracy": "{interval}",
     "ties": "{ties:,}",
     "spelling": "{spelling}",
@@ -129,7 +129,8 @@ def facts(rows: Rows, _: Result) -> dict[str, Any]:
         if row["system"].startswith("bert") and row["training_seconds"] <= HOUR and row["corpus"] in ngrams
     ]
     best = own.largest(lambda row: row["accuracy"])
-    return {"interval": _interval(rows[0]), "best": best, "gain": Numbers(sorted(gains)[-1:])}
+    mark = " (pseudo)" if rows[0].get("pseudo") else ""
+    return {"interval": _interval(rows[0]), "best": best, "gain": Numbers(sorted(gains)[-1:]), "mark": mark}
 
 
 def _interval(row: Row) -> str:

@@ -8,6 +8,9 @@ from typing import Any
 __all__ = ["beginning_of_pairs", "run_facts", "split_pairs"]
 
 
+_VALIDATION = ("forward_perplexity", "backward_perplexity", "masked_accuracy")
+
+
 def run_facts(run: str) -> dict[str, Any]:
     """Returns what a finished run was trained on, how, and the command that repeats it."""
     from benchmarks.harness import public_name
@@ -27,7 +30,9 @@ def run_facts(run: str) -> dict[str, Any]:
     corpus = public_name(",".join(recipe.corpus)) or "PAIRS"
     valid = changed.pop("valid", None)
     model = recipe.sections["model"]
+    found = summary.get("validation") or {}
     return {
+        **{name: found[name] for name in _VALIDATION if name in found},
         "run": opened.path.resolve().name,
         "system": recipe.system,
         "corpus": corpus,
