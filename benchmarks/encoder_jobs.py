@@ -200,7 +200,7 @@ def make_encoder(package: str | None, corpus: str, folder: str, quick: bool) -> 
     else:
         spec = import_module("importlib.util").find_spec(package)
         configs = sorted(Path(spec.origin).parent.rglob("config.json"), key=lambda path: len(path.parts))
-        run = import_run("huggingface", configs[0].parent, out=root / "run")
+        run = import_run("huggingface", configs[0].parent, root / "run")
     export_run(run, "huggingface", root / "folder")
     export_run(run, "onnx", root / "model.onnx", part="encoder")
     return {}
