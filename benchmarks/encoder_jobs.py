@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Mapping
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -207,63 +208,97 @@ def make_encoder(package: str | None, corpus: str, folder: str, quick: bool) -> 
 
 
 def encode_texts(
-    side: str, folder: str, corpus: str, batch: int, texts: int, threads: int, seconds: float
+    side: str, folder: str, corpus: str, batch: int, words: int, texts: int, threads: int, seconds: float
 ) -> dict[str, Any]:
-    """Times vectors of texts, the mean over their tokens, the tokenizer included; the median batch counts."""
+    """Times vectors of texts, the mean over their tokens, in float32, the tokenizer included; the median batch counts.
+
+    Args:
+        side: Whose vectors.
+        folder: What :func:`make_encoder` made.
+        corpus: Whose paragraphs the texts are the beginnings of.
+        batch: Texts of a call.
+        words: Most words of a text; they have 4 to so many, one length as often as another.
+        texts: How many.
+        threads: Threads on the CPU.
+        seconds: How long.
+    """
     import statistics
 
     import numpy as np
     import torch
 
     torch.set_num_threads(threads)
-    given = [text for _, text in zip(range(8 * texts), _texts(corpus), strict=False)][:: 8 if texts > 8 else 1][:texts]
-    root = Path(folder)
-    if side == "ours":
-        import wenmai
-
-        model = wenmai.load(root / "run")
-
-        def embed(some: list[str]) -> Any:
-            return model.embed(some, pooling="mean", layer="last", normalise=False)
-    else:
-        transformers: Any = import_module("transformers")
-        logging.getLogger("transformers").setLevel(logging.ERROR)
-        reader = transformers.AutoTokenizer.from_pretrained(root / "folder")
-        longest = transformers.AutoConfig.from_pretrained(root / "folder").max_position_embeddings
-        if side == "transformers":
-            network = transformers.AutoModel.from_pretrained(root / "folder").eval()
-
-            def states(fed: Any) -> Any:
-                with torch.inference_mode():
-                    return network(**fed).last_hidden_state.numpy()
-        else:
-            runtime: Any = import_module("onnxruntime")
-            options = runtime.SessionOptions()
-            options.intra_op_num_threads = threads
-            session = runtime.InferenceSession(root / "model.onnx", options, providers=["CPUExecutionProvider"])
-            names = {one.name for one in session.get_inputs()}
-
-            def states(fed: Any) -> Any:
-                return session.run(None, {name: value.numpy() for name, value in fed.items() if name in names})[0]
-
-        def embed(some: list[str]) -> Any:
-            fed = reader(some, padding=True, truncation=True, max_length=longest, return_tensors="pt")
-            mask = fed["attention_mask"].numpy()[..., None]
-            return (states(fed) * mask).sum(1) / mask.sum(1)
-
+    paragraphs = (text.split() for text in _texts(corpus))
+    long_enough = (found for found in paragraphs if len(found) >= words)
+    given = [
+        " ".join(found[: 4 + 37 * number % (words - 3)])
+        for number, found in zip(range(texts), long_enough, strict=False)
+    ]
+    embed, tokenize = _embedder(side, Path(folder), threads)
     batches = [given[place : place + batch] for place in range(0, len(given) - batch + 1, batch)]
     begin = time.perf_counter()
     first = embed(batches[0])
     first_seconds = time.perf_counter() - begin
+    for some in batches:  # every length once
+        embed(some)
     spent: list[float] = []
+    reading: list[float] = []
     while sum(spent) < seconds or len(spent) < min(3, len(batches)):
         chosen = batches[len(spent) % len(batches)]
         begin = time.perf_counter()
         embed(chosen)
         spent.append(time.perf_counter() - begin)
+        begin = time.perf_counter()
+        tokenize(chosen)
+        reading.append(time.perf_counter() - begin)
     return {
-        "texts_per_second": batch / statistics.fmean(spent),
+        "texts_per_second": batch / statistics.median(spent),
         "seconds": statistics.median(spent),
+        "tokenizer_seconds": statistics.median(reading),
+        "network_texts_per_second": batch / (statistics.median(spent) - statistics.median(reading)),
         "first_seconds": first_seconds,
         "checksum": float(np.abs(np.asarray(first, np.float64)).mean()),
     }
+
+
+def _embedder(side: str, root: Path, threads: int) -> tuple[Any, Any]:
+    """Returns what makes vectors of texts, and its tokenizer."""
+    import numpy as np
+    import torch
+
+    if side == "ours":
+        import wenmai
+
+        model: Any = wenmai.load(root / "run")
+        return partial(model.embed, pooling="mean", layer="last", normalise=False), model.tokenizer.encode_batch
+    if side == "sentence-transformers":
+        library: Any = import_module("sentence_transformers")
+        network = library.SentenceTransformer(str(root / "folder"), device="cpu")
+        return partial(network.encode, show_progress_bar=False, normalize_embeddings=False), network.tokenizer
+    transformers: Any = import_module("transformers")
+    logging.getLogger("transformers").setLevel(logging.ERROR)
+    reader = transformers.AutoTokenizer.from_pretrained(root / "folder")
+    longest = transformers.AutoConfig.from_pretrained(root / "folder").max_position_embeddings
+    tokenize = partial(reader, padding=True, truncation=True, max_length=longest, return_tensors="pt")
+    if side == "transformers":
+        network = transformers.AutoModel.from_pretrained(root / "folder").eval()
+
+        def states(fed: Any) -> Any:
+            with torch.inference_mode():
+                return network(**fed).last_hidden_state.numpy()
+    else:
+        runtime: Any = import_module("onnxruntime")
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = threads
+        session = runtime.InferenceSession(root / "model.onnx", options, providers=["CPUExecutionProvider"])
+        names = {one.name for one in session.get_inputs()}
+
+        def states(fed: Any) -> Any:
+            return session.run(None, {name: value.numpy() for name, value in fed.items() if name in names})[0]
+
+    def embed(some: list[str]) -> Any:
+        fed = tokenize(some)
+        mask = fed["attention_mask"].numpy()[..., None].astype(np.float32)
+        return (states(fed) * mask).sum(1) / mask.sum(1)
+
+    return embed, tokenize
