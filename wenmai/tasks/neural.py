@@ -43,7 +43,7 @@ class NeuralModel(Protocol):
 class NeuralTask(Task):
     """How a torch model is trained; a subclass says how a new one is made."""
 
-    inherited = ("tokenizer", "model")
+    inherited: ClassVar[tuple[str, ...]] = ("tokenizer", "model")
 
     def begin(
         self,

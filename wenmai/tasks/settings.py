@@ -12,14 +12,17 @@ from typing_extensions import Doc
 from wenmai.config.lists import listed
 from wenmai.core.errors import SettingError
 from wenmai.data.encoded_text import LinesConfig
+from wenmai.data.examples import ExamplesConfig
 from wenmai.data.masking import MaskingConfig
 from wenmai.data.pairs import PairsConfig
+from wenmai.inference.reading_config import TuneReadingConfig
 from wenmai.nn.names import LoraTarget
 from wenmai.text.pieces import JointTokenizerConfig, StreamTokenizerConfig
 from wenmai.training.settings import LoopConfig
 
 __all__ = [
     "BIDIRECTIONAL",
+    "FINE_TUNED",
     "LANGUAGE",
     "MASKED",
     "TRANSLATION",
@@ -35,6 +38,7 @@ _SAMPLING_STEPS, _SAMPLING_FLOOR = 10_000, 0.25
 _TOP_LAYERS = 2
 _LORA_RANK, _LORA_ALPHA = 8, 16.0
 _LORA_TARGETS: tuple[LoraTarget, ...] = ("query", "value")
+_LM_WEIGHT = 0.5  # of GPT-1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -174,6 +178,13 @@ class FineTuneConfig:
         BeforeValidator(listed),
         Doc("mode=lora: projections that get a product: query, key, value, output, attention (all four), ffn, all"),
     ] = _LORA_TARGETS
+    batch_size: Annotated[int, Ge(1), Doc("most examples of a batch, which has batch_tokens tokens at most")] = 32
+    dropout: Annotated[
+        float | None, Ge(0), Lt(1), Doc("of the layers of the encoder while they learn; none: as it was trained before")
+    ] = None
+    lm_weight: Annotated[
+        float, Ge(0), Doc("gpt: weight of the loss of a language model on the same texts, λ; 0: there is none")
+    ] = _LM_WEIGHT
     head_dropout: Annotated[float, Ge(0), Lt(1), Doc("dropout before the head")] = 0.1
     dense_head: Annotated[bool, Doc("a new tanh layer before the head of texts, if the encoder has no pooler")] = False
     crf: Annotated[
@@ -222,5 +233,12 @@ TRANSLATION: Mapping[str, type] = {
     "tokenizer": JointTokenizerConfig,
     "model": object,  # the model's own
     "objective": TranslationConfig,
+    "train": LoopConfig,
+}
+
+FINE_TUNED: Mapping[str, type] = {
+    "data": ExamplesConfig,
+    "reading": TuneReadingConfig,
+    "tuning": FineTuneConfig,
     "train": LoopConfig,
 }

@@ -1,0 +1,452 @@
+"""A fine-tuned model: an encoder, a head on its states, and how texts are put to it.
+
+Each task is one subclass of :class:`FineTuned`, which says what a text, a pair of texts, a sentence, a question or a
+choice looks like as rows of the encoder, what the head makes of their states, and what the answer is. All else is the
+same for all of them: the encoder, the mix of its layers, batches, files.
+
+Shapes: R rows, K places of a row, J layers that are looked at, M size of a state, C outputs of the head.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from annotated_types import Ge, Gt, Lt
+from torch import Tensor, nn
+
+from wenmai.core.errors import FormatError, SettingError
+from wenmai.core.showing import Shown
+from wenmai.core.tensors import require_numbers
+from wenmai.inference.backbones import Backbone, Fed, Row, stored_backbone
+from wenmai.inference.framing import grouped
+from wenmai.inference.reading_config import TuneReadingConfig
+from wenmai.models.folder import CONFIG, checked, read_fields, read_settings, write_fields
+from wenmai.nn.scalar_mix import ScalarMix
+from wenmai.objectives.loss import Loss
+from wenmai.training.tensors import loaded_model, save_model
+
+__all__ = ["FineTuned", "HeadShape", "Item", "Network", "fitted"]
+
+_BATCH_TOKENS = {"cpu": 4096, "cuda": 65_536}
+_HEAD_SHARE = 4  # keep=both: a quarter of a text that is cut is its beginning (Sun et al. 2019, section 5.3.1)
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HeadShape:
+    """What a model has besides its encoder.
+
+    Attributes:
+        compares: Whether the vectors of two texts, read one by one, are compared.
+        mix: Whether the head sees a weighted sum of all layers.
+        dense: Whether a tanh layer comes before the outputs.
+        crf: Whether sequences of tags are scored as wholes.
+        dropout: Before the head, while training.
+        lora_rank: Inner size of the products beside the matrices of the encoder; 0: there are none.
+        lora_alpha: They are scaled by ``lora_alpha / lora_rank``.
+        lora_dropout: Of their inputs.
+        lora_targets: Where they are.
+    """
+
+    compares: bool = False
+    mix: bool = False
+    dense: bool = False
+    crf: bool = False
+    dropout: Annotated[float, Ge(0), Lt(1)] = 0.1
+    lora_rank: Annotated[int, Ge(0)] = 0
+    lora_alpha: Annotated[float, Gt(0)] = 16.0
+    lora_dropout: Annotated[float, Ge(0), Lt(1)] = 0.0
+    lora_targets: tuple[str, ...] = ()
+
+
+class Item(NamedTuple):
+    """What is read for one decision.
+
+    Attributes:
+        rows: Of the encoder: usually one, of multiple choice one for each option.
+        example: Which of the inputs it is, or a part of.
+        info: Of a part of a long text: which part; each task has its own.
+    """
+
+    rows: tuple[Row, ...]
+    example: int
+    info: Any = None
+
+    @property
+    def width(self) -> int:
+        """Tokens of its longest row."""
+        return max(len(row.tokens) for row in self.rows)
+
+
+class Network(nn.Module):
+    """An encoder with a head.
+
+    Args:
+        backbone: The encoder, which becomes a part of this.
+        shape: What there is besides.
+        head: From vectors to outputs.
+        pooling: How the vector of a text is made; None: the head takes the states of the places.
+
+    Attributes:
+        frozen: Whether the encoder is not trained, so that it has no dropout either.
+        whole: Whether :meth:`read` returns all states too, to predict the next token from.
+    """
+
+    def __init__(self, backbone: Backbone, shape: HeadShape, head: nn.Module, *, pooling: str | None) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.encoder = backbone.module
+        self.mix = ScalarMix(backbone.num_layers + 1) if shape.mix else None
+        self.head = head
+        self.pooling = pooling
+        self.frozen = self.whole = False
+
+    def train(self, mode: bool = True) -> Self:
+        """Switches dropout on or off, but not within a frozen encoder."""
+        super().train(mode)
+        if self.frozen:
+            self.encoder.train(False)
+        return self
+
+    def features(self, fed: Fed) -> tuple[Tensor, Tensor | None]:
+        """Returns what the encoder says, (J, R, M) of texts or (J, R, K, M) of places, and (R, T, M) if ``whole``."""
+        backbone = self.backbone
+        if self.mix is not None:
+            layers = backbone.every(fed)
+            return torch.stack([self._picked(layer, fed) for layer in layers]), None
+        if self.whole or self.pooling == "mean":
+            states = backbone.last(fed, None)
+            return self._picked(states, fed)[None], states if self.whole else None
+        places = fed.places if self.pooling is None else fed.places[:, :1]
+        states = backbone.last(fed, places)
+        if self.pooling == "pooler":
+            return backbone.pooled(states)[None], None
+        return (states if self.pooling is None else states[:, 0])[None], None
+
+    def _picked(self, states: Tensor, fed: Fed) -> Tensor:
+        """(R, M) or (R, K, M) of (R, T, M)."""
+        if self.pooling == "mean":
+            real = fed.real[..., None]
+            return (states * real).sum(1) / real.sum(1)
+        places = fed.places if self.pooling is None else fed.places[:, :1]
+        found = states.gather(1, places[..., None].expand(-1, -1, states.shape[2]))
+        if self.pooling == "pooler":
+            return self.backbone.pooled(found)
+        return found if self.pooling is None else found[:, 0]
+
+    def mixed(self, features: Tensor) -> Tensor:
+        """Returns (R, M) or (R, K, M) of the features of J layers."""
+        if self.mix is None:
+            return features[0]
+        mixed: Tensor = self.mix(features.unsqueeze(2)).squeeze(1) if features.dim() == 3 else self.mix(features)
+        return mixed
+
+    def forward(self, fed: Fed) -> tuple[Tensor, Tensor | None]:
+        """Returns the vectors that the head takes, (R, M) or (R, K, M), and all states if ``whole``."""
+        features, states = self.features(fed)
+        return self.mixed(features), states
+
+
+class FineTuned(Shown, ABC):
+    """A model that was trained for a task.
+
+    Args:
+        module: The network, as :meth:`network` makes it.
+        shape: What it has besides the encoder.
+        reading: How it reads texts, with nothing left to be chosen.
+        labels: The labels, in the order of the outputs; none where the task has none.
+        numbers: What else it learnt, by name.
+
+    Attributes:
+        task: Its name.
+        kind: The system that trains it.
+        verbs: What it can do.
+        best_by: The metric of :meth:`measured` that says which of its states is the best.
+        objective: The loss, for people.
+        takes: The settings of :class:`TuneReadingConfig` and of the head that have an effect.
+        over_tokens: Whether the head takes states of tokens, not vectors of texts.
+    """
+
+    task: ClassVar[str]
+    kind: ClassVar[str]
+    verbs: ClassVar[tuple[str, ...]]
+    best_by: ClassVar[str]
+    objective: ClassVar[str]
+    takes: ClassVar[frozenset[str]]
+    over_tokens: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        module: Network,
+        shape: HeadShape,
+        reading: TuneReadingConfig,
+        labels: Sequence[str],
+        numbers: Mapping[str, float] | None = None,
+    ) -> None:
+        self.module = module
+        self.shape = shape
+        self.reading = reading
+        self.labels = list(labels)
+        self.numbers = dict(numbers or {})
+        self.cut = 0  # texts of the last call that were too long
+
+    def _facts(self) -> dict[str, Any]:
+        parameters = sum(parameter.numel() for parameter in self.module.parameters())
+        facts = {"task": self.task, "encoder": self.backbone.module.kind, "parameters": parameters}
+        return {**facts, "labels": len(self.labels), "device": str(self.device)}
+
+    @property
+    def backbone(self) -> Backbone:
+        """The encoder."""
+        return self.module.backbone
+
+    @property
+    def config(self) -> Any:  # noqa: ANN401  each architecture has its own
+        """The settings of the encoder."""
+        return self.module.encoder.config
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.module.parameters()).device
+
+    @property
+    def length(self) -> int:
+        """Most tokens that are read at once."""
+        longest = self.backbone.max_length
+        return longest if self.reading.max_length is None else min(longest, self.reading.max_length)
+
+    # --- what each task says ------------------------------------------------------------------------------------
+
+    @classmethod
+    @abstractmethod
+    def head(cls, size: int, shape: HeadShape, labels: Sequence[str]) -> nn.Module:
+        """Makes the head for vectors of a size."""
+
+    @abstractmethod
+    def items(self, inputs: Sequence[Any]) -> list[Item]:
+        """Puts inputs as rows; counts in :attr:`cut` those that were too long."""
+
+    @abstractmethod
+    def logits(self, vectors: Tensor, filled: Tensor, sizes: Sequence[int]) -> Tensor:
+        """Returns what the head makes of the vectors of rows.
+
+        Args:
+            vectors: (R, M), or (R, K, M) of places.
+            filled: (R, K) which places there are; the first is that of the text.
+            sizes: Rows of each item.
+        """
+
+    @abstractmethod
+    def loss(self, logits: Tensor, filled: Tensor, targets: Sequence[Any]) -> Loss:
+        """Returns the loss of a batch of items."""
+
+    @abstractmethod
+    def split(self, logits: Tensor, filled: Tensor) -> list[Floats]:
+        """Returns the outputs of each item, without what fills up."""
+
+    @abstractmethod
+    def gold(self, example: Any) -> Any:  # noqa: ANN401  each task has its own
+        """Returns what is asked of an example: its input."""
+
+    @abstractmethod
+    def targets(self, examples: Sequence[Any], items: Sequence[Item]) -> list[Any]:
+        """Returns the target of each item.
+
+        Raises:
+            CorpusError: if an example has a label that the model does not know.
+        """
+
+    @abstractmethod
+    def measured(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> dict[str, float]:
+        """Returns metrics on validation data, from the outputs of its items; ``best_by`` is one of them."""
+
+    def count(self, targets: Sequence[Any]) -> int:
+        """Returns how many decisions some targets are."""
+        return len(targets)
+
+    @classmethod
+    def labels_of(cls, examples: Sequence[Any]) -> list[str]:
+        """Returns the labels of examples to train on, in a stable order: by default none.
+
+        Raises:
+            CorpusError: if there are too few.
+        """
+        return []
+
+    @classmethod
+    def compares(cls, example: Any) -> bool:  # noqa: ANN401
+        """Whether an example has two texts that are compared."""
+        return False
+
+    def learn(self, examples: Sequence[Any]) -> None:
+        """Notes what else is to be known of the examples to train on: by default nothing."""
+
+    def weigh(self, examples: Sequence[Any]) -> None:
+        """Makes rare labels count more, in a training."""
+        raise NotImplementedError
+
+    # --- making and files ---------------------------------------------------------------------------------------
+
+    @classmethod
+    def network(
+        cls, backbone: Backbone, shape: HeadShape, reading: TuneReadingConfig, labels: Sequence[str]
+    ) -> Network:
+        """Makes the network around an encoder."""
+        size = 4 * backbone.size if shape.compares else backbone.size
+        network = Network(
+            backbone, shape, cls.head(size, shape, labels), pooling=None if cls.over_tokens else reading.pooling
+        )
+        if shape.lora_rank:
+            from wenmai.nn.lora import add_lora
+
+            add_lora(
+                network.encoder,
+                rank=shape.lora_rank,
+                alpha=shape.lora_alpha,
+                dropout=shape.lora_dropout,
+                targets=shape.lora_targets,
+            )
+        return network
+
+    def save(self, folder: Path) -> None:
+        """Writes ``config.json``, ``model.safetensors`` and the tokenizer."""
+        write_fields(
+            folder,
+            kind=self.kind,
+            encoder=self.backbone.facts(),
+            head=asdict(self.shape),
+            reading=asdict(self.reading),
+            labels=self.labels,
+            numbers=self.numbers,
+        )
+        save_model(self.module, folder)
+        self.backbone.save(folder)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Reads what :meth:`save` wrote.
+
+        Raises:
+            FormatError: if a file is missing, damaged, of another task, or does not fit the others.
+        """
+        path, facts = folder / CONFIG, read_fields(folder)
+        if facts.get("kind") != cls.kind:
+            raise FormatError(
+                f"{path}: is damaged or of another kind of model: {facts.get('kind')!r} is not {cls.kind}"
+            )
+        shape = read_settings(path, HeadShape, facts.get("head"), "head")
+        reading = read_settings(path, TuneReadingConfig, facts.get("reading"), "reading")
+        try:
+            labels = checked(list[str], facts.get("labels"))
+            numbers = checked(dict[str, float], facts.get("numbers"))
+        except SettingError as error:
+            raise FormatError(f"{path}: is damaged: labels or numbers: {error}") from None
+        if (
+            len(set(labels)) < len(labels)
+            or bool(labels) != cls.labelled
+            or not all(map(np.isfinite, numbers.values()))
+        ):
+            raise FormatError(f"{path}: is damaged: its labels or numbers are not those of a {cls.kind} model")
+        stored = stored_backbone(folder, facts.get("encoder"))
+        module = loaded_model(lambda: cls.network(stored.make(), shape, reading, labels), stored.config, folder)
+        found = cls(module, shape, reading, labels, numbers)
+        found.check(path)
+        return found
+
+    labelled: ClassVar[bool] = True  # whether the task has labels
+
+    def check(self, path: Path) -> None:
+        """Makes sure that a model which was read can be used.
+
+        Raises:
+            FormatError: if its encoder reads too little, or it lacks a number.
+        """
+        if self.length < 8:
+            raise FormatError(f"{path}: is damaged: the encoder reads {self.length} tokens, which is too little")
+        if self.reading.pooling == "auto" or (self.reading.pooling == "pooler" and not self.backbone.has_pooler):
+            raise FormatError(f"{path}: is damaged: pooling={self.reading.pooling} is nothing that the encoder has")
+
+    # --- running ------------------------------------------------------------------------------------------------
+
+    def batches(self, items: Sequence[Item]) -> Iterable[npt.NDArray[np.int64]]:
+        """Yields batches of items of like lengths, the longest first."""
+        sizes = np.array([len(item.rows) * item.width for item in items], np.int64)
+        most = _BATCH_TOKENS.get(self.device.type, _BATCH_TOKENS["cuda"])
+        return grouped(sizes, max_tokens=most)
+
+    def fed(self, items: Sequence[Item]) -> tuple[Fed, list[int]]:
+        """Returns the rows of items as tensors, and how many each has."""
+        return self.backbone.fed([row for item in items for row in item.rows]), [len(item.rows) for item in items]
+
+    def outputs(self, items: Sequence[Item]) -> list[Floats]:
+        """Returns the outputs of each item.
+
+        Raises:
+            FormatError: if one is not a number: the model is damaged.
+        """
+        found: list[Floats] = [np.empty(0, np.float32)] * len(items)
+        if self.module.training:
+            self.module.eval()
+        with torch.inference_mode():
+            for numbers in self.batches(items) if items else ():
+                fed, sizes = self.fed([items[number] for number in numbers])
+                vectors, _ = self.module(fed)
+                logits = self.logits(vectors, fed.filled, sizes)
+                for number, output in zip(numbers, self.split(logits, fed.filled), strict=True):
+                    require_numbers(not np.isnan(output).any())
+                    found[number] = output
+        return found
+
+    def embed(self, texts: Iterable[str]) -> Floats:
+        """Returns the vectors of texts that the head sees, or of which it sees the parts: float32 (N, M).
+
+        Of models of tokens the vector is the mean of the states of all tokens.
+
+        Raises:
+            SettingError: if ``texts`` is one string.
+        """
+        if isinstance(texts, str):
+            raise SettingError("embed takes a list of texts; put a single one in brackets")
+        backbone, room = self.backbone, self.backbone.room(pair=False) - (self.backbone.max_length - self.length)
+        rows = [backbone.framed(fitted([ids], room, self.reading.keep)[0]) for ids in backbone.ids(list(texts))]
+        found = np.zeros((len(rows), backbone.size), np.float32)
+        self.module.eval()
+        kept, self.module.pooling = self.module.pooling, "mean" if self.over_tokens else self.module.pooling
+        try:
+            items = [Item((row,), number) for number, row in enumerate(rows)]
+            with torch.inference_mode():
+                for numbers in self.batches(items) if items else ():
+                    vectors, _ = self.module(backbone.fed([rows[number] for number in numbers]))
+                    found[numbers] = vectors.float().cpu().numpy()
+        finally:
+            self.module.pooling = kept
+        require_numbers(not np.isnan(found).any())
+        return found
+
+
+def fitted(texts: Sequence[Sequence[Any]], room: int, keep: str) -> list[list[Any]]:
+    """Cuts texts so that together they have at most ``room`` pieces, of the longest first.
+
+    Args:
+        texts: One or two.
+        room: Most pieces.
+        keep: ``head``: the beginning of a text stays; ``both``: its beginning and its end.
+    """
+    sizes = [len(text) for text in texts]
+    while (over := sum(sizes) - room) > 0:
+        place = int(np.argmax(sizes))
+        others = [size for number, size in enumerate(sizes) if number != place]
+        less = sizes[place] - max(others, default=0)
+        sizes[place] -= min(over, max(1, less))
+    found = []
+    for text, size in zip(texts, sizes, strict=True):
+        head = size if keep == "head" or size == len(text) else max(1, size // _HEAD_SHARE)
+        found.append([*text[:head], *(text[len(text) - (size - head) :] if head < size else ())])
+    return found
