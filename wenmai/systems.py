@@ -268,4 +268,7 @@ SYSTEMS = (
     _fine_tuned("classification", "texts", "Classification", "classes of texts"),
     _fine_tuned("pair", "texts", "Pair", "classes of two texts, such as what follows from what"),
     _fine_tuned("regression", "texts", "Regression", "numbers of texts, or of two texts, such as how alike they are"),
+    _fine_tuned("tagging", "tokens", "Tagging", "tags of words: entities, parts of speech"),
+    _fine_tuned("span", "spans", "Span", "answers to questions, which are parts of a text"),
+    _fine_tuned("choice", "choices", "Choice", "one of several answers to a question about a text"),
 )

@@ -4,6 +4,7 @@ A system has an entry of its own, or shares that of a system with the same task 
 system of another package has its entry in a module of that package: ``pytest tests/contract --examples MODULE``.
 """
 
+import json
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -80,6 +81,38 @@ def _lengths(number: int) -> str:
     return "text\tlabel\n" + "".join(f"{' '.join(words)}\t{len(words)}\n" for words in _sentences(number))
 
 
+def _tags(number: int) -> str:
+    marks = {"a": "B-X", "b": "I-X", "c": "B-Y"}
+    sentences = []
+    for words in _sentences(number):
+        tags = [marks.get(word, "O") for word in words]
+        tags = [
+            "B-X" if tag == "I-X" and tags[:place][-1:] not in (["B-X"], ["I-X"]) else tag
+            for place, tag in enumerate(tags)
+        ]
+        sentences.append("".join(f"{word} {tag}\n" for word, tag in zip(words, tags, strict=True)))
+    return "\n".join(sentences)
+
+
+def _questions(number: int) -> str:
+    asked = []
+    for place, words in enumerate(_sentences(number)):
+        word = words[place % len(words)]
+        answers = [] if place % 5 == 0 else [{"text": word, "answer_start": 2 * words.index(word)}]
+        known = {"id": str(place), "question": f"{word} h", "answers": answers, "is_impossible": not answers}
+        asked.append({"context": " ".join(words), "qas": [known]})
+    return json.dumps({"version": "v2.0", "data": [{"title": "a", "paragraphs": asked}]})
+
+
+def _choices(number: int) -> str:
+    rows = ((words, words[0], "h g"[place % 2 :]) for place, words in enumerate(_sentences(number)))
+    known = [
+        [[" ".join(words)], [{"question": "a b", "choice": [right, wrong, "c"], "answer": right}], str(place)]
+        for place, (words, right, wrong) in enumerate(rows)
+    ]
+    return json.dumps(known)
+
+
 TEXTS = {  # by the name of the file: what is enough, and what is hardly anything
     "text.txt": {"enough": _text(80), "a line": "a b c d\n", "a word": "a\n", "a blank": " \n", "nothing": ""},
     "documents.txt": {
@@ -120,6 +153,21 @@ TEXTS = {  # by the name of the file: what is enough, and what is hardly anythin
         "a heading": "text\tlabel\n",
         "nothing": "",
     },
+    "tags.txt": {
+        "enough": _tags(60),
+        "a line": "a B-X\nb I-X\n",
+        "one tag": "a O\nb O\n",
+        "a word": "a B-X\n\nb O\n",
+        "nothing": "",
+    },
+    "questions.json": {
+        "enough": _questions(60),
+        "one": _questions(1),
+        "two": _questions(2),
+        "no answers": '{"data": []}',
+        "nothing": "",
+    },
+    "choices.json": {"enough": _choices(60), "one": _choices(1), "none": "[]", "nothing": ""},
 }
 
 # --- verbs ----------------------------------------------------------------------------------------------------------
@@ -140,6 +188,9 @@ ANSWERS: dict[str, Callable[[Any], Any]] = {  # what each verb says; of a new ve
     "fill": lambda model: model.fill("a [MASK] c"),
     "translate": lambda model: [*model.stream(["a b", "h"], beam_size=2)],
     "classify": lambda model: model.predict(two(model, ["a b c", "h unseen", ""]), -1),
+    "tag": lambda model: model.tag(["a b c", "h unseen", ""]),
+    "answer": lambda model: model.answer([("a", "a b c"), ("h unseen", "c d e f g h " * 9)], 3),
+    "choose": lambda model: model.choose([("a b c", "", ["a", "h"]), ("h unseen", "a", ["c", "d", "e"])]),
     "rate": lambda model: model.rate(two(model, ["a b c", "h unseen", ""])),
     "embed": lambda model: model.embed(["a b c", "h unseen", ""]).tolist(),
 }
@@ -317,6 +368,24 @@ EXAMPLES = {
             ({"class_weight": "balanced"}, "class_weight=balanced has no effect"),
             ({"pooling": "pooler"}, "no pooler"),
         ),
+    ),
+    "finetuned-tagging": Example(
+        data="tags.txt",
+        settings=_TUNING | {"crf": True, "max_length": 8, "stride": 3},
+        start="bert",
+        wrong=(_NO_BASE, ({"class_weight": "balanced"}, "has no effect with crf=true")),
+    ),
+    "finetuned-span": Example(
+        data="questions.json",
+        settings=_TUNING | {"stride": 2, "answer_length": 4, "mode": "lora", "lora_rank": 2},
+        start="bert",
+        wrong=(_NO_BASE, ({"pooling": "mean"}, "pooling=mean has no effect")),
+    ),
+    "finetuned-choice": Example(
+        data="choices.json",
+        settings=_TUNING | {"mode": "frozen"},
+        start="bert",
+        wrong=(_NO_BASE, ({"scratch": True}, "leave out mode=frozen")),
     ),
     "seq2seq": Example(
         data="pairs.tsv",

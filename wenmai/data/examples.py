@@ -15,7 +15,7 @@ from typing_extensions import Doc
 from wenmai.config.recipe import Located
 from wenmai.core.errors import CorpusError
 from wenmai.data.datasets import named_dataset
-from wenmai.data.readers import ChoiceExample, PairExample, TextExample, columns
+from wenmai.data.readers import PairExample, TextExample, choices, columns
 from wenmai.data.sources import absolute_name
 
 
@@ -77,15 +77,17 @@ class Examples:
             yield from columns(self.path, 2, 1, None)
             return
         if self.path.suffix in (".json", ".jsonl"):
-            for line in self.path.read_text().splitlines():
-                record = json.loads(line)
-                if self.task == "choice":
-                    yield ChoiceExample(
-                        tuple(record["turns"]), record["question"], tuple(record["options"]), record["answer"]
-                    )
-                else:
-                    found = tuple(Answer(*one) for one in record["answers"])
-                    yield SpanExample(record["id"], "", record["context"], record["question"], found, not found)
+            if self.task == "choice":
+                yield from choices(self.path)
+                return
+            text = self.path.read_text()
+            if not text.strip():
+                raise CorpusError(f"{self.path}: is empty")
+            for one in json.loads(text)["data"]:
+                for paragraph in one["paragraphs"]:
+                    for qa in paragraph["qas"]:
+                        found = tuple(Answer(a["text"], a["answer_start"]) for a in qa["answers"])
+                        yield SpanExample(qa["id"], "", paragraph["context"], qa["question"], found, not found)
             return
         text = self.path.read_text("utf-8")
         if not text.strip():

@@ -11,7 +11,6 @@ A backbone turns texts into rows, and rows into states:
 Shapes: R rows, T tokens of the longest, K places of which states are wanted, J layers, M size of a state.
 """
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
@@ -51,7 +50,6 @@ __all__ = [
 ]
 
 _ANY_LENGTH = 512  # words that are read at once where the network reads any number
-_NUMBER = re.compile(r"\.(\d+)\.")
 _TOKENIZER = "tokenizer.json"
 
 
@@ -211,13 +209,6 @@ class Backbone(ABC):
     def pooled(self, states: Tensor) -> Tensor:
         """Returns what the encoder's own layer makes of (R, 1, M), the states of texts; if :attr:`has_pooler`."""
         raise NotImplementedError
-
-    def depth(self, name: str) -> int:
-        """Returns the layer of a parameter of the network: 0 for embeddings, 1 to L."""
-        found = _NUMBER.search(name)
-        if found is not None and any(part in name for part in ("layers.", "forwards.", "backwards.")):
-            return min(self.num_layers, 1 + int(found[1]))
-        return 0 if "embed" in name or name.startswith(("words.", "positions.", "segments.")) else self.num_layers
 
     # --- files --------------------------------------------------------------------------------------------------
 

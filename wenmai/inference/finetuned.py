@@ -30,7 +30,7 @@ from wenmai.nn.scalar_mix import ScalarMix
 from wenmai.objectives.loss import Loss
 from wenmai.training.tensors import loaded_model, save_model
 
-__all__ = ["FineTuned", "HeadShape", "Item", "Network", "fitted"]
+__all__ = ["FineTuned", "HeadShape", "Item", "Network", "Outputs", "fitted"]
 
 _BATCH_TOKENS = {"cpu": 4096, "cuda": 65_536}
 _HEAD_SHARE = 4  # keep=both: a quarter of a text that is cut is its beginning (Sun et al. 2019, section 5.3.1)
@@ -66,22 +66,34 @@ class HeadShape:
 
 
 class Item(NamedTuple):
-    """What is read for one decision.
+    """What is read of one input.
 
     Attributes:
-        rows: Of the encoder: usually one, of multiple choice one for each option.
-        example: Which of the inputs it is, or a part of.
-        info: Of a part of a long text: which part; each task has its own.
+        rows: Of the encoder: usually one; a long text has several, multiple choice one for each option.
+        info: What else is to be known of them; each task has its own.
     """
 
     rows: tuple[Row, ...]
-    example: int
     info: Any = None
 
     @property
     def width(self) -> int:
         """Tokens of its longest row."""
         return max(len(row.tokens) for row in self.rows)
+
+
+class Outputs(NamedTuple):
+    """What a head makes of the rows of items.
+
+    Attributes:
+        logits: (B, C) of texts, (B, N, C) of parts of texts.
+        filled: (B, N) which of these there are; None: all.
+        sizes: How many parts each item has in ``logits``: 1 where it is one row there.
+    """
+
+    logits: Tensor
+    filled: Tensor | None = None
+    sizes: Sequence[int] = ()
 
 
 class Network(nn.Module):
@@ -176,7 +188,7 @@ class FineTuned(Shown, ABC):
     task: ClassVar[str]
     kind: ClassVar[str]
     verbs: ClassVar[tuple[str, ...]]
-    best_by: ClassVar[str]
+    best_by: str
     objective: ClassVar[str]
     takes: ClassVar[frozenset[str]]
     over_tokens: ClassVar[bool] = False
@@ -234,7 +246,7 @@ class FineTuned(Shown, ABC):
         """Puts inputs as rows; counts in :attr:`cut` those that were too long."""
 
     @abstractmethod
-    def logits(self, vectors: Tensor, filled: Tensor, sizes: Sequence[int]) -> Tensor:
+    def logits(self, vectors: Tensor, filled: Tensor, sizes: Sequence[int]) -> Outputs:
         """Returns what the head makes of the vectors of rows.
 
         Args:
@@ -244,11 +256,11 @@ class FineTuned(Shown, ABC):
         """
 
     @abstractmethod
-    def loss(self, logits: Tensor, filled: Tensor, targets: Sequence[Any]) -> Loss:
+    def loss(self, outputs: Outputs, targets: Sequence[Any]) -> Loss:
         """Returns the loss of a batch of items."""
 
     @abstractmethod
-    def split(self, logits: Tensor, filled: Tensor) -> list[Floats]:
+    def split(self, outputs: Outputs) -> list[Floats]:
         """Returns the outputs of each item, without what fills up."""
 
     @abstractmethod
@@ -398,16 +410,14 @@ class FineTuned(Shown, ABC):
             for numbers in self.batches(items) if items else ():
                 fed, sizes = self.fed([items[number] for number in numbers])
                 vectors, _ = self.module(fed)
-                logits = self.logits(vectors, fed.filled, sizes)
-                for number, output in zip(numbers, self.split(logits, fed.filled), strict=True):
+                outputs = self.logits(vectors, fed.filled, sizes)
+                for number, output in zip(numbers, self.split(outputs), strict=True):
                     require_numbers(not np.isnan(output).any())
                     found[number] = output
         return found
 
     def embed(self, texts: Iterable[str]) -> Floats:
-        """Returns the vectors of texts that the head sees, or of which it sees the parts: float32 (N, M).
-
-        Of models of tokens the vector is the mean of the states of all tokens.
+        """Returns the vectors of texts that the head sees, float32 (N, M); of models of tokens the mean of their states.
 
         Raises:
             SettingError: if ``texts`` is one string.
@@ -420,7 +430,7 @@ class FineTuned(Shown, ABC):
         self.module.eval()
         kept, self.module.pooling = self.module.pooling, "mean" if self.over_tokens else self.module.pooling
         try:
-            items = [Item((row,), number) for number, row in enumerate(rows)]
+            items = [Item((row,)) for row in rows]
             with torch.inference_mode():
                 for numbers in self.batches(items) if items else ():
                     vectors, _ = self.module(backbone.fed([rows[number] for number in numbers]))

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data.examples import ScoredExample
 from wenmai.data.readers import PairExample, TextExample
-from wenmai.inference.finetuned import FineTuned, Floats, HeadShape, Item, fitted
+from wenmai.inference.finetuned import FineTuned, Floats, HeadShape, Item, Outputs, fitted
 from wenmai.measures.agreement import agreement, correlation
 from wenmai.nn.heads import ClassificationHead
 from wenmai.objectives.loss import Loss
@@ -55,7 +55,7 @@ class OfTexts(FineTuned):
             rows = backbone.ids([str(text) for text in inputs])
             self.cut = sum(len(ids) > room for ids in rows)
             fit = (fitted([ids], room, self.reading.keep)[0] for ids in rows)
-            return [Item((backbone.framed(ids),), number) for number, ids in enumerate(fit)]
+            return [Item((backbone.framed(ids),)) for ids in fit]
         sides = [backbone.ids([text[side] for text in inputs]) for side in (0, 1)]
         self.cut = 0
         return [
@@ -83,14 +83,13 @@ class OfTexts(FineTuned):
             return one + other
         return torch.cat((one, other, (one - other).abs(), one * other), -1)
 
-    def logits(self, vectors: Tensor, filled: Tensor, sizes: Sequence[int]) -> Tensor:
+    def logits(self, vectors: Tensor, filled: Tensor, sizes: Sequence[int]) -> Outputs:
         """Returns (B, C)."""
-        found: Tensor = self.module.head(self.vectors(vectors, sizes[0]))
-        return found
+        return Outputs(self.module.head(self.vectors(vectors, sizes[0])))
 
-    def split(self, logits: Tensor, filled: Tensor) -> list[Floats]:
+    def split(self, outputs: Outputs) -> list[Floats]:
         """Returns (C,) of each item."""
-        return list(logits.float().cpu().numpy())
+        return list(outputs.logits.float().cpu().numpy())
 
 
 class Classification(OfTexts):
@@ -138,11 +137,11 @@ class Classification(OfTexts):
                 )
         return [numbers[example.label] for example in examples]
 
-    def loss(self, logits: Tensor, filled: Tensor, targets: Sequence[int]) -> Loss:
+    def loss(self, outputs: Outputs, targets: Sequence[int]) -> Loss:
         """Cross-entropy; rare labels may count more."""
-        wanted = torch.tensor(targets, device=logits.device)
-        nll = F.cross_entropy(logits.float(), wanted, reduction="none").double()
-        weights = 1.0 if self.weights is None else self.weights.to(logits.device)[wanted]
+        wanted = torch.tensor(targets, device=outputs.logits.device)
+        nll = F.cross_entropy(outputs.logits.float(), wanted, reduction="none").double()
+        weights = 1.0 if self.weights is None else self.weights.to(wanted.device)[wanted]
         return Loss((nll * weights).sum(), nll.detach().sum(), len(targets))
 
     def measured(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> dict[str, float]:
@@ -221,10 +220,10 @@ class Regression(OfTexts):
         mean, deviation = self.numbers["mean"], self.numbers["deviation"]
         return [(example.score - mean) / deviation for example in examples]
 
-    def loss(self, logits: Tensor, filled: Tensor, targets: Sequence[float]) -> Loss:
+    def loss(self, outputs: Outputs, targets: Sequence[float]) -> Loss:
         """Squared errors."""
-        wanted = torch.tensor(targets, device=logits.device, dtype=torch.float64)
-        total = (logits[:, 0].double() - wanted).square().sum()
+        wanted = torch.tensor(targets, device=outputs.logits.device, dtype=torch.float64)
+        total = (outputs.logits[:, 0].double() - wanted).square().sum()
         return Loss(total, total.detach(), len(targets))
 
     def measured(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> dict[str, float]:

@@ -168,7 +168,7 @@ def _measured(runs: Sequence[Run]) -> SeedRuns:
     Raises:
         RunError: if nothing was measured.
     """
-    metric = runs[0].task.model.best_by
+    metric = str(runs[0].summary.get("best_by"))
     values = [run.summary.get("validation", {}).get(metric) for run in runs]
     if None in values:
         raise RunError(f"{runs[0].path.parent}: nothing was measured while training; add valid, or a valid_share")

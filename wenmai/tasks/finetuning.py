@@ -25,7 +25,7 @@ from wenmai.data.batches import plan_batches
 from wenmai.data.datasets import named_dataset
 from wenmai.data.examples import ExamplesConfig, open_examples
 from wenmai.inference.backbones import Fed, backbone_like, backbone_of
-from wenmai.inference.finetuned import FineTuned, HeadShape, Item
+from wenmai.inference.finetuned import FineTuned, HeadShape, Item, Outputs
 from wenmai.inference.reading_config import TextVector, TuneReadingConfig
 from wenmai.models.gpt import Gpt
 from wenmai.nn.encoder import TextEncoder
@@ -242,7 +242,7 @@ class _Part:
         self.cut = model.cut
         self.targets = model.targets(examples, self.items)
         self.widths = np.array([len(item.rows) * item.width for item in self.items], np.int64)
-        self.features: list[Tensor] | None = None
+        self.features: list[list[Tensor]] | None = None
 
     def numbers(self, model: FineTuned) -> int:
         """How many numbers its features have."""
@@ -325,42 +325,39 @@ class FineTuningJob(NeuralJob):
         losses, _ = self._losses(module, self._train, batch)
         return losses
 
-    def _losses(self, module: nn.Module, part: _Part, batch: npt.NDArray[np.int64]) -> tuple[Losses, tuple[Any, Any]]:
-        """Returns the losses of some items, and logits and places that are filled."""
+    def _losses(self, module: nn.Module, part: _Part, batch: npt.NDArray[np.int64]) -> tuple[Losses, Outputs]:
+        """Returns the losses of some items, and what the head made of them."""
         model = self.fine_tuned
         items = [part.items[place] for place in batch]
         targets = [part.targets[place] for place in batch]
         read = sum(len(row.tokens) for item in items for row in item.rows)
         if part.features is not None:
-            features, filled = self._kept([part.features[place] for place in batch])
-            sizes = [len(item.rows) for item in items]
-            logits = model.logits(model.module.mixed(features), filled, sizes)
-            return model.loss(logits, filled, targets)._replace(tokens=read), (logits, filled)
+            features, filled = self._kept([row for place in batch for row in part.features[place]])
+            outputs = model.logits(model.module.mixed(features), filled, [len(item.rows) for item in items])
+            return model.loss(outputs, targets)._replace(tokens=read), outputs
         fed, sizes = model.fed(items)
         vectors, states = module(fed)
-        logits = model.logits(vectors, fed.filled, sizes)
-        loss = model.loss(logits, fed.filled, targets)._replace(tokens=read)
+        outputs = model.logits(vectors, fed.filled, sizes)
+        loss = model.loss(outputs, targets)._replace(tokens=read)
         if states is None:
-            return loss, (logits, fed.filled)
-        return {"task": loss, "lm": self._next_tokens(fed, states)}, (logits, fed.filled)
+            return loss, outputs
+        return {"task": loss, "lm": self._next_tokens(fed, states)}, outputs
 
     def _next_tokens(self, fed: Fed, states: Tensor) -> Loss:
         real = fed.real[:, 1:]
         encoder: Any = self.fine_tuned.module.encoder
         return next_token_loss(encoder.output, states[:, :-1][real], fed.tokens[:, 1:][real])
 
-    def _kept(self, features: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        """Joins the features of items, (J, rows, M) of texts or (J, 1, K, M) of places, which are filled up."""
+    def _kept(self, rows: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """Joins the features of rows, (J, M) of texts or (J, K, M) of places, which are filled up."""
         device = self.fine_tuned.device
         if not self.fine_tuned.over_tokens:
-            joined = torch.cat(list(features), 1).to(device)
-            return joined, torch.ones(joined.shape[1], 1, dtype=torch.bool, device=device)
-        sizes = [one.shape[2] for one in features]
-        filled = torch.arange(max(sizes)) < torch.tensor(sizes)[:, None]
-        padded = features[0].new_zeros((len(features[0]), len(features), max(sizes), features[0].shape[3]))
-        for row, one in enumerate(features):
-            padded[:, row, : one.shape[2]] = one[:, 0]
-        return padded.to(device), filled.to(device)
+            return torch.stack([*rows], 1).to(device), torch.ones(len(rows), 1, dtype=torch.bool, device=device)
+        sizes = torch.tensor([row.shape[1] for row in rows])
+        padded = rows[0].new_zeros((len(rows[0]), len(rows), int(sizes.max()), rows[0].shape[2]))
+        for number, row in enumerate(rows):
+            padded[:, number, : row.shape[1]] = row
+        return padded.to(device), (torch.arange(padded.shape[2]) < sizes[:, None]).to(device)
 
     def evaluate(self) -> dict[str, float]:
         """The loss on the validation data, and the metrics of the task."""
@@ -371,8 +368,8 @@ class FineTuningJob(NeuralJob):
 
         def losses() -> Iterator[Losses]:
             for batch in model.batches(part.items):
-                found, (logits, filled) = self._losses(self.module, part, batch)
-                for place, output in zip(batch, model.split(logits, filled), strict=True):
+                found, made = self._losses(self.module, part, batch)
+                for place, output in zip(batch, model.split(made), strict=True):
                     outputs[place] = output
                 yield found
 
@@ -388,20 +385,19 @@ class FineTuningJob(NeuralJob):
                     part.features = self._features(part.items)
         super().train(session)
 
-    def _features(self, items: Sequence[Item]) -> list[Tensor]:
-        """Returns what the encoder says of each item, (J, rows, M) or (J, 1, K, M)."""
+    def _features(self, items: Sequence[Item]) -> list[list[Tensor]]:
+        """Returns what the encoder says of each row of each item, (J, M) or (J, K, M)."""
         model = self.fine_tuned
-        found: list[Any] = [None] * len(items)
+        found: list[list[Tensor]] = [[] for _ in items]
         model.module.eval()
         with torch.no_grad():
             for batch in model.batches(items):
                 fed, sizes = model.fed([items[place] for place in batch])
-                features, _ = model.module.features(fed)
-                kept = fed.filled.sum(1).tolist()
-                for place, one, width in zip(
-                    batch, torch.split(features.float().cpu(), sizes, 1), kept, strict=model.over_tokens
-                ):
-                    found[place] = one[:, :, :width].clone() if model.over_tokens else one.clone()
+                features = model.module.features(fed)[0].float().cpu()
+                owners = (place for place, size in zip(batch, sizes, strict=True) for _ in range(size))
+                for row, (owner, width) in enumerate(zip(owners, fed.filled.sum(1).tolist(), strict=True)):
+                    one = features[:, row, :width] if model.over_tokens else features[:, row]
+                    found[owner].append(one.clone())
         return found
 
     # --- what a run calls ---------------------------------------------------------------------------------------
@@ -424,7 +420,7 @@ class FineTuningJob(NeuralJob):
     def summary(self) -> dict[str, Any]:
         """Speed, losses, sizes, and the weights of the layers where they are mixed."""
         found, mix = super().summary(), self.fine_tuned.module.mix
-        found |= {"examples": len(self._data.train), "labels": len(self.fine_tuned.labels)}
+        found |= {"best_by": self.best_by, "examples": len(self._data.train), "labels": len(self.fine_tuned.labels)}
         if mix is not None:
             found["layer_weights"] = [round(float(share), 6) for share in mix.shares.tolist()]
         return found
