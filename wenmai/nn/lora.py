@@ -78,7 +78,7 @@ class LoraLinear(nn.Module):
         dropped = self.dropout(hidden)
         for part, down, up in zip(self.chosen, self.lora_a, self.lora_b, strict=True):
             if 0 <= (place := part - first) < len(pieces):
-                pieces[place] = pieces[place] + self.scale * linear(linear(dropped, down), up)
+                pieces[place] = pieces[place] + linear(linear(dropped, down), self.scale * up)
         return pieces[0] if len(pieces) == 1 else torch.cat(pieces, -1)
 
 
