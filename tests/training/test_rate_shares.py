@@ -9,6 +9,8 @@ import torch
 from torch import nn
 
 from wenmai.core.errors import SettingError, TrainingError
+from wenmai.nn.lora import add_lora
+from wenmai.nn.transformer import FeedForward
 from wenmai.objectives.language import cross_entropy
 from wenmai.tasks.settings import FineTuneConfig
 from wenmai.training.checkpoint import Checkpoints
@@ -238,6 +240,31 @@ def test_a_training_killed_at_any_step_ends_as_if_nothing_had_happened(optimiser
         timeless = [{k: v for k, v in asdict(record).items() if k not in CLOCK} for record in (*records, *again)]
         assert timeless[len(records) :] == [record for record in timeless[: len(records)] if record["position"] > step]
         assert asdict(end) | {"seconds": 0.0} == asdict(state) | {"seconds": 0.0}
+
+
+def with_lora(die_at=None):
+    """A job whose first layer has small matrices that are trained beside it."""
+    job = Job(die_at=die_at)
+    job.module.layers[0] = FeedForward(WIDTH, 5)
+    trained = add_lora(job.module.layers, rank=2, alpha=4.0, dropout=0.25, targets=["ffn"])
+    assert len(trained) == 4
+    return job
+
+
+def test_lora_is_resumed_exactly_and_leaves_the_rest_alone(tmp_path):
+    start, whole = weights(with_lora()), with_lora()
+    train(whole, tmp_path / "whole", optimiser="adamw", weight_decay=0.1)
+    moved = {name for name, one in weights(whole).items() if not torch.equal(one, start[name])}
+    frozen = {name for name in start if name.startswith("layers") and "lora" not in name}
+    assert moved == start.keys() - frozen
+    for step in (1, 3, 5):
+        folder = tmp_path / f"killed-{step}"
+        settings = {"optimiser": "adamw", "weight_decay": 0.1, "checkpoint_seconds": 0}
+        with pytest.raises(Killed):
+            train(with_lora(die_at=step), folder, **settings)
+        job = with_lora()
+        train(job, folder, resumed=True, **settings)
+        assert all(torch.equal(one, weights(whole)[name]) for name, one in weights(job).items())
 
 
 def test_an_epoch_in_which_nothing_learns_is_refused(tmp_path):

@@ -54,6 +54,12 @@ class Linear(nn.Linear):
         """Returns (..., out) of (..., in)."""
         return linear(hidden, self.weight, self.bias)
 
+    def rows(self, hidden: Tensor, rows: slice) -> Tensor:
+        """Returns the outputs of some rows of the weight, (..., rows), of (..., in)."""
+        if self.bias is None:
+            return linear(hidden, self.weight[rows])
+        return linear(hidden, self.weight[rows], self.bias[rows])
+
 
 def _product(hidden: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     assert _ONEDNN is not None
