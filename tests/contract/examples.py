@@ -86,10 +86,8 @@ def _tags(number: int) -> str:
     sentences = []
     for words in _sentences(number):
         tags = [marks.get(word, "O") for word in words]
-        tags = [
-            "B-X" if tag == "I-X" and tags[:place][-1:] not in (["B-X"], ["I-X"]) else tag
-            for place, tag in enumerate(tags)
-        ]
+        inside = [tag != "I-X" or tags[place - 1 : place] == ["B-X"] for place, tag in enumerate(tags)]
+        tags = [tag if good else "B-X" for tag, good in zip(tags, inside, strict=True)]
         sentences.append("".join(f"{word} {tag}\n" for word, tag in zip(words, tags, strict=True)))
     return "\n".join(sentences)
 

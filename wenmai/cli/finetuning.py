@@ -9,7 +9,7 @@ import typer
 from wenmai.cli.lines import portions, reads_terminal, texts_of
 from wenmai.cli.options import Device, File, Json, JsonLines, Quiet, RunFolder, Sets, Texts
 
-__all__ = ["finetune", "rate"]
+__all__ = ["answer", "choose", "finetune", "rate", "tag"]
 
 _TEXTS_AT_ONCE = 1024
 
@@ -85,3 +85,109 @@ def rate(
     for portion in portions(lines, 1 if waiting else _TEXTS_AT_ONCE):
         for text, value in zip(portion, model.rate(portion), strict=True):
             print(json.dumps({"text": text, "value": value}, ensure_ascii=False) if as_json else f"{value:.6g}")
+
+
+def tag(
+    run: RunFolder,
+    texts: Texts = None,
+    file: File = None,
+    words: Annotated[
+        bool, typer.Option("--words", help="White space separates the words; by default sentences are cut.")
+    ] = False,
+    entities: Annotated[
+        bool, typer.Option("--entities", help="Print a line for each entity: type, text, begin, end, probability.")
+    ] = False,
+    device: Device = None,
+    as_json: JsonLines = False,
+) -> None:
+    """Tag the words of sentences.
+
+    A line for each word, with its tag after a tab, and an empty line after each sentence.
+
+    Example: wenmai tag runs/names "Angela Merkel was born in Hamburg."
+
+    Example: wenmai tag runs/names --file news.txt --entities
+    """
+    from wenmai.training.run import Run
+
+    model = Run(run, device).model_for("tag")
+    lines, waiting = texts_of(texts, file), reads_terminal(texts, file)
+    for portion in portions(lines, 1 if waiting else _TEXTS_AT_ONCE):
+        for found in model.tag([text.split() if words else text for text in portion]):
+            if as_json:
+                known = [one._asdict() for one in found.entities]
+                print(json.dumps(found._asdict() | {"entities": known}, ensure_ascii=False))
+            elif entities:
+                for one in found.entities:
+                    print(f"{one.type}\t{one.text}\t{one.start}\t{one.end}\t{one.probability:.4f}")
+            else:
+                print("".join(f"{word}\t{one}\n" for word, one in zip(found.tokens, found.tags, strict=True)))
+
+
+def answer(
+    run: RunFolder,
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="QUESTION", help="Questions; - for standard input, one a line. Without any: likewise."),
+    ] = None,
+    file: File = None,
+    context: Annotated[
+        Path | None,
+        typer.Option("--context", metavar="FILE", help="The text; without it each line is QUESTION<TAB>TEXT."),
+    ] = None,
+    k: Annotated[int, typer.Option("--k", min=1, help="Most answers of a question.")] = 1,
+    device: Device = None,
+    as_json: JsonLines = False,
+) -> None:
+    """Answer questions by parts of a text.
+
+    One line for each answer: the answer, where it begins and ends in the text (in characters), and its probability. An
+    empty answer says that the text has none.
+
+    Example: wenmai answer runs/questions "Who wrote it?" --context page.txt
+
+    Example: wenmai answer runs/questions --file questions.tsv --json
+    """
+    from wenmai.runs.finetune import question_of, read_context
+    from wenmai.training.run import Run
+
+    model = Run(run, device).model_for("answer")
+    text = None if context is None else read_context(context)
+    lines, waiting = texts_of(texts, file), reads_terminal(texts, file)
+    for portion in portions(lines, 1 if waiting else _TEXTS_AT_ONCE):
+        given = [question_of(line, text) for line in portion]
+        for (question, _), found in zip(given, model.answer(given, k), strict=True):
+            if as_json:
+                rows = [one._asdict() for one in found]
+                print(json.dumps({"question": question, "answers": rows}, ensure_ascii=False))
+                continue
+            for one in found:
+                place = "\t" if one.start is None else f"{one.start}\t{one.end}"
+                print(f"{one.text}\t{place}\t{one.probability:.4f}")
+
+
+def choose(
+    run: RunFolder,
+    texts: Texts = None,
+    file: File = None,
+    device: Device = None,
+    as_json: JsonLines = False,
+) -> None:
+    """Choose one of several texts.
+
+    Each line is TEXT<TAB>QUESTION<TAB>OPTION<TAB>OPTION..., and the question may be empty. The number of the chosen
+    option, from 1, its probability, and the option.
+
+    Example: wenmai choose runs/dialogues --file questions.tsv
+    """
+    from wenmai.runs.finetune import choice_of
+    from wenmai.training.run import Run
+
+    model = Run(run, device).model_for("choose")
+    lines, waiting = texts_of(texts, file), reads_terminal(texts, file)
+    for portion in portions(lines, 1 if waiting else _TEXTS_AT_ONCE):
+        for found in model.choose([choice_of(line) for line in portion]):
+            if as_json:
+                print(json.dumps(found._asdict(), ensure_ascii=False))
+            else:
+                print(f"{found.number + 1}\t{found.probabilities[found.number]:.4f}\t{found.option}")

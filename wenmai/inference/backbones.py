@@ -13,6 +13,7 @@ Shapes: R rows, T tokens of the longest, K places of which states are wanted, J 
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
@@ -33,6 +34,7 @@ from wenmai.models.folder import CONFIG
 from wenmai.models.gpt import Gpt
 from wenmai.nn.characters import BEGIN, END, spelled
 from wenmai.nn.encoder import TextEncoder
+from wenmai.nn.lora import LoraLinear, merge_lora
 from wenmai.nn.masks import causal
 from wenmai.nn.multihead import rows_at
 from wenmai.text.tokenizer import Tokenizer
@@ -439,8 +441,11 @@ def backbone_of(base: Any, *, pooler: bool, dropout: float | None, fresh: bool) 
         known = _Gpt(_with_three_more(bare), known.tokenizer)
     found = known.again(pooler=pooler, dropout=dropout)
     if not fresh:
+        module = backbone_like(base).module
+        if any(isinstance(one, LoraLinear) for one in module.modules()):
+            merge_lora(module := deepcopy(module))
         with torch.no_grad():
-            found.take(backbone_like(base).module)
+            found.take(module)
     return found
 
 

@@ -26,6 +26,8 @@ from wenmai.inference.backbones import Backbone, Fed, Row, stored_backbone
 from wenmai.inference.framing import grouped
 from wenmai.inference.reading_config import TuneReadingConfig
 from wenmai.models.folder import CONFIG, checked, read_fields, read_settings, write_fields
+from wenmai.nn.lora import add_lora
+from wenmai.nn.names import LoraTarget
 from wenmai.nn.scalar_mix import ScalarMix
 from wenmai.objectives.loss import Loss
 from wenmai.training.tensors import loaded_model, save_model
@@ -62,7 +64,7 @@ class HeadShape:
     lora_rank: Annotated[int, Ge(0)] = 0
     lora_alpha: Annotated[float, Gt(0)] = 16.0
     lora_dropout: Annotated[float, Ge(0), Lt(1)] = 0.0
-    lora_targets: tuple[str, ...] = ()
+    lora_targets: tuple[LoraTarget, ...] = ()
 
 
 class Item(NamedTuple):
@@ -275,9 +277,18 @@ class FineTuned(Shown, ABC):
             CorpusError: if an example has a label that the model does not know.
         """
 
+    def tune(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> None:
+        """Chooses on validation data what is not learnt by gradients: by default nothing."""
+
     @abstractmethod
-    def measured(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> dict[str, float]:
-        """Returns metrics on validation data, from the outputs of its items; ``best_by`` is one of them."""
+    def tallies(
+        self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]
+    ) -> npt.NDArray[np.float64]:
+        """Returns what each of N examples adds to the metrics, (N, S), from the outputs of its item."""
+
+    @abstractmethod
+    def metrics(self, tallies: npt.NDArray[np.float64]) -> dict[str, float]:
+        """Returns the metrics of some rows of :meth:`tallies`; ``best_by`` is one of them, unless it cannot be told."""
 
     def count(self, targets: Sequence[Any]) -> int:
         """Returns how many decisions some targets are."""
@@ -316,8 +327,6 @@ class FineTuned(Shown, ABC):
             backbone, shape, cls.head(size, shape, labels), pooling=None if cls.over_tokens else reading.pooling
         )
         if shape.lora_rank:
-            from wenmai.nn.lora import add_lora
-
             add_lora(
                 network.encoder,
                 rank=shape.lora_rank,
@@ -417,7 +426,7 @@ class FineTuned(Shown, ABC):
         return found
 
     def embed(self, texts: Iterable[str]) -> Floats:
-        """Returns the vectors of texts that the head sees, float32 (N, M); of models of tokens the mean of their states.
+        """Returns the vectors of texts that the head sees, (N, M) float32; of models of tokens the means of states.
 
         Raises:
             SettingError: if ``texts`` is one string.

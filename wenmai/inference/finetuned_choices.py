@@ -1,7 +1,7 @@
 """Fine-tuned models of multiple choice: each option is read after the text, and the options compete.
 
-P(k) = softmax over k of v·c_k, c_k the vector of the text with option k (Devlin et al. 2019, section 4.4; Radford et al.
-2018, section 3.3).
+P(k) = softmax over k of v·c_k, c_k the vector of the text with option k (Devlin et al. 2019, section 4.4; Radford et
+al. 2018, section 3.3).
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from wenmai.core.errors import SettingError
 from wenmai.data.readers import ChoiceExample
 from wenmai.inference.finetuned import Floats, HeadShape, Item, Outputs
-from wenmai.inference.finetuned_texts import OfTexts
+from wenmai.inference.finetuned_texts import OfTexts, Table
 from wenmai.nn.heads import ChoiceHead, choice_log_probabilities
 from wenmai.objectives.loss import Loss
 
@@ -26,12 +26,12 @@ class Chosen(NamedTuple):
     """What was chosen.
 
     Attributes:
-        index: The number of the option, from 0.
+        number: Of the option, from 0.
         option: The option.
         probabilities: Of each option.
     """
 
-    index: int
+    number: int
     option: str
     probabilities: list[float]
 
@@ -98,10 +98,14 @@ class Choice(OfTexts):
         rows = outputs.logits.float().cpu().numpy()
         return [row[:size] for row, size in zip(rows, outputs.sizes, strict=True)]
 
-    def measured(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> dict[str, float]:
-        """Proportion of right choices."""
+    def tallies(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> Table:
+        """Whether each choice is right."""
         right = [int(one.argmax()) == example.answer for one, example in zip(outputs, examples, strict=True)]
-        return {"accuracy": float(np.mean(right))}
+        return np.array(right, np.float64)[:, None]
+
+    def metrics(self, tallies: Table) -> dict[str, float]:
+        """Proportion of right choices."""
+        return {"accuracy": float(tallies.mean())}
 
     def choose(self, questions: Iterable[tuple[str, str, Sequence[str]]]) -> list[Chosen]:
         """Chooses an option for each question.

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -27,6 +28,8 @@ from wenmai.nn.heads import SpanHead
 from wenmai.objectives.loss import Loss
 
 __all__ = ["Answered", "Span"]
+
+Table = npt.NDArray[np.float64]
 
 _QUESTION = 64  # pieces, of which the rest is left out
 _THRESHOLD = "null_threshold"
@@ -66,16 +69,16 @@ class _Read(NamedTuple):
     begins: list[int]
     widths: list[int]
 
-    def fullest(self, window: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Which pieces of a window have most context there: the lesser of both sides, and of equal ones a longer window.
+    def fullest(self, window: int) -> npt.NDArray[np.bool_]:
+        """Which pieces of a window have most context there: most on the lesser side, in the longer of equal windows.
 
-        Of several windows the first counts.
+        Of several such windows the first counts.
         """
         begins, widths = np.array(self.begins), np.array(self.widths)
         places = self.begins[window] + np.arange(self.widths[window])
         left, right = places[:, None] - begins, begins + widths - 1 - places[:, None]
         scores = np.where((left >= 0) & (right >= 0), np.minimum(left, right) + 0.01 * widths, -np.inf)
-        fullest: np.ndarray[Any, np.dtype[np.bool_]] = scores.argmax(1) == window
+        fullest: npt.NDArray[np.bool_] = scores.argmax(1) == window
         return fullest
 
 
@@ -201,11 +204,26 @@ class Span(FineTuned):
                         found.append((float(starts[1 + first] + ends[1 + last]), begin + first, begin + last))
         return sorted(found, key=lambda one: -one[0])[:most], null
 
-    def measured(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> dict[str, float]:
-        """Exact match and F1; where some questions have no answer, with the threshold that makes F1 highest.
+    def tune(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> None:
+        """Chooses the threshold that makes F1 highest, where some questions have no answer."""
+        if _THRESHOLD in self.numbers:
+            scores, gaps = self._scored(examples, items, outputs)
+            self.numbers[_THRESHOLD] = tuned_threshold(gaps, scores[:, 0, 1], scores[:, 1, 1])
 
-        That threshold is noted, for answers to come.
-        """
+    def tallies(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> Table:
+        """Exact match and F1 of each answer."""
+        scores, gaps = self._scored(examples, items, outputs)
+        none = gaps > self.numbers.get(_THRESHOLD, np.inf)
+        found: Table = scores[np.arange(len(scores)), none.astype(np.int64)]
+        return found
+
+    def metrics(self, tallies: Table) -> dict[str, float]:
+        """Mean F1, and proportion of exact matches."""
+        exact, f1 = tallies.mean(0).tolist()
+        return {"f1": f1, "exact": exact}
+
+    def _scored(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> tuple[Table, Table]:
+        """Returns (N, 2, 2): exact match and F1 of the best answer, and of none; and how much better none is, (N,)."""
         scores, gaps = [], []
         for example, item, output in zip(examples, items, outputs, strict=True):
             best, null = self.ranked(item, output)
@@ -213,13 +231,7 @@ class Span(FineTuned):
             text = self._text(item.info, *best[0][1:]) if best else ""
             scores.append((answer_agreement(gold, text), answer_agreement(gold, "")))
             gaps.append(null - best[0][0] if best else np.inf)
-        table = np.array(scores)  # (questions, answered or not, exact match or F1)
-        chosen = np.zeros(len(table), np.int64)
-        if _THRESHOLD in self.numbers:
-            self.numbers[_THRESHOLD] = tuned_threshold(np.array(gaps), table[:, 0, 1], table[:, 1, 1])
-            chosen = (np.array(gaps) > self.numbers[_THRESHOLD]).astype(np.int64)
-        exact, f1 = table[np.arange(len(table)), chosen].mean(0).tolist()
-        return {"exact": exact, "f1": f1}
+        return np.array(scores), np.array(gaps)
 
     def _text(self, read: _Read, first: int, last: int) -> str:
         return read.context[read.offsets[first][0] : read.offsets[last][1]]
@@ -250,7 +262,7 @@ class Span(FineTuned):
     def _answers(self, item: Item, output: Floats, k: int) -> list[Answered]:
         read: _Read = item.info
         best, null = self.ranked(item, output)
-        nothing = _THRESHOLD in self.numbers or not best
+        nothing = _THRESHOLD in self.numbers or len(best) == 0
         scores = np.array([score for score, _, _ in best] + ([null] if nothing else []))
         shares = np.exp(scores - scores.max())
         shares /= shares.sum()
@@ -260,12 +272,12 @@ class Span(FineTuned):
         ]
         if nothing:
             none = Answered("", None, None, float(shares[-1]), null)
-            first = not best or null - best[0][0] > self.numbers.get(_THRESHOLD, 0.0)
-            found.insert(0 if first else sum(one.score >= null for one in found[1:]) + 1, none)
+            leads = len(best) == 0 or null - best[0][0] > self.numbers.get(_THRESHOLD, 0.0)
+            found.insert(0 if leads else sum(one.score >= null for one in found[1:]) + 1, none)
         return found[:k]
 
 
-def tuned_threshold(gaps: Floats, answered: Floats, unanswered: Floats) -> float:
+def tuned_threshold(gaps: Table, answered: Table, unanswered: Table) -> float:
     """Returns the τ above which no answer is given, so that the sum of scores is highest.
 
     Args:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -30,6 +31,7 @@ from wenmai.objectives.loss import Loss
 __all__ = ["Classification", "OfTexts", "Pair", "Regression", "one_text", "two_texts"]
 
 Texts = str | tuple[str, str]
+Table = npt.NDArray[np.float64]
 
 
 class OfTexts(FineTuned):
@@ -78,7 +80,7 @@ class OfTexts(FineTuned):
         """Returns one vector of each text or pair, of those of its ``rows`` rows."""
         if rows == 1:
             return vectors
-        one, other = vectors.unflatten(0, (-1, 2)).unbind(1)
+        one, other = vectors.view(-1, 2, vectors.shape[1]).unbind(1)
         if not self.shape.compares:
             return one + other
         return torch.cat((one, other, (one - other).abs(), one * other), -1)
@@ -144,12 +146,17 @@ class Classification(OfTexts):
         weights = 1.0 if self.weights is None else self.weights.to(wanted.device)[wanted]
         return Loss((nll * weights).sum(), nll.detach().sum(), len(targets))
 
-    def measured(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> dict[str, float]:
-        """Accuracy, macro-averaged F1 and Matthews' coefficient."""
-        wanted = np.array(self.targets(examples, items))
-        return agreement(wanted, np.array([output.argmax() for output in outputs]), len(self.labels))
+    def tallies(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> Table:
+        """The numbers of the right and of the predicted label."""
+        found = [output.argmax() for output in outputs]
+        return np.array([self.targets(examples, items), found], np.float64).T
 
-    def probabilities(self, texts: Iterable[Any]) -> Floats:
+    def metrics(self, tallies: Table) -> dict[str, float]:
+        """Accuracy, macro-averaged F1 and Matthews' coefficient."""
+        gold, found = tallies.T.astype(np.int64)
+        return agreement(gold, found, len(self.labels))
+
+    def probabilities(self, texts: Iterable[Any]) -> npt.NDArray[np.float64]:
         """Returns the probabilities of all labels, float64 (N, C), of texts or pairs of texts.
 
         Raises:
@@ -159,8 +166,9 @@ class Classification(OfTexts):
             raise SettingError("predict takes a list of texts; put a single one in brackets")
         given = [two_texts(text) if self.two else one_text(text) for text in texts]
         outputs = np.array(self.outputs(self.items(given)), np.float64).reshape(len(given), len(self.labels))
-        found: Floats = np.exp(outputs - outputs.max(1, keepdims=True, initial=-np.inf))
-        return found / found.sum(1, keepdims=True)
+        shares = np.exp(outputs - outputs.max(1, keepdims=True, initial=-np.inf))
+        found: npt.NDArray[np.float64] = shares / shares.sum(1, keepdims=True)
+        return found
 
     def predict(self, texts: Iterable[Any], k: int = 1, threshold: float = 0.0) -> list[list[tuple[str, float]]]:
         """Returns the ``k`` most probable labels of each text with their probabilities, best first; -1 for all.
@@ -226,9 +234,16 @@ class Regression(OfTexts):
         total = (outputs.logits[:, 0].double() - wanted).square().sum()
         return Loss(total, total.detach(), len(targets))
 
-    def measured(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> dict[str, float]:
-        """Pearson's and Spearman's coefficients."""
-        return correlation(np.array([one.score for one in examples]), np.array([float(one[0]) for one in outputs]))
+    def tallies(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> Table:
+        """The right and the predicted number."""
+        mean, deviation = self.numbers["mean"], self.numbers["deviation"]
+        found = [mean + deviation * float(output[0]) for output in outputs]
+        return np.array([[example.score for example in examples], found], np.float64).T
+
+    def metrics(self, tallies: Table) -> dict[str, float]:
+        """Spearman's and Pearson's coefficients, and the mean squared error."""
+        gold, found = tallies.T
+        return correlation(gold, found) | {"squared_error": float(np.square(gold - found).mean())}
 
     def rate(self, texts: Iterable[Any]) -> list[float]:
         """Returns the number of each text, or of each pair of texts.

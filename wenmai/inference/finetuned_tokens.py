@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -27,6 +28,8 @@ from wenmai.nn.heads import TokenHead
 from wenmai.objectives.loss import Loss
 
 __all__ = ["Entity", "Tagged", "Tagging"]
+
+Table = npt.NDArray[np.float64]
 
 _WORD = re.compile(r"\w+(?:[-.'’]\w+)*|[^\w\s]")
 _MOST_KNOWN = 1 << 20  # words whose pieces are remembered
@@ -107,6 +110,12 @@ class Tagging(FineTuned):
         self.scheme = scheme_of(labels)
         self.best_by = "accuracy" if self.scheme == "none" else "f1"
         self._known: dict[str, tuple[list[Any], int]] = {}
+
+    @property
+    def _head(self) -> TaggingHead:
+        head = self.module.head
+        assert isinstance(head, TaggingHead)
+        return head
 
     @classmethod
     def head(cls, size: int, shape: HeadShape, labels: Sequence[str]) -> nn.Module:
@@ -195,7 +204,7 @@ class Tagging(FineTuned):
     def logits(self, vectors: Tensor, filled: Tensor, sizes: Sequence[int]) -> Outputs:
         """Returns (B, N, C), those of the N words of each sentence."""
         states, real = vectors[:, 1:], filled[:, 1:]  # without the state of the text
-        logits = self.module.head.tokens(states)
+        logits: Tensor = self._head.tokens(states)
         if len(sizes) < len(states):
             windows = [row[known] for row, known in zip(logits, real, strict=True)]
             ends = np.cumsum(sizes).tolist()
@@ -210,7 +219,7 @@ class Tagging(FineTuned):
         assert outputs.filled is not None
         logits, real = outputs.logits.float(), outputs.filled
         flat = torch.tensor([number for one in targets for number in one], device=logits.device, dtype=torch.int64)
-        crf: Crf | None = self.module.head.crf
+        crf = self._head.crf
         if crf is not None:
             wanted = real.new_zeros(real.shape, dtype=torch.int64).masked_scatter(real, flat)
             total = -crf.log_likelihood(logits, wanted, real.sum(1)).double().sum()
@@ -227,7 +236,7 @@ class Tagging(FineTuned):
 
     def decoded(self, outputs: Sequence[Floats]) -> tuple[list[list[int]], list[list[float]]]:
         """Returns the numbers of the best tags of each sentence, and their probabilities."""
-        crf: Crf | None = self.module.head.crf
+        crf = self._head.crf
         if crf is None:
             chosen = [one.argmax(1).tolist() if len(one) else [] for one in outputs]
             tables = [torch.from_numpy(one).double().softmax(-1).numpy() for one in outputs]
@@ -247,20 +256,25 @@ class Tagging(FineTuned):
         ]
         return chosen, known
 
-    def measured(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> dict[str, float]:
-        """Proportion of right tags, and F1 of entities."""
+    def tallies(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> Table:
+        """Words, right tags, entities that are right, those found, and those that there are."""
         chosen, _ = self.decoded(outputs)
-        gold = [list(example.tags) for example in examples]
-        found = [[self.labels[number] for number in tags] for tags in chosen]
-        words = max(1, sum(map(len, gold)))
-        right = sum(a == b for one, other in zip(gold, found, strict=True) for a, b in zip(one, other, strict=True))
-        metrics = {"accuracy": right / words}
-        if self.scheme != "none":
-            pairs = [(self.spans(one), self.spans(other)) for one, other in zip(gold, found, strict=True)]
-            both = sum(len(one & other) for one, other in pairs)
-            either = sum(len(one) + len(other) for one, other in pairs)
-            metrics["f1"] = 2 * both / either if either else 0.0
-        return metrics
+        found = np.zeros((len(examples), 5))
+        for row, example, numbers in zip(found, examples, chosen, strict=True):
+            tags = [self.labels[number] for number in numbers]
+            row[:2] = len(tags), sum(map(str.__eq__, tags, example.tags))
+            one, other = self.spans(tags), self.spans(example.tags)
+            row[2:] = len(one & other), len(one), len(other)
+        return found
+
+    def metrics(self, tallies: Table) -> dict[str, float]:
+        """F1, precision and recall of entities, if the tags are of a scheme, and the proportion of right tags."""
+        words, right, both, found, there = tallies.sum(0).tolist()
+        accuracy = {"accuracy": right / words if words else 0.0}
+        if self.scheme == "none":
+            return accuracy
+        shares = {"f1": (2 * both, found + there), "precision": (both, found), "recall": (both, there)}
+        return {name: part / whole if whole else 0.0 for name, (part, whole) in shares.items()} | accuracy
 
     def spans(self, tags: Sequence[str]) -> set[tuple[int, int, str]]:
         """Returns the entities of a tagged sentence as (first word, place behind the last, type)."""

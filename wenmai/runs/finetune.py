@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wenmai.core.errors import RunError, SettingError, nearest_name
+from wenmai.core.errors import CorpusError, RunError, SettingError, nearest_name
 from wenmai.core.folder import writing_json
 from wenmai.core.registry import systems
 from wenmai.core.showing import Table, Tabled
@@ -15,7 +15,7 @@ from wenmai.runs.train import resume, train
 from wenmai.training.callback import Callback
 from wenmai.training.run import Run
 
-__all__ = ["SeedRuns", "finetune", "task_names"]
+__all__ = ["SeedRuns", "choice_of", "finetune", "question_of", "read_context", "task_names"]
 
 _PREFIX = "finetuned-"
 _SEEDS = "seeds.json"
@@ -173,3 +173,47 @@ def _measured(runs: Sequence[Run]) -> SeedRuns:
     if None in values:
         raise RunError(f"{runs[0].path.parent}: nothing was measured while training; add valid, or a valid_share")
     return SeedRuns(runs=tuple(runs), metric=metric, values=tuple(values))
+
+
+def read_context(path: Path) -> str:
+    """Returns the text of a file.
+
+    Raises:
+        CorpusError: if it cannot be read, or is not UTF-8.
+    """
+    try:
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise CorpusError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise CorpusError(f"{path}: is not UTF-8; convert the text first") from None
+
+
+def question_of(line: str, context: str | None) -> tuple[str, str]:
+    """Returns a question and its text.
+
+    Args:
+        line: The question, or QUESTION<TAB>TEXT.
+        context: The text; None: it is in the line.
+
+    Raises:
+        SettingError: if there is no text.
+    """
+    if context is not None:
+        return line, context
+    question, tab, text = line.partition("\t")
+    if not tab:
+        raise SettingError(f"{line[:60]!r} has no text to answer from: expected QUESTION<TAB>TEXT, or --context FILE")
+    return question, text
+
+
+def choice_of(line: str) -> tuple[str, str, list[str]]:
+    """Returns text, question and options of a line.
+
+    Raises:
+        SettingError: if there are fewer than two options.
+    """
+    text, *rest = line.split("\t")
+    if len(rest) < 3:
+        raise SettingError(f"{line[:60]!r}: expected TEXT<TAB>QUESTION<TAB>OPTION<TAB>OPTION..., two options at least")
+    return text, rest[0], rest[1:]

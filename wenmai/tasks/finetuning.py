@@ -374,7 +374,8 @@ class FineTuningJob(NeuralJob):
                 yield found
 
         metrics = evaluated(losses(), self.loss_weights)
-        return metrics | model.measured(part.examples, part.items, outputs)
+        model.tune(part.examples, part.items, outputs)
+        return metrics | model.metrics(model.tallies(part.examples, part.items, outputs))
 
     def train(self, session: Session) -> None:
         """Runs the loop; what a frozen encoder says is computed once, if it has room in memory."""
