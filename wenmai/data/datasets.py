@@ -3,7 +3,8 @@
 The files come through the catalogue (checksums, mirror folder); each data set says which entries its splits are. A set
 without a ``dev`` split of its own sets a tenth aside: the examples of which the text (of pairs the first sentence) has
 a CRC-32 divisible by ten, so that equal texts are on the same side and the division never changes. Of questions about
-articles it is a quarter of the articles, by their titles. A malformed row is a :class:`~wenmai.core.errors.CorpusError` that names file and line.
+articles it is about a quarter of the articles, by their titles. A malformed row is a
+:class:`~wenmai.core.errors.CorpusError` that names file and line.
 """
 
 import hashlib

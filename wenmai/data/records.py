@@ -17,6 +17,7 @@ __all__ = [
     "guessed_roles",
     "is_heading",
     "labels_apart",
+    "marked",
     "text_of",
     "unnamed_roles",
 ]
@@ -24,25 +25,26 @@ __all__ = [
 Record = Mapping[str, Any]
 
 # usual names of columns, without spaces, dashes and underlines, the likelier first
-_TEXT = ("text", "sentence", "review", "content", "document", "headline", "title", "tweet", "comment", "utterance", "body",
-         "article", "question", "query", "文本", "内容", "句子", "评论", "标题", "正文")  # fmt: skip
+_TEXT = ("text", "sentence", "review", "content", "document", "headline", "title", "tweet", "comment", "utterance",
+         "body", "article", "question", "query", "文本", "内容", "句子", "评论", "标题", "正文")  # fmt: skip
 _FIRST = ("sentence1", "text1", "texta", "sentencea", "senta", "premise", "question1", "#1string", "string1", "first",
           "query", "question", "target1", "文本1", "句子1", "文本一", "句子一", "前提", "问题1", "问题一")  # fmt: skip
-_SECOND = ("sentence2", "text2", "textb", "sentenceb", "sentb", "hypothesis", "question2", "#2string", "string2", "second",
-           "sentence", "response", "passage", "title", "文本2", "句子2", "文本二", "句子二", "假设", "问题2",
+_SECOND = ("sentence2", "text2", "textb", "sentenceb", "sentb", "hypothesis", "question2", "#2string", "string2",
+           "second", "sentence", "response", "passage", "title", "文本2", "句子2", "文本二", "句子二", "假设", "问题2",
            "问题二")  # fmt: skip
 _LABEL = ("label", "goldlabel", "class", "labels", "category", "sentiment", "polarity", "quality", "isduplicate",
           "entailmentjudgment", "intent", "topic", "tag", "target", "labeldesc", "coarselabel", "标签", "类别", "分类",
           "情感")  # fmt: skip
-_SCORE = ("score", "similarity", "relatednessscore", "similarityscore", "relatedness", "rating", "stars", "label", "target",
-          "value", "y", "分数", "得分", "相似度", "评分")  # fmt: skip
-_CONTEXT = ("context", "passage", "article", "document", "dialogue", "turns", "premise", "sent1", "ctx", "text", "content",
-            "startphrase", "文章", "文本", "对话", "上下文")  # fmt: skip
+_SCORE = ("score", "similarity", "relatednessscore", "similarityscore", "relatedness", "rating", "stars", "label",
+          "target", "value", "y", "分数", "得分", "相似度", "评分")  # fmt: skip
+_CONTEXT = ("context", "passage", "article", "document", "dialogue", "turns", "premise", "sent1", "ctx", "text",
+            "content", "startphrase", "文章", "文本", "对话", "上下文")  # fmt: skip
 _QUESTION = ("question", "query", "sent2", "问题")
 _OPTIONS = ("options", "choices", "choice", "endings", "answers", "candidates", "选项")
 _ANSWER = ("answer", "label", "answerkey", "correct", "gold", "target", "correctanswer", "答案", "标签")
 _NUMBERED = ("ending", "choice", "option", "answer", "选项", "")  # and a number or a letter
 _LETTERS = "ABCDEFGHIJ"
+_MARK = "__label__"
 _UNDECIDED = "-"  # of pairs on which the annotators did not agree, in SNLI and its relatives
 
 
@@ -79,6 +81,22 @@ class Roles:
             return ScoredExample(first, second if self.second else None, number)
         label = _label(given, self.label, undecided=task == "pair") if self.label else ""
         return PairExample(first, second, label) if task == "pair" else TextExample(first, label)
+
+
+def marked(line: str) -> TextExample:
+    """Returns the example of a line of words, one of which is ``__label__NAME``.
+
+    Raises:
+        Unlabelled: if none is.
+        ValueError: if several are.
+    """
+    words = line.split()
+    labels = [word.removeprefix(_MARK) for word in words if word.startswith(_MARK) and word != _MARK]
+    if not labels:
+        raise Unlabelled(f"has no {_MARK}NAME")
+    if len(labels) > 1:
+        raise ValueError(f"has the labels {', '.join(labels)[:60]}; expected one")
+    return TextExample(" ".join(word for word in words if not word.startswith(_MARK)), labels[0])
 
 
 def _cell(record: Record, name: str) -> Any:  # noqa: ANN401  any JSON
@@ -234,8 +252,8 @@ def unnamed_roles(rows: Sequence[Sequence[str]], task: TaskName, *, labelled: bo
     shown = "; ".join(f"{name}: {column[0][:30]!r}" for name, column in zip(names, columns, strict=True))
     if len(columns) != texts + labelled:
         raise ValueError(
-            f"has {len(columns)} columns without usual names, and it cannot be told which are texts and labels ({shown}); "
-            "give their numbers, or names if the first line has them: text_column=1 label_column=2"
+            f"has {len(columns)} columns without usual names, and it cannot be told which are texts and labels "
+            f"({shown}); give their numbers, or names if the first line has them: text_column=1 label_column=2"
         )
     if not labelled:
         return Roles(first=(names[0],), second=tuple(names[1:]))

@@ -60,7 +60,7 @@ class SpanReader:
         """
         articles = content.get("data") if isinstance(content, dict) else content
         if not isinstance(articles, list) or not articles:
-            raise ValueError("expected SQuAD's {\"data\": [{\"paragraphs\": [...]}, ...]}, or CMRC's list of texts")
+            raise ValueError('expected SQuAD\'s {"data": [{"paragraphs": [...]}, ...]}, or CMRC\'s list of texts')
         for number, article in enumerate(articles, start=1):
             where = f"article {number}"
             if not isinstance(article, dict):
