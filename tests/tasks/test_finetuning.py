@@ -369,7 +369,7 @@ def test_small_models_learn_at_higher_rates(begin):
 
 def test_what_is_refused(begin, base, data, tmp_path):
     with pytest.raises(CorpusError, match="label 'early'"):
-        begin("classification", "bert", "text\tlabel\na b\tearly\nc\tearly\n")
+        begin("classification", "bert", "text\tlabel\na b\tearly\nc\tearly\n", valid_share=0)
     text = tmp_path / "text.txt"
     text.write_text(TEXTS["text.txt"]["enough"])
     ngram = wenmai.train("ngram", text, out=tmp_path / "ngram", quiet=True, order=2)

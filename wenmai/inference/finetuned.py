@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.showing import Shown
+from wenmai.core.task_names import TaskName
 from wenmai.core.tensors import require_numbers
 from wenmai.inference.backbones import Backbone, Fed, Row, stored_backbone
 from wenmai.inference.framing import grouped
@@ -187,7 +188,7 @@ class FineTuned(Shown, ABC):
         over_tokens: Whether the head takes states of tokens, not vectors of texts.
     """
 
-    task: ClassVar[str]
+    task: ClassVar[TaskName]
     kind: ClassVar[str]
     verbs: ClassVar[tuple[str, ...]]
     best_by: str
@@ -295,13 +296,12 @@ class FineTuned(Shown, ABC):
         return len(targets)
 
     @classmethod
-    def labels_of(cls, examples: Sequence[Any]) -> list[str]:
-        """Returns the labels of examples to train on, in a stable order: by default none.
+    def require(cls, examples: Sequence[Any]) -> None:
+        """Makes sure that something can be learnt from examples to train on; by default any will do.
 
         Raises:
-            CorpusError: if there are too few.
+            CorpusError: if they have one label only.
         """
-        return []
 
     @classmethod
     def compares(cls, example: Any) -> bool:  # noqa: ANN401

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from wenmai.core.errors import SettingError
-from wenmai.data.readers import ChoiceExample
+from wenmai.data.typed import ChoiceExample
 from wenmai.inference.finetuned import Floats, HeadShape, Item, Outputs
 from wenmai.inference.finetuned_texts import OfTexts, Table
 from wenmai.nn.heads import ChoiceHead, choice_log_probabilities

@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wenmai.core.errors import SettingError
-from wenmai.data.examples import SpanExample
+from wenmai.data.typed import SpanExample
 from wenmai.inference.backbones import Pieces
 from wenmai.inference.finetuned import FineTuned, Floats, HeadShape, Item, Outputs
 from wenmai.measures.agreement import answer_agreement
@@ -238,7 +238,7 @@ class Span(FineTuned):
 
     # --- verbs --------------------------------------------------------------------------------------------------
 
-    def answer(self, questions: Iterable[tuple[str, str]], k: int = 1) -> list[list[Answered]]:
+    def answer(self, questions: Iterable[Sequence[str]], k: int = 1) -> list[list[Answered]]:
         """Answers questions by parts of texts.
 
         Args:
@@ -253,7 +253,7 @@ class Span(FineTuned):
         """
         given = []
         for one in questions:
-            if isinstance(one, str) or len(one) != 2 or not all(isinstance(part, str) for part in one):
+            if isinstance(one, str) or len(one) != 2:  # what a user may give
                 raise SettingError(f"{str(one)[:60]!r}: answer takes pairs of a question and a text")
             given.append((one[0], one[1]))
         items = self.items(given)

@@ -21,8 +21,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wenmai.core.errors import CorpusError, SettingError
-from wenmai.data.examples import ScoredExample
-from wenmai.data.readers import PairExample, TextExample
+from wenmai.core.task_names import TaskName
+from wenmai.data.typed import PairExample, ScoredExample, TextExample
 from wenmai.inference.finetuned import FineTuned, Floats, HeadShape, Item, Outputs, fitted
 from wenmai.measures.agreement import agreement, correlation
 from wenmai.nn.heads import ClassificationHead
@@ -97,7 +97,7 @@ class OfTexts(FineTuned):
 class Classification(OfTexts):
     """Classes of texts."""
 
-    task = "classification"
+    task: ClassVar[TaskName] = "classification"
     kind = "finetuned-classification"
     verbs = ("classify", "embed")
     best_by = "accuracy"
@@ -111,21 +111,20 @@ class Classification(OfTexts):
         return example.text if isinstance(example, TextExample) else (example.first, example.second)
 
     @classmethod
-    def labels_of(cls, examples: Sequence[TextExample | PairExample]) -> list[str]:
-        """Returns the labels in alphabetical order.
+    def require(cls, examples: Sequence[TextExample | PairExample]) -> None:
+        """Makes sure that there are two labels.
 
         Raises:
-            CorpusError: if there are fewer than two.
+            CorpusError: if there is one.
         """
-        found = sorted({example.label for example in examples})
-        if len(found) < 2:
-            raise CorpusError(f"all {len(examples)} examples have the label {found[0]!r}; at least 2 are needed")
-        return found
+        if len({example.label for example in examples}) < 2:
+            label = examples[0].label
+            raise CorpusError(f"all {len(examples)} examples have the label {label!r}; at least 2 are needed")
 
     def weigh(self, examples: Sequence[TextExample | PairExample]) -> None:
         """w_c = N / (C N_c): all labels count as if they were equally frequent."""
         counted = Counter(example.label for example in examples)
-        weights = [len(examples) / (len(counted) * counted[label]) for label in self.labels]
+        weights = [len(examples) / (len(counted) * max(1, counted[label])) for label in self.labels]
         self.weights = torch.tensor(weights, dtype=torch.float64)
 
     def targets(self, examples: Sequence[TextExample | PairExample], items: Sequence[Item]) -> list[int]:
@@ -134,8 +133,8 @@ class Classification(OfTexts):
         for place, example in enumerate(examples, start=1):
             if example.label not in numbers:
                 raise CorpusError(
-                    f"example {place} of the validation data has the label {example.label!r}, which no example to "
-                    f"train on has; those have {', '.join(self.labels[:8])}"
+                    f"example {place} has the label {example.label!r}, which the model does not know; it knows "
+                    f"{', '.join(self.labels[:8])}"
                 )
         return [numbers[example.label] for example in examples]
 

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wenmai.core.errors import CorpusError, SettingError
-from wenmai.data.readers import TaggedSentence
+from wenmai.data.typed import TaggedSentence
 from wenmai.inference.backbones import Row, joined_ids
 from wenmai.inference.finetuned import FineTuned, Floats, HeadShape, Item, Network, Outputs
 from wenmai.inference.reading_config import TuneReadingConfig
@@ -125,18 +125,15 @@ class Tagging(FineTuned):
         return TaggingHead(tokens, crf)
 
     @classmethod
-    def labels_of(cls, examples: Sequence[TaggedSentence]) -> list[str]:
-        """Returns the tags, ``O`` first and the others in alphabetical order.
+    def require(cls, examples: Sequence[TaggedSentence]) -> None:
+        """Makes sure that there are two tags.
 
         Raises:
-            CorpusError: if there are fewer than two.
+            CorpusError: if there is one.
         """
-        found = sorted({tag for example in examples for tag in example.tags}, key=lambda tag: (tag != "O", tag))
-        if len(found) < 2:
-            raise CorpusError(
-                f"all words of {len(examples)} sentences have the tag {found[0]!r}; at least 2 are needed"
-            )
-        return found
+        if len({tag for example in examples for tag in example.tags}) < 2:
+            tag = examples[0].tags[0]
+            raise CorpusError(f"all words of {len(examples)} sentences have the tag {tag!r}; at least 2 are needed")
 
     def learn(self, examples: Sequence[TaggedSentence]) -> None:
         """Notes whether sentences are cut into characters."""
@@ -151,7 +148,7 @@ class Tagging(FineTuned):
         if self.shape.crf:
             raise SettingError("class_weight=balanced has no effect with crf=true, which scores whole sequences")
         counted = Counter(tag for example in examples for tag in example.tags)
-        weights = [sum(counted.values()) / (len(counted) * counted[label]) for label in self.labels]
+        weights = [sum(counted.values()) / (len(counted) * max(1, counted[label])) for label in self.labels]
         self.weights = torch.tensor(weights, dtype=torch.float64)
 
     def items(self, inputs: Sequence[Sequence[str]]) -> list[Item]:
@@ -192,8 +189,8 @@ class Tagging(FineTuned):
             for tag in example.tags:
                 if tag not in numbers:
                     raise CorpusError(
-                        f"sentence {place} of the validation data has the tag {tag!r}, which no sentence to train on "
-                        f"has; those have {', '.join(self.labels[:8])}"
+                        f"sentence {place} has the tag {tag!r}, which the model does not know; it knows "
+                        f"{', '.join(self.labels[:8])}"
                     )
         return [[numbers[tag] for tag in example.tags] for example in examples]
 

@@ -152,7 +152,7 @@ def _task(task: str | None, data: Any, start: Run) -> str:  # noqa: ANN401
     if task is None:
         named = named_dataset(data)
         if named is not None:
-            task = {"pairs": "pair"}.get(named[0].task, named[0].task)
+            task = named[0].tasks[0]
         elif start.recipe.system.startswith(_PREFIX):
             task = start.recipe.system.removeprefix(_PREFIX)
         else:

@@ -5,10 +5,11 @@ One task and one job for all of them: what is special about a task is in its mod
 sections 3.2 and 3.3; Peters et al. 2018, section 3.2.
 """
 
-import zlib
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,12 @@ import torch
 from torch import Tensor, nn
 
 from wenmai.config.recipe import Recipe
-from wenmai.core.errors import CorpusError, SettingError
+from wenmai.core.errors import SettingError
 from wenmai.core.quantities import plural
 from wenmai.core.registry import find_system
+from wenmai.core.task_names import TaskName
 from wenmai.data.batches import plan_batches
-from wenmai.data.datasets import named_dataset
-from wenmai.data.examples import ExamplesConfig, open_examples
+from wenmai.data.examples import ExamplesStats, open_examples, open_train_and_valid, require_known
 from wenmai.inference.backbones import Fed, backbone_like, backbone_of
 from wenmai.inference.finetuned import FineTuned, HeadShape, Item, Outputs
 from wenmai.inference.reading_config import TextVector, TuneReadingConfig
@@ -51,20 +52,25 @@ class FineTuneData:
     """Labelled examples in memory.
 
     Attributes:
-        fingerprint: Hash of the files and of how they are read.
+        fingerprint: Hash of all examples.
         train: The examples to train on.
         valid: Those to validate on; none: nothing is measured.
-        facts: What ``corpus.json`` says of them.
+        labels: All labels, in a stable order; none where the task has none.
+        sources: The files, as JSON values.
+        stats: What was left out of the examples to train on.
     """
 
     fingerprint: str
     train: list[Any]
     valid: list[Any]
-    facts: Mapping[str, Any]
+    labels: tuple[str, ...]
+    sources: list[dict[str, Any]]
+    stats: ExamplesStats
 
     def describe(self) -> dict[str, Any]:
         """What ``corpus.json`` holds, as JSON values."""
-        return dict(self.facts)
+        sizes = {"examples": len(self.train), "valid_examples": len(self.valid), "labels": list(self.labels)}
+        return {"sources": self.sources, "stats": asdict(self.stats), **sizes}
 
 
 class LabelledExamples(Source):
@@ -74,61 +80,41 @@ class LabelledExamples(Source):
         task: Which task.
     """
 
-    def __init__(self, task: Any) -> None:  # noqa: ANN401  a TaskName
+    def __init__(self, task: TaskName) -> None:
         self._task = task
 
     def open(self, corpus: Any) -> Opened:  # noqa: ANN401
         """Opens examples; they are read once the settings are known."""
-        source = open_examples(corpus, self._task, ExamplesConfig())
-        return Opened(corpus, {}, source.sources, bool(source.sources))
+        source = open_examples(corpus, self._task)
+        kept = corpus if source.repeatable else source  # an iterator has been read
+        return Opened(kept, {}, source.sources, source.repeatable)
 
     def read(self, recipe: Recipe, source: Any, progress: ReadProgress, base: Any) -> FineTuneData:  # noqa: ANN401
-        """Reads examples to train on and to validate on."""
+        """Reads examples to train on and to validate on.
+
+        Raises:
+            CorpusError: if there are none, or one to validate on has a label that none to train on has.
+        """
         if base is None:
             _require_base(recipe)
-        config: ExamplesConfig = recipe.sections["data"]
-        opened = open_examples(source, self._task, config)
-        fingerprint, train = opened.fingerprint(), list(opened)
-        if not train:
-            raise CorpusError(f"{opened.describe()}: has no examples to train on")
-        named = named_dataset(source)
+        opened, measured = open_train_and_valid(source, self._task, recipe.sections["data"])
+        stats, digest = ExamplesStats(), hashlib.sha256(self._task.encode())
+        train = [placed.example for placed in opened.read(stats)]
+        # What is set aside by chance may have labels of its own, unlike what somebody gave.
+        labels = replace(opened, part="all", limit=None).labels() if opened.part == "rest" else opened.labels()
         valid: list[Any] = []
-        if config.valid is not None or named is not None:
-            known = open_examples(config.valid or source, self._task, replace(config, limit=None), split="dev")
-            valid = list(known)
-            fingerprint += known.fingerprint()
-        elif config.valid_share:
-            train, valid = set_aside(train, config.valid_share)
-        return FineTuneData(fingerprint, train, valid, {"sources": list(opened.sources)})
+        if measured is not None:
+            if labels and opened.part != "rest":
+                require_known(labels, measured)
+            valid = list(measured)
+        for example in (*train, None, *valid):
+            digest.update(json.dumps(example).encode() + b"\n")
+        files = {file.path: file for one in (opened, measured) if one is not None for file in one.hashes()}
+        sources = [{"path": file.path, "bytes": file.size_bytes, "sha256": file.sha256} for file in files.values()]
+        return FineTuneData(digest.hexdigest(), train, valid, labels, sources, stats)
 
     def reopen(self, fingerprint: str) -> None:
         """None: the files are read again."""
-
-
-def set_aside(examples: Sequence[Any], share: float) -> tuple[list[Any], list[Any]]:
-    """Sets some examples aside to validate on, by a hash of their texts, so that the division never changes.
-
-    Equal texts are on the same side. An example whose label no other example has stays.
-
-    Args:
-        examples: All there are.
-        share: Which share of them, about.
-
-    Returns:
-        Those to train on, and those to validate on.
-    """
-    edge = round(share * (1 << 32))
-    aside = [zlib.crc32(str(example[0]).encode(errors="replace")) < edge for example in examples]
-    left = {label for example, out in zip(examples, aside, strict=True) if not out for label in _labels(example)}
-    aside = [out and left.issuperset(_labels(example)) for example, out in zip(examples, aside, strict=True)]
-    sides = ([one for one, out in zip(examples, aside, strict=True) if out is wanted] for wanted in (False, True))
-    train, valid = sides
-    return (train, valid) if train else (valid, train)
-
-
-def _labels(example: Any) -> Sequence[str]:  # noqa: ANN401  of any task
-    label = getattr(example, "label", None)
-    return getattr(example, "tags", ()) if label is None else (label,)
 
 
 def _require_base(recipe: Recipe) -> None:
@@ -180,7 +166,8 @@ class FineTuningTask(NeuralTask):
         tuning: FineTuneConfig = recipe.sections["tuning"]
         reading: TuneReadingConfig = recipe.sections["reading"]
         self._require_effect(recipe.system, reading, tuning)
-        labels = self.model.labels_of(data.train)
+        self.model.require(data.train)
+        labels = list(data.labels)
         known = backbone_like(base)
         if reading.max_length is not None and reading.max_length > known.max_length:
             raise SettingError(f"max_length={reading.max_length} is more than the {known.max_length} tokens it reads")
@@ -415,7 +402,7 @@ class FineTuningJob(NeuralJob):
             "sizes": sizes,
             **self.effort,
             "threads": self.threads,
-            "stats": dict(self._data.facts.get("stats", {})),
+            "stats": asdict(self._data.stats),
         }
 
     def summary(self) -> dict[str, Any]:
@@ -428,7 +415,7 @@ class FineTuningJob(NeuralJob):
 
     def changes(self, base: Any) -> tuple[dict[str, Any], list[str]]:  # noqa: ANN401
         """Notes which texts were too long, and which labels are rare."""
-        notes, model, part = [], self.fine_tuned, self._train
+        notes, model, part = self._data.stats.left_out(), self.fine_tuned, self._train
         if part.cut:
             what = "read in windows" if model.over_tokens else f"cut (keep={model.reading.keep})"
             share = f"{part.cut:,} of {len(part.examples):,} examples"

@@ -12,7 +12,7 @@ from typing_extensions import Doc
 from wenmai.config.lists import listed
 from wenmai.core.errors import SettingError
 from wenmai.data.encoded_text import LinesConfig
-from wenmai.data.examples import ExamplesConfig
+from wenmai.data.example_settings import ExamplesConfig
 from wenmai.data.masking import MaskingConfig
 from wenmai.data.pairs import PairsConfig
 from wenmai.inference.reading_config import TuneReadingConfig

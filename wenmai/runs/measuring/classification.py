@@ -10,8 +10,8 @@ from wenmai.core.showing import Table
 from wenmai.data.datasets import named_dataset, open_labelled
 from wenmai.data.examples import ExamplesConfig
 from wenmai.data.labelled import LabelledConfig, LabelledStats
-from wenmai.data.readers import TextExample
 from wenmai.data.sources import open_texts
+from wenmai.data.typed import TextExample
 from wenmai.inference.verbs import Classifier
 from wenmai.measures.classification import (
     ClassificationResult,
