@@ -171,6 +171,15 @@ def test_an_impossible_sequence_in_the_data_gives_finite_numbers():
     assert emissions.grad.isfinite().all()
 
 
+@pytest.mark.parametrize(("labels", "scheme"), [(["O", "I-A"], "bio"), (["B-A", "E-A"], "bioes")])
+def test_tags_that_nothing_leads_to_give_finite_gradients(labels, scheme):
+    crf = Crf(2, constraints_of(labels, scheme))
+    emissions = batch(crf).float().requires_grad_()
+    crf.log_likelihood(emissions, torch.zeros(4, 4, dtype=torch.int64), LENGTHS).sum().backward()
+    assert all(one.grad.isfinite().all() for one in (emissions, *crf.parameters()))
+    assert crf.marginals(emissions.detach(), LENGTHS).isfinite().all()
+
+
 def test_where_no_sequence_is_possible_the_least_impossible_is_found():
     crf = Crf(2, constraints_of(["B-A", "E-A"], "bioes"))
     found = crf.decode(torch.zeros(2, 3, 2), torch.tensor([1, 3]))

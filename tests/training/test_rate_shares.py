@@ -313,10 +313,10 @@ def test_patience_waits_for_that_metric(tmp_path):
 
 
 def test_an_evaluation_without_that_metric_is_never_the_best(tmp_path):
-    metrics = [{"loss": 1.0}, {"loss": 1.0, "f1": 0.1}, {"loss": 1.0}, {"loss": 1.0, "f1": 0.0}]
+    metrics = [{"loss": 1.0}, {"loss": 1.0, "f1": 0.1}, {"loss": 1.0, "f1": 0.0}, {"loss": 1.0}]
     _, state, _ = evaluated(tmp_path / "run", best_by="f1", metrics=metrics, average=2)
     assert (state.best, state.best_evaluation) == (0.1, 2)
-    assert state.snapshots == [(2, 0.1), (4, 0.0)]
+    assert state.snapshots == [(2, 0.1), (3, 0.0)]
     with pytest.raises(TrainingError, match="validation loss is no longer a number"):
         evaluated(tmp_path / "nan", best_by="f1", metrics=[{"loss": float("nan"), "f1": 0.5}])
 

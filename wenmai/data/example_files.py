@@ -96,7 +96,7 @@ class Reading:
             return "whole" if name.endswith(".json") or (self.task in ("span", "choice") and head[:1] in "[{") else None
         if isinstance(record, dict):
             return "whole" if isinstance(record.get("data"), list) else "lines"
-        return "whole" if isinstance(record, list) else None
+        return "whole" if isinstance(record, list) or name.endswith(".json") else None
 
     def _objects(self) -> Iterator[tuple[str, Any]]:
         """Yields places and JSON values."""
@@ -127,6 +127,8 @@ class Reading:
         width = 0
         for number, row in rows_of(self.path, self._lines(), comma=plain_name(self.path).endswith(".csv")):
             if not row:
+                if not self.labelled:  # a line without text is one all the same
+                    yield number, [""] * max(width, 1)
                 continue
             if width and len(row) != width:
                 raise CorpusError(

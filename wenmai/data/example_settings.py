@@ -49,7 +49,7 @@ class ExamplesConfig:
     unlabelled: Annotated[Literal["error", "skip"], Doc("an example without a label: error, or skip and count it")] = (
         "error"
     )
-    encoding: Annotated[str, Doc("encoding of the files")] = "utf-8"
+    encoding: Annotated[str, Doc("character encoding of the files")] = "utf-8"
     limit: Annotated[int | None, Ge(1), Doc("train on at most this many examples, the first; none: all")] = None
 
     def __post_init__(self) -> None:

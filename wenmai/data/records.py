@@ -151,10 +151,12 @@ def _number(value: Any, name: str) -> float:  # noqa: ANN401  any JSON
 
 
 def is_heading(cells: Sequence[str]) -> bool:
-    """Whether a row of a table names its columns: one has a usual name, and none is empty or named twice."""
-    usual = {*_TEXT, *_FIRST, *_SECOND, *_LABEL, *_SCORE, *_CONTEXT, *_QUESTION, *_ANSWER} - {""}
+    """Whether a row of a table names its columns: one has a usual name, and none is named twice."""
     found = [_folded(cell) for cell in cells]
-    return len(set(found)) == len(found) and all(found) and any(name in usual for name in found)
+    if len(found) == 1:  # a line of text, unless it says so
+        return found[0] in ("text", "sentence", "文本", "句子")
+    usual = {*_TEXT, *_FIRST, *_SECOND, *_LABEL, *_SCORE, *_CONTEXT, *_QUESTION, *_ANSWER}
+    return len(set(found)) == len(found) and any(name in usual for name in found)
 
 
 def guessed_roles(
@@ -328,6 +330,7 @@ def _numbered(record: Record, usual: Mapping[str, str]) -> list[Any]:
 def _chosen(given: Any, texts: Sequence[str], keys: Sequence[str]) -> int:  # noqa: ANN401  any JSON
     if given is None or given == "":
         raise Unlabelled("has no right answer")
+    said = given
     if isinstance(given, str):
         if given in texts:
             return texts.index(given)
@@ -338,7 +341,7 @@ def _chosen(given: Any, texts: Sequence[str], keys: Sequence[str]) -> int:  # no
         elif given.isdecimal() and len(given) < 3:
             given = int(given)
     if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < len(texts):
-        raise ValueError(f"the right answer is {_shown(given)}; expected one of the {len(texts)} answers, or its index")
+        raise ValueError(f"the right answer is {_shown(said)}; expected one of the {len(texts)} answers, or its index")
     return given
 
 
