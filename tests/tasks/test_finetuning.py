@@ -13,8 +13,8 @@ import wenmai
 from tests.contract.examples import EXAMPLES, TEXTS
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.registry import find_system
-from wenmai.inference.backbones import backbone_like
-from wenmai.inference.finetuned import fitted
+from wenmai.inference.families import backbone_like
+from wenmai.inference.finetuned_network import fitted
 from wenmai.inference.finetuned_spans import _Read, tuned_threshold
 from wenmai.inference.finetuned_tokens import scheme_of
 from wenmai.runs.planning import plan
@@ -361,6 +361,7 @@ def test_small_models_learn_at_higher_rates(begin):
     assert job.learning_rate == pytest.approx(min(1e-3, 5e-5 * 768 / 16))
     assert begin("classification", "bert", learning_rate=None, mode="frozen").learning_rate == 1e-3
     assert begin("classification", "elmo").recipe.sections["tuning"].mode == "mix"
+    assert begin("regression", "gpt").fine_tuned.reading.both_orders
     assert begin("tagging", "bert", mode="frozen", epochs=2).recipe.sections["train"].epochs == 2
 
 
@@ -373,7 +374,7 @@ def test_what_is_refused(begin, base, data, tmp_path):
     text = tmp_path / "text.txt"
     text.write_text(TEXTS["text.txt"]["enough"])
     ngram = wenmai.train("ngram", text, out=tmp_path / "ngram", quiet=True, order=2)
-    with pytest.raises(SettingError, match="cannot be continued as finetuned-classification"):
+    with pytest.raises(SettingError, match="a ngram run has no encoder that can be fine-tuned"):
         wenmai.finetune(ngram, data("classification"), task="classification", out=tmp_path / "no")
     assert not (tmp_path / "no").exists()
     with pytest.raises(SettingError, match="no task is called 'tagged'; did you mean 'tagging'"):

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from wenmai.core.errors import SettingError
 from wenmai.data.typed import ChoiceExample
-from wenmai.inference.finetuned import Floats, HeadShape, Item, Outputs
+from wenmai.inference.finetuned import Floats
+from wenmai.inference.finetuned_network import HeadShape, Item, Outputs
 from wenmai.inference.finetuned_texts import OfTexts, Table
 from wenmai.nn.heads import ChoiceHead, choice_log_probabilities
 from wenmai.objectives.loss import Loss
@@ -46,6 +47,7 @@ class Choice(OfTexts):
     objective = "cross-entropy of the right option"
     takes = OfTexts.takes - {"both_orders"}
     labelled = False
+    two = True
 
     @classmethod
     def compares(cls, example: Any) -> bool:  # noqa: ANN401

@@ -22,7 +22,8 @@ from torch import Tensor, nn
 from wenmai.core.errors import SettingError
 from wenmai.data.typed import SpanExample
 from wenmai.inference.backbones import Pieces
-from wenmai.inference.finetuned import FineTuned, Floats, HeadShape, Item, Outputs
+from wenmai.inference.finetuned import FineTuned, Floats
+from wenmai.inference.finetuned_network import HeadShape, Item, Outputs
 from wenmai.measures.agreement import answer_agreement
 from wenmai.nn.heads import SpanHead
 from wenmai.objectives.loss import Loss
@@ -93,6 +94,7 @@ class Span(FineTuned):
     takes = frozenset({"max_length", "stride", "answer_length", "n_best"})
     over_tokens = True
     labelled = False
+    perhaps = frozenset({_THRESHOLD})
     _known: dict[str, Pieces] | None = None
 
     @classmethod

@@ -12,6 +12,7 @@ et al. 2017, https://aclanthology.org/D17-1070, figure 1). Read in both orders, 
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,10 +21,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from wenmai.core.errors import CorpusError, SettingError
+from wenmai.core.errors import CorpusError, FormatError, SettingError
 from wenmai.core.task_names import TaskName
 from wenmai.data.typed import PairExample, ScoredExample, TextExample
-from wenmai.inference.finetuned import FineTuned, Floats, HeadShape, Item, Outputs, fitted
+from wenmai.inference.finetuned import FineTuned, Floats
+from wenmai.inference.finetuned_network import HeadShape, Item, Outputs, fitted
 from wenmai.measures.agreement import agreement, correlation
 from wenmai.nn.heads import ClassificationHead
 from wenmai.objectives.loss import Loss
@@ -35,7 +37,13 @@ Table = npt.NDArray[np.float64]
 
 
 class OfTexts(FineTuned):
-    """What models of one text and of two share."""
+    """What models of one text and of two share.
+
+    Attributes:
+        two: Whether they take two.
+    """
+
+    two: bool = False
 
     takes = frozenset({"max_length", "keep", "pooling", "both_orders", "dense_head"})
 
@@ -76,6 +84,16 @@ class OfTexts(FineTuned):
         row = backbone.framed(first, second)
         return (row, backbone.framed(second, first)) if self.reading.both_orders else (row,)
 
+    def check(self, path: Path) -> None:
+        """Makes sure that a model which was read can be used.
+
+        Raises:
+            FormatError: if it cannot.
+        """
+        super().check(path)
+        if self.shape.compares != (self.two and not self.backbone.paired):
+            raise FormatError(f"{path}: is damaged: what it makes of two texts does not fit its encoder")
+
     def vectors(self, vectors: Tensor, rows: int) -> Tensor:
         """Returns one vector of each text or pair, of those of its ``rows`` rows."""
         if rows == 1:
@@ -104,7 +122,6 @@ class Classification(OfTexts):
     objective = "cross-entropy of the label"
     takes = OfTexts.takes - {"both_orders"} | {"class_weight"}
     weights: Tensor | None = None  # of the labels, while training
-    two: ClassVar[bool] = False
 
     def gold(self, example: TextExample | PairExample) -> Texts:
         """Returns the text, or both."""
@@ -202,6 +219,12 @@ class Regression(OfTexts):
     best_by = "spearman"
     objective = "squared error, in variances of the numbers"
     labelled = False
+    known = frozenset({"mean", "deviation", "two"})
+
+    @property
+    def two(self) -> bool:  # type: ignore[override]  # it depends on the examples
+        """Whether it takes two texts."""
+        return bool(self.numbers.get("two"))
 
     def gold(self, example: ScoredExample) -> Texts:
         """Returns the text, or both."""
@@ -252,7 +275,7 @@ class Regression(OfTexts):
         """
         if isinstance(texts, str):
             raise SettingError("rate takes a list of texts; put a single one in brackets")
-        given = [two_texts(text) if self.numbers["two"] else one_text(text) for text in texts]
+        given = [two_texts(text) if self.two else one_text(text) for text in texts]
         mean, deviation = self.numbers["mean"], self.numbers["deviation"]
         return [mean + deviation * float(output[0]) for output in self.outputs(self.items(given))]
 

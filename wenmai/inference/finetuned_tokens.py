@@ -20,7 +20,8 @@ from torch import Tensor, nn
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data.typed import TaggedSentence
 from wenmai.inference.backbones import Row, joined_ids
-from wenmai.inference.finetuned import FineTuned, Floats, HeadShape, Item, Network, Outputs
+from wenmai.inference.finetuned import FineTuned, Floats
+from wenmai.inference.finetuned_network import HeadShape, Item, Network, Outputs
 from wenmai.inference.reading_config import TuneReadingConfig
 from wenmai.measures.probes import entities
 from wenmai.nn.crf import Crf, Scheme, constraints_of
@@ -96,6 +97,7 @@ class Tagging(FineTuned):
     objective = "cross-entropy of the tags"
     takes = frozenset({"max_length", "stride", "crf", "class_weight"})
     over_tokens = True
+    known = frozenset({"characters"})
     weights: Tensor | None = None
 
     def __init__(

@@ -8,7 +8,7 @@ from typing import Any
 
 from wenmai.core.errors import CorpusError, RunError, SettingError, nearest_name
 from wenmai.core.folder import writing_json
-from wenmai.core.registry import systems
+from wenmai.core.registry import find_system, systems
 from wenmai.core.showing import Table, Tabled
 from wenmai.data.datasets import named_dataset
 from wenmai.runs.train import resume, train
@@ -121,6 +121,11 @@ def finetune(
     """
     start = Run.of(run)
     system = _PREFIX + _task(task, data, start)
+    if not find_system(system).load().starts_from(start.task):
+        raise SettingError(
+            f"{start.path}: a {start.recipe.system} run has no encoder that can be fine-tuned; start from a run of "
+            "bert, gpt or elmo, or import an encoder"
+        )
     if seeds == 1:
         return train(system, data, out=out, start=start.path, callback=callback, quiet=quiet, **settings)
     if seeds < 1:

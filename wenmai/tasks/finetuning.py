@@ -25,8 +25,10 @@ from wenmai.core.registry import find_system
 from wenmai.core.task_names import TaskName
 from wenmai.data.batches import plan_batches
 from wenmai.data.examples import ExamplesStats, open_examples, open_train_and_valid, require_known
-from wenmai.inference.backbones import Fed, backbone_like, backbone_of
-from wenmai.inference.finetuned import FineTuned, HeadShape, Item, Outputs
+from wenmai.inference.backbones import Fed
+from wenmai.inference.families import backbone_like, backbone_of
+from wenmai.inference.finetuned import SHORTEST, FineTuned
+from wenmai.inference.finetuned_network import HeadShape, Item, Outputs
 from wenmai.inference.reading_config import TextVector, TuneReadingConfig
 from wenmai.models.gpt import Gpt
 from wenmai.nn.encoder import TextEncoder
@@ -145,12 +147,14 @@ class FineTuningTask(NeuralTask):
         return isinstance(kind, type) and (issubclass(kind, TextEncoder | Gpt) or getattr(kind, "kind", "") == "elmo")
 
     def implied(self, given: Mapping[str, Any], base: Recipe | None) -> Mapping[str, Any]:
-        """More epochs where the head learns alone, and a mix of the layers of ELMo."""
+        """More epochs where the head learns alone, a mix of the layers of ELMo, and both orders of GPT's similarity."""
         plain = {name.rpartition(".")[2]: value for name, value in given.items()}
         implied: dict[str, Any] = {}
-        elmo = base is not None and getattr(find_system(base.system).load().model, "kind", "") == "elmo"
-        if elmo and "mode" not in plain and not plain.get("scratch"):
+        kind = "" if base is None else getattr(find_system(base.system).load_model(), "kind", "")
+        if kind == "elmo" and "mode" not in plain and not plain.get("scratch"):
             implied["mode"] = plain["mode"] = "mix"
+        if kind == "gpt" and self.model.task == "regression":
+            implied["both_orders"] = True
         if plain.get("mode") in ("frozen", "mix") and "epochs" not in plain:
             implied["epochs"] = _ALONE
         return implied
@@ -169,11 +173,15 @@ class FineTuningTask(NeuralTask):
         self.model.require(data.train)
         labels = list(data.labels)
         known = backbone_like(base)
+        if known.max_length < SHORTEST:
+            raise SettingError(f"the encoder reads {known.max_length} tokens; at least {SHORTEST} are needed")
         if reading.max_length is not None and reading.max_length > known.max_length:
             raise SettingError(f"max_length={reading.max_length} is more than the {known.max_length} tokens it reads")
         if reading.pooling == "pooler" and not known.has_pooler:
             raise SettingError("pooling=pooler: the encoder has no pooler; pooling=token or mean do without")
-        if reading.pooling == "auto":
+        if self.model.over_tokens:
+            reading = replace(reading, pooling="mean")  # what stands for a text where there is none
+        elif reading.pooling == "auto":
             trained = tuning.mode not in ("frozen", "mix")
             single: TextVector = "token" if known.predicts else "mean"
             reading = replace(reading, pooling="pooler" if known.has_pooler and trained else single)
