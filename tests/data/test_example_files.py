@@ -84,6 +84,16 @@ def test_json_in_another_encoding(tmp_path):
     assert read(path, "span", encoding="utf-16") == [SPAN]
 
 
+def test_an_article_needs_no_title():
+    assert list(open_examples([SPAN._replace(title="")], "span")) == [SPAN._replace(title="")]
+
+
+def test_endless_blank_lines_are_refused(tmp_path):
+    path = written(tmp_path / "a.tsv.gz", b"text\tlabel\n" + b"\n" * 1_100_000 + b"a\tb\n")
+    with pytest.raises(CorpusError, match="1,000,000 lines before line 1000002 are blank"):
+        read(path, "classification")
+
+
 def test_offsets_count_characters(tmp_path):
     question = {"id": "1", "question": "?", "answers": [{"text": "b", "answer_start": 3}]}
     content = {"data": [{"paragraphs": [{"context": "\U0001f600é\u0301b", "qas": [question]}]}]}

@@ -345,8 +345,8 @@ def test_other_encodings(tmp_path):
 def test_wrong_names_and_tasks_are_refused(tmp_path):
     with pytest.raises(SettingError, match="data:sst2 is for classification, not for tagging"):
         open_examples("data:sst2", "tagging")
-    with pytest.raises(SettingError, match="task 'clasification'; did you mean 'classification'"):
-        open_examples([], "clasification")  # type: ignore[arg-type]
+    with pytest.raises(SettingError, match="task 'classifications'; did you mean 'classification'"):
+        open_examples([], "classifications")  # type: ignore[arg-type]
     with pytest.raises(CorpusError, match="no such file"):
         open_examples(tmp_path / "missing.tsv", "pair")
     with pytest.raises(CorpusError, match="are a list of examples or rows, not int"):

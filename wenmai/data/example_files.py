@@ -26,10 +26,12 @@ from wenmai.data.lines import beginning, numbered_lines, plain_name, read_json, 
 from wenmai.data.readers import questions_of_text, tagged_spans
 from wenmai.data.records import Roles, Unlabelled, choice_of, guessed_roles, is_heading, marked, unnamed_roles
 from wenmai.data.span_files import SpanReader
+from wenmai.data.typed import ChoiceExample, SpanExample
 
-__all__ = ["Reading", "of_rows", "tagged_of"]
+__all__ = ["Reading", "is_empty", "of_rows", "tagged_of"]
 
 _JSON_LINES = (".jsonl", ".jsonlines", ".json-lines", ".ndjson")
+_MOST_BLANK = 1_000_000  # lines in a row: a small compressed file can have any number
 _LOOKED_AT = 1000  # rows that show which column of a table without names has the labels
 _COMMENT = re.compile(r"#\s?\S+ = ")  # of CoNLL-U
 _TOKENS, _TAGS = ("tokens", "words", "characters"), ("tags", "ner_tags", "labels", "bio_tags", "ner", "label")
@@ -73,10 +75,16 @@ class Reading:
     # --- forms ------------------------------------------------------------------------------------------------------
 
     def _lines(self) -> Iterator[tuple[int, str]]:
-        number = 0
+        number = text = 0
         for number, content in numbered_lines(self.path, self.config.encoding):
             if isinstance(content, ValueError):
                 raise CorpusError(f"{self.path}: line {number}: {content}")
+            if content:
+                text = number
+            elif number - text > _MOST_BLANK:
+                raise CorpusError(
+                    f"{self.path}: {_MOST_BLANK:,} lines before line {number} are blank; expected examples"
+                )
             yield number, content
         if number == 0:
             raise CorpusError(f"{self.path}: is empty; expected examples for {self.task}")
@@ -155,7 +163,7 @@ class Reading:
             return
         except ValueError as error:
             raise CorpusError(f"{where} {error}") from None
-        if self.labelled and not all(part.strip() for part in example[:2] if isinstance(part, str)):
+        if self.labelled and is_empty(example):
             self.stats.empty += 1
             return
         self.stats.examples += 1
@@ -304,6 +312,13 @@ class Reading:
             except (ValueError, TypeError, AttributeError) as error:
                 why = error if type(error) is ValueError else "has no tokens with tags, nor a text with entities"
                 raise CorpusError(f"{where} {why}") from None
+
+
+def is_empty(example: Any) -> bool:  # noqa: ANN401  any example
+    """Whether a text of an example is empty; questions are checked where they are read."""
+    if isinstance(example, ChoiceExample | SpanExample):
+        return False
+    return not all(part.strip() for part in example[:2] if isinstance(part, str))
 
 
 def of_rows(task: TaskName, row: Any, *, labelled: bool) -> Any:  # noqa: ANN401  whatever Python has

@@ -15,7 +15,7 @@ from wenmai.core.folder import file_sha256
 from wenmai.core.task_names import TaskName
 from wenmai.data.corpus import FileHash
 from wenmai.data.datasets import Dataset
-from wenmai.data.example_files import Reading, Sentence, of_rows, tagged_of
+from wenmai.data.example_files import Reading, Sentence, is_empty, of_rows, tagged_of
 from wenmai.data.example_settings import ExamplesConfig, ExamplesStats, Placed
 from wenmai.data.records import Unlabelled
 from wenmai.data.span_files import SpanReader
@@ -223,7 +223,7 @@ class Examples:
                 raise CorpusError(f"{where} {error}" if where not in str(error) else str(error)) from None
             if found is None:
                 continue
-            if self.labelled and not all(part.strip() for part in found[:2] if isinstance(part, str)):
+            if self.labelled and is_empty(found):
                 stats.empty += 1
                 continue
             yield Placed(found, where)

@@ -252,20 +252,20 @@ def unnamed_roles(rows: Sequence[Sequence[str]], task: TaskName, *, labelled: bo
     ):
         return Roles(first=("4",), label="2")
     shown = "; ".join(f"{name}: {column[0][:30]!r}" for name, column in zip(names, columns, strict=True))
-    if len(columns) != texts + labelled:
+    if not labelled and len(columns) == texts:
+        return Roles(first=(names[0],), second=tuple(names[1:]))
+    if len(columns) != texts + 1:
         raise ValueError(
             f"has {len(columns)} columns without usual names, and it cannot be told which are texts and labels "
             f"({shown}); give their numbers, or names if the first line has them: text_column=1 label_column=2"
         )
-    if not labelled:
-        return Roles(first=(names[0],), second=tuple(names[1:]))
     kinds = [len({*column}) for column in columns]
     wanted = [all(map(_is_number, column)) for column in columns] if task == "regression" else labels_apart(kinds)
     if sum(wanted) != 1:
         raise ValueError(f"it cannot be told which column has the labels ({shown}); give text_column=1 label_column=2")
     label = names[wanted.index(True)]
     rest = [name for name in names if name != label]
-    return Roles(first=(rest[0],), second=tuple(rest[1:]), label=label)
+    return Roles(first=(rest[0],), second=tuple(rest[1:]), label=label if labelled else "")
 
 
 def labels_apart(kinds: Sequence[int]) -> list[bool]:
