@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from wenmai.core.errors import WenmaiError
     from wenmai.runs.compare import compare
     from wenmai.runs.evaluate import evaluate
+    from wenmai.runs.finetune import finetune
     from wenmai.runs.train import resume, train
     from wenmai.training.run import Run, load
     from wenmai.vectors.word_vectors import WordVectors
 
 __version__ = "0.1.0"
 
-__all__ = ["Run", "WenmaiError", "WordVectors", "compare", "evaluate", "load", "resume", "train"]
+__all__ = ["Run", "WenmaiError", "WordVectors", "compare", "evaluate", "finetune", "load", "resume", "train"]
 
 _HOME = {
     "Run": "wenmai.training.run",
@@ -26,6 +27,7 @@ _HOME = {
     "WordVectors": "wenmai.vectors.word_vectors",
     "compare": "wenmai.runs.compare",
     "evaluate": "wenmai.runs.evaluate",
+    "finetune": "wenmai.runs.finetune",
     "load": "wenmai.training.run",
     "resume": "wenmai.runs.train",
     "train": "wenmai.runs.train",

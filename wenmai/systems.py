@@ -31,6 +31,27 @@ _elmo = _network("elmo:ElmoTask", "BIDIRECTIONAL", "elmo", "Elmo")
 _gpt = _language_model("gpt", "Gpt")
 _transformer = _translator("transformer", "Transformer")
 
+
+def _fine_tuned(task: str, room: str, model: str, summary: str) -> System:
+    return System(
+        name=f"finetuned-{task}",
+        summary=f"fine-tuned encoder: {summary}",
+        task="wenmai.tasks.finetuning:FineTuningTask",
+        sections="wenmai.tasks.settings:FINE_TUNED",
+        model=f"wenmai.inference.finetuned_{room}:{model}",
+        settings=_FINE_TUNED,
+    )
+
+
+_FINE_TUNED = {
+    "epochs": 3,
+    "batch_tokens": 16_384,
+    "optimiser": "adamw",
+    "beta2": 0.999,
+    "weight_decay": 0.01,
+    "schedule": "linear",
+    "clip": 1.0,
+}
 _LANGUAGE = {"epochs": 10, "schedule": "cosine", "learning_rate": 1e-3, "clip": 1.0}
 _MASKED = {
     "epochs": 40,
@@ -244,4 +265,10 @@ SYSTEMS = (
             **_PAPER,
         },
     ),
+    _fine_tuned("classification", "texts", "Classification", "classes of texts"),
+    _fine_tuned("pair", "texts", "Pair", "classes of two texts, such as what follows from what"),
+    _fine_tuned("regression", "texts", "Regression", "numbers of texts, or of two texts, such as how alike they are"),
+    _fine_tuned("tagging", "tokens", "Tagging", "tags of words: entities, parts of speech"),
+    _fine_tuned("span", "spans", "Span", "answers to questions, which are parts of a text"),
+    _fine_tuned("choice", "choices", "Choice", "one of several answers to a question about a text"),
 )

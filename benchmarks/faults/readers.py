@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.faults.damage import Damage, Sample, bombs, packed
 from benchmarks.faults.oracles import FAITHFUL, decompressed_by_others, lines_of, naive_minimal_pairs, naive_pairs
-from benchmarks.faults.samples import DATA_SETS, MINIMAL_PAIRS
+from benchmarks.faults.samples import DATA_SETS, EXAMPLES_OF_TASKS, MINIMAL_PAIRS
 from benchmarks.faults.subjects import Subject, Trained, answers, not_a_number, sample_of
 from tests.contract.examples import EXAMPLES, TEXTS
 from wenmai.config.recipe import Recipe, read_recipe
@@ -25,6 +25,7 @@ from wenmai.core.registry import find_system
 from wenmai.data.corpus import Corpus
 from wenmai.data.datasets import datasets
 from wenmai.data.documents import CorpusStats
+from wenmai.data.examples import ExamplesConfig, SpanExample, TaggedSentence, open_examples, require_known
 from wenmai.data.labelled import LabelledConfig, LabelledStats, read_labelled
 from wenmai.data.pairs import PairsStats, read_pairs
 from wenmai.data.readers import minimal_pairs
@@ -52,6 +53,7 @@ def subjects(trained: Trained) -> list[Subject]:
     return [
         *(_format_subject(one, trained) for one in formats().values() if one.read is not None),
         *_data_sets(),
+        *_examples_of_tasks(),
         *_others(trained),
     ]
 
@@ -162,6 +164,34 @@ def _examples(reader: Any, path: Path) -> str | None:
         texts = [part for part in example if isinstance(part, str)]
         if any("\n" in text for text in texts) and reader is not json.loads and path.suffix == ".tsv":
             return f"an example over several lines: {texts!r:.100}"
+    return None
+
+
+def _examples_of_tasks() -> Iterator[Subject]:
+    for task, files in EXAMPLES_OF_TASKS.items():
+        samples = [{name: content.encode()} for name, content in files.items()]
+        yield _subject(f"examples for {task}", lambda samples=samples: samples, partial(_fine_tuning, task), share=2)
+
+
+def _fine_tuning(task: Any, path: Path) -> str | None:
+    """Reads all examples in the ways in which a fine-tuning and its verbs do."""
+    repair = ExamplesConfig(bad_answers="repair", unlabelled="skip")
+    found = open_examples(path, task, repair)
+    stats = found.stats()
+    if task != "regression" and found.fingerprint() != open_examples(list(found), task, repair).fingerprint():
+        return "other examples from Python than from the file"
+    if found.labels():
+        require_known(found.labels(), found)
+    if (number := sum(1 for _ in found)) != stats.examples:
+        return f"{number} examples, {stats.examples} counted"
+    for example in found:
+        if isinstance(example, TaggedSentence) and len(example.tokens) != len(example.tags):
+            return f"{len(example.tokens)} tokens, {len(example.tags)} tags"
+        if isinstance(example, SpanExample):
+            for text, start in example.answers:
+                if start >= 0 and not example.context.startswith(text, start):
+                    return f"{text!r} is not at {start}"
+    _drawn(open_examples(path, task, repair, labelled=False))
     return None
 
 

@@ -4,6 +4,7 @@ A system has an entry of its own, or shares that of a system with the same task 
 system of another package has its entry in a module of that package: ``pytest tests/contract --examples MODULE``.
 """
 
+import json
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -65,6 +66,51 @@ def _documents(number: int) -> str:
     return "".join(" ".join(words) + "\n" * (1 + place % 2) for place, words in enumerate(_sentences(number)))
 
 
+def _classes(number: int) -> str:
+    named = (("early" if words[0] < "d" else "late", words) for words in _sentences(number))
+    return "text\tlabel\n" + "".join(f"{' '.join(words)}\t{label}\n" for label, words in named)
+
+
+def _related(number: int) -> str:
+    rows = ((words, words[::-1] if place % 2 else [*"hg"]) for place, words in enumerate(_sentences(number)))
+    named = ((" ".join(one), " ".join(other), "same" if other[-1] == one[0] else "other") for one, other in rows)
+    return "first\tsecond\tlabel\n" + "".join("\t".join(row) + "\n" for row in named)
+
+
+def _lengths(number: int) -> str:
+    return "text\tlabel\n" + "".join(f"{' '.join(words)}\t{len(words)}\n" for words in _sentences(number))
+
+
+def _tags(number: int) -> str:
+    marks = {"a": "B-X", "b": "I-X", "c": "B-Y"}
+    sentences = []
+    for words in _sentences(number):
+        tags = [marks.get(word, "O") for word in words]
+        inside = [tag != "I-X" or tags[place - 1 : place] == ["B-X"] for place, tag in enumerate(tags)]
+        tags = [tag if good else "B-X" for tag, good in zip(tags, inside, strict=True)]
+        sentences.append("".join(f"{word} {tag}\n" for word, tag in zip(words, tags, strict=True)))
+    return "\n".join(sentences)
+
+
+def _questions(number: int) -> str:
+    asked = []
+    for place, words in enumerate(_sentences(number)):
+        word = words[place % len(words)]
+        answers = [] if place % 5 == 0 else [{"text": word, "answer_start": 2 * words.index(word)}]
+        known = {"id": str(place), "question": f"{word} h", "answers": answers, "is_impossible": not answers}
+        asked.append({"context": " ".join(words), "qas": [known]})
+    return json.dumps({"version": "v2.0", "data": [{"title": "a", "paragraphs": asked}]})
+
+
+def _choices(number: int) -> str:
+    rows = ((words, words[0], "h g"[place % 2 :]) for place, words in enumerate(_sentences(number)))
+    known = [
+        [[" ".join(words)], [{"question": "a b", "choice": [right, wrong, "c"], "answer": right}], str(place)]
+        for place, (words, right, wrong) in enumerate(rows)
+    ]
+    return json.dumps(known)
+
+
 TEXTS = {  # by the name of the file: what is enough, and what is hardly anything
     "text.txt": {"enough": _text(80), "a line": "a b c d\n", "a word": "a\n", "a blank": " \n", "nothing": ""},
     "documents.txt": {
@@ -83,9 +129,52 @@ TEXTS = {  # by the name of the file: what is enough, and what is hardly anythin
         "a label": "__label__early\n",
         "nothing": "",
     },
+    "classes.tsv": {
+        "enough": _classes(60),
+        "a line": "text\tlabel\na b c d\tearly\n",
+        "two words": "text\tlabel\na\tearly\nh\tlate\n",
+        "a heading": "text\tlabel\n",
+        "nothing": "",
+    },
+    "related.tsv": {
+        "enough": _related(60),
+        "a line": "first\tsecond\tlabel\na b\tc\tother\n",
+        "two words": "first\tsecond\tlabel\na\ta\tsame\na\tb\tother\n",
+        "a heading": "first\tsecond\tlabel\n",
+        "nothing": "",
+    },
+    "lengths.tsv": {
+        "enough": _lengths(60),
+        "a line": "text\tlabel\na b c d\t4\n",
+        "two words": "text\tlabel\na\t1\nh h\t2\n",
+        "no number": "text\tlabel\na\tone\nh h\ttwo\n",
+        "a heading": "text\tlabel\n",
+        "nothing": "",
+    },
+    "tags.txt": {
+        "enough": _tags(60),
+        "a line": "a B-X\nb I-X\n",
+        "one tag": "a O\nb O\n",
+        "a word": "a B-X\n\nb O\n",
+        "nothing": "",
+    },
+    "questions.json": {
+        "enough": _questions(60),
+        "one": _questions(1),
+        "two": _questions(2),
+        "no answers": '{"data": []}',
+        "nothing": "",
+    },
+    "choices.json": {"enough": _choices(60), "one": _choices(1), "none": "[]", "nothing": ""},
 }
 
 # --- verbs ----------------------------------------------------------------------------------------------------------
+
+
+def two(model: Any, texts: list[str]) -> list[Any]:
+    """The texts, or with each of them another one where the model takes pairs."""
+    return [(text, "a b") for text in texts] if getattr(model, "two", False) else texts
+
 
 ANSWERS: dict[str, Callable[[Any], Any]] = {  # what each verb says; of a new verb here first
     "nearest": lambda model: list(model.most_similar(model.index_to_key[0])),
@@ -96,7 +185,11 @@ ANSWERS: dict[str, Callable[[Any], Any]] = {  # what each verb says; of a new ve
     "generate": lambda model: [*model.stream("a b", max_tokens=5)],
     "fill": lambda model: model.fill("a [MASK] c"),
     "translate": lambda model: [*model.stream(["a b", "h"], beam_size=2)],
-    "classify": lambda model: model.predict(["a b c", "h unseen", ""], -1),
+    "classify": lambda model: model.predict(two(model, ["a b c", "h unseen", ""]), -1),
+    "tag": lambda model: model.tag(["a b c", "h unseen", ""]),
+    "answer": lambda model: model.answer([("a", "a b c"), ("h unseen", "c d e f g h " * 9)], 3),
+    "choose": lambda model: model.choose([("a b c", "", ["a", "h"]), ("h unseen", "a", ["c", "d", "e"])]),
+    "rate": lambda model: model.rate(two(model, ["a b c", "h unseen", ""])),
     "embed": lambda model: model.embed(["a b c", "h unseen", ""]).tolist(),
 }
 
@@ -107,6 +200,8 @@ _LOOP = {"threads": 1, "epochs": 2, "min_count": 1, "learning_rate": 0.02}
 _LANGUAGE = _LOOP | {"kind": "whitespace", "batch_tokens": 24, "segment_length": 6}
 _LAYERS = {"hidden_size": 16, "num_layers": 2, "num_heads": 2}
 _TRANSLATION = _LOOP | {"kind": "words", "batch_tokens": 40, "max_length": 40}
+_TUNING = {"threads": 1, "epochs": 2, "learning_rate": 0.02, "batch_size": 16}
+_NO_BASE = ({"start": None}, "starts from a trained encoder")
 _WRONG_LOOP = (({"momentum": 0.5}, "momentum has no effect"), ({"schedule": "cosin"}, "did you mean 'cosine'"))
 
 EXAMPLES = {
@@ -244,6 +339,51 @@ EXAMPLES = {
             ({"kind": "bpe"}, "reads words"),
             ({"boundaries": "masked"}, "elmo reads one stream"),
         ),
+    ),
+    "finetuned-classification": Example(
+        data="classes.tsv",
+        settings=_TUNING | {"class_weight": "balanced"},
+        start="bert",
+        wrong=(
+            _NO_BASE,
+            ({"top_layers": 1}, "top_layers has no effect with mode=full"),
+            ({"crf": True}, "crf=True has no effect on finetuned-classification"),
+            ({"max_length": 13}, "more than the 12 tokens"),
+        ),
+    ),
+    "finetuned-pair": Example(
+        data="related.tsv",
+        settings=_TUNING | {"unfreeze": 1, "layer_decay": 0.9},
+        start="gpt",
+        wrong=(_NO_BASE, ({"answer_length": 5}, "answer_length=5 has no effect on finetuned-pair")),
+    ),
+    "finetuned-regression": Example(
+        data="lengths.tsv",
+        settings=_TUNING,
+        start="elmo",
+        wrong=(
+            _NO_BASE,
+            ({"class_weight": "balanced"}, "class_weight=balanced has no effect"),
+            ({"pooling": "pooler"}, "no pooler"),
+        ),
+    ),
+    "finetuned-tagging": Example(
+        data="tags.txt",
+        settings=_TUNING | {"crf": True, "max_length": 8, "stride": 3},
+        start="bert",
+        wrong=(_NO_BASE, ({"class_weight": "balanced"}, "has no effect with crf=true")),
+    ),
+    "finetuned-span": Example(
+        data="questions.json",
+        settings=_TUNING | {"stride": 2, "answer_length": 4, "mode": "lora", "lora_rank": 2},
+        start="bert",
+        wrong=(_NO_BASE, ({"pooling": "mean"}, "pooling=mean has no effect")),
+    ),
+    "finetuned-choice": Example(
+        data="choices.json",
+        settings=_TUNING | {"mode": "frozen"},
+        start="bert",
+        wrong=(_NO_BASE, ({"scratch": True}, "leave out mode=frozen")),
     ),
     "seq2seq": Example(
         data="pairs.tsv",

@@ -15,6 +15,7 @@ from wenmai.data.catalogue import find
 from wenmai.data.datasets import (
     ChoiceExample,
     PairExample,
+    SpanExample,
     TaggedSentence,
     TextExample,
     datasets,
@@ -38,6 +39,7 @@ SIZES = {  # examples of train and dev
     "conll2003-pos": (14041, 3250),
     "cluener": (10748, 672),
     "resume-ner": (3821, 463),
+    "cws": (15430, 1685),
     "mrpc": (3576, 500),
     "sick": (4500, 500),
     "rte": (1244, 139),
@@ -46,9 +48,20 @@ SIZES = {  # examples of train and dev
     "ernie-match-triples": (3998, 100),
     "dream": (6116, 2040),
     "c3": (5856, 1825),
+    "squad1": (4681, 742),
+    "squad2": (2454, 463),
+    "xquad-zh": (493, 121),
+    "xquad-es": (493, 121),
+    "cmrc2018": (1000, 1493),
 }
-FORMS = {"classification": TextExample, "tagging": TaggedSentence, "pairs": PairExample, "choice": ChoiceExample}
-KINDS = {"pairs": "sentence-pairs", "choice": "multiple-choice"}
+FORMS = {
+    "classification": TextExample,
+    "tagging": TaggedSentence,
+    "pairs": PairExample,
+    "span": SpanExample,
+    "choice": ChoiceExample,
+}
+KINDS = {"pairs": "sentence-pairs", "span": "question-answering", "choice": "multiple-choice"}
 
 
 @pytest.fixture
@@ -84,6 +97,11 @@ def test_the_splits_have_their_sizes_and_labels(mirror, name):
         if dataset.task == "tagging":
             assert len(example.tokens) == len(example.tags) > 0
             labels.update(tag[2:] if dataset.labels else tag for tag in example.tags if tag != "O")
+        elif dataset.task == "span":
+            assert example.question
+            assert example.impossible == (not example.answers)
+            for answer in example.answers:
+                assert answer.start < 0 or example.context.startswith(answer.text, answer.start)
         elif dataset.task == "choice":
             assert all(example.turns)
             assert example.question
@@ -115,6 +133,23 @@ def test_what_is_set_aside_is_not_trained_on(mirror):
     train, dev = ({example.first for example in dataset.read(split)} for split in ("train", "dev"))
     assert not train & dev
     assert len(train) > 5 * len(dev)
+
+
+@pytest.mark.shared_data
+def test_questions_are_as_many_as_published(mirror):
+    found = [example for split in ("train", "dev") for example in find_dataset("squad2").read(split)]
+    assert (len(found), sum(example.impossible for example in found)) == (2917, 1477)
+    sides = [{(one.title, one.context) for one in find_dataset("squad1").read(split)} for split in ("train", "dev")]
+    assert len(sides[0] | sides[1]) == 1023
+    assert not {title for title, _ in sides[0]} & {title for title, _ in sides[1]}
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize(("split", "sentences"), [("pku", 1944), ("msr", 3985)])
+def test_words_of_other_standards(mirror, split, sentences):
+    found = list(find_dataset("cws").read(split))
+    assert len(found) == sentences
+    assert {tag for sentence in found for tag in sentence.tags} == {"B-word", "I-word"}
 
 
 @pytest.mark.shared_data

@@ -163,6 +163,17 @@ def test_every_setting_of_a_static_system_is_explained_with_its_default(page: st
     assert {row[0]: row[1] for row in tables(table, "| setting |")} == defaults
 
 
+def test_every_setting_of_fine_tuning_is_explained_with_its_default() -> None:
+    implied = systems()["finetuned-classification"].settings
+    defaults = {
+        setting.name: shown(implied.get(setting.name, setting.default))
+        for setting in SETTINGS["finetuned-classification"]
+        if setting.section != "train"
+    }
+    assert {row[0]: row[1] for row in tables(read(ROOT / "docs/finetuning.md"), "| setting |")} == defaults
+    assert all(SETTINGS[name] == SETTINGS["finetuned-pair"] for name in SETTINGS if name.startswith("finetuned-"))
+
+
 def is_fixed(system: str, name: str) -> bool:
     """Whether there is nothing to choose: the kind of a model, unlike the kind of a tokenizer."""
     return name == "kind" and all(setting.section == "model" for setting in SETTINGS[system] if setting.name == name)

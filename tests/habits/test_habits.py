@@ -91,10 +91,8 @@ MIXED_ROOMS = ("formats", "inference", "models", "tasks", "training")  # some of
 
 def without_torch() -> set[str]:
     """The modules that must work without the extra: whole rooms, and what systems without a network are made of."""
-    import torch
-
     shared = {name for name in MODULES if name.split(".")[1:2] and name.split(".")[1] in NEURAL_ROOMS + MIXED_ROOMS}
-    plain = [system for system in systems().values() if not issubclass(system.load_model(), torch.nn.Module)]
+    plain = [system for system in systems().values() if system.sections is None]
     return set(MODULES) - shared | {target.partition(":")[0] for one in plain for target in (one.task, one.model)}
 
 

@@ -51,6 +51,10 @@ class Toy:
         self.seen, self.values, self.in_half = [], [], []
 
     loss_weights: ClassVar = {"loss": 1.0}
+    best_by = "loss"
+
+    def rate_share(self, name, epoch):
+        return 1.0
 
     def plan(self, epoch):
         draw = torch.Generator().manual_seed(epoch)

@@ -43,6 +43,7 @@ class MaskedAndNext:
     """
 
     loss_weights: ClassVar = {"masked": 1.0, "next": 0.3}
+    best_by = "loss"
 
     def __init__(self, plan):
         draw = torch.Generator().manual_seed(5)
@@ -59,6 +60,9 @@ class MaskedAndNext:
 
     def states(self, module, batch):
         return module["in"](self.tokens[batch].masked_fill(self.masked[batch], TOKENS)).cumsum(1).tanh()
+
+    def rate_share(self, name, epoch):
+        return 1.0
 
     def plan(self, epoch):
         return self._plan

@@ -1,14 +1,12 @@
 """``wenmai classify`` and ``wenmai autotune``."""
 
 import json
-from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from wenmai.cli.lines import reads_terminal, texts_of
+from wenmai.cli.lines import portions, reads_terminal, texts_of
 from wenmai.cli.options import Device, File, Json, JsonLines, Quiet, RunFolder, Sets, Texts
 from wenmai.core.errors import SettingError
 
@@ -33,7 +31,7 @@ def classify(
     """Classify texts, one line for each line.
 
     Output is in order, while the input is still being read; the labels of a text are separated by tabs. A text that is
-    empty, or without a probable label, gives an empty line.
+    empty, or without a probable label, gives an empty line. The two texts of a pair have a tab between them.
 
     Example: wenmai classify runs/topics "Shares fall again" --probabilities
 
@@ -48,7 +46,7 @@ def classify(
         raise SettingError(f"--k {k}: expected at least 1 label, or -1 for all")
     classifier: Classifier = Run(run, device).model_for("classify")
     lines, waiting = texts_of(texts, file), reads_terminal(texts, file)
-    for portion in _portions(lines, 1 if waiting else _TEXTS_AT_ONCE):
+    for portion in portions(lines, 1 if waiting else _TEXTS_AT_ONCE):
         written = []
         for text, found in zip(portion, classifier.predict(portion, k, threshold), strict=True):
             labels = found if text.strip() else []
@@ -60,11 +58,6 @@ def classify(
             else:
                 written.append("\t".join(label for label, _ in labels))
         print("\n".join(written), flush=waiting)
-
-
-def _portions(lines: Iterator[str], size: int) -> Iterator[list[str]]:
-    while portion := list(islice(lines, size)):
-        yield portion
 
 
 def autotune(

@@ -6,11 +6,12 @@ alone, or nothing at all, is standard input. See ADR 25.
 
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from wenmai.core.errors import CorpusError, SettingError
 
-__all__ = ["lines_of", "named_file", "reads_terminal", "texts_of"]
+__all__ = ["lines_of", "named_file", "portions", "reads_terminal", "texts_of"]
 
 
 def texts_of(texts: Sequence[str] | None, file: str | None) -> Iterator[str]:
@@ -79,6 +80,12 @@ def lines_of(file: str) -> Iterator[str]:
                     raise CorpusError(f"{name}, line {number}: is not UTF-8; convert the text first") from None
     except OSError as error:
         raise CorpusError(f"{file}: cannot be read ({error.strerror})") from None
+
+
+def portions(lines: Iterator[str], size: int) -> Iterator[list[str]]:
+    """Yields lines in lists of ``size``; the last may be shorter."""
+    while portion := list(islice(lines, size)):
+        yield portion
 
 
 def _is_file(text: str) -> bool:

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from wenmai.cli import classification, data, formats, language, measuring, training, translation, vectors
-from wenmai.cli.settings import AutotuneCommand, CompareCommand, ExportCommand, TrainCommand
+from wenmai.cli import classification, data, finetuning, formats, language, measuring, training, translation, vectors
+from wenmai.cli.settings import AutotuneCommand, CompareCommand, ExportCommand, FinetuneCommand, TrainCommand
 from wenmai.core.errors import SettingError, WenmaiError, is_out_of_memory
 from wenmai.core.wording import LANGUAGES, environment_language, say, speak
 from wenmai.core.wording import language as spoken_language
@@ -174,7 +174,12 @@ app.command("next")(language.next_token)
 app.command()(language.generate)
 app.command()(language.fill)
 app.command()(translation.translate)
+app.command(cls=FinetuneCommand)(finetuning.finetune)
 app.command()(classification.classify)
+app.command()(finetuning.rate)
+app.command()(finetuning.tag)
+app.command()(finetuning.answer)
+app.command()(finetuning.choose)
 app.command(cls=AutotuneCommand)(classification.autotune)
 app.command("formats")(formats.formats_command)
 app.command("export", cls=ExportCommand)(formats.export_command)

@@ -15,6 +15,7 @@ __all__ = [
     "AutotuneCommand",
     "CompareCommand",
     "ExportCommand",
+    "FinetuneCommand",
     "SettingsCommand",
     "TrainCommand",
     "setting_value",
@@ -125,6 +126,16 @@ class TrainCommand(SettingsCommand):
             if word.endswith((".yaml", ".yml")):
                 return _of_system(read_recipe(word)["system"])
         return _of_system(Run(options["--from"]).recipe.system) if "--from" in options else Known()
+
+
+class FinetuneCommand(SettingsCommand):
+    """``finetune``: the settings of the task."""
+
+    about = "Settings are options too: --epochs 3 is --set epochs=3. `wenmai systems finetuned-TASK` lists them."
+
+    def known(self, words: Sequence[str], options: Mapping[str, str]) -> Known:
+        """Returns the settings of the task, which all tasks have."""
+        return _of_system(f"finetuned-{options.get('--task', 'classification')}")
 
 
 class AutotuneCommand(SettingsCommand):

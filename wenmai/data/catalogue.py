@@ -96,8 +96,8 @@ class Entry:
         title: What it is.
         purpose: What it is for, and its size in words, pairs or questions.
         kind: ``corpus``; ``pairs`` (parallel text); ``dump`` (text still to be extracted); ``similarity``,
-            ``analogy`` or ``minimal-pairs`` (test sets); ``classification``, ``tagging``, ``sentence-pairs`` or
-            ``multiple-choice`` (labelled; those that :mod:`wenmai.data.datasets` reads).
+            ``analogy`` or ``minimal-pairs`` (test sets); ``classification``, ``tagging``, ``sentence-pairs``,
+            ``question-answering`` or ``multiple-choice`` (labelled; those that :mod:`wenmai.data.datasets` reads).
         language: Its code, such as ``en`` or ``zh``; of pairs both, as in ``en-zh``.
         licence: Terms of use, as far as they are stated.
         text: Text settings that fit it.
@@ -118,6 +118,7 @@ class Entry:
         "classification",
         "tagging",
         "sentence-pairs",
+        "question-answering",
         "multiple-choice",
     ]
     language: str

@@ -1,8 +1,9 @@
-"""The registry of evaluation data: classes, tags, sentence pairs and multiple choice, read as typed examples.
+"""The registry of evaluation data: classes, tags, sentence pairs, questions and multiple choice, as typed examples.
 
 The files come through the catalogue (checksums, mirror folder); each data set says which entries its splits are. A set
 without a ``dev`` split of its own sets a tenth aside: the examples of which the text (of pairs the first sentence) has
-a CRC-32 divisible by ten, so that equal texts are on the same side and the division never changes. A malformed row is a
+a CRC-32 divisible by ten, so that equal texts are on the same side and the division never changes. Of questions about
+articles it is about a quarter of the articles, by their titles. A malformed row is a
 :class:`~wenmai.core.errors.CorpusError` that names file and line.
 """
 
@@ -15,10 +16,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from wenmai.core.errors import SettingError, nearest_name
+from wenmai.core.task_names import TaskName
 from wenmai.data import readers
 from wenmai.data.catalogue import find, get
 from wenmai.data.labelled import Labelled, LabelledConfig, LabelledStats, read_labelled
-from wenmai.data.readers import ChoiceExample, LabelledExample, PairExample, TaggedSentence, TextExample
+from wenmai.data.span_files import span_questions
+from wenmai.data.typed import ChoiceExample, LabelledExample, PairExample, SpanExample, TaggedSentence, TextExample
 from wenmai.text.settings import TextConfig
 
 __all__ = [
@@ -26,6 +29,7 @@ __all__ = [
     "Dataset",
     "PairExample",
     "Reader",
+    "SpanExample",
     "TaggedSentence",
     "TextExample",
     "datasets",
@@ -34,7 +38,7 @@ __all__ = [
     "open_labelled",
 ]
 
-Task = Literal["classification", "tagging", "pairs", "choice"]
+Task = Literal["classification", "tagging", "pairs", "span", "choice"]
 Reader = Callable[[Path], Iterator[LabelledExample]]
 """Reads the examples of a file."""
 
@@ -45,13 +49,15 @@ class Dataset:
 
     Attributes:
         name: As in ``data:NAME``.
-        task: ``classification``, ``tagging``, ``pairs`` or ``choice``; decides the type of the examples.
-        language: ``en`` or ``zh``.
-        labels: The classes in the order of their numbers; of tagging the types of entities (or the tags), of multiple
-            choice none.
+        task: ``classification``, ``tagging``, ``pairs``, ``span`` or ``choice``; decides the type of the examples.
+        language: ``en``, ``zh`` or ``es``.
+        labels: The classes in the order of their numbers; of tagging the types of entities (or none), of questions
+            none.
         files: Split to the entry of the catalogue.
         readers: Split to the reader of its file.
         segment: The segmentation that fits the texts.
+        scored: Whether its pairs have scores.
+        aside: One in so many is set aside as ``dev``, if there is none.
         note: What else to know.
     """
 
@@ -62,6 +68,8 @@ class Dataset:
     files: Mapping[str, str]
     readers: Mapping[str, Reader] = field(repr=False)
     segment: Literal["whitespace", "words", "characters", "chinese"] = "whitespace"
+    scored: bool = False
+    aside: int = 10
     note: str = ""
 
     @property
@@ -70,9 +78,16 @@ class Dataset:
         return tuple(dict.fromkeys(("train", "dev", *self.files)))
 
     @property
+    def tasks(self) -> tuple[TaskName, ...]:
+        """What an encoder can be fine-tuned for with it, the usual first."""
+        if self.task == "pairs":
+            return ("pair", "regression") if self.scored else ("pair",)
+        return (self.task,)
+
+    @property
     def text_settings(self) -> dict[str, Any]:
         """Text settings that fit the texts."""
-        return {"segment": self.segment, "lowercase": self.language == "en"}
+        return {"segment": self.segment, "lowercase": self.language != "zh"}
 
     @property
     def licence(self) -> str:
@@ -90,7 +105,7 @@ class Dataset:
 
     def read(self, split: str) -> Iterator[Any]:
         """Yields the examples of a split in the order of the file: :class:`TextExample`, :class:`TaggedSentence`,
-        :class:`PairExample` or :class:`ChoiceExample`, as the task is.
+        :class:`PairExample`, :class:`SpanExample` or :class:`ChoiceExample`, as the task is.
 
         Raises:
             SettingError: if there is no such split.
@@ -106,7 +121,7 @@ class Dataset:
         if "dev" in self.files or split not in ("train", "dev"):
             return found
         wanted = split == "dev"
-        return (example for example in found if _is_set_aside(example) == wanted)
+        return (example for example in found if _is_set_aside(example, self.aside) == wanted)
 
     def _stored(self, split: str) -> str:
         if split not in self.splits:
@@ -193,10 +208,10 @@ def named_dataset(spec: Any) -> tuple[Dataset, str] | None:  # noqa: ANN401
     return (datasets()[name], split) if name in datasets() else None
 
 
-def _is_set_aside(example: LabelledExample) -> bool:
-    first = example[0]
+def _is_set_aside(example: LabelledExample, one_in: int) -> bool:
+    first = (example.title or example.context) if isinstance(example, SpanExample) else example[0]
     text = first if isinstance(first, str) else " ".join(first)
-    return zlib.crc32(text.encode()) % 10 == 0
+    return zlib.crc32(text.encode()) % one_in == 0
 
 
 _NEWS = ("World", "Sports", "Business", "Sci/Tech")
@@ -342,9 +357,19 @@ _DATASETS = (
         segment="characters",
     ),
     _dataset(
+        "cws",
+        "tagging",
+        "zh",
+        ("word",),
+        readers.segmented,
+        {"train": "cws-sxu-train", "pku": "cws-pku-gold", "msr": "cws-msr-gold"},
+        segment="characters",
+        note="words as entities of one type; train and dev are of SXU, pku and msr of other standards",
+    ),
+    _dataset(
         "mrpc", "pairs", "en", tuple(readers.EQUIVALENCE.values()), readers.paraphrases, _both("mrpc"), segment="words"
     ),
-    _dataset("sick", "pairs", "en", readers.INFERENCE, readers.related, _both("sick"), segment="words"),
+    _dataset("sick", "pairs", "en", readers.INFERENCE, readers.related, _both("sick"), segment="words", scored=True),
     _dataset("rte", "pairs", "en", readers.ENTAILMENT, readers.entailed, _both("rte"), segment="words"),
     _dataset(
         "ocnli",
@@ -370,4 +395,18 @@ _DATASETS = (
     ),
     _dataset("dream", "choice", "en", (), readers.choices, _both("dream"), segment="words"),
     _dataset("c3", "choice", "zh", (), readers.choices, _both("c3"), segment="chinese"),
+    _dataset("squad1", "span", "en", (), span_questions, {"train": "squad1-dev-24"}, segment="words", aside=4),
+    _dataset("squad2", "span", "en", (), span_questions, {"train": "squad2-dev-8"}, segment="words", aside=4),
+    _dataset("xquad-zh", "span", "zh", (), span_questions, {"train": "xquad-zh-24"}, segment="chinese", aside=4),
+    _dataset("xquad-es", "span", "es", (), span_questions, {"train": "xquad-es-24"}, segment="words", aside=4),
+    _dataset(
+        "cmrc2018",
+        "span",
+        "zh",
+        (),
+        partial(span_questions, answers="repair"),
+        {"train": "cmrc2018-trial", "dev": "cmrc2018-dev-part1"},
+        segment="chinese",
+        note="some answers do not stand where they are said to; the nearest place is taken",
+    ),
 )

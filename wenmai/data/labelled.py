@@ -10,9 +10,7 @@ In tables and JSON lines ``text_column`` and ``label_column`` name text and labe
 :class:`~wenmai.core.errors.CorpusError` that names file and line; what is left out is counted.
 """
 
-import csv
 import hashlib
-import io
 import json
 import os
 import re
@@ -25,18 +23,16 @@ from annotated_types import MinLen
 from typing_extensions import Doc
 
 from wenmai.config.recipe import Located
-from wenmai.core.compressed import reading
 from wenmai.core.errors import CorpusError, SettingError, nearest_name
 from wenmai.core.folder import file_sha256
 from wenmai.data.corpus import FileHash, Progress
+from wenmai.data.lines import numbered_lines, plain_name, rows_of
 from wenmai.data.sources import absolute_name
 from wenmai.text.settings import TextConfig
 
 __all__ = ["Example", "Labelled", "LabelledConfig", "LabelledStats", "read_labelled", "require_plain_text"]
 
-_MAX_LINE = 1 << 24  # bytes: more than any text has, less than a file that is not text
 _JSON_ENDINGS = (".jsonl", ".jsonlines", ".json-lines", ".ndjson")
-_COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
 _SPACE = " \\t\\n\\v\\f\\r\\0"  # what separates words for fastText
 
 
@@ -222,9 +218,7 @@ class Labelled:
     def _examples(self, path: Path, stats: LabelledStats) -> Iterator[tuple[int, str, tuple[str, ...]]]:
         """Yields line number, text and labels."""
         lines = _lines(path, self.text, stats)
-        name = path.name.lower()
-        for ending in _COMPRESSED_ENDINGS:
-            name = name.removesuffix(ending)
+        name = plain_name(path)
         if name.endswith(_JSON_ENDINGS):
             return _records(path, lines, self.config)
         if self.config.label_column is None:
@@ -300,45 +294,16 @@ def _located(name: str, label_prefix: str) -> tuple[str, Path]:
 def _lines(path: Path, text: TextConfig, stats: LabelledStats) -> Iterator[tuple[int, str]]:
     """Yields number and content of the good lines of a file, without their ends."""
     number = 0
-    plain = "\n".encode(text.encoding) == b"\n"
-    with reading(path, error=CorpusError) as raw:
-        if plain:
-            file: Any = io.BufferedReader(cast(io.RawIOBase, raw), 1 << 20)  # decompressors are slow with lines
-        else:  # such as UTF-16, whose line ends are more than a byte
-            file = _recoded(raw, path, text.encoding)
-        encoding = text.encoding if plain else "utf-8"
-        while line := file.readline(_MAX_LINE):
-            number += 1
-            stats.lines += 1
-            if len(line) == _MAX_LINE and not line.endswith(b"\n"):
-                raise CorpusError(f"{path}: line {number} is longer than {_MAX_LINE >> 20} MB; expected a text a line")
-            try:
-                content = line.decode(encoding)
-                if "\0" in content:
-                    raise ValueError("it has a NUL, which no text has")
-            except ValueError as error:
-                fault = error
-                if isinstance(error, UnicodeDecodeError):
-                    fault = ValueError(
-                        f"0x{line[error.start]:02x} is not {encoding} ({error.reason}); if the file has another "
-                        "encoding, name it (encoding=gb18030, latin-1, ...)"
-                    )
-                if text.bad_lines == "error":
-                    raise CorpusError(
-                        f"{path}: line {number}: {fault}. bad_lines=skip leaves out such lines and counts them"
-                    ) from None
-                stats.skipped_lines += 1
-                continue
-            yield number, (content.removeprefix("\ufeff") if number == 1 else content).rstrip("\r\n")
+    for number, content in numbered_lines(path, text.encoding):
+        stats.lines += 1
+        if isinstance(content, str):
+            yield number, content
+        elif text.bad_lines == "skip":
+            stats.skipped_lines += 1
+        else:
+            raise CorpusError(f"{path}: line {number}: {content}. bad_lines=skip leaves out such lines and counts them")
     if number == 0:
         raise CorpusError(f"{path}: is empty; expected labelled text")
-
-
-def _recoded(file: Any, path: Path, encoding: str) -> io.BytesIO:  # noqa: ANN401  any binary file
-    try:
-        return io.BytesIO(file.read().decode(encoding).encode())
-    except UnicodeError as error:
-        raise CorpusError(f"{path}: is not {encoding} ({error})") from None
 
 
 def _marked(lines: Iterable[tuple[int, str]], prefix: str) -> Iterator[tuple[int, str, tuple[str, ...]]]:
@@ -355,42 +320,26 @@ def _rows(
     path: Path, lines: Iterable[tuple[int, str]], config: LabelledConfig, *, comma: bool
 ) -> Iterator[tuple[int, str, tuple[str, ...]]]:
     """Takes text and labels out of the columns of a table."""
-    at = 0
-
-    def content() -> Iterator[str]:
-        nonlocal at
-        for number, line in lines:
-            at = number
-            yield line + "\n"
-
-    csv.field_size_limit(_MAX_LINE)
-    rows = csv.reader(content(), delimiter="," if comma else "\t", strict=comma,
-                      quoting=csv.QUOTE_MINIMAL if comma else csv.QUOTE_NONE)  # fmt: skip
     wanted = [name.strip() for name in cast(str, config.text_column).split(",")]
     label_name = cast(str, config.label_column)
     width = 0
     by_number = all(name.isdecimal() for name in (*wanted, label_name))
-    begin = 1
-    try:
-        for row in rows:
-            if not row:
-                yield begin, "", ()
-            elif not width:
-                width = len(row)
-                header = [str(place) for place in range(1, width + 1)] if by_number else [name.strip() for name in row]
-                texts, label = [_column(name, header, path) for name in wanted], _column(label_name, header, path)
-                if by_number:
-                    yield begin, *_cells(row, texts, label, config)
-            elif len(row) != width:
-                names = "the first row" if by_number else "the line of names"
-                raise CorpusError(
-                    f"{path}: line {begin} has {len(row)} columns ({row[0][:40]!r}...), but {names} has {width}"
-                )
-            else:
+    for begin, row in rows_of(path, lines, comma=comma):
+        if not row:
+            yield begin, "", ()
+        elif not width:
+            width = len(row)
+            header = [str(place) for place in range(1, width + 1)] if by_number else [name.strip() for name in row]
+            texts, label = [_column(name, header, path) for name in wanted], _column(label_name, header, path)
+            if by_number:
                 yield begin, *_cells(row, texts, label, config)
-            begin = at + 1
-    except csv.Error as error:
-        raise CorpusError(f"{path}: line {begin}: is not CSV ({error}); check the quotes") from None
+        elif len(row) != width:
+            names = "the first row" if by_number else "the line of names"
+            raise CorpusError(
+                f"{path}: line {begin} has {len(row)} columns ({row[0][:40]!r}...), but {names} has {width}"
+            )
+        else:
+            yield begin, *_cells(row, texts, label, config)
 
 
 def _column(name: str, header: Sequence[str], path: Path) -> int:

@@ -8,13 +8,23 @@ import io
 import json
 import re
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 from wenmai.core.compressed import reading
 from wenmai.core.errors import CorpusError
+from wenmai.data.lines import read_json
+from wenmai.data.tags import bio_tags
+from wenmai.data.typed import (
+    ChoiceExample,
+    LabelledExample,
+    MinimalPair,
+    PairExample,
+    TaggedSentence,
+    TextExample,
+)
 
 __all__ = [
     "ENTAILMENT",
@@ -37,9 +47,12 @@ __all__ = [
     "minimal_pairs",
     "paraphrases",
     "questions",
+    "questions_of_text",
     "related",
     "reviews",
+    "segmented",
     "spans",
+    "tagged_spans",
     "text_and_label",
     "title_and_text",
     "triples",
@@ -52,92 +65,6 @@ EQUIVALENCE = {"0": "not_equivalent", "1": "equivalent"}
 _JUDGEMENTS = {name.upper(): name for name in INFERENCE}
 _POLES = {"neg": "negative", "pos": "positive"}
 _MAX_LINE = 1 << 20
-_MAX_JSON = 1 << 28  # bytes of a file that is one JSON value
-
-
-class TextExample(NamedTuple):
-    """A text and its class."""
-
-    text: str
-    label: str
-
-
-class TaggedSentence(NamedTuple):
-    """Tokens (words, or characters of Chinese) and as many tags; entities are tagged O, B-TYPE and I-TYPE (IOB2)."""
-
-    tokens: tuple[str, ...]
-    tags: tuple[str, ...]
-
-
-class PairExample(NamedTuple):
-    """Two sentences, their relation, and a score where the data set has one."""
-
-    first: str
-    second: str
-    label: str
-    score: float | None = None
-
-
-class ChoiceExample(NamedTuple):
-    """A question about a text, the answers to choose from, and the index of the right one.
-
-    Attributes:
-        turns: The text: the turns of a dialogue or the paragraphs of a document.
-        question: The question.
-        options: The answers; two may be equal.
-        answer: Index of the right one, from 0.
-    """
-
-    turns: tuple[str, ...]
-    question: str
-    options: tuple[str, ...]
-    answer: int
-
-
-class MinimalPair(NamedTuple):
-    """Two sentences of which one is acceptable; they differ in what decides that, and in little else.
-
-    Attributes:
-        good: The acceptable sentence.
-        bad: The other one.
-        paradigm: The pairs that are made alike, such as ``adjunct_island``.
-        phenomenon: What several paradigms show, such as ``island_effects``.
-    """
-
-    good: str
-    bad: str
-    paradigm: str
-    phenomenon: str
-
-
-LabelledExample = TextExample | TaggedSentence | PairExample | ChoiceExample
-
-
-def bio_tags(tags: Sequence[str], scheme: Literal["iob1", "iob2", "bmes"]) -> tuple[str, ...]:
-    """Writes tags of another scheme as IOB2: B-TYPE begins an entity, I-TYPE continues it, O is outside.
-
-    Args:
-        tags: ``iob1``: I-TYPE, and B-TYPE only between neighbours of one type; ``bmes``: B, M, E and S for entities
-            of one token (also with I for M). A tag that continues nothing begins an entity.
-        scheme: Which it is.
-
-    Raises:
-        ValueError: for a tag that the scheme does not have.
-    """
-    found = []
-    open_type = ""  # of the entity that may continue
-    for tag in tags:
-        if tag == "O":
-            found.append("O")
-            open_type = ""
-            continue
-        mark, dash, kind = tag.partition("-")
-        if not (dash and kind) or mark not in ("BMESI" if scheme == "bmes" else "BI"):
-            raise ValueError(f"the tag {tag!r} is none of {scheme}")
-        begins = mark in "BS" or open_type != kind
-        found.append(f"{'B' if begins else 'I'}-{kind}")
-        open_type = "" if mark in "ES" else kind
-    return tuple(found)
 
 
 def _lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
@@ -270,25 +197,51 @@ def spans(path: Path) -> Iterator[TaggedSentence]:
     for number, line in _lines(path):
         try:
             record = json.loads(line)
-            text = record["text"]
-            spans = [
-                (int(first), -int(last), str(kind), str(surface))
-                for kind, surfaces in record["label"].items()
-                for surface, places in surfaces.items()
-                for first, last in places
-            ]
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            text, label = record["text"], record["label"]
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise _error(path, number, line, expected) from None
-        tags = ["O"] * len(text)
-        end = 0
-        for first, minus_last, kind, surface in sorted(spans):
-            last = -minus_last
-            if not 0 <= first <= last < len(text) or text[first : last + 1] != surface:
-                raise _error(path, number, surface, f"the characters {first} to {last} of the text")
-            if first >= end:
-                tags[first : last + 1] = [f"B-{kind}"] + [f"I-{kind}"] * (last - first)
-                end = last + 1
-        yield TaggedSentence(tuple(text), tuple(tags))
+        try:
+            yield tagged_spans(text, label)
+        except ValueError as error:
+            raise CorpusError(f"{path}: line {number} {error}") from None
+        except (KeyError, TypeError, AttributeError):
+            raise _error(path, number, line, expected) from None
+
+
+def tagged_spans(text: Any, label: Any) -> TaggedSentence:  # noqa: ANN401  any JSON
+    """Returns the characters of a text with the tags of its entities ``{TYPE: {SURFACE: [[first, last], ...]}}``.
+
+    Raises:
+        ValueError: if an entity is not where it is said to be.
+        TypeError, AttributeError: if it is none.
+    """
+    spans = [
+        (int(first), -int(last), str(kind), str(surface))
+        for kind, surfaces in label.items()
+        for surface, places in surfaces.items()
+        for first, last in places
+    ]
+    tags = ["O"] * len(text)
+    end = 0
+    for first, minus_last, kind, surface in sorted(spans):
+        last = -minus_last
+        if not 0 <= first <= last < len(text) or text[first : last + 1] != surface:
+            raise ValueError(f"is {surface[:60]!r}; expected the characters {first} to {last} of the text")
+        if first >= end:
+            tags[first : last + 1] = [f"B-{kind}"] + [f"I-{kind}"] * (last - first)
+            end = last + 1
+    return TaggedSentence(tuple(text), tuple(tags))
+
+
+def segmented(path: Path) -> Iterator[TaggedSentence]:
+    """Reads words with spaces between them, a sentence a line, as characters that begin or continue a word.
+
+    So the F1 of the words is that of entities of one type, ``word``. Blank lines are left out.
+    """
+    for _, line in _lines(path):
+        if words := line.split():
+            tags = (tag for word in words for tag in ("B-word", *["I-word"] * (len(word) - 1)))
+            yield TaggedSentence(tuple("".join(words)), tuple(tags))
 
 
 def paraphrases(path: Path) -> Iterator[PairExample]:
@@ -338,34 +291,37 @@ def triples(path: Path) -> Iterator[PairExample]:
 
 def choices(path: Path) -> Iterator[ChoiceExample]:
     """Reads DREAM and C3: JSON ``[[turns, [{"question", "choice": [...], "answer"}, ...], id], ...]``."""
-    with reading(path, error=CorpusError) as raw:
-        content = raw.read(_MAX_JSON + 1)
-    if len(content) > _MAX_JSON:
-        raise CorpusError(f"{path}: is larger than {_MAX_JSON >> 20} MiB; this is not the file it should be")
-    try:
-        records = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise CorpusError(f"{path}: is not JSON ({error})") from None
+    records = read_json(path)
     if not isinstance(records, list) or not records:
         raise CorpusError(f"{path}: has no list of texts with questions")
     for number, record in enumerate(records, start=1):
         try:
-            turns, questions, _ = record
-            found = [
-                ChoiceExample(
-                    turns=_texts(turns),
-                    question=_text(question["question"]),
-                    options=_texts(question["choice"]),
-                    answer=question["choice"].index(question["answer"]),
-                )
-                for question in questions
-            ]
-            if any(len(example.options) < 2 for example in found):
-                raise ValueError("a question has fewer than two answers")
+            found = questions_of_text(record)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             expected = 'expected [turns, [{"question", "choice", "answer"}, ...], id], the answer one of the choices'
             raise CorpusError(f"{path}: text {number}: {error}; {expected}") from None
         yield from found
+
+
+def questions_of_text(record: Any) -> list[ChoiceExample]:  # noqa: ANN401  any JSON
+    """Returns the questions of a text of DREAM or C3.
+
+    Raises:
+        ValueError, KeyError, TypeError, AttributeError: if it is none.
+    """
+    turns, questions, _ = record
+    found = [
+        ChoiceExample(
+            turns=_texts(turns),
+            question=_text(question["question"]),
+            options=_texts(question["choice"]),
+            answer=question["choice"].index(question["answer"]),
+        )
+        for question in questions
+    ]
+    if any(len(example.options) < 2 for example in found):
+        raise ValueError("a question has fewer than two answers")
+    return found
 
 
 def minimal_pairs(path: Path) -> Iterator[MinimalPair]:

@@ -12,7 +12,7 @@ from wenmai.core.showing import Shown
 from wenmai.models.folder import CONFIG, read_fields
 from wenmai.text.tokenizer import Tokenizer
 
-__all__ = ["Architecture", "Network", "read_architecture", "read_tokenizer"]
+__all__ = ["Architecture", "Network", "architecture_of", "read_architecture", "read_tokenizer"]
 
 
 class Network(Shown):
@@ -75,15 +75,32 @@ def read_architecture(folder: Path, family: type) -> Architecture:
         FormatError: if the file is missing, damaged, or of another family of models.
     """
     path, facts = folder / CONFIG, read_fields(folder)
+    found = architecture_of(path, facts.pop("kind", None), facts.pop("model", None), (family,))
+    return found._replace(facts=facts)
+
+
+def architecture_of(path: Path, kind: Any, settings: Any, families: tuple[type, ...]) -> Architecture:  # noqa: ANN401
+    """Finds an architecture by the name of its system and its settings.
+
+    Args:
+        path: The file that says so, for messages.
+        kind: The name.
+        settings: Those of its network.
+        families: Base classes of networks, one of which it must have.
+
+    Raises:
+        FormatError: if they are damaged, or of another family of models.
+    """
     try:
-        kind, settings = facts.pop("kind"), facts.pop("model")
+        if kind is None or settings is None:
+            raise ValueError("'kind' or 'model' is missing")
         model = find_system(kind).load_model()
-        if not issubclass(model, family):
+        if not issubclass(model, families):
             raise ValueError(f"{kind!r} is another kind of model")
         config = Recipe.build(kind, {"model": model.config_class}, settings).sections["model"]
     except (KeyError, TypeError, ValueError, AttributeError, SettingError) as error:
         raise FormatError(f"{path}: is damaged or of another kind of model: {error}") from None
-    return Architecture(model, config, facts)
+    return Architecture(model, config, {})
 
 
 def read_tokenizer(folder: Path, found: Architecture, *, fewer: bool = False) -> Tokenizer:

@@ -219,7 +219,7 @@ class ElmoModel(Network):
         self.module.eval()
         state = self.module.start(1)
         for text in texts:
-            tokens, offsets = self._words(text)
+            tokens, offsets = self.words(text)
             vectors = np.zeros((1 + self.num_layers, 0, self.vector_size), np.float32)
             if tokens:
                 characters = spelled([BEGIN, *tokens, END], self.config.max_characters).astype(np.int64)
@@ -231,7 +231,7 @@ class ElmoModel(Network):
 
     def _layers(self, lines: Iterator[str]) -> Iterator[Layers]:
         while chunk := list(islice(lines, _CHUNK)):
-            words = [self._words(text) for text in chunk]
+            words = [self.words(text) for text in chunk]
             found = self._vectors([tokens for tokens, _ in words])
             for (tokens, offsets), vectors in zip(words, found, strict=True):
                 yield Layers(tokens, offsets, vectors)
@@ -285,7 +285,8 @@ class ElmoModel(Network):
             raise SettingError("concat has no effect on the mix of the layers; name layers, such as layer=0,1,2")
         return Mixed(self, self.mix), 0
 
-    def _words(self, text: str) -> tuple[list[str], list[tuple[int, int]]]:
+    def words(self, text: str) -> tuple[list[str], list[tuple[int, int]]]:
+        """Returns the words of a text as they are read, and where each begins and ends, in characters."""
         if self.tokenizer is None:
             found = [*_WORD.finditer(text)]
             return [one[0] for one in found], [one.span() for one in found]

@@ -7,8 +7,10 @@ from wenmai.measures.language import SentenceScore
 
 __all__ = [
     "VERBS",
+    "Answerer",
     "AnyLanguageModel",
     "AnyTranslator",
+    "Chooser",
     "Classifier",
     "ContextScorer",
     "Embedder",
@@ -16,7 +18,9 @@ __all__ = [
     "Generator",
     "Nearest",
     "Predictor",
+    "Rater",
     "Scorer",
+    "Tagger",
 ]
 
 
@@ -36,6 +40,34 @@ class Classifier(Protocol):
 
     def predict(self, texts: Iterable[str], k: int = 1, threshold: float = 0.0) -> list[list[tuple[str, float]]]:
         """Returns the ``k`` most probable labels of each text with their probabilities, best first; -1 for all."""
+
+
+class Rater(Protocol):
+    """Gives texts numbers."""
+
+    def rate(self, texts: Iterable[Any]) -> list[float]:
+        """Returns the number of each text, or of each pair of texts."""
+
+
+class Tagger(Protocol):
+    """Tags words."""
+
+    def tag(self, sentences: Iterable[str | Sequence[str]]) -> list[Any]:
+        """Returns the words of each sentence with their tags."""
+
+
+class Answerer(Protocol):
+    """Answers questions by parts of texts."""
+
+    def answer(self, questions: Iterable[tuple[str, str]], k: int = 1) -> list[list[Any]]:
+        """Returns the ``k`` best answers of each pair of a question and a text."""
+
+
+class Chooser(Protocol):
+    """Chooses one of several texts."""
+
+    def choose(self, questions: Iterable[tuple[str, str, Sequence[str]]]) -> list[Any]:
+        """Returns the chosen option for each text, question and options."""
 
 
 class Embedder(Protocol):
@@ -113,6 +145,10 @@ class AnyTranslator(Protocol):
 VERBS: dict[str, type] = {
     "nearest": Nearest,
     "classify": Classifier,
+    "rate": Rater,
+    "tag": Tagger,
+    "answer": Answerer,
+    "choose": Chooser,
     "embed": Embedder,
     "score": Scorer,
     "next": AnyLanguageModel,  # what reads from left to right scores in context, too, and generates

@@ -1,12 +1,13 @@
 """The settings of the networks, one class for each architecture; they are read and listed without torch."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BeforeValidator
 from typing_extensions import Doc
 
+from wenmai.config.lists import listed
 from wenmai.core.errors import SettingError
 from wenmai.nn.names import ActivationName, CharacterActivation, HeadName, Kind, ScorerName, Selection
 
@@ -112,11 +113,6 @@ class GptConfig:
             raise SettingError("window is for every second layer; with num_layers=1 it has no effect")
 
 
-def _list(value: Any) -> Any:  # noqa: ANN401  what a user wrote, and pydantic checks
-    """Reads ``mlm,pair`` as a list."""
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BertConfig:
     """The sizes and choices of a BERT, and of its relatives with the same equations.
@@ -161,11 +157,11 @@ class BertConfig:
     ] = "none"
     heads: Annotated[
         tuple[HeadName, ...],
-        BeforeValidator(_list),
+        BeforeValidator(listed),
         Doc("what the model predicts: mlm (masked tokens), pair (of two texts), or a task that it was fine-tuned for"),
     ] = ("mlm",)
     labels: Annotated[
-        tuple[str, ...], BeforeValidator(_list), Doc("names of the classes of a head that classifies texts or tokens")
+        tuple[str, ...], BeforeValidator(listed), Doc("names of the classes of a head that classifies texts or tokens")
     ] = ()
     tied: Annotated[bool, Doc("the output matrix of mlm is that of the embeddings, as in the published models")] = True
 
@@ -194,11 +190,6 @@ class BertConfig:
             raise SettingError("labels names a class twice; name each once")
 
 
-def _numbers(value: Any) -> Any:  # noqa: ANN401  what a user wrote, and pydantic checks
-    """Reads ``2000,10000`` as a list."""
-    return [part for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TransformerXLConfig:
     """The sizes and choices of a Transformer-XL.
@@ -220,7 +211,7 @@ class TransformerXLConfig:
     shared_biases: Annotated[bool, Doc("u and v are the same in all layers")] = True
     cutoffs: Annotated[
         tuple[int, ...],
-        BeforeValidator(_numbers),
+        BeforeValidator(listed),
         Doc("adaptive softmax: first id of each cluster of rarer tokens, such as 2000,10000; empty: a full softmax"),
     ] = ()
     div_value: Annotated[int, Ge(1), Doc("cutoffs: vectors of each cluster are so many times narrower")] = 1
@@ -256,7 +247,7 @@ class ElmoConfig:
     character_size: Annotated[int, Ge(1), Doc("dimensions of a character's vector")] = 16
     filters: Annotated[
         tuple[int, ...],
-        BeforeValidator(_numbers),
+        BeforeValidator(listed),
         Doc("how many convolutions of width 1, 2, 3 and so on read the characters of a word; 0: none of that width"),
     ] = (32, 32, 64, 128, 128, 128)
     activation: Annotated[CharacterActivation, Doc("after the maximum of each convolution over a word")] = "relu"
@@ -280,7 +271,7 @@ class ElmoConfig:
     ] = None
     cutoffs: Annotated[
         tuple[int, ...],
-        BeforeValidator(_numbers),
+        BeforeValidator(listed),
         Doc("adaptive softmax: first id of each cluster of rarer tokens, such as 2000,10000; empty: a full softmax"),
     ] = ()
 

@@ -56,6 +56,12 @@ class Linear(nn.Linear):
         """Returns (..., out) of (..., in)."""
         return linear(hidden, self.weight, self.bias)
 
+    def rows(self, hidden: Tensor, rows: slice) -> Tensor:
+        """Returns the outputs of some rows of the weight, (..., rows), of (..., in)."""
+        if self.bias is None:
+            return linear(hidden, self.weight[rows])
+        return linear(hidden, self.weight[rows], self.bias[rows])
+
 
 def _chosen(one: Tensor, other: Tensor, multiplications: int) -> bool:
     """Whether oneDNN shall multiply two tensors."""

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from wenmai.nn.attention import Attention, attend
 from wenmai.nn.biases import Bias, Structure
 from wenmai.nn.cache import KeyValue
-from wenmai.nn.linear import Linear, linear
+from wenmai.nn.linear import Linear
 from wenmai.nn.masks import Mask, window
 
 __all__ = ["MultiHead", "banded_attend", "rows_at"]
@@ -160,10 +160,7 @@ class MultiHead(Attention):
 
     def _projected(self, hidden: Tensor, rows: slice) -> Tensor:
         """Returns the projections of some rows of ``qkv``, split into heads."""
-        qkv = self.qkv
-        if qkv.bias is None:
-            return self._heads(linear(hidden, qkv.weight[rows]))
-        return self._heads(linear(hidden, qkv.weight[rows], qkv.bias[rows]))
+        return self._heads(self.qkv.rows(hidden, rows))
 
     def _heads(self, projected: Tensor) -> Tensor:
         """Returns (n, B, H, T, D) of n projections side by side (B, T, n·M)."""

@@ -1,5 +1,7 @@
 """The weighted sum of the layers of an encoder: γ Σ_j s_j h_j with s = softmax(w) (Peters et al. 2018, eq. 1)."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -28,16 +30,19 @@ class ScalarMix(nn.Module):
         """s, (J,)."""
         return self.weights.softmax(0)
 
-    def forward(self, layers: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, layers: Tensor | Sequence[Tensor], mask: Tensor | None = None) -> Tensor:
         """Mixes layers.
 
         Args:
-            layers: (J, B, T, M).
+            layers: (J, B, T, M), or J tensors (B, T, M) such as those of
+                :meth:`wenmai.nn.encoder.TextEncoder.hidden_states`.
             mask: (B, T) bool, True for real tokens; none: all are. Only normalisation needs it.
 
         Returns:
             (B, T, M).
         """
+        if not isinstance(layers, Tensor):
+            layers = torch.stack([*layers])
         if self.layer_norm:
             layers = torch.stack([_normalised(layer, mask) for layer in layers])
         mixed: Tensor = self.scale * torch.einsum("j,jbtm->btm", self.shares.to(layers.dtype), layers)

@@ -26,11 +26,11 @@ def plan(
     described = find_system(system)
     task: Task = described.load()
     settings = named_settings(task.sections, settings)
-    implied = _giving_way(described.settings, settings, task)
-    chosen = {**implied, **settings}
-    if start is not None:
-        start = Path(start).absolute()
-        base = Run(start).recipe
+    base = None if start is None else Run(Path(start).absolute()).recipe
+    implied = _giving_way(overruled(described.settings, task.implied(settings, base)), settings, task)
+    chosen = {**_without(implied, settings), **settings}
+    if base is not None:
+        start = Path(str(start)).absolute()
         _inherit(base, described.name, task, chosen, settings if base.system == described.name else chosen)
     opened = task.source.open(corpus)
     hints = {name: value for name, value in opened.hints.items() if has_setting(task.sections, name)}

@@ -92,7 +92,7 @@ def probe_encoder(
 def require_probed(dataset: Dataset) -> None:
     """Raises SettingError if no probe can be trained on a data set."""
     if dataset.task not in ("classification", "tagging"):
-        kind = "sentence pairs" if dataset.task == "pairs" else "multiple choice"
+        kind = {"pairs": "sentence pairs", "span": "questions"}.get(dataset.task, "multiple choice")
         raise SettingError(f"data:{dataset.name} is of {kind}; a probe needs texts with classes, or tags")
 
 

@@ -43,7 +43,7 @@ class NeuralModel(Protocol):
 class NeuralTask(Task):
     """How a torch model is trained; a subclass says how a new one is made."""
 
-    inherited = ("tokenizer", "model")
+    inherited: ClassVar[tuple[str, ...]] = ("tokenizer", "model")
 
     def begin(
         self,
@@ -107,6 +107,7 @@ class NeuralJob(Job):
 
     objective_name: ClassVar[str]  # the name of the loss, for people
     loss_weights: Mapping[str, float] = {"loss": 1.0}  # its parts by name; see :class:`wenmai.training.loop.Trainable`
+    best_by: str = "loss"  # the metric by which the best snapshot is chosen; of any other one, more is better
 
     def __init__(self, recipe: Recipe, model: NeuralModel) -> None:
         super().__init__(recipe)
@@ -130,8 +131,15 @@ class NeuralJob(Job):
 
     @property
     def parameters(self) -> int:
-        """How many parameters are trained."""
+        """How many parameters the model has."""
         return sum(parameter.numel() for parameter in self.module.parameters())
+
+    @property
+    def trained_parameters(self) -> int:
+        """How many of them are trained by the last epoch; to be asked before or after the training."""
+        last = self.config.epochs - 1
+        named = self.module.named_parameters()
+        return sum(one.numel() for name, one in named if one.requires_grad and self.rate_share(name, last))
 
     @property
     def learning_rate(self) -> float:
@@ -150,6 +158,10 @@ class NeuralJob(Job):
     @abstractmethod
     def loss(self, module: nn.Module, batch: Any, step: int) -> Losses:  # noqa: ANN401  one of the plan
         """The loss of a batch."""
+
+    def rate_share(self, name: str, epoch: int) -> float:
+        """The share of the learning rate that a parameter has in an epoch from 0: all of it."""
+        return 1.0
 
     def counts(self, batch: Any) -> Mapping[str, int]:  # noqa: ANN401
         """Targets of the parts of the loss in a batch; a loss in several parts must override this."""
@@ -195,19 +207,20 @@ class NeuralJob(Job):
 
     def summary(self) -> dict[str, Any]:
         """Speed, loss and sizes."""
-        state = self.state
+        state, trained = self.state, self.trained_parameters
         return {
             "tokens_per_second": state.tokens / state.seconds if state.seconds else 0.0,
             "loss": state.last_loss,
             **({"losses": state.last_losses} if state.last_losses else {}),
             "objective": self.objective_name,
             "validation": state.metrics,
-            "best_validation_loss": state.best,
+            f"best_validation_{self.best_by}": state.best,
             "seconds": state.seconds,
             "steps": state.step,
             "epochs": state.epoch,
             "tokens": state.tokens,
             "parameters": self.parameters,
+            **({"trained_parameters": trained} if trained != self.parameters else {}),
             "threads": self.threads,
         }
 

@@ -6,21 +6,28 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BeforeValidator
 from typing_extensions import Doc
 
+from wenmai.config.lists import listed
 from wenmai.core.errors import SettingError
 from wenmai.data.encoded_text import LinesConfig
+from wenmai.data.example_settings import ExamplesConfig
 from wenmai.data.masking import MaskingConfig
 from wenmai.data.pairs import PairsConfig
+from wenmai.inference.reading_config import TuneReadingConfig
+from wenmai.nn.names import LoraTarget
 from wenmai.text.pieces import JointTokenizerConfig, StreamTokenizerConfig
 from wenmai.training.settings import LoopConfig
 
 __all__ = [
     "BIDIRECTIONAL",
+    "FINE_TUNED",
     "LANGUAGE",
     "MASKED",
     "TRANSLATION",
     "BidirectionalConfig",
+    "FineTuneConfig",
     "LanguageConfig",
     "MaskedConfig",
     "TranslationConfig",
@@ -28,6 +35,10 @@ __all__ = [
 
 _SHORT_PAIRS, _SHORT_SHARE = 0.1, 0.9  # of BERT
 _SAMPLING_STEPS, _SAMPLING_FLOOR = 10_000, 0.25
+_TOP_LAYERS = 2
+_LORA_RANK, _LORA_ALPHA = 8, 16.0
+_LORA_TARGETS: tuple[LoraTarget, ...] = ("query", "value")
+_LM_WEIGHT = 0.5  # of GPT-1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,6 +143,72 @@ class TranslationConfig:
         return max(self.sampling_floor, fraction)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FineTuneConfig:
+    """What of an encoder is trained for a task, and the head that it gets.
+
+    Raises:
+        SettingError: if a setting would have no effect.
+    """
+
+    mode: Annotated[
+        Literal["full", "top", "frozen", "mix", "lora"],
+        Doc(
+            "what is trained besides the head: full: everything; top: the last layers; frozen: nothing; mix: the "
+            "weights of a sum of all layers; lora: products of small matrices beside the large ones"
+        ),
+    ] = "full"
+    top_layers: Annotated[int, Ge(1), Doc("mode=top: how many layers")] = _TOP_LAYERS
+    layer_decay: Annotated[
+        float,
+        Gt(0),
+        Le(1),
+        Doc("each layer learns at this fraction of the rate of the layer above; 1: all at one rate"),
+    ] = 1.0
+    unfreeze: Annotated[
+        int | None,
+        Ge(1),
+        Doc("the head learns alone for one epoch, then so many more layers with every epoch; none: all from the start"),
+    ] = None
+    lora_rank: Annotated[int, Ge(1), Doc("mode=lora: inner size of the products, r")] = _LORA_RANK
+    lora_alpha: Annotated[float, Gt(0), Doc("mode=lora: products are scaled by lora_alpha/lora_rank")] = _LORA_ALPHA
+    lora_dropout: Annotated[float, Ge(0), Lt(1), Doc("mode=lora: dropout of the inputs of the products")] = 0.0
+    lora_targets: Annotated[
+        tuple[LoraTarget, ...],
+        BeforeValidator(listed),
+        Doc("mode=lora: projections that get a product: query, key, value, output, attention (all four), ffn, all"),
+    ] = _LORA_TARGETS
+    batch_size: Annotated[int, Ge(1), Doc("most examples of a batch, which has batch_tokens tokens at most")] = 32
+    dropout: Annotated[
+        float | None, Ge(0), Lt(1), Doc("of the layers of the encoder while they learn; none: as it was trained before")
+    ] = None
+    lm_weight: Annotated[
+        float, Ge(0), Doc("gpt: weight of the loss of a language model on the same texts, λ; 0: there is none")
+    ] = _LM_WEIGHT
+    head_dropout: Annotated[float, Ge(0), Lt(1), Doc("dropout before the head")] = 0.1
+    dense_head: Annotated[bool, Doc("a new tanh layer before the head of texts, if the encoder has no pooler")] = False
+    crf: Annotated[
+        bool, Doc("tagging: score whole sequences of tags, of which only possible ones are predicted (CRF)")
+    ] = False
+    class_weight: Annotated[
+        Literal["none", "balanced"], Doc("balanced: rare labels count more, as if all were equally frequent")
+    ] = "none"
+    scratch: Annotated[bool, Doc("the same architecture with fresh parameters, for comparison")] = False
+
+    def __post_init__(self) -> None:
+        if self.mode != "top" and self.top_layers != _TOP_LAYERS:
+            raise SettingError(f"top_layers has no effect with mode={self.mode}; add mode=top")
+        lora = self.lora_rank, self.lora_alpha, self.lora_dropout, self.lora_targets
+        if self.mode != "lora" and lora != (_LORA_RANK, _LORA_ALPHA, 0.0, _LORA_TARGETS):
+            raise SettingError(f"settings of lora have no effect with mode={self.mode}; add mode=lora")
+        if self.mode not in ("full", "top") and (self.layer_decay != 1 or self.unfreeze is not None):
+            raise SettingError(
+                f"layer_decay and unfreeze are for layers that learn, and mode={self.mode} trains none; leave them out"
+            )
+        if self.scratch and self.mode != "full":
+            raise SettingError(f"scratch has parameters that have learned nothing; leave out mode={self.mode}")
+
+
 LANGUAGE: Mapping[str, type] = {
     "data": LinesConfig,
     "tokenizer": StreamTokenizerConfig,
@@ -156,5 +233,12 @@ TRANSLATION: Mapping[str, type] = {
     "tokenizer": JointTokenizerConfig,
     "model": object,  # the model's own
     "objective": TranslationConfig,
+    "train": LoopConfig,
+}
+
+FINE_TUNED: Mapping[str, type] = {
+    "data": ExamplesConfig,
+    "reading": TuneReadingConfig,
+    "tuning": FineTuneConfig,
     "train": LoopConfig,
 }

@@ -156,10 +156,10 @@ class Task(ABC):
         replicated: Whether several processes may train together.
     """
 
-    source: ClassVar[Source]
+    source: Source
     sections: Mapping[str, type]
     inherited: ClassVar[tuple[str, ...]] = ()
-    verbs: ClassVar[tuple[str, ...]]
+    verbs: tuple[str, ...]
     measurers: ClassVar[Mapping[str, str]] = {}
     replicated: bool = False
 
@@ -169,6 +169,15 @@ class Task(ABC):
             self.sections = {
                 name: config if name == "model" else section for name, section in type(self).sections.items()
             }
+
+    def implied(self, given: Mapping[str, Any], base: Recipe | None) -> Mapping[str, Any]:
+        """Returns defaults that settings or the continued run imply, as ``section.name``: by default none.
+
+        Args:
+            given: The settings of the user, as ``section.name`` or ``name``, unchecked.
+            base: The recipe of the run that is continued.
+        """
+        return {}
 
     @abstractmethod
     def load(self, folder: Path) -> Any:  # noqa: ANN401

@@ -30,13 +30,14 @@ from wenmai.training.checkpoint import Checkpoints, read_state, require_good
 from wenmai.training.compiling import compiled
 from wenmai.training.interrupts import interrupts_set
 from wenmai.training.memory import keep_free_memory, release_free_memory
+from wenmai.training.optimiser import Optimiser
 from wenmai.training.records import EvaluationRecord, Record, UpdateRecord
 from wenmai.training.run import CURVES
 from wenmai.training.schedule import rate_schedule
 from wenmai.training.settings import LoopConfig
 from wenmai.training.strategy import Strategy
 from wenmai.training.tensorboard import reporting_curves
-from wenmai.training.tensors import load_carried, load_optimiser, mean_of_models, save_carried, save_optimiser
+from wenmai.training.tensors import load_carried, mean_of_models, save_carried
 from wenmai.training.utilisation import flops_share
 
 __all__ = ["LoopState", "Trainable", "train_loop"]
@@ -72,8 +73,18 @@ class Trainable(Protocol):
     def counts(self, batch: Any) -> Mapping[str, int]:  # noqa: ANN401
         """How many targets the parts of the loss will have in a batch; asked only if there are several parts."""
 
+    @property
+    def best_by(self) -> str:
+        """The metric that says which snapshot is the best: ``loss``, or another one, the higher the better."""
+
+    def rate_share(self, name: str, epoch: int) -> float:
+        """The share of the learning rate that a parameter has in an epoch from 0; 0: it is not trained."""
+
     def evaluate(self) -> Mapping[str, float]:
-        """Metrics on the validation data, ``loss`` among them; empty if there is none."""
+        """Metrics on the validation data, ``loss`` among them; empty if there is none.
+
+        One that cannot be told, such as the correlation of a constant, is left out.
+        """
 
     def save(self, folder: Path) -> None:
         """Writes the model into a folder, its parameters as ``model.safetensors``."""
@@ -109,9 +120,9 @@ class LoopState:
         seconds: Spent training.
         tokens: Targets of the first part of the loss so far.
         evaluations: Evaluations on the validation data so far.
-        best: Lowest validation loss, if there was any.
+        best: The metric ``best_by`` of the best evaluation, if there was any.
         best_evaluation: The evaluation that had it.
-        snapshots: ``(step, validation loss or None)`` of those kept for averaging.
+        snapshots: ``(step, metric best_by or None)`` of those kept for averaging.
         pending: Not in a record yet: sum and targets of each part of the loss, gradient norms, updates.
         last_loss: Mean loss of the last record.
         last_losses: Mean losses of its parts, if there are several.
@@ -135,7 +146,7 @@ class LoopState:
     over: bool = False
 
     def __post_init__(self) -> None:
-        self.snapshots = [(step, loss) for step, loss in self.snapshots]  # JSON has lists
+        self.snapshots = [(step, value) for step, value in self.snapshots]  # JSON has lists
         self.pending = (*self.pending,)
 
     @classmethod
@@ -185,10 +196,9 @@ def train_loop(
     weights, names = job.loss_weights, list(job.loss_weights)
     nothing = (0.0,) * (2 * len(names) + 1) + (0,)
     state.pending = state.pending or nothing
-    parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    optimiser = _optimiser(config, module, peak_rate)
+    optimiser = Optimiser(config, module, peak_rate=peak_rate, share=job.rate_share, epoch=state.epoch)
     if checkpoint is not None:
-        load_optimiser(optimiser, checkpoint)
+        optimiser.load(checkpoint)
         job.carry(load_carried(checkpoint))
     strategy.wait()  # until all have read what they need: checkpoints come and go from here on
     group_size = config.accumulation * strategy.size
@@ -220,10 +230,11 @@ def train_loop(
         loss = metrics.get("loss")
         if loss is not None and not math.isfinite(loss):
             raise TrainingError(_not_a_number(state, None, checkpoints, learning_rate))
-        if loss is not None and (state.best is None or loss < state.best):
-            state.best, state.best_evaluation = loss, state.evaluations
-        if config.average > 1 or loss is not None:
-            _take_snapshot(job, checkpoints, state, loss, config.average, strategy)
+        value = metrics.get(job.best_by)
+        if value is not None and (state.best is None or _rank(job, value) < _rank(job, state.best)):
+            state.best, state.best_evaluation = value, state.evaluations
+        if config.average > 1 or value is not None:
+            _take_snapshot(job, checkpoints, state, value, config.average, strategy)
         return EvaluationRecord(
             position=state.step,
             epoch=state.epoch + 1,
@@ -234,7 +245,7 @@ def train_loop(
 
     module.train()
     batches = () if state.over else job.plan(state.epoch)
-    with interrupts_set(stop), _reporting(config, checkpoints, report, state, strategy) as report_all:
+    with interrupts_set(stop), optimiser, _reporting(config, checkpoints, report, state, strategy) as report_all:
         while not state.over:
             group = range(state.batch, min(state.batch + group_size, len(batches)))
             own = group[strategy.rank :: strategy.size]
@@ -244,7 +255,7 @@ def train_loop(
                 with precision():
                     losses = job.loss(called, batches[place], state.step)
                 update.backward(losses)
-            gradients = _gradients(parameters)
+            gradients = optimiser.gradients()
             clock = torch.tensor((CLOCK.now() - started, stop.is_set()), dtype=torch.float64, device=device)
             strategy.all_reduce([*gradients, update.tally, clock])
             sums = update.finish(gradients)
@@ -256,11 +267,7 @@ def train_loop(
                 raise TrainingError(_not_a_number(state, group, checkpoints, learning_rate))
             if config.clip is not None and norm > config.clip:
                 torch._foreach_mul_(gradients, config.clip / norm)
-            for settings in optimiser.param_groups:
-                settings["lr"] = learning_rate
-            optimiser.step()
-            optimiser.zero_grad(set_to_none=True)
-
+            optimiser.step(learning_rate)
             job.note(part_means(sums))
             state.step += 1
             if device.type == "cpu" and state.step % _RELEASE_EVERY == 0:
@@ -303,6 +310,7 @@ def train_loop(
                 state.over = at_end or (late and bool(state.metrics))
             if epoch_over:
                 state.epoch, state.batch = state.epoch + 1, 0
+                optimiser.begin(state.epoch)
                 if not state.over:
                     batches = job.plan(state.epoch)
             if state.over or stopping or state.seconds - saved_at >= config.checkpoint_seconds:
@@ -333,26 +341,6 @@ def _counts(job: Trainable, batches: Sequence[Any], strategy: Strategy) -> list[
     return [int(count) for count in total]
 
 
-def _optimiser(config: LoopConfig, module: nn.Module, rate: float) -> torch.optim.Optimizer:
-    decayed = [p for p in module.parameters() if p.requires_grad and p.dim() > 1]
-    plain = [p for p in module.parameters() if p.requires_grad and p.dim() <= 1]
-    if config.optimiser == "sgd":
-        return torch.optim.SGD([*decayed, *plain], lr=rate, momentum=config.momentum, fused=True)
-    if config.optimiser == "adam":
-        return torch.optim.Adam([*decayed, *plain], lr=rate, betas=(0.9, config.beta2), eps=1e-9, fused=True)
-    groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": plain, "weight_decay": 0.0}]
-    groups = [group for group in groups if group["params"]]
-    return torch.optim.AdamW(groups, lr=rate, betas=(0.9, config.beta2), eps=1e-8, fused=True)
-
-
-def _gradients(parameters: Sequence[nn.Parameter]) -> list[Tensor]:
-    """The gradients; zeros where this process's batches have none, so that all processes sum the same tensors."""
-    for parameter in parameters:
-        if parameter.grad is None:
-            parameter.grad = torch.zeros_like(parameter)
-    return [parameter.grad for parameter in parameters if parameter.grad is not None]
-
-
 def _precision(config: LoopConfig, device: torch.device) -> Callable[[], AbstractContextManager[Any]]:
     if config.precision == "bfloat16" or (config.precision == "auto" and _has_bfloat16(device)):
         return lambda: torch.autocast(device.type, dtype=torch.bfloat16)
@@ -375,19 +363,19 @@ def _spent(state: LoopState, config: LoopConfig) -> float:
     return 0.0 if config.minutes is None else state.seconds / (60 * config.minutes)
 
 
-def _save(job: Trainable, optimiser: torch.optim.Optimizer, carried: Mapping[str, Tensor], folder: Path) -> None:
+def _save(job: Trainable, optimiser: Optimiser, carried: Mapping[str, Tensor], folder: Path) -> None:
     job.save(folder)
-    save_optimiser(optimiser, folder)
+    optimiser.save(folder)
     save_carried(carried, folder)
 
 
 def _take_snapshot(
-    job: Trainable, checkpoints: Checkpoints, state: LoopState, loss: float | None, keep: int, strategy: Strategy
+    job: Trainable, checkpoints: Checkpoints, state: LoopState, value: float | None, keep: int, strategy: Strategy
 ) -> None:
-    """Saves the parameters if they are among the ``keep`` best, or the last without a validation loss."""
-    wanted = [*state.snapshots, (state.step, loss)]
-    if loss is not None:
-        wanted = sorted(wanted, key=lambda item: math.inf if item[1] is None else item[1])[:keep]
+    """Saves the parameters if they are among the ``keep`` best, or the last where nothing says which are better."""
+    wanted = [*state.snapshots, (state.step, value)]
+    if any(known is not None for _, known in wanted):
+        wanted = sorted(wanted, key=lambda item: math.inf if item[1] is None else _rank(job, item[1]))[:keep]
     state.snapshots = sorted(wanted[-keep:])
 
     def write() -> None:
@@ -397,6 +385,11 @@ def _take_snapshot(
             _drop_snapshots(checkpoints, state)
 
     strategy.write(write)
+
+
+def _rank(job: Trainable, value: float) -> float:
+    """Lower is better."""
+    return value if job.best_by == "loss" else -value
 
 
 def _drop_snapshots(checkpoints: Checkpoints, state: LoopState) -> None:

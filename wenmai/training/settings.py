@@ -48,7 +48,9 @@ class LoopConfig:
         int | None, Ge(1), Doc("updates between evaluations on the validation data; none: an epoch")
     ] = None
     patience: Annotated[
-        int | None, Ge(1), Doc("stop after this many evaluations without a lower validation loss; none: never")
+        int | None,
+        Ge(1),
+        Doc("stop after this many evaluations without a better result on the validation data; none: never"),
     ] = None
     average: Annotated[
         int, Ge(1), Doc("the model is the mean of the best snapshots on the validation data, or of the last: this many")

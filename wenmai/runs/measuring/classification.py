@@ -8,8 +8,10 @@ from typing import Any
 from wenmai.core.columns import in_columns
 from wenmai.core.showing import Table
 from wenmai.data.datasets import named_dataset, open_labelled
+from wenmai.data.examples import ExamplesConfig
 from wenmai.data.labelled import LabelledConfig, LabelledStats
 from wenmai.data.sources import open_texts
+from wenmai.data.typed import TextExample
 from wenmai.inference.verbs import Classifier
 from wenmai.measures.classification import (
     ClassificationResult,
@@ -18,6 +20,7 @@ from wenmai.measures.classification import (
     precision_recall_curves,
 )
 from wenmai.runs.comparison import Comparison, Kind, Measure
+from wenmai.runs.measuring.examples import read_examples
 from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
 from wenmai.text.settings import TextConfig
 from wenmai.training.run import Run
@@ -113,12 +116,8 @@ def _evaluated(
     curves: bool = False,
     columns: Mapping[str, Any],
 ) -> ClassificationEvaluation:
-    read = list(run.recipe.sections.values())  # the settings of the training text
-    config = next((section for section in read if isinstance(section, LabelledConfig)), LabelledConfig())
-    text = next((section for section in read if isinstance(section, TextConfig)), TextConfig())
     stats = LabelledStats()
-    examples = list(open_labelled(on, replace(config, **columns), text, split="dev").read(stats))
-    texts, gold = [example.text for example in examples], [example.labels for example in examples]
+    texts, gold = _read(run, on, columns, stats)
     every = classifier.predict(texts, -1) if curves else None
     predicted = classifier.predict(texts, k, threshold)
     return ClassificationEvaluation(
@@ -128,6 +127,19 @@ def _evaluated(
         stats=stats,
         curves=() if every is None else precision_recall_curves(gold, every, classifier.labels),
     )
+
+
+def _read(run: Run, on: Any, columns: Mapping[str, Any], stats: LabelledStats) -> tuple[list[Any], list[Sequence[str]]]:  # noqa: ANN401
+    """Reads texts, or pairs of texts, and the labels of each as the training text was read."""
+    read = list(run.recipe.sections.values())
+    if any(isinstance(section, ExamplesConfig) for section in read):
+        found = read_examples(run, on, columns)
+        texts: list[Any] = [one.text if isinstance(one, TextExample) else (one.first, one.second) for one in found]
+        return texts, [(one.label,) for one in found]
+    config = next((section for section in read if isinstance(section, LabelledConfig)), LabelledConfig())
+    text = next((section for section in read if isinstance(section, TextConfig)), TextConfig())
+    examples = list(open_labelled(on, replace(config, **columns), text, split="dev").read(stats))
+    return [example.text for example in examples], [example.labels for example in examples]
 
 
 def compare(

@@ -37,6 +37,10 @@ Progress = Callable[[str, int, int], None]
 MEASURERS = {
     "nearest": "wenmai.runs.measuring.vectors:VECTORS",
     "classify": "wenmai.runs.measuring.classification:CLASSIFIERS",
+    "tag": "wenmai.runs.measuring.finetuned:TAGGERS",
+    "answer": "wenmai.runs.measuring.finetuned:ANSWERERS",
+    "choose": "wenmai.runs.measuring.finetuned:CHOOSERS",
+    "rate": "wenmai.runs.measuring.finetuned:RATERS",
     "score": "wenmai.runs.measuring.language:LANGUAGE_MODELS",
     "translate": "wenmai.runs.measuring.translation:TRANSLATORS",
     "embed": "wenmai.runs.measuring.vectors:EMBEDDINGS",

@@ -1,0 +1,131 @@
+"""``wenmai finetune`` and the verbs of what comes out of it, in the shell."""
+
+import json
+
+import pytest
+
+import wenmai
+from tests.contract.examples import EXAMPLES, TEXTS
+
+TINY = ("--threads", "1", "--epochs", "2", "--learning-rate", "0.02", "--quiet")
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("base")
+    example = EXAMPLES["bert"]
+    (folder / example.data).write_text(TEXTS[example.data]["enough"])
+    return wenmai.train("bert", folder / example.data, out=folder / "run", quiet=True, **example.settings).path
+
+
+@pytest.fixture
+def tune(shell, base):
+    """Fine-tunes for a task on its example; returns the run."""
+
+    def tuned(task, *options):
+        file = EXAMPLES[f"finetuned-{task}"].data
+        (shell.folder / file).write_text(TEXTS[file]["enough"])
+        shell("finetune", base, file, "--task", task, "--out", task, *TINY, *options)
+        return task
+
+    return tuned
+
+
+def rows(found):
+    return [json.loads(line) for line in found.out.splitlines()]
+
+
+def test_texts_are_classified(shell, tune):
+    run = tune("classification")
+    assert shell("classify", run, "a b", "h", "").out.splitlines()[2] == ""
+    (found,) = rows(shell("classify", run, "a b", "--k", "2", "--json"))
+    assert {one["label"] for one in found["labels"]} == {"early", "late"}
+    assert shell("evaluate", run, "--on", "classes.tsv").out.startswith("accuracy")
+
+
+def test_pairs_are_two_columns(shell, tune):
+    run = tune("pair")
+    assert len(shell("classify", run, stdin="a b\tc\nd\te f\n").out.splitlines()) == 2
+    error = shell("classify", run, "a b", code=2).err
+    assert "the model takes two texts, FIRST<TAB>SECOND; there are 1" in error
+    assert json.loads(shell("evaluate", run, "--on", "related.tsv", "--json").out)["examples"] == 60
+
+
+def test_texts_are_rated(shell, tune):
+    run = tune("regression")
+    assert [float(line) for line in shell("rate", run, "a b", "h").out.splitlines()]
+    (found,) = rows(shell("rate", run, "a b", "--json"))
+    assert found["text"] == "a b"
+    found = json.loads(shell("evaluate", run, "--on", "lengths.tsv", "--json").out)
+    assert found["spearman_low"] <= found["spearman"] <= found["spearman_high"]
+
+
+def test_words_are_tagged(shell, tune):
+    run = tune("tagging")
+    out = shell("tag", run, "a b", "h").out
+    assert [line.split("\t")[0] for line in out.splitlines()] == ["a", "b", "", "h", ""]
+    found = rows(shell("tag", run, "a, b-c", "", "--json"))  # by character, as all tokens to train on have one
+    assert found[0]["tokens"] == ["a", ",", "b", "-", "c"]
+    assert found[0]["offsets"] == [[0, 1], [1, 2], [3, 4], [4, 5], [5, 6]]
+    assert found[1]["tokens"] == []
+    assert rows(shell("tag", run, "a, b-c", "--words", "--json"))[0]["tokens"] == ["a,", "b-c"]
+    for line in shell("tag", run, "a b c a b", "--entities").out.splitlines():
+        kind, text, begin, end, _ = line.split("\t")
+        assert kind in "XY"
+        assert text == "a b c a b"[int(begin) : int(end)]
+    assert shell("evaluate", run, "--on", "tags.txt").out.startswith("f1 ")
+
+
+def test_questions_are_answered(shell, tune):
+    run = tune("span")
+    (shell.folder / "text.txt").write_text("a b c d")
+    for given in (("a h", "--context", "text.txt"), ("a h\ta b c d",)):
+        ((found,),) = [one["answers"] for one in rows(shell("answer", run, *given, "--json"))]
+        assert found["text"] == ("" if found["start"] is None else "a b c d"[found["start"] : found["end"]])
+    assert len(shell("answer", run, "a h\ta b c d", "--k", "3").out.splitlines()) == 3
+    assert "expected QUESTION<TAB>TEXT, or --context FILE" in shell("answer", run, "a h", code=2).err
+    assert shell("evaluate", run, "--on", "questions.json").out.startswith("f1 ")
+
+
+def test_options_are_chosen(shell, tune):
+    run = tune("choice")
+    number, probability, option = shell("choose", run, "a b c\ta\tb\th g").out.rstrip("\n").split("\t")
+    assert option == ["b", "h g"][int(number) - 1]
+    assert 0.5 <= float(probability) <= 1
+    assert "two options at least" in shell("choose", run, "a b\tc\td", code=2).err
+    assert shell("evaluate", run, "--on", "choices.json").out.startswith("accuracy ")
+
+
+def test_several_seeds(shell, base):
+    (shell.folder / "classes.tsv").write_text(TEXTS["classes.tsv"]["enough"])
+    command = ("finetune", base, "classes.tsv", "--task", "classification", "--out", "runs", *TINY, "--seeds", "2")
+    told = shell(*command).out.splitlines()
+    assert told[0].startswith("runs/seed-1: accuracy")
+    assert "(mean of 2 seeds, 95 % interval)" in told[2]
+    assert told[3].startswith("best: runs/seed-")
+    written = (shell.folder / "runs" / "seed-1" / "summary.json").stat().st_mtime_ns
+    found = json.loads(shell(*command, "--json").out)
+    assert (shell.folder / "runs" / "seed-1" / "summary.json").stat().st_mtime_ns == written
+    assert found == json.loads((shell.folder / "runs" / "seeds.json").read_text())
+    assert found["mean"] == pytest.approx(sum(found["values"]) / 2)
+    assert found["high"] - found["mean"] == pytest.approx(12.706 * abs(found["values"][0] - found["values"][1]) / 2)
+
+
+def test_what_is_not_possible_is_said_in_one_line(shell, base):
+    (shell.folder / "classes.tsv").write_text(TEXTS["classes.tsv"]["enough"])
+    assert "--task classification, pair" in shell("finetune", base, "classes.tsv", code=2).err
+    assert "did you mean 'tagging'" in shell("finetune", base, "classes.tsv", "--task", "taging", code=2).err
+    one = shell("train", "finetuned-pair", "classes.tsv", code=2).err
+    assert "wenmai finetune RUN DATA --task pair" in one
+    assert "which cannot tag" in shell("tag", base, "a", code=6).err
+    (shell.folder / "dev.tsv").write_text("text\tlabel\na\tnever\n")
+    found = shell(
+        "finetune", base, "classes.tsv", "--task", "classification", "--valid", "dev.tsv", "--out", "no", code=3
+    )
+    assert "never" in found.err
+    assert not (shell.folder / "no").exists()
+
+
+def test_the_settings_of_a_task_are_listed(shell):
+    assert "--lora-rank" in shell("finetune", "--help").out
+    assert "--crf" in shell("finetune", "--help", "--task", "tagging").out

@@ -1,0 +1,375 @@
+"""Labelled examples of the six fine-tuning tasks, from files as people have them, the registry, and Python."""
+
+import gzip
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wenmai.core.errors import CorpusError, SettingError
+from wenmai.data.datasets import datasets
+from wenmai.data.examples import (
+    ChoiceExample,
+    Examples,
+    ExamplesConfig,
+    ExamplesStats,
+    PairExample,
+    ScoredExample,
+    TaggedSentence,
+    TextExample,
+    open_examples,
+    open_train_and_valid,
+    require_known,
+)
+
+
+def written(path: Path, content: Any, encoding: str = "utf-8") -> Path:
+    if isinstance(content, list) and path.name.split(".")[1] in ("jsonl", "ndjson"):
+        content = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in content)
+    elif not isinstance(content, str | bytes):
+        content = json.dumps(content, ensure_ascii=False)
+    data = content.encode(encoding) if isinstance(content, str) else content
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def read(path: Any, task: Any, labelled: bool = True, **settings: Any) -> list[Any]:
+    return list(open_examples(path, task, ExamplesConfig(**settings), labelled=labelled))
+
+
+GOOD, BAD = TextExample("a fine film", "1"), TextExample("too long", "0")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("sst.tsv", "sentence\tlabel\na fine film\t1\ntoo long\t0\n"),
+        ("dos.tsv", "\ufeffsentence\tlabel\r\na fine film\t1\r\n\r\ntoo long\t0\r\n"),
+        ("packed.tsv.gz", "Sentence\tLabel\na fine film\t1\ntoo long\t0"),
+        ("bare.txt", "a fine film\t1\ntoo long\t0\n" + "more\t1\n" * 0),
+        ("swapped.csv", "label,review\n1,a fine film\n0,too long\n"),
+        ("quoted.csv", '"id","content","class"\n7,"a fine\nfilm",1\n8,too long,0\n'),
+        ("chinese.csv", "编号,内容,标签\n7,a fine film,1\n8,too long,0\n"),
+        ("objects.jsonl", [{"text": "a fine film", "label": 1}, {"text": "too long", "label": 0}]),
+        ("clue.json", '{"label": "1", "sentence": "a fine film"}\n{"label": "0", "sentence": "too long"}\n'),
+        ("list.json", [{"text": "a fine film", "label": "1"}, {"text": "too long", "label": ["0"]}]),
+        ("data.json", {"data": [{"text": "a fine film", "gold-label": 1}, {"text": "too long", "gold-label": 0}]}),
+        ("cola.tsv", "gj04\t1\t\ta fine film\ngj04\t0\t*\ttoo long\n"),
+        ("words.txt", "__label__1 a fine film\ntoo __label__0 long\n"),
+    ],
+)
+def test_classes_are_read_from_files_as_people_have_them(tmp_path, name, content):
+    found = open_examples(written(tmp_path / name, content), "classification")
+    if name == "bare.txt":  # two rows do not show which column is the label's
+        with pytest.raises(CorpusError, match=r"which column has the labels \(1: 'a fine film'; 2: '1'\)"):
+            list(found)
+        return
+    assert list(found) == [GOOD, BAD]
+    assert found.labels() == ("0", "1")
+    assert found.fingerprint() == open_examples([GOOD, BAD], "classification").fingerprint()
+    assert found.stats().left_out() == []
+
+
+def test_a_table_without_names_shows_its_labels(tmp_path):
+    path = written(tmp_path / "a.txt", "a\tgood\nb\tbad\nc\tgood\n")
+    assert read(path, "classification") == [
+        TextExample(text, label) for text, label in zip("abc", ("good", "bad", "good"), strict=True)
+    ]
+    assert read(path, "classification", text_column="2", label_column="1")[0] == TextExample("good", "a")
+    path = written(tmp_path / "b.tsv", "1\ta b\tb a\n0\tc\td\n1\te\tf\n")
+    assert read(path, "pair")[1] == PairExample("c", "d", "0")
+    assert read(path, "regression")[0] == ScoredExample("a b", "b a", 1.0)
+    assert read(path, "pair", text_column="3", second_column="2", label_column="1")[0] == PairExample("b a", "a b", "1")
+
+
+def test_columns_are_named_and_joined(tmp_path):
+    path = written(tmp_path / "a.csv", "kind,head,body,mark\nx,one,two,early\n")
+    assert read(path, "classification", text_column="head,body", label_column="mark") == [
+        TextExample("one two", "early")
+    ]
+    with pytest.raises(
+        CorpusError, match=r"no column is called 'heat'; did you mean 'head'\? \(columns: kind, head, body, mark"
+    ):
+        read(path, "classification", text_column="heat", label_column="mark")
+    path = written(tmp_path / "b.csv", "label,stuff\n1,x\n")
+    with pytest.raises(
+        CorpusError,
+        match=r"b\.csv: no column has a usual name for the text \(columns: label, stuff\); name it: text_column=NAME",
+    ):
+        read(path, "classification")
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "label"),
+    [
+        ("Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", "yes\t1\t2\ta b\tc", "yes"),
+        ("id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate", "0\t1\t2\ta b\tc\t0", "0"),
+        ("index\tquestion\tsentence\tlabel", "0\ta b\tc\tentailment", "entailment"),
+        ("index\tsentence1\tsentence2\tlabel", "0\ta b\tc\t1", "1"),
+        (
+            "index\tgenre\tsentence1_parse\tsentence2_parse\tsentence1\tsentence2\tlabel1\tgold_label",
+            "0\tx\ty\tz\ta b\tc\tn\te",
+            "e",
+        ),
+        (
+            "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment",
+            "1\ta b\tc\t4.5\tNEUTRAL",
+            "NEUTRAL",
+        ),
+        ("premise\thypothesis\tclass", "a b\tc\tx", "x"),
+        ("句子1\t句子2\t标签", "a b\tc\t1", "1"),
+    ],
+)
+def test_layouts_of_pairs_are_known(tmp_path, header, row, label):
+    assert read(written(tmp_path / "dev.tsv", f"{header}\n{row}\n"), "pair") == [PairExample("a b", "c", label)]
+
+
+def test_quotes_in_tsv_are_letters(tmp_path):
+    path = written(tmp_path / "a.tsv", 'text\tlabel\n"so\tx\nsaid"\ty\n')
+    assert read(path, "classification") == [TextExample('"so', "x"), TextExample('said"', "y")]
+
+
+def test_scores_are_numbers(tmp_path):
+    path = written(tmp_path / "sts.tsv", "index\tsentence1\tsentence2\tscore\n0\ta\tb\t3.5\n")
+    assert read(path, "regression") == [ScoredExample("a", "b", 3.5)]
+    path = written(tmp_path / "stars.csv", "review,stars\nfine,4\n")
+    assert read(path, "regression") == [ScoredExample("fine", None, 4.0)]
+    for bad in ("nan", "1e999", "four"):
+        written(path, f"review,stars\nfine,{bad}\n")
+        with pytest.raises(CorpusError, match=f"line 2 stars is '{bad}'; expected a number"):
+            read(path, "regression")
+
+
+def test_pairs_that_nobody_agreed_on_are_left_out(tmp_path):
+    records = [{"sentence1": "a", "sentence2": "b", "gold_label": label} for label in ("-", "neutral", "-")]
+    found = open_examples(written(tmp_path / "a.jsonl", records), "pair")
+    assert list(found) == [PairExample("a", "b", "neutral")]
+    assert found.stats().left_out() == ["2 pairs without a label that the annotators agreed on were left out"]
+
+
+def test_labels_are_sorted_and_numbers_by_their_value():
+    assert open_examples([("a", "10"), ("b", "9"), ("c", "-1")], "classification").labels() == ("-1", "9", "10")
+    assert open_examples([("a", "b"), ("b", "10"), ("c", "9")], "classification").labels() == ("10", "9", "b")
+    assert datasets()["sst2"].labels == ("negative", "positive")
+
+
+# --- tags ---------------------------------------------------------------------------------------------------------
+
+CONLL = (
+    "-DOCSTART- -X- O O\n\nEU NNP B-NP I-ORG\nrejects VBZ I-VP O\n"
+    "German JJ I-NP I-MISC\nBritish JJ I-NP B-MISC\n\nPeter NNP I-NP I-PER\n"
+)
+
+
+def test_columns_of_conll_become_bio(tmp_path):
+    found = open_examples(written(tmp_path / "eng.train", CONLL), "tagging")
+    first, second = found
+    assert first == TaggedSentence(("EU", "rejects", "German", "British"), ("B-ORG", "O", "B-MISC", "B-MISC"))
+    assert second == TaggedSentence(("Peter",), ("B-PER",))
+    assert found.labels() == ("O", "B-MISC", "I-MISC", "B-ORG", "I-ORG", "B-PER", "I-PER")
+    assert found.stats().left_out() == []  # IOB1 as it should be
+    parts = open_examples(found.paths[0], "tagging", ExamplesConfig(tag_column=2))
+    assert parts.labels() == ("JJ", "NNP", "VBZ")
+    assert next(iter(parts)).tags == ("NNP", "VBZ", "JJ", "JJ")
+    places = [where for _, where in found.read(ExamplesStats())]
+    assert [place.rpartition(": ")[2] for place in places] == ["line 3", "line 8"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "他 O\n在 O\n北 B-LOC\n京 E-LOC\n。 O\n",
+        "他\tO\n在\tO\n北\tB-LOC\n京\tI-LOC\n。\tO\n\n\n",
+        "他 _ O\n在 _ O\n北 _ B-LOC\n京 _ L-LOC\n。 _ O",
+        "# text = 他\n他\t1\tO\n在\t2\tO\n北\t3\tB-LOC\n京\t4\tE-LOC\n。\t5\tO\n",
+    ],
+)
+def test_schemes_and_separators_are_found(tmp_path, content):
+    found = open_examples(written(tmp_path / "a.bio", content), "tagging")
+    assert list(found) == [TaggedSentence(tuple("他在北京。"), ("O", "O", "B-LOC", "I-LOC", "O"))]
+    assert found.stats().left_out() == []
+
+
+def test_a_space_that_is_a_token_stays(tmp_path):
+    path = written(tmp_path / "a.txt", "北 O\n\u3000 O\n京 O\n")
+    assert read(path, "tagging")[0].tokens == ("北", "\u3000", "京")
+
+
+def test_tags_in_json(tmp_path):
+    expected = TaggedSentence(("a", "b"), ("O", "B-X"))
+    path = written(tmp_path / "a.jsonl", [{"tokens": ["a", "b"], "ner_tags": ["O", "B-X"]}])
+    assert read(path, "tagging") == [expected]
+    path = written(tmp_path / "b.json", '{"text": "ab", "label": {"X": {"b": [[1, 1]]}}}\n')
+    assert read(path, "tagging") == [expected]
+    assert read([(["a", "b"], ["O", "B-X"])], "tagging") == [expected]
+    assert read([expected], "tagging") == [expected]
+    assert read(written(tmp_path / "c.jsonl", [{"tokens": ["a"], "tags": [3]}]), "tagging")[0].tags == ("3",)
+
+
+@pytest.mark.parametrize(
+    ("tags", "scheme", "repaired", "message"),
+    [
+        (
+            "O I-A I-A B-B O B-A",
+            "auto",
+            "O B-A I-A B-B O B-A",
+            "I-A after O: no entity of this type is open (token 2, 'b')",
+        ),
+        ("O B-A I-B B-A", "bio", "O B-A B-B B-A", "I-B after B-A: no entity of this type is open (token 3, 'c')"),
+        ("B-A O E-A", "auto", "B-A O B-A", "B-A before O: the entity does not end (token 1, 'a')"),
+        ("O S-A M-A", "auto", "O B-A B-A", "M-A after S-A: no entity of this type is open (token 3, 'c')"),
+        ("O B-A", "bioes", "O B-A", "B-A before the end: the entity does not end (token 2, 'b')"),
+    ],
+)
+def test_impossible_tags_are_repaired_and_counted_or_refused(tags, scheme, repaired, message):
+    rows = [(list("abcdef")[: len(tags.split())], tags.split())]
+    found = open_examples(rows, "tagging", ExamplesConfig(tag_scheme=scheme))
+    assert " ".join(next(iter(found)).tags) == repaired
+    assert found.stats().repaired_tags >= 1
+    with pytest.raises(CorpusError) as error:
+        read(rows, "tagging", tag_scheme=scheme, bad_tags="error")
+    assert f"examples from Python: item 0: {message}" in str(error.value)
+
+
+# --- multiple choice ----------------------------------------------------------------------------------------------
+
+CHOICE = ChoiceExample(("A talk.",), "Who?", ("he", "she", "it"), 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("c3.json", [[["A talk."], [{"question": "Who?", "choice": ["he", "she", "it"], "answer": "she"}], "1"]]),
+        ("race.jsonl", [{"article": "A talk.", "question": "Who?", "options": ["he", "she", "it"], "answer": "B"}]),
+        (
+            "hf.jsonl",
+            [
+                {
+                    "context": "A talk.",
+                    "question": "Who?",
+                    "choices": {"label": ["1", "2", "3"], "text": ["he", "she", "it"]},
+                    "answerKey": "2",
+                }
+            ],
+        ),
+        ("swag.csv", ",video-id,sent1,sent2,ending0,ending1,ending2,label\n0,v,A talk.,Who?,he,she,it,1\n"),
+        ("abc.tsv", "passage\tquestion\tA\tB\tC\tanswer\nA talk.\tWho?\the\tshe\tit\tb\n"),
+        ("list.json", [{"turns": ["A talk."], "question": "Who?", "choices": ["he", "she", "it"], "label": 1}]),
+    ],
+)
+def test_questions_with_choices_are_read_from_files_as_people_have_them(tmp_path, name, content):
+    found = open_examples(written(tmp_path / name, content), "choice")
+    assert list(found) == [CHOICE]
+    assert found.fingerprint() == open_examples([CHOICE], "choice").fingerprint()
+
+
+# --- sets and parts -----------------------------------------------------------------------------------------------
+
+
+def test_a_folder_has_its_splits(tmp_path):
+    written(tmp_path / "train.tsv", "sentence\tlabel\na\t1\n")
+    with pytest.raises(
+        CorpusError, match=r"a folder with train\.tsv; expected one file called dev or valid, such as dev\.tsv"
+    ):
+        open_examples(tmp_path, "classification", split="dev")
+    written(tmp_path / "validation.tsv", "sentence\tlabel\nb\t0\n")
+    train, dev = open_train_and_valid(tmp_path, "classification")
+    assert (list(train), list(dev or ())) == ([TextExample("a", "1")], [TextExample("b", "0")])
+    train, dev = open_train_and_valid(tmp_path / "train.tsv", "classification", ExamplesConfig(valid=str(tmp_path)))
+    assert list(dev or ()) == [TextExample("b", "0")]
+
+
+def test_a_share_is_set_aside_by_the_texts_alone():
+    rows = [(f"text {number // 2}", str(number % 3)) for number in range(1000)]
+    train, dev = open_train_and_valid(rows, "classification", ExamplesConfig(valid_share=0.2, limit=30))
+    assert dev is not None
+    assert len(list(train)) == 30
+    assert 120 < len(list(dev)) < 280
+    whole = open_train_and_valid(rows, "classification", ExamplesConfig(valid_share=0.2))[0]
+    assert not {one.text for one in whole} & {one.text for one in dev}
+    assert len(list(whole)) + len(list(dev)) == 1000
+    assert train.fingerprint() != whole.fingerprint() != dev.fingerprint()
+    assert open_train_and_valid(rows, "classification", ExamplesConfig(valid_share=0))[1] is None
+    few = open_train_and_valid([("a", "b")], "classification", ExamplesConfig(valid_share=0.001))[1]
+    with pytest.raises(
+        CorpusError, match=r"too few examples to set some aside \(valid_share=0\.001\); give valid=FILE"
+    ):
+        list(few or ())
+
+
+def test_a_label_that_training_lacks_is_named_with_its_place(tmp_path):
+    path = written(tmp_path / "dev.tsv", "text\tlabel\na\tgood\nb\tgod\n")
+    dev = open_examples(path, "classification")
+    require_known(("bad", "god", "good"), dev)
+    with pytest.raises(
+        CorpusError, match=r"dev\.tsv: line 3: the label 'god' is none of what is trained on; did you mean 'good'\?"
+    ):
+        require_known(("bad", "good"), dev)
+    tags = open_examples(written(tmp_path / "dev.bio", "a O\n\nb B-X\n"), "tagging")
+    with pytest.raises(CorpusError, match=r"dev\.bio: line 3: the label 'B-X'"):
+        require_known(("O", "B-Y", "I-Y"), tags)
+
+
+def test_what_is_empty_or_has_no_label_is_counted_or_refused(tmp_path):
+    path = written(tmp_path / "a.tsv", "text\tlabel\n \t1\na\t\nb\t0\n")
+    with pytest.raises(CorpusError, match=r"a\.tsv: line 3 has no label\. unlabelled=skip leaves out such examples"):
+        read(path, "classification")
+    found = open_examples(path, "classification", ExamplesConfig(unlabelled="skip"))
+    assert list(found) == [TextExample("b", "0")]
+    assert len(found.stats().left_out()) == 2
+    assert found.stats().examples == 1
+
+
+def test_without_labels_every_line_counts(tmp_path):
+    path = written(tmp_path / "a.txt", "first\n\nsecond one\n")
+    assert [one.text for one in read(path, "classification", labelled=False)] == ["first", "", "second one"]
+    path = written(tmp_path / "b.tsv", "text\tlabel\n \t1\n")
+    assert read(path, "classification", labelled=False) == [TextExample(" ", "")]
+    assert read(["a", "b"], "classification", labelled=False) == [TextExample("a", ""), TextExample("b", "")]
+    assert read([("a", "b")], "pair", labelled=False) == [PairExample("a", "b", "")]
+    assert math.isnan(read(["a"], "regression", labelled=False)[0].score)
+    assert read([["a", "b"]], "tagging", labelled=False) == [TaggedSentence(("a", "b"), ("O", "O"))]
+    (one,) = read([{"question": "Who?", "options": ["a", "b"]}], "choice", labelled=False)
+    assert one.answer == -1
+
+
+def test_other_encodings(tmp_path):
+    path = written(tmp_path / "a.tsv", "文本\t标签\n很好\t好\n", "gb18030")
+    assert read(path, "classification", encoding="gb18030") == [TextExample("很好", "好")]
+    with pytest.raises(CorpusError, match=r"line 1: 0x.. is not utf-8 .*name it \(encoding=gb18030"):
+        read(path, "classification")
+
+
+def test_wrong_names_and_tasks_are_refused(tmp_path):
+    with pytest.raises(SettingError, match="data:sst2 is for classification, not for tagging"):
+        open_examples("data:sst2", "tagging")
+    with pytest.raises(SettingError, match="task 'classifications'; did you mean 'classification'"):
+        open_examples([], "classifications")  # type: ignore[arg-type]
+    with pytest.raises(CorpusError, match="no such file"):
+        open_examples(tmp_path / "missing.tsv", "pair")
+    with pytest.raises(CorpusError, match="are a list of examples or rows, not int"):
+        open_examples(3, "pair")
+    with pytest.raises(CorpusError, match=r"item 1 has 3 parts; expected a text and a label"):
+        read([("a", "b"), ("a", "b", "c")], "classification")
+    for setting in ({"tag_column": 0}, {"encoding": "klingon"}):
+        with pytest.raises(SettingError):
+            ExamplesConfig(**setting)
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize("name", sorted(datasets()))
+def test_every_set_of_the_registry_serves_its_tasks(shared_data, monkeypatch, name):
+    monkeypatch.setenv("WENMAI_DATA_MIRROR", str(shared_data))
+    for task in datasets()[name].tasks:
+        train, dev = open_train_and_valid(f"data:{name}", task, ExamplesConfig(limit=200))
+        assert isinstance(dev, Examples)
+        assert train.hints()
+        for examples in (train, dev):
+            found = examples.stats()
+            assert found.examples == (200 if examples is train else found.examples) > 50
+        if labels := train.labels():
+            assert len(set(labels)) == len(labels)
+            if name != "conll2003-pos":
+                require_known(labels, dev)

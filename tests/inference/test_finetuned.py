@@ -1,0 +1,98 @@
+"""Files of fine-tuned models: what is written is read again, and damage is noticed."""
+
+import json
+
+import pytest
+
+import wenmai
+from tests.contract.examples import EXAMPLES, TEXTS
+from wenmai.core.errors import FormatError
+from wenmai.core.registry import find_system
+
+TASKS = ("classification", "pair", "regression", "tagging", "span", "choice")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The model folder of each task."""
+    folder, found = tmp_path_factory.mktemp("runs"), {}
+    for name in ("bert", "elmo", "gpt", *(f"finetuned-{task}" for task in TASKS)):
+        example = EXAMPLES[name]
+        (folder / example.data).write_text(TEXTS[example.data]["enough"])
+        start = None if example.start is None else found[example.start]
+        settings = {**example.settings, "epochs": 1}
+        found[name] = wenmai.train(
+            name, folder / example.data, out=folder / name, start=start, quiet=True, **settings
+        ).path
+    return {task: found[f"finetuned-{task}"] / "model" for task in TASKS}
+
+
+def damaged(trained, task, change):
+    """Reads the model of a task after its ``config.json`` was changed; restores it."""
+    path = trained[task] / "config.json"
+    before = path.read_text()
+    content = json.loads(before)
+    change(content)
+    path.write_text(json.dumps(content))
+    try:
+        return find_system(f"finetuned-{task}").load().load(trained[task])
+    finally:
+        path.write_text(before)
+
+
+def setting(*path, value):
+    def change(content):
+        for name in path[:-1]:
+            content = content[name]
+        content[path[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_nothing_of_the_model_is_trusted(trained, task):
+    changes = [
+        setting("kind", value="bert"),
+        setting("encoder", value=None),
+        setting("encoder", "kind", value="word2vec"),
+        setting("encoder", "kind", value="finetuned-tagging"),
+        setting("encoder", "kind", value=["bert"]),
+        setting("encoder", "model", value={"hidden_size": 1 << 40}),
+        setting("encoder", "model", "num_layers", value=1 << 30),
+        setting("encoder", "vocab_size", value=3),
+        setting("encoder", "vocab_size", value="many"),
+        setting("encoder", "tokens", value=1),
+        setting("head", "mix", value=True) if task != "regression" else setting("head", "mix", value=False),
+        setting("head", "lora_rank", value=3),
+        setting("head", "compares", value=task != "regression") if task != "regression" else setting("head", value=1),
+        setting("head", "unknown", value=1),
+        setting("reading", "max_length", value=3),
+        setting("reading", "pooling", value="auto"),
+        setting("labels", value=["a", "a"]),
+        setting("labels", value="ab"),
+        setting("labels", value=["a", "b", "c", "d", "e", "f", "g"]),
+        setting("numbers", value={"nothing_like_it": 1.0}),
+        setting("numbers", value=[]),
+        setting("version", value=2),
+    ]
+    unnoticed = []
+    for number, change in enumerate(changes):
+        try:
+            damaged(trained, task, change)
+        except FormatError as error:
+            unnoticed += [number] if "\n" in str(error) else []
+        else:
+            unnoticed.append(number)
+    assert unnoticed == []
+    assert damaged(trained, task, lambda content: None).task == task
+
+
+def test_numbers_that_are_none_are_noticed(trained):
+    for value in (None, "1", True, 1e999):
+        with pytest.raises(FormatError):
+            damaged(trained, "regression", setting("numbers", "mean", value=value))
+
+
+def test_a_pooler_that_is_not_there_is_noticed(trained):
+    with pytest.raises(FormatError, match="pooling=pooler"):
+        damaged(trained, "choice", setting("reading", "pooling", value="pooler"))

@@ -1,0 +1,406 @@
+"""Fine-tuning: what is read of examples, what is minimised, and what is trained of the encoder."""
+
+import math
+import shutil
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+import wenmai
+from tests.contract.examples import EXAMPLES, TEXTS
+from wenmai.core.errors import CorpusError, SettingError
+from wenmai.core.registry import find_system
+from wenmai.inference.families import backbone_like
+from wenmai.inference.finetuned_network import fitted
+from wenmai.inference.finetuned_spans import _Read, tuned_threshold
+from wenmai.inference.finetuned_tokens import scheme_of
+from wenmai.runs.planning import plan
+from wenmai.tasks import finetuning
+
+PLAIN = {"threads": 1, "epochs": 1, "learning_rate": 0.01, "batch_size": 8, "precision": "float32"}
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    """Trains the example of a system that others start from."""
+
+    @cache
+    def trained(name):
+        folder = tmp_path_factory.mktemp(name)
+        example = EXAMPLES[name]
+        (folder / example.data).write_text(TEXTS[example.data]["enough"])
+        return wenmai.train(name, folder / example.data, out=folder / "run", quiet=True, **example.settings)
+
+    return trained
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Writes the examples of a task."""
+
+    def written(task, content=None):
+        name = EXAMPLES[f"finetuned-{task}"].data
+        (tmp_path / name).write_text(TEXTS[name]["enough"] if content is None else content)
+        return tmp_path / name
+
+    return written
+
+
+@pytest.fixture
+def begin(base, data):
+    """Begins a training without running it."""
+
+    def begun(task, start, content=None, **settings):
+        run = base(start)
+        recipe, opened = plan(f"finetuned-{task}", data(task, content), start=run.path, **{**PLAIN, **settings})
+        known = find_system(recipe.system).load()
+        read = known.source.read(recipe, opened.source, lambda done, total: None, run.read_base())
+        return known.begin(recipe, read, run.read_base())
+
+    return begun
+
+
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+
+def test_bert_reads_texts_between_its_marks(base):
+    backbone = backbone_like(base("bert").model)
+    tokenizer = backbone.tokenizer
+    row = backbone.framed([7, 8], [9])
+    assert row.tokens == [tokenizer.cls_id, 7, 8, tokenizer.sep_id, 9, tokenizer.sep_id]
+    assert backbone.begins(row) == (1, 4)
+    fed = backbone.fed([row, backbone.framed([7])])
+    assert fed.segments.tolist() == [[0, 0, 0, 0, 1, 1], [0] * 6]
+    assert fed.real.sum(1).tolist() == [6, 3]
+    assert fed.places[:, 0].tolist() == [0, 0]
+
+
+def test_gpt_has_three_tokens_more_which_say_where_texts_are(begin):
+    model = begin("pair", "gpt").fine_tuned
+    size, known = model.module.encoder.vocab_size, model.backbone.tokenizer.vocab_size
+    assert size == known + 3
+    start, delimiter, extract = range(known, size)
+    row = model.backbone.framed([1, 2], [3])
+    assert row.tokens == [start, 1, 2, delimiter, 3, extract]
+    assert model.backbone.place(row) == 5
+
+
+def test_the_state_of_gpts_last_token_sees_no_padding(begin):
+    model = begin("pair", "gpt").fine_tuned
+    alone, together = [("a b", "c")], [("a b", "c"), ("a b c d e", "f g h")]
+    np.testing.assert_allclose(model.probabilities(alone)[0], model.probabilities(together)[0], rtol=1e-5)
+
+
+def test_elmo_reads_two_texts_one_by_one_and_compares_them(begin):
+    model = begin("pair", "elmo").fine_tuned
+    (item,) = model.items([("a b", "c")])
+    assert [row.tokens for row in item.rows] == [["a", "b"], ["c"]]
+    u, v = torch.randn(2, model.backbone.size)
+    found = model.vectors(torch.stack([u, v]), 2)
+    torch.testing.assert_close(found[0], torch.cat([u, v, (u - v).abs(), u * v]))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "room", "left"),
+    [([3, 9], 8, [3, 5]), ([9, 9], 8, [4, 4]), ([2, 3], 8, [2, 3]), ([1, 30], 8, [1, 7]), ([12], 8, [8])],
+)
+def test_of_texts_that_are_too_long_the_longest_is_cut_first(sizes, room, left):
+    assert [len(one) for one in fitted([list(range(size)) for size in sizes], room, "head")] == left
+
+
+def test_beginning_and_end_of_a_long_text_are_kept():
+    assert fitted([list(range(100))], 8, "both") == [[0, 1, *range(94, 100)]]
+    assert fitted([list(range(100))], 8, "head") == [list(range(8))]
+
+
+def test_texts_that_were_cut_are_counted(begin):
+    job = begin("classification", "bert", max_length=8)
+    longer = sum(len(one.text.split()) > 6 for one in job._data.train)
+    assert job._train.cut == longer
+    assert all(item.width <= 8 for item in job._train.items)
+    texts = "text\tlabel\n" + "a b c d e f g h a b c\tearly\n" * 9 + "h\tlate\n" * 9
+    _, (note,) = begin("classification", "bert", texts, max_length=8, valid_share=0).changes(None)
+    assert note.startswith("9 of 18 examples are longer than the 8 tokens that the model reads, and were cut")
+
+
+# --- losses ---------------------------------------------------------------------------------------------------------
+
+
+def loss_of(job, places):
+    with torch.no_grad():
+        return job.loss(job.module.eval(), np.array(places), 0)
+
+
+def vectors_of(job, places):
+    """The vectors that the head takes, of one item after the other."""
+    model = job.fine_tuned
+    job.module.eval()
+    with torch.no_grad():
+        return [model.module(model.fed([job._train.items[place]])[0])[0].double() for place in places]
+
+
+def test_balanced_classes_count_as_if_they_were_equally_frequent(begin):
+    job = begin("classification", "bert", class_weight="balanced", valid_share=0)
+    model, labels = job.fine_tuned, [one.label for one in job._data.train]
+    head = model.module.head.double()
+    table = [head(vector)[0].log_softmax(-1).detach() for vector in vectors_of(job, range(6))]
+    model.module.head.float()
+    found = loss_of(job, range(6))
+    targets = [model.labels.index(label) for label in labels[:6]]
+    weights = [len(labels) / (2 * labels.count(label)) for label in labels[:6]]
+    terms = [-row[target].item() for row, target in zip(table, targets, strict=True)]
+    assert float(found.nll) == pytest.approx(sum(terms), rel=1e-4)
+    assert float(found.total) == pytest.approx(sum(w * t for w, t in zip(weights, terms, strict=True)), rel=1e-4)
+
+
+def test_numbers_are_learnt_as_deviations_and_given_as_they_are(begin):
+    job = begin("regression", "bert", valid_share=0)
+    model, values = job.fine_tuned, np.array([one.score for one in job._data.train])
+    assert model.numbers["mean"] == pytest.approx(values.mean())
+    outputs = np.array([float(one[0]) for one in model.outputs(job._train.items)])
+    expected = np.square(outputs - (values - values.mean()) / values.std())
+    assert float(loss_of(job, range(5)).nll) == pytest.approx(expected[:5].sum(), rel=1e-4)
+    rated = model.rate([one.first for one in job._data.train])
+    np.testing.assert_allclose(rated, values.mean() + values.std() * outputs, rtol=1e-4)
+
+
+def test_gpt_also_predicts_the_tokens_of_its_texts(begin):
+    job = begin("classification", "gpt", lm_weight=0.25)
+    assert job.loss_weights == {"task": 1.0, "lm": 0.25}
+    (row,) = job._train.items[3].rows
+    losses = loss_of(job, [3])
+    encoder = job.fine_tuned.module.encoder
+    with torch.no_grad():
+        logits = encoder.output(encoder(torch.tensor([row.tokens]))).double().log_softmax(-1)[0]
+    expected = -sum(logits[place, token].item() for place, token in enumerate(row.tokens[1:]))
+    assert float(losses["lm"].nll) == pytest.approx(expected, rel=1e-4)
+    assert job.counts(np.array([3])) == {"task": 1, "lm": len(row.tokens) - 1}
+    assert begin("classification", "gpt", lm_weight=0).loss_weights == {"loss": 1.0}
+
+
+def test_begin_and_end_of_an_answer_have_one_loss(begin):
+    job = begin("span", "bert", valid_share=0, max_length=10, stride=2)
+    part, model = job._train, job.fine_tuned
+    place = next(n for n, item in enumerate(part.items) if len(item.rows) > 1 and (0, 0) not in part.targets[n][:1])
+    (logits,) = model.outputs([part.items[place]])
+    terms, low = [], 0
+    for row, target in zip(part.items[place].rows, part.targets[place], strict=True):
+        some = torch.from_numpy(logits[low : low + 1 + len(row.places)]).double().log_softmax(0)
+        low += 1 + len(row.places)
+        terms += [-0.5 * (some[target[0], 0] + some[target[1], 1]).item()]
+    found = loss_of(job, [place])
+    assert float(found.nll) == pytest.approx(sum(terms), rel=1e-4)
+    assert found.targets == len(terms)
+
+
+def test_options_compete_with_each_other(begin):
+    job = begin("choice", "bert", valid_share=0)
+    model = job.fine_tuned
+    item, answer = job._train.items[0], job._data.train[0].answer
+    scores = [model.module.head(vectors.float()).item() for vectors in vectors_of(job, [0])[0].split(1)]
+    expected = math.log(sum(map(math.exp, scores))) - scores[answer]
+    assert len(item.rows) == len(scores) == 3
+    assert float(loss_of(job, [0]).nll) == pytest.approx(expected, rel=1e-4)
+
+
+# --- windows --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("crf", [False, True])
+def test_each_word_of_a_long_sentence_is_tagged_once(begin, crf):
+    model = begin("tagging", "bert", max_length=8, stride=3, crf=crf).fine_tuned
+    words = ["a", "b", "c", "d", "e", "f", "g", "h", "a", "b", "c", "d", "e", "f", "g", "h", "a"]
+    (item,) = model.items([words])
+    assert len(item.rows) > 2
+    places = [place for row in item.rows for place in row.places]
+    tokens = [row.tokens[place] for row in item.rows for place in row.places]
+    assert tokens == [model.backbone.tokenizer.id(word) for word in words]
+    assert len(places) == len(words)
+    (found,) = model.tag([words])
+    assert found.tokens == words
+    assert len(found.tags) == len(found.probabilities) == len(words)
+    assert all(0 < one <= 1 for one in found.probabilities)
+
+
+def test_a_window_is_as_good_as_the_sentence_where_all_of_it_fits(begin):
+    model = begin("tagging", "bert", max_length=12, stride=3).fine_tuned
+    (short,) = model.outputs(model.items([["a", "b", "c"]]))
+    many = model.outputs(model.items([["a", "b", "c"], list("abcdefghabcdefgh")]))
+    np.testing.assert_allclose(short, many[0], rtol=1e-4, atol=1e-6)
+    assert many[1].shape == (16, len(model.labels))
+
+
+def test_the_window_with_most_context_counts():
+    read = _Read("", [(0, 0)] * 10, [0, 4, 8], [6, 6, 2])
+
+    def naive(window, piece):
+        scores = []
+        for begin, width in zip(read.begins, read.widths, strict=True):
+            inside = begin <= piece < begin + width
+            scores.append(min(piece - begin, begin + width - 1 - piece) + 0.01 * width if inside else -1)
+        return scores.index(max(scores)) == window
+
+    for window, (begin, width) in enumerate(zip(read.begins, read.widths, strict=True)):
+        assert read.fullest(window).tolist() == [naive(window, begin + place) for place in range(width)]
+
+
+def test_answers_are_the_exact_characters_of_the_text(begin):
+    job = begin("span", "bert", valid_share=0, max_length=10, stride=2)
+    for example, item, targets in zip(job._data.train, job._train.items, job._train.targets, strict=True):
+        read = item.info
+        told = {
+            example.context[read.offsets[begin + first - 1][0] : read.offsets[begin + last - 1][1]]
+            for begin, (first, last) in zip(read.begins, targets, strict=True)
+            if first
+        }
+        assert told == {answer.text for answer in example.answers[:1]}
+
+
+def test_the_best_answer_is_that_of_all_pairs_of_begin_and_end(begin):
+    model = begin("span", "bert", max_length=10, stride=2, answer_length=2, n_best=9).fine_tuned
+    (item,) = model.items([("a", "c d e f g h a b c")])
+    (output,) = model.outputs([item])
+    output = np.random.default_rng(0).normal(size=output.shape).astype(np.float32)
+    best, null = model.ranked(item, output)
+    read, expected, nulls, low = item.info, [], [], 0
+    for window, (begin_, width) in enumerate(zip(read.begins, read.widths, strict=True)):
+        some = output[low : low + 1 + width].astype(np.float64)
+        low += 1 + width
+        nulls.append(some[0].sum())
+        for first in np.flatnonzero(read.fullest(window)):
+            for last in range(first, min(width, first + 2)):
+                expected.append((some[1 + first, 0] + some[1 + last, 1], begin_ + first, begin_ + last))
+    assert best == sorted(expected, reverse=True)[:9]
+    assert null == min(nulls)
+
+
+def test_the_threshold_of_no_answer_is_the_best_one():
+    draw = np.random.default_rng(1)
+    for _ in range(20):
+        gaps = draw.normal(size=7).round(2)
+        answered, unanswered = draw.random(7), draw.integers(0, 2, 7).astype(float)
+        threshold = tuned_threshold(gaps, answered, unanswered)
+
+        def reached(edge, of=(gaps, answered, unanswered)):
+            return np.where(of[0] > edge, of[2], of[1]).sum()
+
+        assert reached(threshold) == pytest.approx(max(reached(edge) for edge in [-9, *gaps, 9]))
+
+
+# --- what is trained ------------------------------------------------------------------------------------------------
+
+
+def encoder_of(run):
+    return {name: tensor.clone() for name, tensor in run.model.module.encoder.state_dict().items()}
+
+
+def tuned(base, data, tmp_path, task, start, **settings):
+    out = tmp_path / f"run-{len(list(tmp_path.iterdir()))}"
+    return wenmai.finetune(base(start), data(task), task=task, out=out, quiet=True, **{**PLAIN, **settings})
+
+
+@pytest.mark.parametrize("start", ["bert", "gpt", "elmo"])
+def test_a_frozen_encoder_stays_as_it_was(base, data, tmp_path, start):
+    before = dict(base(start).model.module.state_dict())
+    for mode in ("frozen", "mix"):
+        after = encoder_of(tuned(base, data, tmp_path, "classification", start, mode=mode))
+        assert all(
+            torch.equal(before[name][: len(tensor)], tensor[: len(before[name])]) for name, tensor in after.items()
+        )
+
+
+def test_states_of_a_frozen_encoder_are_the_same_computed_once_or_each_time(base, data, tmp_path, monkeypatch):
+    for task in ("classification", "tagging"):
+        kept = tuned(base, data, tmp_path, task, "bert", mode="mix", dropout=0.5)
+        with monkeypatch.context() as patch:
+            patch.setattr(finetuning, "_MOST_KEPT", 0)
+            anew = tuned(base, data, tmp_path, task, "bert", mode="mix", dropout=0.5)
+        assert kept.summary["loss"] == pytest.approx(anew.summary["loss"], rel=1e-4)
+        for name, tensor in kept.model.module.state_dict().items():
+            torch.testing.assert_close(tensor, anew.model.module.state_dict()[name], rtol=1e-3, atol=1e-5)
+
+
+def test_only_the_top_layers_are_trained(base, data, tmp_path):
+    before = base("bert").model.module.state_dict()
+    after = encoder_of(tuned(base, data, tmp_path, "classification", "bert", mode="top", top_layers=1))
+    changed = {name for name, tensor in after.items() if not torch.equal(before[name], tensor)}
+    assert changed
+    assert all(name.startswith(("encoder.layers.1.", "pooler.")) for name in changed)
+
+
+def test_from_scratch_nothing_is_taken_over(base, begin):
+    trained = base("bert").model.module.state_dict()
+    for scratch in (False, True):
+        encoder = begin("classification", "bert", scratch=scratch).fine_tuned.module.encoder.state_dict()
+        same = [torch.equal(trained[name], tensor) for name, tensor in encoder.items() if tensor.dim() > 1]
+        assert all(same) is not scratch
+
+
+def test_what_was_fine_tuned_needs_nothing_of_where_it_began(base, data, tmp_path):
+    shutil.copytree(base("bert").path, tmp_path / "base")
+    started = wenmai.Run(tmp_path / "base")
+    run = wenmai.finetune(started, data("pair"), task="pair", out=tmp_path / "run", quiet=True, **PLAIN)
+    shutil.rmtree(started.path)
+    model = wenmai.load(run.path)
+    assert [label for label, _ in model.predict([("a b", "c")], -1)[0]]
+    assert not (run.path / "model" / "base").exists()
+
+
+def test_a_fine_tuned_run_is_an_encoder_for_another_task(base, data, tmp_path):
+    first = tuned(base, data, tmp_path, "classification", "bert", mode="lora", lora_rank=2)
+    second = wenmai.finetune(first, data("tagging"), task="tagging", out=tmp_path / "second", quiet=True, **PLAIN)
+    assert second.model.tag(["a b"])[0].tokens == ["a", "b"]
+    assert not any("lora" in name for name in second.model.module.state_dict())
+
+
+def test_small_models_learn_at_higher_rates(begin):
+    job = begin("classification", "bert", learning_rate=None)
+    assert job.learning_rate == pytest.approx(min(1e-3, 5e-5 * 768 / 16))
+    assert begin("classification", "bert", learning_rate=None, mode="frozen").learning_rate == 1e-3
+    assert begin("classification", "elmo").recipe.sections["tuning"].mode == "mix"
+    assert begin("regression", "gpt").fine_tuned.reading.both_orders
+    assert begin("tagging", "bert", mode="frozen", epochs=2).recipe.sections["train"].epochs == 2
+
+
+# --- what is refused ------------------------------------------------------------------------------------------------
+
+
+def test_what_is_refused(begin, base, data, tmp_path):
+    with pytest.raises(CorpusError, match="label 'early'"):
+        begin("classification", "bert", "text\tlabel\na b\tearly\nc\tearly\n", valid_share=0)
+    text = tmp_path / "text.txt"
+    text.write_text(TEXTS["text.txt"]["enough"])
+    ngram = wenmai.train("ngram", text, out=tmp_path / "ngram", quiet=True, order=2)
+    with pytest.raises(SettingError, match="a ngram run has no encoder that can be fine-tuned"):
+        wenmai.finetune(ngram, data("classification"), task="classification", out=tmp_path / "no")
+    assert not (tmp_path / "no").exists()
+    with pytest.raises(SettingError, match="no task is called 'tagged'; did you mean 'tagging'"):
+        wenmai.finetune(base("bert"), data("tagging"), task="tagged")
+    with pytest.raises(SettingError, match="name what the encoder is to learn"):
+        wenmai.finetune(base("bert"), data("tagging"))
+
+
+@pytest.mark.parametrize(
+    ("labels", "scheme"),
+    [
+        (["O", "B-X", "I-X"], "bio"),
+        (["O", "B-X", "E-X", "S-Y"], "bioes"),
+        (["O", "I-X"], "io"),
+        (["NN", "VB"], "none"),
+        (["O"], "none"),
+        (["O", "B-X", "NN"], "none"),
+    ],
+)
+def test_the_scheme_of_tags_is_seen(labels, scheme):
+    assert scheme_of(labels) == scheme
+
+
+def test_settings_of_other_tasks_are_refused(begin):
+    reading = begin("classification", "bert").recipe.sections["reading"]
+    for name, value in {"stride": 3, "answer_length": 2, "both_orders": True}.items():
+        assert getattr(replace(reading, **{name: value}), name) == value
+        with pytest.raises(SettingError, match=f"{name}={value} has no effect on finetuned-classification"):
+            begin("classification", "bert", **{name: value})

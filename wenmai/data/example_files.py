@@ -1,0 +1,372 @@
+"""Files of labelled examples as people have them, read for one of the six fine-tuning tasks.
+
+- lines with one ``__label__NAME`` in them, as fastText has them;
+- tables with or without a line of names: ``.csv`` with quotes as RFC 4180 has them, others with tabs and no quotes;
+- JSON lines, and files that are one JSON list of objects (also ``{"data": [...]}``);
+- tagging: columns with a token and its tags a line, blank lines between sentences; JSON with tokens and tags, or
+  CLUENER's;
+- span: SQuAD's JSON and its relatives (:mod:`wenmai.data.span_files`); choice: also the lists of DREAM and C3.
+
+What is wrong is a :class:`~wenmai.core.errors.CorpusError` that names file and line.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Literal
+
+from wenmai.core.errors import CorpusError, SettingError
+from wenmai.core.task_names import TaskName
+from wenmai.data.example_settings import ExamplesConfig, ExamplesStats, Placed
+from wenmai.data.lines import beginning, numbered_lines, plain_name, read_json, rows_of
+from wenmai.data.readers import questions_of_text, tagged_spans
+from wenmai.data.records import Roles, Unlabelled, choice_of, guessed_roles, is_heading, marked, unnamed_roles
+from wenmai.data.span_files import SpanReader
+from wenmai.data.typed import ChoiceExample, SpanExample
+
+__all__ = ["Reading", "is_empty", "of_rows", "tagged_of"]
+
+_JSON_LINES = (".jsonl", ".jsonlines", ".json-lines", ".ndjson")
+_MOST_BLANK = 1_000_000  # lines in a row: a small compressed file can have any number
+_LOOKED_AT = 1000  # rows that show which column of a table without names has the labels
+_COMMENT = re.compile(r"#\s?\S+ = ")  # of CoNLL-U
+_TOKENS, _TAGS = ("tokens", "words", "characters"), ("tags", "ner_tags", "labels", "bio_tags", "ner", "label")
+
+
+Sentence = tuple[str, tuple[str, ...], tuple[str, ...]]  # where, tokens, tags
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How one file is read.
+
+    Attributes:
+        path: The file.
+        task: What for.
+        config: Where texts and labels are.
+        labelled: Whether it has labels.
+        stats: Is increased.
+    """
+
+    path: Path
+    task: TaskName
+    config: ExamplesConfig
+    labelled: bool = True
+    stats: ExamplesStats = field(default_factory=ExamplesStats)
+
+    def examples(self) -> Iterator[Placed]:
+        """Yields the examples of any task but tagging."""
+        if self.task == "span":
+            return self._spans()
+        if self.task == "choice":
+            return self._choices()
+        return self._texts()
+
+    def sentences(self) -> Iterator[Sentence]:
+        """Yields places, tokens and tags, as they are written."""
+        if self._json() is None:
+            return self._columns()
+        return self._tagged_objects()
+
+    # --- forms ------------------------------------------------------------------------------------------------------
+
+    def _lines(self) -> Iterator[tuple[int, str]]:
+        number = text = 0
+        for number, content in numbered_lines(self.path, self.config.encoding):
+            if isinstance(content, ValueError):
+                raise CorpusError(f"{self.path}: line {number}: {content}")
+            if content:
+                text = number
+            elif number - text > _MOST_BLANK:
+                raise CorpusError(
+                    f"{self.path}: {_MOST_BLANK:,} lines before line {number} are blank; expected examples"
+                )
+            yield number, content
+        if number == 0:
+            raise CorpusError(f"{self.path}: is empty; expected examples for {self.task}")
+
+    def _json(self) -> Literal["lines", "whole"] | None:
+        """Whether the file is JSON lines, one JSON value, or neither."""
+        name = plain_name(self.path)
+        if name.endswith(_JSON_LINES):
+            return "lines"
+        if name.endswith((".csv", ".tsv")):
+            return None
+        head = beginning(self.path, self.config.encoding).lstrip()
+        first = head.partition("\n")[0]
+        try:
+            record = json.loads(first)
+        except (ValueError, RecursionError):
+            return "whole" if name.endswith(".json") or (self.task in ("span", "choice") and head[:1] in "[{") else None
+        if isinstance(record, dict):
+            return "whole" if isinstance(record.get("data"), list) else "lines"
+        return "whole" if isinstance(record, list) or name.endswith(".json") else None
+
+    def _objects(self) -> Iterator[tuple[str, Any]]:
+        """Yields places and JSON values."""
+        if self._json() == "lines":
+            for number, line in self._lines():
+                if line.strip():
+                    try:
+                        yield f"{self.path}: line {number}", json.loads(line)
+                    except (ValueError, RecursionError) as error:
+                        raise CorpusError(f"{self.path}: line {number} is not JSON ({error})") from None
+            return
+        content = read_json(self.path, self.config.encoding, advice="; JSON lines have the ending .jsonl")
+        if isinstance(content, dict):
+            content = content.get("data")
+        if not isinstance(content, list):
+            raise CorpusError(f"{self.path}: expected a list of objects, or JSON lines (.jsonl)")
+        for number, one in enumerate(content, start=1):
+            yield f"{self.path}: item {number}", one
+
+    def _records(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        for where, one in self._objects():
+            if not isinstance(one, dict):
+                raise CorpusError(f"{where} is {str(one)[:60]!r}; expected an object")
+            yield where, one
+
+    def _rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Yields line and cells of the rows of a table, all equally many."""
+        width = 0
+        for number, row in rows_of(self.path, self._lines(), comma=plain_name(self.path).endswith(".csv")):
+            if not row:
+                if not self.labelled:  # a line without text is one all the same
+                    yield number, [""] * max(width, 1)
+                continue
+            if width and len(row) != width:
+                raise CorpusError(
+                    f"{self.path}: line {number} has {len(row)} columns ({row[0][:40]!r}...), but the first row has "
+                    f"{width}"
+                )
+            width = width or len(row)
+            yield number, row
+
+    # --- tasks ------------------------------------------------------------------------------------------------------
+
+    def _kept(self, where: str, make: Callable[..., Any], *given: Any) -> Iterator[Placed]:  # noqa: ANN401
+        """Yields the example that is made, unless it is to be left out."""
+        try:
+            example = make(*given)
+        except Unlabelled as error:
+            if "annotators" in str(error):
+                self.stats.undecided += 1
+            elif self.config.unlabelled == "skip":
+                self.stats.without_label += 1
+            else:
+                advice = "unlabelled=skip leaves out such examples and counts them"
+                raise CorpusError(f"{where} {error}. {advice}") from None
+            return
+        except ValueError as error:
+            raise CorpusError(f"{where} {error}") from None
+        if self.labelled and is_empty(example):
+            self.stats.empty += 1
+            return
+        self.stats.examples += 1
+        yield Placed(example, where)
+
+    def _roles(self, header: list[str], where: str) -> Roles:
+        config = self.config
+        try:
+            return guessed_roles(
+                header,
+                self.task,
+                text=config.text_column,
+                second=config.second_column,
+                label=config.label_column,
+                labelled=self.labelled,
+            )
+        except ValueError as error:
+            if isinstance(error, SettingError):
+                raise
+            raise CorpusError(f"{where}: {error}") from None
+
+    def _texts(self) -> Iterator[Placed]:
+        roles = None
+        if self._json() is not None:
+            for where, record in self._records():
+                roles = roles or self._roles(list(record), where)
+                yield from self._kept(where, roles.example, record, self.task)
+            return
+        rows = self._rows()
+        first = list(islice(rows, _LOOKED_AT))
+        if self.task == "classification" and first and len(first[0][1]) == 1 and "__label__" in first[0][1][0]:
+            for number, row in chain(first, rows):
+                yield from self._kept(f"{self.path}: line {number}", marked, " ".join(row))
+            return
+        header, roles = self._columns_of_table(first)
+        for number, row in chain(first, rows) if header is None else chain(first[1:], rows):
+            record = dict(zip(header or map(str, range(1, len(row) + 1)), row, strict=True))
+            yield from self._kept(f"{self.path}: line {number}", roles.example, record, self.task)
+
+    def _columns_of_table(self, first: list[tuple[int, list[str]]]) -> tuple[list[str] | None, Roles]:
+        """Returns the names of the columns, None if the table has none, and which has what."""
+        if not first:
+            raise CorpusError(f"{self.path}: is empty; expected examples for {self.task}")
+        number, cells = first[0]
+        given = [self.config.text_column, self.config.second_column, self.config.label_column]
+        named = ",".join(name for name in given if name is not None)
+        if len(cells) == 1 and self.labelled:
+            raise CorpusError(
+                f"{self.path}: line {number} is {cells[0][:60]!r}; expected columns with tabs between them, CSV in a "
+                ".csv file, or JSON lines in a .jsonl file"
+            )
+        if named and named.replace(",", "").replace(" ", "").isdecimal():
+            return None, self._roles([str(place) for place in range(1, len(cells) + 1)], str(self.path))
+        header = [cell.strip() for cell in cells]
+        if named or is_heading(header):
+            if len(set(header)) < len(header):
+                raise CorpusError(f"{self.path}: line {number}: two columns have one name ({', '.join(header)[:200]})")
+            return header, self._roles(header, str(self.path))
+        try:
+            return None, unnamed_roles([row for _, row in first], self.task, labelled=self.labelled)
+        except ValueError as error:
+            raise CorpusError(f"{self.path}: {error}") from None
+
+    def _choices(self) -> Iterator[Placed]:
+        choice = partial(choice_of, labelled=self.labelled)
+        if self._json() is None:
+            rows = self._rows()
+            header = [cell.strip() for cell in next(rows, (0, [""]))[1]]
+            for number, row in rows:
+                record = dict(zip(header, row, strict=True))
+                where = f"{self.path}: line {number}"
+                yield from self._kept(where, choice, record)
+            return
+        for where, one in self._objects():
+            if isinstance(one, dict):
+                yield from self._kept(where, choice, one)
+                continue
+            try:
+                found = questions_of_text(one)
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                expected = 'expected [turns, [{"question", "choice", "answer"}, ...], id], or an object'
+                raise CorpusError(f"{where}: {error}; {expected}") from None
+            for place, example in enumerate(found, start=1):
+                self.stats.examples += 1
+                yield Placed(example, f"{where}, question {place}")
+
+    def _spans(self) -> Iterator[Placed]:
+        reader = SpanReader(answers=self.config.bad_answers, labelled=self.labelled, counts=self.stats.spans)
+        try:
+            if self._json() == "lines":
+                for where, record in self._records():
+                    if (example := reader.record(record, where.removeprefix(f"{self.path}: "))) is not None:
+                        self.stats.examples += 1
+                        yield Placed(example, f"{where}, question {example.id}")
+                return
+            advice = "; expected questions as SQuAD has them"
+            for example in reader.articles(read_json(self.path, self.config.encoding, advice=advice)):
+                self.stats.examples += 1
+                yield Placed(example, f"{self.path}: question {example.id}")
+        except ValueError as error:
+            if isinstance(error, SettingError):
+                raise
+            raise CorpusError(f"{self.path}: {error}") from None
+
+    def _columns(self) -> Iterator[Sentence]:
+        """Yields the sentences of a file with a token and its tags a line."""
+        tokens: list[str] = []
+        tags: list[str] = []
+        begin = width = 0
+        for number, line in self._lines():
+            if not line.strip(" \t") or line.startswith("-DOCSTART-"):
+                if tokens:
+                    yield f"{self.path}: line {begin}", tuple(tokens), tuple(tags)
+                tokens, tags = [], []
+                continue
+            cells = line.split("\t") if "\t" in line else re.split(" +", line.strip(" "))
+            if len(cells) != width:
+                if _COMMENT.match(line):
+                    continue
+                if width:
+                    raise CorpusError(
+                        f"{self.path}: line {number} ({line[:40]!r}) has {len(cells)} columns, others {width}"
+                    )
+                width = len(cells)
+                if max(self.config.token_column, self.config.tag_column) > width or (self.labelled and width < 2):
+                    raise CorpusError(
+                        f"{self.path}: line {number} ({line[:40]!r}) has {width} columns; expected a token and its tag "
+                        "(token_column, tag_column), separated by a tab or a space"
+                    )
+            token, tag = (
+                cells[self.config.token_column - 1],
+                cells[self.config.tag_column - (self.config.tag_column > 0)],
+            )
+            if not token or (self.labelled and not tag):
+                raise CorpusError(f"{self.path}: line {number} ({line[:40]!r}) has an empty token or tag")
+            begin = begin if tokens else number
+            tokens.append(token)
+            tags.append(tag if self.labelled else "O")
+        if tokens:
+            yield f"{self.path}: line {begin}", tuple(tokens), tuple(tags)
+
+    def _tagged_objects(self) -> Iterator[Sentence]:
+        for where, record in self._records():
+            try:
+                yield where, *tagged_of(record, labelled=self.labelled)
+            except (ValueError, TypeError, AttributeError) as error:
+                why = error if type(error) is ValueError else "has no tokens with tags, nor a text with entities"
+                raise CorpusError(f"{where} {why}") from None
+
+
+def is_empty(example: Any) -> bool:  # noqa: ANN401  any example
+    """Whether a text of an example is empty; questions are checked where they are read."""
+    if isinstance(example, ChoiceExample | SpanExample):
+        return False
+    return not all(part.strip() for part in example[:2] if isinstance(part, str))
+
+
+def of_rows(task: TaskName, row: Any, *, labelled: bool) -> Any:  # noqa: ANN401  whatever Python has
+    """Returns the example of a mapping or a tuple from Python, of any task but span and tagging.
+
+    Raises:
+        Unlabelled: if it has no label.
+        ValueError: if it is none.
+    """
+    if isinstance(row, str):
+        row = (row,)
+    if isinstance(row, tuple | list) and task != "choice":
+        texts = len(row) - labelled
+        if texts not in ((2,) if task == "pair" else (1, 2) if task == "regression" else (1,)):
+            raise ValueError(
+                f"has {len(row)} parts; expected {'two texts' if task == 'pair' else 'a text'} and a label"
+            )
+        row = {str(place): value for place, value in enumerate(row, start=1)}
+        names = list(row)
+        roles = Roles(first=("1",), second=("2",) if texts == 2 else (), label=names[-1] if labelled else "")
+        return roles.example(row, task)
+    if not isinstance(row, Mapping):
+        raise ValueError(f"is {str(row)[:60]!r}; expected a mapping" + ("" if task == "choice" else " or a tuple"))
+    if task == "choice":
+        return choice_of(row, labelled=labelled)
+    return guessed_roles(list(row), task, labelled=labelled).example(row, task)
+
+
+def tagged_of(record: Mapping[str, Any], *, labelled: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Returns the tokens and tags of an object: ``{"tokens": [...], "tags": [...]}``, or a text as CLUENER has it.
+
+    Raises:
+        ValueError: if they are not equally many, or are no texts.
+        TypeError, AttributeError: if it has neither.
+    """
+    tokens = next((record[name] for name in _TOKENS if name in record), None)
+    if tokens is None and isinstance(text := record.get("text"), str):
+        label = record.get("label", {}) if labelled else {}
+        if isinstance(label, dict):
+            found = tagged_spans(text, label)
+            return found.tokens, found.tags
+        tokens = list(text)
+    tags = next((record[name] for name in _TAGS if name in record), None) if labelled else ["O"] * len(tokens or ())
+    if not isinstance(tokens, list) or not isinstance(tags, list):
+        raise TypeError
+    if len(tokens) != len(tags):
+        raise ValueError(f"has {len(tokens)} tokens and {len(tags)} tags; expected as many")
+    written = tuple(str(tag) if isinstance(tag, int) and not isinstance(tag, bool) else tag for tag in tags)
+    if not all(isinstance(one, str) and one and "\0" not in one for one in (*tokens, *written)):
+        raise ValueError("has a token or a tag that is no text, or empty")
+    return tuple(tokens), written

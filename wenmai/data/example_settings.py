@@ -1,0 +1,105 @@
+"""Settings of labelled examples, and what was found in them."""
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, NamedTuple
+
+from annotated_types import Ge, Lt
+from typing_extensions import Doc
+
+from wenmai.config.recipe import Located
+from wenmai.core.errors import SettingError
+from wenmai.data.sources import absolute_name
+from wenmai.data.span_files import SpanCounts
+
+__all__ = ["ExamplesConfig", "ExamplesStats", "Placed"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExamplesConfig:
+    """Where texts and labels are in files, and what is read of them."""
+
+    valid: Annotated[
+        str | None,
+        Doc("examples to evaluate on while training; none: the dev split of the data, else a share of it"),
+        Located(absolute_name),
+    ] = None
+    valid_share: Annotated[
+        float, Ge(0), Lt(1), Doc("share that is set aside to evaluate on where there is no dev split; 0: none")
+    ] = 0.1
+    text_column: Annotated[
+        str | None,
+        Doc("name of the column with the text (of pairs the first), or its number if no line has names; none: found"),
+    ] = None
+    second_column: Annotated[str | None, Doc("pairs: name or number of the column with the second text")] = None
+    label_column: Annotated[str | None, Doc("name or number of the column with the label, or the number")] = None
+    token_column: Annotated[int, Ge(1), Doc("tagging: number of the column with the token")] = 1
+    tag_column: Annotated[int, Ge(-1), Doc("tagging: number of the column with the tag; -1: the last")] = -1
+    tag_scheme: Annotated[
+        Literal["auto", "bio", "iob1", "bioes", "none"],
+        Doc("tagging: how tags write entities (bioes: also BMES); none: tags are no entities; auto: found"),
+    ] = "auto"
+    bad_tags: Annotated[
+        Literal["repair", "error"],
+        Doc("tagging: tags that cannot follow each other: read as conlleval does, and counted; or an error"),
+    ] = "repair"
+    bad_answers: Annotated[
+        Literal["error", "repair"],
+        Doc("span: an answer that is not where it should be: error, or taken from the nearest place, and counted"),
+    ] = "error"
+    unlabelled: Annotated[Literal["error", "skip"], Doc("an example without a label: error, or skip and count it")] = (
+        "error"
+    )
+    encoding: Annotated[str, Doc("character encoding of the files")] = "utf-8"
+    limit: Annotated[int | None, Ge(1), Doc("train on at most this many examples, the first; none: all")] = None
+
+    def __post_init__(self) -> None:
+        if self.tag_column == 0:
+            raise SettingError("tag_column=0: columns are numbered from 1; -1 is the last")
+        try:
+            "".encode(self.encoding)
+        except LookupError:
+            raise SettingError(f"encoding={self.encoding}: Python knows no such encoding") from None
+
+
+@dataclass(slots=True, kw_only=True)
+class ExamplesStats:
+    """What was found in examples, and what was left out or repaired.
+
+    Attributes:
+        files: Files read.
+        examples: Examples.
+        empty: Examples left out because a text is empty.
+        without_label: Examples left out because they have no label (``unlabelled=skip``).
+        undecided: Pairs left out because their label is ``-``.
+        repaired_tags: Tags that cannot stand where they do, read as conlleval reads them.
+        spans: Of answers that are parts of texts.
+    """
+
+    files: int = 0
+    examples: int = 0
+    empty: int = 0
+    without_label: int = 0
+    undecided: int = 0
+    repaired_tags: int = 0
+    spans: SpanCounts = field(default_factory=SpanCounts)
+
+    def left_out(self) -> list[str]:
+        """Returns what was left out or repaired, one sentence for each reason."""
+        spans = self.spans
+        counted = (
+            (self.empty + spans.empty, "examples were left out because a text is empty"),
+            (self.without_label, "examples without a label were left out (unlabelled=skip)"),
+            (self.undecided, "pairs without a label that the annotators agreed on were left out"),
+            (self.repaired_tags, "tags that cannot follow the one before were read as conlleval reads them"),
+            (spans.moved_answers, "answers that are not where they should be were taken from the nearest place"),
+            (spans.absent_answers, "answers that their text does not have are for measuring only"),
+            (spans.without_answer, "questions were left out because their text has none of their answers"),
+        )
+        return [f"{count:,} {what}" for count, what in counted if count]
+
+
+class Placed(NamedTuple):
+    """An example, and where it stands, such as ``FILE: line 3``."""
+
+    example: Any
+    where: str

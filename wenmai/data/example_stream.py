@@ -1,0 +1,304 @@
+"""A stream of labelled examples of one task, from files, a data set of the registry, or Python."""
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from wenmai.core.errors import CorpusError
+from wenmai.core.folder import file_sha256
+from wenmai.core.task_names import TaskName
+from wenmai.data.corpus import FileHash
+from wenmai.data.datasets import Dataset
+from wenmai.data.example_files import Reading, Sentence, is_empty, of_rows, tagged_of
+from wenmai.data.example_settings import ExamplesConfig, ExamplesStats, Placed
+from wenmai.data.records import Unlabelled
+from wenmai.data.span_files import SpanReader
+from wenmai.data.tags import SchemeFinder, bio_tags, impossible_tags, with_outside
+from wenmai.data.typed import ChoiceExample, PairExample, ScoredExample, SpanExample, TaggedSentence, TextExample
+
+__all__ = ["FROM_PYTHON", "Examples"]
+
+FROM_PYTHON = "examples from Python"
+_TYPES: Mapping[TaskName, type] = {
+    "classification": TextExample,
+    "pair": PairExample,
+    "regression": ScoredExample,
+    "tagging": TaggedSentence,
+    "span": SpanExample,
+    "choice": ChoiceExample,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Survey:
+    """What reading all tagged sentences, as they are written, finds."""
+
+    scheme: str
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Examples:
+    """Examples of one task that can be read repeatedly. Make them with :func:`~wenmai.data.examples.open_examples`.
+
+    Attributes:
+        task: The task.
+        sources: What the data is called: absolute paths, and names of the registry as they are; empty if from Python.
+        config: Where texts and labels are in files.
+        split: Of a data set, or of a folder.
+        labelled: Whether they have labels; without, labels are empty, numbers NaN, tags O, right answers -1 or none,
+            and empty texts are kept, so that there are as many examples as lines.
+        dataset: The data set of the registry, or None.
+        part: The part that is read: ``all``, what is set aside to evaluate on, or the rest.
+        limit: Most examples that are read, or None.
+    """
+
+    task: TaskName
+    sources: tuple[str, ...]
+    config: ExamplesConfig
+    split: str = "train"
+    labelled: bool = True
+    dataset: Dataset | None = None
+    part: Literal["all", "aside", "rest"] = "all"
+    limit: int | None = None
+    paths: tuple[Path, ...] = ()
+    items: Iterable[Any] = field(default=(), repr=False)
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the names alone suffice to read the same examples again."""
+        return bool(self.sources)
+
+    def describe(self) -> str:
+        """Returns a name of the examples for messages."""
+        return ", ".join(self.sources) or FROM_PYTHON
+
+    def __iter__(self) -> Iterator[Any]:
+        return (placed.example for placed in self.read(ExamplesStats()))
+
+    def read(self, stats: ExamplesStats) -> Iterator[Placed]:
+        """Reads the examples once more, from the first to the last, with their places.
+
+        Args:
+            stats: Counters to be increased.
+
+        Raises:
+            CorpusError: if something is not as it should be, or there is no example.
+        """
+        found = 0
+        for placed in islice(filter(self._is_in_part, self._all(stats)), self.limit):
+            found += 1
+            yield placed
+        stats.examples = found
+        if not found:
+            raise CorpusError(f"{self.describe()}: {self._nothing()}")
+
+    def stats(self) -> ExamplesStats:
+        """Reads all, and returns what was found and left out.
+
+        Raises:
+            CorpusError: as :meth:`read`.
+        """
+        stats = ExamplesStats()
+        for _ in self.read(stats):
+            pass
+        return stats
+
+    def labels(self) -> tuple[str, ...]:
+        """Returns the labels in a stable order; none of tasks without them.
+
+        Those of a data set of the registry are in its order; others are sorted, numbers by their value. Of tagging
+        with entities they are O, then B and I of each type.
+
+        Raises:
+            CorpusError: as :meth:`read`.
+        """
+        if self.task in ("regression", "span", "choice"):
+            return ()
+        if self.task == "tagging":
+            return self._tag_labels()
+        if self.dataset is not None:
+            return self.dataset.labels
+        return _in_order({placed.example.label for placed in self.read(ExamplesStats())})
+
+    def hints(self) -> dict[str, Any]:
+        """Returns text settings that fit the texts of a data set of the registry; otherwise none."""
+        return self.dataset.text_settings if self.dataset else {}
+
+    def hashes(self) -> list[FileHash]:
+        """Returns what identifies the content of each file; nothing for examples from Python.
+
+        Raises:
+            CorpusError: if a file cannot be read.
+        """
+        try:
+            return [FileHash(str(path), path.stat().st_size, file_sha256(path)) for path in self.paths]
+        except OSError as error:
+            raise CorpusError(f"{error.filename}: cannot be read ({error.strerror})") from None
+
+    def fingerprint(self) -> str:
+        """Returns a hash of the examples, equal for equal examples wherever they are from.
+
+        Raises:
+            CorpusError: as :meth:`read`.
+        """
+        digest = hashlib.sha256(self.task.encode())
+        for placed in self.read(ExamplesStats()):
+            digest.update(json.dumps(placed.example).encode() + b"\n")
+        return digest.hexdigest()
+
+    def set_aside(self) -> "tuple[Examples, Examples]":
+        """Returns what is trained on, and the share ``valid_share`` that is set aside to evaluate on.
+
+        What is set aside depends on the texts alone (of pairs the first, of questions their text), by their CRC-32, so
+        that equal texts are on the same side.
+        """
+        return replace(self, part="rest"), replace(self, part="aside", limit=None)
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    def _nothing(self) -> str:
+        if self.part == "aside":
+            return f"too few examples to set some aside (valid_share={self.config.valid_share:g}); give valid=FILE"
+        return "no examples" + (" but those that were set aside" if self.part == "rest" else "")
+
+    def _is_in_part(self, placed: Placed) -> bool:
+        if self.part == "all":
+            return True
+        first = placed.example.context if self.task == "span" else placed.example[0]
+        text = first if isinstance(first, str) else " ".join(first)
+        aside = zlib.crc32(text.encode("utf-8", "surrogatepass")) % 1000 < 1000 * self.config.valid_share
+        return aside == (self.part == "aside")
+
+    def _all(self, stats: ExamplesStats) -> Iterator[Placed]:
+        if self.dataset is not None:
+            yield from self._of_dataset(self.dataset, stats)
+        elif self.task == "tagging":
+            yield from self._tagged(stats)
+        elif self.paths:
+            for path in self.paths:
+                yield from self._reading(path, stats).examples()
+                stats.files += 1
+        else:
+            yield from self._of_items(stats)
+
+    def _reading(self, path: Path, stats: ExamplesStats) -> Reading:
+        return Reading(path=path, task=self.task, config=self.config, labelled=self.labelled, stats=stats)
+
+    def _of_dataset(self, dataset: Dataset, stats: ExamplesStats) -> Iterator[Placed]:
+        reader = dataset.readers.get(self.split, dataset.readers["train"])
+        if self.task == "span":
+            reader = partial(cast(Any, reader), make=partial(SpanReader, counts=stats.spans))
+        for number, example in enumerate(dataset.read_file(self.paths[0], self.split, reader), start=1):
+            if self.task == "regression":
+                example = ScoredExample(example.first, example.second, example.score)
+            yield Placed(example, f"{self.describe()}: example {number}")
+        stats.files += 1
+
+    def _of_items(self, stats: ExamplesStats) -> Iterator[Placed]:
+        expected = _TYPES[self.task]
+        spans = SpanReader(answers=self.config.bad_answers, labelled=self.labelled, counts=stats.spans)
+        for number, item in enumerate(self.items):
+            where = f"{FROM_PYTHON}: item {number}"
+            found: Any
+            try:
+                if self.task == "span":
+                    found = spans.record(_span_record(item), where)
+                elif isinstance(item, expected):
+                    found = item
+                else:
+                    found = of_rows(self.task, item, labelled=self.labelled)
+            except Unlabelled as error:
+                if self.config.unlabelled == "error":
+                    raise CorpusError(f"{where} {error}") from None
+                stats.without_label += 1
+                continue
+            except ValueError as error:
+                raise CorpusError(f"{where} {error}" if where not in str(error) else str(error)) from None
+            if found is None:
+                continue
+            if self.labelled and is_empty(found):
+                stats.empty += 1
+                continue
+            yield Placed(found, where)
+
+    # --- tags -------------------------------------------------------------------------------------------------------
+
+    def _sentences(self, stats: ExamplesStats) -> Iterator[Sentence]:
+        """Yields places, tokens and tags, as they are written."""
+        for path in self.paths:
+            yield from self._reading(path, stats).sentences()
+            stats.files += 1
+        if self.paths:
+            return
+        for number, item in enumerate(self.items):
+            where = f"{FROM_PYTHON}: item {number}"
+            try:
+                if isinstance(item, tuple | list) and (len(item) == 2 or not self.labelled):
+                    tokens, tags = item if self.labelled else (item, ())
+                    item = {"tokens": list(tokens), "tags": list(tags)}
+                yield where, *tagged_of(item, labelled=self.labelled)
+            except (ValueError, TypeError, AttributeError) as error:
+                why = error if type(error) is ValueError else "is no (tokens, tags)"
+                raise CorpusError(f"{where} {why}") from None
+
+    def _tagged(self, stats: ExamplesStats) -> Iterator[Placed]:
+        scheme = cast(Any, self._survey.scheme)
+        for where, tokens, tags in self._sentences(stats):
+            if not tokens:
+                stats.empty += 1
+                continue
+            if scheme != "none":
+                try:
+                    faults = list(impossible_tags(tags, scheme))
+                    if faults and self.config.bad_tags == "error":
+                        place, why = faults[0]
+                        raise ValueError(
+                            f"{why} (token {place + 1}, {tokens[place][:40]!r}). bad_tags=repair reads such tags as "
+                            "conlleval does, and counts"
+                        )
+                    tags = bio_tags(tags, scheme)
+                except ValueError as error:
+                    raise CorpusError(f"{where}: {error}") from None
+                stats.repaired_tags += len(faults)
+            yield Placed(TaggedSentence(tokens, tags), where)
+
+    @cached_property
+    def _survey(self) -> _Survey:
+        finder = SchemeFinder()
+        for _, _, tags in self._sentences(ExamplesStats()):
+            finder.add(tags)
+        given = self.config.tag_scheme
+        return _Survey(scheme={"auto": finder.scheme, "bio": "iob2"}.get(given, given), tags=_in_order(finder.tags))
+
+    def _tag_labels(self) -> tuple[str, ...]:
+        if self.dataset is not None and self.dataset.labels:
+            return with_outside(self.dataset.labels)
+        if self.dataset is not None:
+            return _in_order({tag for placed in self.read(ExamplesStats()) for tag in placed.example.tags})
+        if self._survey.scheme == "none":
+            return self._survey.tags
+        return with_outside(_in_order({tag.partition("-")[2] for tag in self._survey.tags if tag != "O"}))
+
+
+def _in_order(labels: Iterable[str]) -> tuple[str, ...]:
+    """Sorts labels; numbers by their value."""
+    found = list(labels)
+    try:
+        return tuple(sorted(found, key=lambda label: (float(label), label)))
+    except ValueError:
+        return tuple(sorted(found))
+
+
+def _span_record(item: Any) -> Any:  # noqa: ANN401
+    """A question from Python as a file has it, so that it is checked in the same way."""
+    if not isinstance(item, SpanExample):
+        return item
+    return {**item._asdict(), "answers": [{"text": one.text, "answer_start": one.start} for one in item.answers],
+            "is_impossible": item.impossible}  # fmt: skip

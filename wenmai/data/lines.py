@@ -1,0 +1,127 @@
+"""Files of labelled data, as lines, rows of a table or JSON; nothing is trusted that they say of themselves."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+from wenmai.core.compressed import reading
+from wenmai.core.errors import CorpusError
+
+__all__ = ["COMPRESSED_ENDINGS", "beginning", "numbered_lines", "plain_name", "read_json", "rows_of"]
+
+COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
+MAX_LINE = 1 << 24  # bytes: more than any text has, less than a file that is not text
+MAX_JSON = 1 << 27  # bytes of a file that is one JSON value; Python's objects take several times as much
+_HEAD = 1 << 16  # bytes that show what a file is
+
+
+def plain_name(path: Path) -> str:
+    """Returns the name of a file in lower case, without the ending of its compression."""
+    name = path.name.lower()
+    for ending in COMPRESSED_ENDINGS:
+        name = name.removesuffix(ending)
+    return name
+
+
+def numbered_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str | ValueError]]:
+    """Yields number and content of the lines of a file, without their ends; of a bad line what is wrong with it.
+
+    Raises:
+        CorpusError: if the file cannot be read, or a line is longer than 16 MB.
+    """
+    number = 0
+    plain = "\n".encode(encoding) == b"\n"
+    with reading(path, error=CorpusError) as raw:
+        if plain:
+            file: Any = io.BufferedReader(cast(io.RawIOBase, raw), 1 << 20)  # decompressors are slow with lines
+        else:  # such as UTF-16, whose line ends are more than a byte
+            file = _recoded(raw, path, encoding)
+        used = encoding if plain else "utf-8"
+        while line := file.readline(MAX_LINE):
+            number += 1
+            if len(line) == MAX_LINE and not line.endswith(b"\n"):
+                raise CorpusError(f"{path}: line {number} is longer than {MAX_LINE >> 20} MB; expected a text a line")
+            try:
+                content = line.decode(used)
+                if "\0" in content:
+                    raise ValueError("it has a NUL, which no text has")
+            except ValueError as error:
+                yield number, _fault(error, line, encoding)
+                continue
+            yield number, (content.removeprefix("\ufeff") if number == 1 else content).rstrip("\r\n")
+
+
+def _fault(error: ValueError, line: bytes, encoding: str) -> ValueError:
+    if not isinstance(error, UnicodeDecodeError):
+        return error
+    return ValueError(
+        f"0x{line[error.start]:02x} is not {encoding} ({error.reason}); if the file has another encoding, name it "
+        "(encoding=gb18030, latin-1, ...)"
+    )
+
+
+def _recoded(file: Any, path: Path, encoding: str) -> io.BytesIO:  # noqa: ANN401  any binary file
+    try:
+        return io.BytesIO(file.read().decode(encoding).encode())
+    except UnicodeError as error:
+        raise CorpusError(f"{path}: is not {encoding} ({error})") from None
+
+
+def rows_of(path: Path, lines: Iterable[tuple[int, str]], *, comma: bool) -> Iterator[tuple[int, list[str]]]:
+    """Yields the first line and the cells of each row of a table; of a blank line no cells.
+
+    Args:
+        path: The file, for messages.
+        lines: Numbers and contents of its lines.
+        comma: CSV with quotes as RFC 4180 has them; else tabs between columns, and no quotes.
+
+    Raises:
+        CorpusError: if it is no CSV.
+    """
+    at = 0
+
+    def content() -> Iterator[str]:
+        nonlocal at
+        for number, line in lines:
+            at = number
+            yield line + "\n"
+
+    csv.field_size_limit(MAX_LINE)
+    rows = csv.reader(content(), delimiter="," if comma else "\t", strict=comma,
+                      quoting=csv.QUOTE_MINIMAL if comma else csv.QUOTE_NONE)  # fmt: skip
+    begin = 1
+    try:
+        for row in rows:
+            yield begin, row
+            begin = at + 1
+    except csv.Error as error:
+        raise CorpusError(f"{path}: line {begin}: is not CSV ({error}); check the quotes") from None
+
+
+def beginning(path: Path, encoding: str = "utf-8") -> str:
+    """Returns the first 64 KB of a file as text, whatever they are.
+
+    Raises:
+        CorpusError: if it cannot be read.
+    """
+    with reading(path, error=CorpusError) as raw:
+        return raw.read(_HEAD).decode(encoding, "replace").removeprefix("\ufeff")
+
+
+def read_json(path: Path, encoding: str = "utf-8", *, advice: str = "") -> Any:  # noqa: ANN401  any JSON
+    """Reads a file that is one JSON value.
+
+    Raises:
+        CorpusError: if it is not, is nested too deeply, or is larger than 128 MiB.
+    """
+    with reading(path, error=CorpusError) as raw:
+        content = raw.read(MAX_JSON + 1)
+    if len(content) > MAX_JSON:
+        raise CorpusError(f"{path}: is larger than {MAX_JSON >> 20} MiB; this is not the file it should be")
+    try:
+        return json.loads(content.decode(encoding).removeprefix("\ufeff"))
+    except (ValueError, RecursionError) as error:
+        raise CorpusError(f"{path}: is not JSON ({error}){advice}") from None

@@ -1,0 +1,248 @@
+"""Encoders of every family behind one door, so that a head can be trained on any of them.
+
+A backbone turns texts into rows, and rows into states:
+
+| family | a text, two texts | the state of the text |
+|---|---|---|
+| BERT and its relatives | ``[CLS] A [SEP]``, ``[CLS] A [SEP] B [SEP]`` (Devlin et al. 2019, figure 4) | of ``[CLS]`` |
+| GPT | ``start A extract``, ``start A delimiter B extract`` (Radford et al. 2018, section 3.3) | of ``extract`` |
+| ELMo | the words of A; two texts are two rows (Peters et al. 2018) | the mean of its words' states |
+
+Shapes: R rows, T tokens of the longest, K places of which states are wanted, J layers, M size of a state.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from wenmai.core.errors import SettingError
+from wenmai.data.batches import pad
+from wenmai.text.tokenizer import Tokenizer
+
+__all__ = ["TOKENIZER", "Backbone", "Fed", "Pieces", "Row", "joined_ids"]
+
+TOKENIZER = "tokenizer.json"
+
+
+class Pieces(NamedTuple):
+    """A text in pieces.
+
+    Attributes:
+        ids: What a row has: numbers, or the words themselves.
+        offsets: Where each begins and ends in the text, in characters.
+    """
+
+    ids: list[Any]
+    offsets: list[tuple[int, int]]
+
+
+class Row(NamedTuple):
+    """What an encoder reads at once.
+
+    Attributes:
+        tokens: With special tokens: numbers, or words.
+        second: Where the second text begins; the number of tokens if there is none.
+        places: Which tokens' states are wanted; the text's own besides.
+    """
+
+    tokens: Sequence[Any]
+    second: int
+    places: Sequence[int] = ()
+
+
+class Fed(NamedTuple):
+    """Rows as tensors.
+
+    Attributes:
+        tokens: (R, T) int64.
+        real: (R, T) bool, False for padding.
+        segments: (R, T) int64, or None where there are no second texts.
+        characters: (U, C) int64 of networks that read characters: the different words, of which ``tokens`` are numbers.
+        places: (R, K) int64; any place to fill up.
+        filled: (R, K) bool, False for what fills up.
+    """
+
+    tokens: Tensor
+    real: Tensor
+    segments: Tensor | None
+    characters: Tensor | None
+    places: Tensor
+    filled: Tensor
+
+
+class Backbone(ABC):
+    """An encoder with its tokenizer.
+
+    Args:
+        module: The network, without what it predicted before.
+        tokenizer: Its tokenizer; None if it reads any word.
+
+    Attributes:
+        paired: Whether two texts are one row.
+        predicts: Whether it also predicts the next token, from the states of its last layer.
+    """
+
+    paired: ClassVar[bool] = True
+    predicts: ClassVar[bool] = False
+
+    def __init__(self, module: Any, tokenizer: Tokenizer | None) -> None:  # noqa: ANN401  each family has its own
+        self.module = module
+        self._tokenizer = tokenizer
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer."""
+        assert self._tokenizer is not None
+        return self._tokenizer
+
+    @property
+    def num_layers(self) -> int:
+        """L: there are states of the layers 0 to L."""
+        return int(self.module.config.num_layers)
+
+    @property
+    def size(self) -> int:
+        """M."""
+        return int(self.module.config.hidden_size)
+
+    @property
+    def max_length(self) -> int:
+        """Most tokens of a row, special ones included."""
+        return int(self.module.max_length)
+
+    @property
+    def has_pooler(self) -> bool:
+        """Whether it has a layer of its own above the state of the text."""
+        return False
+
+    @abstractmethod
+    def room(self, *, pair: bool) -> int:
+        """Most pieces of a row without special tokens."""
+
+    @abstractmethod
+    def framed(self, first: Sequence[Any], second: Sequence[Any] | None = None) -> Row:
+        """Puts special tokens around the pieces of a text, or of two."""
+
+    def begins(self, row: Row) -> tuple[int, int]:
+        """Where the pieces of the two texts begin in a row of :meth:`framed`."""
+        return 1, row.second
+
+    def place(self, row: Row) -> int:
+        """Which token's state is that of the text."""
+        return 0
+
+    def ids(self, texts: Sequence[str]) -> list[list[Any]]:
+        """Returns the pieces of texts."""
+        found: list[list[Any]] = list(self.tokenizer.encode_batch(list(texts)))
+        return found
+
+    def pieces(self, text: str) -> Pieces:
+        """Returns the pieces of a text, and where they are."""
+        found = self.tokenizer.encode(text)
+        return Pieces(found.ids, found.offsets)
+
+    def word(self, word: str) -> tuple[list[Any], int]:
+        """Returns the pieces of a word within a text, and which of them is its first, where spaces are pieces."""
+        found = self.tokenizer.encode(f" {word}")
+        if not found.ids:  # nothing but what the tokenizer leaves out
+            return [self.tokenizer.unk_id], 0
+        return found.ids, next((place for place, (_, high) in enumerate(found.offsets) if high > 1), 0)
+
+    def fed(self, rows: Sequence[Row]) -> Fed:
+        """Makes tensors of rows."""
+        tokens, real = pad([row.tokens for row in rows], self._padding)
+        places, filled = pad([[self.place(row), *row.places] for row in rows], 0)
+        segments = None
+        if self._has_segments and any(row.second < len(row.tokens) for row in rows):
+            seconds = np.array([row.second for row in rows])[:, None]
+            segments = self._tensor(((np.arange(tokens.shape[1]) >= seconds) & real).astype(np.int64))
+        return Fed(self._tensor(tokens), self._tensor(real), segments, None, self._tensor(places), self._tensor(filled))
+
+    @property
+    def _padding(self) -> int:
+        return self.tokenizer.pad_id
+
+    @property
+    def _has_segments(self) -> bool:
+        return False
+
+    def _tensor(self, array: Any) -> Tensor:  # noqa: ANN401  of numpy
+        return torch.from_numpy(array).to(self.module.device)
+
+    @abstractmethod
+    def last(self, fed: Fed, places: Tensor | None) -> Tensor:
+        """Returns the states of the last layer, (R, T, M), or (R, K, M) of ``places``."""
+
+    @abstractmethod
+    def every(self, fed: Fed) -> Tensor:
+        """Returns the states of all layers, (L + 1, R, T, M)."""
+
+    def pooled(self, states: Tensor) -> Tensor:
+        """Returns what the encoder's own layer makes of (R, 1, M), the states of texts; if :attr:`has_pooler`."""
+        raise NotImplementedError
+
+    # --- files --------------------------------------------------------------------------------------------------
+
+    def facts(self) -> dict[str, Any]:
+        """What ``config.json`` says of it."""
+        return {
+            "kind": self.module.kind,
+            "model": asdict(self.module.config),
+            "vocab_size": self.module.vocab_size,
+            "tokens": self._tokenizer is not None,
+        }
+
+    def save(self, folder: Path) -> None:
+        """Writes the tokenizer."""
+        if self._tokenizer is not None:
+            self._tokenizer.save(folder / TOKENIZER)
+
+    @abstractmethod
+    def again(self, *, pooler: bool, dropout: float | None) -> "Backbone":
+        """Returns the same architecture with fresh parameters.
+
+        Args:
+            pooler: Whether it keeps the layer above the state of the text.
+            dropout: Within the network; None: as it is.
+        """
+
+    def take(self, other: nn.Module) -> None:
+        """Copies the parameters of a network of the same architecture; rows of tokens that it lacks stay.
+
+        Raises:
+            SettingError: if it lacks a parameter, or has another size.
+        """
+        old = other.state_dict()
+        for name, parameter in self.module.state_dict().items():
+            rows = old.get(name)
+            if rows is None or rows.shape[1:] != parameter.shape[1:] or len(rows.shape) != len(parameter.shape):
+                raise SettingError(f"the encoder has no {name} of shape {tuple(parameter.shape)}, and cannot be used")
+            if not rows.dim():
+                parameter.copy_(rows)
+                continue
+            parameter[: len(rows)].copy_(rows[: len(parameter)])
+
+
+def joined_ids(words: Iterable[str], backbone: Backbone, known: dict[str, tuple[list[Any], int]]) -> Pieces:
+    """Returns the pieces of given words, and as ``offsets`` where each word's first piece and its end are.
+
+    Args:
+        words: The words.
+        backbone: Which cuts them.
+        known: Words that were cut before; grows.
+    """
+    ids: list[Any] = []
+    spans = []
+    for word in words:
+        if word not in known:
+            known[word] = backbone.word(word)
+        pieces, first = known[word]
+        spans.append((len(ids) + first, len(ids) + len(pieces)))
+        ids += pieces
+    return Pieces(ids, spans)

@@ -1,0 +1,294 @@
+"""Fine-tuned models that answer questions by a part of a text.
+
+| what | source |
+|---|---|
+| P(begin = i) = softmax over i of S·h_i, P(end = j) = softmax over j of E·h_j | Devlin et al. 2019, section 4.2 |
+| a long text is read in windows; the score of an answer is S·h_i + E·h_j in the window where i has most context | the same |
+| no answer: begin and end are the text's own token; there is none if s_null > best + τ, τ chosen on validation data | section 4.3 |
+
+The softmax is over the tokens of the text and the token that stands for none. Answers are the exact characters of the
+text, by the offsets of the tokenizer.
+"""  # noqa: E501  a table
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from wenmai.core.errors import SettingError
+from wenmai.data.typed import SpanExample
+from wenmai.inference.backbones import Pieces
+from wenmai.inference.finetuned import FineTuned, Floats
+from wenmai.inference.finetuned_network import HeadShape, Item, Outputs
+from wenmai.measures.agreement import answer_agreement
+from wenmai.nn.heads import SpanHead
+from wenmai.objectives.loss import Loss
+
+__all__ = ["Answered", "Span"]
+
+Table = npt.NDArray[np.float64]
+
+_QUESTION = 64  # pieces, of which the rest is left out
+_THRESHOLD = "null_threshold"
+_MOST_KNOWN = 1 << 12  # texts whose pieces are remembered: several questions have one text
+
+
+class Answered(NamedTuple):
+    """An answer.
+
+    Attributes:
+        text: The part of the text; empty: there is no answer.
+        start: Its first character; None: there is no answer.
+        end: The character behind it; None likewise.
+        probability: Among the answers that were considered.
+        score: The sum of the logits of begin and end.
+    """
+
+    text: str
+    start: int | None
+    end: int | None
+    probability: float
+    score: float
+
+
+class _Read(NamedTuple):
+    """A text in windows.
+
+    Attributes:
+        context: The text.
+        offsets: Where each piece begins and ends in it, in characters.
+        begins: The first piece of each window.
+        widths: How many pieces each has.
+    """
+
+    context: str
+    offsets: list[tuple[int, int]]
+    begins: list[int]
+    widths: list[int]
+
+    def fullest(self, window: int) -> npt.NDArray[np.bool_]:
+        """Which pieces of a window have most context there: most on the lesser side, in the longer of equal windows.
+
+        Of several such windows the first counts.
+        """
+        begins, widths = np.array(self.begins), np.array(self.widths)
+        places = self.begins[window] + np.arange(self.widths[window])
+        left, right = places[:, None] - begins, begins + widths - 1 - places[:, None]
+        scores = np.where((left >= 0) & (right >= 0), np.minimum(left, right) + 0.01 * widths, -np.inf)
+        fullest: npt.NDArray[np.bool_] = scores.argmax(1) == window
+        return fullest
+
+
+class Span(FineTuned):
+    """Answers that are parts of texts."""
+
+    task = "span"
+    kind = "finetuned-span"
+    verbs = ("answer", "embed")
+    best_by = "f1"
+    objective = "cross-entropy of begin and end of the answer"
+    takes = frozenset({"max_length", "stride", "answer_length", "n_best"})
+    over_tokens = True
+    labelled = False
+    perhaps = frozenset({_THRESHOLD})
+    _known: dict[str, Pieces] | None = None
+
+    @classmethod
+    def head(cls, size: int, shape: HeadShape, labels: Sequence[str]) -> nn.Module:
+        """Makes the head."""
+        return SpanHead(size, dropout=shape.dropout)
+
+    def learn(self, examples: Sequence[SpanExample]) -> None:
+        """Notes whether some questions have no answer."""
+        self.numbers = {_THRESHOLD: 0.0} if any(not example.answers for example in examples) else {}
+
+    def gold(self, example: SpanExample) -> tuple[str, str]:
+        """Returns question and text."""
+        return example.question, example.context
+
+    def items(self, inputs: Sequence[tuple[str, str]]) -> list[Item]:
+        """Puts each question before each window of its text."""
+        backbone = self.backbone
+        room = backbone.room(pair=True) - (backbone.max_length - self.length)
+        stride = self.reading.stride or max(1, self.length // 3)
+        questions = backbone.ids([question for question, _ in inputs])
+        found, self.cut = [], 0
+        for ids, (_, context) in zip(questions, inputs, strict=True):
+            asked = ids[: max(1, min(_QUESTION, room // 2))]
+            pieces, width = self._pieces(context), room - len(asked)
+            size = len(pieces.ids)
+            self.cut += size > width
+            begins = [0]
+            while begins[-1] + width < size:
+                begins.append(begins[-1] + min(width, stride))
+            rows = []
+            for begin in begins:
+                row = backbone.framed(asked, pieces.ids[begin : begin + width])
+                first = backbone.begins(row)[1]
+                rows.append(row._replace(places=range(first, first + len(pieces.ids[begin : begin + width]))))
+            info = _Read(context, pieces.offsets, begins, [len(row.places) for row in rows])
+            found.append(Item(tuple(rows), info))
+        return found
+
+    def _pieces(self, context: str) -> Pieces:
+        """The pieces of a text, of which none begins with a space."""
+        if self._known is None or len(self._known) > _MOST_KNOWN:
+            self._known = {}
+        if context not in self._known:
+            ids, offsets = self.backbone.pieces(context)
+            bare = [(high - len(context[low:high].lstrip()), high) for low, high in offsets]
+            self._known[context] = Pieces(ids, bare)
+        return self._known[context]
+
+    def targets(self, examples: Sequence[SpanExample], items: Sequence[Item]) -> list[list[tuple[int, int]]]:
+        """Returns begin and end in each window, 0 where the answer is not in it."""
+        found = []
+        for example, item in zip(examples, items, strict=True):
+            read: _Read = item.info
+            first, last = 0, -1  # pieces of the answer
+            if example.answers:
+                answer = example.answers[0]
+                end = answer.start + len(answer.text)
+                inside = [n for n, (low, high) in enumerate(read.offsets) if low < end and high > answer.start]
+                first, last = (inside[0], inside[-1]) if inside else (0, -1)
+            windows = zip(read.begins, read.widths, strict=True)
+            found.append(
+                [
+                    (1 + first - begin, 1 + last - begin) if begin <= first <= last < begin + width else (0, 0)
+                    for begin, width in windows
+                ]
+            )
+        return found
+
+    def count(self, targets: Sequence[Sequence[Any]]) -> int:
+        """Returns how many windows there are."""
+        return sum(map(len, targets))
+
+    def logits(self, vectors: Tensor, filled: Tensor, sizes: Sequence[int]) -> Outputs:
+        """Returns (R, K, 2) of all windows, begin and end; the first place stands for no answer."""
+        found = self.module.head(vectors, filled)
+        return Outputs(torch.stack(found, -1), filled, sizes)
+
+    def loss(self, outputs: Outputs, targets: Sequence[Sequence[tuple[int, int]]]) -> Loss:
+        """The mean of the cross-entropies of begin and end."""
+        wanted = torch.tensor([pair for one in targets for pair in one], device=outputs.logits.device)
+        parts = (F.cross_entropy(outputs.logits[..., k].float(), wanted[:, k], reduction="sum") for k in (0, 1))
+        total = 0.5 * sum(parts, torch.zeros((), device=wanted.device)).double()
+        return Loss(total, total.detach(), len(wanted))
+
+    def split(self, outputs: Outputs) -> list[Floats]:
+        """Returns the (K, 2) of the windows of each question, one after the other."""
+        assert outputs.filled is not None
+        rows = outputs.logits.float().cpu().numpy()
+        kept = [row[:size] for row, size in zip(rows, outputs.filled.sum(1).tolist(), strict=True)]
+        ends = np.cumsum(outputs.sizes).tolist()
+        return [np.concatenate(kept[end - size : end]) for end, size in zip(ends, outputs.sizes, strict=True)]
+
+    def ranked(self, item: Item, output: Floats) -> tuple[list[tuple[float, int, int]], float]:
+        """Returns the best answers as (score, first piece, last piece), and the score of none."""
+        read: _Read = item.info
+        found: list[tuple[float, int, int]] = []
+        null, place, most = np.inf, 0, self.reading.n_best
+        for window, (begin, width) in enumerate(zip(read.begins, read.widths, strict=True)):
+            starts, ends = output[place : place + 1 + width].astype(np.float64).T
+            place += 1 + width
+            null = min(null, float(starts[0] + ends[0]))
+            allowed = np.flatnonzero(read.fullest(window))
+            firsts = allowed[np.argsort(-starts[1 + allowed], kind="stable")[:most]]
+            lasts = np.argsort(-ends[1:], kind="stable")[:most]
+            for first in firsts.tolist():
+                for last in lasts.tolist():
+                    if first <= last < first + self.reading.answer_length:
+                        found.append((float(starts[1 + first] + ends[1 + last]), begin + first, begin + last))
+        return sorted(found, key=lambda one: -one[0])[:most], null
+
+    def tune(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> None:
+        """Chooses the threshold that makes F1 highest, where some questions have no answer."""
+        if _THRESHOLD in self.numbers:
+            scores, gaps = self._scored(examples, items, outputs)
+            self.numbers[_THRESHOLD] = tuned_threshold(gaps, scores[:, 0, 1], scores[:, 1, 1])
+
+    def tallies(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> Table:
+        """Exact match and F1 of each answer."""
+        scores, gaps = self._scored(examples, items, outputs)
+        none = gaps > self.numbers.get(_THRESHOLD, np.inf)
+        found: Table = scores[np.arange(len(scores)), none.astype(np.int64)]
+        return found
+
+    def metrics(self, tallies: Table) -> dict[str, float]:
+        """Mean F1, and proportion of exact matches."""
+        exact, f1 = tallies.mean(0).tolist()
+        return {"f1": f1, "exact": exact}
+
+    def _scored(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> tuple[Table, Table]:
+        """Returns (N, 2, 2): exact match and F1 of the best answer, and of none; and how much better none is, (N,)."""
+        scores, gaps = [], []
+        for example, item, output in zip(examples, items, outputs, strict=True):
+            best, null = self.ranked(item, output)
+            gold = [answer.text for answer in example.answers]
+            text = self._text(item.info, *best[0][1:]) if best else ""
+            scores.append((answer_agreement(gold, text), answer_agreement(gold, "")))
+            gaps.append(null - best[0][0] if best else np.inf)
+        return np.array(scores), np.array(gaps)
+
+    def _text(self, read: _Read, first: int, last: int) -> str:
+        return read.context[read.offsets[first][0] : read.offsets[last][1]]
+
+    # --- verbs --------------------------------------------------------------------------------------------------
+
+    def answer(self, questions: Iterable[Sequence[str]], k: int = 1) -> list[list[Answered]]:
+        """Answers questions by parts of texts.
+
+        Args:
+            questions: A question and a text each.
+            k: Most answers of a question.
+
+        Returns:
+            The best answers of each question, the best first; an empty one says that the text has none.
+
+        Raises:
+            SettingError: if a question is not given with its text.
+        """
+        given = []
+        for one in questions:
+            if isinstance(one, str) or len(one) != 2:  # what a user may give
+                raise SettingError(f"{str(one)[:60]!r}: answer takes pairs of a question and a text")
+            given.append((one[0], one[1]))
+        items = self.items(given)
+        return [self._answers(*one, k) for one in zip(items, self.outputs(items), strict=True)]
+
+    def _answers(self, item: Item, output: Floats, k: int) -> list[Answered]:
+        read: _Read = item.info
+        best, null = self.ranked(item, output)
+        nothing = _THRESHOLD in self.numbers or len(best) == 0
+        scores = np.array([score for score, _, _ in best] + ([null] if nothing else []))
+        shares = np.exp(scores - scores.max())
+        shares /= shares.sum()
+        found = [
+            Answered(self._text(read, first, last), read.offsets[first][0], read.offsets[last][1], float(share), score)
+            for (score, first, last), share in zip(best, shares, strict=False)
+        ]
+        if nothing:
+            none = Answered("", None, None, float(shares[-1]), null)
+            leads = len(best) == 0 or null - best[0][0] > self.numbers.get(_THRESHOLD, 0.0)
+            found.insert(0 if leads else sum(one.score >= null for one in found[1:]) + 1, none)
+        return found[:k]
+
+
+def tuned_threshold(gaps: Table, answered: Table, unanswered: Table) -> float:
+    """Returns the τ above which no answer is given, so that the sum of scores is highest.
+
+    Args:
+        gaps: (N,) how much the score of no answer is above that of the best one.
+        answered: (N,) how good the answer is, if it is given.
+        unanswered: (N,) how good it is to give none.
+    """
+    order = np.argsort(gaps, kind="stable")
+    gained = np.concatenate([[0.0], np.cumsum((answered - unanswered)[order])])  # if the first n are answered
+    count = int(gained.argmax())
+    edges = np.concatenate([[gaps[order[0]] - 1.0], gaps[order], [gaps[order[-1]] + 1.0]])
+    return float(np.clip((edges[count] + edges[count + 1]) / 2, -1e6, 1e6))

@@ -1,0 +1,347 @@
+"""Fine-tuned taggers: a tag for each word, such as its part of speech or the entity that it belongs to.
+
+The state of a word is that of its first piece (Devlin et al. 2019, section 5.3). Its tag is the most probable one of a
+softmax, or the sentence has the best possible sequence of tags by a conditional random field (:mod:`wenmai.nn.crf`). A
+sentence that is longer than the encoder reads is read in windows; the state of a word is that of the window in which it
+has most context, and the sequence of tags is one again.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from wenmai.core.errors import CorpusError, SettingError
+from wenmai.data.typed import TaggedSentence
+from wenmai.inference.backbones import Row, joined_ids
+from wenmai.inference.finetuned import FineTuned, Floats
+from wenmai.inference.finetuned_network import HeadShape, Item, Network, Outputs
+from wenmai.inference.reading_config import TuneReadingConfig
+from wenmai.measures.probes import entities
+from wenmai.nn.crf import Crf, Scheme, constraints_of
+from wenmai.nn.heads import TokenHead
+from wenmai.objectives.loss import Loss
+
+__all__ = ["Entity", "Tagged", "Tagging"]
+
+Table = npt.NDArray[np.float64]
+
+_WORD = re.compile(r"\w+(?:[-.'’]\w+)*|[^\w\s]")
+_MOST_KNOWN = 1 << 20  # words whose pieces are remembered
+
+
+class Entity(NamedTuple):
+    """A part of a sentence.
+
+    Attributes:
+        text: What it is in the sentence.
+        type: Its type.
+        start: Its first character.
+        end: The character behind it.
+        probability: The lowest of those of its tags.
+    """
+
+    text: str
+    type: str
+    start: int
+    end: int
+    probability: float
+
+
+class Tagged(NamedTuple):
+    """A tagged sentence.
+
+    Attributes:
+        text: The sentence.
+        tokens: Its words, or characters.
+        tags: A tag for each.
+        probabilities: Of each tag, given the sentence.
+        offsets: Where each word begins and ends, in characters.
+        entities: What the tags say together, if they are of a scheme such as BIO.
+    """
+
+    text: str
+    tokens: list[str]
+    tags: list[str]
+    probabilities: list[float]
+    offsets: list[tuple[int, int]]
+    entities: list[Entity]
+
+
+class TaggingHead(nn.Module):
+    """Scores of tags, and of their sequences.
+
+    Args:
+        tokens: The head of single tags.
+        crf: Of sequences, if these are scored.
+    """
+
+    def __init__(self, tokens: TokenHead, crf: Crf | None) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.crf = crf
+
+
+class Tagging(FineTuned):
+    """Tags of words."""
+
+    task = "tagging"
+    kind = "finetuned-tagging"
+    verbs = ("tag", "embed")
+    objective = "cross-entropy of the tags"
+    takes = frozenset({"max_length", "stride", "crf", "class_weight"})
+    over_tokens = True
+    known = frozenset({"characters"})
+    weights: Tensor | None = None
+
+    def __init__(
+        self,
+        module: Network,
+        shape: HeadShape,
+        reading: TuneReadingConfig,
+        labels: Sequence[str],
+        numbers: Mapping[str, float] | None = None,
+    ) -> None:
+        super().__init__(module, shape, reading, labels, numbers)
+        self.scheme = scheme_of(labels)
+        self.best_by = "accuracy" if self.scheme == "none" else "f1"
+        self._known: dict[str, tuple[list[Any], int]] = {}
+
+    @property
+    def _head(self) -> TaggingHead:
+        head = self.module.head
+        assert isinstance(head, TaggingHead)
+        return head
+
+    @classmethod
+    def head(cls, size: int, shape: HeadShape, labels: Sequence[str]) -> nn.Module:
+        """Makes the head; the sequences of a scheme are those that it allows."""
+        tokens = TokenHead(size, len(labels), dropout=shape.dropout)
+        crf = Crf(len(labels), constraints_of(labels, scheme_of(labels))) if shape.crf else None
+        return TaggingHead(tokens, crf)
+
+    @classmethod
+    def require(cls, examples: Sequence[TaggedSentence]) -> None:
+        """Makes sure that there are two tags.
+
+        Raises:
+            CorpusError: if there is one.
+        """
+        if len({tag for example in examples for tag in example.tags}) < 2:
+            tag = examples[0].tags[0]
+            raise CorpusError(f"all words of {len(examples)} sentences have the tag {tag!r}; at least 2 are needed")
+
+    def learn(self, examples: Sequence[TaggedSentence]) -> None:
+        """Notes whether sentences are cut into characters."""
+        self.numbers = {"characters": float(all(len(token) == 1 for one in examples for token in one.tokens))}
+
+    def weigh(self, examples: Sequence[TaggedSentence]) -> None:
+        """w_c = N / (C N_c): all tags count as if they were equally frequent.
+
+        Raises:
+            SettingError: with a conditional random field, which scores sequences and not tags.
+        """
+        if self.shape.crf:
+            raise SettingError("class_weight=balanced has no effect with crf=true, which scores whole sequences")
+        counted = Counter(tag for example in examples for tag in example.tags)
+        weights = [sum(counted.values()) / (len(counted) * max(1, counted[label])) for label in self.labels]
+        self.weights = torch.tensor(weights, dtype=torch.float64)
+
+    def items(self, inputs: Sequence[Sequence[str]]) -> list[Item]:
+        """Puts each sentence as one row, or as several windows."""
+        backbone = self.backbone
+        room = backbone.room(pair=False) - (backbone.max_length - self.length)
+        stride = self.reading.stride or max(1, room // 3)
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+        found, self.cut = [], 0
+        for words in inputs:
+            pieces = joined_ids(words, backbone, self._known)
+            self.cut += len(pieces.ids) > room
+            found.append(Item(tuple(self._rows(pieces.ids, pieces.offsets, room, stride))))
+        return found
+
+    def _rows(self, ids: list[Any], words: list[tuple[int, int]], room: int, stride: int) -> Iterable[Row]:
+        """Yields windows, and as their places the first pieces of the words that belong to them."""
+        starts = np.array([start for start, _ in words], np.int64)
+        size = len(ids)
+        begins = [0] if size <= room else [*range(0, size - room, stride), size - room]
+        # The window in which a piece has most context is the one whose middle is nearest; of two the first.
+        middles = np.array(begins, np.float64) + min(size, room) / 2
+        nearest = np.abs(starts[:, None] + 0.5 - middles).argmin(1) if len(starts) else starts
+        for number, begin in enumerate(begins):
+            row = self.backbone.framed(ids[begin : begin + room])
+            first, _ = self.backbone.begins(row)
+            yield row._replace(places=(first + starts[nearest == number] - begin).tolist())
+
+    def gold(self, example: TaggedSentence) -> Sequence[str]:
+        """Returns the words."""
+        return example.tokens
+
+    def targets(self, examples: Sequence[TaggedSentence], items: Sequence[Item]) -> list[list[int]]:
+        """Returns the numbers of the tags of each sentence."""
+        numbers = {label: number for number, label in enumerate(self.labels)}
+        for place, example in enumerate(examples, start=1):
+            for tag in example.tags:
+                if tag not in numbers:
+                    raise CorpusError(
+                        f"sentence {place} has the tag {tag!r}, which the model does not know; it knows "
+                        f"{', '.join(self.labels[:8])}"
+                    )
+        return [[numbers[tag] for tag in example.tags] for example in examples]
+
+    def count(self, targets: Sequence[Sequence[int]]) -> int:
+        """Returns how many words there are."""
+        return sum(map(len, targets))
+
+    def logits(self, vectors: Tensor, filled: Tensor, sizes: Sequence[int]) -> Outputs:
+        """Returns (B, N, C), those of the N words of each sentence."""
+        states, real = vectors[:, 1:], filled[:, 1:]  # without the state of the text
+        logits: Tensor = self._head.tokens(states)
+        if len(sizes) < len(states):
+            windows = [row[known] for row, known in zip(logits, real, strict=True)]
+            ends = np.cumsum(sizes).tolist()
+            sentences = [torch.cat(windows[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
+            logits = nn.utils.rnn.pad_sequence(sentences, batch_first=True)
+            lengths = torch.tensor([len(one) for one in sentences], device=logits.device)
+            real = torch.arange(logits.shape[1], device=logits.device) < lengths[:, None]
+        return Outputs(logits, real)
+
+    def loss(self, outputs: Outputs, targets: Sequence[Sequence[int]]) -> Loss:
+        """Cross-entropy of tags, or the negative log-likelihood of their sequences."""
+        assert outputs.filled is not None
+        logits, real = outputs.logits.float(), outputs.filled
+        flat = torch.tensor([number for one in targets for number in one], device=logits.device, dtype=torch.int64)
+        crf = self._head.crf
+        if crf is not None:
+            wanted = real.new_zeros(real.shape, dtype=torch.int64).masked_scatter(real, flat)
+            total = -crf.log_likelihood(logits, wanted, real.sum(1)).double().sum()
+            return Loss(total, total.detach(), len(flat))
+        nll = F.cross_entropy(logits[real], flat, reduction="none").double()
+        weights = 1.0 if self.weights is None else self.weights.to(logits.device)[flat]
+        return Loss((nll * weights).sum(), nll.detach().sum(), len(flat))
+
+    def split(self, outputs: Outputs) -> list[Floats]:
+        """Returns (N, C) of each sentence."""
+        assert outputs.filled is not None
+        logits, sizes = outputs.logits.float().cpu().numpy(), outputs.filled.sum(1).tolist()
+        return [one[:size] for one, size in zip(logits, sizes, strict=True)]
+
+    def decoded(self, outputs: Sequence[Floats]) -> tuple[list[list[int]], list[list[float]]]:
+        """Returns the numbers of the best tags of each sentence, and their probabilities."""
+        crf = self._head.crf
+        if crf is None:
+            chosen = [one.argmax(1).tolist() if len(one) else [] for one in outputs]
+            tables = [torch.from_numpy(one).double().softmax(-1).numpy() for one in outputs]
+        else:
+            chosen, tables = [], []
+            for begin in range(0, len(outputs), 64):
+                some = [torch.from_numpy(one).to(self.device) for one in outputs[begin : begin + 64]]
+                padded = nn.utils.rnn.pad_sequence(some, batch_first=True)
+                lengths = torch.tensor([len(one) for one in some], device=self.device)
+                with torch.no_grad():
+                    chosen += crf.decode(padded, lengths)
+                    marginals = crf.marginals(padded, lengths).float().cpu().numpy()
+                tables += [one[: len(other)] for one, other in zip(marginals, some, strict=True)]
+        known = [
+            [float(row[tag]) for row, tag in zip(table, tags, strict=True)]
+            for table, tags in zip(tables, chosen, strict=True)
+        ]
+        return chosen, known
+
+    def tallies(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> Table:
+        """Words, right tags, entities that are right, those found, and those that there are."""
+        chosen, _ = self.decoded(outputs)
+        found = np.zeros((len(examples), 5))
+        for row, example, numbers in zip(found, examples, chosen, strict=True):
+            tags = [self.labels[number] for number in numbers]
+            row[:2] = len(tags), sum(map(str.__eq__, tags, example.tags))
+            one, other = self.spans(tags), self.spans(example.tags)
+            row[2:] = len(one & other), len(one), len(other)
+        return found
+
+    def metrics(self, tallies: Table) -> dict[str, float]:
+        """F1, precision and recall of entities, if the tags are of a scheme, and the proportion of right tags."""
+        words, right, both, found, there = tallies.sum(0).tolist()
+        accuracy = {"accuracy": right / words if words else 0.0}
+        if self.scheme == "none":
+            return accuracy
+        shares = {"f1": (2 * both, found + there), "precision": (both, found), "recall": (both, there)}
+        return {name: part / whole if whole else 0.0 for name, (part, whole) in shares.items()} | accuracy
+
+    def spans(self, tags: Sequence[str]) -> set[tuple[int, int, str]]:
+        """Returns the entities of a tagged sentence as (first word, place behind the last, type)."""
+        return entities(bio(tags)) if self.scheme != "none" else set()
+
+    # --- verbs --------------------------------------------------------------------------------------------------
+
+    def words(self, text: str) -> list[tuple[int, int]]:
+        """Returns where the words of a sentence are, or its characters, as it was in training."""
+        if self.numbers["characters"]:
+            return [(place, place + 1) for place, character in enumerate(text) if not character.isspace()]
+        return [found.span() for found in _WORD.finditer(text)]
+
+    def tag(self, sentences: Iterable[str | Sequence[str]]) -> list[Tagged]:
+        """Tags sentences.
+
+        Args:
+            sentences: Strings, which are cut into words and punctuation marks, or into characters where that is what
+                the model was trained on; or lists of words.
+
+        Raises:
+            SettingError: if ``sentences`` is one string.
+        """
+        if isinstance(sentences, str):
+            raise SettingError("tag takes a list of sentences; put a single one in brackets")
+        given = [self._cut(sentence) for sentence in sentences]
+        tags, probabilities = self.decoded(self.outputs(self.items([words for _, words, _ in given])))
+        return [
+            self._tagged(*one, [self.labels[number] for number in numbers], known)
+            for one, numbers, known in zip(given, tags, probabilities, strict=True)
+        ]
+
+    def _cut(self, sentence: str | Sequence[str]) -> tuple[str, list[str], list[tuple[int, int]]]:
+        if isinstance(sentence, str):
+            places = self.words(sentence)
+            return sentence, [sentence[low:high] for low, high in places], places
+        between = "" if self.numbers["characters"] else " "
+        places, end = [], 0
+        for word in sentence:
+            places.append((end, end + len(word)))
+            end += len(word) + len(between)
+        return between.join(sentence), list(sentence), places
+
+    def _tagged(
+        self, text: str, words: list[str], places: list[tuple[int, int]], tags: list[str], known: list[float]
+    ) -> Tagged:
+        found = [
+            Entity(
+                text[places[first][0] : places[last - 1][1]],
+                kind,
+                places[first][0],
+                places[last - 1][1],
+                min(known[first:last]),
+            )
+            for first, last, kind in sorted(self.spans(tags))
+        ]
+        return Tagged(text, words, tags, known, places, found)
+
+
+def scheme_of(labels: Sequence[str]) -> Scheme:
+    """Returns the scheme that tags are of: ``bio``, ``bioes`` (or BMES, BILOU), ``io``; ``none`` if it is no scheme."""
+    marks = {label.partition("-")[0] for label in labels if label != "O"}
+    if not marks or not all(label == "O" or re.fullmatch(r"[BIMESLU]-.+", label) for label in labels):
+        return "none"
+    return "io" if marks == {"I"} else "bio" if marks <= {"B", "I"} else "bioes"
+
+
+def bio(tags: Sequence[str]) -> list[str]:
+    """Writes tags of BIOES and the like with B and I alone."""
+    marks = {"S": "B", "U": "B", "M": "I", "E": "I", "L": "I"}
+    return [marks.get(tag[0], tag[0]) + tag[1:] if tag != "O" else tag for tag in tags]

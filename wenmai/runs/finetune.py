@@ -1,0 +1,224 @@
+"""Fine-tune an encoder for a task, once or from several seeds."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wenmai.core.errors import CorpusError, RunError, SettingError, nearest_name
+from wenmai.core.folder import writing_json
+from wenmai.core.registry import find_system, systems
+from wenmai.core.showing import Table, Tabled
+from wenmai.data.datasets import named_dataset
+from wenmai.runs.train import resume, train
+from wenmai.training.callback import Callback
+from wenmai.training.run import Run
+
+__all__ = ["SeedRuns", "choice_of", "finetune", "question_of", "read_context", "task_names"]
+
+_PREFIX = "finetuned-"
+_SEEDS = "seeds.json"
+_T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)  # Student's t, two-sided, by degrees of freedom
+
+
+def task_names() -> list[str]:
+    """Returns the tasks that an encoder can be fine-tuned for."""
+    return [name.removeprefix(_PREFIX) for name in systems() if name.startswith(_PREFIX)]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SeedRuns(Tabled):
+    """Trainings that differ in their seeds alone.
+
+    Attributes:
+        runs: The run of each.
+        metric: What was measured on the validation data.
+        values: That metric of each run.
+    """
+
+    runs: tuple[Run, ...]
+    metric: str
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """The mean over the seeds."""
+        return sum(self.values) / len(self.values)
+
+    @property
+    def margin(self) -> float:
+        """Half of the 95 % interval of the mean, by Student's t."""
+        count = len(self.values)
+        spread = math.sqrt(sum((value - self.mean) ** 2 for value in self.values) / (count - 1))
+        return (_T95[count - 2] if count - 2 < len(_T95) else 1.96) * spread / math.sqrt(count)
+
+    @property
+    def best(self) -> Run:
+        """The run that was best on the validation data."""
+        sign = -1 if self.metric == "loss" else 1
+        return max(zip(self.values, self.runs, strict=True), key=lambda one: sign * one[0])[1]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns plain JSON values."""
+        return {
+            "runs": [str(run.path) for run in self.runs],
+            "metric": self.metric,
+            "values": list(self.values),
+            "mean": self.mean,
+            "low": self.mean - self.margin,
+            "high": self.mean + self.margin,
+            "best": str(self.best.path),
+        }
+
+    def __str__(self) -> str:
+        rows = [f"{run.path}: {self.metric} {value:.4f}" for run, value in zip(self.runs, self.values, strict=True)]
+        told = f"{self.metric} {self.mean:.4f} ± {self.margin:.4f} (mean of {len(self.runs)} seeds, 95 % interval)"
+        return "\n".join([*rows, told, f"best: {self.best.path}"])
+
+    def _facts(self) -> dict[str, Any]:
+        return {"metric": self.metric, "mean": self.mean, "margin": self.margin, "best": str(self.best.path)}
+
+    def table(self) -> Table:
+        """Returns a row for each seed."""
+        return Table(
+            ["run", self.metric], [(str(run.path), value) for run, value in zip(self.runs, self.values, strict=True)]
+        )
+
+
+def finetune(
+    run: str | Path | Run,
+    data: Any,  # noqa: ANN401  whatever names or holds labelled examples
+    *,
+    task: str | None = None,
+    out: str | Path | None = None,
+    seeds: int = 1,
+    callback: Callback | None = None,
+    quiet: bool = False,
+    **settings: Any,  # noqa: ANN401  checked against the system's settings
+) -> Any:  # noqa: ANN401  a Run, or SeedRuns
+    """Fine-tunes the encoder of a run on labelled examples; the same as ``train("finetuned-TASK", start=run)``.
+
+    Args:
+        run: A run of BERT, GPT or ELMo, of an imported encoder, or one that was fine-tuned before.
+        data: A file, ``"data:NAME"``, or examples; see :func:`wenmai.data.examples.open_examples`.
+        task: ``classification``, ``pair``, ``regression``, ``tagging``, ``span`` or ``choice``; None: that of the data
+            set, or that of a run which was fine-tuned before.
+        out: The run folder to make; with several seeds, the folder of their runs ``seed-1`` and so on.
+        seeds: How many trainings, with seeds from ``seed`` on (1, unless it is set). Those that are there already are
+            not repeated, and go on where they were interrupted.
+        callback: Follows each training; by default its progress is printed on standard error.
+        quiet: Print only warnings.
+        **settings: Any setting of the system, for example ``mode="frozen"``.
+
+    Returns:
+        The finished run; of several seeds :class:`SeedRuns`.
+
+    Raises:
+        SettingError: for an unknown task or setting, or a run whose encoder cannot be fine-tuned.
+        CorpusError: if the examples cannot be read.
+        RunError: if there is no such run, or ``out`` exists already.
+    """
+    start = Run.of(run)
+    system = _PREFIX + _task(task, data, start)
+    if not find_system(system).load().starts_from(start.task):
+        raise SettingError(
+            f"{start.path}: a {start.recipe.system} run has no encoder that can be fine-tuned; start from a run of "
+            "bert, gpt or elmo, or import an encoder"
+        )
+    if seeds == 1:
+        return train(system, data, out=out, start=start.path, callback=callback, quiet=quiet, **settings)
+    if seeds < 1:
+        raise SettingError(f"seeds={seeds}: expected at least 1")
+    if out is None:
+        raise SettingError("several seeds make several runs; name the folder for them with --out")
+    first = int(settings.pop("train.seed", settings.pop("seed", 1)))
+    found = []
+    for seed in range(first, first + seeds):
+        folder = Path(out) / f"seed-{seed}"
+        if folder.exists():
+            found.append(resume(folder, callback=callback, quiet=quiet))
+        else:
+            found.append(
+                train(system, data, out=folder, start=start.path, callback=callback, quiet=quiet, seed=seed, **settings)
+            )
+    told = _measured(found)
+    writing_json(Path(out) / _SEEDS, told.as_dict())
+    return told
+
+
+def _task(task: str | None, data: Any, start: Run) -> str:  # noqa: ANN401
+    """Returns the task that is meant.
+
+    Raises:
+        SettingError: if it is unknown.
+    """
+    known = task_names()
+    if task is None:
+        named = named_dataset(data)
+        if named is not None:
+            task = named[0].tasks[0]
+        elif start.recipe.system.startswith(_PREFIX):
+            task = start.recipe.system.removeprefix(_PREFIX)
+        else:
+            raise SettingError(f"name what the encoder is to learn: --task {', '.join(known)}")
+    if task not in known:
+        raise SettingError(f"no task is called {task!r}{nearest_name(task, known)}; there are {', '.join(known)}")
+    return task
+
+
+def _measured(runs: Sequence[Run]) -> SeedRuns:
+    """Compares finished runs by the metric that their best states were chosen by.
+
+    Raises:
+        RunError: if nothing was measured.
+    """
+    metric = str(runs[0].summary.get("best_by"))
+    values = [run.summary.get("validation", {}).get(metric) for run in runs]
+    if None in values:
+        raise RunError(f"{runs[0].path.parent}: nothing was measured while training; add valid, or a valid_share")
+    return SeedRuns(runs=tuple(runs), metric=metric, values=tuple(values))
+
+
+def read_context(path: Path) -> str:
+    """Returns the text of a file.
+
+    Raises:
+        CorpusError: if it cannot be read, or is not UTF-8.
+    """
+    try:
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise CorpusError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise CorpusError(f"{path}: is not UTF-8; convert the text first") from None
+
+
+def question_of(line: str, context: str | None) -> tuple[str, str]:
+    """Returns a question and its text.
+
+    Args:
+        line: The question, or QUESTION<TAB>TEXT.
+        context: The text; None: it is in the line.
+
+    Raises:
+        SettingError: if there is no text.
+    """
+    if context is not None:
+        return line, context
+    question, tab, text = line.partition("\t")
+    if not tab:
+        raise SettingError(f"{line[:60]!r} has no text to answer from: expected QUESTION<TAB>TEXT, or --context FILE")
+    return question, text
+
+
+def choice_of(line: str) -> tuple[str, str, list[str]]:
+    """Returns text, question and options of a line.
+
+    Raises:
+        SettingError: if there are fewer than two options.
+    """
+    text, *rest = line.split("\t")
+    if len(rest) < 3:
+        raise SettingError(f"{line[:60]!r}: expected TEXT<TAB>QUESTION<TAB>OPTION<TAB>OPTION..., two options at least")
+    return text, rest[0], rest[1:]

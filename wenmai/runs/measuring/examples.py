@@ -1,0 +1,30 @@
+"""Labelled examples to measure fine-tuned models on."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from wenmai.core.errors import SettingError
+from wenmai.data.examples import ExamplesConfig, open_examples
+from wenmai.training.run import Run
+
+__all__ = ["read_examples"]
+
+
+def read_examples(run: Run, on: Any, columns: Mapping[str, Any] | None = None) -> list[Any]:  # noqa: ANN401
+    """Reads all examples of a test set as a run read those that it was trained on.
+
+    Args:
+        run: A run of a fine-tuned model.
+        on: A file, the name of a data set (of which it is the dev split), or examples.
+        columns: Settings of the test set that differ.
+
+    Raises:
+        CorpusError: if there are no examples.
+        SettingError: if the run has no examples of its own.
+    """
+    config = next((one for one in run.recipe.sections.values() if isinstance(one, ExamplesConfig)), None)
+    if config is None:
+        raise SettingError(f"{run.path}: a {run.recipe.system} run was not trained on labelled examples")
+    opened = open_examples(on, run.task.model.task, replace(config, **(columns or {})), split="dev")
+    return list(opened)

@@ -1,0 +1,439 @@
+"""Fine-tuning: a trained encoder learns a task from labelled examples.
+
+One task and one job for all of them: what is special about a task is in its model, a subclass of
+:class:`wenmai.inference.finetuned.FineTuned`. Devlin et al. 2019, section 3 and appendix A.3; Radford et al. 2018,
+sections 3.2 and 3.3; Peters et al. 2018, section 3.2.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from wenmai.config.recipe import Recipe
+from wenmai.core.errors import SettingError
+from wenmai.core.quantities import plural
+from wenmai.core.registry import find_system
+from wenmai.core.task_names import TaskName
+from wenmai.data.batches import plan_batches
+from wenmai.data.examples import ExamplesStats, open_examples, open_train_and_valid, require_known
+from wenmai.inference.backbones import Fed
+from wenmai.inference.families import backbone_like, backbone_of
+from wenmai.inference.finetuned import SHORTEST, FineTuned
+from wenmai.inference.finetuned_network import HeadShape, Item, Outputs
+from wenmai.inference.reading_config import TextVector, TuneReadingConfig
+from wenmai.models.gpt import Gpt
+from wenmai.nn.encoder import TextEncoder
+from wenmai.objectives.language import next_token_loss
+from wenmai.objectives.loss import Loss, Losses, evaluated
+from wenmai.tasks.neural import NeuralJob, NeuralTask
+from wenmai.tasks.settings import FINE_TUNED, FineTuneConfig
+from wenmai.tasks.task import Opened, ReadProgress, Session, Source, Task
+from wenmai.training.settings import LoopConfig
+from wenmai.training.shares import RateShares, layer_depths
+
+__all__ = ["FineTuneData", "FineTuningJob", "FineTuningTask", "LabelledExamples"]
+
+_MOST_KEPT = 1 << 28  # numbers of a frozen encoder that are kept in memory: a GiB
+_IMBALANCE = 10  # times as many examples of one label as of another are worth a note
+_SMALL, _RATE, _GPT_RATE = 768, 5e-5, 6.25e-5  # the size of the published models, and their rates
+_HEAD_RATE = 1e-3  # where the encoder does not learn
+_ALONE = 30  # epochs of a head alone
+
+
+@dataclass(frozen=True, eq=False)
+class FineTuneData:
+    """Labelled examples in memory.
+
+    Attributes:
+        fingerprint: Hash of all examples.
+        train: The examples to train on.
+        valid: Those to validate on; none: nothing is measured.
+        labels: All labels, in a stable order; none where the task has none.
+        sources: The files, as JSON values.
+        stats: What was left out of the examples to train on.
+    """
+
+    fingerprint: str
+    train: list[Any]
+    valid: list[Any]
+    labels: tuple[str, ...]
+    sources: list[dict[str, Any]]
+    stats: ExamplesStats
+
+    def describe(self) -> dict[str, Any]:
+        """What ``corpus.json`` holds, as JSON values."""
+        sizes = {"examples": len(self.train), "valid_examples": len(self.valid), "labels": list(self.labels)}
+        return {"sources": self.sources, "stats": asdict(self.stats), **sizes}
+
+
+class LabelledExamples(Source):
+    """Labelled examples of a task: files, names of data sets, or examples in memory.
+
+    Args:
+        task: Which task.
+    """
+
+    def __init__(self, task: TaskName) -> None:
+        self._task = task
+
+    def open(self, corpus: Any) -> Opened:  # noqa: ANN401
+        """Opens examples; they are read once the settings are known."""
+        source = open_examples(corpus, self._task)
+        kept = corpus if source.repeatable else source  # an iterator has been read
+        return Opened(kept, {}, source.sources, source.repeatable)
+
+    def read(self, recipe: Recipe, source: Any, progress: ReadProgress, base: Any) -> FineTuneData:  # noqa: ANN401
+        """Reads examples to train on and to validate on.
+
+        Raises:
+            CorpusError: if there are none, or one to validate on has a label that none to train on has.
+        """
+        if base is None:
+            _require_base(recipe)
+        opened, measured = open_train_and_valid(source, self._task, recipe.sections["data"])
+        stats, digest = ExamplesStats(), hashlib.sha256(self._task.encode())
+        train = [placed.example for placed in opened.read(stats)]
+        # What is set aside by chance may have labels of its own, unlike what somebody gave.
+        labels = replace(opened, part="all", limit=None).labels() if opened.part == "rest" else opened.labels()
+        valid: list[Any] = []
+        if measured is not None:
+            if labels and opened.part != "rest":
+                require_known(labels, measured)
+            valid = list(measured)
+        for example in (*train, None, *valid):
+            digest.update(json.dumps(example).encode() + b"\n")
+        files = {file.path: file for one in (opened, measured) if one is not None for file in one.hashes()}
+        sources = [{"path": file.path, "bytes": file.size_bytes, "sha256": file.sha256} for file in files.values()]
+        return FineTuneData(digest.hexdigest(), train, valid, labels, sources, stats)
+
+    def reopen(self, fingerprint: str) -> None:
+        """None: the files are read again."""
+
+
+def _require_base(recipe: Recipe) -> None:
+    task = recipe.system.removeprefix("finetuned-")
+    raise SettingError(
+        f"{recipe.system} starts from a trained encoder; name its run with --from RUN, or say "
+        f"`wenmai finetune RUN DATA --task {task}`"
+    )
+
+
+class FineTuningTask(NeuralTask):
+    """Trains a model of one task from a run of an encoder; ``model`` is the class of such models."""
+
+    sections: Mapping[str, type] = FINE_TUNED
+    inherited = ()
+    model: type[FineTuned]
+
+    def __init__(self, model: type[FineTuned]) -> None:
+        super().__init__(model)
+        self.source = LabelledExamples(model.task)
+        self.verbs = model.verbs
+
+    def starts_from(self, other: Task) -> bool:
+        """Whether a run has an encoder: BERT and its relatives, GPT, ELMo, and what was fine-tuned before."""
+        if isinstance(other, FineTuningTask):
+            return True
+        kind = other.model
+        return isinstance(kind, type) and (issubclass(kind, TextEncoder | Gpt) or getattr(kind, "kind", "") == "elmo")
+
+    def implied(self, given: Mapping[str, Any], base: Recipe | None) -> Mapping[str, Any]:
+        """More epochs where the head learns alone, a mix of the layers of ELMo, and both orders of GPT's similarity."""
+        plain = {name.rpartition(".")[2]: value for name, value in given.items()}
+        implied: dict[str, Any] = {}
+        kind = "" if base is None else getattr(find_system(base.system).load_model(), "kind", "")
+        if kind == "elmo" and "mode" not in plain and not plain.get("scratch"):
+            implied["mode"] = plain["mode"] = "mix"
+        if kind == "gpt" and self.model.task == "regression":
+            implied["both_orders"] = True
+        if plain.get("mode") in ("frozen", "mix") and "epochs" not in plain:
+            implied["epochs"] = _ALONE
+        return implied
+
+    def load(self, folder: Path) -> FineTuned:
+        """Reads a finished model, with nothing of the run that it started from."""
+        return self.model.load(folder)
+
+    def make(self, recipe: Recipe, data: FineTuneData, base: Any) -> FineTuned:  # noqa: ANN401
+        """Makes a model: the encoder of ``base``, and a head with fresh parameters for the labels of the data."""
+        if base is None:
+            _require_base(recipe)
+        tuning: FineTuneConfig = recipe.sections["tuning"]
+        reading: TuneReadingConfig = recipe.sections["reading"]
+        self._require_effect(recipe.system, reading, tuning)
+        self.model.require(data.train)
+        labels = list(data.labels)
+        known = backbone_like(base)
+        if known.max_length < SHORTEST:
+            raise SettingError(f"the encoder reads {known.max_length} tokens; at least {SHORTEST} are needed")
+        if reading.max_length is not None and reading.max_length > known.max_length:
+            raise SettingError(f"max_length={reading.max_length} is more than the {known.max_length} tokens it reads")
+        if reading.pooling == "pooler" and not known.has_pooler:
+            raise SettingError("pooling=pooler: the encoder has no pooler; pooling=token or mean do without")
+        if self.model.over_tokens:
+            reading = replace(reading, pooling="mean")  # what stands for a text where there is none
+        elif reading.pooling == "auto":
+            trained = tuning.mode not in ("frozen", "mix")
+            single: TextVector = "token" if known.predicts else "mean"
+            reading = replace(reading, pooling="pooler" if known.has_pooler and trained else single)
+        lora = tuning.mode == "lora"
+        shape = HeadShape(
+            compares=not known.paired and self.model.compares(data.train[0]),
+            mix=tuning.mode == "mix",
+            dense=tuning.dense_head,
+            crf=tuning.crf,
+            dropout=tuning.head_dropout,
+            lora_rank=tuning.lora_rank if lora else 0,
+            lora_alpha=tuning.lora_alpha,
+            lora_dropout=tuning.lora_dropout,
+            lora_targets=tuning.lora_targets,
+        )
+        backbone = backbone_of(base, pooler=reading.pooling == "pooler", dropout=tuning.dropout, fresh=tuning.scratch)
+        model = self.model(self.model.network(backbone, shape, reading, labels), shape, reading, labels)
+        model.learn(data.train)
+        if isinstance(base, self.model) and base.labels == labels and base.shape == shape and not tuning.scratch:
+            for new, old in ((model.module.head, base.module.head), (model.module.mix, base.module.mix)):
+                if new is not None and old is not None:
+                    new.load_state_dict(old.state_dict())
+        return model
+
+    def _require_effect(self, system: str, reading: TuneReadingConfig, tuning: FineTuneConfig) -> None:
+        """Raises SettingError for a setting that the task does not heed."""
+        for section in (reading, tuning):
+            usual = type(section)()
+            for name in _SPECIAL & set(type(section).__dataclass_fields__) - self.model.takes:
+                if (value := getattr(section, name)) != getattr(usual, name):
+                    raise SettingError(f"{name}={value} has no effect on {system}; leave it out")
+
+    def initialise(self, model: FineTuned, data: FineTuneData, base: Any) -> None:  # noqa: ANN401
+        """Nothing: the model was made of ``base``."""
+
+    def job(self, recipe: Recipe, data: FineTuneData, model: Any) -> "FineTuningJob":  # noqa: ANN401
+        """Returns a training."""
+        return FineTuningJob(recipe, data, model)
+
+
+# Settings that only some tasks heed; see ``FineTuned.takes``.
+_SPECIAL = frozenset(
+    {"keep", "stride", "pooling", "both_orders", "answer_length", "n_best", "dense_head", "crf", "class_weight"}
+)
+
+
+class _Part:
+    """Examples with their rows, targets, and, of a frozen encoder, features."""
+
+    def __init__(self, model: FineTuned, examples: Sequence[Any]) -> None:
+        self.examples = examples
+        self.items = model.items([model.gold(example) for example in examples])
+        self.cut = model.cut
+        self.targets = model.targets(examples, self.items)
+        self.widths = np.array([len(item.rows) * item.width for item in self.items], np.int64)
+        self.features: list[list[Tensor]] | None = None
+
+    def numbers(self, model: FineTuned) -> int:
+        """How many numbers its features have."""
+        wanted = [len(row.places) + 1 if model.over_tokens else 1 for item in self.items for row in item.rows]
+        layers = 1 if model.module.mix is None else model.backbone.num_layers + 1
+        return sum(wanted) * layers * model.backbone.size
+
+
+class FineTuningJob(NeuralJob):
+    """Training a model of one task."""
+
+    def __init__(self, recipe: Recipe, data: FineTuneData, model: FineTuned) -> None:
+        super().__init__(recipe, model)
+        self.tuning: FineTuneConfig = recipe.sections["tuning"]
+        self.fine_tuned, self._data = model, data
+        self.best_by = model.best_by if data.valid else "loss"
+        module, encoder = model.module, model.module.encoder
+        if self.tuning.mode in ("frozen", "mix"):
+            encoder.requires_grad_(False)
+            module.frozen = True
+        module.whole = model.backbone.predicts and not module.frozen and self.tuning.lm_weight > 0
+        self.loss_weights = {"task": 1.0, "lm": self.tuning.lm_weight} if module.whole else {"loss": 1.0}
+        names = [name for name, _ in module.named_parameters()]
+        self._shares = RateShares(
+            depths=layer_depths(names, heads=("head", "mix", "encoder.pooler")),
+            decay=self.tuning.layer_decay,
+            deepest=self.tuning.top_layers if self.tuning.mode == "top" else None,
+            unfreeze=self.tuning.unfreeze,
+        )
+        if self.tuning.class_weight == "balanced":
+            model.weigh(data.train)
+        self._train = _Part(model, data.train)
+        self._valid = _Part(model, data.valid) if data.valid else None
+
+    @property
+    def objective_name(self) -> str:  # type: ignore[override]  # it depends on the task
+        """The loss, for people."""
+        return self.fine_tuned.objective
+
+    @property
+    def learning_rate(self) -> float:
+        """The published rates for models of the published sizes, more for smaller ones, and for what is new."""
+        if self.config.learning_rate is not None:
+            return self.config.learning_rate
+        if self.tuning.mode in ("frozen", "mix"):
+            return _HEAD_RATE
+        size = self.fine_tuned.backbone.size
+        rate = (_GPT_RATE if self.fine_tuned.backbone.predicts else _RATE) * max(1.0, _SMALL / size)
+        more = 10 if self.tuning.mode == "lora" else 5 if self.tuning.scratch else 1
+        return min(_HEAD_RATE, more * rate)
+
+    def rate_share(self, name: str, epoch: int) -> float:
+        """Less for deeper layers, nothing for those that do not learn yet."""
+        return self._shares(name, epoch)
+
+    # --- what the loop calls ------------------------------------------------------------------------------------
+
+    def plan(self, epoch: int) -> Sequence[Any]:
+        """Batches of examples of like lengths."""
+        config: LoopConfig = self.config
+        return plan_batches(
+            self._train.widths,
+            max_tokens=config.batch_tokens,
+            max_rows=self.tuning.batch_size,
+            seed=config.seed,
+            epoch=epoch,
+        )
+
+    def counts(self, batch: npt.NDArray[np.int64]) -> dict[str, int]:
+        """Targets of the task, and tokens that are predicted."""
+        part = self._train
+        rows = (row for place in batch for row in part.items[place].rows)
+        return {
+            "task": self.fine_tuned.count([part.targets[place] for place in batch]),
+            "lm": sum(len(row.tokens) - 1 for row in rows),
+        }
+
+    def loss(self, module: nn.Module, batch: npt.NDArray[np.int64], step: int) -> Losses:
+        """The loss of the task, and of a GPT that of a language model on the same texts (Radford et al., eq. 5)."""
+        losses, _ = self._losses(module, self._train, batch)
+        return losses
+
+    def _losses(self, module: nn.Module, part: _Part, batch: npt.NDArray[np.int64]) -> tuple[Losses, Outputs]:
+        """Returns the losses of some items, and what the head made of them."""
+        model = self.fine_tuned
+        items = [part.items[place] for place in batch]
+        targets = [part.targets[place] for place in batch]
+        read = sum(len(row.tokens) for item in items for row in item.rows)
+        if part.features is not None:
+            features, filled = self._kept([row for place in batch for row in part.features[place]])
+            outputs = model.logits(model.module.mixed(features), filled, [len(item.rows) for item in items])
+            return model.loss(outputs, targets)._replace(tokens=read), outputs
+        fed, sizes = model.fed(items)
+        vectors, states = module(fed)
+        outputs = model.logits(vectors, fed.filled, sizes)
+        loss = model.loss(outputs, targets)._replace(tokens=read)
+        if states is None:
+            return loss, outputs
+        return {"task": loss, "lm": self._next_tokens(fed, states)}, outputs
+
+    def _next_tokens(self, fed: Fed, states: Tensor) -> Loss:
+        real = fed.real[:, 1:]
+        encoder: Any = self.fine_tuned.module.encoder
+        return next_token_loss(encoder.output, states[:, :-1][real], fed.tokens[:, 1:][real])
+
+    def _kept(self, rows: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """Joins the features of rows, (J, M) of texts or (J, K, M) of places, which are filled up."""
+        device = self.fine_tuned.device
+        if not self.fine_tuned.over_tokens:
+            return torch.stack([*rows], 1).to(device), torch.ones(len(rows), 1, dtype=torch.bool, device=device)
+        sizes = torch.tensor([row.shape[1] for row in rows])
+        padded = rows[0].new_zeros((len(rows[0]), len(rows), int(sizes.max()), rows[0].shape[2]))
+        for number, row in enumerate(rows):
+            padded[:, number, : row.shape[1]] = row
+        return padded.to(device), (torch.arange(padded.shape[2]) < sizes[:, None]).to(device)
+
+    def evaluate(self) -> dict[str, float]:
+        """The loss on the validation data, and the metrics of the task."""
+        if self._valid is None:
+            return {}
+        part, model = self._valid, self.fine_tuned
+        outputs: list[Any] = [None] * len(part.items)
+
+        def losses() -> Iterator[Losses]:
+            for batch in model.batches(part.items):
+                found, made = self._losses(self.module, part, batch)
+                for place, output in zip(batch, model.split(made), strict=True):
+                    outputs[place] = output
+                yield found
+
+        metrics = evaluated(losses(), self.loss_weights)
+        model.tune(part.examples, part.items, outputs)
+        return metrics | model.metrics(model.tallies(part.examples, part.items, outputs))
+
+    def train(self, session: Session) -> None:
+        """Runs the loop; what a frozen encoder says is computed once, if it has room in memory."""
+        if self.fine_tuned.module.frozen:
+            parts = [part for part in (self._train, self._valid) if part is not None]
+            if sum(part.numbers(self.fine_tuned) for part in parts) <= _MOST_KEPT:
+                for part in parts:
+                    part.features = self._features(part.items)
+        super().train(session)
+
+    def _features(self, items: Sequence[Item]) -> list[list[Tensor]]:
+        """Returns what the encoder says of each row of each item, (J, M) or (J, K, M)."""
+        model = self.fine_tuned
+        found: list[list[Tensor]] = [[] for _ in items]
+        model.module.eval()
+        with torch.no_grad():
+            for batch in model.batches(items):
+                fed, sizes = model.fed([items[place] for place in batch])
+                features = model.module.features(fed)[0].float().cpu()
+                owners = (place for place, size in zip(batch, sizes, strict=True) for _ in range(size))
+                for row, (owner, width) in enumerate(zip(owners, fed.filled.sum(1).tolist(), strict=True)):
+                    one = features[:, row, :width] if model.over_tokens else features[:, row]
+                    found[owner].append(one.clone())
+        return found
+
+    # --- what a run calls ---------------------------------------------------------------------------------------
+
+    def facts(self) -> dict[str, Any]:
+        """The sizes of data and model, and the effort."""
+        model, labels = self.fine_tuned, len(self.fine_tuned.labels)
+        named = f", {plural(labels, 'label')}" if labels else ""
+        sizes = (
+            f"{len(self._data.train):,} examples, {len(self._data.valid):,} to validate on{named}, "
+            f"{self.trained_parameters:,} of {self.parameters:,} parameters on {model.device}"
+        )
+        return {
+            "sizes": sizes,
+            **self.effort,
+            "threads": self.threads,
+            "stats": asdict(self._data.stats),
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """Speed, losses, sizes, and the weights of the layers where they are mixed."""
+        found, mix = super().summary(), self.fine_tuned.module.mix
+        found |= {"best_by": self.best_by, "examples": len(self._data.train), "labels": len(self.fine_tuned.labels)}
+        if mix is not None:
+            found["layer_weights"] = [round(float(share), 6) for share in mix.shares.tolist()]
+        return found
+
+    def changes(self, base: Any) -> tuple[dict[str, Any], list[str]]:  # noqa: ANN401
+        """Notes which texts were too long, and which labels are rare."""
+        notes, model, part = self._data.stats.left_out(), self.fine_tuned, self._train
+        if part.cut:
+            what = "read in windows" if model.over_tokens else f"cut (keep={model.reading.keep})"
+            share = f"{part.cut:,} of {len(part.examples):,} examples"
+            notes.append(f"{share} are longer than the {model.length} tokens that the model reads, and were {what}")
+        if model.labels and not model.over_tokens and self.tuning.class_weight == "none":
+            counted = Counter(example.label for example in part.examples).most_common()
+            (most, many), (least, few) = counted[0], counted[-1]
+            if many > _IMBALANCE * few:
+                notes.append(
+                    f"{many:,} examples have the label {most}, and {few:,} have {least}; class_weight=balanced makes "
+                    "rare labels count more"
+                )
+        return {}, notes
