@@ -192,7 +192,7 @@ class ElmoModel(Network):
     def state_batches(self, texts: Sequence[str], layers: Sequence[int]) -> Iterator[StateBatch]:
         """Yields the vectors of texts; see :class:`wenmai.inference.embedding.ContextualEncoder`."""
         chosen = list(layers)
-        for rows, vectors, lengths in self._batches([self._words(text)[0] for text in texts]):
+        for rows, vectors, lengths in self._batches([self.words(text)[0] for text in texts]):
             yield StateBatch(rows, list(vectors[chosen]), lengths)
 
     def pooled(self, states: Tensor) -> Tensor:
