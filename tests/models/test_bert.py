@@ -35,3 +35,15 @@ def test_states_and_gradients_at_some_positions(form, mask):
     )
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other)
+
+
+def test_learned_positions_begin_as_sinusoids_of_the_size_of_the_other_embeddings():
+    torch.manual_seed(3)
+    positions = Bert(BertConfig(hidden_size=64, num_heads=4, max_length=50), vocab_size=VOCAB).positions.weight.detach()
+    products = positions @ positions.T
+    for distance in (1, 2, 7):
+        beside = products.diagonal(distance)
+        torch.testing.assert_close(beside, beside[:1].expand_as(beside))  # they know distances, not places
+    assert positions.square().mean().sqrt().item() == pytest.approx(0.02, rel=1e-5)
+    model = Bert(BertConfig(hidden_size=64, num_heads=4, max_length=50), vocab_size=VOCAB)
+    assert model.positions.weight.requires_grad  # and are learned from there on
