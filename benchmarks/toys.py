@@ -1,5 +1,6 @@
 """The toy trainings of the fingerprints: every system, their texts, and the questions to the models."""
 
+import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -77,6 +78,16 @@ _SEQ2SEQ = {
     "cnn": "encoder=cnn",
     "sampling": "scheduled_sampling=linear sampling_steps=8 validate_bleu=true",
 }
+_TUNING = "threads=1 device=cpu epochs=2 learning_rate=0.01"
+_FINE_TUNED = (
+    ("finetuned-classification", "finetuned-classification", "classes.tsv", "bert", "layer_decay=0.9 unfreeze=1"),
+    ("finetuned-classification-frozen", "finetuned-classification", "classes.tsv", "gpt", "mode=frozen"),
+    ("finetuned-pair", "finetuned-pair", "related.tsv", "gpt", "class_weight=balanced"),
+    ("finetuned-regression", "finetuned-regression", "lengths.tsv", "elmo", ""),
+    ("finetuned-tagging", "finetuned-tagging", "tags.txt", "bert", "crf=true max_length=10 stride=4"),
+    ("finetuned-span", "finetuned-span", "questions.json", "bert", "max_length=16 stride=6"),
+    ("finetuned-choice", "finetuned-choice", "choices.json", "bert", "mode=lora lora_rank=2"),
+)
 _POSITIONS = {
     "learned": "positions=learned max_length=64 norm=pre",
     "shaw": "positions=shaw max_distance=4 activation=gelu",
@@ -152,6 +163,10 @@ TRAININGS = {
         for name, more in _POSITIONS.items()
     },
     "transformer-continued": Training("transformer", _TORCH, "more.tsv", "transformer"),
+    **{
+        name: Training(system, f"{_TUNING} {more}", corpus, start, resumed=True)
+        for name, system, corpus, start, more in _FINE_TUNED
+    },
 }
 
 
@@ -202,8 +217,35 @@ def write_texts(folder: Path) -> None:
         ),
         "analogy.txt": ": topics\n" + "".join(" ".join(_WORDS[n : n + 4]) + "\n" for n in range(20)),
     }
-    for name, content in texts.items():
+    for name, content in (texts | _labelled_texts([sentence(line % len(_TOPICS)) for line in range(120)])).items():
         (folder / name).write_text(content, encoding="utf-8")
+
+
+def _labelled_texts(sentences: Sequence[Sequence[str]]) -> dict[str, str]:
+    """The examples that encoders are fine-tuned on, a file for each task."""
+    classes, related, lengths, tags, questions, choices = [], [], [], [], [], []
+    for number, words in enumerate(sentences):
+        text, word = " ".join(words), words[number % len(words)]
+        other = " ".join(sentences[number - 1] if number % 2 else reversed(words))
+        classes.append(f"{text}\t{_TOPICS[number % len(_TOPICS)]}\n")
+        related.append(f"{text}\t{other}\t{'other' if number % 2 else 'same'}\n")
+        lengths.append(f"{text}\t{len(words)}\n")
+        tags.append("".join(f"{one} {'B-X' if one.startswith('ba') else 'O'}\n" for one in words))
+        answers = [{"text": word, "answer_start": text.index(word)}] if number % 4 else []
+        asked = {"id": str(number), "question": word, "answers": answers, "is_impossible": not answers}
+        questions.append({"context": text, "qas": [asked]})
+        options = [words[0], f"{words[0]} {word}", "vovo"]
+        choices.append([[text], [{"question": word, "choice": options, "answer": options[0]}], str(number)])
+    return {
+        "classes.tsv": "text\tlabel\n" + "".join(classes),
+        "related.tsv": "first\tsecond\tlabel\n" + "".join(related),
+        "lengths.tsv": "text\tlabel\n" + "".join(lengths),
+        "tags.txt": "\n".join(tags),
+        "questions.json": json.dumps({"data": [{"title": "", "paragraphs": questions}]}),
+        "choices.json": json.dumps(choices),
+        "asked.txt": f"{_WORDS[0]}\t{' '.join(_WORDS[:30])}\n",
+        "options.txt": f"{' '.join(_WORDS[:9])}\t{_WORDS[0]}\t{_WORDS[1]}\t{_WORDS[2]}\n",
+    }
 
 
 # --- what is asked --------------------------------------------------------------------------------------------------
@@ -241,6 +283,22 @@ _ENCODING = {
     "words": ("embed", "RUN", "--words", "baba bado"),
     "evaluation": ("evaluate", "RUN", "--on", "WORK/test.txt"),
 }
+_TEXTS = ("baba bado", "bafi")
+_OF_TASKS: dict[str, tuple[tuple[str, ...], str]] = {
+    "classification": (("classify", "RUN", *_TEXTS, "--k", "3"), "classes.tsv"),
+    "pair": (("classify", "RUN", "baba bado\tbafi", "--k", "2"), "related.tsv"),
+    "regression": (("rate", "RUN", *_TEXTS), "lengths.tsv"),
+    "tagging": (("tag", "RUN", *_TEXTS), "tags.txt"),
+    "span": (("answer", "RUN", "--file", "WORK/asked.txt", "--k", "3"), "questions.json"),
+    "choice": (("choose", "RUN", "--file", "WORK/options.txt"), "choices.json"),
+}
+
+
+def _of_task(question: tuple[str, ...], file: str) -> dict[str, tuple[str, ...]]:
+    evaluation = ("evaluate", "RUN", "--on", f"WORK/{file}")
+    return {"answers": question, "vectors": ("embed", "RUN", *_TEXTS), "evaluation": evaluation}
+
+
 _QUESTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "word2vec": _VECTORS,
     "glove": _VECTORS,
@@ -253,6 +311,7 @@ _QUESTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "elmo": _ENCODING,
     "transformer-xl": _LANGUAGE | {"no memory": ("score", "RUN", "--file", "WORK/test.txt", "--memory", "0")},
     "transformer": _TRANSLATING,
+    **{f"finetuned-{task}": _of_task(question, file) for task, (question, file) in _OF_TASKS.items()},
 }
 
 

@@ -242,7 +242,7 @@ def _others(trained: Trained) -> Iterator[Subject]:
     for system in _one_of_each_source():
         data = EXAMPLES[system].data
         sample = partial(_one, data, TEXTS[data]["enough"].encode())
-        check = partial(_read_to_train, system)
+        check = partial(_read_to_train, trained, system)
         yield _subject(f"training data of {system}", sample, check, share=1, compressed=False)
 
 
@@ -429,13 +429,15 @@ def _one_of_each_source() -> Iterator[str]:
     return iter(sources.values())
 
 
-def _read_to_train(system: str, path: Path) -> str | None:
+def _read_to_train(trained: Trained, system: str, path: Path) -> str | None:
     """Reads and encodes what a training would read, without training."""
+    start = EXAMPLES[system].start
+    base = None if start is None else trained(start).model
     task = find_system(system).load()
     opened = task.source.open(str(path))
     given = {**EXAMPLES[system].settings}
     recipe = Recipe.build(system, task.sections, {**opened.hints, **_qualified(task, given)}, corpus=opened.names)
-    data = task.source.read(recipe, opened.source, lambda *_: None, None)
+    data = task.source.read(recipe, opened.source, lambda *_: None, base)
     return None if data.describe() else "nothing is known of it"
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wenmai.cli.lines import portions, reads_terminal, texts_of
+from wenmai.cli.lines import lines_of, portions, reads_terminal, texts_of
 from wenmai.cli.options import Device, File, Json, JsonLines, Quiet, RunFolder, Sets, Texts
 
 __all__ = ["answer", "choose", "finetune", "rate", "tag"]
@@ -148,11 +148,11 @@ def answer(
 
     Example: wenmai answer runs/questions --file questions.tsv --json
     """
-    from wenmai.runs.finetune import question_of, read_context
+    from wenmai.runs.finetune import question_of
     from wenmai.training.run import Run
 
     model = Run(run, device).model_for("answer")
-    text = None if context is None else read_context(context)
+    text = None if context is None else "\n".join(lines_of(str(context)))
     lines, waiting = texts_of(texts, file), reads_terminal(texts, file)
     for portion in portions(lines, 1 if waiting else _TEXTS_AT_ONCE):
         given = [question_of(line, text) for line in portion]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wenmai.core.errors import CorpusError, RunError, SettingError, nearest_name
+from wenmai.core.errors import RunError, SettingError, nearest_name
 from wenmai.core.folder import writing_json
 from wenmai.core.registry import find_system, systems
 from wenmai.core.showing import Table, Tabled
@@ -15,7 +15,7 @@ from wenmai.runs.train import resume, train
 from wenmai.training.callback import Callback
 from wenmai.training.run import Run
 
-__all__ = ["SeedRuns", "choice_of", "finetune", "question_of", "read_context", "task_names"]
+__all__ = ["SeedRuns", "choice_of", "finetune", "question_of", "task_names"]
 
 _PREFIX = "finetuned-"
 _SEEDS = "seeds.json"
@@ -178,20 +178,6 @@ def _measured(runs: Sequence[Run]) -> SeedRuns:
     if None in values:
         raise RunError(f"{runs[0].path.parent}: nothing was measured while training; add valid, or a valid_share")
     return SeedRuns(runs=tuple(runs), metric=metric, values=tuple(values))
-
-
-def read_context(path: Path) -> str:
-    """Returns the text of a file.
-
-    Raises:
-        CorpusError: if it cannot be read, or is not UTF-8.
-    """
-    try:
-        return path.read_text("utf-8")
-    except OSError as error:
-        raise CorpusError(f"{path}: cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError:
-        raise CorpusError(f"{path}: is not UTF-8; convert the text first") from None
 
 
 def question_of(line: str, context: str | None) -> tuple[str, str]:
