@@ -117,7 +117,7 @@ def test_what_is_not_possible_is_said_in_one_line(shell, base):
     assert "did you mean 'tagging'" in shell("finetune", base, "classes.tsv", "--task", "taging", code=2).err
     one = shell("train", "finetuned-pair", "classes.tsv", code=2).err
     assert "wenmai finetune RUN DATA --task pair" in one
-    assert "which cannot tag" in shell("tag", base, "a", code=6).err
+    assert "which has no tag" in shell("tag", base, "a", code=6).err
     (shell.folder / "dev.tsv").write_text("text\tlabel\na\tnever\n")
     found = shell(
         "finetune", base, "classes.tsv", "--task", "classification", "--valid", "dev.tsv", "--out", "no", code=3

@@ -85,5 +85,5 @@ def test_mistakes_are_told_in_a_line(shell, run):
         told = shell("score", run, "a", *options, code=2).err
         assert f"rnnlm always reads a text as it was trained; leave out {options[0]}" in told
     assert "leave out --temperature" in shell("generate", run, "--greedy", "--temperature", "0.5", code=2).err
-    assert "which cannot nearest; it can score, next, generate" in shell("nearest", run, "a", code=6).err
+    assert "which has no nearest; it has score, next, generate" in shell("nearest", run, "a", code=6).err
     assert "expected fresh or carried" in shell("score", run, "--text", "a", "--context", "x", code=2).err

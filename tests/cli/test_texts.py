@@ -107,7 +107,7 @@ def test_a_prompt_has_a_seed_of_its_own(runs, shell):
 def test_a_verb_that_a_model_lacks_is_named_as_typed(runs, shell):
     for verb in ("score", "next", "generate", "translate", "embed"):
         name = "translator" if verb == "embed" else "classifier"
-        assert f"run, which cannot {verb}; it can " in shell(verb, runs[name], "a", code=6).err
+        assert f", which has no {verb}; it has " in shell(verb, runs[name], "a", code=6).err
     found = shell("evaluate", runs["translator"], code=2).err
     assert found == "wenmai: name at least one test set: --on FILE, for translators\n"
 

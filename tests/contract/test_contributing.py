@@ -87,7 +87,7 @@ def test_the_shell_knows_them_as_it_knows_ours(installed, tmp_path, cache_folder
     refused = "export fading ctranslate2 engine"
     assert codes == dict.fromkeys(commands, "0") | {refused: codes[refused]}, ended.stderr
     assert codes[refused] != "0"
-    assert "fading run, which cannot be exported as ctranslate2" in ended.stderr
+    assert "a run of fading, which cannot be exported as ctranslate2" in ended.stderr
     assert "topics      classifier of texts" in re.sub(" {2,}", "      ", ended.stdout)
     found = json.loads((tmp_path / "language" / "comparison.json").read_text())
     assert [system["name"] for system in found["systems"]] == ["fading", "alibi"]

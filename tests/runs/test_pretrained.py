@@ -88,7 +88,7 @@ def test_what_is_imported_is_continued_on_new_text(folder, text, tmp_path):
 @pytest.mark.parametrize("name", ["huggingface", "ctranslate2"])
 def test_only_gpts_go_out_as_gpts(name, text, tmp_path):
     other = wenmai.train("rnnlm", text, out=tmp_path / "run", hidden_size=4, num_layers=1, epochs=1, min_count=1)
-    with pytest.raises(RunError, match=f"is a rnnlm run, which cannot be exported as {name}"):
+    with pytest.raises(RunError, match=f"is a run of rnnlm, which cannot be exported as {name}"):
         export_run(other, name, tmp_path / "out")
     banded = wenmai.train("gpt", text, out=tmp_path / "banded", **SMALL | {"num_layers": 2, "window": 3})
     with pytest.raises(SettingError, match="window=3"):

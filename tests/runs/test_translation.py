@@ -153,9 +153,9 @@ def test_a_damaged_model_is_refused_with_a_message(tmp_path, runs):
 
 
 def test_systems_that_cannot_do_something_say_what_they_can(runs):
-    with pytest.raises(RunError, match=r"which cannot translate; it can nearest, analogy, similarity, embed$"):
+    with pytest.raises(RunError, match=r"which has no translate; it has nearest, analogy, similarity, embed$"):
         runs["words"].model_for("translate")
-    with pytest.raises(RunError, match="is a transformer run, which cannot nearest; it can translate"):
+    with pytest.raises(RunError, match="is a run of transformer, which has no nearest; it has translate"):
         _ = runs["transformer"].vectors
 
 

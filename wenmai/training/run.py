@@ -140,7 +140,7 @@ class Run(Shown):
         verbs = self.task.verbs
         if verb not in verbs:
             raise RunError(
-                f"{self.path}: is a {self.recipe.system} run, which cannot {verb}; it can {', '.join(verbs)}"
+                f"{self.path}: is a run of {self.recipe.system}, which has no {verb}; it has {', '.join(verbs)}"
             )
 
     def embed(
