@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from wenmai.core.errors import SettingError
 
-__all__ = ["percentile_interval", "randomisation_p_value", "resampled", "wilson_interval"]
+__all__ = ["percentile_interval", "percentile_intervals", "randomisation_p_value", "resampled", "wilson_interval"]
 
 DRAWS_AT_ONCE = 1 << 20
 
@@ -43,6 +43,43 @@ def percentile_interval(
         return None, None
     low, high = np.percentile(found, (2.5, 97.5)).tolist()
     return low, high
+
+
+def percentile_intervals(
+    statistics: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    size: int,
+    count: int,
+    *,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> list[tuple[float, float] | tuple[None, None]]:
+    """Returns the 95 % percentile intervals of several statistics, from the same draws of the same items.
+
+    Args:
+        statistics: maps weights (R, size) to values (R, count); NaN where a resample has no value.
+        size: number of items.
+        count: number of statistics.
+        resamples: how often to draw.
+        seed: makes the draws reproducible; the draws are those of :func:`percentile_interval`.
+
+    Returns:
+        For each statistic its interval, or two ``None`` if no resample has a value.
+
+    Raises:
+        SettingError: for fewer than one resample.
+    """
+    rows: list[NDArray[np.float64]] = []
+
+    def keep(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        rows.append(statistics(weights))
+        return np.empty(0)
+
+    resampled(keep, size, resamples=resamples, seed=seed)
+    found: list[tuple[float, float] | tuple[None, None]] = []
+    for values in np.concatenate([np.empty((0, count)), *rows]).T:
+        real = values[~np.isnan(values)]
+        found.append(tuple(np.percentile(real, (2.5, 97.5)).tolist()) if len(real) else (None, None))
+    return found
 
 
 def resampled(

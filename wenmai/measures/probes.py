@@ -5,13 +5,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from wenmai.measures.bootstrap import percentile_interval
+from wenmai.measures.tagging import TagFigures, entities, measure_tags
 
 __all__ = ["TagFigures", "TaggingProbe", "TextProbe", "accuracy_interval", "entities", "measure_tags"]
-
-Entity = tuple[int, int, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,64 +104,6 @@ class TaggingProbe:
         )
 
 
-def entities(tags: Sequence[str]) -> set[Entity]:
-    """Returns the entities of a tagged sentence as (first token, place behind the last, type).
-
-    Tags are O, B-TYPE and I-TYPE. As conlleval has it, an I-TYPE after O or after another type begins an entity.
-    """
-    found = set()
-    begin, kind = 0, ""
-    for place, tag in enumerate([*tags, "O"]):
-        mark, _, type_ = tag.partition("-")
-        if kind and (mark != "I" or type_ != kind):
-            found.add((begin, place, kind))
-            kind = ""
-        if mark != "O" and not kind:
-            begin, kind = place, type_
-    return found
-
-
-@dataclass(frozen=True, kw_only=True)
-class TagFigures:
-    """Token accuracy, and precision, recall and F1 of entities (None where the tags have none), with an interval."""
-
-    accuracy: float
-    precision: float | None
-    recall: float | None
-    f1: float | None
-    low: float | None
-    high: float | None
-
-
-def measure_tags(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], *, seed: int = 0) -> TagFigures:
-    """Compares the predicted tags of sentences with the gold ones.
-
-    An entity is right if first token, last token and type are. The interval is that of the F1, or of the accuracy of
-    tags that are not O, B-TYPE and I-TYPE, over sentences drawn with replacement.
-
-    Args:
-        gold: The right tags of each sentence.
-        predicted: As many tags for each.
-        seed: Decides the draws.
-    """
-    counts = np.array([len(tags) for tags in gold], np.float64)
-    right = np.array([sum(a == b for a, b in zip(*pair, strict=True)) for pair in zip(gold, predicted, strict=True)])
-    accuracy = float(right.sum() / max(1.0, counts.sum()))
-    if any(not tag.startswith(("B-", "I-")) and tag != "O" for tags in gold for tag in tags):
-        low, high = percentile_interval(lambda w: _share(w @ right, w @ counts), len(gold), seed=seed)
-        return TagFigures(accuracy=accuracy, precision=None, recall=None, f1=None, low=low, high=high)
-    true, found, given = np.zeros((3, len(gold)))
-    for place, (tags, named) in enumerate(zip(gold, predicted, strict=True)):
-        wanted, got = entities(tags), entities(named)
-        true[place], found[place], given[place] = len(wanted & got), len(got), len(wanted)
-    low, high = percentile_interval(lambda w: _share(2 * (w @ true), w @ (found + given)), len(gold), seed=seed)
-    precision, recall = true.sum() / max(1.0, found.sum()), true.sum() / max(1.0, given.sum())
-    f1 = 2 * true.sum() / max(1.0, (found + given).sum())
-    return TagFigures(
-        accuracy=accuracy, precision=float(precision), recall=float(recall), f1=float(f1), low=low, high=high
-    )
-
-
 def accuracy_interval(
     gold: Sequence[str], predicted: Sequence[str], *, seed: int = 0
 ) -> tuple[float, float | None, float | None]:
@@ -171,10 +111,6 @@ def accuracy_interval(
     right = np.array([a == b for a, b in zip(gold, predicted, strict=True)], np.float64)
     low, high = percentile_interval(lambda weights: weights @ right / len(right), len(right), seed=seed)
     return float(right.mean()), low, high
-
-
-def _share(part: npt.NDArray[np.float64], whole: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    return part / np.maximum(1.0, whole)
 
 
 def _interval(low: float | None, high: float | None) -> str:

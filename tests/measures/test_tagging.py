@@ -1,0 +1,150 @@
+"""Entities and the figures of tagging, against conlleval's rules written plainly, worked values and seqeval."""
+
+import random
+import warnings
+
+import pytest
+
+from wenmai.core.errors import CorpusError
+from wenmai.measures.tagging import entities, measure_tagging
+
+MARKS = {
+    "lenient": "OBIES",
+    "IOB1": "OIB",
+    "IOB2": "OIB",
+    "IOE1": "OIE",
+    "IOE2": "OIE",
+    "IOBES": "OIBES",
+    "BILOU": "OBILU",
+}
+
+
+def drawn(marks, seed, sentences=400):
+    draw = random.Random(seed)
+    kinds = ["PER", "LOC", "a-b"]
+
+    def one():
+        mark = draw.choice(marks)
+        return mark if mark == "O" else f"{mark}-{draw.choice(kinds)}"
+
+    gold = [[one() for _ in range(draw.randint(1, 9))] for _ in range(sentences)]
+    # mostly the gold tags, so that some entities are right
+    return gold, [[tag if draw.random() < 0.8 else one() for tag in tags] for tags in gold]
+
+
+def conlleval(gold, predicted):
+    """Precision, recall and F1 as the script counts them: token by token, one blank line after each sentence."""
+
+    def ends(before, kind, tag, type_):
+        return before + tag in {"BB", "BO", "IB", "IO"} or (before != "O" and kind != type_)
+
+    def starts(before, kind, tag, type_):
+        return before + tag in {"BB", "IB", "OB", "OI"} or (tag != "O" and kind != type_)
+
+    def split(tag):
+        mark, _, type_ = tag.partition("-")
+        return mark, type_
+
+    right = of_gold = of_guess = 0
+    inside = False
+    last, last_guess = ("O", ""), ("O", "")
+    pairs = [pair for tags in zip(gold, predicted, strict=True) for pair in [*zip(*tags, strict=True), ("O", "O")]]
+    for pair in pairs:
+        tag, guess = map(split, pair)
+        if inside:
+            end, end_guess = ends(*last, *tag), ends(*last_guess, *guess)
+            if end and end_guess and last[1] == last_guess[1]:
+                inside = False
+                right += 1
+            elif end != end_guess or tag[1] != guess[1]:
+                inside = False
+        begin, begin_guess = starts(*last, *tag), starts(*last_guess, *guess)
+        inside = inside or (begin and begin_guess and tag[1] == guess[1])
+        of_gold += begin
+        of_guess += begin_guess
+        last, last_guess = tag, guess
+    precision, recall = right / of_guess, right / of_gold
+    return precision, recall, 2 * precision * recall / (precision + recall)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_agrees_with_conlleval(seed):
+    gold, predicted = drawn("OBI", seed)
+    found = measure_tagging(gold, predicted, resamples=1)
+    assert (found.precision, found.recall, found.f1) == pytest.approx(conlleval(gold, predicted))
+    assert 0.1 < found.f1 < 1
+
+
+@pytest.mark.parametrize(
+    ("rules", "tags", "expected"),
+    [
+        ("lenient", "I-A I-A O I-B", {(0, 2, "A"), (3, 4, "B")}),
+        ("IOB2", "I-A I-A O I-B", set()),
+        ("IOB1", "I-A I-A B-A I-B", {(0, 2, "A"), (2, 3, "A"), (3, 4, "B")}),
+        ("lenient", "S-A B-A I-A E-A E-A", {(0, 1, "A"), (1, 4, "A"), (4, 5, "A")}),
+        ("IOBES", "S-A B-A I-A E-A E-A", {(0, 1, "A"), (1, 4, "A")}),
+        ("IOBES", "B-A I-A O", set()),
+        ("BILOU", "U-A B-A L-A", {(0, 1, "A"), (1, 3, "A")}),
+        ("IOE2", "I-A E-A I-A", {(0, 2, "A")}),
+        ("IOE1", "I-A E-A I-A", {(0, 2, "A"), (2, 3, "A")}),
+        ("IOB2", "", set()),
+    ],
+)
+def test_rules_decide_what_is_an_entity(rules, tags, expected):
+    assert entities(tags.split(), rules=rules) == expected
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("rules", MARKS)
+@pytest.mark.parametrize("seed", range(3))
+def test_agrees_with_seqeval(rules, seed):
+    metrics = pytest.importorskip("seqeval.metrics")
+    import seqeval.scheme
+
+    gold, predicted = drawn(MARKS[rules], seed)
+    found = measure_tagging(gold, predicted, rules=rules, resamples=1)
+    mode = {} if rules == "lenient" else {"mode": "strict", "scheme": getattr(seqeval.scheme, rules)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for average, value in (("micro", found.f1), ("macro", found.macro_f1)):
+            assert value == pytest.approx(metrics.f1_score(gold, predicted, average=average, **mode))
+        assert found.precision == pytest.approx(metrics.precision_score(gold, predicted, **mode))
+        assert found.recall == pytest.approx(metrics.recall_score(gold, predicted, **mode))
+        report = metrics.classification_report(gold, predicted, output_dict=True, **mode)
+    assert found.accuracy == pytest.approx(metrics.accuracy_score(gold, predicted))
+    assert len(found.types) == 3
+    for one in found.types:
+        wanted = [report[one.label][name] for name in ("precision", "recall", "f1-score", "support")]
+        assert [one.precision, one.recall, one.f1, one.support] == pytest.approx(wanted)
+
+
+def test_intervals_lie_around_their_values():
+    gold, predicted = drawn("OBI", 1)
+    found = measure_tagging(gold, predicted)
+    assert found.f1_low < found.f1 < found.f1_high
+    assert found.macro_f1_low < found.macro_f1 < found.macro_f1_high
+    assert found.accuracy_low < found.accuracy < found.accuracy_high
+    assert all(one.low < one.f1 < one.high for one in found.types)
+    assert measure_tagging(gold, predicted).as_dict() == found.as_dict()
+    assert f"entity F1 {found.f1:.4f} [" in str(found)
+
+
+def test_no_entities_at_all_are_zero():
+    found = measure_tagging([["O", "O"]], [["O", "O"]])
+    assert (found.accuracy, found.precision, found.recall, found.f1, found.macro_f1) == (1, 0, 0, 0, 0)
+    assert found.types == ()
+
+
+def test_types_that_are_only_predicted_count_in_the_macro_mean():
+    found = measure_tagging([["B-A", "O"]], [["B-A", "B-B"]], resamples=1)
+    assert found.macro_f1 == pytest.approx(0.5)
+    assert [(one.label, one.support, one.found) for one in found.types] == [("A", 1, 1), ("B", 0, 1)]
+
+
+def test_what_cannot_be_measured_is_one_message():
+    with pytest.raises(CorpusError, match="0 sentences"):
+        measure_tagging([], [])
+    with pytest.raises(CorpusError, match="sentence 2: 1 tokens have 2"):
+        measure_tagging([["O"], ["O"]], [["O"], ["O", "O"]])
+    with pytest.raises(CorpusError, match="mark 'S'"):
+        measure_tagging([["S-A"]], [["O"]], rules="IOB2")
