@@ -29,6 +29,7 @@ from wenmai.inference.backbones import Fed
 from wenmai.inference.families import backbone_like, backbone_of
 from wenmai.inference.finetuned import SHORTEST, FineTuned
 from wenmai.inference.finetuned_network import HeadShape, Item, Outputs
+from wenmai.inference.published import adopted
 from wenmai.inference.reading_config import TextVector, TuneReadingConfig
 from wenmai.models.gpt import Gpt
 from wenmai.nn.encoder import TextEncoder
@@ -158,6 +159,10 @@ class FineTuningTask(NeuralTask):
         if plain.get("mode") in ("frozen", "mix") and "epochs" not in plain:
             implied["epochs"] = _ALONE
         return implied
+
+    def adopt(self, imported: Any, recipe: Recipe) -> FineTuned:  # noqa: ANN401  of a format
+        """Turns an imported network with the head of the task into a model."""
+        return adopted(self.model, imported.module, imported.tokenizer)
 
     def load(self, folder: Path) -> FineTuned:
         """Reads a finished model, with nothing of the run that it started from."""
