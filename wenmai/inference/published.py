@@ -90,8 +90,8 @@ def published(model: FineTuned) -> Bert:
     output: Any = model.module.head.get_submodule(_OUTPUTS[head])
     tensors = {name: tensor for name, tensor in merged.state_dict().items() if not name.startswith("pooler.")}
     if pooler != "none":
-        above = (layer if shape.dense else merged.pooler).state_dict()
-        tensors |= {f"pooler.{name}": tensor for name, tensor in above.items()}
+        above: Any = layer if shape.dense else merged.pooler
+        tensors |= {f"pooler.{name}": tensor for name, tensor in above.state_dict().items()}
     scale, shift = model.numbers.get("deviation", 1.0), model.numbers.get("mean", 0.0)
     tensors[f"heads.{head}.weight"] = scale * output.weight.detach()
     tensors[f"heads.{head}.bias"] = scale * output.bias.detach() + shift
