@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+import wenmai
 from wenmai.core.errors import SettingError
 from wenmai.formats.huggingface.bert import framed_tokenizer
+from wenmai.measures.agreement import answer_agreement
+from wenmai.measures.probes import entities
 from wenmai.runs.formats import export_run, import_run
 from wenmai.text.pieces import OPTIONAL_SPECIALS
 from wenmai.text.tokenizer import Tokenizer, TokenizerConfig
@@ -178,3 +181,132 @@ def test_what_was_imported_goes_back_as_it_was(end, published, tmp_path):
     assert back.state_dict().keys() == other.state_dict().keys()
     for name, tensor in other.state_dict().items():
         assert torch.equal(back.state_dict()[name], tensor), name
+
+
+# --- training -------------------------------------------------------------------------------------------------------
+
+STEPS = {"epochs": 3, "learning_rate": 1e-4, "warmup": 0, "schedule": "constant", "batch_size": 8, "dropout": 0.0}
+PLAIN = STEPS | {"head_dropout": 0.0, "valid_share": 0.0, "precision": "float32", "threads": 1, "device": "cpu"}
+
+
+def updated(model, **batch):
+    """Makes three updates of their model as PLAIN says, and returns the losses before them."""
+    groups = [[one for one in model.parameters() if (one.dim() > 1) is matrices] for matrices in (True, False)]
+    optimiser = torch.optim.AdamW(
+        [{"params": groups[0], "weight_decay": 0.01}, {"params": groups[1], "weight_decay": 0.0}], lr=1e-4
+    )
+    losses = []
+    model.train()
+    for _ in range(3):
+        loss = model(**batch).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        optimiser.zero_grad()
+        losses.append(loss.item())
+    return losses
+
+
+def same_weights(run, model, path, end):
+    """Whether the export of a run has the weights of a model of transformers."""
+    export_run(run, "huggingface", path)
+    back = getattr(theirs, f"AutoModel{end}").from_pretrained(path).state_dict()
+    for name, tensor in model.state_dict().items():
+        if name.endswith("key.bias"):  # softmax does not depend on it: its gradient is what rounding leaves
+            continue
+        torch.testing.assert_close(back[name], tensor, **CLOSE, msg=lambda found, name=name: f"{name}: {found}")
+
+
+def test_updates_of_a_classifier_are_those_of_transformers(published, tokenizer, tmp_path):
+    other, run = published("Bert", "ForSequenceClassification")
+    names = LABELS["ForSequenceClassification"]
+    lines = [f"{text}\t{name}\n" for text, name in zip(TEXTS, names, strict=True)]
+    (tmp_path / "train.tsv").write_text("text\tlabel\n" + "".join(lines))
+    tuned = wenmai.finetune(
+        run.path, tmp_path / "train.tsv", task="classification", out=tmp_path / "tuned", quiet=True, **PLAIN
+    )
+    losses = updated(other, **fed(tokenizer, TEXTS), labels=torch.arange(3))
+    assert tuned.summary["loss"] == pytest.approx(losses[-1], abs=1e-5)
+    assert losses[0] - losses[-1] > 1e-3
+    same_weights(tuned, other, tmp_path / "export", "ForSequenceClassification")
+
+
+def test_updates_of_a_tagger_are_those_of_transformers(published, tokenizer, tmp_path):
+    other, run = published("Bert", "ForTokenClassification")
+    sentences, tags = [TEXTS[0].split(), TEXTS[2].split()], ["O", "B-LOC", "I-LOC"]
+    lines = ["".join(f"{word} {tag}\n" for word, tag in zip(one, tags, strict=True)) for one in sentences]
+    (tmp_path / "tags.conll").write_text("\n".join(lines))
+    tuned = wenmai.finetune(
+        run.path, tmp_path / "tags.conll", task="tagging", out=tmp_path / "tuned", quiet=True, **PLAIN
+    )
+    given = marked(tokenizer)(sentences, is_split_into_words=True, padding=True, return_tensors="pt")
+    owners = [given.word_ids(row) for row in range(2)]
+    labels = torch.tensor(
+        [[-100 if word is None or word in row[:place] else word for place, word in enumerate(row)] for row in owners]
+    )
+    updated(other, input_ids=given["input_ids"], attention_mask=given["attention_mask"], labels=labels)
+    same_weights(tuned, other, tmp_path / "export", "ForTokenClassification")
+
+
+@pytest.mark.parametrize(
+    ("settings", "refused"),
+    [
+        ({"mode": "lora", "lora_rank": 2}, None),
+        ({"head_dropout": 0.2}, None),
+        ({"crf": True}, "scores sequences of tags \\(crf=true\\)"),
+        ({"mode": "mix"}, "takes a sum of all layers \\(mode=mix\\)"),
+    ],
+    ids=["lora", "full", "crf", "mix"],
+)
+def test_a_tagger_of_ours_is_one_of_theirs_or_refused(settings, refused, published, tokenizer, tmp_path):
+    _, run = published("Bert", "ForTokenClassification")
+    (tmp_path / "tags.conll").write_text("one O\ntwo B-X\n\nsix B-X\nten O\n\n")
+    chosen = {"valid_share": 0.0, "epochs": 2, "learning_rate": 0.01, "threads": 1, "device": "cpu"} | settings
+    tuned = wenmai.finetune(
+        run.path, tmp_path / "tags.conll", task="tagging", out=tmp_path / "tuned", quiet=True, **chosen
+    )
+    if refused:
+        with pytest.raises(SettingError, match=refused):
+            export_run(tuned, "huggingface", tmp_path / "export")
+        assert not (tmp_path / "export").exists()
+        return
+    export_run(tuned, "huggingface", tmp_path / "export")
+    back = theirs.AutoModelForTokenClassification.from_pretrained(tmp_path / "export").eval()
+    assert list(back.config.id2label.values()) == tuned.model.labels
+    (item,) = tuned.model.items([["six", "ten"]])
+    with torch.no_grad():
+        wanted = back(input_ids=torch.tensor([item.rows[0].tokens])).logits[0, item.rows[0].places]
+    torch.testing.assert_close(torch.tensor(tuned.model.outputs([item])[0]), wanted, **CLOSE)
+
+
+# --- measures -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("gold", "found"),
+    [
+        (["the Eiffel Tower", "Eiffel-Tower!"], "Eiffel Tower"),
+        (["in 1889"], "1889, in Paris"),
+        (["a b a"], "A b b"),
+        (["one"], ""),
+        ([""], ""),
+    ],
+)
+def test_agreement_of_answers_is_that_of_squad(gold, found):
+    squad = pytest.importorskip("transformers.data.metrics.squad_metrics")
+    wanted = [max(measure(one, found) for one in gold) for measure in (squad.compute_exact, squad.compute_f1)]
+    assert list(answer_agreement([one for one in gold if one], found)) == pytest.approx(wanted)
+
+
+def test_entities_are_those_of_seqeval():
+    metrics = pytest.importorskip("seqeval.metrics")
+    draw = np.random.default_rng(1)
+    names = ["O", "B-A", "I-A", "B-B", "I-B"]
+    gold, found = ([[names[n] for n in row] for row in draw.integers(5, size=(40, 9))] for _ in range(2))
+    counts = np.array(
+        [
+            (len(one & other), len(one), len(other))
+            for one, other in ((entities(a), entities(b)) for a, b in zip(found, gold, strict=True))
+        ]
+    ).sum(0)
+    assert 2 * counts[0] / (counts[1] + counts[2]) == pytest.approx(metrics.f1_score(gold, found))
