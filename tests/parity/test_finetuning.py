@@ -9,7 +9,6 @@ import torch
 import wenmai
 from wenmai.core.errors import SettingError
 from wenmai.formats.huggingface.bert import framed_tokenizer
-from wenmai.measures.agreement import answer_agreement
 from wenmai.measures.probes import entities
 from wenmai.runs.formats import export_run, import_run
 from wenmai.text.pieces import OPTIONAL_SPECIALS
@@ -280,22 +279,6 @@ def test_a_tagger_of_ours_is_one_of_theirs_or_refused(settings, refused, publish
 
 
 # --- measures -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("gold", "found"),
-    [
-        (["the Eiffel Tower", "Eiffel-Tower!"], "Eiffel Tower"),
-        (["in 1889"], "1889, in Paris"),
-        (["a b a"], "A b b"),
-        (["one"], ""),
-        ([""], ""),
-    ],
-)
-def test_agreement_of_answers_is_that_of_squad(gold, found):
-    squad = pytest.importorskip("transformers.data.metrics.squad_metrics")
-    wanted = [max(measure(one, found) for one in gold) for measure in (squad.compute_exact, squad.compute_f1)]
-    assert list(answer_agreement([one for one in gold if one], found)) == pytest.approx(wanted)
 
 
 def test_entities_are_those_of_seqeval():

@@ -207,12 +207,7 @@ class FineTuningTask(NeuralTask):
         backbone = backbone_of(base, pooler=reading.pooling == "pooler", dropout=tuning.dropout, fresh=tuning.scratch)
         model = self.model(self.model.network(backbone, shape, reading, labels), shape, reading, labels)
         model.learn(data.train)
-        if (
-            isinstance(base, self.model)
-            and base.labels == labels
-            and _same_head(base.shape, shape)
-            and not tuning.scratch
-        ):
+        if isinstance(base, self.model) and base.labels == labels and shape.fits(base.shape) and not tuning.scratch:
             for new, old in ((model.module.head, base.module.head), (model.module.mix, base.module.mix)):
                 if new is not None and old is not None:
                     new.load_state_dict(old.state_dict())
@@ -232,11 +227,6 @@ class FineTuningTask(NeuralTask):
     def job(self, recipe: Recipe, data: FineTuneData, model: Any) -> "FineTuningJob":  # noqa: ANN401
         """Returns a training."""
         return FineTuningJob(recipe, data, model)
-
-
-def _same_head(one: HeadShape, other: HeadShape) -> bool:
-    """Whether two heads have the same parameters, whatever is dropped or trained."""
-    return all(getattr(one, name) == getattr(other, name) for name in ("compares", "mix", "dense", "crf"))
 
 
 # Settings that only some tasks heed; see ``FineTuned.takes``.
