@@ -33,12 +33,18 @@ def test_an_import_is_a_run_that_is_exported_again(settings, tokenizer, tmp_path
     run = import_run("huggingface", tmp_path / "first", tmp_path / "run")
     assert verify(run.path)[1] == []
     loaded = run.model
-    assert isinstance(loaded, MaskedModel)
-    assert loaded.config == model.config
-    assert loaded.tokenizer.fingerprint == tokenizer.fingerprint
+    if settings.get("labels"):  # it is fine-tuned
+        assert loaded.labels == list(LABELS)
+        tokens, loaded = loaded.backbone.tokenizer, loaded.published()
+        assert loaded.config == model.config
+    else:
+        assert isinstance(loaded, MaskedModel)
+        assert loaded.config == model.config
+        tokens, loaded = loaded.tokenizer, loaded.module
+    assert tokens.fingerprint == tokenizer.fingerprint
     ids = torch.randint(7, VOCABULARY, (2, 9))
     with torch.no_grad():
-        assert torch.equal(loaded.module(ids), model(ids))
+        assert torch.equal(loaded(ids), model(ids))
     export_run(run, "huggingface", tmp_path / "second")
     for path in sorted((tmp_path / "first").iterdir()):
         assert path.read_bytes() == (tmp_path / "second" / path.name).read_bytes(), path.name

@@ -36,14 +36,19 @@ class _Bert(Backbone):
     """BERT, imported encoders, and their relatives."""
 
     def room(self, *, pair: bool) -> int:
-        return self.max_length - (3 if pair else 2)
+        return self.max_length - (2 + self._between if pair else 2)
 
     def framed(self, first: Sequence[Any], second: Sequence[Any] | None = None) -> Row:
         cls, sep = self._marks
         if second is None:
             tokens = [cls, *first, sep]
             return Row(tokens, len(tokens))
-        return Row([cls, *first, sep, *second, sep], len(first) + 2)
+        return Row([cls, *first, *[sep] * self._between, *second, sep], 1 + len(first) + self._between)
+
+    @cached_property
+    def _between(self) -> int:
+        """How many marks are between two texts: two in RoBERTa, which has no segments (Liu et al. 2019)."""
+        return 2 if self.module.config.segments == 1 and self.tokenizer.token(self._marks[0]) == "<s>" else 1
 
     @cached_property
     def _marks(self) -> tuple[int, int]:

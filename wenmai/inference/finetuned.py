@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,9 @@ from wenmai.models.folder import CONFIG, checked, read_fields, read_settings, wr
 from wenmai.nn.lora import add_lora
 from wenmai.objectives.loss import Loss
 from wenmai.training.tensors import loaded_model, save_model
+
+if TYPE_CHECKING:
+    from wenmai.models.bert import Bert
 
 __all__ = ["SHORTEST", "FineTuned"]
 
@@ -264,6 +267,16 @@ class FineTuned(Shown, ABC):
             raise FormatError(f"{path}: is damaged: the encoder reads {self.length} tokens, which is too little")
         if self.reading.pooling == "auto" or (self.reading.pooling == "pooler" and not self.backbone.has_pooler):
             raise FormatError(f"{path}: is damaged: pooling={self.reading.pooling} is nothing that the encoder has")
+
+    def published(self) -> "Bert":
+        """Returns the same model as a BERT with the head of a task, a copy, to be written in other formats.
+
+        Raises:
+            SettingError: if a BERT with such a head computes something else.
+        """
+        from wenmai.inference.published import published  # which knows all tasks
+
+        return published(self)
 
     # --- running ------------------------------------------------------------------------------------------------
 

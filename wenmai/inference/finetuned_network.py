@@ -47,6 +47,10 @@ class HeadShape:
     lora_dropout: Annotated[float, Ge(0), Lt(1)] = 0.0
     lora_targets: tuple[LoraTarget, ...] = ()
 
+    def fits(self, other: "HeadShape") -> bool:
+        """Whether another head has the same parameters, whatever is dropped or trained."""
+        return all(getattr(self, name) == getattr(other, name) for name in ("compares", "mix", "dense", "crf"))
+
 
 class Item(NamedTuple):
     """What is read of one input.

@@ -44,6 +44,7 @@ class OfTexts(FineTuned):
     """
 
     two: bool = False
+    perhaps = frozenset({"either"})  # of an imported model: it takes single texts or pairs, as they come
 
     takes = frozenset({"max_length", "keep", "pooling", "both_orders", "dense_head"})
 
@@ -83,6 +84,23 @@ class OfTexts(FineTuned):
         first, second = fitted([one, other], room, keep)
         row = backbone.framed(first, second)
         return (row, backbone.framed(second, first)) if self.reading.both_orders else (row,)
+
+    def given(self, texts: Iterable[Any]) -> list[Texts]:
+        """Returns texts, or pairs of them, as the model takes them.
+
+        Raises:
+            SettingError: if one is not what the model was trained on.
+        """
+        texts, two = list(texts), self.two
+        if self.numbers.get("either"):
+            pairs = [not isinstance(text, str) or "\t" in text for text in texts]
+            two = any(pairs)
+            if not all(pairs) and two:
+                raise SettingError(
+                    f"{str(texts[pairs.index(False)])[:60]!r} is one text, others are two, FIRST<TAB>SECOND; give the "
+                    "model either single texts or pairs"
+                )
+        return [two_texts(text) if two else one_text(text) for text in texts]
 
     def check(self, path: Path) -> None:
         """Makes sure that a model which was read can be used.
@@ -180,7 +198,7 @@ class Classification(OfTexts):
         """
         if isinstance(texts, str):
             raise SettingError("predict takes a list of texts; put a single one in brackets")
-        given = [two_texts(text) if self.two else one_text(text) for text in texts]
+        given = self.given(texts)
         outputs = np.array(self.outputs(self.items(given)), np.float64).reshape(len(given), len(self.labels))
         shares = np.exp(outputs - outputs.max(1, keepdims=True, initial=-np.inf))
         found: npt.NDArray[np.float64] = shares / shares.sum(1, keepdims=True)
@@ -275,7 +293,7 @@ class Regression(OfTexts):
         """
         if isinstance(texts, str):
             raise SettingError("rate takes a list of texts; put a single one in brackets")
-        given = [two_texts(text) if self.two else one_text(text) for text in texts]
+        given = self.given(texts)
         mean, deviation = self.numbers["mean"], self.numbers["deviation"]
         return [mean + deviation * float(output[0]) for output in self.outputs(self.items(given))]
 

@@ -29,6 +29,7 @@ from wenmai.inference.backbones import Fed
 from wenmai.inference.families import backbone_like, backbone_of
 from wenmai.inference.finetuned import SHORTEST, FineTuned
 from wenmai.inference.finetuned_network import HeadShape, Item, Outputs
+from wenmai.inference.published import adopted
 from wenmai.inference.reading_config import TextVector, TuneReadingConfig
 from wenmai.models.gpt import Gpt
 from wenmai.nn.encoder import TextEncoder
@@ -159,6 +160,10 @@ class FineTuningTask(NeuralTask):
             implied["epochs"] = _ALONE
         return implied
 
+    def adopt(self, imported: Any, recipe: Recipe) -> FineTuned:  # noqa: ANN401  of a format
+        """Turns an imported network with the head of the task into a model."""
+        return adopted(self.model, imported.module, imported.tokenizer)
+
     def load(self, folder: Path) -> FineTuned:
         """Reads a finished model, with nothing of the run that it started from."""
         return self.model.load(folder)
@@ -172,6 +177,8 @@ class FineTuningTask(NeuralTask):
         self._require_effect(recipe.system, reading, tuning)
         self.model.require(data.train)
         labels = list(data.labels)
+        if isinstance(base, self.model) and set(base.labels) == set(labels):
+            labels = list(base.labels)  # whose outputs have an order
         known = backbone_like(base)
         if known.max_length < SHORTEST:
             raise SettingError(f"the encoder reads {known.max_length} tokens; at least {SHORTEST} are needed")
@@ -200,7 +207,7 @@ class FineTuningTask(NeuralTask):
         backbone = backbone_of(base, pooler=reading.pooling == "pooler", dropout=tuning.dropout, fresh=tuning.scratch)
         model = self.model(self.model.network(backbone, shape, reading, labels), shape, reading, labels)
         model.learn(data.train)
-        if isinstance(base, self.model) and base.labels == labels and base.shape == shape and not tuning.scratch:
+        if isinstance(base, self.model) and base.labels == labels and shape.fits(base.shape) and not tuning.scratch:
             for new, old in ((model.module.head, base.module.head), (model.module.mix, base.module.mix)):
                 if new is not None and old is not None:
                     new.load_state_dict(old.state_dict())

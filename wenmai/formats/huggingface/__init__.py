@@ -15,6 +15,7 @@ from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.folder import read_json_object
 from wenmai.formats.format import Format, Imported, Trained, is_a, require_free
 from wenmai.formats.huggingface import bert, gpt
+from wenmai.formats.huggingface.encoder_forms import SUFFIXES
 from wenmai.formats.huggingface.folder import CONFIG, Family, Pretrained
 from wenmai.formats.huggingface.sentence_transformers import encoder_folder, read_embedding
 
@@ -29,6 +30,8 @@ __all__ = ["FORMATS", "Pretrained", "read_huggingface", "write_huggingface"]
 _log = logging.getLogger(__name__)
 
 _FAMILIES = (gpt.FAMILY, bert.FAMILY)
+_FINE_TUNED = "wenmai.inference.finetuned:FineTuned"
+_SHORTEST = 8  # tokens that a fine-tuned model reads
 
 
 def read_huggingface(folder: str | Path) -> Pretrained:
@@ -96,13 +99,36 @@ def _read(folder: Path) -> tuple[Family, Pretrained]:
 
 def _imported(folder: Path) -> Imported:
     family, found = _read(folder)
+    if (system := _task_system(folder, found)) is not None:
+        return Imported(system=system, model=found, vocabulary=found.tokenizer.vocab_size)
     settings = {f"model.{name}": value for name, value in asdict(found.module.config).items()}
     settings["tokenizer.file"] = str(encoder_folder(folder).absolute())
     return Imported(system=family.system, model=found, vocabulary=found.tokenizer.vocab_size, settings=settings)
 
 
+def _task_system(folder: Path, found: Pretrained) -> str | None:
+    """Returns the system of a model that was fine-tuned for a task; None: it was not, or for one that ours lack."""
+    config = found.module.config
+    head = next((name for name in getattr(config, "heads", ()) if name in SUFFIXES), None)
+    if head is None or config.max_length < _SHORTEST:
+        return None
+    if head != "classification":
+        return {"token-classification": "finetuned-tagging", "question-answering": "finetuned-span"}.get(
+            head, "finetuned-choice"
+        )
+    wanted = "regression" if len(config.labels) == 1 else "single_label_classification"
+    if read_json_object(encoder_folder(folder) / CONFIG).get("problem_type") not in (None, wanted):
+        return None
+    return "finetuned-regression" if len(config.labels) == 1 else "finetuned-classification"
+
+
 def _export(path: Path, run: Trained) -> None:
     model = run.model
+    if is_a(type(model), _FINE_TUNED):
+        if model.numbers.keys() & {"null_threshold"}:
+            run.note(f"{path}: transformers has no place for the threshold of no answer, which is left out")
+        write_huggingface(path, model.published(), model.backbone.tokenizer, on_note=run.note)
+        return
     embedding = getattr(model, "embedding", None)  # of encoders
     usual = embedding is None or embedding == type(embedding)()  # what sentence-transformers does with any folder
     write_huggingface(path, model.module, model.tokenizer, embedding=None if usual else embedding, on_note=run.note)
@@ -113,9 +139,9 @@ FORMATS = (
         name="huggingface",
         summary=(
             "a folder of Hugging Face transformers, with its tokenizer: a gpt as GPT-2 or GPT-1, a bert as BERT, "
-            "RoBERTa, ELECTRA, DistilBERT or ERNIE"
+            "RoBERTa, ELECTRA, DistilBERT or ERNIE, with the head of what it was fine-tuned for"
         ),
-        models=tuple(family.model for family in _FAMILIES),
+        models=(*(family.model for family in _FAMILIES), _FINE_TUNED),
         write=_export,
         read=_imported,
     ),
