@@ -101,7 +101,8 @@ def export_run(
     if export.write is None or not export.takes(task.model, task.verbs):
         possible = ", ".join(one.name for one in known.values() if one.takes(task.model, task.verbs)) or "nothing yet"
         raise RunError(
-            f"{opened.path}: is a run of {opened.recipe.system}, which cannot be exported as {name}; it can as {possible}"
+            f"{opened.path}: is a run of {opened.recipe.system}, which cannot be exported as {name}; it can as "
+            f"{possible}"
         )
     target = Path(path)
     try:
