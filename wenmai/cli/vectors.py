@@ -92,7 +92,7 @@ def similarity(
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Show how similar two words are, or for encoders two texts: the cosine of their vectors.
+    """Show how similar two words or texts are, by the cosine.
 
     Example: wenmai similarity runs/first king queen
 
