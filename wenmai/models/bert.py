@@ -27,13 +27,14 @@ import torch
 from torch import Tensor, nn
 
 from wenmai.models.settings import BertConfig
+from wenmai.nn import plain
 from wenmai.nn.biases import Structure
 from wenmai.nn.disentangled import Buckets, DisentangledAttention
 from wenmai.nn.embeddings import Embeddings, Learned, sinusoid
 from wenmai.nn.encoder import TextEncoder
 from wenmai.nn.linear import Linear
 from wenmai.nn.masks import Mask
-from wenmai.nn.multihead import MultiHead
+from wenmai.nn.multihead import MultiHead, rows_at
 from wenmai.nn.names import HeadName
 from wenmai.nn.softmax import Softmax
 from wenmai.nn.transformer import ACTIVATIONS, Encoder, EncoderLayer, FeedForward, GatedFeedForward
@@ -119,6 +120,7 @@ class Bert(TextEncoder):
         self.projection = Linear(size, config.hidden_size) if size != config.hidden_size else None
         layers = (_layer(config) for _ in range(config.num_layers))
         self.encoder = Encoder(layers, hidden_size=config.hidden_size, epsilon=config.epsilon)
+        self._shortcut = plain.EncoderShortcut()
         self.pooler = Linear(config.hidden_size, config.hidden_size) if config.pooler != "none" else None
         self.heads = nn.ModuleDict({name: self._head(name) for name in config.heads})
         self.reset_parameters()
@@ -194,9 +196,19 @@ class Bert(TextEncoder):
     ) -> Tensor:
         """Returns the states (B, T, M) of the last layer; see :meth:`wenmai.nn.encoder.TextEncoder.forward`."""
         embedded = self.embed(tokens, segments=segments, positions=positions)
+        if (states := self._short(embedded, mask)) is not None:
+            return self.encoder.norm(states[-1:]) if places is None else rows_at(self.encoder.norm(states[-1:]), places)
         structure = self._structure(tokens, positions)
         hidden: Tensor = self.encoder(embedded, mask=mask, structure=structure, places=places)
         return hidden
+
+    def _short(self, embedded: Tensor, mask: Mask | Tensor | None) -> Tensor | None:
+        """The states of all layers of one short text, (L, T, M), without the norm at the end, where that is faster."""
+        if mask is not None or self.buckets is not None:
+            return None
+        return self._shortcut.states(
+            self.encoder, embedded, num_heads=self.config.num_heads, activation=self.config.activation
+        )
 
     def _structure(self, tokens: Tensor, positions: Tensor | None) -> Structure | None:
         """What attention needs to know of distances, if it knows them."""
@@ -216,9 +228,12 @@ class Bert(TextEncoder):
     ) -> list[Tensor]:
         """Returns the states of all layers, (B, T, M) each, the first those of the embeddings."""
         states = [self.embed(tokens, segments=segments, positions=positions)]
-        structure = self._structure(tokens, positions)
-        for layer in self.encoder.layers:
-            states.append(layer(states[-1], mask=mask, structure=structure))
+        if (found := self._short(states[0], mask)) is not None:
+            states += found[:, None]
+        else:
+            structure = self._structure(tokens, positions)
+            for layer in self.encoder.layers:
+                states.append(layer(states[-1], mask=mask, structure=structure))
         states[-1] = self.encoder.norm(states[-1])
         return states
 

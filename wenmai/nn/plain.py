@@ -1,10 +1,15 @@
-"""When one compiled function (:mod:`wenmai.nn.stack`) may replace the modules in a step for a few rows."""
+"""When one compiled function may replace the modules for a few rows.
+
+They are a step of a decoder (:mod:`wenmai.nn.stack`), or a short text that an encoder reads
+(:mod:`wenmai.nn.encoder_stack`).
+"""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch import Tensor, is_autocast_enabled, is_grad_enabled, nn
 from torch import compiler as torch_compiler
+from torch.jit import is_tracing  # type: ignore[attr-defined]
 
 from wenmai.nn.attention import watching
 from wenmai.nn.cache import DecoderState
@@ -24,12 +29,17 @@ from wenmai.nn.transformer import (
     PreNorm,
 )
 
-__all__ = ["FEW", "WORTH", "Shortcut"]
+if TYPE_CHECKING:
+    from wenmai.nn.encoder_stack import EncoderStack
+
+__all__ = ["FEW", "FEW_TOKENS", "WORTH", "WORTH_TEXTS", "EncoderShortcut", "Shortcut"]
 
 _StateT = TypeVar("_StateT", CachedState, DecoderState)
 
 FEW = 32  # rows: up to here a compiled step was measured to be faster
 WORTH = 1000  # steps with few rows after which compiling pays: loading compiled code takes as long
+FEW_TOKENS = 32  # of a text: up to here an encoder was measured to be faster
+WORTH_TEXTS = 200  # likewise, short texts of an encoder
 
 _PLAIN = {
     Decoder,
@@ -86,7 +96,7 @@ class Shortcut:
             does not support the layers.
         """
         output = embedding if output is None else output
-        if rows > FEW or self._steps < WORTH or not _known(layers, (embedding, output), num_heads):
+        if rows > FEW or self._steps < WORTH or not _known(layers, num_heads, embedding, output):
             return None
         from wenmai.nn.stack import Block, Stack, SubLayer  # numba takes time to import
 
@@ -126,10 +136,96 @@ class Shortcut:
         return state.compiled(tokens, state) if state.compiled is not None and _undisturbed() else None
 
 
-def _known(layers: Encoder | Decoder, tables: tuple[Tensor, Tensor], num_heads: int) -> bool:
+class EncoderShortcut:
+    """The compiled encoder of one model: made once it pays, and taken where it is possible."""
+
+    def __init__(self) -> None:
+        self._texts = 0  # short ones
+        self._taken: tuple[_Picture, EncoderStack] | None = None
+
+    def __reduce__(self) -> tuple[type["EncoderShortcut"], tuple[()]]:
+        """A copy of the model begins anew."""
+        return EncoderShortcut, ()
+
+    def states(self, layers: Encoder, hidden: Tensor, *, num_heads: int, activation: ActivationName) -> Tensor | None:
+        """Returns the states of all layers, (L, T, M), without the norm at their end; none: the modules must compute.
+
+        Args:
+            layers: The encoder; all tokens see each other.
+            hidden: (1, T, M), the embedded text.
+            num_heads: H.
+            activation: Of the feed-forward networks.
+        """
+        if hidden.shape[0] != 1 or hidden.shape[1] > FEW_TOKENS or layers.training or not _undisturbed():
+            return None
+        self._texts += 1
+        if self._texts <= WORTH_TEXTS or not usable(hidden):
+            return None
+        if self._taken is None or not self._taken[0].holds():
+            self._taken = None
+            windows = any(part.window is not None for part in layers.modules() if isinstance(part, MultiHead))
+            if windows or not _known(layers, num_heads):
+                self._texts = 0  # looks again after as many
+                return None
+            self._taken = _Picture(layers), _encoder_stack(layers, num_heads, activation)
+        return self._taken[1].states(hidden[0])
+
+
+def _encoder_stack(layers: Encoder, num_heads: int, activation: ActivationName) -> "EncoderStack":
+    from wenmai.nn.encoder_stack import EncoderStack  # numba takes time to import
+    from wenmai.nn.stack import SubLayer
+
+    found = [layer for layer in layers.layers if isinstance(layer, EncoderLayer)]
+    residual = found[0].ffn_residual
+    blocks = []
+    for layer in found:
+        attention, ffn = (SubLayer(*tensors) for tensors in layer.parts())
+        blocks.append((attention, ffn))
+    return EncoderStack(
+        blocks,
+        num_heads=num_heads,
+        pre_norm=isinstance(residual, PreNorm),
+        activation=activation,
+        epsilon=residual.norm.eps,
+    )
+
+
+class _Picture:
+    """What some modules consisted of: to see that nobody has changed them since.
+
+    Args:
+        layers: The modules.
+    """
+
+    def __init__(self, layers: nn.Module) -> None:
+        self._hooks = [hooks for part in layers.modules() for hooks in (part._forward_hooks, part._forward_pre_hooks)]
+        self._parts = [
+            (part._modules, name, child) for part in layers.modules() for name, child in part.named_children()
+        ]
+        self._places: list[tuple[dict[str, Any], str]] = [
+            (part._parameters, name) for part in layers.modules() for name, _ in part.named_parameters(recurse=False)
+        ]
+        self._found = [_state(values[name]) for values, name in self._places]
+
+    def holds(self) -> bool:
+        """Whether they are the same modules with the same parameters, at the same addresses, and nobody watches."""
+        return (
+            not any(self._hooks)
+            and all(children.get(name) is child for children, name, child in self._parts)
+            and [_state(values.get(name)) for values, name in self._places] == self._found
+        )
+
+
+def _state(parameter: Any) -> tuple[int, int]:  # noqa: ANN401  somebody may have put anything there
+    if not isinstance(parameter, Tensor):
+        return 0, 0
+    return parameter.data_ptr(), 0 if parameter.is_inference() else parameter._version
+
+
+def _known(layers: Encoder | Decoder, num_heads: int, *tables: Tensor) -> bool:
     first = layers.layers[0]
     assert isinstance(first, EncoderLayer | DecoderLayer)
-    tensors = (*tables, *layers.parameters())
+    ffn, hidden = first.ffn.inner.weight.shape
     return (
         not layers.training
         and all(
@@ -137,13 +233,14 @@ def _known(layers: Encoder | Decoder, tables: tuple[Tensor, Tensor], num_heads: 
             for part in layers.modules()
         )
         and all(part.relative is None for part in layers.modules() if isinstance(part, MultiHead))
-        and all(map(usable, tensors))
-        and tables[0].shape[1] % (16 * num_heads) == 0
-        and first.ffn.inner.weight.shape[0] % 16 == 0
-        and tables[0].shape[0] >= 4
+        and all(map(usable, (*tables, *layers.parameters())))
+        and hidden % (16 * num_heads) == 0
+        and ffn % 16 == 0
+        and all(len(table) >= 4 for table in tables)
     )
 
 
 def _undisturbed() -> bool:
     """Whether no gradients, attention weights, other precision or other compilation are requested."""
-    return not (is_grad_enabled() or is_autocast_enabled("cpu") or torch_compiler.is_compiling() or watching())
+    compiling = torch_compiler.is_compiling() or is_tracing()  # type: ignore[no-untyped-call]
+    return not (is_grad_enabled() or is_autocast_enabled("cpu") or compiling or watching())

@@ -20,17 +20,18 @@ import torch
 from torch import Tensor
 
 from wenmai.kernels import decoder
+from wenmai.kernels.blocks import GELU, GELU_TANH, PART_PLACES, RELU, STRIP
 from wenmai.nn.cache import KeyValue
 from wenmai.nn.held import Held, Parameters
 from wenmai.nn.names import ActivationName
 
-__all__ = ["WORTH_A_THREAD", "Block", "Stack", "SubLayer"]
+__all__ = ["ACTIVATIONS", "WORTH_A_THREAD", "Block", "Stack", "SubLayer", "shapes_of", "threads_of"]
 
 WORTH_A_THREAD = 1 << 16  # multiplications between two places where threads wait for each other
 
 _Shaped = tuple[Tensor | None, tuple[int, ...]]
 
-_ACTIVATIONS: dict[ActivationName, int] = {"relu": decoder.RELU, "gelu": decoder.GELU, "gelu_tanh": decoder.GELU_TANH}
+ACTIVATIONS: dict[ActivationName, int] = {"relu": RELU, "gelu": GELU, "gelu_tanh": GELU_TANH}
 
 
 class SubLayer(NamedTuple):
@@ -66,7 +67,8 @@ class _Threads(NamedTuple):
 
 
 @cache
-def _threads() -> _Threads | None:
+def threads_of() -> _Threads | None:
+    """Returns the functions of the OpenMP library that PyTorch computes with; none where it has another."""
     try:
         library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
         run = library.GOMP_parallel
@@ -121,8 +123,8 @@ class Stack:
         self.num_heads = num_heads
         vocab, hidden = self.vocab_size, self.hidden_size = output.shape
         self.ffn_size = ffn = blocks[0].ffn.first_weight.shape[0]
-        if ffn % decoder.STRIP or hidden % (decoder.STRIP * num_heads) or vocab < 4 or (window or 0) < 0:
-            raise ValueError(f"sizes are no multiples of {decoder.STRIP}, or the vocabulary is too small")
+        if ffn % STRIP or hidden % (STRIP * num_heads) or vocab < 4 or (window or 0) < 0:
+            raise ValueError(f"sizes are no multiples of {STRIP}, or the vocabulary is too small")
         self._has_memory = blocks[0].memory is not None
         self._positions = 0 if positions is None else positions.shape[0]
         norm = (None, None) if final_norm is None else final_norm
@@ -132,23 +134,23 @@ class Stack:
         for block in blocks:
             if (block.memory is not None) != self._has_memory:
                 raise ValueError("some blocks have a memory, and some have none")
-            parts += _shaped(block.attention, 3 * hidden, hidden, outputs=hidden)
-            parts += _shaped(block.memory, hidden, hidden, outputs=hidden)
-            parts += _shaped(block.ffn, ffn, ffn, outputs=hidden)
+            parts += shapes_of(block.attention, 3 * hidden, hidden, outputs=hidden)
+            parts += shapes_of(block.memory, hidden, hidden, outputs=hidden)
+            parts += shapes_of(block.ffn, ffn, ffn, outputs=hidden)
         self._parameters = Parameters([*whole, *parts])
         addresses = self._parameters.addresses
         table = self._table = array("q", bytes(8 * (decoder.HEAD + len(blocks) * decoder.BLOCK_PLACES)))
         self._where = table.buffer_info()[0]
         begins = range(decoder.HEAD, len(table), decoder.BLOCK_PLACES)
-        self._caches = [begin + 3 * decoder.PART_PLACES for begin in begins]
-        size = 3 * decoder.PART_PLACES
+        self._caches = [begin + 3 * PART_PLACES for begin in begins]
+        size = 3 * PART_PLACES
         for number, begin in enumerate(begins):
             first = len(whole) + number * size
             table[begin : begin + size] = array("q", addresses[first : first + size])
         table[decoder.HIDDEN], table[decoder.HEADS], table[decoder.FFN] = hidden, num_heads, ffn
         table[decoder.BLOCKS], table[decoder.VOCAB] = len(blocks), vocab
         table[decoder.WINDOW] = np.iinfo(np.int64).max if window is None else window
-        table[decoder.PRE_NORM], table[decoder.ACTIVATION] = pre_norm, _ACTIVATIONS[activation]
+        table[decoder.PRE_NORM], table[decoder.ACTIVATION] = pre_norm, ACTIVATIONS[activation]
         table[decoder.EMBEDDING], table[decoder.OUTPUT], self._first_position = addresses[:3]
         table[decoder.OUTPUT_BIAS], table[decoder.FINAL_NORM_WEIGHT], table[decoder.FINAL_NORM_BIAS] = addresses[3:6]
         for place, value in ((decoder.SCALE, scale), (decoder.EPSILON, epsilon)):
@@ -207,7 +209,7 @@ class Stack:
         table[decoder.POSITION], table[decoder.CAPACITY] = length, capacity
         table[decoder.SOURCES], table[decoder.SOURCE_LENGTH] = sources, source_length
         table[decoder.POSITIONS] = self._first_position and self._first_position + 4 * length * self.hidden_size
-        threads = _threads()
+        threads = threads_of()
         worth = rows * self._products // WORTH_A_THREAD
         number = 1 if threads is None else max(1, min(torch.get_num_threads(), self.num_heads, worth))
         self._allocate((rows, max(capacity, source_length), number), threads)
@@ -244,7 +246,7 @@ class Stack:
         rows, length, number = sizes
         functions = (0, 0, 0) if threads is None or number == 1 else threads[1:]
         hidden = rows * self.hidden_size
-        own = 2 * hidden + length + decoder.STRIP  # scores are written four at a time
+        own = 2 * hidden + length + STRIP  # scores are written four at a time
         parts = (3 * hidden, hidden, rows * self.ffn_size, hidden, number * own)
         self._memory = np.empty(sum(parts), np.float32)
         begins = self._memory.ctypes.data + 4 * np.cumsum([0, *parts[:-1]])
@@ -257,7 +259,7 @@ class Stack:
         table[decoder.TOKENS] = self._tokens.data_ptr()
 
 
-def _shaped(part: SubLayer | None, first: int, second: int, *, outputs: int) -> list[_Shaped]:
+def shapes_of(part: SubLayer | None, first: int, second: int, *, outputs: int) -> list[_Shaped]:
     """The tensors of a part of a block, with the shapes that they must have.
 
     Args:
