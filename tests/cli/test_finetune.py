@@ -40,7 +40,10 @@ def test_texts_are_classified(shell, tune):
     assert shell("classify", run, "a b", "h", "").out.splitlines()[2] == ""
     (found,) = rows(shell("classify", run, "a b", "--k", "2", "--json"))
     assert {one["label"] for one in found["labels"]} == {"early", "late"}
-    assert shell("evaluate", run, "--on", "classes.tsv").out.startswith("accuracy")
+    out = shell("evaluate", run, "--on", "classes.tsv").out
+    assert out.startswith("accuracy")
+    assert "Matthews" in out
+    assert "label, predicted as" in out
 
 
 def test_pairs_are_two_columns(shell, tune):
@@ -73,7 +76,10 @@ def test_words_are_tagged(shell, tune):
         kind, text, begin, end, _ = line.split("\t")
         assert kind in "XY"
         assert text == "a b c a b"[int(begin) : int(end)]
-    assert shell("evaluate", run, "--on", "tags.txt").out.startswith("f1 ")
+    assert shell("evaluate", run, "--on", "tags.txt").out.startswith("entity F1 ")
+    found = json.loads(shell("evaluate", run, "--on", "tags.txt", "--json").out)
+    assert {one["label"] for one in found["types"]} <= {"X", "Y"}
+    assert found["f1_low"] <= found["f1"] <= found["f1_high"]
 
 
 def test_questions_are_answered(shell, tune):
@@ -84,7 +90,7 @@ def test_questions_are_answered(shell, tune):
         assert found["text"] == ("" if found["start"] is None else "a b c d"[found["start"] : found["end"]])
     assert len(shell("answer", run, "a h\ta b c d", "--k", "3").out.splitlines()) == 3
     assert "expected QUESTION<TAB>TEXT, or --context FILE" in shell("answer", run, "a h", code=2).err
-    assert shell("evaluate", run, "--on", "questions.json").out.startswith("f1 ")
+    assert shell("evaluate", run, "--on", "questions.json").out.startswith("F1 ")
 
 
 def test_options_are_chosen(shell, tune):

@@ -2,12 +2,19 @@
 
 import random
 
+import numpy as np
 import pytest
+import sklearn.metrics
 from sklearn.metrics import f1_score, precision_recall_fscore_support
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from wenmai.core.errors import CorpusError
-from wenmai.measures.classification import measure_classification, precision_recall_curves
+from wenmai.measures.classification import (
+    classification_metrics,
+    measure_choices,
+    measure_classification,
+    precision_recall_curves,
+)
 
 
 def named(*labels):
@@ -69,3 +76,42 @@ def test_precision_recall_curves():
     assert curve.recall_at_precision(1.0) == pytest.approx(1 / 2)
     assert curve.average_precision == pytest.approx(0.5 * 1 + 0.5 * 2 / 3)
     assert other.label == "b"
+
+
+def test_one_label_each_gives_matthews_and_a_confusion_table():
+    draw = np.random.default_rng(4)
+    names = ["a", "b", "c", "d"]
+    for classes in (2, 4):
+        gold = draw.integers(0, classes, 80)
+        found = np.where(draw.random(80) < 0.6, gold, draw.integers(0, classes, 80))
+        result = measure_classification(
+            [[names[one]] for one in gold], [[(names[one], 0.5)] for one in found], names, resamples=400
+        )
+        assert result.matthews == pytest.approx(sklearn.metrics.matthews_corrcoef(gold, found))
+        assert result.matthews_low < result.matthews < result.matthews_high
+        order = [names.index(label.label) for label in result.labels]
+        table = sklearn.metrics.confusion_matrix(gold, found, labels=order)
+        assert np.array_equal(result.confusion, table)
+        metrics = classification_metrics(gold, found, 4)
+        assert metrics["matthews"] == pytest.approx(result.matthews)
+        assert metrics["macro_f1"] == pytest.approx(sklearn.metrics.f1_score(gold, found, average="macro"))
+        assert metrics["accuracy"] == result.accuracy
+
+
+def test_several_labels_have_neither():
+    result = measure_classification([["a", "b"], ["b"]], [[("a", 0.9)], [("b", 0.9)]], ["a", "b"])
+    assert result.matthews is result.confusion is None
+    assert "Matthews" not in str(result)
+
+
+def test_matthews_of_one_class_is_0():
+    result = measure_classification([["a"], ["a"]], [[("a", 0.9)], [("a", 0.9)]], ["a", "b"])
+    assert result.matthews == 0
+
+
+def test_choices():
+    result = measure_choices(np.array([1.0, 0.0, 1.0, 1.0]))
+    assert (result.questions, result.accuracy) == (4, 0.75)
+    assert result.accuracy_low <= 0.75 <= result.accuracy_high
+    with pytest.raises(CorpusError, match="no questions"):
+        measure_choices(np.zeros(0))

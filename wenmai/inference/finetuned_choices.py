@@ -17,6 +17,7 @@ from wenmai.data.typed import ChoiceExample
 from wenmai.inference.finetuned import Floats
 from wenmai.inference.finetuned_network import HeadShape, Item, Outputs
 from wenmai.inference.finetuned_texts import OfTexts, Table
+from wenmai.measures.classification import ChoiceResult, measure_choices
 from wenmai.nn.heads import ChoiceHead, choice_log_probabilities
 from wenmai.objectives.loss import Loss
 
@@ -108,6 +109,10 @@ class Choice(OfTexts):
     def metrics(self, tallies: Table) -> dict[str, float]:
         """Proportion of right choices."""
         return {"accuracy": float(tallies.mean())}
+
+    def measured(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> ChoiceResult:
+        """The proportion of right choices, with an interval."""
+        return measure_choices(self.tallies(examples, items, outputs)[:, 0])
 
     def choose(self, questions: Iterable[tuple[str, str, Sequence[str]]]) -> list[Chosen]:
         """Chooses an option for each question.

@@ -24,7 +24,7 @@ from wenmai.data.typed import SpanExample
 from wenmai.inference.backbones import Pieces
 from wenmai.inference.finetuned import FineTuned, Floats
 from wenmai.inference.finetuned_network import HeadShape, Item, Outputs
-from wenmai.measures.agreement import answer_agreement
+from wenmai.measures.questions import QuestionResult, answer_scores, fitting_rules, measure_questions
 from wenmai.nn.heads import SpanHead
 from wenmai.objectives.loss import Loss
 
@@ -224,15 +224,38 @@ class Span(FineTuned):
         exact, f1 = tallies.mean(0).tolist()
         return {"f1": f1, "exact": exact}
 
+    def measured(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> QuestionResult:
+        """Exact match and F1 as the official scripts compute them, with intervals."""
+        best, gaps = self._best(items, outputs)
+        threshold = self.numbers.get(_THRESHOLD, np.inf)
+        gold = [[answer.text for answer in example.answers] for example in examples]
+        knows_none = _THRESHOLD in self.numbers
+        return measure_questions(
+            gold,
+            ["" if gap > threshold else text for text, gap in zip(best, gaps, strict=True)],
+            rules=fitting_rules(gold),
+            best=best if knows_none else None,
+            gaps=gaps if knows_none else None,
+        )
+
+    def _best(self, items: Sequence[Item], outputs: Sequence[Floats]) -> tuple[list[str], list[float]]:
+        """Returns the best answer of each, and how much better none is."""
+        texts, gaps = [], []
+        for item, output in zip(items, outputs, strict=True):
+            best, null = self.ranked(item, output)
+            texts.append(self._text(item.info, *best[0][1:]) if best else "")
+            gaps.append(null - best[0][0] if best else np.inf)
+        return texts, gaps
+
     def _scored(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> tuple[Table, Table]:
         """Returns (N, 2, 2): exact match and F1 of the best answer, and of none; and how much better none is, (N,)."""
-        scores, gaps = [], []
-        for example, item, output in zip(examples, items, outputs, strict=True):
-            best, null = self.ranked(item, output)
-            gold = [answer.text for answer in example.answers]
-            text = self._text(item.info, *best[0][1:]) if best else ""
-            scores.append((answer_agreement(gold, text), answer_agreement(gold, "")))
-            gaps.append(null - best[0][0] if best else np.inf)
+        best, gaps = self._best(items, outputs)
+        gold = [[answer.text for answer in example.answers] for example in examples]
+        rules = fitting_rules(gold)
+        scores = [
+            (answer_scores(right, text, rules), answer_scores(right, "", rules))
+            for right, text in zip(gold, best, strict=True)
+        ]
         return np.array(scores), np.array(gaps)
 
     def _text(self, read: _Read, first: int, last: int) -> str:

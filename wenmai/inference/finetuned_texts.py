@@ -26,7 +26,8 @@ from wenmai.core.task_names import TaskName
 from wenmai.data.typed import PairExample, ScoredExample, TextExample
 from wenmai.inference.finetuned import FineTuned, Floats
 from wenmai.inference.finetuned_network import HeadShape, Item, Outputs, fitted
-from wenmai.measures.agreement import agreement, correlation
+from wenmai.measures.classification import classification_metrics
+from wenmai.measures.regression import RegressionResult, correlations, measure_regression
 from wenmai.nn.heads import ClassificationHead
 from wenmai.objectives.loss import Loss
 
@@ -188,7 +189,7 @@ class Classification(OfTexts):
     def metrics(self, tallies: Table) -> dict[str, float]:
         """Accuracy, macro-averaged F1 and Matthews' coefficient."""
         gold, found = tallies.T.astype(np.int64)
-        return agreement(gold, found, len(self.labels))
+        return classification_metrics(gold, found, len(self.labels))
 
     def probabilities(self, texts: Iterable[Any]) -> npt.NDArray[np.float64]:
         """Returns the probabilities of all labels, float64 (N, C), of texts or pairs of texts.
@@ -283,7 +284,12 @@ class Regression(OfTexts):
     def metrics(self, tallies: Table) -> dict[str, float]:
         """Spearman's and Pearson's coefficients, and the mean squared error."""
         gold, found = tallies.T
-        return correlation(gold, found) | {"squared_error": float(np.square(gold - found).mean())}
+        return correlations(gold, found) | {"squared_error": float(np.square(gold - found).mean())}
+
+    def measured(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> RegressionResult:
+        """Correlations and squared error, with intervals."""
+        gold, found = self.tallies(examples, items, outputs).T
+        return measure_regression(gold, found)
 
     def rate(self, texts: Iterable[Any]) -> list[float]:
         """Returns the number of each text, or of each pair of texts.

@@ -23,7 +23,7 @@ from wenmai.inference.backbones import Row, joined_ids
 from wenmai.inference.finetuned import FineTuned, Floats
 from wenmai.inference.finetuned_network import HeadShape, Item, Network, Outputs
 from wenmai.inference.reading_config import TuneReadingConfig
-from wenmai.measures.probes import entities
+from wenmai.measures.tagging import TaggingResult, entities, measure_tagging
 from wenmai.nn.crf import Crf, Scheme, constraints_of
 from wenmai.nn.heads import TokenHead
 from wenmai.objectives.loss import Loss
@@ -274,6 +274,15 @@ class Tagging(FineTuned):
             return accuracy
         shares = {"f1": (2 * both, found + there), "precision": (both, found), "recall": (both, there)}
         return {name: part / whole if whole else 0.0 for name, (part, whole) in shares.items()} | accuracy
+
+    def measured(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> TaggingResult:
+        """Entities by type, if the tags are of a scheme, and the proportion of right tags, with intervals."""
+        chosen, _ = self.decoded(outputs)
+        gold = [list(example.tags) for example in examples]
+        found = [[self.labels[number] for number in numbers] for numbers in chosen]
+        if self.scheme == "none":
+            return measure_tagging(gold, found, rules="none")
+        return measure_tagging([bio(tags) for tags in gold], [bio(tags) for tags in found])
 
     def spans(self, tags: Sequence[str]) -> set[tuple[int, int, str]]:
         """Returns the entities of a tagged sentence as (first word, place behind the last, type)."""

@@ -8,6 +8,9 @@ was named rightly, ``named`` all that were named, ``given`` all that the texts h
 *Micro* metrics count pairs over all labels, *macro* metrics are means over the labels. Where nothing was named or
 given, a metric is 0. Precision at k and recall at k are micro metrics of the k best labels over the texts that have a
 label which the classifier knows, as ``fasttext test`` prints them (Joulin et al. 2017, arXiv:1607.01759).
+
+Where every text has one label and one was named, there are also Matthews' correlation coefficient (for several classes:
+Gorodkin 2004, "Comparing two K-category assignments by a K-category correlation coefficient") and the confusion table.
 """
 
 from collections.abc import Sequence
@@ -20,9 +23,19 @@ import numpy.typing as npt
 from wenmai.core.errors import CorpusError
 from wenmai.measures.bootstrap import percentile_interval
 
-__all__ = ["ClassificationResult", "Curve", "LabelResult", "measure_classification", "precision_recall_curves"]
+__all__ = [
+    "ChoiceResult",
+    "ClassificationResult",
+    "Curve",
+    "LabelResult",
+    "classification_metrics",
+    "measure_choices",
+    "measure_classification",
+    "precision_recall_curves",
+]
 
 Prediction = Sequence[tuple[str, float]]
+_MOST_SHOWN = 100  # labels of a confusion table
 _MOST_LABELS = 2_000  # of which an interval of the macro F1 is drawn; more would take long
 
 
@@ -63,7 +76,12 @@ class ClassificationResult:
         macro_f1: Mean over the labels that the texts have.
         macro_f1_low: 95 % bootstrap interval, from (None: there are too many labels) ...
         macro_f1_high: ... to.
+        matthews: Matthews' coefficient (None: a text has several labels, or none or several were named).
+        matthews_low: 95 % bootstrap interval, from ...
+        matthews_high: ... to.
         labels: Each label that the texts have or that was named, the most frequent first.
+        confusion: A row for each of ``labels``: for how many of its texts each of them was named (None as for
+            ``matthews``, or because there are more than 100).
         unknown_labels: Labels of the texts that the classifier does not know, with how often they occur.
     """
 
@@ -79,7 +97,11 @@ class ClassificationResult:
     macro_f1: float
     macro_f1_low: float | None
     macro_f1_high: float | None
+    matthews: float | None
+    matthews_low: float | None
+    matthews_high: float | None
     labels: tuple[LabelResult, ...]
+    confusion: tuple[tuple[int, ...], ...] | None
     unknown_labels: dict[str, int]
 
     def as_dict(self) -> dict[str, Any]:
@@ -91,8 +113,9 @@ class ClassificationResult:
         return next((found.f1 for found in self.labels if found.label == label), 0.0)
 
     def __str__(self) -> str:
+        matthews = "" if self.matthews is None else f"Matthews {self.matthews:.4f}  "
         return (
-            f"accuracy {self.accuracy:.2%} [{self.accuracy_low:.2%}, {self.accuracy_high:.2%}]  "
+            f"accuracy {self.accuracy:.2%} [{self.accuracy_low:.2%}, {self.accuracy_high:.2%}]  {matthews}"
             f"micro F1 {self.micro_f1:.4f}  macro F1 {self.macro_f1:.4f}  P@{self.k} {self.precision_at_k:.4f}  "
             f"R@{self.k} {self.recall_at_k:.4f}  ({self.examples:,} texts)"
         )
@@ -123,6 +146,48 @@ class Curve:
     def recall_at_precision(self, precision: float) -> float:
         """The best recall among the thresholds with at least this precision."""
         return max(r for p, r in zip(self.precision, self.recall, strict=True) if p >= precision)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChoiceResult:
+    """The result of choosing one of several options.
+
+    Attributes:
+        questions: Questions.
+        accuracy: Proportion of right choices.
+        accuracy_low: 95 % bootstrap interval, from ...
+        accuracy_high: ... to.
+    """
+
+    questions: int
+    accuracy: float
+    accuracy_low: float | None
+    accuracy_high: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns plain JSON values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        interval = "" if self.accuracy_low is None else f" [{self.accuracy_low:.4f}, {self.accuracy_high:.4f}]"
+        return f"accuracy {self.accuracy:.4f}{interval}  ({self.questions:,} questions)"
+
+
+def measure_choices(right: npt.NDArray[np.float64], *, resamples: int = 1000, seed: int = 0) -> ChoiceResult:
+    """Returns how many choices are right.
+
+    Args:
+        right: (N,) 1 for a right choice, else 0.
+        resamples: Draws of the bootstrap.
+        seed: Decides the draws.
+
+    Raises:
+        CorpusError: if there are no questions.
+    """
+    if not len(right):
+        raise CorpusError("there are no questions; expected at least one")
+    low, high = percentile_interval(lambda w: w @ right / len(right), len(right), resamples=resamples, seed=seed)
+    return ChoiceResult(questions=len(right), accuracy=float(right.mean()), accuracy_low=low, accuracy_high=high)
 
 
 def measure_classification(
@@ -180,6 +245,15 @@ def measure_classification(
         shares: npt.NDArray[np.float64] = _share(2 * sums[0], sums[1]).mean(axis=1)
         return shares
 
+    single = all(len(labels) == 1 for rows in (gold, named) for labels in rows)
+    matthews: tuple[float | None, float | None, float | None] = (None, None, None)
+    if single:
+
+        def coefficient(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+            return _matthews(weights @ correct, weights @ given_table, weights @ named_table)
+
+        bounds = percentile_interval(coefficient, len(gold), resamples=resamples, seed=seed)
+        matthews = (float(coefficient(np.ones((1, len(gold))))[0]), *bounds)
     macro_low, macro_high = None, None
     if len(present) <= _MOST_LABELS:
         macro_low, macro_high = percentile_interval(macro, len(gold), resamples=resamples, seed=seed)
@@ -208,6 +282,9 @@ def measure_classification(
         macro_f1=float(f1[present].mean()) if len(present) else 0.0,
         macro_f1_low=macro_low,
         macro_f1_high=macro_high,
+        matthews=matthews[0],
+        matthews_low=matthews[1],
+        matthews_high=matthews[2],
         labels=tuple(
             LabelResult(
                 label=names[place],
@@ -218,8 +295,41 @@ def measure_classification(
             )
             for place in order
         ),
+        confusion=_confusion(given_table, named_table, order) if single and len(order) <= _MOST_SHOWN else None,
         unknown_labels=unknown,
     )
+
+
+def classification_metrics(gold: npt.NDArray[np.int64], found: npt.NDArray[np.int64], classes: int) -> dict[str, float]:
+    """Returns accuracy, the mean F1 of the labels that occur, and Matthews' coefficient, without intervals.
+
+    Args:
+        gold: (N,) numbers of labels, N at least 1.
+        found: (N,) those that were predicted.
+        classes: How many labels there are.
+    """
+    right = np.bincount(gold[gold == found], minlength=classes)
+    given, named = np.bincount(gold, minlength=classes), np.bincount(found, minlength=classes)
+    occurring = given + named > 0
+    return {
+        "accuracy": float(right.sum() / len(gold)),
+        "macro_f1": float((2 * right[occurring] / (given + named)[occurring]).mean()),
+        "matthews": float(_matthews(right.sum(keepdims=True), given[None], named[None])[0]),
+    }
+
+
+def _matthews(right: Any, given: Any, named: Any) -> npt.NDArray[np.float64]:  # noqa: ANN401  counts of any type
+    """Matthews' coefficients (R,), 0 for 0/0: (R,) right ones; (R, C) how often each label is given, and named."""
+    right, given, named = (np.asarray(part, np.float64) for part in (right, given, named))
+    total = given.sum(1)
+    covariance = right * total - (given * named).sum(1)
+    spread = np.sqrt((total**2 - (named**2).sum(1)) * (total**2 - (given**2).sum(1)))
+    return _share(covariance, spread)
+
+
+def _confusion(given: Any, named: Any, order: Sequence[int]) -> tuple[tuple[int, ...], ...]:  # noqa: ANN401  sparse
+    table = np.asarray((given.T @ named).todense(), np.int64)[np.ix_(order, order)]
+    return tuple(map(tuple, table.tolist()))
 
 
 def precision_recall_curves(

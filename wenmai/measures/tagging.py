@@ -28,7 +28,7 @@ from wenmai.measures.bootstrap import percentile_interval, percentile_intervals
 __all__ = ["EntityRules", "TagFigures", "TaggingResult", "TypeResult", "entities", "measure_tagging", "measure_tags"]
 
 Entity = tuple[int, int, str]
-EntityRules = Literal["lenient", "IOB1", "IOB2", "IOE1", "IOE2", "IOBES", "BILOU"]
+EntityRules = Literal["none", "lenient", "IOB1", "IOB2", "IOE1", "IOE2", "IOBES", "BILOU"]
 
 
 def _patterns(text: str) -> frozenset[str]:
@@ -136,6 +136,9 @@ class TaggingResult:
         return asdict(self)
 
     def __str__(self) -> str:
+        if self.rules == "none":
+            interval = "" if self.accuracy_low is None else f" [{self.accuracy_low:.4f}, {self.accuracy_high:.4f}]"
+            return f"accuracy {self.accuracy:.4f}{interval}  ({self.tokens:,} tokens of {self.sentences:,} sentences)"
         interval = "" if self.f1_low is None else f" [{self.f1_low:.4f}, {self.f1_high:.4f}]"
         return (
             f"entity F1 {self.f1:.4f}{interval} (precision {self.precision:.4f}, recall {self.recall:.4f})  "
@@ -149,11 +152,13 @@ def entities(tags: Sequence[str], *, rules: EntityRules = "lenient") -> set[Enti
     Args:
         tags: O, or a mark and a type, such as B-PER; the marks are B, I, E and S, with ``BILOU`` L and U too.
         rules: ``lenient``, where an I-TYPE after O or after another type begins an entity, or a scheme, where only
-            what keeps to it is an entity.
+            what keeps to it is an entity; ``none``: tags are no marks of entities.
 
     Raises:
         CorpusError: if a tag has a mark that the scheme has not.
     """
+    if rules == "none":
+        return set()
     marks = [tag[:1] for tag in tags]
     types = [tag[1:].split("-", 1)[-1] for tag in tags]
     return _lenient(marks, types) if rules == "lenient" else _strict(marks, types, rules)

@@ -27,6 +27,8 @@ from wenmai.training.run import Run
 
 __all__ = ["CLASSIFIERS", "ClassificationEvaluation", "check", "compare", "evaluate"]
 
+_MOST_COLUMNS = 12  # of the confusion table that is printed
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ClassificationEvaluation(Evaluation):
@@ -54,7 +56,14 @@ class ClassificationEvaluation(Evaluation):
         for label in self.result.labels:
             metrics = [f"{value:.4f}" for value in (label.precision, label.recall, label.f1)]
             rows.append([label.label, str(label.support), *metrics])
-        return f"{self.result}\n{in_columns(rows)}"
+        parts = [str(self.result), in_columns(rows)]
+        if self.result.confusion is not None and 1 < len(self.result.labels) <= _MOST_COLUMNS:
+            names = [label.label for label in self.result.labels]
+            counted = zip(names, self.result.confusion, strict=True)
+            parts.append(
+                in_columns([["label, predicted as", *names], *([name, *map(str, row)] for name, row in counted)])
+            )
+        return "\n".join(parts)
 
     def _facts(self) -> dict[str, Any]:
         found = self.result

@@ -1,14 +1,16 @@
 """Evaluate fine-tuned models that are no classifiers: taggers, answers to questions, choices and numbers."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from wenmai.measures.bootstrap import percentile_interval
+from wenmai.core.columns import in_columns
+from wenmai.core.showing import Table
+from wenmai.measures.classification import ChoiceResult
+from wenmai.measures.questions import QuestionResult
+from wenmai.measures.regression import RegressionResult
+from wenmai.measures.tagging import TaggingResult
 from wenmai.runs.comparison import Comparison, Kind, Measure
 from wenmai.runs.measuring.classification import check
 from wenmai.runs.measuring.examples import read_examples
@@ -18,38 +20,56 @@ from wenmai.training.run import Run
 __all__ = ["ANSWERERS", "CHOOSERS", "RATERS", "TAGGERS", "FineTunedEvaluation"]
 
 
+Result = TaggingResult | QuestionResult | ChoiceResult | RegressionResult
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class FineTunedEvaluation(Evaluation):
     """The evaluation on a test set.
 
     Attributes:
         on: The test set.
-        examples: How many examples it has.
-        metrics: The metrics by name, the first the one that counts.
-        low: 95 % bootstrap interval of that one, from ...
-        high: ... to.
+        result: Its metrics.
+        main: The name of the metric that counts.
     """
 
     on: str
-    examples: int
-    metrics: Mapping[str, float]
-    low: float | None
-    high: float | None
+    result: Result
+    main: str
 
     @property
-    def main(self) -> str:
-        """The metric that counts."""
-        return next(iter(self.metrics))
+    def value(self) -> float | None:
+        """The metric that counts; None if it cannot be told."""
+        found: float | None = getattr(self.result, self.main)
+        return found
+
+    @property
+    def interval(self) -> tuple[float | None, float | None]:
+        """Its 95 % bootstrap interval."""
+        return getattr(self.result, f"{self.main}_low"), getattr(self.result, f"{self.main}_high")
 
     def as_dict(self) -> dict[str, Any]:
         """Returns plain JSON values; the metrics are at the top."""
-        interval = {f"{self.main}_low": self.low, f"{self.main}_high": self.high}
-        return {"run": self.run, "on": self.on, "examples": self.examples, **self.metrics, **interval}
+        return {"run": self.run, "on": self.on, **self.result.as_dict()}
+
+    def _facts(self) -> dict[str, Any]:
+        return {"run": self.run, "on": self.on, self.main: self.value}
 
     def __str__(self) -> str:
-        first, *others = (f"{name} {value:.4f}" for name, value in self.metrics.items())
-        interval = "" if self.low is None else f" [{self.low:.4f}, {self.high:.4f}]"
-        return "  ".join([first + interval, *others, f"({self.examples:,} examples)"])
+        if not isinstance(self.result, TaggingResult) or not self.result.types:
+            return str(self.result)
+        rows = [["entities", "gold", "found", "precision", "recall", "F1", ""]]
+        for one in self.result.types:
+            interval = "" if one.low is None else f"[{one.low:.4f}, {one.high:.4f}]"
+            metrics = [f"{value:.4f}" for value in (one.precision, one.recall, one.f1)]
+            rows.append([one.label, f"{one.support:,}", f"{one.found:,}", *metrics, interval])
+        return f"{self.result}\n{in_columns(rows)}"
+
+    def table(self) -> Table:
+        """Returns a row for each type of entity; otherwise one row of all metrics."""
+        if isinstance(self.result, TaggingResult) and self.result.types:
+            return Table.of([asdict(one) for one in self.result.types])
+        return Table.of([self.result.as_dict()])
 
 
 def evaluate(run: Run, *, on: Any) -> FineTunedEvaluation:  # noqa: ANN401  whatever names or holds examples
@@ -69,23 +89,15 @@ def evaluate(run: Run, *, on: Any) -> FineTunedEvaluation:  # noqa: ANN401  what
 def _evaluated(run: Run, model: Any, on: Any) -> FineTunedEvaluation:  # noqa: ANN401
     examples = read_examples(run, on)
     items = model.items([model.gold(example) for example in examples])
-    outputs = model.outputs(items)
-    tallies = model.tallies(examples, items, outputs)
-    metrics = model.metrics(tallies)
-    main = model.best_by if model.best_by in metrics else next(iter(metrics))
-
-    def values(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        repeated = (tallies.repeat(row.astype(np.int64), 0) for row in weights)
-        return np.array([model.metrics(some).get(main, np.nan) for some in repeated])
-
-    low, high = percentile_interval(values, len(examples))
+    result = model.measured(examples, items, model.outputs(items))
+    found = result.as_dict()
     return FineTunedEvaluation(
         run=str(run.path),
         on=str(on) if isinstance(on, str | Path) else "examples from Python",
-        examples=len(examples),
-        metrics={main: metrics[main], **metrics},
-        low=low,
-        high=high,
+        result=result,
+        main="accuracy"
+        if found.get("rules") == "none"
+        else next(name for name in ("f1", model.best_by) if name in found),
     )
 
 
@@ -99,8 +111,9 @@ def compare(
         for name in on:
             turns.begin(name, system.name)
             found = _evaluated(run, model, name)
-            value = found.metrics[found.main]
-            measures.append(Measure(name=title_of(name), kind=kind, value=value, low=found.low, high=found.high))
+            value, (low, high) = found.value, found.interval
+            if value is not None:
+                measures.append(Measure(name=title_of(name), kind=kind, value=value, low=low, high=high))
         systems.append(replace(system, measures=measures))
     return replace(comparison, systems=systems)
 

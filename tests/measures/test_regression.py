@@ -1,0 +1,47 @@
+"""Correlations and errors of predicted numbers, against scipy and scikit-learn."""
+
+import numpy as np
+import pytest
+from scipy.stats import pearsonr, spearmanr
+
+from wenmai.core.errors import CorpusError
+from wenmai.measures.regression import correlations, measure_regression
+
+
+def test_against_scipy():
+    draw = np.random.default_rng(1)
+    for size in (2, 3, 40):
+        gold = draw.integers(0, 6, size) + np.arange(size) % 2  # with ties
+        found = gold + draw.normal(size=size)
+        result = measure_regression(gold, found, resamples=200)
+        assert result.spearman == pytest.approx(spearmanr(gold, found).statistic)
+        assert result.pearson == pytest.approx(pearsonr(gold, found).statistic)
+        assert result.squared_error == pytest.approx(np.mean((gold - found) ** 2))
+
+
+def test_intervals_are_those_of_resamples():
+    draw = np.random.default_rng(2)
+    gold = draw.normal(size=60)
+    found = gold + draw.normal(size=60)
+    result = measure_regression(gold, found, resamples=2000)
+    rows = [draw.integers(0, 60, 60) for _ in range(2000)]
+    for name, one in (("pearson", pearsonr), ("spearman", spearmanr)):
+        low, high = np.percentile([one(gold[row], found[row]).statistic for row in rows], (2.5, 97.5))
+        assert getattr(result, f"{name}_low") == pytest.approx(low, abs=0.03)
+        assert getattr(result, f"{name}_high") == pytest.approx(high, abs=0.03)
+    assert "Spearman's ρ" in str(result)
+
+
+def test_equal_numbers_have_no_correlation():
+    assert correlations(np.ones(3), np.arange(3.0)) == {}
+    result = measure_regression([1, 1, 1], [1, 2, 3])
+    assert result.spearman is result.pearson is result.pearson_low is None
+    assert result.squared_error == pytest.approx(5 / 3)
+    assert str(result).startswith("squared error")
+
+
+def test_numbers_without_predictions_are_refused():
+    with pytest.raises(CorpusError, match="2 examples have 1 predictions"):
+        measure_regression([1, 2], [1])
+    with pytest.raises(CorpusError, match="0 examples"):
+        measure_regression([], [])
