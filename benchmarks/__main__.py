@@ -60,8 +60,9 @@ def main(arguments: Sequence[str]) -> None:
         "--only",
         type=lambda text: text.split(","),
         default=(),
-        help="for fingerprints: trainings, for revisions: work, for faults: parts and groups [all]",
+        help="for fingerprints: trainings, revisions: work, faults: parts and groups, finetuning: sets and modes [all]",
     )
+    parser.add_argument("--examples", type=int, help="for finetuning: how many to train on [2048]")
     parser.add_argument("--inputs", type=int, help="for faults: about how many hostile inputs [300000]")
     parser.add_argument("--failures", type=Path, help="for faults: folder of what ends badly [in the cache]")
     parser.add_argument("--replay", type=Path, help="for faults: one of that folder, to try again")
@@ -91,6 +92,7 @@ def main(arguments: Sequence[str]) -> None:
         failures=chosen.failures,
         replay=chosen.replay,
         command=show_command(arguments),
+        examples=chosen.examples,
     )
     for theme in themes:
         if theme == "page":

@@ -78,11 +78,12 @@ class Options:
         runs: Finished runs that the themes ``translation``, ``language``, ``fewshot`` and ``minimal_pairs`` measure.
         pairs: The test set of the themes ``translation`` and ``minimal_pairs``.
         on: The text of the themes ``language`` and ``minimal_pairs``.
-        only: What the theme ``faults`` tries; empty: all.
+        only: What the theme ``faults`` tries, or the sets and modes of ``finetuning``; empty: all.
         inputs: How many hostile inputs it tries; None: the theme decides.
         failures: Where it keeps probes that end badly; None: in the cache.
         replay: The one that it tries again.
         command: The command line, without folders.
+        examples: How many the theme ``finetuning`` trains on; None: it decides.
     """
 
     corpus: str
@@ -100,6 +101,7 @@ class Options:
     failures: Path | None
     replay: Path | None
     command: str
+    examples: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -296,9 +298,12 @@ class Bench:
         """Removes a folder of an earlier measurement, if it is there."""
         shutil.rmtree(folder, ignore_errors=True)
 
-    def wenmai(self, *arguments: str | Path, cache: str = "cache") -> tuple[dict[str, Any], float]:
+    def wenmai(
+        self, *arguments: str | Path, cache: str = "cache", instructions: str | None = None
+    ) -> tuple[dict[str, Any], float]:
         """Runs ``wenmai ... --json``; returns what it prints, and the seconds of the whole process."""
-        return _last_json(["-m", "wenmai", *map(str, arguments), "--json"], self.environment(cache))
+        environment = self.environment(cache) | INSTRUCTIONS.get(instructions or "", {})
+        return _last_json(["-m", "wenmai", *map(str, arguments), "--json"], environment)
 
     def job(
         self, name: str, *, cache: str = "cache", instructions: str | None = None, **arguments: Any
