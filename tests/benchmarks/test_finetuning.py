@@ -171,6 +171,10 @@ def test_what_is_missing_is_measured_and_a_failure_does_not_end_the_rest(
     finetuned.run(bench)
     ways = [(way, name, seed) for seed in (1, 2) for name in ("sst2", "rte") for way in ("scratch", "frozen", "tuned")]
     assert bench.asked == [asked for asked in ways if asked != ("tuned", "sst2", 1)]
+    bench = Stub(options(tmp_path, runs=runs[1:], limit=40), tmp_path)
+    bench.asked, bench.families = [], {"w2v": "vectors"}
+    finetuned.run(bench)
+    assert not bench.asked  # a probe cannot be limited
     scores = {(row["way"], row["set"]): row["score"] for row in read_results(tmp_path)["finetuned"].rows}
     assert scores["probe", "sst2"] == 0.6
     assert ("tuned", "rte") not in scores
