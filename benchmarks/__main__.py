@@ -42,13 +42,15 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--page", type=Path, help="the page to write [docs/benchmarks.md; with --quick the cache]")
     parser.add_argument("--systems", type=_names(QUALITY), default=QUALITY, help=f"for quality [{','.join(QUALITY)}]")
     parser.add_argument("--sides", type=_names(SIDES), default=SIDES, help=f"for quality [{','.join(SIDES)}]")
-    parser.add_argument("--seeds", type=_numbers, help="for quality, fasttext, glove, classification [each its own]")
+    parser.add_argument(
+        "--seeds", type=_numbers, help="for quality, fasttext, glove, classification, finetuned [each its own]"
+    )
     parser.add_argument(
         "--runs",
         type=Path,
         nargs="+",
         default=(),
-        help="for translation, language, fewshot, minimal_pairs: finished runs",
+        help="for translation, language, fewshot, minimal_pairs, finetuned: finished runs",
     )
     parser.add_argument(
         "--pairs",
@@ -60,7 +62,14 @@ def main(arguments: Sequence[str]) -> None:
         "--only",
         type=lambda text: text.split(","),
         default=(),
-        help="for fingerprints: trainings, for revisions: work, for faults: parts and groups [all]",
+        help="for fingerprints: trainings, revisions: work, faults: parts and groups, finetuning and finetuned: sets, "
+        "modes, ways [all]",
+    )
+    parser.add_argument("--examples", type=int, help="for finetuning: how many to train on [2048]")
+    parser.add_argument("--limit", type=int, help="for finetuned: most examples of a set to train on [all]")
+    parser.add_argument("--minilm", action="store_true", help="for finetuned: all-MiniLM-L6-v2 too")
+    parser.add_argument(
+        "--against-trainer", action="store_true", help="for finetuned: MiniLM beside transformers' Trainer"
     )
     parser.add_argument("--inputs", type=int, help="for faults: about how many hostile inputs [300000]")
     parser.add_argument("--failures", type=Path, help="for faults: folder of what ends badly [in the cache]")
@@ -91,6 +100,10 @@ def main(arguments: Sequence[str]) -> None:
         failures=chosen.failures,
         replay=chosen.replay,
         command=show_command(arguments),
+        examples=chosen.examples,
+        limit=chosen.limit,
+        minilm=chosen.minilm,
+        against_trainer=chosen.against_trainer,
     )
     for theme in themes:
         if theme == "page":

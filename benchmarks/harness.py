@@ -75,14 +75,20 @@ class Options:
         systems: Which of the systems the theme ``quality`` trains.
         sides: Some of ``ours``, ``gensim`` and ``gensim-linear``, for the theme ``quality``.
         seeds: For themes that train with several seeds; None: the theme decides.
-        runs: Finished runs that the themes ``translation``, ``language``, ``fewshot`` and ``minimal_pairs`` measure.
+        runs: Finished runs that the themes ``translation``, ``language``, ``fewshot``, ``minimal_pairs`` and
+            ``finetuned`` measure.
         pairs: The test set of the themes ``translation`` and ``minimal_pairs``.
         on: The text of the themes ``language`` and ``minimal_pairs``.
-        only: What the theme ``faults`` tries; empty: all.
+        only: What the theme ``faults`` tries, the sets and modes of ``finetuning``, or the sets and ways of
+            ``finetuned``; empty: all.
         inputs: How many hostile inputs it tries; None: the theme decides.
         failures: Where it keeps probes that end badly; None: in the cache.
         replay: The one that it tries again.
         command: The command line, without folders.
+        examples: How many the theme ``finetuning`` trains on; None: it decides.
+        limit: How many the theme ``finetuned`` trains on at most; None: all.
+        minilm: Whether it also measures all-MiniLM-L6-v2.
+        against_trainer: Whether it compares that with transformers' Trainer.
     """
 
     corpus: str
@@ -100,6 +106,10 @@ class Options:
     failures: Path | None
     replay: Path | None
     command: str
+    examples: int | None = None
+    limit: int | None = None
+    minilm: bool = False
+    against_trainer: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -296,9 +306,12 @@ class Bench:
         """Removes a folder of an earlier measurement, if it is there."""
         shutil.rmtree(folder, ignore_errors=True)
 
-    def wenmai(self, *arguments: str | Path, cache: str = "cache") -> tuple[dict[str, Any], float]:
+    def wenmai(
+        self, *arguments: str | Path, cache: str = "cache", instructions: str | None = None
+    ) -> tuple[dict[str, Any], float]:
         """Runs ``wenmai ... --json``; returns what it prints, and the seconds of the whole process."""
-        return _last_json(["-m", "wenmai", *map(str, arguments), "--json"], self.environment(cache))
+        environment = self.environment(cache) | INSTRUCTIONS.get(instructions or "", {})
+        return _last_json(["-m", "wenmai", *map(str, arguments), "--json"], environment)
 
     def job(
         self, name: str, *, cache: str = "cache", instructions: str | None = None, **arguments: Any

@@ -9,7 +9,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from benchmarks import encoder_jobs, glove_jobs, labelled, language_jobs, neural, ngrams, pairs, subwords
+from benchmarks import (
+    encoder_jobs,
+    finetuning_jobs,
+    glove_jobs,
+    labelled,
+    language_jobs,
+    neural,
+    ngrams,
+    pairs,
+    subwords,
+)
 
 __all__ = ["JOBS"]
 
@@ -200,7 +210,7 @@ def compile_kernel(deterministic: bool) -> dict[str, Any]:
     return {"seconds": time.perf_counter() - begin, "numba": numba.__version__}
 
 
-_MODULES = (encoder_jobs, glove_jobs, labelled, language_jobs, neural, ngrams, pairs, subwords)
+_MODULES = (encoder_jobs, finetuning_jobs, glove_jobs, labelled, language_jobs, neural, ngrams, pairs, subwords)
 
 JOBS: dict[str, Callable[..., dict[str, Any]]] = {
     "break_lines": break_lines,

@@ -18,7 +18,8 @@ from wenmai.formats.format import formats
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "README.zh.md", *sorted((ROOT / "docs").glob("*.md"))]
 OURS = [page for page in PAGES if page.name != "benchmarks.md"]  # which is generated
-TUTORIALS = ("tutorial.md", "attention.md", "lineage.md")  # which run as wholes, in test_tutorial.py
+# Those that run as wholes, in test_tutorial.py.
+TUTORIALS = ("tutorial.md", "attention.md", "lineage.md", "your-own-classifier.md")
 SETTINGS = {name: settings_of(system.load().sections) for name, system in systems().items()}
 
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -1,0 +1,280 @@
+"""How well encoders do a task: from scratch, frozen, fine-tuned, beside word vectors; and beside transformers' Trainer.
+
+Encoders are finished runs; each training from labelled examples is one row, with one seed, and is written down when it
+is done. One that is there already is skipped, so a long run may be split.
+"""
+
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.finetuning import SETTINGS as SPEED_SETTINGS
+from benchmarks.finetuning import TASKS, finetuned
+from benchmarks.harness import Bench, require
+from benchmarks.result import Numbers, Result, Row, Rows, Score
+from benchmarks.section import Section, table
+from benchmarks.translation import train_command
+
+__all__ = ["ALLOWED", "LANGUAGES", "SETS", "WAYS", "margin", "run"]
+
+
+@dataclass(frozen=True)
+class LabelledSet:
+    """A labelled set: its name on the page, what is learnt, what it is measured by, and its language."""
+
+    title: str
+    task: str
+    metric: str
+    language: str = "en"
+
+
+SETS = {
+    "sst2": LabelledSet("SST-2", "classification", "accuracy"),
+    "trec": LabelledSet("TREC", "classification", "accuracy"),
+    "mrpc": LabelledSet("MRPC", "pair", "accuracy"),
+    "rte": LabelledSet("RTE", "pair", "accuracy"),
+    "sick": LabelledSet("SICK", "regression", "spearman"),
+    "conll2003": LabelledSet("CoNLL-2003", "tagging", "f1"),
+    "squad1": LabelledSet("SQuAD 1.1", "span", "f1"),
+    "chnsenticorp": LabelledSet("ChnSentiCorp", "classification", "accuracy", "zh"),
+    "thucnews": LabelledSet("THUCNews", "classification", "accuracy", "zh"),
+    "cluener": LabelledSet("CLUENER", "tagging", "f1", "zh"),
+    "resume-ner": LabelledSet("resume NER", "tagging", "f1", "zh"),
+    "ocnli": LabelledSet("OCNLI", "pair", "accuracy", "zh"),
+    "cmrc2018": LabelledSet("CMRC 2018", "span", "f1", "zh"),
+    "c3": LabelledSet("C3", "choice", "accuracy", "zh"),
+}
+LANGUAGES = {"en": "English", "zh": "Chinese"}
+PROBED = ("classification", "tagging")  # what a probe of word vectors can do
+WAYS = {  # name: (what the table calls it, settings)
+    "probe": ("word vectors, linear probe", {}),
+    "scratch": ("from scratch", {"scratch": "true"}),
+    "frozen": ("last layer, frozen", {"mode": "frozen"}),
+    "mix": ("mix of all layers, frozen", {"mode": "mix"}),
+    "tuned": ("fine-tuned", {}),
+}
+OF_FAMILY = {
+    "vectors": ("probe",),
+    "elmo": ("frozen", "mix"),
+    "gpt": ("scratch", "tuned"),
+    "encoder": ("scratch", "frozen", "tuned"),
+    "published": ("tuned",),
+}
+FACTS = ("run", "system", "corpus", "valid", "changed", "parameters", "training_seconds", "model_sha256")
+COMPARED = {"above_scratch": ("tuned", "scratch"), "above_frozen": ("tuned", "frozen"), "above_last": ("mix", "frozen")}
+MINILM = "all-MiniLM-L6-v2"
+THREADS = 2
+ALLOWED = 0.01  # by which a mean over seeds may be lower and still be called equal
+TURN = "seed"
+AGAINST: dict[str, Any] = SPEED_SETTINGS | {"epochs": 3, "examples": None}
+QUICK_LIMIT = 40
+QUICK_SETTINGS = ("hidden_size=16", "num_layers=1", "num_heads=2", "steps=3", "threads=1", "vocab_size=300")
+
+
+@dataclass(frozen=True)
+class Model:
+    """An encoder: its folder, its facts for the page, its family and its language."""
+
+    path: Path
+    facts: dict[str, Any]
+    family: str
+    language: str
+
+
+def run(bench: Bench) -> None:
+    """Measures each run of ``--runs`` and MiniLM on the sets of its language, and MiniLM beside Trainer."""
+    options = bench.options
+    limit = options.limit or (QUICK_LIMIT if bench.quick else None)
+    models = list(_models(bench))
+    if not models and not options.against_trainer:
+        print(
+            "finetuned: measures finished runs; name them: --runs RUN..., or --minilm, or --against-trainer", flush=True
+        )
+        return
+    settings = {"threads": THREADS, "against": AGAINST}
+    baselines = ("torch", "transformers", "accelerate")
+    results = bench.results("finetuned", settings, corpus=False, keep=not bench.quick, baselines=baselines)
+    if options.against_trainer:
+        _beside_trainer(bench, results, limit)
+    there = {_key(row) for row in results.rows if row["part"] == "sets"}
+    for seed in bench.seeds(1, 2, 3):
+        for name, about in SETS.items():
+            for model in models:
+                for way in OF_FAMILY[model.family]:
+                    if way == "probe" and (about.task not in PROBED or limit or seed != bench.seeds(1, 2, 3)[0]):
+                        continue  # a probe draws nothing, and learns from all examples
+                    row = {
+                        "part": "sets",
+                        **model.facts,
+                        "family": model.family,
+                        "way": way,
+                        "set": name,
+                        "limit": limit,
+                        "seed": seed,
+                    }
+                    asked = _is_asked(bench, name, way) and about.language == model.language
+                    if not asked or _key(row) in there:
+                        continue
+                    try:
+                        found = _measured(bench, model, way, name, limit, seed)
+                    except SystemExit as problem:  # one that fails does not end hours of others
+                        print(f"  {model.facts['run']}, {way}, {name}: {problem}", flush=True)
+                        continue
+                    results.add(row | {"language": about.language} | found)
+
+
+def _models(bench: Bench) -> Iterator[Model]:
+    runs = bench.options.runs
+    if bench.quick and not runs:
+        runs = (bench.work / "bert",)
+        chosen = [f"--set={assignment}" for assignment in QUICK_SETTINGS]
+        bench.wenmai("train", "bert", "builtin:pydocs", "--out", runs[0], "--quiet", *chosen)
+    for path in runs:
+        found, about = (bench.job(job, run=path.absolute()) for job in ("run_facts", "family_of"))
+        yield Model(path.absolute(), {name: found[name] for name in FACTS}, about["family"], about["language"])
+    if bench.options.minilm:
+        facts = {"run": MINILM, "system": "bert", "model_sha256": _minilm(bench)[1]}
+        yield Model(_minilm(bench)[0], facts, "published", "en")
+
+
+def _minilm(bench: Bench) -> tuple[Path, str]:
+    """Returns the run of MiniLM, imported once, and the checksum of its weights."""
+    place = bench.work / "minilm"
+    if not place.exists():
+        bench.job("import_minilm", run=place)
+    return place, bench.job("minilm_facts")["weights_sha256"]
+
+
+def _is_asked(bench: Bench, name: str, way: str) -> bool:
+    """Whether ``--only`` names this set, or none, and this way, or none; with ``--quick`` one set is enough."""
+    only = bench.options.only
+    sets = [one for one in SETS if one in only] or (["sst2"] if bench.quick else list(SETS))
+    ways = [one for one in WAYS if one in only] or list(WAYS)
+    return name in sets and way in ways
+
+
+def _key(row: Row) -> tuple[Any, ...]:
+    return tuple(row.get(name) for name in ("model_sha256", "way", "set", "limit", "seed"))
+
+
+def _measured(bench: Bench, model: Model, way: str, name: str, limit: int | None, seed: int) -> dict[str, Any]:
+    """Trains on the training split, and returns the score on dev and what it cost."""
+    about = SETS[name]
+    if way == "probe":
+        found, wall = bench.wenmai("evaluate", model.path, "--probe", name)
+        best = max(found["probes"], key=lambda one: one[about.metric])
+        kept = {"weighting": best["weighting"]} if "weighting" in best else {}
+        return {"score": best[about.metric], "wall_seconds": wall, **kept}
+    target = bench.work / "tuned"
+    bench.clear(target)
+    settings = {**WAYS[way][1], "seed": seed, "threads": THREADS} | ({"limit": limit} if limit else {})
+    chosen = [f"--set={name}={value}" for name, value in settings.items()]
+    summary, wall = bench.wenmai(
+        "finetune", model.path, f"data:{name}", "--task", about.task, "--out", target, "--quiet", *chosen
+    )
+    names = ("seconds", "examples", "steps", "layer_weights", "peak_memory_bytes")
+    kept = {name: summary[name] for name in names if name in summary}
+    return {"score": summary["validation"][about.metric], "scores": summary["validation"], "wall_seconds": wall, **kept}
+
+
+def _beside_trainer(bench: Bench, results: Any, limit: int | None) -> None:
+    """Fine-tunes MiniLM on both sides with equal settings and seeds; what counts is the state after the last update."""
+    require("transformers")
+    require("accelerate")
+    there = {(row["set"], row["side"], row["seed"], row["limit"]) for row in results.rows if row["part"] == "trainer"}
+    for seed in bench.seeds(1, 2, 3):
+        for name in TASKS:
+            for side in ("ours", "trainer"):
+                if (name, side, seed, limit) in there or not _is_asked(bench, name, "tuned"):
+                    continue
+                chosen = AGAINST | {"examples": limit, "seed": seed}
+                found = finetuned(bench, side, name, "float32", _minilm(bench)[0], chosen, last=True)
+                results.add({"part": "trainer", "set": name, "side": side, "seed": seed, "limit": limit, **found})
+
+
+# --- the page -------------------------------------------------------------------------------------------------------
+
+
+def tables(_: Section, result: Result) -> Iterator[str]:
+    """A table for each language and number of examples, the weights of layers, and the commands."""
+    measured = result.rows.where(part="sets")
+    for (language, limit), rows in measured.by("language limit").items():
+        known = {name: about for name, about in SETS.items() if any(row["set"] == name for row in rows)}
+        of_all = "all examples" if limit is None else f"at most {limit:,} examples of each set"
+        title = f"{LANGUAGES[language]}, {of_all}"
+        cells = []
+        for own in sorted(rows.by("run way").values(), key=_place):
+            scores = {about.title: _cell(own.where(set=one)) for one, about in known.items()}
+            cells.append({title: f"{own[0]['run']}, {WAYS[own[0]['way']][0]}", **scores})
+        sizes = {about.title: f"{rows.where(set=one).examples:,.0f}" for one, about in known.items()}
+        metrics = {about.title: about.metric for about in known.values()}
+        yield table([*cells, {title: "measured by", **metrics}, {title: "examples to train on", **sizes}])
+    for name, rows in measured.where(way="mix").by("run").items():
+        weights = {SETS[one].title: _weights(own) for one, own in rows.by("set").items()}
+        yield table(
+            [{f"{name}: weights of the layers, the lowest first": one, "": text} for one, text in weights.items()]
+        )
+    trained = (rows[0] for rows in measured.by("run").values() if "changed" in rows[0])
+    commands = [train_command(row | {"on": ""}) for row in map(dict, trained)]  # the text stands without an option
+    if commands:
+        yield "```\n" + "\n".join(commands) + "\n```\n"
+
+
+def _place(rows: Rows) -> tuple[int, str, int]:
+    """The order of rows: by family, then by run, then as in ``WAYS``."""
+    return list(OF_FAMILY).index(rows[0]["family"]), rows[0]["run"], list(WAYS).index(rows[0]["way"])
+
+
+def _cell(rows: Rows) -> str:
+    scores = list(latest(rows).values())
+    if not scores:
+        return "-"
+    if len(scores) == 1:
+        return f"{scores[0]:.4f}"
+    return f"**{statistics.mean(scores):.4f}** ± {margin(scores):.4f}"
+
+
+def latest(rows: Rows) -> dict[int, float]:
+    """Returns the score of each seed."""
+    return {row["seed"]: row["score"] for row in rows}
+
+
+def margin(scores: Sequence[float]) -> float:
+    """Returns half of the 95 % interval of a mean, by Student's t."""
+    from wenmai.runs.finetune import SeedRuns
+
+    return SeedRuns(runs=(), metric="", values=tuple(scores)).margin
+
+
+def _weights(rows: Rows) -> str:
+    columns = zip(*(row["layer_weights"] for row in rows if "layer_weights" in row), strict=True)
+    return ", ".join(f"{statistics.mean(column):.3f}" for column in columns)
+
+
+def facts(rows: Rows, _: Result) -> dict[str, Any]:
+    """Returns on how many sets one way is better than another, and the scores beside Trainer's."""
+    found: dict[str, Any] = {"name": SETS[rows[0]["set"]].title, "measured": SETS[rows[0]["set"]].metric}
+    own = rows.where(part="sets")
+    for name, (way, other) in COMPARED.items():
+        pairs = _compared(own, way, other)
+        found[name] = Numbers([sum(one > two for one, two in pairs)] if pairs else [])
+        found[f"{name}_of"] = len(pairs)
+    default = latest(own.where(run=MINILM, set="sst2", way="tuned", limit=None)).values()
+    found["default_sst2"] = Numbers([statistics.mean(default)] if default else [])
+    beside = [(ours["score"], theirs["score"]) for ours, theirs in rows.where(part="trainer").beside("trainer", "seed")]
+    found["beside"] = Score(beside, allowed=ALLOWED) if beside else Numbers()
+    for side in ("ours", "trainer"):
+        found[f"{side}_scores"] = _cell(rows.where(part="trainer", side=side))
+    return found
+
+
+def _compared(rows: Rows, way: str, other: str) -> list[tuple[float, float]]:
+    """Returns the mean scores of two ways on all sets, and numbers of examples, where both were measured."""
+    pairs = []
+    for own in rows.by("set limit").values():
+        both = [list(latest(own.where(way=one)).values()) for one in (way, other)]
+        if all(both):
+            pairs.append((statistics.mean(both[0]), statistics.mean(both[1])))
+    return pairs
