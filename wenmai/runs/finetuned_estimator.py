@@ -26,6 +26,7 @@ _CLASSES = "classes.json"
 _SYSTEMS = ("finetuned-classification", "finetuned-pair")
 _SMALL: dict[str, Any] = {"num_layers": 2, "hidden_size": 128, "num_heads": 2, "max_length": 512, "kind": "wordpiece"}
 _PIECES = 8192
+_MADE = {"imported": "wenmai.sklearn"}  # as runs say whose text is not known
 
 Inputs = list[str] | list[tuple[str, str]]
 
@@ -165,7 +166,7 @@ class FineTunedClassifier(OfTexts, ClassifierMixin, BaseEstimator):  # type: ign
             RunError: if the folder is not new or empty.
         """
         check_is_fitted(self)
-        run = make_run(Path(folder), self._recipe, self.model_.save, self.summary_)
+        run = make_run(Path(folder), self._recipe, self.model_.save, self.summary_ | _MADE)
         _write_classes(run.path, self.classes_)
         return run.path
 
@@ -204,7 +205,7 @@ class FineTunedClassifier(OfTexts, ClassifierMixin, BaseEstimator):  # type: ign
         if files is None:
             return
         with tempfile.TemporaryDirectory(prefix="wenmai-") as folder:
-            run = make_run(Path(folder) / "run", self._recipe, lambda inside: _written(files, inside), {})
+            run = make_run(Path(folder) / "run", self._recipe, lambda inside: _written(files, inside), _MADE)
             self.model_ = Run(run.path, self.device).model
 
 
@@ -245,7 +246,7 @@ def _fresh(folder: Path, texts: Iterable[str]) -> Path:
     pieces = TokenizerConfig(kind="wordpiece", vocab_size=_PIECES, min_count=1)
     tokenizer = Tokenizer.train(texts, pieces, roles=("cls", "sep", "mask"))
     model = MaskedModel(build(system.load_model(), recipe.sections["model"], tokenizer), tokenizer)
-    return make_run(folder, recipe, model.save, {"vocabulary": tokenizer.vocab_size}).path
+    return make_run(folder, recipe, model.save, {"vocabulary": tokenizer.vocab_size, **_MADE}).path
 
 
 def _write_classes(folder: Path, classes: npt.NDArray[Any]) -> None:
