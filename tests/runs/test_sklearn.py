@@ -12,11 +12,14 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.estimator_checks import estimator_checks_generator
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 import wenmai
 from tests.contract.examples import EXAMPLES, TEXTS
 from wenmai.core.errors import CorpusError, FormatError, RunError, SettingError
-from wenmai.sklearn import FineTunedClassifier, TextEncoder
+from wenmai.sklearn import FineTunedClassifier, TextEncoder, WenmaiClassifier
 from wenmai.training.run import verify
 
 GIVEN = ["a b c", "a c a", "b a a c", "c b", "e f g", "g h", "f f h e", "h g e"] * 2
@@ -267,3 +270,105 @@ def test_a_class_of_empty_texts_alone_is_never_predicted(run, capsys):
     assert "2 examples were left out because a text is empty" in capsys.readouterr().err
     assert model.classes_.tolist() == ["early", "late", "none"]
     assert not model.predict_proba(texts)[:, 2].any()
+
+
+# --- scikit-learn's own checks ----------------------------------------------------------------------------------------
+# Their data are numbers, and they leave out estimators of texts; here each number is written as one of eight letters.
+
+
+def written(rows):
+    """Rows of numbers as texts."""
+    places = np.clip(np.nan_to_num(rows[:, :8] * 2 + 4), 0, 7).astype(int)
+    return [" ".join("abcdefgh"[place] for place in row) for row in places]
+
+
+class OfNumbers:
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.input_tags.one_d_array = False
+        tags.input_tags.two_d_array = True
+        return tags
+
+
+class Encoder(OfNumbers, TextEncoder):
+    def fit(self, X, y=None):
+        return super().fit(written(validate_data(self, X)))
+
+    def transform(self, X):
+        return super().transform(written(validate_data(self, X, reset=not hasattr(self, "n_features_in_"))))
+
+
+class Classifier(OfNumbers, FineTunedClassifier):
+    def fit(self, X, y):
+        return super().fit(written(validate_data(self, X)), y)
+
+    def predict_proba(self, X):
+        check_is_fitted(self)
+        return super().predict_proba(written(validate_data(self, X, reset=False)))
+
+
+CHECKS = {  # those that say something of texts, too
+    "check_classifiers_classes",
+    "check_classifiers_one_label",
+    "check_dict_unchanged",
+    "check_do_not_raise_errors_in_init_or_set_params",
+    "check_dont_overwrite_parameters",
+    "check_estimator_cloneable",
+    "check_estimator_repr",
+    "check_estimator_tags_renamed",
+    "check_estimators_fit_returns_self",
+    "check_estimators_overwrite_params",
+    "check_estimators_pickle",
+    "check_estimators_unfitted",
+    "check_fit_check_is_fitted",
+    "check_fit_idempotent",
+    "check_fit_score_takes_y",
+    "check_get_params_invariance",
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+    "check_mixin_order",
+    "check_no_attributes_set_in_init",
+    "check_parameters_default_constructible",
+    "check_pipeline_consistency",
+    "check_requires_y_none",
+    "check_set_params",
+    "check_supervised_y_2d",
+    "check_transformer_general",
+    "check_transformer_preserve_dtypes",
+    "check_transformers_unfitted_stateless",
+    "check_valid_tag_types",
+}
+
+
+def failed(estimator, names):
+    """Which of scikit-learn's checks an estimator does not pass."""
+    found, left = [], set(names)
+    for one, check in estimator_checks_generator(estimator, legacy=True):
+        name = getattr(check, "func", check).__name__
+        if name in left:
+            left.discard(name)
+            try:
+                check(one)
+            except Exception as error:
+                found.append(f"{name}: {error!r}")
+    return found, left
+
+
+def test_the_checks_of_scikit_learn_pass(run, tmp_path):
+    found, _ = failed(Encoder(run("bert")), CHECKS)
+    assert found == []
+    quick = Classifier(run("bert"), epochs=1, device="cpu")
+    found, left = failed(quick, CHECKS)
+    assert found == []
+    assert {name for name in left if "transformer" not in name} == set()
+
+
+def test_classes_that_texts_tell_apart_are_learnt_as_scikit_learn_asks(run):
+    model = Classifier(run("bert"), dropout=0.0, head_dropout=0.0, **QUICK | {"epochs": 25, "learning_rate": 0.004})
+    assert failed(model, {"check_classifiers_train"}) == ([], set())
+
+
+@pytest.mark.parametrize("estimator", [TextEncoder("runs/none"), FineTunedClassifier(), WenmaiClassifier()])
+def test_they_say_that_they_take_texts(estimator):
+    tags = get_tags(estimator).input_tags
+    assert (tags.string, tags.one_d_array, tags.two_d_array) == (True, True, False)

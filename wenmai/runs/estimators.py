@@ -117,6 +117,7 @@ class TextEncoder(OfTexts, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
+        tags.transformer_tags.preserves_dtype = []  # texts become numbers
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
@@ -215,7 +216,7 @@ def numbered(estimator: BaseEstimator, texts: Sequence[Any], y: Any) -> tuple[np
     name = type(estimator).__name__
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None")
-    labels = column_or_1d(y)
+    labels = column_or_1d(y, warn=True)
     check_consistent_length(texts, labels)
     check_classification_targets(labels)
     classes, numbers = np.unique(labels, return_inverse=True)

@@ -92,17 +92,17 @@ class FineTunedClassifier(OfTexts, ClassifierMixin, BaseEstimator):  # type: ign
         self.seed = seed
         self.device = device
         self.out = out
-        self.settings = settings
+        self.__dict__.update(settings)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Returns all parameters, the other settings among them."""
-        return {**super().get_params(deep), **self.settings}
+        own = super().get_params(deep)
+        others = (name for name in vars(self) if not name.startswith("_") and not name.endswith("_"))
+        return own | {name: getattr(self, name) for name in others if name not in own}
 
     def set_params(self, **params: Any) -> Self:  # noqa: ANN401
         """Changes parameters, or other settings."""
-        own = self._get_param_names()
-        super().set_params(**{name: value for name, value in params.items() if name in own})
-        self.settings = {**self.settings, **{name: value for name, value in params.items() if name not in own}}
+        self.__dict__.update(params)
         return self
 
     def fit(self, X: Sequence[Any], y: Any) -> Self:  # noqa: ANN401  scikit-learn's names
