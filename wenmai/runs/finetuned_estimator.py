@@ -96,7 +96,7 @@ class FineTunedClassifier(OfTexts, ClassifierMixin, BaseEstimator):  # type: ign
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Returns all parameters, the other settings among them."""
-        own = super().get_params(deep)
+        own: dict[str, Any] = super().get_params(deep)
         others = (name for name in vars(self) if not name.startswith("_") and not name.endswith("_"))
         return own | {name: getattr(self, name) for name in others if name not in own}
 
