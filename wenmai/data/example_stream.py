@@ -100,7 +100,8 @@ class Examples:
                 yield placed
         stats.examples = found
         if not found:
-            raise CorpusError(f"{self.describe()}: {self._nothing()}")
+            why = "".join(f"; {reason}" for reason in stats.left_out())
+            raise CorpusError(f"{self.describe()}: {self._nothing()}{why}")
 
     def stats(self) -> ExamplesStats:
         """Reads all, and returns what was found and left out.

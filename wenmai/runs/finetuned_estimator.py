@@ -20,7 +20,7 @@ from wenmai.runs.finetune import finetune
 from wenmai.runs.formats import make_run
 from wenmai.training.run import Run
 
-__all__ = ["FineTunedClassifier"]
+__all__ = ["FineTunedClassifier", "read_classes"]
 
 _CLASSES = "classes.json"
 _SYSTEMS = ("finetuned-classification", "finetuned-pair")
@@ -182,7 +182,7 @@ class FineTunedClassifier(OfTexts, ClassifierMixin, BaseEstimator):  # type: ign
         if run.recipe.system not in _SYSTEMS:
             raise RunError(f"{run.path}: is a run of {run.recipe.system}; expected one of {' or '.join(_SYSTEMS)}")
         found = cls(run=run.recipe.start, device=device)
-        found._take(run, _read_classes(run.path / _CLASSES, run.model.labels))
+        found._take(run, read_classes(run.path / _CLASSES, run.model.labels))
         return found
 
     def _take(self, run: Run, classes: npt.NDArray[Any]) -> None:
@@ -253,7 +253,7 @@ def _write_classes(folder: Path, classes: npt.NDArray[Any]) -> None:
     writing_json(folder / _CLASSES, {"version": 1, "classes": classes.tolist()})
 
 
-def _read_classes(path: Path, labels: Sequence[str]) -> npt.NDArray[Any]:
+def read_classes(path: Path, labels: Sequence[str]) -> npt.NDArray[Any]:
     """Returns the classes of a run: those that were written beside it, else its labels, sorted.
 
     Raises:

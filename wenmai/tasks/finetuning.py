@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from wenmai.config.recipe import Recipe
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.quantities import plural
 from wenmai.core.registry import find_system
 from wenmai.core.task_names import TaskName
@@ -46,6 +46,7 @@ __all__ = ["FineTuneData", "FineTuningJob", "FineTuningTask", "LabelledExamples"
 
 _MOST_KEPT = 1 << 28  # numbers of a frozen encoder that are kept in memory: a GiB
 _IMBALANCE = 10  # times as many examples of one label as of another are worth a note
+_UNKNOWN = 0.2  # share of pieces that are not known which is worth a note
 _SMALL, _RATE, _GPT_RATE = 768, 5e-5, 6.25e-5  # the size of the published models, and their rates
 _HEAD_RATE = 1e-3  # where the encoder does not learn
 _ALONE = 30  # epochs of a head alone
@@ -107,6 +108,12 @@ class LabelledExamples(Source):
         train = [placed.example for placed in opened.read(stats)]
         # What is set aside by chance may have labels of its own, unlike what somebody gave.
         labels = replace(opened, part="all", limit=None).labels() if opened.part == "rest" else opened.labels()
+        kept = {example.label for example in train} if self._task in ("classification", "pair") else set(labels)
+        if opened.part == "rest" and len(kept) < 2 <= len(labels):
+            raise CorpusError(
+                f"all {len(train)} examples that were not set aside to validate on have the label {min(kept)!r}; "
+                "expected at least 2 labels: give valid=FILE, or valid_share=0"
+            )
         valid: list[Any] = []
         if measured is not None:
             if labels and opened.part != "rest":
@@ -261,6 +268,11 @@ class FineTuningJob(NeuralJob):
         if self.tuning.class_weight == "balanced":
             model.weigh(data.train)
         self._train = Prepared(model, data.train)
+        if self._train.unknown == 1:
+            raise CorpusError(
+                f"the vocabulary of the encoder has nothing of the {len(data.train)} examples; fine-tune one that was "
+                "trained on such text, or in this language"
+            )
         self._valid = Prepared(model, data.valid) if data.valid else None
 
     @property
@@ -412,6 +424,11 @@ class FineTuningJob(NeuralJob):
             what = "read in windows" if model.over_tokens else f"cut (keep={model.reading.keep})"
             share = f"{part.cut:,} of {len(part.examples):,} examples"
             notes.append(f"{share} are longer than the {model.length} tokens that the model reads, and were {what}")
+        if part.unknown > _UNKNOWN:
+            notes.append(
+                f"the vocabulary of the encoder lacks {part.unknown:.0%} of the pieces of the examples; one that was "
+                "trained on such text knows more"
+            )
         if model.labels and not model.over_tokens and self.tuning.class_weight == "none":
             counted = Counter(example.label for example in part.examples).most_common()
             (most, many), (least, few) = counted[0], counted[-1]

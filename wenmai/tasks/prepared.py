@@ -23,6 +23,7 @@ class Prepared:
         items: What the encoder reads of each.
         cut: How many are longer than the model reads.
         targets: The target of each.
+        unknown: Which share of their pieces the vocabulary of the encoder lacks.
         widths: Tokens of each, (N,), with what fills up.
         features: What a frozen encoder says of each row of each item, (J, M) of texts or (J, K, M) of places; None: it
             is computed anew for each batch.
@@ -32,6 +33,8 @@ class Prepared:
         self.examples = examples
         self.items = model.items([model.gold(example) for example in examples])
         self.cut = model.cut
+        unknown, pieces = model.backbone.unknown(row for item in self.items for row in item.rows)
+        self.unknown = unknown / max(1, pieces)
         self.targets = model.targets(examples, self.items)
         self.widths = np.array([len(item.rows) * item.width for item in self.items], np.int64)
         self.features: list[list[Tensor]] | None = None
