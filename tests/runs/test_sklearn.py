@@ -223,6 +223,20 @@ def test_any_run_of_a_classifier_can_be_taken(run, tmp_path):
         FineTunedClassifier.load(run("bert"))
 
 
+@pytest.mark.parametrize("start", ["bert", None])
+def test_what_was_read_can_be_fitted_anew_with_its_parameters(start, run, tmp_path):
+    chosen = QUICK | {"epochs": 2, "batch_size": 5, "seed": 3, "mode": "full", "class_weight": "balanced"}
+    model = FineTunedClassifier(None if start is None else str(run(start)), head_dropout=0.3, **chosen)
+    path = model.fit(GIVEN, WANTED).save(tmp_path / "saved")
+    found = FineTunedClassifier.load(path, device="cpu")
+    given = model.get_params()
+    assert {name: found.get_params()[name] for name, value in given.items() if value is not None} == {
+        name: value for name, value in given.items() if value is not None
+    }
+    again = clone(found).fit(GIVEN, WANTED)
+    np.testing.assert_array_equal(again.predict_proba(GIVEN), model.predict_proba(GIVEN))
+
+
 @pytest.mark.parametrize("content", ["[]", '{"classes": 1}', '{"classes": [1, "a"]}', '{"classes": ["a", "a"]}', "{"])
 def test_classes_that_are_not_those_of_the_model_are_noticed(content, run, tmp_path):
     shutil.copytree(run("finetuned-classification"), tmp_path / "run")

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Iterable, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -174,6 +175,8 @@ class FineTunedClassifier(OfTexts, ClassifierMixin, BaseEstimator):  # type: ign
     def load(cls, folder: str | Path, *, device: str = "auto") -> Self:
         """Reads what :meth:`save` wrote, or any run that was fine-tuned for classification or pairs.
 
+        The parameters are those of the training, so that a clone can be fitted anew.
+
         Raises:
             RunError: if there is no such run.
             FormatError: if a file is damaged.
@@ -181,14 +184,25 @@ class FineTunedClassifier(OfTexts, ClassifierMixin, BaseEstimator):  # type: ign
         run = Run(folder, device)
         if run.recipe.system not in _SYSTEMS:
             raise RunError(f"{run.path}: is a run of {run.recipe.system}; expected one of {' or '.join(_SYSTEMS)}")
-        found = cls(run=run.recipe.start, device=device)
+        own: set[str] = set(cls._get_param_names())
+        given: dict[str, Any] = {"run": run.recipe.start, "device": device}
+        for section in run.recipe.sections.values():
+            usual = type(section)()
+            given |= {
+                field.name: value
+                for field in fields(section)
+                if field.name not in given
+                and ((value := getattr(section, field.name)) != getattr(usual, field.name) or field.name in own)
+            }
+        found = cls(**given)
         found._take(run, read_classes(run.path / _CLASSES, run.model.labels))
         return found
 
     def _take(self, run: Run, classes: npt.NDArray[Any]) -> None:
         """Takes the model of a finished run."""
         self.classes_, self.summary_ = classes, run.summary
-        self._recipe, self.model_ = run.recipe, Run(run.path, self.device).model
+        start = None if self.run is None else run.recipe.start  # a fresh one is gone
+        self._recipe, self.model_ = replace(run.recipe, start=start), Run(run.path, self.device).model
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())
