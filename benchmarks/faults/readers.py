@@ -32,6 +32,7 @@ from wenmai.data.readers import minimal_pairs
 from wenmai.fasttext.lines import lines_of_tokens
 from wenmai.formats.format import Format, formats
 from wenmai.measures.words import read_analogies, read_similarity
+from wenmai.runs.finetuned_estimator import read_classes
 from wenmai.runs.formats import export_run, import_run
 from wenmai.text.pieces import TokenizerConfig, TokenizerKind
 from wenmai.text.settings import TextConfig
@@ -225,6 +226,10 @@ def _others(trained: Trained) -> Iterator[Subject]:
         "analogies": ([{"questions.txt": analogies}], lambda path: _drawn(read_analogies(path))),
         "word pairs by gensim's name": ([{"similar.tsv": similar}], _pairs_of_words),
         "analogies by gensim's name": ([{"questions.txt": analogies}], _analogies_of_words),
+        "classes of a classifier": (
+            [{"classes.json": b'{"version": 1, "classes": ["bad", "good"]}'}],
+            lambda path: None if len(read_classes(path, ["bad", "good"])) >= 2 else "too few classes",
+        ),
         "counts of words": ([{"counts.txt": b"love 12\nbook 7\n"}], _counts),
         "test lines of fastText": (
             [{"test.txt": _beginning("labels.txt")}],

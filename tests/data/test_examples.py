@@ -3,13 +3,17 @@
 import gzip
 import json
 import math
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data.datasets import datasets
+from wenmai.data.drawing import drawn
 from wenmai.data.examples import (
     ChoiceExample,
     Examples,
@@ -279,6 +283,46 @@ def test_a_folder_has_its_splits(tmp_path):
     assert (list(train), list(dev or ())) == ([TextExample("a", "1")], [TextExample("b", "0")])
     train, dev = open_train_and_valid(tmp_path / "train.tsv", "classification", ExamplesConfig(valid=str(tmp_path)))
     assert list(dev or ()) == [TextExample("b", "0")]
+
+
+@pytest.mark.parametrize("task", ["classification", "pair"])
+def test_a_limit_draws_from_all_of_a_file_and_keeps_the_shares_of_labels(task):
+    labels = ["a"] * 600 + ["b"] * 300 + ["c"] * 97 + ["d"] * 3
+    texts = [(f"text {number}",) if task == "classification" else (f"{number}", "x") for number in range(1000)]
+    rows = [(*text, label) for text, label in zip(texts, labels, strict=True)]
+    config = ExamplesConfig(valid_share=0, limit=20)
+    train, _ = open_train_and_valid(rows, task, config, seed=3)
+    found = list(train)
+    assert Counter(one.label for one in found) == {"a": 12, "b": 6, "c": 1, "d": 1}
+    assert len(set(found)) == 20
+    assert found == list(train)  # and at every reading
+    assert found == [one for one in open_examples(rows, task) if one in found]  # in the order of the file
+    assert found != list(open_train_and_valid(rows, task, config, seed=4)[0])
+    assert train.labels() == ("a", "b", "c", "d")
+    assert train.stats().examples == 20
+    assert max(rows.index(tuple(one)[: len(rows[0])]) for one in found if one.label == "a") > 200
+    assert len(list(open_train_and_valid(rows, task, ExamplesConfig(valid_share=0, limit=1000))[0])) == 1000
+    with pytest.raises(SettingError, match="limit=3: there are 4 labels, of which each needs an example"):
+        list(open_train_and_valid(rows, task, ExamplesConfig(valid_share=0, limit=3))[0])
+
+
+def test_a_limit_draws_from_all_numbers_too():
+    rows = [(f"text {number}", number / 10) for number in range(1000)]
+    found = [one.score for one in open_train_and_valid(rows, "regression", ExamplesConfig(valid_share=0, limit=50))[0]]
+    assert found == sorted(found)
+    assert len(found) == 50
+    assert 30 < sum(found) / 50 < 70
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=60), st.integers(5, 70), st.integers(0, 9))
+def test_what_is_drawn_has_every_label_and_no_more_than_there_is(labels, limit, seed):
+    places = drawn([str(label) for label in labels], limit, seed)
+    assert len(places) == min(limit, len(labels))
+    for label, count in Counter(labels).items():
+        share = len(places) * count / len(labels)
+        have = sum(labels[place] == label for place in places)
+        assert 1 <= have <= count
+        assert share - 5 < have < share + 1 or have == 1
 
 
 def test_a_share_is_set_aside_by_the_texts_alone():

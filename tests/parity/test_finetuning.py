@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import wenmai
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import FormatError, SettingError
+from wenmai.data.typed import Answer, ChoiceExample, SpanExample
 from wenmai.formats.huggingface.bert import framed_tokenizer
 from wenmai.measures.probes import entities
 from wenmai.runs.formats import export_run, import_run
@@ -188,7 +189,7 @@ STEPS = {"epochs": 3, "learning_rate": 1e-4, "warmup": 0, "schedule": "constant"
 PLAIN = STEPS | {"head_dropout": 0.0, "valid_share": 0.0, "precision": "float32", "threads": 1, "device": "cpu"}
 
 
-def updated(model, **batch):
+def updated(model, loss_of=lambda found: found.loss, **batch):
     """Makes three updates of their model as PLAIN says, and returns the losses before them."""
     groups = [[one for one in model.parameters() if (one.dim() > 1) is matrices] for matrices in (True, False)]
     optimiser = torch.optim.AdamW(
@@ -197,7 +198,7 @@ def updated(model, **batch):
     losses = []
     model.train()
     for _ in range(3):
-        loss = model(**batch).loss
+        loss = loss_of(model(**batch))
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
@@ -206,12 +207,15 @@ def updated(model, **batch):
     return losses
 
 
-def same_weights(run, model, path, end):
-    """Whether the export of a run has the weights of a model of transformers."""
+def same_weights(run, model, path, end, shifts=()):
+    """Whether the export of a run has the weights of a model of transformers.
+
+    Biases that a softmax does not depend on are left out: their gradients are what rounding leaves.
+    """
     export_run(run, "huggingface", path)
     back = getattr(theirs, f"AutoModel{end}").from_pretrained(path).state_dict()
     for name, tensor in model.state_dict().items():
-        if name.endswith("key.bias"):  # softmax does not depend on it: its gradient is what rounding leaves
+        if name.endswith(("key.bias", *shifts)):
             continue
         torch.testing.assert_close(back[name], tensor, **CLOSE, msg=lambda found, name=name: f"{name}: {found}")
 
@@ -276,6 +280,161 @@ def test_a_tagger_of_ours_is_one_of_theirs_or_refused(settings, refused, publish
     with torch.no_grad():
         wanted = back(input_ids=torch.tensor([item.rows[0].tokens])).logits[0, item.rows[0].places]
     torch.testing.assert_close(torch.tensor(tuned.model.outputs([item])[0]), wanted, **CLOSE)
+
+
+QUESTIONS = [  # question, text, answer
+    (TEXTS[0], "four five six seven", "five six"),
+    ("nine ten", "one two three four", "four"),
+    ("six", "ten nine eight", "ten nine"),
+]
+SPANS = [
+    SpanExample(str(number), "", text, question, (Answer(answer, text.index(answer)),))
+    for number, (question, text, answer) in enumerate(QUESTIONS)
+]
+CHOICES = [ChoiceExample((TEXTS[number],), "one", ("two", "five six", "nine ten eight"), number) for number in range(3)]
+
+
+def test_updates_of_a_reader_are_those_of_transformers(published, tokenizer, tmp_path):
+    other, run = published("Bert", "ForQuestionAnswering")
+    tuned = wenmai.finetune(run.path, SPANS, task="span", out=tmp_path / "tuned", quiet=True, **PLAIN)
+    asked, texts, answers = (list(column) for column in zip(*QUESTIONS, strict=True))
+    given = marked(tokenizer)(asked, texts, padding=True, return_tensors="pt", return_token_type_ids=True)
+    possible = torch.tensor([[side == 1 for side in given.sequence_ids(row)] for row in range(3)])
+    possible[:, 0] = True  # no answer; their own loss has the tokens of the question, and padding, as well
+    begins = [texts[row].index(answers[row]) for row in range(3)]
+    ends = [begin + len(answer) - 1 for begin, answer in zip(begins, answers, strict=True)]
+    wanted = [
+        torch.tensor([given.char_to_token(row, place, 1) for row, place in enumerate(places)])
+        for places in (begins, ends)
+    ]
+
+    def loss_of(found):
+        logits = (found.start_logits, found.end_logits)
+        masked = [one.masked_fill(~possible, -torch.inf) for one in logits]
+        return sum(torch.nn.functional.cross_entropy(*one) for one in zip(masked, wanted, strict=True)) / 2
+
+    names = ("input_ids", "attention_mask", "token_type_ids")
+    losses = updated(other, loss_of, **{name: given[name] for name in names})
+    assert tuned.summary["loss"] == pytest.approx(losses[-1], abs=1e-5)
+    assert losses[0] - losses[-1] > 1e-3
+    same_weights(
+        tuned,
+        other,
+        tmp_path / "export",
+        "ForQuestionAnswering",
+        shifts=("qa_outputs.bias", "layer.1.output.LayerNorm.bias"),
+    )
+
+
+def test_updates_of_a_chooser_are_those_of_transformers(published, tokenizer, tmp_path):
+    other, run = published("Bert", "ForMultipleChoice")
+    tuned = wenmai.finetune(run.path, CHOICES, task="choice", out=tmp_path / "tuned", quiet=True, **PLAIN)
+    pairs = [(one.turns[0], f"{one.question} {option}") for one in CHOICES for option in one.options]
+    rows = fed(tokenizer, *(list(side) for side in zip(*pairs, strict=True)))
+    batch = {name: rows[name].view(3, 3, -1) for name in rows}
+    losses = updated(other, **batch, labels=torch.arange(3))
+    assert tuned.summary["loss"] == pytest.approx(losses[-1], abs=1e-5)
+    assert losses[0] - losses[-1] > 1e-4
+    same_weights(tuned, other, tmp_path / "export", "ForMultipleChoice", shifts=("classifier.bias",))
+
+
+# --- what was fine-tuned here, there --------------------------------------------------------------------------------
+
+LEARNT = {"valid_share": 0.0, "epochs": 2, "learning_rate": 0.01, "threads": 1, "device": "cpu"}
+
+
+@pytest.fixture
+def exported(published, tmp_path):
+    """Fine-tunes and exports; returns the run, and model and tokenizer of transformers."""
+
+    def made(data, task, end, start="ForSequenceClassification", family="Bert", **settings):
+        _, run = published(family, start)
+        tuned = wenmai.finetune(run.path, data, task=task, out=tmp_path / "tuned", quiet=True, **LEARNT | settings)
+        export_run(tuned, "huggingface", tmp_path / "export")
+        auto = getattr(theirs, f"AutoModel{end}")
+        model, loading = auto.from_pretrained(tmp_path / "export", output_loading_info=True)
+        assert not any(loading[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+        return tuned, model.eval(), theirs.AutoTokenizer.from_pretrained(tmp_path / "export")
+
+    return made
+
+
+def logits_of(model, read, *texts):
+    with torch.no_grad():
+        return model(**read(*texts, padding=True, return_tensors="pt")).logits.double()
+
+
+@pytest.mark.parametrize("pair", [False, True])
+@pytest.mark.parametrize(
+    ("start", "settings"),
+    [("ForTokenClassification", {"pooling": "token", "dense_head": True}), ("ForSequenceClassification", {})],
+    ids=["dense_head", "pooler"],
+)
+def test_a_classifier_of_ours_is_one_of_theirs(start, settings, pair, exported):
+    sides = [TEXTS, TEXTS[::-1]] if pair else [TEXTS]
+    rows = [(*one, name) for *one, name in zip(*sides, ["b", "a", "c"], strict=True)]
+    end, task = "ForSequenceClassification", "pair" if pair else "classification"
+    tuned, model, read = exported(rows, task, end, start, **settings)
+    assert model.config.id2label == {0: "a", 1: "b", 2: "c"}
+    given = list(zip(*sides, strict=True)) if pair else TEXTS
+    np.testing.assert_allclose(tuned.model.probabilities(given), logits_of(model, read, *sides).softmax(-1), **CLOSE)
+
+
+@pytest.mark.parametrize("pair", [False, True])
+@pytest.mark.parametrize(
+    ("start", "settings"),
+    [
+        ("ForTokenClassification", {"pooling": "token", "dense_head": True}),
+        ("ForSequenceClassification", {}),
+        ("ForSequenceClassification", {"mode": "lora", "lora_rank": 2}),
+    ],
+    ids=["dense_head", "pooler", "lora"],
+)
+def test_a_rater_of_ours_is_one_of_theirs(start, settings, pair, exported):
+    sides = [TEXTS, TEXTS[::-1]] if pair else [TEXTS]
+    rows = [(*one, number) for *one, number in zip(*sides, [10.0, -3.0, 25.5], strict=True)]
+    tuned, model, read = exported(rows, "regression", "ForSequenceClassification", start, **settings)
+    given = list(zip(*sides, strict=True)) if pair else TEXTS
+    np.testing.assert_allclose(tuned.model.rate(given), logits_of(model, read, *sides)[:, 0], rtol=1e-5, atol=1e-4)
+    assert np.ptp(tuned.model.rate(given)) > 1e-3
+
+
+@pytest.mark.parametrize("settings", [{}, {"mode": "lora", "lora_rank": 2}], ids=["full", "lora"])
+def test_a_reader_of_ours_is_one_of_theirs(settings, exported):
+    tuned, model, read = exported(SPANS, "span", "ForQuestionAnswering", **settings)
+    for question, text, _ in QUESTIONS:
+        given = read(question, text, return_tensors="pt")
+        with torch.no_grad():
+            logits = model(**given)
+        places = [0, *(place for place, side in enumerate(given.sequence_ids(0)) if side == 1)]
+        wanted = torch.stack([logits.start_logits[0, places], logits.end_logits[0, places]], -1)
+        (found,) = tuned.model.outputs(tuned.model.items([(question, text)]))
+        np.testing.assert_allclose(found, wanted, **CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("start", "settings"),
+    [("ForTokenClassification", {"pooling": "token", "dense_head": True}), ("ForSequenceClassification", {})],
+    ids=["dense_head", "pooler"],
+)
+def test_a_chooser_of_ours_is_one_of_theirs(start, settings, exported):
+    tuned, model, read = exported(CHOICES, "choice", "ForMultipleChoice", start, **settings)
+    for one in CHOICES:
+        told = [f"{one.question} {option}" for option in one.options]
+        rows = read([one.turns[0]] * 3, told, padding=True, return_tensors="pt")
+        with torch.no_grad():
+            wanted = model(**{name: row[None] for name, row in rows.items()}).logits[0].double().softmax(-1)
+        (found,) = tuned.model.choose([(one.turns[0], one.question, one.options)])
+        np.testing.assert_allclose(found.probabilities, wanted, **CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("labels", "problem"), [(["a", "b"], "multi_label_classification"), (["a", "b"], "regression")]
+)
+def test_a_classifier_with_several_labels_of_a_text_is_refused(labels, problem, published, tmp_path):
+    with pytest.raises(FormatError, match=f"problem_type='{problem}' with 2 labels: tasks here are one label"):
+        published("Bert", "ForSequenceClassification", labels=labels, problem_type=problem)
+    assert not (tmp_path / "run").exists()
 
 
 # --- measures -------------------------------------------------------------------------------------------------------

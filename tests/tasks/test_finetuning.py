@@ -19,6 +19,7 @@ from wenmai.inference.finetuned_spans import _Read, tuned_threshold
 from wenmai.inference.finetuned_tokens import scheme_of
 from wenmai.runs.planning import plan
 from wenmai.tasks import finetuning
+from wenmai.training.callback import Callback
 
 PLAIN = {"threads": 1, "epochs": 1, "learning_rate": 0.01, "batch_size": 8, "precision": "float32"}
 
@@ -321,6 +322,36 @@ def test_states_of_a_frozen_encoder_are_the_same_computed_once_or_each_time(base
         assert kept.summary["loss"] == pytest.approx(anew.summary["loss"], rel=1e-4)
         for name, tensor in kept.model.module.state_dict().items():
             torch.testing.assert_close(tensor, anew.model.module.state_dict()[name], rtol=1e-3, atol=1e-5)
+
+
+def test_computing_the_states_of_a_frozen_encoder_is_followed(base, data, tmp_path):
+    told = []
+
+    class Follower(Callback):
+        def evaluating(self, what, done, total):
+            told.append((what, done, total))
+
+    out = tmp_path / "run"
+    settings = {**PLAIN, "mode": "frozen", "valid_share": 0.2}
+    run = wenmai.finetune(
+        base("bert"), data("classification"), task="classification", out=out, callback=Follower(), **settings
+    )
+    (what,) = {what for what, _, _ in told}
+    assert what == "computing the states of the encoder, example"
+    done = [done for _, done, _ in told]
+    assert done == sorted(set(done))
+    sizes = run.corpus
+    assert told[-1][1] == told[-1][2] == sizes["examples"] + sizes["valid_examples"]
+
+
+def test_a_limit_takes_examples_of_all_labels_of_a_sorted_file(base, data, tmp_path):
+    lines = ["a b\tearly\n"] * 200 + ["g h\tlate\n"] * 100
+    path = data("classification", "text\tlabel\n" + "".join(lines))
+    (tmp_path / "dev.tsv").write_text("text\tlabel\na\tearly\nh\tlate\n")
+    settings = PLAIN | {"limit": 9, "valid": str(tmp_path / "dev.tsv")}
+    run = wenmai.finetune(base("bert"), path, task="classification", out=tmp_path / "run", quiet=True, **settings)
+    assert run.corpus["examples"] == 9
+    assert run.model.labels == ["early", "late"]
 
 
 def test_only_the_top_layers_are_trained(base, data, tmp_path):

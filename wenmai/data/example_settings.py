@@ -50,7 +50,11 @@ class ExamplesConfig:
         "error"
     )
     encoding: Annotated[str, Doc("character encoding of the files")] = "utf-8"
-    limit: Annotated[int | None, Ge(1), Doc("train on at most this many examples, the first; none: all")] = None
+    limit: Annotated[
+        int | None,
+        Ge(1),
+        Doc("train on at most this many examples, drawn by the seed, labels in proportion; none: all"),
+    ] = None
 
     def __post_init__(self) -> None:
         if self.tag_column == 0:

@@ -6,7 +6,6 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -15,6 +14,7 @@ from wenmai.core.folder import file_sha256
 from wenmai.core.task_names import TaskName
 from wenmai.data.corpus import FileHash
 from wenmai.data.datasets import Dataset
+from wenmai.data.drawing import drawn
 from wenmai.data.example_files import Reading, Sentence, is_empty, of_rows, tagged_of
 from wenmai.data.example_settings import ExamplesConfig, ExamplesStats, Placed
 from wenmai.data.records import Unlabelled
@@ -56,7 +56,8 @@ class Examples:
             and empty texts are kept, so that there are as many examples as lines.
         dataset: The data set of the registry, or None.
         part: The part that is read: ``all``, what is set aside to evaluate on, or the rest.
-        limit: Most examples that are read, or None.
+        limit: Most examples that are read, which are drawn by chance (:func:`wenmai.data.drawing.drawn`), or None.
+        seed: Decides which are drawn.
     """
 
     task: TaskName
@@ -67,6 +68,7 @@ class Examples:
     dataset: Dataset | None = None
     part: Literal["all", "aside", "rest"] = "all"
     limit: int | None = None
+    seed: int = 1
     paths: tuple[Path, ...] = ()
     items: Iterable[Any] = field(default=(), repr=False)
 
@@ -91,13 +93,15 @@ class Examples:
         Raises:
             CorpusError: if something is not as it should be, or there is no example.
         """
-        found = 0
-        for placed in islice(filter(self._is_in_part, self._all(stats)), self.limit):
-            found += 1
-            yield placed
+        found, kept = 0, self._drawn
+        for number, placed in enumerate(filter(self._is_in_part, self._all(stats))):
+            if kept is None or number in kept:
+                found += 1
+                yield placed
         stats.examples = found
         if not found:
-            raise CorpusError(f"{self.describe()}: {self._nothing()}")
+            why = "".join(f"; {reason}" for reason in stats.left_out())
+            raise CorpusError(f"{self.describe()}: {self._nothing()}{why}")
 
     def stats(self) -> ExamplesStats:
         """Reads all, and returns what was found and left out.
@@ -175,6 +179,15 @@ class Examples:
         text = first if isinstance(first, str) else " ".join(first)
         aside = zlib.crc32(text.encode("utf-8", "surrogatepass")) % 1000 < 1000 * self.config.valid_share
         return aside == (self.part == "aside")
+
+    @cached_property
+    def _drawn(self) -> frozenset[int] | None:
+        """The numbers of the examples that are drawn; None: all are read."""
+        if self.limit is None:
+            return None
+        classes = self.task in ("classification", "pair")
+        every = filter(self._is_in_part, self._all(ExamplesStats()))
+        return drawn([one.example.label if classes else None for one in every], self.limit, self.seed)
 
     def _all(self, stats: ExamplesStats) -> Iterator[Placed]:
         if self.dataset is not None:

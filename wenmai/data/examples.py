@@ -114,17 +114,19 @@ def open_train_and_valid(
     spec: Any,  # noqa: ANN401  as for open_examples
     task: TaskName,
     config: ExamplesConfig | None = None,
+    *,
+    seed: int = 1,
 ) -> tuple[Examples, Examples | None]:
-    """Opens what is trained on (at most ``limit`` examples), and what is evaluated on while training.
+    """Opens what is trained on (at most ``limit`` examples, drawn by ``seed``), and what it is evaluated on meanwhile.
 
-    That is ``valid``; else the dev split of a data set or a folder; else the share ``valid_share`` of the examples;
-    with ``valid_share=0`` nothing.
+    The latter is ``valid``; else the dev split of a data set or a folder; else the share ``valid_share`` of the
+    examples; with ``valid_share=0`` nothing.
 
     Raises:
         CorpusError, SettingError: as :func:`open_examples`.
     """
     config = config or ExamplesConfig()
-    train = replace(open_examples(spec, task, config), limit=config.limit)
+    train = replace(open_examples(spec, task, config), limit=config.limit, seed=seed)
     if config.valid is not None:
         return train, open_examples(config.valid, task, config, split="dev")
     if train.dataset is not None and train.split == "train":

@@ -189,6 +189,17 @@ class Backbone(ABC):
 
     # --- files --------------------------------------------------------------------------------------------------
 
+    def unknown(self, rows: Iterable[Row]) -> tuple[int, int]:
+        """Returns how many of the pieces of rows are none of the vocabulary, and how many there are."""
+        if self._tokenizer is None:
+            return 0, 0
+        around = {self._tokenizer.cls_id, self._tokenizer.sep_id, self._tokenizer.pad_id}
+        size, unknown = self._tokenizer.vocab_size, self._tokenizer.unk_id
+        pieces = [
+            one for row in rows for one in row.tokens if one not in around and not (type(one) is int and one >= size)
+        ]
+        return sum(one == unknown for one in pieces), len(pieces)
+
     def facts(self) -> dict[str, Any]:
         """What ``config.json`` says of it."""
         return {

@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data.typed import SpanExample
 from wenmai.inference.backbones import Pieces
 from wenmai.inference.finetuned import FineTuned, Floats
@@ -101,6 +101,16 @@ class Span(FineTuned):
     def head(cls, size: int, shape: HeadShape, labels: Sequence[str]) -> nn.Module:
         """Makes the head."""
         return SpanHead(size, dropout=shape.dropout)
+
+    @classmethod
+    def require(cls, examples: Sequence[SpanExample]) -> None:
+        """Makes sure that a question has an answer.
+
+        Raises:
+            CorpusError: if none has.
+        """
+        if not any(example.answers for example in examples):
+            raise CorpusError(f"none of the {len(examples)} questions has an answer; at least 1 must have one")
 
     def learn(self, examples: Sequence[SpanExample]) -> None:
         """Notes whether some questions have no answer."""

@@ -1,23 +1,130 @@
-"""Systems that classify texts, in scikit-learn's shape: ``fit``, ``predict``, pipelines, searches over settings."""
+"""Runs in scikit-learn's shape: ``fit``, ``predict``, ``transform``, pipelines, searches over settings.
+
+The door for users is :mod:`wenmai.sklearn`.
+"""
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from wenmai.core.errors import SettingError
 from wenmai.core.registry import find_system
 from wenmai.runs.train import train
+from wenmai.training.run import Run
 
-__all__ = ["WenmaiClassifier"]
+__all__ = ["OfTexts", "TextEncoder", "WenmaiClassifier", "numbered", "texts_of"]
 
 
-class WenmaiClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class OfTexts:
+    """What estimators share that take texts: scikit-learn is told so."""
+
+    def __sklearn_tags__(self) -> Any:  # noqa: ANN401  scikit-learn's
+        tags = super().__sklearn_tags__()  # type: ignore[misc]  # of the estimator
+        tags.input_tags.string = tags.input_tags.one_d_array = True
+        tags.input_tags.two_d_array = False
+        return tags
+
+
+class TextEncoder(OfTexts, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Makes vectors of texts by a finished run, as :meth:`wenmai.Run.embed` does; nothing is learnt.
+
+    A copy, and what is pickled, has the settings alone and reads the run again.
+
+    Args:
+        run: The folder of a run that has the verb ``embed``: word vectors, BERT and its relatives, ELMo, an imported
+            encoder, or one that was fine-tuned.
+        layer: Contextual encoders: whose states are taken, such as ``"last"``, ``-2`` or ``"last4"``; None: as the
+            run does without being told, also for the next two.
+        pooling: Contextual encoders: ``"mean"``, ``"max"``, ``"cls"`` or ``"pooler"``.
+        normalise: Whether vectors have the length 1.
+        concat: Contextual encoders: whether several layers are put side by side.
+        weighting: Word vectors: ``"mean"`` or ``"sif"``.
+        device: Where a neural model computes: ``"auto"``, ``"cpu"`` or ``"cuda"``.
+
+    Attributes:
+        vector_size_: Numbers of a vector, M.
+
+    Example:
+        >>> words = TextEncoder("runs/words").fit_transform(["a film", "a play"])    # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        run: str | Path,
+        *,
+        layer: int | str | None = None,
+        pooling: str | None = None,
+        normalise: bool | None = None,
+        concat: bool = False,
+        weighting: str = "mean",
+        device: str = "auto",
+    ) -> None:
+        self.run = run
+        self.layer = layer
+        self.pooling = pooling
+        self.normalise = normalise
+        self.concat = concat
+        self.weighting = weighting
+        self.device = device
+
+    def fit(self, X: Sequence[str], y: Any = None) -> Self:  # noqa: ANN401  scikit-learn's names
+        """Checks texts X [N], the run and the settings; learns nothing.
+
+        Raises:
+            SettingError: if X are no texts, or the run has no such layer, pooling or setting.
+            RunError: if there is no such run, or it has no vectors of texts.
+        """
+        texts = texts_of(X)
+        self.__dict__.pop("_opened", None)  # it may have been trained anew
+        self.vector_size_ = int(self._vectors(texts[:1] or ["a"]).shape[1])
+        return self
+
+    def transform(self, X: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Returns the vectors of texts X, float32 [N, M].
+
+        Raises:
+            SettingError, RunError: as :meth:`fit`.
+        """
+        return self._vectors(texts_of(X))
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.vector_size_
+
+    def _vectors(self, texts: list[str]) -> npt.NDArray[np.float32]:
+        given = {"layer": self.layer, "pooling": self.pooling, "concat": self.concat or None}
+        options = {name: value for name, value in given.items() if value is not None}
+        found = self._run().embed(texts, weighting=self.weighting, normalise=self.normalise, **options)  # type: ignore[arg-type]
+        return np.asarray(found, np.float32)
+
+    def _run(self) -> Run:
+        """Returns the run, which keeps its model in memory."""
+        if not isinstance(self.run, str | Path):
+            kind = type(self.run).__name__
+            raise SettingError(f"run: expected the folder of a run, not a {kind}; of a Run give its path")
+        kept: Run | None = vars(self).get("_opened")
+        if kept is None or (str(kept.path), kept.device) != (str(self.run), self.device):
+            kept = self._opened = Run(self.run, self.device)
+        return kept
+
+    def __sklearn_tags__(self) -> Any:  # noqa: ANN401
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.transformer_tags.preserves_dtype = []  # texts become numbers
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_opened"}
+
+
+class WenmaiClassifier(OfTexts, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A classifier of texts in scikit-learn's shape.
 
     Args:
@@ -66,11 +173,8 @@ class WenmaiClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """
         if "classify" not in find_system(self.system).load().verbs:
             raise SettingError(f"{self.system} does not classify texts; expected fasttext-supervised or classifier")
-        texts = _texts(X)
-        check_consistent_length(texts, y)
-        self.classes_, numbers = np.unique(column_or_1d(y), return_inverse=True)
-        if self.classes_.size < 2:
-            raise ValueError(f"all {len(texts)} texts are of one class, {self.classes_[0]!r}; expected at least 2")
+        texts = texts_of(X)
+        self.classes_, numbers = numbered(self, texts, y)
         labelled = [(text, str(number)) for text, number in zip(texts, numbers.tolist(), strict=True)]
         with tempfile.TemporaryDirectory(prefix="wenmai-") as folder:
             run = train(self.system, labelled, out=self.out or Path(folder) / "run", quiet=True, **self.settings)
@@ -79,7 +183,8 @@ class WenmaiClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def predict(self, X: Sequence[str]) -> npt.NDArray[Any]:
         """Returns the most likely label of each text."""
-        found: npt.NDArray[Any] = self.classes_[self._numbers(X).argmax(axis=1)]
+        best = self._numbers(X).argmax(axis=1)
+        found: npt.NDArray[Any] = self.classes_[best]
         return found
 
     def predict_proba(self, X: Sequence[str]) -> npt.NDArray[np.float64]:
@@ -96,15 +201,38 @@ class WenmaiClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def _numbers(self, texts: Sequence[str]) -> npt.NDArray[np.float64]:
         check_is_fitted(self)
         found = np.zeros((len(texts), self.classes_.size))
-        for row, labels in zip(found, self.model_.predict(_texts(texts), k=-1), strict=True):
+        for row, labels in zip(found, self.model_.predict(texts_of(texts), k=-1), strict=True):
             for label, number in labels:
                 row[int(label)] = number
         return found
 
 
-def _texts(given: Any) -> list[str]:  # noqa: ANN401
-    """Returns texts as a list."""
-    texts = list(given)
-    if isinstance(given, str) or not all(isinstance(text, str) for text in texts):
+def numbered(estimator: BaseEstimator, texts: Sequence[Any], y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:  # noqa: ANN401
+    """Returns the classes, sorted, and the number of the class of each text.
+
+    Raises:
+        ValueError: if there are no labels, not as many as texts, or not at least two classes.
+    """
+    name = type(estimator).__name__
+    if y is None:
+        raise ValueError(f"{name} requires y to be passed, but the target y is None")
+    labels = column_or_1d(y, warn=True)
+    check_consistent_length(texts, labels)
+    check_classification_targets(labels)
+    classes, numbers = np.unique(labels, return_inverse=True)
+    if classes.size < 2:
+        one = repr(classes[0].item()) if classes.size else "none"
+        raise ValueError(f"{name}: all {len(texts)} texts are of one class, {one}; expected at least 2")
+    return classes, numbers
+
+
+def texts_of(given: Any) -> list[str]:  # noqa: ANN401
+    """Returns texts as a list.
+
+    Raises:
+        SettingError: if they are none.
+    """
+    texts = list(given) if isinstance(given, Iterable) else []
+    if isinstance(given, str) or not isinstance(given, Iterable) or not all(isinstance(text, str) for text in texts):
         raise SettingError("expected a sequence of texts (strings)")
     return texts

@@ -18,7 +18,7 @@ from wenmai.runs.train import read_again
 from wenmai.tasks.task import Task
 from wenmai.training.run import ENVIRONMENT, MODEL, RECIPE, SUMMARY, Run, folder_bytes, remove
 
-__all__ = ["FinishedRun", "export_run", "import_run"]
+__all__ = ["FinishedRun", "export_run", "import_run", "make_run"]
 
 logger = logging.getLogger(__name__)
 
@@ -141,14 +141,29 @@ def import_run(
     task = find_system(found.system).load()
     chosen = {**found.settings, **_missing(found, task, settings)}
     recipe = Recipe.build(found.system, task.sections, chosen)
-    summary = {"run": str(folder), "system": found.system, "imported": str(Path(path).absolute())}
+    imported = {"imported": str(Path(path).absolute()), "vocabulary": found.vocabulary}
+    return make_run(folder, recipe, lambda inside: task.adopt(found.model, recipe).save(inside), imported)
+
+
+def make_run(folder: Path, recipe: Recipe, save: Callable[[Path], None], summary: Mapping[str, Any]) -> Run:
+    """Makes a finished run of a model that is there already.
+
+    Args:
+        folder: The run folder; new, or empty.
+        recipe: The settings of the run.
+        save: Writes the model into the folder that it is given.
+        summary: What else the summary says; JSON values.
+
+    Raises:
+        RunError: if the folder is taken, or cannot be written. Nothing is left there then.
+    """
+    facts = {"run": str(folder), "system": recipe.system, **summary}
     with claimed(folder):
         try:
             writing_json(folder / ENVIRONMENT, describe_environment())
             with sealed_folder(folder / MODEL) as temporary:
-                task.adopt(found.model, recipe).save(temporary)
-                sizes = {"vocabulary": found.vocabulary, "size_bytes": folder_bytes(temporary)}
-                writing_json(folder / SUMMARY, summary | sizes)
+                save(temporary)
+                writing_json(folder / SUMMARY, facts | {"size_bytes": folder_bytes(temporary)})
             recipe.write(folder / RECIPE)  # it makes the folder a run
             run = Run(folder)
             run.seal()

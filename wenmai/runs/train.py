@@ -256,7 +256,7 @@ def _go_on(run: Run, job: Job, base: "_Base", resumed: Resumed | None, callback:
         callback.record(record)
 
     try:
-        job.train(Session(run.checkpoints, report, resumed, strategy))
+        job.train(Session(run.checkpoints, report, resumed, strategy, callback.evaluating))
     finally:
         records.close()
     with strategy.meeting():

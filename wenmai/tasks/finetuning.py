@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from wenmai.config.recipe import Recipe
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.quantities import plural
 from wenmai.core.registry import find_system
 from wenmai.core.task_names import TaskName
@@ -28,7 +28,7 @@ from wenmai.data.examples import ExamplesStats, open_examples, open_train_and_va
 from wenmai.inference.backbones import Fed
 from wenmai.inference.families import backbone_like, backbone_of
 from wenmai.inference.finetuned import SHORTEST, FineTuned
-from wenmai.inference.finetuned_network import HeadShape, Item, Outputs
+from wenmai.inference.finetuned_network import HeadShape, Outputs
 from wenmai.inference.published import adopted
 from wenmai.inference.reading_config import TextVector, TuneReadingConfig
 from wenmai.models.gpt import Gpt
@@ -36,6 +36,7 @@ from wenmai.nn.encoder import TextEncoder
 from wenmai.objectives.language import next_token_loss
 from wenmai.objectives.loss import Loss, Losses, evaluated
 from wenmai.tasks.neural import NeuralJob, NeuralTask
+from wenmai.tasks.prepared import Prepared
 from wenmai.tasks.settings import FINE_TUNED, FineTuneConfig
 from wenmai.tasks.task import Opened, ReadProgress, Session, Source, Task
 from wenmai.training.settings import LoopConfig
@@ -45,6 +46,7 @@ __all__ = ["FineTuneData", "FineTuningJob", "FineTuningTask", "LabelledExamples"
 
 _MOST_KEPT = 1 << 28  # numbers of a frozen encoder that are kept in memory: a GiB
 _IMBALANCE = 10  # times as many examples of one label as of another are worth a note
+_UNKNOWN = 0.2  # share of pieces that are not known which is worth a note
 _SMALL, _RATE, _GPT_RATE = 768, 5e-5, 6.25e-5  # the size of the published models, and their rates
 _HEAD_RATE = 1e-3  # where the encoder does not learn
 _ALONE = 30  # epochs of a head alone
@@ -100,11 +102,18 @@ class LabelledExamples(Source):
         """
         if base is None:
             _require_base(recipe)
-        opened, measured = open_train_and_valid(source, self._task, recipe.sections["data"])
+        config, seed = recipe.sections["data"], recipe.sections["train"].seed
+        opened, measured = open_train_and_valid(source, self._task, config, seed=seed)
         stats, digest = ExamplesStats(), hashlib.sha256(self._task.encode())
         train = [placed.example for placed in opened.read(stats)]
         # What is set aside by chance may have labels of its own, unlike what somebody gave.
         labels = replace(opened, part="all", limit=None).labels() if opened.part == "rest" else opened.labels()
+        kept = {example.label for example in train} if self._task in ("classification", "pair") else set(labels)
+        if opened.part == "rest" and len(kept) < 2 <= len(labels):
+            raise CorpusError(
+                f"all {len(train)} examples that were not set aside to validate on have the label {min(kept)!r}; "
+                "expected at least 2 labels: give valid=FILE, or valid_share=0"
+            )
         valid: list[Any] = []
         if measured is not None:
             if labels and opened.part != "rest":
@@ -235,24 +244,6 @@ _SPECIAL = frozenset(
 )
 
 
-class _Part:
-    """Examples with their rows, targets, and, of a frozen encoder, features."""
-
-    def __init__(self, model: FineTuned, examples: Sequence[Any]) -> None:
-        self.examples = examples
-        self.items = model.items([model.gold(example) for example in examples])
-        self.cut = model.cut
-        self.targets = model.targets(examples, self.items)
-        self.widths = np.array([len(item.rows) * item.width for item in self.items], np.int64)
-        self.features: list[list[Tensor]] | None = None
-
-    def numbers(self, model: FineTuned) -> int:
-        """How many numbers its features have."""
-        wanted = [len(row.places) + 1 if model.over_tokens else 1 for item in self.items for row in item.rows]
-        layers = 1 if model.module.mix is None else model.backbone.num_layers + 1
-        return sum(wanted) * layers * model.backbone.size
-
-
 class FineTuningJob(NeuralJob):
     """Training a model of one task."""
 
@@ -276,8 +267,13 @@ class FineTuningJob(NeuralJob):
         )
         if self.tuning.class_weight == "balanced":
             model.weigh(data.train)
-        self._train = _Part(model, data.train)
-        self._valid = _Part(model, data.valid) if data.valid else None
+        self._train = Prepared(model, data.train)
+        if self._train.unknown == 1:
+            raise CorpusError(
+                f"the vocabulary of the encoder has nothing of the {len(data.train)} examples; fine-tune one that was "
+                "trained on such text, or in this language"
+            )
+        self._valid = Prepared(model, data.valid) if data.valid else None
 
     @property
     def objective_name(self) -> str:  # type: ignore[override]  # it depends on the task
@@ -327,7 +323,7 @@ class FineTuningJob(NeuralJob):
         losses, _ = self._losses(module, self._train, batch)
         return losses
 
-    def _losses(self, module: nn.Module, part: _Part, batch: npt.NDArray[np.int64]) -> tuple[Losses, Outputs]:
+    def _losses(self, module: nn.Module, part: Prepared, batch: npt.NDArray[np.int64]) -> tuple[Losses, Outputs]:
         """Returns the losses of some items, and what the head made of them."""
         model = self.fine_tuned
         items = [part.items[place] for place in batch]
@@ -381,27 +377,20 @@ class FineTuningJob(NeuralJob):
 
     def train(self, session: Session) -> None:
         """Runs the loop; what a frozen encoder says is computed once, if it has room in memory."""
-        if self.fine_tuned.module.frozen:
-            parts = [part for part in (self._train, self._valid) if part is not None]
-            if sum(part.numbers(self.fine_tuned) for part in parts) <= _MOST_KEPT:
-                for part in parts:
-                    part.features = self._features(part.items)
-        super().train(session)
-
-    def _features(self, items: Sequence[Item]) -> list[list[Tensor]]:
-        """Returns what the encoder says of each row of each item, (J, M) or (J, K, M)."""
         model = self.fine_tuned
-        found: list[list[Tensor]] = [[] for _ in items]
-        model.module.eval()
-        with torch.no_grad():
-            for batch in model.batches(items):
-                fed, sizes = model.fed([items[place] for place in batch])
-                features = model.module.features(fed)[0].float().cpu()
-                owners = (place for place, size in zip(batch, sizes, strict=True) for _ in range(size))
-                for row, (owner, width) in enumerate(zip(owners, fed.filled.sum(1).tolist(), strict=True)):
-                    one = features[:, row, :width] if model.over_tokens else features[:, row]
-                    found[owner].append(one.clone())
-        return found
+        if model.module.frozen:
+            parts = [part for part in (self._train, self._valid) if part is not None]
+            total, read = sum(len(part.items) for part in parts), 0
+
+            def done(examples: int) -> None:
+                nonlocal read
+                read += examples
+                session.follow("computing the states of the encoder, example", read, total)
+
+            if sum(part.numbers(model) for part in parts) <= _MOST_KEPT:
+                for part in parts:
+                    part.compute_features(model, done)
+        super().train(session)
 
     # --- what a run calls ---------------------------------------------------------------------------------------
 
@@ -435,6 +424,11 @@ class FineTuningJob(NeuralJob):
             what = "read in windows" if model.over_tokens else f"cut (keep={model.reading.keep})"
             share = f"{part.cut:,} of {len(part.examples):,} examples"
             notes.append(f"{share} are longer than the {model.length} tokens that the model reads, and were {what}")
+        if part.unknown > _UNKNOWN:
+            notes.append(
+                f"the vocabulary of the encoder lacks {part.unknown:.0%} of the pieces of the examples; one that was "
+                "trained on such text knows more"
+            )
         if model.labels and not model.over_tokens and self.tuning.class_weight == "none":
             counted = Counter(example.label for example in part.examples).most_common()
             (most, many), (least, few) = counted[0], counted[-1]

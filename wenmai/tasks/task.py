@@ -71,12 +71,15 @@ class Session(NamedTuple):
         report: Receives every record.
         resumed: The checkpoint to resume from, if any.
         strategy: The processes that train together.
+        follow: Receives what is prepared before the first update, such as ``"example"``, which of how many, and these;
+            see :meth:`wenmai.training.callback.Callback.evaluating`.
     """
 
     checkpoints: Checkpoints
     report: Callable[[Record], None]
     resumed: Resumed | None = None
     strategy: Strategy = SINGLE
+    follow: Callable[[str, int, int], None] = lambda what, done, total: None
 
 
 class Source(ABC):

@@ -26,7 +26,7 @@ class Callback:
         """Code is being compiled, which takes up to a minute and is on no clock; called often, and by any thread."""
 
     def evaluating(self, what: str, done: int, total: int) -> None:
-        """``what``, such as an example, is number ``done`` of ``total`` in an evaluation."""
+        """``what``, such as an example, is number ``done`` of ``total`` in an evaluation, or in what comes before."""
 
     def result(self, message: str) -> None:
         """A result on the way, such as a trial of a search."""

@@ -107,7 +107,11 @@ def _imported(folder: Path) -> Imported:
 
 
 def _task_system(folder: Path, found: Pretrained) -> str | None:
-    """Returns the system of a model that was fine-tuned for a task; None: it was not, or for one that ours lack."""
+    """Returns the system of a model that was fine-tuned for a task; None: it was not.
+
+    Raises:
+        FormatError: if it was for one that there is not here.
+    """
     config = found.module.config
     head = next((name for name in getattr(config, "heads", ()) if name in SUFFIXES), None)
     if head is None or config.max_length < _SHORTEST:
@@ -116,9 +120,14 @@ def _task_system(folder: Path, found: Pretrained) -> str | None:
         return {"token-classification": "finetuned-tagging", "question-answering": "finetuned-span"}.get(
             head, "finetuned-choice"
         )
-    wanted = "regression" if len(config.labels) == 1 else "single_label_classification"
-    if read_json_object(encoder_folder(folder) / CONFIG).get("problem_type") not in (None, wanted):
-        return None
+    outputs, path = len(config.labels), encoder_folder(folder) / CONFIG
+    problem = read_json_object(path).get("problem_type")
+    if problem not in (None, "regression" if outputs == 1 else "single_label_classification"):
+        raise FormatError(
+            f"{path}: problem_type={problem!r} with {outputs} labels: tasks here are one label of several, or one "
+            "number of a text. To read the encoder alone, save it without its head in transformers: "
+            "AutoModel.from_pretrained(FOLDER).save_pretrained(NEW)"
+        )
     return "finetuned-regression" if len(config.labels) == 1 else "finetuned-classification"
 
 

@@ -1,0 +1,388 @@
+"""Encoders and fine-tuning in scikit-learn's shape."""
+
+import pickle
+import pickletools
+import shutil
+from functools import cache
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.estimator_checks import estimator_checks_generator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+import wenmai
+from tests.contract.examples import EXAMPLES, TEXTS
+from wenmai.core.errors import CorpusError, FormatError, RunError, SettingError
+from wenmai.sklearn import FineTunedClassifier, TextEncoder, WenmaiClassifier
+from wenmai.training.run import verify
+
+GIVEN = ["a b c", "a c a", "b a a c", "c b", "e f g", "g h", "f f h e", "h g e"] * 2
+WANTED = (["early"] * 4 + ["late"] * 4) * 2
+PAIRS = [(text, text if label == "early" else text[::-1]) for text, label in zip(GIVEN, WANTED, strict=True)]
+QUICK = {"epochs": 15, "learning_rate": 0.01, "threads": 1, "precision": "float32", "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """The folder of a tiny run of a system, trained once."""
+
+    @cache
+    def trained(name):
+        folder, example = tmp_path_factory.mktemp(name), EXAMPLES[name]
+        (folder / example.data).write_text(TEXTS[example.data]["enough"])
+        start = None if example.start is None else trained(example.start)
+        settings = {**example.settings, "epochs": 1}
+        return wenmai.train(name, folder / example.data, out=folder / "run", start=start, quiet=True, **settings).path
+
+    return trained
+
+
+# --- vectors ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("system", "options"),
+    [
+        ("word2vec", {"weighting": "sif"}),
+        ("fasttext-supervised", {"normalise": True}),
+        ("bert", {"layer": -2, "pooling": "max", "normalise": True}),
+        ("elmo", {"layer": "0,1", "concat": True}),
+        ("finetuned-classification", {"normalise": True}),
+        ("finetuned-pair", {}),
+        ("finetuned-tagging", {}),
+    ],
+)
+def test_vectors_are_those_of_the_run(system, options, run):
+    encoder = TextEncoder(run(system), **options)
+    wanted = wenmai.Run(run(system)).embed(GIVEN, **options)
+    unfitted = encoder.transform(np.array(GIVEN))
+    np.testing.assert_array_equal(unfitted, wanted)
+    with pytest.raises(NotFittedError):
+        encoder.get_feature_names_out()
+    found = encoder.fit_transform(GIVEN)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, wanted)
+    names = encoder.get_feature_names_out().tolist()
+    assert names == [f"textencoder{place}" for place in range(found.shape[1])]
+    assert encoder.transform([]).shape == (0, found.shape[1])
+
+
+def test_vectors_go_into_a_pipeline_whose_settings_are_searched(run):
+    model = make_pipeline(TextEncoder(run("bert"), normalise=True), LogisticRegression(C=100))
+    search = GridSearchCV(model, {"textencoder__layer": [0, -1], "textencoder__pooling": ["mean", "max"]}, cv=2)
+    search.fit(GIVEN, WANTED)
+    assert search.best_params_["textencoder__layer"] in (0, -1)
+    assert search.score(GIVEN, WANTED) == 1
+    assert cross_val_score(model, GIVEN, WANTED, cv=2).mean() > 0.5
+
+
+def test_a_pickled_encoder_has_its_settings_alone(run):
+    encoder = TextEncoder(run("bert"), layer=0).fit(GIVEN)
+    content = pickle.dumps(encoder)
+    assert len(content) < 1000
+    assert b"torch" not in content
+    np.testing.assert_array_equal(pickle.loads(content).transform(GIVEN), encoder.transform(GIVEN))
+
+
+def test_a_run_that_was_trained_anew_is_read_again(run, tmp_path):
+    shutil.copytree(run("bert"), tmp_path / "run")
+    encoder = TextEncoder(tmp_path / "run").fit(GIVEN)
+    before = encoder.transform(GIVEN)
+    shutil.rmtree(tmp_path / "run")
+    shutil.copytree(run("elmo"), tmp_path / "run")
+    assert not np.array_equal(encoder.fit_transform(GIVEN), before)
+
+
+def test_another_setting_counts_at_once(run):
+    encoder = TextEncoder(run("bert")).fit(GIVEN)
+    first = encoder.transform(GIVEN)
+    assert not np.array_equal(encoder.set_params(pooling="max").transform(GIVEN), first)
+
+
+@pytest.mark.parametrize(
+    ("system", "options", "texts", "message"),
+    [
+        ("bert", {"layer": 9}, GIVEN, "layer=9: expected last, last4, or numbers"),
+        ("bert", {"pooling": "least"}, GIVEN, "pooling=least: the model has"),
+        ("bert", {"weighting": "sif"}, GIVEN, "weighting=sif is for word vectors"),
+        ("word2vec", {"layer": 1}, GIVEN, "layer: for contextual encoders such as bert, not for word2vec"),
+        ("word2vec", {}, "a b", "expected a sequence of texts"),
+        ("word2vec", {}, [["a b"]], "expected a sequence of texts"),
+        ("word2vec", {}, 7, "expected a sequence of texts"),
+        ("gpt", {}, GIVEN, "a run of gpt, which has no embed"),
+    ],
+)
+def test_what_gives_no_vectors_is_refused_when_fitted(system, options, texts, message, run):
+    with pytest.raises((SettingError, RunError), match=message):
+        TextEncoder(run(system), **options).fit(texts)
+
+
+def test_a_run_is_named_by_its_folder(run, tmp_path):
+    with pytest.raises(SettingError, match="expected the folder of a run, not a Run; of a Run give its path"):
+        TextEncoder(wenmai.Run(run("bert"))).fit(GIVEN)
+    with pytest.raises(RunError, match="no such run folder"):
+        TextEncoder(tmp_path / "none").fit(GIVEN)
+
+
+# --- fine-tuning ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("system", ["bert", "elmo", "gpt", "finetuned-tagging"])
+def test_texts_are_fitted_and_classes_come_back_as_they_were(system, run):
+    model = FineTunedClassifier(run(system), **QUICK).fit(GIVEN, WANTED)
+    assert model.classes_.tolist() == ["early", "late"]
+    assert model.score(GIVEN, WANTED) == 1
+    found = model.predict_proba([*GIVEN, ""])
+    assert found.shape == (17, 2)
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    assert model.summary_["loss"] > 0
+
+
+def test_pairs_are_fitted_and_single_texts_refused_then(run):
+    model = FineTunedClassifier(run("bert"), **QUICK).fit(PAIRS, np.array([label == "early" for label in WANTED]))
+    assert model.classes_.tolist() == [False, True]
+    assert model.score(np.array(PAIRS), [label == "early" for label in WANTED]) > 0.9
+    with pytest.raises(SettingError, match="'a': the model takes two texts"):
+        model.predict(["a"])
+    alone = FineTunedClassifier(run("bert"), **QUICK | {"epochs": 1}).fit(GIVEN, WANTED)
+    with pytest.raises(SettingError, match="the model takes single texts"):
+        alone.predict(PAIRS)
+
+
+def test_without_a_run_a_small_bert_learns_from_nothing():
+    model = FineTunedClassifier(**QUICK | {"epochs": 2}).fit(GIVEN, WANTED)
+    assert model.score(GIVEN, WANTED) >= 0.5
+    assert model.model_.backbone.module.config.num_layers == 2
+    tokenizer = model.model_.backbone.tokenizer
+    assert set("abcefgh") <= {tokenizer.token(one) for one in range(tokenizer.vocab_size)}
+    assert FineTunedClassifier().get_params()["run"] is None
+
+
+def test_parameters_are_those_of_the_training(run):
+    model = FineTunedClassifier(run("bert"), mode="lora", lora_rank=2, batch_size=3, seed=5, **QUICK | {"epochs": 1})
+    copy = clone(model).set_params(max_length=9, class_weight="balanced", lora_alpha=2.0)
+    assert model.get_params()["lora_rank"] == 2
+    assert "lora_alpha" not in model.get_params()
+    settings = copy.fit(GIVEN, WANTED)._recipe.flat_settings()
+    wanted = {"mode": "lora", "lora_rank": 2, "lora_alpha": 2.0, "batch_size": 3, "class_weight": "balanced"}
+    assert {name: settings[f"tuning.{name}"] for name in wanted} == wanted
+    assert (settings["train.seed"], settings["train.epochs"], settings["reading.max_length"]) == (5, 1, 9)
+    again = clone(copy).fit(GIVEN, WANTED)
+    np.testing.assert_array_equal(again.predict_proba(GIVEN), copy.predict_proba(GIVEN))
+    assert repr(model).startswith("FineTunedClassifier(")
+
+
+def test_settings_of_fine_tuning_are_searched(run):
+    model = FineTunedClassifier(run("bert"), **QUICK)
+    search = GridSearchCV(model, {"mode": ["full", "frozen"], "epochs": [1, 15]}, cv=2).fit(GIVEN, WANTED)
+    assert search.best_params_["epochs"] == 15
+    assert search.score(GIVEN, WANTED) == 1
+    assert cross_val_score(make_pipeline(clone(model)), PAIRS, WANTED, cv=2).shape == (2,)
+
+
+def test_a_pickle_has_the_files_of_the_model_and_nothing_of_torch(run):
+    model = FineTunedClassifier(run("bert"), **QUICK | {"epochs": 1}).fit(GIVEN, np.arange(16) % 2)
+    content = pickle.dumps(model)
+    named = {text for operation, text, _ in pickletools.genops(content) if isinstance(text, str)}
+    assert not [one for one in named if "torch" in one]
+    found = pickle.loads(content)
+    np.testing.assert_array_equal(found.predict_proba(GIVEN), model.predict_proba(GIVEN))
+    assert found.predict(GIVEN).dtype == model.classes_.dtype
+    assert pickle.loads(pickle.dumps(FineTunedClassifier(run("bert")))).run == run("bert")
+
+
+@pytest.mark.parametrize("classes", [["bad", "very good"], [3, -7], [1.0, 2.0], [True, False]])
+def test_what_is_saved_is_a_run_and_is_read_again(classes, run, tmp_path):
+    labels = np.array(classes)[[int(label == "early") for label in WANTED]]
+    model = FineTunedClassifier(run("bert"), **QUICK | {"epochs": 1}).fit(GIVEN, labels)
+    path = model.save(tmp_path / "saved")
+    found = FineTunedClassifier.load(path, device="cpu")
+    assert found.classes_.dtype == model.classes_.dtype
+    np.testing.assert_array_equal(found.predict_proba(GIVEN), model.predict_proba(GIVEN))
+    assert verify(path)[1] == []
+    assert {label for ((label, _),) in wenmai.load(path).predict(GIVEN)} <= set(map(str, labels.tolist()))
+    assert wenmai.Run(path).summary["loss"] == model.summary_["loss"]
+    with pytest.raises(RunError):
+        model.save(path)
+
+
+def test_any_run_of_a_classifier_can_be_taken(run, tmp_path):
+    model = FineTunedClassifier(run("bert"), out=tmp_path / "run", **QUICK | {"epochs": 1})
+    wanted = model.fit(GIVEN, np.array([n % 3 for n in range(16)])).predict_proba(GIVEN)
+    np.testing.assert_array_equal(FineTunedClassifier.load(tmp_path / "run").predict_proba(GIVEN), wanted)
+    found = FineTunedClassifier.load(run("finetuned-classification"))
+    assert found.classes_.tolist() == sorted(found.model_.labels)
+    assert set(found.predict(GIVEN)) <= set(found.classes_)
+    with pytest.raises(RunError, match="is a run of bert; expected one of finetuned-classification"):
+        FineTunedClassifier.load(run("bert"))
+
+
+@pytest.mark.parametrize("start", ["bert", None])
+def test_what_was_read_can_be_fitted_anew_with_its_parameters(start, run, tmp_path):
+    chosen = QUICK | {"epochs": 2, "batch_size": 5, "seed": 3, "mode": "full", "class_weight": "balanced"}
+    model = FineTunedClassifier(None if start is None else str(run(start)), head_dropout=0.3, **chosen)
+    path = model.fit(GIVEN, WANTED).save(tmp_path / "saved")
+    found = FineTunedClassifier.load(path, device="cpu")
+    given = model.get_params()
+    assert {name: found.get_params()[name] for name, value in given.items() if value is not None} == {
+        name: value for name, value in given.items() if value is not None
+    }
+    again = clone(found).fit(GIVEN, WANTED)
+    np.testing.assert_array_equal(again.predict_proba(GIVEN), model.predict_proba(GIVEN))
+
+
+@pytest.mark.parametrize("content", ["[]", '{"classes": 1}', '{"classes": [1, "a"]}', '{"classes": ["a", "a"]}', "{"])
+def test_classes_that_are_not_those_of_the_model_are_noticed(content, run, tmp_path):
+    shutil.copytree(run("finetuned-classification"), tmp_path / "run")
+    (tmp_path / "run" / "classes.json").write_text(content)
+    with pytest.raises(FormatError, match=r"classes.json: (is damaged|expected a JSON object|is not JSON)"):
+        FineTunedClassifier.load(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("settings", "texts", "labels", "message"),
+    [
+        ({}, GIVEN, ["a"] * 16, "all 16 texts are of one class, 'a'; expected at least 2"),
+        ({}, GIVEN, WANTED[:3], "inconsistent numbers of samples"),
+        ({}, GIVEN, None, "requires y to be passed"),
+        ({}, GIVEN, np.arange(16) / 3, "Unknown label type: continuous"),
+        ({}, "a b", WANTED, "expected a sequence of texts"),
+        ({}, [*GIVEN[:15], None], WANTED, "expected a sequence of texts"),
+        ({}, [*PAIRS[:15], ("a", "b", "c")], WANTED, "of pairs of texts"),
+        ({}, [*PAIRS[:15], "a"], WANTED, "of pairs of texts"),
+        ({"colour": 1}, GIVEN, WANTED, "has no setting 'colour'"),
+        ({"mode": "half"}, GIVEN, WANTED, "mode='half': expected"),
+        ({"class_weight": {"early": 2}}, GIVEN, WANTED, "class_weight"),
+        ({"max_length": 99}, GIVEN, WANTED, "more than the 12 tokens"),
+        ({}, [" "] * 16, WANTED, "no examples"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused(settings, texts, labels, message, run, capsys):
+    with pytest.raises((ValueError, SettingError, CorpusError), match=message):
+        FineTunedClassifier(run("bert"), **QUICK | {"epochs": 1} | settings).fit(texts, labels)
+
+
+def test_a_classifier_must_be_fitted_first(run, tmp_path):
+    model = FineTunedClassifier(run("bert"))
+    for call in (lambda: model.predict(GIVEN), lambda: model.save(tmp_path / "no")):
+        with pytest.raises(NotFittedError):
+            call()
+    assert not (tmp_path / "no").exists()
+    with pytest.raises(SettingError, match="a word2vec run has no encoder"):
+        FineTunedClassifier(run("word2vec"), **QUICK).fit(GIVEN, WANTED)
+
+
+def test_a_class_of_empty_texts_alone_is_never_predicted(run, capsys):
+    texts, labels = [*GIVEN, "", " "], [*WANTED, "none", "none"]
+    model = FineTunedClassifier(run("bert"), **QUICK | {"epochs": 1}).fit(texts, labels)
+    assert "2 examples were left out because a text is empty" in capsys.readouterr().err
+    assert model.classes_.tolist() == ["early", "late", "none"]
+    assert not model.predict_proba(texts)[:, 2].any()
+
+
+# --- scikit-learn's own checks ----------------------------------------------------------------------------------------
+# Their data are numbers, and they leave out estimators of texts; here each number is written as one of eight letters.
+
+
+def written(rows):
+    """Rows of numbers as texts."""
+    places = np.clip(np.nan_to_num(rows[:, :8] * 2 + 4), 0, 7).astype(int)
+    return [" ".join("abcdefgh"[place] for place in row) for row in places]
+
+
+class OfNumbers:
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.input_tags.one_d_array = False
+        tags.input_tags.two_d_array = True
+        return tags
+
+
+class Encoder(OfNumbers, TextEncoder):
+    def fit(self, X, y=None):
+        return super().fit(written(validate_data(self, X)))
+
+    def transform(self, X):
+        return super().transform(written(validate_data(self, X, reset=not hasattr(self, "n_features_in_"))))
+
+
+class Classifier(OfNumbers, FineTunedClassifier):
+    def fit(self, X, y):
+        return super().fit(written(validate_data(self, X)), y)
+
+    def predict_proba(self, X):
+        check_is_fitted(self)
+        return super().predict_proba(written(validate_data(self, X, reset=False)))
+
+
+CHECKS = {  # those that say something of texts, too
+    "check_classifiers_classes",
+    "check_classifiers_one_label",
+    "check_dict_unchanged",
+    "check_do_not_raise_errors_in_init_or_set_params",
+    "check_dont_overwrite_parameters",
+    "check_estimator_cloneable",
+    "check_estimator_repr",
+    "check_estimator_tags_renamed",
+    "check_estimators_fit_returns_self",
+    "check_estimators_overwrite_params",
+    "check_estimators_pickle",
+    "check_estimators_unfitted",
+    "check_fit_check_is_fitted",
+    "check_fit_idempotent",
+    "check_fit_score_takes_y",
+    "check_get_params_invariance",
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+    "check_mixin_order",
+    "check_no_attributes_set_in_init",
+    "check_parameters_default_constructible",
+    "check_pipeline_consistency",
+    "check_requires_y_none",
+    "check_set_params",
+    "check_supervised_y_2d",
+    "check_transformer_general",
+    "check_transformer_preserve_dtypes",
+    "check_transformers_unfitted_stateless",
+    "check_valid_tag_types",
+}
+
+
+def failed(estimator, names):
+    """Which of scikit-learn's checks an estimator does not pass."""
+    found, left = [], set(names)
+    for one, check in estimator_checks_generator(estimator, legacy=True):
+        name = getattr(check, "func", check).__name__
+        if name in left:
+            left.discard(name)
+            try:
+                check(one)
+            except Exception as error:
+                found.append(f"{name}: {error!r}")
+    return found, left
+
+
+def test_the_checks_of_scikit_learn_pass(run, tmp_path):
+    found, _ = failed(Encoder(run("bert")), CHECKS)
+    assert found == []
+    quick = Classifier(run("bert"), epochs=1, device="cpu")
+    found, left = failed(quick, CHECKS)
+    assert found == []
+    assert {name for name in left if "transformer" not in name} == set()
+
+
+def test_classes_that_texts_tell_apart_are_learnt_as_scikit_learn_asks(run):
+    model = Classifier(run("bert"), dropout=0.0, head_dropout=0.0, **QUICK | {"epochs": 25, "learning_rate": 0.004})
+    assert failed(model, {"check_classifiers_train"}) == ([], set())
+
+
+@pytest.mark.parametrize("estimator", [TextEncoder("runs/none"), FineTunedClassifier(), WenmaiClassifier()])
+def test_they_say_that_they_take_texts(estimator):
+    tags = get_tags(estimator).input_tags
+    assert (tags.string, tags.one_d_array, tags.two_d_array) == (True, True, False)
