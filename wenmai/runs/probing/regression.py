@@ -1,0 +1,100 @@
+"""The probe: logistic regression on standardised features, its penalty chosen on examples that it has not seen."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["STRENGTHS", "FittedProbe", "choose_probe", "fit_probe", "scaling_of", "standardised"]
+
+Floats = npt.NDArray[np.floating[Any]]
+Ints = npt.NDArray[np.int64]
+
+STRENGTHS = (0.001, 0.01, 0.1, 1.0)
+"""scikit-learn's C, from the strongest penalty to the weakest; the loss is a sum over examples."""
+
+_ITERATIONS = 300
+
+
+@dataclass(frozen=True)
+class FittedProbe:
+    """A linear classifier.
+
+    Attributes:
+        weights: (C, D), of two classes (1, D).
+        bias: (C,) or (1,).
+        strength: scikit-learn's C.
+    """
+
+    weights: Floats
+    bias: Floats
+    strength: float
+
+    def predict(self, features: Floats) -> Ints:
+        """Returns the number of the most probable class of each row, (N,)."""
+        scores = features @ self.weights.T + self.bias
+        if scores.shape[1] == 1:
+            return (scores[:, 0] > 0).astype(np.int64)
+        best: Ints = scores.argmax(axis=1)
+        return best
+
+
+def scaling_of(features: Floats) -> tuple[Floats, Floats]:
+    """Returns mean and deviation (D,) of the rows that are not zero; the deviation is 1 where all are equal."""
+    known = features[features.any(axis=1)]
+    if not len(known):
+        return np.zeros(features.shape[1], features.dtype), np.ones(features.shape[1], features.dtype)
+    mean, deviation = known.mean(axis=0, dtype=np.float64), known.std(axis=0, dtype=np.float64)
+    deviation = np.where(deviation > 1e-7 * np.abs(mean), deviation, 1)  # float32 has no more digits
+    return mean.astype(features.dtype), deviation.astype(features.dtype)
+
+
+def standardised(features: Floats, scaling: tuple[Floats, Floats]) -> Floats:
+    """Returns features with mean 0 and deviation 1; rows of zeros, which have no vector, stay zero."""
+    found = (features - scaling[0]) / scaling[1]
+    found[~features.any(axis=1)] = 0
+    return found
+
+
+def fit_probe(features: Floats, labels: Sequence[Any] | Ints, *, strength: float = 1.0) -> FittedProbe:
+    """Fits logistic regression; see :func:`choose_probe`."""
+    return _fitted(features, np.asarray(labels), (strength,))[0]
+
+
+def choose_probe(features: Floats, labels: Ints, unseen: Floats, unseen_labels: Ints) -> tuple[FittedProbe, float]:
+    """Fits logistic regression with each of :data:`STRENGTHS`, and returns the most accurate on unseen examples.
+
+    Args:
+        features: (N, D) float32, standardised.
+        labels: (N,) numbers of at least two classes, from 0 without a gap.
+        unseen: (M, D) examples to choose by.
+        unseen_labels: (M,); -1 for one that cannot be right.
+
+    Returns:
+        The probe, of equal ones that with the strongest penalty; and its accuracy on the unseen examples.
+    """
+    best: tuple[FittedProbe, float] | None = None
+    for probe in _fitted(features, labels, STRENGTHS):
+        accuracy = float((probe.predict(unseen) == unseen_labels).mean())
+        if best is None or accuracy > best[1]:
+            best = probe, accuracy
+    assert best is not None
+    return best
+
+
+def _fitted(features: Floats, labels: npt.NDArray[Any], strengths: Sequence[float]) -> list[FittedProbe]:
+    """Fits with each penalty, from the weights of the one before on."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(max_iter=_ITERATIONS, warm_start=True)
+    found = []
+    for strength in strengths:
+        with warnings.catch_warnings():  # a probe that is not quite at its minimum is as good
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.set_params(C=strength).fit(features, labels)
+        found.append(FittedProbe(model.coef_.copy(), model.intercept_.copy(), strength))
+    return found
