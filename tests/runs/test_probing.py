@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 import wenmai
 from wenmai.core.errors import CorpusError, RunError, SettingError
 from wenmai.inference.states import LayerStates
-from wenmai.runs.probing.regression import STRENGTHS, choose_probe, fit_probe, scaling_of, standardised
+from wenmai.runs.probing.regression import STRENGTHS, fit_probe, fit_probes, scaling_of, standardised
 from wenmai.runs.probing.sets import open_probe_set
 from wenmai.runs.probing.vectors import SeenLayers
 
@@ -67,17 +67,19 @@ def test_each_layer_of_each_model_is_probed_on_the_same_examples(folder, task):
     assert [layer.layer for layer in words.layers] == [0]
     assert (bert.static, words.static, words.covered) == (False, True, 1.0)
     assert bert.trained == words.trained
+    assert bert.strength == words.strength
+    assert bert.strength in STRENGTHS
     assert (bert.measured, bert.majority) == (words.measured, words.majority)
     for one in found.results:
         assert one.best == max(one.layers, key=lambda layer: layer.chosen).layer
         for layer in one.layers:
             assert layer.low <= layer.score <= layer.high
-            assert layer.strength in STRENGTHS
             assert layer.selectivity == pytest.approx(layer.accuracy - layer.control)
     if task == "tagging":  # tags depend on the word alone
         assert words.layers[0].accuracy == 1
         assert words.layers[0].selectivity >= 0
-    assert wenmai.probe(folder / "bert", on(folder, task), task=task, quiet=True).results[0] == bert
+    again = wenmai.probe([folder / "bert", folder / "word2vec"], on(folder, task), task=task, quiet=True)
+    assert again.results == found.results
 
 
 def test_states_are_those_that_embed_gives(folder):
@@ -152,10 +154,9 @@ def test_the_probe_is_at_the_minimum_of_its_loss():
         best = minimize(loss, np.zeros(12), (strength,), tol=1e-10).fun
         probe = fit_probe(features, labels, strength=strength)
         assert loss(np.concatenate([probe.weights.ravel(), probe.bias]), strength) == pytest.approx(best, rel=1e-4)
-    chosen, accuracy = choose_probe(features, labels, features, labels)
-    accuracies = [(fit_probe(features, labels, strength=one).predict(features) == labels).mean() for one in STRENGTHS]
-    assert accuracy == pytest.approx(max(accuracies), abs=0.02)
-    assert chosen.strength == STRENGTHS[int(np.argmax(accuracies))]
+    along = fit_probes(features, labels)  # each from the one before
+    assert [one.strength for one in along] == [*STRENGTHS]
+    assert along[-1].weights == pytest.approx(probe.weights, abs=1e-2)
 
 
 def test_features_without_a_vector_stay_zero():

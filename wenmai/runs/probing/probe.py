@@ -12,29 +12,34 @@ its accuracy says little about the states. *Selectivity* is the accuracy minus t
 | ``pair`` | two texts | abs(u - v) and u∘v of the states u and v of the texts (Conneau et al. 2017) |
 | ``tagging`` | a word | the state of its first piece; its vector |
 
-Features are standardised. The penalty is chosen for each layer from the same four, by a tenth of the training examples.
-The best layer is chosen by them too, and its score is that on the examples that are measured on.
+Features are standardised. A tenth of the training examples is set aside to choose by: of four penalties that with the
+highest accuracy on them, averaged over the layers of each run and over the runs, so that all probes of a set have the
+same; and the best layer of each run, whose score is that on the examples that are measured on.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from wenmai.core.errors import RunError, SettingError
 from wenmai.measures.probes import accuracy_interval, measure_tags
 from wenmai.runs.compare import distinct_names, require_no_run
 from wenmai.runs.measuring.measurer import Turns
-from wenmai.runs.probing.regression import choose_probe, fit_probe, scaling_of, standardised
+from wenmai.runs.probing.regression import STRENGTHS, fit_probe, fit_probes, scaling_of, standardised
 from wenmai.runs.probing.results import LayerProbe, Probing, SetProbe
 from wenmai.runs.probing.sets import ProbeSet, open_probe_set
-from wenmai.runs.probing.vectors import layers_of
+from wenmai.runs.probing.vectors import SeenLayers, layers_of, reader_of
 from wenmai.training.callback import Callback
 from wenmai.training.progress import following
 from wenmai.training.run import Run
 
 __all__ = ["LIMIT", "probe"]
+
+Rows = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int64]
 
 LIMIT = 5000
 
@@ -87,60 +92,66 @@ def probe(
     if out is not None:
         require_no_run(Path(out))
     sets = [open_probe_set(name, task=task, limit=limit, seed=seed) for name in names]
-    found: dict[tuple[int, int], SetProbe] = {}
+    readers = [reader_of(run, pooling=pooling) for run in opened]
+    systems = distinct_names(opened)
+    results: list[SetProbe] = []
     with following(callback, quiet=quiet) as follower:
         turns = Turns(follower.evaluating, runs=len(opened), sets=len(sets))
-        for row, (system, run) in enumerate(zip(distinct_names(opened), opened, strict=True)):
-            for column, one in enumerate(sets):
-                turns.begin(names[column].partition(",")[0], system=system)
-                found[column, row] = _probed(run, system, one, pooling=pooling, control=control, seed=seed)
-    results = tuple(found[key] for key in sorted(found))
+        for name, one in zip(names, sets, strict=True):
+            seen, trials = [], []
+            for system, run, reader in zip(systems, opened, readers, strict=True):
+                turns.begin(name.partition(",")[0], system=system)
+                seen.append(layers_of(run, reader, one))
+                trials.append([_tried(one, seen[-1].features(one, layer)) for layer in range(len(seen[-1].states))])
+            means = [np.mean([trial.chosen for trial in own], axis=0) for own in trials]
+            penalty = int(np.mean(means, axis=0).argmax())  # of equal ones the strongest
+            random = one.control(seed)[1] if control else None
+            for system, run, states, own in zip(systems, opened, seen, trials, strict=True):
+                layers = [
+                    _measured(one, states, layer, trial, penalty, random, seed) for layer, trial in enumerate(own)
+                ]
+                results.append(_result(run, system, one, states, layers, penalty))
     if out is None:
-        return Probing(results=results)
+        return Probing(results=tuple(results))
     from wenmai.runs.probing.page import write_page
 
-    return Probing(results=results, report=str(write_page(opened, results, Path(out), command)))
+    return Probing(results=tuple(results), report=str(write_page(opened, results, Path(out), command)))
 
 
-def _probed(
-    run: Run, system: str, one: ProbeSet, *, pooling: Literal["mean", "text"], control: bool, seed: int
-) -> SetProbe:
-    seen = layers_of(run, one, pooling=pooling)
-    _, gold = one.gold
-    train, _, test = one.parts
-    random = one.control(seed)[1] if control else None
-    layers = tuple(_layer(one, seen.features(one, layer), layer, random, seed) for layer in range(len(seen.states)))
-    majority = int(np.bincount(gold[train]).argmax())
-    return SetProbe(
-        run=str(run.path),
-        system=system,
-        dataset=one.name,
-        task=one.task,
-        layers=layers,
-        static=seen.static,
-        best=max(layers, key=lambda layer: layer.chosen).layer,
-        majority=float((gold[test] == majority).mean()),
-        trained=one.sizes[0] + one.sizes[1],
-        available=one.available,
-        measured=one.sizes[2],
-        covered=seen.covered,
-        note=seen.note,
-    )
+class _Trial(NamedTuple):
+    """The probes of a layer with each penalty: accuracies on the examples to choose by, labels of the last part."""
+
+    chosen: list[float]
+    predicted: list[Ints]
 
 
-def _layer(one: ProbeSet, features: Any, layer: int, random: Any, seed: int) -> LayerProbe:  # noqa: ANN401  of numpy
+def _tried(one: ProbeSet, features: Rows) -> _Trial:
     train, choose, test = one.parts
-    labels, gold = one.gold
+    _, gold = one.gold
     scaled = standardised(features, scaling_of(features[train]))
-    fitted, chosen = choose_probe(scaled[train], gold[train], scaled[choose], gold[choose])
-    predicted = fitted.predict(scaled[test])
+    probes = fit_probes(scaled[train], gold[train])
+    accuracies = [float((probe.predict(scaled[choose]) == gold[choose]).mean()) for probe in probes]
+    return _Trial(accuracies, [probe.predict(scaled[test]) for probe in probes])
+
+
+def _measured(
+    one: ProbeSet, seen: SeenLayers, layer: int, trial: _Trial, penalty: int, random: Ints | None, seed: int
+) -> LayerProbe:
+    train, _, test = one.parts
+    labels, gold = one.gold
+    predicted = trial.predicted[penalty]
     accuracy = float((predicted == gold[test]).mean())
     f1, low, high = _interval(one, [labels[number] for number in predicted], seed)
     learnt = None
     if random is not None:
-        other = fit_probe(scaled[train], random[train], strength=fitted.strength)
-        part = test if one.task == "tagging" else train
-        learnt = float((other.predict(scaled[part]) == random[part]).mean())
+        features = seen.features(one, layer)
+        scaled = standardised(features, scaling_of(features[train]))
+        classes, numbers = np.unique(random[train], return_inverse=True)  # a rare label may have no word
+        learnt = 1.0
+        if len(classes) > 1:
+            part = test if one.task == "tagging" else train
+            control = fit_probe(scaled[train], numbers, strength=STRENGTHS[penalty])
+            learnt = float((classes[control.predict(scaled[part])] == random[part]).mean())
     return LayerProbe(
         layer=layer,
         accuracy=accuracy,
@@ -149,8 +160,31 @@ def _layer(one: ProbeSet, features: Any, layer: int, random: Any, seed: int) -> 
         high=high,
         control=learnt,
         selectivity=None if learnt is None else accuracy - learnt,
-        chosen=chosen,
-        strength=fitted.strength,
+        chosen=trial.chosen[penalty],
+    )
+
+
+def _result(
+    run: Run, system: str, one: ProbeSet, seen: SeenLayers, layers: Sequence[LayerProbe], penalty: int
+) -> SetProbe:
+    _, gold = one.gold
+    train, _, test = one.parts
+    majority = int(np.bincount(gold[train]).argmax())
+    return SetProbe(
+        run=str(run.path),
+        system=system,
+        dataset=one.name,
+        task=one.task,
+        layers=tuple(layers),
+        static=seen.static,
+        best=max(layers, key=lambda layer: layer.chosen).layer,
+        strength=STRENGTHS[penalty],
+        majority=float((gold[test] == majority).mean()),
+        trained=one.sizes[0] + one.sizes[1],
+        available=one.available,
+        measured=one.sizes[2],
+        covered=seen.covered,
+        note=seen.note,
     )
 
 

@@ -1,4 +1,4 @@
-"""The probe: logistic regression on standardised features, its penalty chosen on examples that it has not seen."""
+"""The probe: logistic regression on standardised features."""
 
 import warnings
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["STRENGTHS", "FittedProbe", "choose_probe", "fit_probe", "scaling_of", "standardised"]
+__all__ = ["STRENGTHS", "FittedProbe", "fit_probe", "fit_probes", "scaling_of", "standardised"]
 
 Floats = npt.NDArray[np.floating[Any]]
 Ints = npt.NDArray[np.int64]
@@ -60,41 +60,28 @@ def standardised(features: Floats, scaling: tuple[Floats, Floats]) -> Floats:
 
 
 def fit_probe(features: Floats, labels: Sequence[Any] | Ints, *, strength: float = 1.0) -> FittedProbe:
-    """Fits logistic regression; see :func:`choose_probe`."""
-    return _fitted(features, np.asarray(labels), (strength,))[0]
+    """Fits logistic regression with one penalty; see :func:`fit_probes`."""
+    return fit_probes(features, labels, (strength,))[0]
 
 
-def choose_probe(features: Floats, labels: Ints, unseen: Floats, unseen_labels: Ints) -> tuple[FittedProbe, float]:
-    """Fits logistic regression with each of :data:`STRENGTHS`, and returns the most accurate on unseen examples.
+def fit_probes(
+    features: Floats, labels: Sequence[Any] | Ints, strengths: Sequence[float] = STRENGTHS
+) -> list[FittedProbe]:
+    """Fits logistic regression with each penalty, from the weights of the one before on.
 
     Args:
-        features: (N, D) float32, standardised.
+        features: (N, D), standardised.
         labels: (N,) numbers of at least two classes, from 0 without a gap.
-        unseen: (M, D) examples to choose by.
-        unseen_labels: (M,); -1 for one that cannot be right.
-
-    Returns:
-        The probe, of equal ones that with the strongest penalty; and its accuracy on the unseen examples.
+        strengths: scikit-learn's C.
     """
-    best: tuple[FittedProbe, float] | None = None
-    for probe in _fitted(features, labels, STRENGTHS):
-        accuracy = float((probe.predict(unseen) == unseen_labels).mean())
-        if best is None or accuracy > best[1]:
-            best = probe, accuracy
-    assert best is not None
-    return best
-
-
-def _fitted(features: Floats, labels: npt.NDArray[Any], strengths: Sequence[float]) -> list[FittedProbe]:
-    """Fits with each penalty, from the weights of the one before on."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
-    model = LogisticRegression(max_iter=_ITERATIONS, warm_start=True)
+    model, given = LogisticRegression(max_iter=_ITERATIONS, warm_start=True), np.asarray(labels)
     found = []
     for strength in strengths:
         with warnings.catch_warnings():  # a probe that is not quite at its minimum is as good
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model.set_params(C=strength).fit(features, labels)
+            model.set_params(C=strength).fit(features, given)
         found.append(FittedProbe(model.coef_.copy(), model.intercept_.copy(), strength))
     return found

@@ -26,7 +26,6 @@ class LayerProbe:
             it was left out.
         selectivity: ``accuracy`` minus ``control``.
         chosen: Accuracy on the examples that penalty and layer were chosen by.
-        strength: The penalty that was chosen, as scikit-learn's C.
     """
 
     layer: int
@@ -37,7 +36,6 @@ class LayerProbe:
     control: float | None = None
     selectivity: float | None = None
     chosen: float
-    strength: float
 
     @property
     def score(self) -> float:
@@ -57,6 +55,7 @@ class SetProbe:
         layers: A probe for each layer; of word vectors one.
         static: Whether each word has one vector in every context.
         best: The layer that was most accurate on the examples to choose by, which are not those of ``accuracy``.
+        strength: The penalty, as scikit-learn's C; the same for all probes of the set.
         majority: Accuracy of always naming the most frequent label of the training examples.
         trained: Examples that probes were trained on; of tagging sentences.
         available: Training examples that there are.
@@ -72,6 +71,7 @@ class SetProbe:
     layers: tuple[LayerProbe, ...]
     static: bool
     best: int
+    strength: float
     majority: float
     trained: int
     available: int
@@ -154,7 +154,7 @@ def _row(one: SetProbe, layer: LayerProbe) -> dict[str, Any]:
         "token accuracy" if one.task == "tagging" else "accuracy": layer.accuracy,
         "control": layer.control,
         "selectivity": layer.selectivity,
-        "C": layer.strength,
+        "C": one.strength,
     }
 
 

@@ -17,12 +17,13 @@ from wenmai.text.settings import TextConfig
 from wenmai.training.run import Run
 from wenmai.vectors.pooling import TokenVectors, pooled, token_encoder
 
-__all__ = ["SeenLayers", "layers_of"]
+__all__ = ["Reader", "SeenLayers", "layers_of", "reader_of"]
 
 Rows = npt.NDArray[np.float32]
 Pooling = Literal["mean", "text"]
+Reader = Any  # wenmai.inference.states.LayerStates, which needs torch, or TokenVectors
 
-_IN_MEMORY_BYTES = 1 << 30
+_IN_MEMORY_BYTES = 1 << 29
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -53,35 +54,43 @@ class SeenLayers:
         return np.concatenate([np.abs(first - second), first * second], axis=1)
 
 
-def layers_of(run: Run, found: ProbeSet, *, pooling: Pooling) -> SeenLayers:
-    """Reads the units of a set with the model of a run, once for all layers.
+def reader_of(run: Run, *, pooling: Pooling) -> Reader:
+    """Returns what reads texts with the model of a run: its layers, or its word vectors.
 
     Raises:
-        RunError: if it has neither layers nor vectors of words.
-        SettingError: for a pooling that there is none of.
+        RunError: if it has neither.
     """
     model = run.model
     if _is_static(model):
-        return _of_words(token_encoder(model), found, run)
+        return token_encoder(model)
     try:
         from wenmai.inference.states import LayerStates
     except ImportError:
         raise _without_vectors(run) from None
-    if pooling not in ("mean", "text"):
-        raise SettingError(f"pooling={pooling!r}: expected mean or text")
     try:
-        reader = LayerStates(model, pooling=pooling)
+        return LayerStates(model, pooling=pooling)
     except SettingError:
         raise _without_vectors(run) from None
+
+
+def layers_of(run: Run, reader: Reader, found: ProbeSet) -> SeenLayers:
+    """Reads the units of a set with the model of a run, once for all layers.
+
+    Raises:
+        FormatError: if the model is damaged.
+        RunError: if there is no room for the states.
+    """
+    if not hasattr(reader, "num_layers"):
+        return _of_words(reader, found, run)
     count = sum(map(len, found.sentences)) if found.task == "tagging" else len(found.texts[0])
-    states = _room((reader.num_layers + 1, count, reader.size))
+    states, cut = _room((reader.num_layers + 1, count, reader.size)), reader.cut
     if found.task == "tagging":
         reader.of_words(found.sentences, states)
-        told = f"{plural(reader.cut, 'sentence')} longer than the model reads: read in windows"
+        told = f"{plural(reader.cut - cut, 'sentence')} longer than the model reads: read in windows"
     else:
         reader.of_texts(found.texts[0], states)
-        told = f"{plural(reader.cut, 'text')} longer than the model reads: cut"
-    return SeenLayers(states=states, static=False, note=told if reader.cut else "")
+        told = f"{plural(reader.cut - cut, 'text')} longer than the model reads: cut"
+    return SeenLayers(states=states, static=False, note=told if reader.cut > cut else "")
 
 
 def _without_vectors(run: Run) -> RunError:
