@@ -154,7 +154,7 @@ def test_the_probe_is_at_the_minimum_of_its_loss():
         best = minimize(loss, np.zeros(12), (strength,), tol=1e-10).fun
         probe = fit_probe(features, labels, strength=strength)
         assert loss(np.concatenate([probe.weights.ravel(), probe.bias]), strength) == pytest.approx(best, rel=1e-4)
-    along = fit_probes(features, labels)  # each from the one before
+    along = fit_probes(features, labels, tolerance=1e-6)  # each from the one before
     assert [one.strength for one in along] == [*STRENGTHS]
     assert along[-1].weights == pytest.approx(probe.weights, abs=1e-2)
 
@@ -217,6 +217,14 @@ def test_a_folder_has_its_splits(folder, tmp_path):
             (folder / ("train" if name == "train" else "test")).with_suffix(".tsv").read_text()
         )
     assert open_probe_set(str(tmp_path), task="classification").sizes[2] == 40
+
+
+def test_sets_of_the_same_title_are_told_apart(folder, tmp_path):
+    written(tmp_path / "train.tsv", (folder / "train.tsv").read_text().splitlines()[:60])
+    specs = [f"{place}/train.tsv" for place in (folder, tmp_path)]
+    found = wenmai.probe(folder / "word2vec", specs, task="classification", control=False, quiet=True)
+    assert [one.dataset for one in found.results] == specs
+    assert found.results[0].layers[0].selectivity is None
 
 
 MISTAKES = [

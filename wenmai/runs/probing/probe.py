@@ -18,6 +18,7 @@ same; and the best layer of each run, whose score is that on the examples that a
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -28,7 +29,7 @@ from wenmai.core.errors import RunError, SettingError
 from wenmai.measures.probes import accuracy_interval, measure_tags
 from wenmai.runs.compare import distinct_names, require_no_run
 from wenmai.runs.measuring.measurer import Turns
-from wenmai.runs.probing.regression import STRENGTHS, fit_probe, fit_probes, scaling_of, standardised
+from wenmai.runs.probing.regression import ROUGHLY, STRENGTHS, fit_probe, fit_probes, scaling_of, standardised
 from wenmai.runs.probing.results import LayerProbe, Probing, SetProbe
 from wenmai.runs.probing.sets import ProbeSet, open_probe_set
 from wenmai.runs.probing.vectors import SeenLayers, layers_of, reader_of
@@ -82,7 +83,7 @@ def probe(
         CorpusError: if examples cannot be read, are too few, or all have one label.
     """
     opened = [Run.of(run, device) for run in ([runs] if isinstance(runs, str | Path | Run) else runs)]
-    names = [on] if isinstance(on, str) else list(on)
+    names = [on] if isinstance(on, str) else list(dict.fromkeys(on))
     if not opened or not names:
         raise RunError("there is nothing to probe; name at least one run, and one set with --on")
     if pooling not in ("mean", "text"):
@@ -91,7 +92,7 @@ def probe(
         raise SettingError(f"limit={limit}: expected at least 20")
     if out is not None:
         require_no_run(Path(out))
-    sets = [open_probe_set(name, task=task, limit=limit, seed=seed) for name in names]
+    sets = _titled([open_probe_set(name, task=task, limit=limit, seed=seed) for name in names], names)
     readers = [reader_of(run, pooling=pooling) for run in opened]
     systems = distinct_names(opened)
     results: list[SetProbe] = []
@@ -116,6 +117,14 @@ def probe(
     from wenmai.runs.probing.page import write_page
 
     return Probing(results=tuple(results), report=str(write_page(opened, results, Path(out), command)))
+
+
+def _titled(sets: Sequence[ProbeSet], specs: Sequence[str]) -> list[ProbeSet]:
+    """Gives sets of the same title, such as train.tsv of two folders, what the user called them instead."""
+    titles = [one.name for one in sets]
+    return [
+        replace(one, name=spec) if titles.count(one.name) > 1 else one for one, spec in zip(sets, specs, strict=True)
+    ]
 
 
 class _Trial(NamedTuple):
@@ -150,7 +159,7 @@ def _measured(
         learnt = 1.0
         if len(classes) > 1:
             part = test if one.task == "tagging" else train
-            control = fit_probe(scaled[train], numbers, strength=STRENGTHS[penalty])
+            control = fit_probe(scaled[train], numbers, strength=STRENGTHS[penalty], tolerance=ROUGHLY)
             learnt = float((classes[control.predict(scaled[part])] == random[part]).mean())
     return LayerProbe(
         layer=layer,
