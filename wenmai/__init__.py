@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from wenmai.runs.compare import compare
     from wenmai.runs.evaluate import evaluate
     from wenmai.runs.finetune import finetune
+    from wenmai.runs.probing.probe import probe
     from wenmai.runs.train import resume, train
     from wenmai.training.run import Run, load
     from wenmai.vectors.word_vectors import WordVectors
 
 __version__ = "0.1.0"
 
-__all__ = ["Run", "WenmaiError", "WordVectors", "compare", "evaluate", "finetune", "load", "resume", "train"]
+__all__ = ["Run", "WenmaiError", "WordVectors", "compare", "evaluate", "finetune", "load", "probe", "resume", "train"]
 
 _HOME = {
     "Run": "wenmai.training.run",
@@ -29,6 +30,7 @@ _HOME = {
     "evaluate": "wenmai.runs.evaluate",
     "finetune": "wenmai.runs.finetune",
     "load": "wenmai.training.run",
+    "probe": "wenmai.runs.probing.probe",
     "resume": "wenmai.runs.train",
     "train": "wenmai.runs.train",
 }

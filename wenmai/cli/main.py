@@ -9,7 +9,18 @@ from typing import Annotated
 
 import typer
 
-from wenmai.cli import classification, data, finetuning, formats, language, measuring, training, translation, vectors
+from wenmai.cli import (
+    classification,
+    data,
+    finetuning,
+    formats,
+    language,
+    measuring,
+    probing,
+    training,
+    translation,
+    vectors,
+)
 from wenmai.cli.settings import AutotuneCommand, CompareCommand, ExportCommand, FinetuneCommand, TrainCommand
 from wenmai.core.errors import SettingError, WenmaiError, is_out_of_memory
 from wenmai.core.wording import LANGUAGES, environment_language, say, speak
@@ -164,6 +175,7 @@ app.command(cls=TrainCommand)(training.train)
 app.command()(training.resume)
 app.command()(measuring.evaluate)
 app.command(cls=CompareCommand)(measuring.compare)
+app.command()(probing.probe)
 app.command()(training.verify)
 app.command()(vectors.nearest)
 app.command()(vectors.analogy)

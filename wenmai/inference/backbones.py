@@ -12,7 +12,7 @@ Shapes: R rows, T tokens of the longest, K places of which states are wanted, J 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -25,7 +25,7 @@ from wenmai.core.errors import SettingError
 from wenmai.data.batches import pad
 from wenmai.text.tokenizer import Tokenizer
 
-__all__ = ["TOKENIZER", "Backbone", "Fed", "Pieces", "Row", "joined_ids"]
+__all__ = ["TOKENIZER", "Backbone", "Fed", "Pieces", "Row", "joined_ids", "windowed"]
 
 TOKENIZER = "tokenizer.json"
 
@@ -257,3 +257,27 @@ def joined_ids(words: Iterable[str], backbone: Backbone, known: dict[str, tuple[
         spans.append((len(ids) + first, len(ids) + len(pieces)))
         ids += pieces
     return Pieces(ids, spans)
+
+
+def windowed(backbone: Backbone, pieces: Pieces, room: int, stride: int) -> Iterator[Row]:
+    """Yields a sentence as one row, or as several windows, whose places are the first pieces of their words.
+
+    A word belongs to the window in which its first piece has most context. The words of the windows are those of the
+    sentence in order.
+
+    Args:
+        backbone: Which reads them.
+        pieces: Of :func:`joined_ids`.
+        room: Most pieces of a window.
+        stride: Pieces from the beginning of a window to that of the next.
+    """
+    ids, size = pieces.ids, len(pieces.ids)
+    starts = np.array([start for start, _ in pieces.offsets], np.int64)
+    begins = [0] if size <= room else [*range(0, size - room, stride), size - room]
+    # Most context has the window whose middle is nearest; of two the first.
+    middles = np.array(begins, np.float64) + min(size, room) / 2
+    nearest = np.abs(starts[:, None] + 0.5 - middles).argmin(1) if len(starts) else starts
+    for number, begin in enumerate(begins):
+        row = backbone.framed(ids[begin : begin + room])
+        first, _ = backbone.begins(row)
+        yield row._replace(places=(first + starts[nearest == number] - begin).tolist())

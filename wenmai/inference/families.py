@@ -27,7 +27,7 @@ from wenmai.nn.masks import causal
 from wenmai.nn.multihead import rows_at
 from wenmai.text.tokenizer import Tokenizer
 
-__all__ = ["Stored", "backbone_like", "backbone_of", "stored_backbone"]
+__all__ = ["Stored", "backbone_like", "backbone_of", "readable_backbone", "stored_backbone"]
 
 _ANY_LENGTH = 512  # words that are read at once where the network reads any number
 
@@ -122,6 +122,18 @@ class _Gpt(Backbone):
         return _Gpt(module, self._tokenizer)
 
 
+class _BareGpt(_Gpt):
+    """GPT as it was trained to predict text, without the three tokens of fine-tuning."""
+
+    def room(self, *, pair: bool) -> int:
+        return self.max_length - 1
+
+    def framed(self, first: Sequence[Any], second: Sequence[Any] | None = None) -> Row:
+        assert second is None  # it has no token to put between two texts
+        tokens = [self.module.bos_id, *first]
+        return Row(tokens, len(tokens))
+
+
 class _Elmo(Backbone):
     """ELMo: rows are words."""
 
@@ -207,6 +219,19 @@ def backbone_like(base: Any) -> Backbone:  # noqa: ANN401  whatever was trained 
     if isinstance(base, LanguageModel) and isinstance(base.module, Gpt):
         return _Gpt(base.module, base.tokenizer)
     raise SettingError(f"a {type(base).__name__} has no encoder that can be fine-tuned; start from bert, gpt or elmo")
+
+
+def readable_backbone(base: Any) -> Backbone:  # noqa: ANN401  whatever was trained before
+    """Returns the network of a trained model as a backbone to read texts with, one at a time; nothing is added to it.
+
+    Args:
+        base: As of :func:`backbone_like`.
+
+    Raises:
+        SettingError: if its network has no states of layers that can be read.
+    """
+    found = backbone_like(base)
+    return _BareGpt(found.module, found.tokenizer) if isinstance(base, LanguageModel) else found
 
 
 def backbone_of(base: Any, *, pooler: bool, dropout: float | None, fresh: bool) -> Backbone:  # noqa: ANN401

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data.typed import TaggedSentence
-from wenmai.inference.backbones import Row, joined_ids
+from wenmai.inference.backbones import joined_ids, windowed
 from wenmai.inference.finetuned import FineTuned, Floats
 from wenmai.inference.finetuned_network import HeadShape, Item, Network, Outputs
 from wenmai.inference.reading_config import TuneReadingConfig
@@ -164,21 +164,8 @@ class Tagging(FineTuned):
         for words in inputs:
             pieces = joined_ids(words, backbone, self._known)
             self.cut += len(pieces.ids) > room
-            found.append(Item(tuple(self._rows(pieces.ids, pieces.offsets, room, stride))))
+            found.append(Item(tuple(windowed(backbone, pieces, room, stride))))
         return found
-
-    def _rows(self, ids: list[Any], words: list[tuple[int, int]], room: int, stride: int) -> Iterable[Row]:
-        """Yields windows, and as their places the first pieces of the words that belong to them."""
-        starts = np.array([start for start, _ in words], np.int64)
-        size = len(ids)
-        begins = [0] if size <= room else [*range(0, size - room, stride), size - room]
-        # The window in which a piece has most context is the one whose middle is nearest; of two the first.
-        middles = np.array(begins, np.float64) + min(size, room) / 2
-        nearest = np.abs(starts[:, None] + 0.5 - middles).argmin(1) if len(starts) else starts
-        for number, begin in enumerate(begins):
-            row = self.backbone.framed(ids[begin : begin + room])
-            first, _ = self.backbone.begins(row)
-            yield row._replace(places=(first + starts[nearest == number] - begin).tolist())
 
     def gold(self, example: TaggedSentence) -> Sequence[str]:
         """Returns the words."""

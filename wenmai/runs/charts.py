@@ -70,7 +70,9 @@ def charts(comparison: Comparison) -> dict[str, Drawing]:
         ]
         if any(len(line.points) > 1 for line in lines):
             title, axis = say(panel.title), say(panel.axis)
-            found[_file_name(name)] = _lines(title, axis, [one for one in lines if one.points], log=panel.log)
+            found[_file_name(name)] = _lines(
+                title, axis, [one for one in lines if one.points], log=panel.log, whole=panel.whole
+            )
     return found
 
 
@@ -79,7 +81,7 @@ def _curve(system: ComparedSystem) -> list[tuple[float, float]]:
     return points[:: -(-len(points) // MOST_POINTS)] if points else []
 
 
-def _lines(title: str, axis: str, lines: Sequence[_Curve], *, log: bool = False) -> Drawing:
+def _lines(title: str, axis: str, lines: Sequence[_Curve], *, log: bool = False, whole: bool = False) -> Drawing:
     """Draws lines with their names at their right ends."""
     right = WIDTH - 24 - 7 * max(len(line.name) for line in lines)
     xs = [x for line in lines for x, _ in line.points]
@@ -92,6 +94,8 @@ def _lines(title: str, axis: str, lines: Sequence[_Curve], *, log: bool = False)
         shapes.append(Line(points=[(LEFT, up(tick)), (right, up(tick))]))
         shapes.append(Text(x=LEFT - 8, y=up(tick) + 4, text=f"{tick:g}", anchor="end"))
     for tick in _powers(min(xs), max(xs)) if log else _ticks(min(xs), max(xs)):
+        if whole and tick != int(tick):
+            continue
         shapes.append(Text(x=across(tick), y=HEIGHT - BOTTOM + 18, text=f"{tick:g}", anchor="middle"))
     places = _spread([up(line.points[-1][1]) for line in lines])
     for line, y in zip(lines, places, strict=True):

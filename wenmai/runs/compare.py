@@ -12,7 +12,7 @@ from wenmai.core.errors import RunError
 from wenmai.core.folder import writing_json
 from wenmai.core.registry import find_system
 from wenmai.data.sources import in_catalogue
-from wenmai.runs.comparison import ComparedCorpus, ComparedSystem, Comparison, CurvePoint, Facts
+from wenmai.runs.comparison import ComparedCorpus, ComparedSystem, Comparison, CurvePoint, Facts, Kind
 from wenmai.runs.environment import describe_environment
 from wenmai.runs.measuring.measurer import choose_measurer, watched
 from wenmai.runs.overlap import seen_in_training
@@ -21,7 +21,7 @@ from wenmai.training.callback import Callback
 from wenmai.training.progress import following
 from wenmai.training.run import RECIPE, Run
 
-__all__ = ["compare", "require_no_run"]
+__all__ = ["compare", "described", "distinct_names", "require_no_run", "written"]
 
 COMPARISON, REPORT = "comparison.json", "report.html"
 _UNKNOWN = "unknown:"  # prefix for the unknown text of an imported run
@@ -61,33 +61,53 @@ def compare(
     opened = [Run.of(run, device) for run in runs]
     if not opened:
         raise RunError("there is nothing to compare; name at least one run")
-    names = _distinct_names(opened)
     measurer = choose_measurer({run.recipe.system: run.task for run in opened}, "compare", options)
-    described = Comparison(
-        systems=[_describe(name, run) for name, run in zip(names, opened, strict=True)],
-        corpus=_describe_corpus(opened, own_tokens=measurer.own_tokens),
-        command=command,
-        created=f"{datetime.now():%Y-%m-%d %H:%M}",
-        machine=_facts(opened[0].environment or describe_environment()),
-        kinds=dict(measurer.kinds),
-    )
+    start = described(opened, command, kinds=measurer.kinds, own_tokens=measurer.own_tokens)
     with following(callback, quiet=quiet) as follower:
         seen = [note for run in opened for note in seen_in_training(run, options.get("on") or [])]
         for note in seen:
             follower.note(note)
-        comparison: Comparison = watched(measurer.compare, follower.evaluating)(opened, described, **options)
+        comparison: Comparison = watched(measurer.compare, follower.evaluating)(opened, start, **options)
     if seen:
         corpus = replace(
             comparison.corpus, facts=comparison.corpus.facts | {"tested on training text": "; ".join(seen)}
         )
         comparison = replace(comparison, corpus=corpus)
-    folder = Path(out)
+    written(comparison, Path(out))
+    return comparison
+
+
+def described(runs: Sequence[Run], command: str, *, kinds: Mapping[str, Kind], own_tokens: bool) -> Comparison:
+    """Returns a comparison of runs that nothing was measured of.
+
+    Args:
+        runs: The runs.
+        command: The user's command.
+        kinds: How what will be measured is shown.
+        own_tokens: Whether each run has its own tokens, so that only their files are compared.
+    """
+    return Comparison(
+        systems=[_describe(name, run) for name, run in zip(distinct_names(runs), runs, strict=True)],
+        corpus=_describe_corpus(runs, own_tokens=own_tokens),
+        command=command,
+        created=f"{datetime.now():%Y-%m-%d %H:%M}",
+        machine=_facts(runs[0].environment or describe_environment()),
+        kinds=dict(kinds),
+    )
+
+
+def written(comparison: Comparison, folder: Path) -> Path:
+    """Writes ``comparison.json`` and ``report.html`` into a folder; returns the report.
+
+    Raises:
+        RunError: if they cannot be written.
+    """
     try:
         writing_json(folder / COMPARISON, comparison.to_json())
         write_report(comparison, folder / REPORT)
     except OSError as error:
         raise RunError(f"{folder}: cannot be written ({error.strerror})") from None
-    return comparison
+    return folder / REPORT
 
 
 def require_no_run(folder: Path) -> None:
@@ -120,7 +140,8 @@ def _curve(records: Sequence[Mapping[str, Any]]) -> list[CurvePoint]:
     return [CurvePoint(progress=record["progress"], **{name: record.get(name) for name in names}) for record in steps]
 
 
-def _distinct_names(runs: Sequence[Run]) -> list[str]:
+def distinct_names(runs: Sequence[Run]) -> list[str]:
+    """Returns the names of the systems, or where two are alike those of the folders."""
     systems = [run.recipe.system for run in runs]
     if len(set(systems)) == len(systems):
         return systems

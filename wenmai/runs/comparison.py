@@ -171,6 +171,7 @@ class Panel:
         unit: The unit of a position on this axis.
         caption: How to read it.
         log: Whether the horizontal axis is logarithmic.
+        whole: Whether only whole numbers are marked on it.
     """
 
     section: str
@@ -179,6 +180,7 @@ class Panel:
     unit: str
     caption: str = ""
     log: bool = False
+    whole: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,12 +14,22 @@ from wenmai.core.errors import SettingError
 from wenmai.data.datasets import Dataset, find_dataset
 from wenmai.data.features import FeaturesConfig, VectorFeatures, segmented
 from wenmai.measures.probes import TaggingProbe, TextProbe, accuracy_interval, measure_tags
+from wenmai.runs.probing.regression import fit_probe
 from wenmai.text.normalise import normaliser
 from wenmai.text.settings import TextConfig
 from wenmai.training.run import Run
 from wenmai.vectors.pooling import StaticTokens, TokenVectors, Windows, token_encoder
 
-__all__ = ["WEIGHTINGS", "probe", "probe_encoder", "probe_model", "require_probed"]
+__all__ = [
+    "WEIGHTINGS",
+    "covered",
+    "probe",
+    "probe_encoder",
+    "probe_model",
+    "require_probed",
+    "words_of_sentences",
+    "words_of_texts",
+]
 
 WEIGHTINGS: tuple[Literal["mean", "tfidf", "sif"], ...] = ("mean", "tfidf", "sif")
 
@@ -97,15 +107,10 @@ def require_probed(dataset: Dataset) -> None:
 
 
 def _probe_texts(encoder: TokenVectors, dataset: Dataset, split: str, seed: int, text: TextConfig) -> list[Any]:
-    from sklearn.linear_model import LogisticRegression
-
     segment = dataset.segment if text.segment == "whitespace" else text.segment
-    plain = replace(text, segment=segment, phrases=0, format="auto", encoding="utf-8")
     train, measured = list(dataset.read("train")), list(dataset.read(split))
-    sample = segmented([example.text for example in train[:_SAMPLE]], plain)
-    plain = replace(plain, lowercase=plain.lowercase or _lowercase_covers_more(encoder, sample))
-    tokens = segmented([example.text for example in train], plain)
-    measured_tokens = segmented([example.text for example in measured], plain)
+    words = words_of_texts(encoder, [one.text for one in chain(train, measured)], replace(text, segment=segment))
+    tokens, measured_tokens = words[: len(train)], words[len(train) :]
     labels, gold = [example.label for example in train], [example.label for example in measured]
     majority = Counter(labels).most_common(1)[0][0]
     shared: dict[str, Any] = {
@@ -113,13 +118,13 @@ def _probe_texts(encoder: TokenVectors, dataset: Dataset, split: str, seed: int,
         "split": split,
         "majority": gold.count(majority) / len(gold),
         "examples": len(gold),
-        "covered": _covered(encoder, measured_tokens),
+        "covered": covered(encoder, measured_tokens),
     }
-    found = []
+    known, found = sorted(set(labels)), []
     for weighting in WEIGHTINGS:
         features = VectorFeatures(FeaturesConfig(features="vectors", weighting=weighting), encoder)
-        model = LogisticRegression(max_iter=1000).fit(features.fit_transform(tokens), labels)
-        named = model.predict(features.transform(measured_tokens)).tolist()
+        model = fit_probe(features.fit_transform(tokens), [known.index(label) for label in labels])
+        named = [known[number] for number in model.predict(features.transform(measured_tokens))]
         accuracy, low, high = accuracy_interval(gold, named, seed=seed)
         found.append(TextProbe(weighting=weighting, accuracy=accuracy, low=low, high=high, **shared))
     return found
@@ -129,13 +134,8 @@ def _probe_tags(encoder: TokenVectors, dataset: Dataset, split: str, seed: int, 
     from wenmai.kernels.descent import Descent, coded_targets
 
     train, measured = list(dataset.read("train")), list(dataset.read(split))
-    lowercase = text.lowercase or _lowercase_covers_more(encoder, [sentence.tokens for sentence in train[:_SAMPLE]])
-    normalise = normaliser(replace(text, lowercase=lowercase))
-
-    def tokens(sentences: Sequence[Any]) -> list[list[str]]:
-        return [[normalise(token) for token in sentence.tokens] for sentence in sentences]
-
-    features = Windows(encoder, tokens(train), _WINDOW)
+    words = words_of_sentences(encoder, [sentence.tokens for sentence in chain(train, measured)], text)
+    features = Windows(encoder, words[: len(train)], _WINDOW)
     given = list(chain.from_iterable(sentence.tags for sentence in train))
     tags = sorted(set(given))
     number = {tag: place for place, tag in enumerate(tags)}
@@ -148,7 +148,7 @@ def _probe_tags(encoder: TokenVectors, dataset: Dataset, split: str, seed: int, 
             if first < last:
                 descent.train(epoch, first, last, _RATE * (1 - (epoch + part / 10) / _EPOCHS))
     weights, bias = descent.settle()
-    seen = Windows(encoder, tokens(measured), _WINDOW, features.scaling)
+    seen = Windows(encoder, words[len(train) :], _WINDOW, features.scaling)
     best = np.concatenate(
         [(seen[np.arange(start, min(start + 8192, len(seen)))] @ weights + bias).argmax(axis=1)
          for start in range(0, len(seen), 8192)]
@@ -175,8 +175,28 @@ def _probe_tags(encoder: TokenVectors, dataset: Dataset, split: str, seed: int, 
     )
 
 
-def _covered(encoder: TokenVectors, sentences: Sequence[Sequence[str]]) -> float:
-    """The fraction of tokens that have a vector."""
+def words_of_texts(encoder: TokenVectors, texts: Sequence[str], text: TextConfig) -> list[list[str]]:
+    """Returns the words of texts, lower-cased if more of them are in the vocabulary then.
+
+    Args:
+        encoder: Gives them their vectors.
+        texts: The texts.
+        text: How the text of the vectors was made; its phrases are left out.
+    """
+    plain = replace(text, phrases=0, format="auto", encoding="utf-8")
+    sample = segmented(texts[:_SAMPLE], plain)
+    return segmented(texts, replace(plain, lowercase=plain.lowercase or _lowercase_covers_more(encoder, sample)))
+
+
+def words_of_sentences(encoder: TokenVectors, sentences: Sequence[Sequence[str]], text: TextConfig) -> list[list[str]]:
+    """Returns given words as :func:`words_of_texts` does."""
+    lowercase = text.lowercase or _lowercase_covers_more(encoder, sentences[:_SAMPLE])
+    normalise = normaliser(replace(text, lowercase=lowercase))
+    return [[normalise(word) for word in sentence] for sentence in sentences]
+
+
+def covered(encoder: TokenVectors, sentences: Sequence[Sequence[str]]) -> float:
+    """Returns the proportion of words that have a vector."""
     found = sum(int(vectors.any(axis=1).sum()) for vectors in encoder.token_vectors(sentences))
     return found / max(1, sum(map(len, sentences)))
 
@@ -189,4 +209,4 @@ def _lowercase_covers_more(encoder: TokenVectors, sentences: Sequence[Sequence[s
             sum(encoder.in_vocabulary(token) for tokens in found for token in tokens) for found in (lower, sentences)
         ]
         return known[0] > known[1]
-    return _covered(encoder, lower) > _covered(encoder, sentences)
+    return covered(encoder, lower) > covered(encoder, sentences)

@@ -113,7 +113,7 @@ const curves = () => {
 // Other panels with a line for each system: successive ones with the same heading share a section
 const panels = () => {
   let section, heading;
-  for (const [name, { section: title, title: what, axis, unit, caption, log }] of Object.entries(data.panels)) {
+  for (const [name, { section: title, title: what, axis, unit, caption, log, whole }] of Object.entries(data.panels)) {
     const place = `panel ${name}`;
     const lines = systems.map((system, index) => ({ index, points: (system.lines[name] || [])
       .filter((point) => known(point.y)).map(({ x, y, note }) => ({ [place]: x, loss: y, note })) }))
@@ -121,7 +121,7 @@ const panels = () => {
     if (!lines.length) continue;
     if (title !== heading) section = byId("panels").appendChild(html("section", {}, html("h2", {}, title)));
     heading = title;
-    AXES[place] = { unit: () => [1, axis], label: (at) => `${at.toFixed(0)} ${unit}`, log };
+    AXES[place] = { unit: () => [1, axis], label: (at) => `${at.toFixed(0)} ${unit}`, log, whole };
     const box = html("div", { class: "panel" });
     section.append(html("figure", {}, box, html("figcaption", {}, caption)));
     drawn(box, (width) => curvePanel(box, width, what, lines, place));
@@ -206,8 +206,9 @@ const curvePanel = (box, width, title, all, axis) => {
   const names = lines.map((line) => systems[line.index].name).join(", ");
   const root = svg("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: "img",
     "aria-label": say`${title} of ${names}: ${lines.map(ends).join("; ")}` });
-  const { unit, label, log } = AXES[axis], [size, unitName] = unit(end);
-  const ticks = log ? logTicks(start, end) : linearTicks(0, end / size, wide ? 8 : 4),
+  const { unit, label, log, whole } = AXES[axis], [size, unitName] = unit(end);
+  const every = log ? logTicks(start, end) : linearTicks(0, end / size, wide ? 8 : 4),
+    ticks = whole ? every.filter(Number.isInteger) : every,
     text = log ? short : tickText(ticks);
   root.append(svg("text", { class: "title", x: 0, y: 10 }, title), ...yAxis(low, high, y, edge.left, right),
     ...xAxis(ticks, text, (tick) => x(tick * size), edge.left, right, bottom, unitName));

@@ -1,0 +1,1 @@
+"""Probes of every layer of every model."""
