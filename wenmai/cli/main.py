@@ -9,7 +9,18 @@ from typing import Annotated
 
 import typer
 
-from wenmai.cli import classification, data, finetuning, formats, language, measuring, training, translation, vectors
+from wenmai.cli import (
+    classification,
+    contextual,
+    data,
+    finetuning,
+    formats,
+    language,
+    measuring,
+    training,
+    translation,
+    vectors,
+)
 from wenmai.cli.settings import AutotuneCommand, CompareCommand, ExportCommand, FinetuneCommand, TrainCommand
 from wenmai.core.errors import SettingError, WenmaiError, is_out_of_memory
 from wenmai.core.wording import LANGUAGES, environment_language, say, speak
@@ -166,6 +177,8 @@ app.command()(measuring.evaluate)
 app.command(cls=CompareCommand)(measuring.compare)
 app.command()(training.verify)
 app.command()(vectors.nearest)
+app.command("index")(contextual.index_command)
+app.command("distil")(contextual.distil_command)
 app.command()(vectors.analogy)
 app.command()(vectors.similarity)
 app.command()(vectors.embed)

@@ -1,6 +1,7 @@
 """Words in context: an index of occurrences, their neighbours, and static vectors made of them."""
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict
 from itertools import tee
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wenmai.config.recipe import Recipe, settings_of
-from wenmai.core.errors import RunError, SettingError, nearest_name
+from wenmai.core.errors import FormatError, RunError, SettingError, nearest_name
 from wenmai.core.folder import MANIFEST, file_sha256
 from wenmai.data.occurrences import OccurrenceConfig, Occurrences, SentenceWords, spans_of, tokens_of
 from wenmai.formats.format import Imported
@@ -26,7 +27,16 @@ from wenmai.vectors.lengths import Vector
 from wenmai.vectors.occurrence_index import Found, OccurrenceIndex, require_no_folder, write_index
 from wenmai.vectors.word_vectors import WordVectors
 
-__all__ = ["distil", "fingerprint", "index", "nearest_in_context", "occurrence_settings", "reader_for"]
+__all__ = [
+    "default_index",
+    "distil",
+    "fingerprint",
+    "index",
+    "nearest_in_context",
+    "occurrence_settings",
+    "reader_for",
+    "vectors_in_context",
+]
 
 _FILES = {".txt": False, ".vec": False, ".bin": True}  # whether they are binary
 _INDEX = {"min_count": 1, "max_occurrences": 1000}
@@ -65,8 +75,8 @@ def reader_for(run: Run, layer: str | None) -> Any:  # noqa: ANN401  a Reader
         if has_context(run.model):
             return reader_of(run.model, layer)
     raise RunError(
-        f"{run.path}: is a run of {run.recipe.system}, which has no words in context; name one of bert, elmo or gpt, or "
-        "an imported encoder"
+        f"{run.path}: is a run of {run.recipe.system}, which has no words in context; name one of bert, elmo or "
+        "gpt, or an imported encoder"
     )
 
 
@@ -82,7 +92,7 @@ def index(
     run: str | Path | Run,
     corpus: Any,  # noqa: ANN401  whatever holds text
     *,
-    out: str | Path,
+    out: str | Path | None = None,
     device: str | None = None,
     callback: Callback | None = None,
     quiet: bool = False,
@@ -93,7 +103,7 @@ def index(
     Args:
         run: A run of an encoder, or its folder.
         corpus: The text, named as for training.
-        out: The folder to make.
+        out: The folder to make; None: :func:`default_index`.
         device: Where the encoder computes; see :class:`~wenmai.training.run.Run`.
         callback: Follows it; by default progress is printed on standard error.
         quiet: Print no progress.
@@ -106,7 +116,7 @@ def index(
         CorpusError: if the text cannot be read.
     """
     config = occurrence_settings(_INDEX | settings)
-    require_no_folder(out)
+    target = require_no_folder(default_index(run) if out is None else out)
     opened = Run.of(run, device)
     reader = reader_for(opened, config.layer)
     with (
@@ -114,7 +124,7 @@ def index(
         Occurrences(corpus, config, progress=follower.encoding_corpus) as found,
     ):
         rows = (
-            (one.text, [word[1:] for word in one.words], states)
+            (one.text, [word[1:] for word in one.words], states.mean(0))
             for one, states in _read(reader, found, follower.evaluating)
         )
         facts = {
@@ -123,62 +133,92 @@ def index(
             "run": str(opened.path),
             "settings": asdict(found.config) | {"layer": reader.layer},
         }
-        write_index(out, rows, reader.encoder.vector_size, facts)
-    return OccurrenceIndex(out)
+        write_index(target, rows, reader.encoder.vector_size, facts)
+    return OccurrenceIndex(target)
 
 
-def nearest_in_context(
+def default_index(run: str | Path | Run) -> Path:
+    """Where the index of a run is unless another place is named: beside it."""
+    path = run.path if isinstance(run, Run) else Path(run)
+    return path.with_name(f"{path.name}-index")
+
+
+def vectors_in_context(
     run: str | Path | Run,
-    index: str | Path | OccurrenceIndex,
-    text: str,
+    texts: Sequence[str],
     word: str,
     *,
+    index: str | Path | OccurrenceIndex,
     occurrence: int | None = None,
     layer: str | int | None = None,
-    topn: int = 10,
     device: str | None = None,
-) -> list[Found]:
-    """Finds the occurrences of an index that are nearest to a word in a sentence, by the cosine.
+) -> Vector:
+    """Returns the vectors (N, d) of a word in N sentences, from the layer that an index was made of.
 
     Args:
         run: The run that the index was made with.
+        texts: The sentences.
+        word: A word of each.
         index: The index.
-        text: The sentence.
-        word: A word of it.
-        occurrence: Which, from 1, where the word occurs several times.
+        occurrence: Which, from 1, where the word occurs several times in a sentence.
         layer: As the index was made with; None: that.
-        topn: How many.
         device: Where the encoder computes.
 
     Raises:
-        SettingError: if the word is not in the sentence, or there several times, or the layer is another.
-        RunError: if the index was made with another run.
+        SettingError: if the word is not in a sentence, or there several times, or the layer is another.
+        RunError: if the run has no words in context, or the index was made with another.
         FormatError: if the index is damaged.
     """
     opened = Run.of(run, device)
+    reader = reader_for(opened, None if layer is None else str(layer))
     found = index if isinstance(index, OccurrenceIndex) else OccurrenceIndex(index)
-    settings = found.facts.get("settings")
-    if not isinstance(settings, dict):
-        raise RunError(f"{found.path}: is damaged: its settings are missing; make the index again")
-    reader_for(opened, None)
     if found.facts.get("model") != fingerprint(opened):
         raise RunError(
             f"{found.path}: was made with another model ({found.facts.get('run')}), whose vectors cannot be compared "
             f"with those of {opened.path}; make an index with this one"
         )
+    settings = found.facts.get("settings")
+    if not isinstance(settings, dict):
+        raise FormatError(f"{found.path}: is damaged: its settings are missing; copy the index or make it again")
+    stored = occurrence_settings({name: settings.get(name) for name in ("layer", "segment")})
+    if layer is not None and reader.layer != stored.layer:
+        raise SettingError(
+            f"layer={reader.layer}: the index {found.path} is of layer {stored.layer}; leave the layer out, or make an "
+            "index of that one"
+        )
     from wenmai.inference.contextual import states_of_spans
 
-    stored = occurrence_settings({name: settings.get(name) for name in ("layer", "segment")})
-    if layer is not None and (asked := reader_for(opened, str(layer)).layer) != stored.layer:
-        raise SettingError(
-            f"layer={asked}: the index {found.path} has layer {stored.layer}; leave --layer out, or make one"
-        )
     reader = reader_for(opened, stored.layer)
-    span = _the_span(text, word, stored.segment or "words", occurrence)
-    (states,) = states_of_spans(reader.encoder, [(text, [span])], reader.numbers)
-    vector: Vector = states.mean(0)[0]
-    if not vector.any():
-        raise SettingError(f"the encoder has no token for {word!r} in {text[:60]!r}")
+    spans = [[_the_span(text, word, stored.segment or "words", occurrence)] for text in texts]
+    states = states_of_spans(reader.encoder, zip(texts, spans, strict=True), reader.numbers)
+    vectors = np.array([one.mean(0)[0] for one in states], np.float32).reshape(len(texts), -1)
+    for text, vector in zip(texts, vectors, strict=True):
+        if not vector.any():
+            raise SettingError(f"the encoder has no token for {word!r} in {text[:60]!r}")
+    return vectors
+
+
+def nearest_in_context(
+    run: str | Path | Run,
+    text: str,
+    word: str,
+    *,
+    index: str | Path | OccurrenceIndex | None = None,
+    topn: int = 10,
+    **options: Any,  # noqa: ANN401  of vectors_in_context
+) -> list[Found]:
+    """Finds the occurrences of an index that are nearest to a word in a sentence, by the cosine, best first.
+
+    Args:
+        run: The run that the index was made with.
+        text: The sentence.
+        word: A word of it.
+        index: The index; None: :func:`default_index`.
+        topn: How many.
+        **options: ``occurrence``, ``layer`` and ``device`` of :func:`vectors_in_context`, which raises the same.
+    """
+    found = index if isinstance(index, OccurrenceIndex) else OccurrenceIndex(index or default_index(run))
+    (vector,) = vectors_in_context(run, [text], word, index=found, **options)
     return found.nearest(vector, topn)
 
 
@@ -251,8 +291,9 @@ def distil(
         read = np.zeros(len(rows), np.int64)
         for one, states in _read(reader, found, follower.evaluating):
             places = np.array([rows[word.word] for word in one.words])
-            real = states.any(axis=1)
-            np.add.at(sums, places[real], states[real])
+            merged = states.mean(0)
+            real = merged.any(axis=1)
+            np.add.at(sums, places[real], merged[real])
             np.add.at(read, places[real], 1)
         if lost := int((read == 0).sum()):
             follower.note(f"words that the encoder has no token for: {lost:,}; they are left out")
@@ -268,6 +309,41 @@ def distil(
     except OSError as error:
         raise RunError(f"{target}: cannot be written ({error.strerror})") from None
     return vectors
+
+
+def mean_states(
+    run: Run,
+    corpus: Any,  # noqa: ANN401  whatever holds text
+    words: Collection[str],
+    *,
+    max_occurrences: int,
+    progress: Callable[[str, int, int], None],
+) -> dict[str, Vector]:
+    """Returns the means of the states of words over a text, (L + 1, M) of all layers.
+
+    Args:
+        run: The run of an encoder.
+        corpus: The text.
+        words: In lower case; those that the text lacks are missing in what is returned.
+        max_occurrences: How many occurrences of each are read.
+        progress: Called with what is done, how many of the occurrences, and of how many.
+
+    Raises:
+        RunError: if the run has no words in context.
+        CorpusError: if the text cannot be read.
+    """
+    reader = reader_for(run, "last")
+    reader = reader._replace(numbers=list(range(reader.encoder.num_layers + 1)))
+    config = OccurrenceConfig(min_count=1, max_occurrences=max_occurrences)
+    sums: dict[str, NDArray[np.float64]] = {}
+    read: Counter[str] = Counter()
+    with Occurrences(corpus, config, words=words) as found:
+        for one, states in _read(reader, found, progress):
+            for word, state in zip(one.words, states.swapaxes(0, 1), strict=True):
+                if state.any():
+                    sums[word.word] = sums.get(word.word, 0.0) + state.astype(np.float64)
+                    read[word.word] += 1
+    return {word: (total / read[word]).astype(np.float32) for word, total in sums.items()}
 
 
 def _write_run(target: Path, run: Run, vectors: WordVectors, found: Occurrences, layer: str) -> None:
@@ -292,7 +368,7 @@ def _read(
     found: Occurrences,
     progress: Callable[[str, int, int], None],
 ) -> Iterator[tuple[SentenceWords, NDArray[np.float32]]]:
-    """Yields sentences with the states (S, d) of their chosen words."""
+    """Yields sentences with the states (K, S, d) of their chosen words in the layers of the reader."""
     from wenmai.inference.contextual import states_of_spans
 
     ours, theirs = tee(found)
@@ -301,4 +377,4 @@ def _read(
     for one, states in zip(ours, states_of_spans(reader.encoder, items, reader.numbers), strict=True):
         done += len(one.words)
         progress("reading occurrences", done, found.taken)
-        yield one, states.mean(0)
+        yield one, states
