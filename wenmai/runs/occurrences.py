@@ -28,10 +28,12 @@ from wenmai.vectors.occurrence_index import Found, OccurrenceIndex, require_no_f
 from wenmai.vectors.word_vectors import WordVectors
 
 __all__ = [
+    "INDEX_SETTINGS",
     "default_index",
     "distil",
     "fingerprint",
     "index",
+    "index_settings",
     "nearest_in_context",
     "occurrence_settings",
     "reader_for",
@@ -39,7 +41,8 @@ __all__ = [
 ]
 
 _FILES = {".txt": False, ".vec": False, ".bin": True}  # whether they are binary
-_INDEX = {"min_count": 1, "max_occurrences": 1000}
+INDEX_SETTINGS = {"min_count": 1, "max_occurrences": 1000}
+"""What :func:`index` takes unless it is told otherwise."""
 
 
 def occurrence_settings(settings: dict[str, Any]) -> OccurrenceConfig:
@@ -115,7 +118,7 @@ def index(
         SettingError: for a wrong setting.
         CorpusError: if the text cannot be read.
     """
-    config = occurrence_settings(_INDEX | settings)
+    config = occurrence_settings(INDEX_SETTINGS | settings)
     target = require_no_folder(default_index(run) if out is None else out)
     opened = Run.of(run, device)
     reader = reader_for(opened, config.layer)
@@ -141,6 +144,21 @@ def default_index(run: str | Path | Run) -> Path:
     """Where the index of a run is unless another place is named: beside it."""
     path = run.path if isinstance(run, Run) else Path(run)
     return path.with_name(f"{path.name}-index")
+
+
+def index_settings(index: OccurrenceIndex) -> OccurrenceConfig:
+    """Returns how an index was made.
+
+    Raises:
+        FormatError: if it does not say so.
+    """
+    settings = index.facts.get("settings")
+    try:
+        if not isinstance(settings, dict) or not isinstance(settings.get("layer"), str):
+            raise SettingError("no layer")
+        return occurrence_settings(settings)
+    except SettingError as error:
+        raise FormatError(f"{index.path}: is damaged: its settings are none ({error}); make the index again") from None
 
 
 def vectors_in_context(
@@ -177,10 +195,7 @@ def vectors_in_context(
             f"{found.path}: was made with another model ({found.facts.get('run')}), whose vectors cannot be compared "
             f"with those of {opened.path}; make an index with this one"
         )
-    settings = found.facts.get("settings")
-    if not isinstance(settings, dict):
-        raise FormatError(f"{found.path}: is damaged: its settings are missing; copy the index or make it again")
-    stored = occurrence_settings({name: settings.get(name) for name in ("layer", "segment")})
+    stored = index_settings(found)
     if layer is not None and reader.layer != stored.layer:
         raise SettingError(
             f"layer={reader.layer}: the index {found.path} is of layer {stored.layer}; leave the layer out, or make an "

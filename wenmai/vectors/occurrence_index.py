@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wenmai.core.errors import FormatError, RunError, SettingError
-from wenmai.core.folder import MANIFEST, check_sealed, read_json_object, sealed_folder, writing_json
+from wenmai.core.folder import MANIFEST, check_sealed, plain_file, read_json_object, sealed_folder, writing_json
 from wenmai.core.tensors import require_finite, tensor_shapes, write_tensors
 from wenmai.vectors.lengths import Vector, unit, unit_rows
 from wenmai.vectors.search import top_scores
@@ -25,6 +25,7 @@ VERSION = 1
 FACTS, VECTORS, SENTENCES = "index.json", "vectors.safetensors", "sentences.txt"
 _ROWS = 8192  # whose vectors are in memory at once
 _CHECKED_BYTES = 1 << 28  # whose checksums are compared whenever it is opened, as of models
+_LARGEST = 1.001  # number of a vector of length 1, rounded
 _LONGEST_BYTES = 1 << 16  # of a sentence
 
 
@@ -177,6 +178,8 @@ class OccurrenceIndex:
                         high = min(low + _ROWS, stop)
                         block = stored[low:high]
                         require_finite(self.path / VECTORS, "vectors", block)
+                        if np.abs(block).max() > _LARGEST:
+                            raise self._damaged("a vector is longer than 1")
                         scores[0, low - start : high - start] = np.clip(block @ query, -1, 1)
                     return scores
 
@@ -196,7 +199,7 @@ class OccurrenceIndex:
         begin, end = file.get_slice("places")[number : number + 2].tolist()
         if not 0 <= begin < end <= begin + _LONGEST_BYTES:
             raise self._damaged(f"sentence {number} is from byte {begin} to {end}")
-        with open(self.path / SENTENCES, "rb") as text:
+        with open(plain_file(self.path / SENTENCES), "rb") as text:
             text.seek(begin)
             data = text.read(end - begin)
         sentence = data.decode(errors="replace").removesuffix("\n")
