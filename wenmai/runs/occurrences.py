@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from itertools import tee
 from pathlib import Path
@@ -152,13 +153,13 @@ def index_settings(index: OccurrenceIndex) -> OccurrenceConfig:
     Raises:
         FormatError: if it does not say so.
     """
-    settings = index.facts.get("settings")
-    try:
-        if not isinstance(settings, dict) or not isinstance(settings.get("layer"), str):
-            raise SettingError("no layer")
-        return occurrence_settings(settings)
-    except SettingError as error:
-        raise FormatError(f"{index.path}: is damaged: its settings are none ({error}); make the index again") from None
+    settings, found = index.facts.get("settings"), None
+    if isinstance(settings, dict) and isinstance(settings.get("layer"), str):
+        with suppress(SettingError):
+            found = occurrence_settings(settings)
+    if found is None:
+        raise FormatError(f"{index.path}: is damaged: it does not say how it was made; make the index again")
+    return found
 
 
 def vectors_in_context(
