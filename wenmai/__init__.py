@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from wenmai.runs.compare import compare
     from wenmai.runs.evaluate import evaluate
     from wenmai.runs.finetune import finetune
+    from wenmai.runs.occurrences import distil, index
     from wenmai.runs.probing.probe import probe
     from wenmai.runs.train import resume, train
     from wenmai.training.run import Run, load
@@ -20,15 +21,30 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["Run", "WenmaiError", "WordVectors", "compare", "evaluate", "finetune", "load", "probe", "resume", "train"]
+__all__ = [
+    "Run",
+    "WenmaiError",
+    "WordVectors",
+    "compare",
+    "distil",
+    "evaluate",
+    "finetune",
+    "index",
+    "load",
+    "probe",
+    "resume",
+    "train",
+]
 
 _HOME = {
     "Run": "wenmai.training.run",
     "WenmaiError": "wenmai.core.errors",
     "WordVectors": "wenmai.vectors.word_vectors",
     "compare": "wenmai.runs.compare",
+    "distil": "wenmai.runs.occurrences",
     "evaluate": "wenmai.runs.evaluate",
     "finetune": "wenmai.runs.finetune",
+    "index": "wenmai.runs.occurrences",
     "load": "wenmai.training.run",
     "probe": "wenmai.runs.probing.probe",
     "resume": "wenmai.runs.train",

@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import fields
 from itertools import chain
 from pathlib import Path
 
@@ -13,13 +14,15 @@ from wenmai.cli.main import app
 from wenmai.config.recipe import parse_assignments, settings_of
 from wenmai.core.registry import systems
 from wenmai.data.datasets import datasets
+from wenmai.data.occurrences import OccurrenceConfig
 from wenmai.formats.format import formats
+from wenmai.runs.occurrences import INDEX_SETTINGS, occurrence_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "README.zh.md", *sorted((ROOT / "docs").glob("*.md"))]
 OURS = [page for page in PAGES if page.name != "benchmarks.md"]  # which is generated
 # Those that run as wholes, in test_tutorial.py.
-TUTORIALS = ("tutorial.md", "attention.md", "lineage.md", "your-own-classifier.md")
+TUTORIALS = ("tutorial.md", "attention.md", "lineage.md", "one-word-many-meanings.md", "your-own-classifier.md")
 SETTINGS = {name: settings_of(system.load().sections) for name, system in systems().items()}
 
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -173,6 +176,15 @@ def test_every_setting_of_fine_tuning_is_explained_with_its_default() -> None:
     }
     assert {row[0]: row[1] for row in tables(read(ROOT / "docs/finetuning.md"), "| setting |")} == defaults
     assert all(SETTINGS[name] == SETTINGS["finetuned-pair"] for name in SETTINGS if name.startswith("finetuned-"))
+
+
+def test_every_setting_of_occurrences_is_explained_with_its_defaults() -> None:
+    rows = [*tables(read(ROOT / "docs/one-word-many-meanings.md"), "| setting | index |")]
+    for column, chosen in ((1, INDEX_SETTINGS), (2, {})):
+        found = occurrence_settings(dict(chosen))
+        assert {row[0]: row[column] for row in rows} == {
+            field.name: shown(getattr(found, field.name)) for field in fields(OccurrenceConfig)
+        }
 
 
 def is_fixed(system: str, name: str) -> bool:

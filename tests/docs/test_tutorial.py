@@ -18,7 +18,10 @@ from typing import Any, NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TUTORIALS = [ROOT / "docs" / name for name in ("tutorial.md", "attention.md", "lineage.md", "your-own-classifier.md")]
+TUTORIALS = [
+    ROOT / "docs" / name
+    for name in ("tutorial.md", "attention.md", "lineage.md", "one-word-many-meanings.md", "your-own-classifier.md")
+]
 KINDS = {"bash", "python", "output", "text", "console"}
 NUMBER = re.compile(r"\d[\d,.]*")
 

@@ -11,6 +11,7 @@ import typer
 
 from wenmai.cli import (
     classification,
+    contextual,
     data,
     finetuning,
     formats,
@@ -178,6 +179,8 @@ app.command(cls=CompareCommand)(measuring.compare)
 app.command()(probing.probe)
 app.command()(training.verify)
 app.command()(vectors.nearest)
+app.command("index")(contextual.index_command)
+app.command("distil")(contextual.distil_command)
 app.command()(vectors.analogy)
 app.command()(vectors.similarity)
 app.command()(vectors.embed)

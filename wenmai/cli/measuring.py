@@ -30,6 +30,17 @@ Probe = Annotated[
     list[str] | None,
     typer.Option("--probe", metavar="DATASET", help="A linear probe of vectors: sst2, conll2003 ... Repeatable."),
 ]
+WordsOf = Annotated[
+    str | None,
+    typer.Option(
+        "--occurrences",
+        metavar="CORPUS",
+        help="Encoders, with --similarity: words are compared by their means over the sentences of this text.",
+    ),
+]
+Most = Annotated[
+    int | None, typer.Option("--max-occurrences", min=1, help="With --occurrences: sentences of a word [20].")
+]
 Restrict = Annotated[
     int | None,
     typer.Option("--restrict-vocab", min=0, help="Vectors: analogies among this many words, 0 for all [30000]."),
@@ -59,6 +70,8 @@ def evaluate(
     analogy: Analogy = None,
     restrict_vocab: Restrict = None,
     probe: Probe = None,
+    occurrences: WordsOf = None,
+    max_occurrences: Most = None,
     on: Annotated[
         str | None,
         typer.Option("--on", metavar="FILE", help="Pairs to translate, or texts to classify or predict; see the docs."),
@@ -127,6 +140,8 @@ def evaluate(
         analogy=analogy,
         restrict_vocab=restrict_vocab,
         probe=probe,
+        occurrences=occurrences,
+        max_occurrences=max_occurrences,
         on=on,
         pairs=pairs,
         by=by,
@@ -178,6 +193,8 @@ def compare(
     similarity: Similarity = None,
     analogy: Analogy = None,
     probe: Probe = None,
+    occurrences: WordsOf = None,
+    max_occurrences: Most = None,
     restrict_vocab: Restrict = None,
     words: Annotated[
         str | None, typer.Option("--words", metavar="A,B,...", help="Show the neighbours of these words.")
@@ -234,6 +251,8 @@ def compare(
         similarity=similarity,
         analogy=analogy,
         probe=probe,
+        occurrences=occurrences,
+        max_occurrences=max_occurrences,
         restrict_vocab=restrict_vocab,
         words=_names(words),
         on=on,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from wenmai.cli.contextual import nearest_in_sentences
 from wenmai.cli.lines import reads_terminal, texts_of
 from wenmai.cli.options import Device, File, Json, JsonLines, RunFolder, Texts
 from wenmai.cli.printing import note, show_columns
@@ -35,16 +36,68 @@ def nearest(
         typer.Option("--file", metavar="FILE", help="Questions, one a line: a word, or several that are added."),
     ] = None,
     topn: Annotated[int, typer.Option("--topn", min=1, help="How many.")] = 10,
+    sentences: Annotated[
+        list[str] | None,
+        typer.Option("--in", metavar="SENTENCE", help="Encoders: a word in this sentence; see --word. Repeatable."),
+    ] = None,
+    word: Annotated[str | None, typer.Option("--word", metavar="WORD", help="With --in: the word.")] = None,
+    occurrence: Annotated[
+        int | None, typer.Option("--occurrence", min=1, help="With --in: which, where the word occurs several times.")
+    ] = None,
+    index: Annotated[
+        Path | None,
+        typer.Option("--index", metavar="INDEX", help="With --in: what `wenmai index` made [RUN-index]."),
+    ] = None,
+    layer: Annotated[
+        str | None, typer.Option("--layer", help="With --in: the layer that the index must be of.")
+    ] = None,
+    beside: Annotated[
+        Path | None,
+        typer.Option(
+            "--beside",
+            metavar="RUN2",
+            help="With --in: show the neighbours of the one vector that these word vectors have too.",
+        ),
+    ] = None,
+    device: Device = None,
     as_json: JsonLines = False,
 ) -> None:
-    """Show the words nearest to a word.
+    """Show the words nearest to a word; of a word in a sentence, the nearest occurrences of words in a text.
 
     Example: wenmai nearest runs/first king --topn 5
+
+    Example: wenmai nearest runs/bert --in "He sat on the bank of the river" --word bank
     """
     from wenmai.training.run import Run
 
-    vectors = Run(run).vectors
     given = list(words or [])
+    if sentences:
+        if file is not None or len(given) + (word is not None) != 1:
+            raise SettingError("--in takes one word, as --word, and no --file")
+        nearest_in_sentences(
+            run,
+            sentences,
+            given[0] if word is None else word,
+            index=index,
+            occurrence=occurrence,
+            layer=layer,
+            beside=beside,
+            topn=topn,
+            device=device,
+            as_json=as_json,
+        )
+        return
+    further = {"--occurrence": occurrence, "--index": index, "--layer": layer, "--beside": beside}
+    if named := ", ".join(name for name, value in further.items() if value is not None):
+        raise SettingError(f"{named}: for a word in a sentence; add --in SENTENCE")
+    given += [] if word is None else [word]
+    opened = Run(run, device)
+    if "nearest" not in opened.task.verbs and "embed" in opened.task.verbs:
+        raise SettingError(
+            f"{run}: its words have vectors in sentences only; add --in SENTENCE, or make static vectors by "
+            f"`wenmai distil`"
+        )
+    vectors = opened.vectors
     questions = [given] if given and given != ["-"] and file is None else _questions(given, file)
     for question in questions:
         found = vectors.most_similar(positive=question, topn=topn)

@@ -18,6 +18,7 @@ from wenmai.vectors.word_vectors import WordVectors
 __all__ = [
     "AnalogyResult",
     "AnalogySection",
+    "Pair",
     "SimilarityResult",
     "evaluate_analogies",
     "evaluate_similarity",

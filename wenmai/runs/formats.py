@@ -18,7 +18,7 @@ from wenmai.runs.train import read_again
 from wenmai.tasks.task import Task
 from wenmai.training.run import ENVIRONMENT, MODEL, RECIPE, SUMMARY, Run, folder_bytes, remove
 
-__all__ = ["FinishedRun", "export_run", "import_run", "make_run"]
+__all__ = ["FinishedRun", "adopt_run", "export_run", "import_run", "make_run"]
 
 logger = logging.getLogger(__name__)
 
@@ -138,11 +138,29 @@ def import_run(
     folder = Path(out)
     require_room(folder)
     found = read(Path(path))
+    return adopt_run(found, folder, {"imported": str(Path(path).absolute())}, settings)
+
+
+def adopt_run(
+    found: Imported, folder: Path, facts: Mapping[str, Any], settings: Mapping[str, Any] | None = None
+) -> Run:
+    """Makes a run of a model that was not trained as one.
+
+    Args:
+        found: The model.
+        folder: The run folder to make.
+        facts: Where it came from, for the summary; ``imported`` is one of them.
+        settings: What the user chose of ``found.open``.
+
+    Raises:
+        SettingError: for a setting that is not open.
+        RunError: if the folder cannot be written, or exists.
+    """
     task = find_system(found.system).load()
-    chosen = {**found.settings, **_missing(found, task, settings)}
+    chosen = {**found.settings, **_missing(found, task, settings or {})}
     recipe = Recipe.build(found.system, task.sections, chosen)
-    imported = {"imported": str(Path(path).absolute()), "vocabulary": found.vocabulary}
-    return make_run(folder, recipe, lambda inside: task.adopt(found.model, recipe).save(inside), imported)
+    summary = {"vocabulary": found.vocabulary, **facts}
+    return make_run(folder, recipe, lambda inside: task.adopt(found.model, recipe).save(inside), summary)
 
 
 def make_run(folder: Path, recipe: Recipe, save: Callable[[Path], None], summary: Mapping[str, Any]) -> Run:

@@ -20,6 +20,7 @@ from wenmai.measures.words import (
     evaluate_text_similarity,
 )
 from wenmai.runs.comparison import Comparison, Kind, MapWord, Measure
+from wenmai.runs.measuring.contextual import require_occurrences, words_compared
 from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, unwatched
 from wenmai.runs.probes import probe_model, require_probed
 from wenmai.training.run import Run
@@ -165,6 +166,8 @@ def evaluate_embeddings(
     *,
     similarity: Sequence[str | Path] = (),
     probe: Sequence[str] = (),
+    occurrences: str | Path | None = None,
+    max_occurrences: int | None = None,
     progress: Progress = unwatched,
 ) -> VectorsEvaluation:
     """Evaluates the vectors that any model gives to texts and tokens; see :func:`evaluate`.
@@ -173,15 +176,25 @@ def evaluate_embeddings(
         run: The run.
         similarity: Files of pairs of texts with human scores, separated by tabs, or names of the catalogue.
         probe: Data sets for linear probes.
+        occurrences: A text. The pairs of ``similarity`` are words then, whose vectors are their means over sentences of
+            this text, in a layer that is chosen on one half of the pairs and measured on the other; see
+            :func:`wenmai.measures.contextual.evaluate_in_context`.
+        max_occurrences: Sentences of a word that are read; None: 20.
         progress: Watches.
 
     Raises:
         FormatError: if a test set is missing or has a malformed line.
-        SettingError: if there is no test set.
+        RunError: if ``occurrences`` is given, and no word has a vector in context.
+        SettingError: if there is no test set, or ``max_occurrences`` has no effect.
     """
     _require_sets(similarity, probe)
+    require_occurrences([run], occurrences, max_occurrences, similarity)
     turns = Turns(progress, sets=len(similarity) + len(probe))
-    pairs = tuple(_texts_compared(run, given, turns) for given in similarity)
+    if occurrences is None:
+        pairs = tuple(_texts_compared(run, given, turns) for given in similarity)
+    else:
+        named = [_set(given) for given in similarity]
+        pairs = tuple(words_compared(run, named, occurrences, max_occurrences, progress))
     return VectorsEvaluation(run=str(run.path), similarity=pairs, probes=_probed(run, probe, turns))
 
 
@@ -210,13 +223,23 @@ def compare_embeddings(
     *,
     similarity: Sequence[str | Path] = (),
     probe: Sequence[str] = (),
+    occurrences: str | Path | None = None,
+    max_occurrences: int | None = None,
     progress: Progress = unwatched,
 ) -> Comparison:
-    """Compares by pairs of texts and by probes, as :func:`evaluate_embeddings` does."""
+    """Compares by pairs of texts and by probes, as :func:`evaluate_embeddings` does.
+
+    With ``occurrences`` the words of static vectors are compared by their vectors, beside the means of encoders.
+    """
     _require_sets(similarity, probe)
+    require_occurrences(runs, occurrences, max_occurrences, similarity)
     systems, turns = [], Turns(progress, runs=len(runs), sets=len(similarity) + len(probe))
     for run, system in zip(runs, comparison.systems, strict=True):
-        measures = [_similarity(_texts_compared(run, given, turns, system.name)) for given in similarity]
+        if occurrences is None:
+            found = [_texts_compared(run, given, turns, system.name) for given in similarity]
+        else:
+            found = words_compared(run, [*map(_set, similarity)], occurrences, max_occurrences, progress)
+        measures = [*map(_similarity, found)]
         model = run.read_model()
         for dataset in probe:
             turns.begin(dataset, system.name)

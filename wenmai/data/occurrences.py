@@ -1,0 +1,219 @@
+"""Occurrences of words in the sentences of a corpus, of each word at most so many, spread evenly over the text.
+
+The text is read once, sentence by sentence, into a temporary file, while words are counted; then the sentences are read
+again with the occurrences that were chosen. Memory grows with the number of different words only. The choice depends on
+the text and the settings alone: of a word that occurs n times, k are the ones at which ``i·k/n`` reaches the next whole
+number.
+"""
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import IO, Annotated, Any, NamedTuple, Self
+
+from annotated_types import Ge
+from typing_extensions import Doc
+
+from wenmai.core.errors import CorpusError
+from wenmai.data.corpus import Corpus
+from wenmai.data.documents import CorpusStats
+from wenmai.data.sources import open_texts
+from wenmai.text.segment import segmenter
+from wenmai.text.sentences import sentences
+from wenmai.text.settings import Lowercase, Segmentation, TextConfig
+from wenmai.text.unspaced import find_unspaced
+
+__all__ = [
+    "LONGEST",
+    "Occurrence",
+    "OccurrenceConfig",
+    "Occurrences",
+    "SentenceWords",
+    "spans_of",
+    "suited",
+    "tokens_of",
+]
+
+LONGEST = 1000
+"""Characters of the longest sentence; a longer one is cut at white space, so that memory does not grow with it."""
+
+Progress = Callable[[int, int | None], None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OccurrenceConfig:
+    """Which occurrences of words are taken, and which states of an encoder."""
+
+    layer: Annotated[
+        str | None,
+        Doc("whose states are taken: last, last4, or numbers such as -1 or 3,4; 0: the input; none: last, ELMo: mix"),
+    ] = None
+    segment: Annotated[
+        Segmentation | None,
+        Doc("how sentences become words, as for training; none: words, or what suits text without spaces"),
+    ] = None
+    lowercase: Annotated[Lowercase, Doc("Bank and bank are one word; the encoder reads the text as it is")] = True
+    min_count: Annotated[int, Ge(1), Doc("words that occur fewer times than this are left out")] = 5
+    max_occurrences: Annotated[
+        int | None, Ge(1), Doc("occurrences of a word that are read, spread evenly over the text; none: all")
+    ] = 100
+
+
+class Occurrence(NamedTuple):
+    """A word in a sentence.
+
+    Attributes:
+        word: As words are counted.
+        start: Where it begins in the sentence, in characters.
+        end: Where it ends.
+    """
+
+    word: str
+    start: int
+    end: int
+
+
+class SentenceWords(NamedTuple):
+    """A sentence, and the occurrences in it that were chosen, in order; at least one."""
+
+    text: str
+    words: list[Occurrence]
+
+
+def tokens_of(text: str, segment: Segmentation) -> list[tuple[int, int]]:
+    """Returns where each token of a text without line ends begins and ends, in characters."""
+    found, place = [], 0
+    for token in segmenter(segment).tokens(text):
+        start = text.index(token, place)
+        place = start + len(token)
+        found.append((start, place))
+    return found
+
+
+def spans_of(text: str, word: str, segment: Segmentation) -> list[tuple[int, int]]:
+    """Returns where a word, or several with spaces between them, stands in a text; in any case if not as written."""
+    tokens = tokens_of(text, segment)
+    starts, ends = {low for low, _ in tokens}, {high for _, high in tokens}
+
+    def places(text: str, word: str) -> Iterator[tuple[int, int]]:
+        low = text.find(word)
+        while low >= 0:
+            if low in starts and low + len(word) in ends:
+                yield low, low + len(word)
+            low = text.find(word, low + 1)
+
+    if not word:
+        return []
+    folded, key = text.lower(), word.lower()
+    return [*places(text, word)] or ([*places(folded, key)] if len(folded) == len(text) else [])
+
+
+def suited(config: OccurrenceConfig, sample: str) -> OccurrenceConfig:
+    """Returns the settings with a segmentation: the one chosen, or the one that fits a text."""
+    if config.segment is not None:
+        return config
+    unspaced = find_unspaced(sample)
+    return replace(config, segment="words" if unspaced is None else unspaced.segment)
+
+
+class Occurrences:
+    """The occurrences of words of a corpus that were chosen; a context, at whose end the temporary file goes.
+
+    Args:
+        corpus: Whatever names or holds text.
+        config: Which occurrences.
+        words: Only these words count, spelled as they are counted; None: all that occur often enough.
+        progress: Called with the bytes of text that were read, and of how many.
+
+    Attributes:
+        config: The settings, with the segmentation that was chosen.
+        counts: How often each word that is taken occurs, most frequent first.
+        taken: How many occurrences are read.
+        name: What the text is called.
+
+    Raises:
+        CorpusError: if the text cannot be read, or no word of it is taken.
+    """
+
+    def __init__(
+        self,
+        corpus: Any,  # noqa: ANN401  whatever holds text
+        config: OccurrenceConfig,
+        *,
+        words: Collection[str] | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        opened, hints, names = open_texts(corpus)
+        text = TextConfig(**{name.partition(".")[2]: value for name, value in hints.items()})
+        self.name = ", ".join(names) or "text from memory"
+        self.config = suited(config, opened.sample(text.encoding))
+        self._wanted = None if words is None else frozenset(words)
+        self._spool: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  until the context ends
+        try:
+            every = self._read(opened, text, progress)
+        except BaseException:
+            self._spool.close()
+            raise
+        often = [(word, count) for word, count in every.items() if count >= self.config.min_count]
+        self.counts = dict(sorted(often, key=lambda one: (-one[1], one[0])))
+        most = self.config.max_occurrences
+        self.taken = sum(count if most is None else min(count, most) for count in self.counts.values())
+        if not self.counts and words is None:
+            self._spool.close()
+            raise CorpusError(
+                f"{self.name}: no word occurs {self.config.min_count} times (min_count); name a larger text, or a "
+                "smaller min_count"
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._spool.close()
+
+    def _read(self, corpus: Corpus, text: TextConfig, progress: Progress | None) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        for sentence in _sentences(corpus, text, progress):
+            self._spool.write(sentence.encode() + b"\n")
+            counts.update(one.word for one in self._words(sentence))
+        return counts
+
+    def _words(self, sentence: str) -> Iterator[Occurrence]:
+        """Yields the tokens that are words: those with a letter or a digit."""
+        segment, lower, wanted = self.config.segment or "words", self.config.lowercase, self._wanted
+        for low, high in tokens_of(sentence, segment):
+            token = sentence[low:high]
+            word = token.lower() if lower else token
+            if any(map(str.isalnum, token)) and (wanted is None or word in wanted):
+                yield Occurrence(word, low, high)
+
+    def __iter__(self) -> Iterator[SentenceWords]:
+        seen: Counter[str] = Counter()
+        most = self.config.max_occurrences
+        self._spool.seek(0)
+        for line in self._spool:
+            text, chosen = line[:-1].decode(), []
+            for one in self._words(text):
+                count = self.counts.get(one.word)
+                if count is None:
+                    continue
+                number = seen[one.word] = seen[one.word] + 1
+                if most is None or count <= most or number * most // count > (number - 1) * most // count:
+                    chosen.append(one)
+            if chosen:
+                yield SentenceWords(text, chosen)
+
+
+def _sentences(corpus: Corpus, text: TextConfig, progress: Progress | None) -> Iterator[str]:
+    """Yields the sentences of a corpus, none longer than :data:`LONGEST`."""
+    for line in corpus.lines(text, stats=CorpusStats(), progress=progress):
+        for sentence in sentences(line.text.replace("\r", " ")):
+            rest = sentence
+            while len(rest) > LONGEST:
+                cut = rest.rfind(" ", 1, LONGEST)
+                cut = cut if cut > 0 else LONGEST
+                yield rest[:cut].strip()
+                rest = rest[cut:].strip()
+            if rest:
+                yield rest
