@@ -64,6 +64,11 @@ def test_letters_without_spaces_are_aligned_with_the_characters(tmp_path):
     assert second.id == "2"
 
 
+def test_letters_without_dots_are_aligned_too(tmp_path):
+    (example,) = read_gold(file_of(tmp_path, "NUM,PINYIN,EXPECTED\n1,lushihuilu,律师汇率\n"))
+    assert example.syllables == ("lv", "shi", "hui", "lv")
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [

@@ -20,7 +20,7 @@ from wenmai.text.pinyin.letters import (
 from wenmai.text.pinyin.readings import readings_of
 from wenmai.text.pinyin.syllables import TONELESS
 
-SYLLABLES = frozenset(TONELESS)
+SYLLABLES = {one: one for one in TONELESS} | {"lue": "lve", "nue": "nve"}
 
 
 def naive(letters):
@@ -31,7 +31,7 @@ def naive(letters):
         if not rest:
             return [()]
         heads = (rest[:length] for length in range(1, 7) if rest[:length] in SYLLABLES)
-        return [(head, *tail) for head in dict.fromkeys(heads) for tail in ways(rest[len(head) :])]
+        return [(SYLLABLES[head], *tail) for head in dict.fromkeys(heads) for tail in ways(rest[len(head) :])]
 
     return ways(letters)
 
@@ -71,7 +71,8 @@ def test_every_edge_is_on_a_path_and_there_is_one(text, incomplete, abbreviated,
     assert {len(letters)} <= ends
     for edge in edges:
         typed = letters[edge.begin : edge.end].strip("' ")
-        assert edge.kind == "erhua" or typed.rstrip("0135") == edge.syllable.rstrip("135") or edge.syllable == typed
+        letters_alone = typed.rstrip("0135"), edge.syllable.rstrip("135")
+        assert edge.kind == "erhua" or edge.syllable == typed or letters_alone[0] == letters_alone[1].replace("v", "u")
 
 
 def test_examples():
@@ -125,6 +126,10 @@ def test_fuzzy_pairs():
     assert found == {"zan", "zang", "zhan", "zhang"}
     assert ("zan", "zan", "full") in kinds("zan", fuzzy=FUZZY_PAIRS)
     assert ("lv", "nv", "fuzzy") in kinds("lv", fuzzy={"n/l"})
+    assert ("lu", "lv", "fuzzy") in kinds("lu", fuzzy={"v/u"})
+    assert ("lu", "lu", "full") in kinds("lu", fuzzy={"v/u"})
+    assert ("lu4", "nv4", "fuzzy") in kinds("lu4", fuzzy=FUZZY_PAIRS)
+    assert ("lue4", "lve4", "full") in kinds("lue4")
     assert ("guan", "guang", "fuzzy") in kinds("guan", fuzzy={"an/ang"})
     assert ("qian", "qiang", "fuzzy") in kinds("qian", fuzzy={"an/ang"})
     assert ("xing4", "xin4", "fuzzy") in kinds("xing4", fuzzy={"in/ing"})

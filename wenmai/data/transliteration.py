@@ -299,7 +299,7 @@ def _aligned(letters: str, characters: str, usual: list[str]) -> tuple[list[str]
         found: dict[int, tuple[list[str], tuple[int, ...]]] = {}
         for begin, (reading, erhua) in ways.items():
             for item in dict.fromkeys([first, *others]):
-                if letters.startswith(item, begin):
+                if letters.startswith((item, item.replace("v", "u")), begin):  # lü is written lu too
                     found.setdefault(begin + len(item), ([*reading, item], erhua))
             if character == "儿" and letters.startswith("r", begin):
                 found.setdefault(begin + 1, ([*reading, "er"], (*erhua, place)))

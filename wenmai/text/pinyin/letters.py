@@ -42,8 +42,8 @@ EdgeKind = Literal["full", "erhua", "fuzzy", "incomplete", "initial", "other"]
 INITIALS: Final = (*"bpmfdtnlgkhjqx", "zh", "ch", "sh", *"rzcsyw")
 """The consonants with which syllables begin, y and w among them."""
 
-FUZZY_PAIRS: Final = ("zh/z", "ch/c", "sh/s", "n/l", "an/ang", "en/eng", "in/ing")
-"""The pairs of initials and of finals that may be taken for each other."""
+FUZZY_PAIRS: Final = ("zh/z", "ch/c", "sh/s", "n/l", "an/ang", "en/eng", "in/ing", "v/u")
+"""The pairs of initials and of finals that may be taken for each other; v/u is lu for lü and nu for nü."""
 
 _BREAKS: Final = "'’ \t\n\r\u3000"
 _LONGEST: Final = max(map(len, TONELESS)) + 1  # a fuzzy pair may add a letter
@@ -58,6 +58,7 @@ _MARKED: Final = {
     for vowel, marks in {"a": "āáǎà", "e": "ēéěè", "i": "īíǐì", "o": "ōóǒò", "u": "ūúǔù", "v": "ǖǘǚǜ"}.items()
     for tone, mark in enumerate(marks, 1)
 }
+_WRITTEN: Final = {"lue": "lve", "nue": "nve"}  # without the dots, as there is no other syllable
 _NO_DIGITS: Final = dict.fromkeys(map(ord, "1234"))
 _ONLY_DIGITS: Final = dict.fromkeys(range(ord("a"), ord("z") + 1))
 _MARKED_RUN: Final = re.compile(f"[a-z{''.join(_MARKED)}]*[{''.join(_MARKED)}][a-z{''.join(_MARKED)}]*")
@@ -310,7 +311,7 @@ def _spellings(fuzzy: frozenset[str]) -> dict[str, tuple[tuple[str, EdgeKind], .
             raise SettingError(
                 f"{name!r} is not one of the fuzzy pairs {', '.join(FUZZY_PAIRS)}{nearest_name(name, FUZZY_PAIRS)}"
             )
-    spellings: dict[str, dict[str, EdgeKind]] = {}
+    spellings: dict[str, dict[str, EdgeKind]] = {typed: {syllable: "full"} for typed, syllable in _WRITTEN.items()}
     for syllable in TONELESS:
         initial = next((one for one in sorted(INITIALS, key=len, reverse=True) if syllable.startswith(one)), "")
         final = syllable[len(initial) :]
@@ -330,6 +331,8 @@ def _taken_for(sound: str, fuzzy: frozenset[str]) -> list[str]:
 
 def _finals(final: str, fuzzy: frozenset[str]) -> list[str]:
     """Returns a final and what it may be taken for: uan and uang are as an and ang."""
+    if final == "v":
+        return _taken_for(final, fuzzy)
     ending = next((one for one in ("ang", "eng", "ing", "an", "en", "in") if final.endswith(one)), "")
     return [final[: len(final) - len(ending)] + one for one in _taken_for(ending, fuzzy)] if ending else [final]
 
