@@ -98,7 +98,8 @@ def vars_of(said: Any) -> Iterator[object]:
 @cache
 def subjects(folder: Path) -> Sequence[Subject]:
     """Returns all subjects; their samples are made in a folder."""
-    from benchmarks.faults import encoders, families, indexes, readers
+    from benchmarks.faults import encoders, families, indexes, pinyin, readers
 
     trained = Trained(folder)
-    return (*readers.subjects(trained), *encoders.subjects(), *indexes.subjects(), *families.subjects(trained))
+    others = (*encoders.subjects(), *indexes.subjects(), *pinyin.subjects())
+    return (*readers.subjects(trained), *others, *families.subjects(trained))
