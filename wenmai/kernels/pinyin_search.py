@@ -13,11 +13,12 @@ many are kept at a place, and how far they may fall behind the best.
 import numpy as np
 from numba import njit
 
-from wenmai.kernels.ngram_lookup import DAMAGED, END, ROOT, advance
+from wenmai.kernels.ngram_lookup import BEGIN, DAMAGED, END, ROOT, advance
+from wenmai.kernels.ngram_rows import distinct_words, fill_rows, find_contexts
 
 __all__ = ["HYPOTHESIS", "close_paths", "search_lattice", "trace_paths"]
 
-_MADE_OF = "ngram_lookup.py 3b2ce1eb3d55"
+_MADE_OF = "ngram_lookup.py 3b2ce1eb3d55, ngram_rows.py 80befd61a1ea"
 COMPILE = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
 
 HYPOTHESIS = np.dtype(
@@ -39,13 +40,15 @@ _PRIME = np.uint64(0x9E3779B97F4A7C15)
 
 @njit(**COMPILE)
 def _score(contexts, leaves, order, state, word):
-    """The context that follows, and ``log p``; -2 for the context if the model is damaged."""
+    """The context that follows, and ``log p``; after ``</s>`` a sentence begins; -2 if the model is damaged."""
     after, _, log_prob, found, _ = advance(contexts, leaves, np.int64(state), 0, word)
     if found == DAMAGED:
         return np.int64(DAMAGED), 0.0
     if not log_prob > _LEAST:
         log_prob = _LEAST
-    return (np.int64(after) if order > 1 else np.int64(ROOT)), log_prob
+    if order == 1:
+        return np.int64(ROOT), log_prob
+    return (np.int64(BEGIN) if word == END else np.int64(after)), log_prob
 
 
 @njit(**COMPILE)
@@ -147,6 +150,7 @@ def search_lattice(
         Whether all went well; False if a model is damaged.
     """
     beam, fixed = hypotheses.shape[1], word_of_entry.shape[0]
+    places = bounds.shape[0] - 1
     capacity = _SPARE * beam
     candidates = np.empty(capacity, HYPOTHESIS)
     size = 16
@@ -154,60 +158,163 @@ def search_lattice(
         size *= 2
     table = np.zeros(size, np.int32)
     by_text = best > 1
-    for place in range(start, bounds.shape[0] - 1):
+    order, other_order = max(1, character_order), max(1, word_order)
+    # Of each place, the contexts of its hypotheses in both models: see `find_contexts`.
+    nodes, other_nodes = (
+        np.empty((places, beam * order + 1), np.uint32),
+        np.empty((places, beam * other_order + 1), np.uint32),
+    )
+    parents, other_parents = np.empty(nodes.shape, np.int32), np.empty(other_nodes.shape, np.int32)
+    node_of, other_of = np.zeros((places, beam), np.int32), np.zeros((places, beam), np.int32)
+    node_counts, other_counts = np.zeros(places, np.int64), np.zeros(places, np.int64)
+    for place in range(start, places):
         count, top, limit = 0, -np.inf, -np.inf
         table[:] = 0
-        for number in range(bounds[place], bounds[place + 1]):
-            edge = edges[number]
-            entry = np.int64(edge.entry)
-            if entry < fixed:
-                text, first, last, word = tokens, token_bounds[entry], token_bounds[entry + 1], word_of_entry[entry]
-            else:
-                one = entry - fixed
-                text, first, last, word = more_tokens, more_bounds[one], more_bounds[one + 1], more_words[one]
-            for back in range(counts[edge.begin]):
-                before = hypotheses[edge.begin, back]
-                score = before.score + edge.score
-                if score < limit:
-                    break
-                state, other, seen = np.int64(before.characters), np.int64(before.words), before.text
-                if word_weight != 0:
-                    other, log_prob = _score(words, word_leaves, word_order, other, word)
-                    if other == DAMAGED:
-                        return False
-                    score += word_weight * log_prob
-                for token in text[first:last]:
-                    seen = (seen ^ np.uint64(token)) * _PRIME
-                    seen ^= seen >> np.uint64(31)
-                    if character_weight != 0 and score >= limit:
-                        state, log_prob = _score(characters, character_leaves, character_order, state, token)
-                        if state == DAMAGED:
-                            return False
-                        score += character_weight * log_prob
-                if score < limit:
+        last = bounds[place]
+        while last < bounds[place + 1]:
+            first = last
+            begin = np.int64(edges[first].begin)
+            while last < bounds[place + 1] and edges[last].begin == begin:
+                last += 1
+            backs = counts[begin]
+            if backs == 0:
+                continue
+            taken, heads, numbers = (
+                np.empty(last - first, np.int64),
+                np.empty(last - first, np.uint32),
+                np.empty(last - first, np.uint32),
+            )
+            few = 0
+            for number in range(first, last):
+                if hypotheses[begin, 0].score + edges[number].score < limit:
                     continue
-                slot = _slot(candidates, table, state, other, seen, by_text)
-                held = table[slot] - 1
-                if held >= 0 and candidates[held].score >= score:
-                    continue
-                if held < 0:
-                    if count == capacity:
-                        limit = max(limit, _keep_best(candidates, count, table, beam, by_text))
-                        count = beam
-                        if score < limit:
-                            continue
-                        slot = _slot(candidates, table, state, other, seen, by_text)
-                    held = count
-                    count += 1
-                    table[slot] = count
-                kept = candidates[held]
-                kept.score, kept.text, kept.characters, kept.words = score, seen, state, other
-                kept.begin, kept.back, kept.entry, kept.room = edge.begin, back, entry, 0
-                if score > top:
-                    top = score
-                    limit = max(limit, top - reach)
+                entry = np.int64(edges[number].entry)
+                taken[few] = number
+                if entry < fixed:
+                    heads[few], numbers[few] = tokens[token_bounds[entry]], word_of_entry[entry]
+                else:
+                    one = entry - fixed
+                    heads[few], numbers[few] = more_tokens[more_bounds[one]], more_words[one]
+                few += 1
+            if few == 0:
+                continue
+            if node_counts[begin] == 0:
+                states = hypotheses[begin]["characters"][:backs].copy()
+                others = hypotheses[begin]["words"][:backs].copy()
+                node_counts[begin] = (
+                    find_contexts(characters, states, order, nodes[begin], parents[begin], node_of[begin])
+                    if character_weight != 0
+                    else 1
+                )
+                other_counts[begin] = (
+                    find_contexts(words, others, other_order, other_nodes[begin], other_parents[begin], other_of[begin])
+                    if word_weight != 0
+                    else 1
+                )
+                if node_counts[begin] < 0 or other_counts[begin] < 0:
+                    return False
+            fine, slot_of, log_probs, after = _rows(
+                characters,
+                character_leaves,
+                order,
+                character_weight,
+                nodes[begin],
+                parents[begin],
+                node_counts[begin],
+                heads[:few],
+            )
+            other_fine, other_slot, other_log_probs, other_after = _rows(
+                words,
+                word_leaves,
+                other_order,
+                word_weight,
+                other_nodes[begin],
+                other_parents[begin],
+                other_counts[begin],
+                numbers[:few],
+            )
+            if not (fine and other_fine):
+                return False
+            for one in range(few):
+                edge = edges[taken[one]]
+                entry = np.int64(edge.entry)
+                if entry < fixed:
+                    text, head, end = tokens, np.int64(token_bounds[entry]), np.int64(token_bounds[entry + 1])
+                else:
+                    text, head, end = (
+                        more_tokens,
+                        np.int64(more_bounds[entry - fixed]),
+                        np.int64(more_bounds[entry - fixed + 1]),
+                    )
+                slot, other = slot_of[one], other_slot[one]
+                for back in range(backs):
+                    score = hypotheses[begin, back].score + edge.score
+                    if score < limit:
+                        break
+                    node, other_node = node_of[begin, back], other_of[begin, back]
+                    score += log_probs[node, slot] + other_log_probs[other_node, other]
+                    if score < limit:
+                        continue
+                    state, seen = np.int64(after[node, slot]), _mixed(hypotheses[begin, back].text, text[head])
+                    for place_of_token in range(head + 1, end):
+                        token = text[place_of_token]
+                        seen = _mixed(seen, token)
+                        if character_weight != 0 and score >= limit:
+                            state, log_prob = _score(characters, character_leaves, order, state, token)
+                            if state == DAMAGED:
+                                return False
+                            score += character_weight * log_prob
+                    if score < limit:
+                        continue
+                    word_state = np.int64(other_after[other_node, other])
+                    slot_held = _slot(candidates, table, state, word_state, seen, by_text)
+                    held = table[slot_held] - 1
+                    if held >= 0 and candidates[held].score >= score:
+                        continue
+                    if held < 0:
+                        if count == capacity:
+                            limit = max(limit, _keep_best(candidates, count, table, beam, by_text))
+                            count = beam
+                            if score < limit:
+                                continue
+                            slot_held = _slot(candidates, table, state, word_state, seen, by_text)
+                        held = count
+                        count += 1
+                        table[slot_held] = count
+                    kept = candidates[held]
+                    kept.score, kept.text, kept.characters, kept.words = score, seen, state, word_state
+                    kept.begin, kept.back, kept.entry, kept.room = begin, back, entry, 0
+                    if score > top:
+                        top = score
+                        limit = max(limit, top - reach)
         counts[place] = _arrange(candidates, count, limit, best, hypotheses[place])
+        node_counts[place] = 0
     return True
+
+
+@njit(**COMPILE)
+def _mixed(seen, token):
+    seen = (seen ^ np.uint64(token)) * _PRIME
+    return seen ^ (seen >> np.uint64(31))
+
+
+@njit(**COMPILE)
+def _rows(contexts, leaves, order, weight, nodes, parents, count, words):
+    """Whether all went well, the column of each word, weighted log-probabilities, and the contexts that follow."""
+    slot_of = np.zeros(words.shape[0], np.int32)
+    if weight == 0:
+        return True, slot_of, np.zeros((1, 1), np.float32), np.full((1, 1), ROOT, np.uint32)
+    size = 16
+    while size < 4 * words.shape[0]:
+        size *= 2
+    keys, slots, distinct = np.empty(size, np.uint32), np.empty(size, np.int32), np.empty(words.shape[0], np.uint32)
+    many = distinct_words(words, keys, slots, distinct, slot_of)
+    log_probs, after = np.empty((count, many), np.float32), np.empty((count, many), np.uint32)
+    fine = fill_rows(contexts, leaves, order, nodes, parents, count, distinct[:many], keys, slots, log_probs, after)
+    for node in range(count):
+        for slot in range(many):
+            log_probs[node, slot] = weight * max(log_probs[node, slot], _LEAST)
+    return fine, slot_of, log_probs, after
 
 
 @njit(**COMPILE)
