@@ -69,7 +69,7 @@ class Lattice:
         """The same by the kernel; entries from ``fixed`` on are given as further ones."""
         raw = np.zeros(len(self.edges), EDGE)
         for place, edge in enumerate(self.edges):
-            raw[place] = edge
+            raw[place] = (*edge, 1)
         edges, bounds = np.empty(len(raw), EDGE), np.empty(self.places + 1, np.int64)
         order_by_end(raw, len(raw), self.places, edges, bounds)
         assert is_reachable(edges, bounds)
@@ -191,7 +191,7 @@ def test_words_are_found_in_a_graph_of_syllables():
         for number, word in enumerate(trie.words):
             walk(place, place, word[0], word, number + 7, 0.0)
     edges, count = match_words(*trie.arrays(), graph, bounds, 7, 99, -5.0, 0, np.empty(2, EDGE), 0)
-    found = [(begin, end, entry, round(score, 3)) for begin, end, entry, score in edges[:count].tolist()]
+    found = [(begin, end, entry, round(score, 3)) for begin, end, entry, score, _ in edges[:count].tolist()]
     assert sorted(found) == sorted(expected)
     assert len(found) > 60
     fewer, count = match_words(*trie.arrays(), graph, bounds, 7, 1, -5.0, 0, np.empty(2, EDGE), 0)
@@ -203,7 +203,7 @@ def test_words_are_found_in_a_graph_of_syllables():
 
 def test_a_gap_is_noticed():
     edges, bounds = np.empty(2, EDGE), np.empty(5, np.int64)
-    order_by_end(np.array([(0, 1, 0, 0.0), (2, 3, 0, 0.0)], EDGE), 2, 4, edges, bounds)
+    order_by_end(np.array([(0, 1, 0, 0.0, 1), (2, 3, 0, 0.0, 1)], EDGE), 2, 4, edges, bounds)
     assert not is_reachable(edges, bounds)
-    order_by_end(np.array([(0, 1, 0, 0.0), (1, 3, 0, 0.0)], EDGE), 2, 4, edges, bounds)
+    order_by_end(np.array([(0, 1, 0, 0.0, 1), (1, 3, 0, 0.0, 1)], EDGE), 2, 4, edges, bounds)
     assert is_reachable(edges, bounds)

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from wenmai.core.errors import FormatError
-from wenmai.kernels.ngram_lookup import BEGIN, END, ROOT, UNKNOWN
+from wenmai.kernels.ngram_lookup import END, ROOT, UNKNOWN
 from wenmai.kernels.pinyin_search import HYPOTHESIS, close_paths, search_lattice, trace_paths
-from wenmai.kernels.pinyin_words import EDGE, SYLLABLE, is_reachable, match_words, order_by_end
+from wenmai.kernels.pinyin_words import EDGE, SYLLABLE, add_scores, match_words, order_by_end
 from wenmai.models.ngram import Ngram
 from wenmai.models.pinyin_ngram import Lexicon
 
@@ -172,7 +172,8 @@ class Lattice:
         beam: How far the search goes.
         best: Texts that are wanted.
         begin: The contexts of both models before the input.
-        added: A score for each word at its place: ``added(edges, spelt)`` returns float32 (edges); for other models.
+        added: The arguments of :func:`~wenmai.kernels.pinyin_words.add_scores` after the edges, for those of another
+            model.
     """
 
     def __init__(
@@ -184,8 +185,7 @@ class Lattice:
         *,
         best: int = 1,
         begin: tuple[int, int],
-        before: "Lattice | None" = None,
-        added: Callable[[Records, "Lattice"], npt.NDArray[np.float32]] | None = None,
+        added: tuple[Any, ...] | None = None,
     ) -> None:
         self._words, self.graph = words, graph
         self.places = graph.bounds.size - 1
@@ -206,22 +206,20 @@ class Lattice:
                 more_numbers += one.numbers.tolist()
                 self._texts += lexicon.lines().splitlines()
             offset += len(lexicon)
-        extra = np.empty(len(graph.literals), EDGE)
-        for place, literal in enumerate(graph.literals):
-            extra[place] = literal.begin, literal.end, offset + place, literal.score
+        for literal in graph.literals:
             tokens, number = scorer.numbers(literal.text)
             more_tokens += tokens
             more_bounds.append(len(more_tokens))
             more_numbers.append(number)
             self._texts.append(literal.text)
+        extra = np.array([(*one[:2], offset + place, one.score, 1) for place, one in enumerate(graph.literals)], EDGE)
         found = np.concatenate([edges[:count], extra])
         if len(words) > 1 or extra.size:
             found = found[np.argsort(found["begin"], kind="stable")]
         self.edges, self._bounds = np.empty(found.size, EDGE), np.empty(self.places + 1, np.int64)
         order_by_end(found, found.size, self.places, self.edges, self._bounds)
-        self.whole = bool(is_reachable(self.edges, self._bounds))
         if added is not None:
-            self.edges["score"] += added(self.edges, self)
+            add_scores(self.edges, *added)
         self._scorer = scorer
         self.hypotheses = np.empty((self.places, beam.size), HYPOTHESIS)
         self.counts = np.zeros(self.places, np.int64)

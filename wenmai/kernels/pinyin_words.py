@@ -9,12 +9,20 @@ alphabet: one syllable if it is complete, all that begin with these letters if i
 import numpy as np
 from numba import njit
 
-__all__ = ["EDGE", "MAX_SYLLABLES", "SYLLABLE", "is_reachable", "match_words", "order_by_end"]
+__all__ = ["EDGE", "MAX_SYLLABLES", "SYLLABLE", "add_scores", "is_reachable", "match_words", "order_by_end"]
 
 COMPILE = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
 
 SYLLABLE = np.dtype([("end", "<u4"), ("low", "<u4"), ("high", "<u4"), ("tone", "<u4"), ("score", "<f4")])
-EDGE = np.dtype([("begin", "<u4"), ("end", "<u4"), ("entry", "<u4"), ("score", "<f4")])
+EDGE = np.dtype(
+    [
+        ("begin", "<u4"),
+        ("end", "<u4"),
+        ("entry", "<u4"),
+        ("score", "<f4"),
+        ("starts", "<u8"),  # bit n: a syllable begins n places after the word
+    ]
+)
 MAX_SYLLABLES = 16  # of a word: a tone takes four bits
 _TONE_BITS, _TONE = np.uint64(4), np.uint64(15)
 
@@ -32,10 +40,10 @@ def _lower_bound(syllables, begin, end, wanted):
 
 @njit(**COMPILE)
 def _wrong_tones(typed, known, syllables):
-    """How many tones were typed that a word does not have; 0 stands for one that was not typed."""
+    """How many tones were typed that a word does not have; 0 stands for one that is not said."""
     wrong = 0
     for _ in range(syllables):
-        if typed & _TONE != 0 and typed & _TONE != known & _TONE:
+        if typed & _TONE != 0 and known & _TONE != 0 and typed & _TONE != known & _TONE:
             wrong += 1
         typed >>= _TONE_BITS
         known >>= _TONE_BITS
@@ -76,14 +84,19 @@ def match_words(
     stack_node, stack_place = np.empty(256, np.uint32), np.empty(256, np.uint32)
     stack_depth, stack_tones = np.empty(256, np.int64), np.empty(256, np.uint64)
     stack_score, stack_open = np.empty(256, np.float32), np.empty(256, np.bool_)
+    stack_starts = np.empty(256, np.uint64)
     for place in range(begin, graph_bounds.shape[0] - 1):
         stack_node[0], stack_place[0], stack_depth[0] = 0, place, 0
         stack_tones[0], stack_score[0], stack_open[0] = np.uint64(0), np.float32(0), False
+        stack_starts[0] = np.uint64(0)
         height = 1
         while height > 0:
             height -= 1
             node, here, depth = np.int64(stack_node[height]), np.int64(stack_place[height]), stack_depth[height]
             typed, score, is_open = stack_tones[height], stack_score[height], stack_open[height]
+            starts = stack_starts[height]
+            if here - place < 64:
+                starts |= np.uint64(1) << np.uint64(here - place)
             if here >= graph_bounds.shape[0] - 1 or depth >= MAX_SYLLABLES:
                 continue
             for one in range(graph_bounds[here], graph_bounds[here + 1]):
@@ -105,6 +118,7 @@ def match_words(
                         edges[count].begin = place
                         edges[count].end = after
                         edges[count].entry = offset + entry
+                        edges[count].starts = starts
                         edges[count].score = now_score + weights[entry] + wrong * wrong_tone
                         count += 1
                     if first[child] < first[child + 1]:
@@ -112,9 +126,10 @@ def match_words(
                             stack_node, stack_place = _grown(stack_node), _grown(stack_place)
                             stack_depth, stack_tones = _grown(stack_depth), _grown(stack_tones)
                             stack_score, stack_open = _grown(stack_score), _grown(stack_open)
+                            stack_starts = _grown(stack_starts)
                         stack_node[height], stack_place[height], stack_depth[height] = child, after, depth + 1
                         stack_tones[height], stack_score[height] = now_typed, now_score
-                        stack_open[height] = now_open
+                        stack_open[height], stack_starts[height] = now_open, starts
                         height += 1
                     child += 1
     return edges, count
@@ -159,3 +174,31 @@ def is_reachable(edges, bounds):
                 reached[place] = True
                 break
     return reached[-1]
+
+
+@njit(**COMPILE)
+def add_scores(edges, bounds, columns, scores, weight):
+    """Adds the scores that another model gives to each character at each place.
+
+    Args:
+        edges: Records of ``EDGE``; those of further words stay as they are.
+        bounds: uint32 [words + 1], the characters of each word.
+        columns: uint32 [characters], their columns.
+        scores: float32 [places, columns].
+        weight: What they are multiplied with.
+    """
+    for number in range(edges.shape[0]):
+        entry, place = np.int64(edges[number].entry), np.int64(edges[number].begin)
+        if entry >= bounds.shape[0] - 1:
+            continue
+        starts, total = edges[number].starts, np.float32(0)
+        for character in range(bounds[entry], bounds[entry + 1]):
+            while starts != 0 and starts & np.uint64(1) == 0:
+                starts >>= np.uint64(1)
+                place += 1
+            if place >= scores.shape[0]:
+                break
+            total += scores[place, columns[character]]
+            starts >>= np.uint64(1)
+            place += 1
+        edges[number].score += weight * total

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -59,6 +60,7 @@ class Lexicon:
 
     def __init__(self, inventory: Sequence[str], arrays: dict[str, npt.NDArray[Any]]) -> None:
         self.inventory = tuple(inventory)
+        self._places = {syllable: place for place, syllable in enumerate(self.inventory)}
         self.first: npt.NDArray[np.uint32] = _frozen(arrays["first"].view("<u4"))
         self.syllables: npt.NDArray[np.uint32] = _frozen(arrays["syllables"].view("<u4"))
         self.entries: npt.NDArray[np.uint32] = _frozen(arrays["entries"].view("<u4"))
@@ -110,6 +112,10 @@ class Lexicon:
         """The characters of a word by its number."""
         return self.codes[self.bounds[entry] : self.bounds[entry + 1]].tobytes().decode("utf-32-le")
 
+    def place_of(self, syllable: str) -> int:
+        """The number of a syllable of the inventory; of one that is not there, that of none."""
+        return self._places.get(syllable, len(self.inventory))
+
     def range_of(self, letters: str) -> tuple[int, int]:
         """Which syllables begin with letters: from the first to before the last."""
         return bisect_left(self.inventory, letters), bisect_left(self.inventory, letters + "\x7f")
@@ -118,7 +124,7 @@ class Lexicon:
         """The words, a line each."""
         text = self.codes.tobytes().decode("utf-32-le")
         bounds = self.bounds.tolist()
-        return "".join([text[begin:end] + "\n" for begin, end in zip(bounds[:-1], bounds[1:], strict=True)])
+        return "".join([text[begin:end] + "\n" for begin, end in pairwise(bounds)])
 
     def characters_numbered(self, number_of: Callable[[str], int]) -> npt.NDArray[np.uint32]:
         """What a function says of each character of the words."""
