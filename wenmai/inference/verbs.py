@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
+from wenmai.inference.conversion import Converter
 from wenmai.measures.language import SentenceScore
 
 __all__ = [
@@ -155,4 +156,5 @@ VERBS: dict[str, type] = {
     "generate": Generator,
     "fill": Filler,
     "translate": AnyTranslator,
+    "convert": Converter,
 }

@@ -14,7 +14,7 @@ from wenmai.config.recipe import Recipe
 from wenmai.core.clock import CLOCK
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data.encoded_corpus import EncodedCorpus
-from wenmai.data.ngram_counting import count_in_parts, count_rows, places_of
+from wenmai.data.ngram_counting import CountedText, count_in_parts, count_rows, places_of
 from wenmai.inference.ngram_model import NgramModel
 from wenmai.models.ngram import (
     SPECIALS,
@@ -33,7 +33,7 @@ from wenmai.text.vocab import Vocab, WordTable
 from wenmai.training.records import EpochRecord, StepRecord
 from wenmai.training.strategy import SINGLE, Strategy
 
-__all__ = ["NgramJob", "NgramTask", "estimate_text"]
+__all__ = ["NgramJob", "NgramTask", "counted_vocabulary", "estimate_text"]
 
 _FILES = ".ngrams.tmp"  # where they are made; a resumed training removes leftovers
 _COUNTING, _COUNTING_PARTS = 0.5, 0.15  # fraction of the time, roughly; on disk less
@@ -106,7 +106,7 @@ class NgramTask(Task):
 
 
 def estimate_text(
-    corpus: EncodedCorpus,
+    corpus: CountedText,
     word_of_type: npt.NDArray[np.int32],
     vocabulary: int,
     config: NgramConfig,
@@ -149,7 +149,7 @@ class NgramJob(Job):
         self._text: TextConfig = recipe.sections["text"]
         self._memory_bytes = int(recipe.sections["counting"].memory * 2**30)
         self._corpus = corpus
-        self._words, self._word_of_type, self._unknown_is_word = _vocabulary(corpus, recipe.sections["vocab"])
+        self._words, self._word_of_type, self._unknown_is_word = counted_vocabulary(corpus, recipe.sections["vocab"])
         self._estimated = Estimated()
         self._began = self._seconds = 0.0
 
@@ -274,7 +274,7 @@ class NgramJob(Job):
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _vocabulary(corpus: EncodedCorpus, wanted: VocabConfig) -> tuple[WordTable, npt.NDArray[np.int32], bool]:
+def counted_vocabulary(corpus: EncodedCorpus, wanted: VocabConfig) -> tuple[WordTable, npt.NDArray[np.int32], bool]:
     """Returns the words, the word of each type of the corpus, and whether the text itself has ``<unk>``."""
     for mark in SPECIALS[1:]:
         if mark in corpus.words:

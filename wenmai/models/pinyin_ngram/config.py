@@ -19,8 +19,9 @@ class PinyinNgramConfig:
     order: Annotated[int, Ge(1), Le(5), Doc("characters of the longest n-gram of characters")] = 5
     word_order: Annotated[int, Ge(1), Le(3), Doc("words of the longest n-gram of words")] = 2
     longest: Annotated[
-        int, Ge(1), Le(16), Doc("characters of the longest word; 1: there are no words, only characters")
+        int, Ge(1), Le(8), Doc("characters of the longest word; 1: there are no words, only characters")
     ] = 8
+    listed: Annotated[bool, Doc("the words of jieba's list are words; off: only those of the text")] = True
     least: Annotated[
         int, Ge(1), Doc("words of the text that occur fewer times, and are not in the list, are no words")
     ] = 2
