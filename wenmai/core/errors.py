@@ -16,6 +16,7 @@ __all__ = [
     "CorpusError",
     "DownloadError",
     "FormatError",
+    "PinyinError",
     "RunError",
     "SettingError",
     "TrainingError",
@@ -48,6 +49,10 @@ class CorpusError(WenmaiError):
     """Text that cannot be read: missing, empty, wrongly encoded, not text at all."""
 
     exit_code = 3
+
+
+class PinyinError(CorpusError, ValueError):
+    """Pinyin that cannot be read: letters that form no syllable, a tone that does not exist."""
 
 
 class VocabError(WenmaiError, ValueError):

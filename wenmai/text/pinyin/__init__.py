@@ -1,0 +1,1 @@
+"""Pinyin: syllables and their forms, readings of texts, words, and the letters that people type."""
