@@ -1,0 +1,177 @@
+"""The lattice of typed letters, against a search that knows nothing of lattices."""
+
+from functools import cache
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wenmai.core.errors import PinyinError, SettingError
+from wenmai.text.pinyin.letters import (
+    FUZZY_PAIRS,
+    Edge,
+    completions,
+    edges_of,
+    letter_labels,
+    normal_letters,
+    segmentations,
+    typed_letters,
+)
+from wenmai.text.pinyin.readings import readings_of
+from wenmai.text.pinyin.syllables import TONELESS
+
+SYLLABLES = frozenset(TONELESS)
+
+
+def naive(letters):
+    """All ways to write letters as syllables, one letter more at a time."""
+
+    @cache
+    def ways(rest):
+        if not rest:
+            return [()]
+        heads = (rest[:length] for length in range(1, 7) if rest[:length] in SYLLABLES)
+        return [(head, *tail) for head in dict.fromkeys(heads) for tail in ways(rest[len(head) :])]
+
+    return ways(letters)
+
+
+def paths(edges, end):
+    ways = {end: [()]}
+    for edge in reversed(edges):
+        ways.setdefault(edge.begin, []).extend((edge, *rest) for rest in ways.get(edge.end, []))
+    return ways.get(0, [])
+
+
+def kinds(text, **settings):
+    return {(text[edge.begin : edge.end], edge.syllable, edge.kind) for edge in edges_of(text, **settings)}
+
+
+@given(st.text("aeginoxhzdu", max_size=12))
+def test_segmentations_are_all_there_are(letters):
+    found = segmentations(letters) if letters else [()]
+    assert sorted(found) == sorted(naive(letters))
+    assert len(set(found)) == len(found)
+    assert [len(one) for one in found] == sorted(map(len, found))
+
+
+@given(st.text("aegnoxhzur'135 。我A", max_size=14), st.booleans(), st.booleans(), st.booleans())
+def test_every_edge_is_on_a_path_and_there_is_one(text, incomplete, abbreviated, spaced):
+    letters = normal_letters(text)
+    edges = edges_of(letters, incomplete=incomplete, abbreviated=abbreviated, spaced=spaced)
+    if not letters.strip("' \t\n"):
+        assert edges == []
+        return
+    assert edges == sorted(edges, key=lambda edge: edge.begin)
+    assert len(set(edges)) == len(edges)
+    begins, ends = {edge.begin for edge in edges}, {edge.end for edge in edges}
+    assert begins - {0} <= ends
+    assert ends - {len(letters)} <= begins
+    assert {0} <= begins
+    assert {len(letters)} <= ends
+    for edge in edges:
+        typed = letters[edge.begin : edge.end].strip("' ")
+        assert edge.kind == "erhua" or typed.rstrip("0135") == edge.syllable.rstrip("135") or edge.syllable == typed
+
+
+def test_examples():
+    assert segmentations("xian") == [("xian",), ("xi", "an")]
+    assert segmentations("fangan") == [("fang", "an"), ("fan", "gan")]
+    assert segmentations("xi'an") == [("xi", "an")]
+    assert segmentations("xx") == []
+    assert edges_of("") == []
+
+
+def test_an_apostrophe_and_spaces_belong_to_the_edge_before_them():
+    assert edges_of("xi'an", incomplete=False) == [Edge(0, 3, "xi", "full"), Edge(3, 5, "an", "full")]
+    assert [edge[:2] for edge in edges_of("  wo ai ", incomplete=False)] == [(0, 5), (5, 8)]
+    assert edges_of("xian nar", incomplete=False, spaced=True) == [
+        Edge(0, 5, "xian", "full"),
+        Edge(5, 7, "na", "full"),
+        Edge(7, 8, "er", "erhua"),
+    ]
+
+
+def test_tones():
+    assert edges_of("zhong1wen2") == [Edge(0, 6, "zhong1", "full"), Edge(6, 10, "wen2", "full")]
+    assert ("ma0", "ma5", "full") in kinds("ma0")
+    assert kinds("ma6") == {("ma", "ma", "full"), ("6", "6", "other")}
+    assert {("3", "3", "other"), ("0", "0", "other")} <= kinds("wo30sui4")
+    assert ("3", "3", "other") in kinds("b3")
+    assert kinds("nar3") == {("na", "na", "full"), ("na", "na3", "full"), ("r3", "er5", "erhua")}
+
+
+def test_a_syllable_may_be_incomplete_where_the_text_ends():
+    assert ("zho", "zho", "incomplete") in kinds("wozho")
+    assert completions("zho") == ("zhong", "zhou")
+    assert ("j", "j", "incomplete") in kinds("woj")
+    assert not any(kind == "incomplete" for _, _, kind in kinds("woj。") | kinds("woj", incomplete=False))
+
+
+def test_initials_stand_for_syllables_only_where_syllables_do_not_cover_the_letters():
+    assert {"z", "g", "r", "m"} == {syllable for _, syllable, kind in kinds("zgrm") if kind == "initial"}
+    assert ("zh", "zh", "initial") in kinds("zhg")
+    assert not any(kind == "initial" for _, _, kind in kinds("woaini"))
+    assert {kind for _, _, kind in kinds("zgrm", abbreviated=False)} == {"other", "incomplete"}
+    assert {"zhong", "zi"} < set(completions("z"))
+
+
+def test_others_pass_through():
+    assert kinds("我u。") == {("我", "我", "other"), ("u", "u", "other"), ("。", "。", "other")}
+
+
+def test_fuzzy_pairs():
+    found = {syllable for typed, syllable, _ in kinds("zan", fuzzy={"zh/z", "an/ang"}) if typed == "zan"}
+    assert found == {"zan", "zang", "zhan", "zhang"}
+    assert ("zan", "zan", "full") in kinds("zan", fuzzy=FUZZY_PAIRS)
+    assert ("lv", "nv", "fuzzy") in kinds("lv", fuzzy={"n/l"})
+    assert ("guan", "guang", "fuzzy") in kinds("guan", fuzzy={"an/ang"})
+    assert ("qian", "qiang", "fuzzy") in kinds("qian", fuzzy={"an/ang"})
+    assert ("xing4", "xin4", "fuzzy") in kinds("xing4", fuzzy={"in/ing"})
+    assert ("ten", "teng", "fuzzy") in kinds("ten", fuzzy={"en/eng"})  # which is a syllable only so
+    assert not any(kind == "fuzzy" for _, _, kind in kinds("zan"))
+    with pytest.raises(SettingError, match="'z/zh' is not one of the fuzzy pairs"):
+        edges_of("zan", fuzzy={"z/zh"})
+
+
+def test_letters_in_other_forms():
+    assert normal_letters("ＷｏＡＩ３ Lü lu:4 NǗ") == "woai3 lv lv4 nv2"
+    assert normal_letters("Běijīng") == "bei3jing1"
+    assert normal_letters("zhōngguó nǎr fǎngǎn fāng'àn xīān") == "zhong1guo2 nar3 fan3gan3 fang1'an4 xi1an1"
+    assert normal_letters("lǜsè de") == "lv4se4 de"
+    assert normal_letters("xyzō") == "xyzo"
+    assert normal_letters("woai3。，'我") == "woai3。，'我"
+
+
+@given(st.text("aegnoxhzur'135 。我Aāǚü:", max_size=14))
+def test_the_form_of_letters_is_stable(text):
+    assert normal_letters(normal_letters(text)) == normal_letters(text)
+
+
+def test_letters_and_their_labels():
+    assert letter_labels(["wo3", "ai4", "ni3", "。"], "我爱你。") == ("woaini。", list("我_爱_你_。"))
+    assert letter_labels(["zhe4", "ge5"], "这个") == ("zhege", list("这__个_"))
+    assert letter_labels(["na3", "er5"], "哪儿") == ("nar", list("哪_儿"))
+    assert typed_letters(["na3", "er5", "1"], toned=True) == ["na", "r3", "1"]
+    assert typed_letters(["er2", "er5"]) == ["er", "er"]
+    assert typed_letters(["nv", "er"], erhua=()) == ["nv", "er"]
+    assert typed_letters(["na", "er"], erhua=(1,)) == ["na", "r"]
+
+
+@pytest.mark.parametrize("toned", [False, True])
+def test_what_is_typed_for_a_text_is_in_its_lattice(toned):
+    text = "一会儿在哪儿吃西安的包子？女儿说：ok，略略略"
+    reading = readings_of(text)
+    typed = typed_letters(reading, toned=toned)
+    edges = {(edge.begin, edge.syllable) for edge in edges_of("".join(typed))}
+    begin = 0
+    for letters, syllable in zip(typed, reading, strict=True):
+        assert (begin, syllable if toned else syllable.rstrip("12345") or syllable) in edges or len(syllable) == 1
+        begin += len(letters)
+
+
+def test_long_input_ends():
+    assert len(edges_of("xian" * 2_500)) > 7_500
+    assert len(edges_of("u" * 10_000)) == 10_000
+    with pytest.raises(PinyinError, match="more than 10,000 ways"):
+        segmentations("xian" * 2_500)

@@ -1,0 +1,397 @@
+"""Typed letters: what syllables they may be, as a lattice.
+
+``fangan`` is 方案 (fang an) or 反感 (fan gan). :func:`edges_of` gives all syllables of a text of letters, as edges
+between places in it; a decoder finds the best path. Its rules:
+
+- An apostrophe and white space are hard breaks: ``xi'an`` is 西安 and never 先. They belong to the edge before them.
+- A digit from 1 to 5, or 0, after a syllable is its tone, unless another digit follows (``wo3``, but ``wo30``).
+- ``r`` after a syllable may be erhua (``nar``, 哪儿); a tone behind it (``nar3``) is that of the syllable.
+- The last syllable may be incomplete, as it is while somebody types (``zho``).
+- Where syllables do not cover a run of letters, initials alone may stand for syllables (``zgrm``, 中国人民); where
+  these do not either, each letter is an edge too, so that there always is a path.
+- Everything else, such as Chinese characters, punctuation and digits, is an edge of its own.
+- *Fuzzy pairs* make syllables equal that many speakers do not tell apart: with ``zh/z``, ``zan`` may be 站 too.
+
+Capital letters are read as small ones, full-width letters and digits as usual ones; ``ü`` and ``lu:`` as ``v``.
+"""
+
+import re
+from collections.abc import Collection, Sequence
+from functools import cache, lru_cache
+from itertools import product
+from typing import Final, Literal, NamedTuple
+
+from wenmai.core.errors import PinyinError, SettingError, nearest_name
+from wenmai.text.pinyin.syllables import NEUTRAL, TONELESS, split_tone, without_tone
+
+__all__ = [
+    "FUZZY_PAIRS",
+    "INITIALS",
+    "Edge",
+    "EdgeKind",
+    "completions",
+    "edges_of",
+    "letter_labels",
+    "normal_letters",
+    "segmentations",
+    "typed_letters",
+]
+
+EdgeKind = Literal["full", "erhua", "fuzzy", "incomplete", "initial", "other"]
+
+INITIALS: Final = (*"bpmfdtnlgkhjqx", "zh", "ch", "sh", *"rzcsyw")
+"""The consonants with which syllables begin, y and w among them."""
+
+FUZZY_PAIRS: Final = ("zh/z", "ch/c", "sh/s", "n/l", "an/ang", "en/eng", "in/ing")
+"""The pairs of initials and of finals that may be taken for each other."""
+
+_BREAKS: Final = "'’ \t\n\r\u3000"
+_LONGEST: Final = max(map(len, TONELESS)) + 1  # a fuzzy pair may add a letter
+_MOST_SEGMENTATIONS: Final = 10_000
+_LABEL_OF_OTHERS: Final = "_"
+_FORMS: Final = {ord("ü"): "v", ord("Ü"): "v"} | {
+    code: chr(code - 0xFEE0).lower()
+    for code in (*range(0xFF10, 0xFF1A), *range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))
+}
+_MARKED: Final = {
+    mark: f"{vowel}{tone}"
+    for vowel, marks in {"a": "āáǎà", "e": "ēéěè", "i": "īíǐì", "o": "ōóǒò", "u": "ūúǔù", "v": "ǖǘǚǜ"}.items()
+    for tone, mark in enumerate(marks, 1)
+}
+_NO_DIGITS: Final = dict.fromkeys(map(ord, "1234"))
+_ONLY_DIGITS: Final = dict.fromkeys(range(ord("a"), ord("z") + 1))
+_MARKED_RUN: Final = re.compile(f"[a-z{''.join(_MARKED)}]*[{''.join(_MARKED)}][a-z{''.join(_MARKED)}]*")
+
+
+class Edge(NamedTuple):
+    """A syllable, or another character, in a text of letters.
+
+    Attributes:
+        begin: Index of its first letter in the text.
+        end: Index behind it and the breaks that follow it.
+        syllable: The syllable in canonical form, with a tone if one is typed; of an incomplete one or an initial its
+            letters (:func:`completions` has the syllables); of others the character.
+        kind: ``full``: the syllable is typed as it is. ``erhua``: an r that stands for 儿. ``fuzzy``: a syllable that
+            the typed one may be taken for. ``incomplete``, ``initial``: the first letters of a syllable. ``other``: no
+            syllable.
+    """
+
+    begin: int
+    end: int
+    syllable: str
+    kind: EdgeKind
+
+
+def normal_letters(text: str) -> str:
+    """Returns typed text with letters in one form: small, of usual width, ü as v, tones as digits (``lǜ`` is ``lv4``).
+
+    Digits stand behind the syllables that have the marks: ``zhōngguó`` is ``zhong1guo2``. In letters that are not all
+    syllables with one mark at most, the marks are lost. A text in this form stays as it is.
+    """
+    text = text.translate(_FORMS).lower().replace("u:", "v")
+    return _MARKED_RUN.sub(lambda found: _with_digits(found[0]), text)
+
+
+def _with_digits(marked: str) -> str:
+    """Returns letters with digits for marks; as in correct spelling, syllables within a word begin with a consonant."""
+    letters = [_MARKED.get(letter, letter) for letter in marked]
+    best: list[tuple[tuple[int, int], str] | None] = [((0, 0), ""), *[None] * len(letters)]
+    for begin in range(len(letters)):
+        before = best[begin]
+        for end in range(begin + 1, min(begin + _LONGEST, len(letters)) + 1) if before else ():
+            part = "".join(letters[begin:end])
+            syllable, tone = part.translate(_NO_DIGITS), part.translate(_ONLY_DIGITS)
+            stem = syllable if syllable in _syllables() else syllable.removesuffix("r")
+            if before is None or stem not in _syllables() or len(tone) > 1:
+                continue
+            (vowels, plain), spelt = before
+            cost = vowels + (begin > 0 and syllable[0] in "aoe"), plain + (not tone)
+            found = best[end]
+            if found is None or cost < found[0]:
+                best[end] = cost, f"{spelt}{syllable}{tone}"
+    last = best[-1]
+    return last[1] if last else "".join(letters).translate(_NO_DIGITS)
+
+
+def edges_of(
+    letters: str,
+    *,
+    fuzzy: Collection[str] = frozenset(),
+    incomplete: bool = True,
+    abbreviated: bool = True,
+    spaced: bool = False,
+) -> list[Edge]:
+    """Returns the edges of the lattice of a text of letters, by where they begin.
+
+    Every place at which an edge ends is the beginning of another or the end of the text, and a path leads from 0 to the
+    end, unless the text has nothing but breaks; then there are no edges.
+
+    Args:
+        letters: The text in the form of :func:`normal_letters`.
+        fuzzy: Some of :data:`FUZZY_PAIRS`.
+        incomplete: Whether the last syllable may be incomplete.
+        abbreviated: Whether initials may stand for syllables where full syllables do not cover the letters.
+        spaced: Whether what stands between breaks is one syllable wherever it can be.
+
+    Raises:
+        SettingError: if there is no such fuzzy pair.
+    """
+    spellings = _spellings(frozenset(fuzzy))
+    edges: list[Edge] = []
+    begin = 0
+    while begin < len(letters) and letters[begin] in _BREAKS:
+        begin += 1
+    opening = begin  # breaks before the first edge
+    while begin < len(letters):
+        if _is_letter(letters[begin]):
+            end = begin
+            while end < len(letters) and (_is_letter(letters[end]) or _is_tone(letters, end)):
+                end += 1
+            last = _skip(letters, end) == len(letters)
+            run = _Run(letters, begin, end, spellings, spaced=spaced)
+            edges += run.edges(incomplete=incomplete and last, abbreviated=abbreviated)
+        else:
+            end = begin + 1
+            edges.append(Edge(begin, _skip(letters, end), letters[begin], "other"))
+        begin = _skip(letters, end)
+    return [Edge(0, *edge[1:]) if edge.begin == opening else edge for edge in edges] if opening else edges
+
+
+class _Run:
+    """Letters and tones without anything between them."""
+
+    def __init__(
+        self,
+        letters: str,
+        begin: int,
+        end: int,
+        spellings: dict[str, tuple[tuple[str, EdgeKind], ...]],
+        *,
+        spaced: bool,
+    ) -> None:
+        self.letters, self.begin, self.end, self.spellings = letters, begin, end, spellings
+        self.stop = _skip(letters, end)
+        self.spaced = spaced
+
+    def edges(self, *, incomplete: bool, abbreviated: bool) -> list[Edge]:
+        edges = (self._whole() if self.spaced else []) or self._full()
+        if incomplete:
+            edges += self._incomplete()
+        if self._covered(edges):
+            return self._useful(edges)
+        if abbreviated:
+            edges += self._initials()
+            if self._covered(edges):
+                return self._useful(edges)
+        edges += [self._edge(place, place + 1, self.letters[place], "other") for place in range(self.begin, self.end)]
+        return sorted(set(edges), key=lambda edge: edge[:2])
+
+    def _edge(self, begin: int, end: int, syllable: str, kind: EdgeKind) -> Edge:
+        return Edge(begin, self.stop if end == self.end else end, syllable, kind)
+
+    def _whole(self) -> list[Edge]:
+        """Returns the run as one syllable, or one with erhua; nothing if it is neither."""
+        found = [edge for edge in self._full() if edge.begin == self.begin]
+        whole = [edge for edge in found if edge.end == self.stop]
+        if whole:
+            return whole
+        erhua = [edge for edge in self._full() if edge.kind == "erhua" and edge.end == self.stop]
+        return [edge for edge in found if erhua and edge.end == erhua[0].begin] + erhua
+
+    def _full(self) -> list[Edge]:
+        edges = []
+        erhua: dict[Edge, None] = {}
+        for begin in range(self.begin, self.end):
+            for length in range(1, min(_LONGEST, self.end - begin) + 1):
+                end = begin + length
+                typed = self.letters[begin:end]
+                if not typed[-1].isalpha():
+                    break
+                known = self.spellings.get(typed)
+                if known is None:
+                    continue
+                tone, after = self._tone(end)
+                edges += [self._edge(begin, after, syllable + tone, kind) for syllable, kind in known]
+                if typed != "er" and not tone and self.letters[end : end + 1] == "r" and end < self.end:
+                    tone, after = self._tone(end + 1)
+                    erhua[self._edge(end, after, f"er{NEUTRAL}" if tone else "er", "erhua")] = None
+                    if tone:
+                        edges += [self._edge(begin, end, syllable + tone, kind) for syllable, kind in known]
+        return [*edges, *erhua]
+
+    def _tone(self, place: int) -> tuple[str, int]:
+        """Returns the tone that is typed at a place, or ``""``, and the place behind it."""
+        if place < self.end and self.letters[place] in "012345":
+            return str(int(self.letters[place]) or NEUTRAL), place + 1
+        return "", place
+
+    def _incomplete(self) -> list[Edge]:
+        tails = (self.letters[begin : self.end] for begin in range(max(self.begin, self.end - _LONGEST), self.end))
+        return [
+            self._edge(self.end - len(tail), self.end, tail, "incomplete")
+            for tail in tails
+            if tail not in self.spellings and completions(tail)
+        ]
+
+    def _initials(self) -> list[Edge]:
+        return [
+            self._edge(begin, begin + len(initial), initial, "initial")
+            for begin in range(self.begin, self.end)
+            for initial in (self.letters[begin], self.letters[begin : begin + 2])
+            if initial in INITIALS
+        ]
+
+    def _covered(self, edges: Sequence[Edge]) -> bool:
+        return self.stop in _reached(edges, self.begin)
+
+    def _useful(self, edges: Sequence[Edge]) -> list[Edge]:
+        """Returns the edges on a path from the beginning of the run to its end."""
+        reached = _reached(edges, self.begin)
+        useful = {self.stop}
+        kept = set()
+        for edge in sorted(set(edges), key=lambda edge: -edge.begin):
+            if edge.end in useful and edge.begin in reached:
+                useful.add(edge.begin)
+                kept.add(edge)
+        return sorted(kept, key=lambda edge: (edge.begin, edge.end, edge.kind != "full", edge.kind, edge.syllable))
+
+
+def _reached(edges: Sequence[Edge], begin: int) -> set[int]:
+    reached = {begin}
+    for edge in sorted(edges):
+        if edge.begin in reached:
+            reached.add(edge.end)
+    return reached
+
+
+def _is_letter(character: str) -> bool:
+    return "a" <= character <= "z"
+
+
+def _is_tone(letters: str, place: int) -> bool:
+    """Whether there is one digit that is a tone, with no other beside it."""
+    return (
+        letters[place] in "012345"
+        and _is_letter(letters[place - 1])
+        and not letters[place + 1 : place + 2].isdigit()
+        and _ends_syllable(letters, place)
+    )
+
+
+def _ends_syllable(letters: str, end: int) -> bool:
+    begins = range(max(0, end - _LONGEST - 1), end)
+    found = (letters[begin:end] for begin in begins)
+    return any(part in _syllables() or (part[-1] == "r" and part[:-1] in _syllables()) for part in found)
+
+
+def _skip(letters: str, place: int) -> int:
+    """Returns the place behind the breaks."""
+    while place < len(letters) and letters[place] in _BREAKS:
+        place += 1
+    return place
+
+
+@lru_cache(1 << 12)
+def completions(letters: str) -> tuple[str, ...]:
+    """Returns the syllables without tones that begin with some letters, sorted: ``zho`` is of zhong and zhou."""
+    return tuple(syllable for syllable in TONELESS if syllable.startswith(letters))
+
+
+@cache
+def _syllables() -> frozenset[str]:
+    return frozenset(TONELESS)
+
+
+@cache
+def _spellings(fuzzy: frozenset[str]) -> dict[str, tuple[tuple[str, EdgeKind], ...]]:
+    """Returns the syllables, with the kinds of their edges, that may be meant by letters."""
+    for name in fuzzy:
+        if name not in FUZZY_PAIRS:
+            raise SettingError(
+                f"{name!r} is not one of the fuzzy pairs {', '.join(FUZZY_PAIRS)}{nearest_name(name, FUZZY_PAIRS)}"
+            )
+    spellings: dict[str, dict[str, EdgeKind]] = {}
+    for syllable in TONELESS:
+        initial = next((one for one in sorted(INITIALS, key=len, reverse=True) if syllable.startswith(one)), "")
+        final = syllable[len(initial) :]
+        for typed in map("".join, product(_taken_for(initial, fuzzy), _finals(final, fuzzy))):
+            spellings.setdefault(typed, {})[syllable] = "full" if typed == syllable else "fuzzy"
+    return {
+        typed: tuple(sorted(found.items(), key=lambda item: (item[1] != "full", item[0])))
+        for typed, found in spellings.items()
+    }
+
+
+def _taken_for(sound: str, fuzzy: frozenset[str]) -> list[str]:
+    """Returns a sound and those of which it is in a pair."""
+    pairs = [name.split("/") for name in FUZZY_PAIRS if name in fuzzy]
+    return [sound, *(one for pair in pairs if sound in pair for one in pair if one != sound)]
+
+
+def _finals(final: str, fuzzy: frozenset[str]) -> list[str]:
+    """Returns a final and what it may be taken for: uan and uang are as an and ang."""
+    ending = next((one for one in ("ang", "eng", "ing", "an", "en", "in") if final.endswith(one)), "")
+    return [final[: len(final) - len(ending)] + one for one in _taken_for(ending, fuzzy)] if ending else [final]
+
+
+def segmentations(letters: str) -> list[tuple[str, ...]]:
+    """Returns all ways to read letters as full syllables, those with the fewest syllables first; none if there is none.
+
+    Args:
+        letters: In the form of :func:`normal_letters`; an apostrophe is a break. ``er`` for an r of erhua is not read.
+
+    Raises:
+        PinyinError: if there are more than 10,000 ways.
+    """
+    edges = [edge for edge in edges_of(letters, incomplete=False, abbreviated=False) if edge.kind == "full"]
+    ways = [1] + [0] * len(letters)
+    for edge in edges:
+        ways[edge.end] += ways[edge.begin]
+    if ways[-1] > _MOST_SEGMENTATIONS:
+        raise PinyinError(
+            f"{letters[:20]!r}… can be read as syllables in more than {_MOST_SEGMENTATIONS:,} ways; use edges_of"
+        )
+    found: list[list[tuple[str, ...]]] = [[] for _ in ways]
+    found[len(letters)] = [()]
+    for edge in reversed(edges):
+        found[edge.begin] += [(edge.syllable, *rest) for rest in found[edge.end]]
+    return sorted(found[0], key=lambda one: (len(one), tuple(-len(syllable) for syllable in one)))
+
+
+def typed_letters(reading: Sequence[str], *, toned: bool = False, erhua: Collection[int] | None = None) -> list[str]:
+    """Returns what is typed for each item of a reading: letters without spaces, r for 儿 of erhua.
+
+    Args:
+        reading: One item a character, as of :func:`~wenmai.text.pinyin.readings.readings_of`.
+        toned: Whether tones are typed, as digits.
+        erhua: Indices of the items that are r; None: all that are ``er5`` behind a syllable.
+    """
+    typed: list[str] = []
+    for place, item in enumerate(reading):
+        letters, tone = split_tone(item)
+        before = without_tone(reading[place - 1]) if place else ""
+        joined = item == "er5" if erhua is None else place in erhua
+        if joined and before in _syllables() and before != "er":
+            moved = typed[-1][len(before) :] if toned else ""  # the tone is written behind the r
+            typed[-1] = before
+            typed.append(f"r{moved}")
+        else:
+            typed.append(item if toned or not tone else letters)
+    return typed
+
+
+def letter_labels(reading: Sequence[str], characters: Sequence[str]) -> tuple[str, list[str]]:
+    """Returns the letters of a reading without spaces and tones, and a label for each letter.
+
+    The label of a syllable's first letter is its character, and that of the others ``_``, as in Kyubyong Park's
+    transliterator: ``woaini。`` has 我_爱_你_。.
+
+    Args:
+        reading: One item a character.
+        characters: As many characters.
+    """
+    letters, labels = [], []
+    for typed, character in zip(typed_letters(reading), characters, strict=True):
+        letters.append(typed)
+        labels += [character, *_LABEL_OF_OTHERS * (len(typed) - 1)]
+    return "".join(letters), labels
