@@ -115,6 +115,7 @@ class Entry:
         "similarity",
         "analogy",
         "minimal-pairs",
+        "pinyin",
         "classification",
         "tagging",
         "sentence-pairs",

@@ -16,6 +16,7 @@ from wenmai.data.corpus import Corpus
 from wenmai.data.datasets import named_dataset, open_labelled
 from wenmai.data.encoded_corpus import EncodedCorpus, encode_corpus
 from wenmai.data.encoded_labelled import EncodedLabelled, encode_labelled
+from wenmai.data.encoded_transliteration import TransliterationData, read_transliteration_data
 from wenmai.data.features import segmented
 from wenmai.data.labelled import Labelled, LabelledConfig, LabelledStats
 from wenmai.data.numerals import SUGGESTED_SETTINGS
@@ -28,7 +29,17 @@ from wenmai.text.pieces import OptionalRole, suitable
 from wenmai.text.settings import TextConfig
 from wenmai.training.run import RECIPE
 
-__all__ = ["Counts", "LabelledTexts", "LabelledTokens", "Pairs", "RunningText", "SegmentedTexts", "Tokens", "left_out"]
+__all__ = [
+    "Counts",
+    "LabelledTexts",
+    "LabelledTokens",
+    "Pairs",
+    "RunningText",
+    "SegmentedTexts",
+    "Tokens",
+    "TransliterationSource",
+    "left_out",
+]
 
 
 _SAMPLE_TEXTS = 200
@@ -113,6 +124,23 @@ class RunningText(TextSource):
     def reopen(self, fingerprint: str) -> LanguageData | None:
         """Opens a text that was read before."""
         return LanguageData.reopen(fingerprint)
+
+
+class TransliterationSource(TextSource):
+    """Chinese text and gold files with pinyin, for models that convert pinyin to characters."""
+
+    def open(self, corpus: Any) -> Opened:  # noqa: ANN401
+        """Opens text; what the catalogue knows of its segmentation does not matter."""
+        return super().open(corpus)._replace(hints={})
+
+    def read(self, recipe: Recipe, source: Any, progress: ReadProgress, base: Any) -> TransliterationData:  # noqa: ANN401
+        """Reads the text with pypinyin's dictionaries, and encodes it; a continued model keeps its vocabulary."""
+        vocab = None if base is None else base.vocab
+        return read_transliteration_data(source, recipe.sections["data"], inherited=vocab, progress=progress)
+
+    def reopen(self, fingerprint: str) -> TransliterationData | None:
+        """Opens text that was read before."""
+        return TransliterationData.reopen(fingerprint)
 
 
 class Pairs(Source):

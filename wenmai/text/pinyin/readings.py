@@ -17,7 +17,7 @@ from wenmai.core.errors import FormatError, PinyinError, SettingError, install_h
 from wenmai.core.folder import writing
 from wenmai.text.pinyin.syllables import NEUTRAL, normal_syllable, split_tone, without_tone
 
-__all__ = ["CandidateTable", "count_readings", "is_hanzi", "readings_of"]
+__all__ = ["CandidateTable", "count_readings", "is_hanzi", "readings_of", "syllables_of"]
 
 _HANZI: Final = re.compile("[〇㐀-䶿一-鿿\uf900-\ufaff\U00020000-\U0003ffff]+")
 _ROWS: Final = range(0xB0, 0xF8)  # of the characters of GB 2312: 3,755 common ones, and from 0xD8 on 3,008 others
@@ -50,6 +50,15 @@ def readings_of(text: str, *, toned: bool = True) -> list[str]:
         items[run.start() : run.end()] = dictionary.read(run[0])
     # A syllable with its tone has two letters at least, everything else is one character.
     return items if toned else [without_tone(item) if len(item) > 1 else item for item in items]
+
+
+def syllables_of(character: str) -> tuple[str, ...]:
+    """Returns the readings of a character in pypinyin's dictionary, with tones, the usual one first; or none.
+
+    Raises:
+        SettingError: if pypinyin is not installed.
+    """
+    return _dictionary().syllables(character)
 
 
 def count_readings(texts: Iterable[str]) -> Counter[tuple[str, str]]:
