@@ -15,11 +15,13 @@ from torch import Tensor
 from wenmai.core.tensors import require_numbers
 from wenmai.data.batches import pad, plan_batches
 from wenmai.inference.architecture import Network, read_architecture
-from wenmai.inference.pinyin_numbers import Numbers
+from wenmai.inference.pinyin_numbers import BLANK, Numbers
 from wenmai.inference.pinyin_typing import Cutter
 from wenmai.models.folder import write_fields
 from wenmai.nn.labelling import Labeller
 from wenmai.nn.linear import linear
+from wenmai.text.pinyin.readings import is_hanzi
+from wenmai.text.pinyin.vocab import PinyinVocab
 from wenmai.training.tensors import loaded_model, save_model
 
 __all__ = ["LabellingModel", "build"]
@@ -91,6 +93,12 @@ class LabellingModel(Network):
         sizes = {"readings": len(numbers.symbols)} if isinstance(heads, dict) and "readings" in heads else {}
         module = loaded_model(lambda: build(found.model, found.config, numbers, **sizes), found.config, folder)
         return cls(module, numbers)
+
+    @property
+    def vocab(self) -> PinyinVocab:
+        """What a text is encoded with that training continues on."""
+        known = self.numbers.characters.tokens[BLANK + 1 :]
+        return PinyinVocab(known, [one for one in known if not is_hanzi(one)])
 
     @cached_property
     def cutter(self) -> Cutter:

@@ -1,7 +1,7 @@
 """ONNX files, which ONNX Runtime and other engines run without Python or torch.
 
-A GPT is one graph with caches, a BERT or a labeller of pinyin one with its heads. A translator is two: its encoder, and of a Transformer its
-decoder with caches.
+A GPT is one graph with caches, a BERT or a labeller of pinyin one with its heads. A translator is two: its encoder, and
+of a Transformer its decoder with caches.
 """
 
 import json
@@ -141,8 +141,8 @@ FORMATS = (
     Format(
         name="onnx",
         summary=(
-            "a GPT, a BERT with its heads, a labeller of pinyin, or the encoder or decoder of a translator, as one ONNX "
-            "file for ONNX Runtime and other engines"
+            "a GPT, a BERT with its heads, a labeller of pinyin, or the encoder or decoder of a translator, as one "
+            "ONNX file for ONNX Runtime and other engines"
         ),
         models=(
             "wenmai.models.bert:Bert",
