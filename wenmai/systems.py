@@ -184,6 +184,13 @@ SYSTEMS = (
         summary="language model: n-gram counts, by default 5-grams, modified Kneser-Ney (Chen, Goodman 1999)",
         settings={"min_count": 1},
     ),
+    System(
+        name="pinyin-ngram",
+        task="wenmai.tasks.pinyin_ngram:PinyinNgramTask",
+        model="wenmai.inference.pinyin_ngram:PinyinNgramModel",
+        summary="pinyin to Chinese characters: a lattice of words, scored by n-grams of characters and of words",
+        settings={"segment": "chinese"},
+    ),
     _language_model("nnlm", "Nnlm")(
         name="nnlm",
         summary="language model: a feed-forward network over the last words (Bengio et al. 2003)",

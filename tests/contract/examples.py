@@ -53,6 +53,12 @@ def _text(number: int) -> str:
     return "".join(" ".join(words) + "\n" for words in _sentences(number))
 
 
+def _chinese(number: int) -> str:
+    draw = random.Random(2)
+    words = ["我", "爱", "你", "北京", "天安门", "中国", "人民", "，", "不", "银行"]
+    return "".join("".join(draw.choices(words, k=draw.randint(1, 6))) + "。\n" for _ in range(number))
+
+
 def _pairs(number: int) -> str:
     return "".join(f"{' '.join(words)}\t{' '.join(reversed(words)).upper()}\n" for words in _sentences(number))
 
@@ -120,6 +126,14 @@ TEXTS = {  # by the name of the file: what is enough, and what is hardly anythin
         "a blank": " \n",
         "nothing": "",
     },
+    "chinese.txt": {
+        "enough": _chinese(80),
+        "a line": "我爱你。\n",
+        "a word": "爱\n",
+        "no Chinese": "a b c\n",
+        "a blank": " \n",
+        "nothing": "",
+    },
     "pairs.tsv": {"enough": _pairs(60), "a line": "a b\tB A\n", "a word": "a\tA\n", "nothing": ""},
     "labels.txt": {
         "enough": _labelled(60),
@@ -184,6 +198,7 @@ ANSWERS: dict[str, Callable[[Any], Any]] = {  # what each verb says; of a new ve
     "next": lambda model: model.next("a b"),
     "generate": lambda model: [*model.stream("a b", max_tokens=5)],
     "fill": lambda model: model.fill("a [MASK] c"),
+    "convert": lambda model: model.convert(["woaini", "wo3 ai4 ni3。", "zgrm", "abc 7", ""], n_best=3),
     "translate": lambda model: [*model.stream(["a b", "h"], beam_size=2)],
     "classify": lambda model: model.predict(two(model, ["a b c", "h unseen", ""]), -1),
     "tag": lambda model: model.tag(["a b c", "h unseen", ""]),
@@ -238,6 +253,14 @@ EXAMPLES = {
         data="text.txt",
         settings={"order": 3},
         wrong=(({"k": 0.5}, "k=0.5 has no effect"), ({"prune": "1"}, "expected|give 0")),
+    ),
+    "pinyin-ngram": Example(
+        data="chinese.txt",
+        settings={"order": 3, "listed": False, "least": 1},
+        wrong=(
+            ({"phrases": 1}, "takes no phrases"),
+            ({"character_weight": 0, "word_weight": 0, "list_weight": 0}, "nothing is scored"),
+        ),
     ),
     "nnlm": Example(
         data="text.txt",
