@@ -161,6 +161,11 @@ class PinyinModel(LabellingModel):
 
     # --- readings of characters ---------------------------------------------------------------------------------
 
+    @property
+    def annotates(self) -> bool:
+        """Whether it has learned readings."""
+        return "readings" in self.module.heads
+
     def annotate(self, texts: Iterable[str]) -> list[list[str]]:
         """Returns the readings of texts: of each a list with one item a character.
 
@@ -175,7 +180,7 @@ class PinyinModel(LabellingModel):
         """
         if isinstance(texts, str):
             raise SettingError("annotate takes a list of texts; put a single one in brackets")
-        if "readings" not in self.module.heads:
+        if not self.annotates:
             raise SettingError("this run has not learned readings; train one with reversed_share=0.1")
         lines = list(texts)
         found = [readings_of(text) for text in lines]
