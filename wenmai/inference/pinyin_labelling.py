@@ -151,6 +151,25 @@ class LabellingModel(Network):
                 self._choose(states.flatten(0, 1)[flat], places[wanted], kinds, names, head, candidates, ids, scores)
         return ids.tolist(), scores.tolist()
 
+    def log_probs(self, spans: Sequence[tuple[Ints, int]], head: str) -> Floats:
+        """Returns log P of all labels of symbols, (N, labels); see :meth:`label`."""
+        lengths = np.array([len(symbols) for symbols, _ in spans], np.int64)
+        sizes = lengths - np.array([skipped for _, skipped in spans], np.int64)
+        starts = np.cumsum(sizes) - sizes
+        layer: Any = self.module.heads[head]
+        found = np.zeros((int(sizes.sum()), layer.vocab_size), np.float32)
+        self.module.eval()
+        with torch.inference_mode():
+            for batch in plan_batches(lengths, max_tokens=_BATCH_SYMBOLS, seed=0, epoch=0) if len(spans) else ():
+                tokens, real = pad([spans[number][0] for number in batch.tolist()], 0)
+                skipped = np.array([spans[number][1] for number in batch.tolist()], np.int64)
+                labelled = torch.from_numpy(real & (np.arange(tokens.shape[1]) >= skipped[:, None])).to(self.device)
+                states = self.module(*(torch.from_numpy(one).to(self.device) for one in (tokens, real)))
+                places = np.concatenate([starts[n] + np.arange(sizes[n]) for n in batch.tolist()])
+                found[places] = layer.log_probs(states[labelled]).cpu().numpy()
+        require_numbers(bool(np.isfinite(found).all()))
+        return found
+
     def _choose(
         self,
         states: Tensor,

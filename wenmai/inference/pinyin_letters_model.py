@@ -16,8 +16,8 @@ from wenmai.data.batches import pad, plan_batches
 from wenmai.inference.conversion import Candidate
 from wenmai.inference.pinyin_labelling import LabellingModel
 from wenmai.inference.pinyin_numbers import BLANK
-from wenmai.inference.pinyin_typing import is_spaced
-from wenmai.text.pinyin.letters import Edge, completions, edges_of, normal_letters
+from wenmai.inference.pinyin_typing import typed_edges
+from wenmai.text.pinyin.letters import Edge, completions, normal_letters
 from wenmai.text.pinyin.syllables import split_tone, without_tone
 
 __all__ = ["PinyinLettersModel"]
@@ -124,12 +124,11 @@ class PinyinLettersModel(LabellingModel):
     def _read(self, text: str, toned: bool | None) -> Iterator[_Letters]:
         """Yields an input in parts that are not too long for the network, none if there is nothing in it."""
         letters = normal_letters(text)
-        whole = is_spaced(letters)
         for portion in _portions(letters, self.module.max_length):
-            edges = edges_of(portion, abbreviated=False, spaced=whole)
+            edges = typed_edges(portion, abbreviated=False)
             if toned is False and any(split_tone(edge.syllable)[1] for edge in edges if edge.kind != "other"):
                 portion = "".join(one for one in portion if one not in "012345")
-                edges = edges_of(portion, abbreviated=False, spaced=whole)
+                edges = typed_edges(portion, abbreviated=False)
             if edges:
                 yield self._letters(portion, edges)
 

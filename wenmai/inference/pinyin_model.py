@@ -14,6 +14,7 @@ from wenmai.inference.conversion import Candidate
 from wenmai.inference.pinyin_labelling import LabellingModel
 from wenmai.inference.pinyin_numbers import BLANK, UNKNOWN
 from wenmai.inference.pinyin_typing import Piece
+from wenmai.text.pinyin.letters import normal_letters
 from wenmai.text.pinyin.readings import readings_of
 from wenmai.text.pinyin.syllables import split_tone, without_tone
 
@@ -21,9 +22,11 @@ __all__ = ["PinyinModel"]
 
 _CHUNK = 1024  # texts that are sorted by length and read together
 _WAYS = 4  # to cut letters without spaces that the network compares
+_LEAST = 1e-6  # a probability; others are not less to another model
 _CONTEXT = 20  # characters before the input that it reads
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
 
 
 class _Way(NamedTuple):
@@ -158,6 +161,42 @@ class PinyinModel(LabellingModel):
         if not found:
             return np.arange(BLANK + 1, len(self.numbers.characters))
         return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+
+    def place_scores(self, texts: Sequence[str], *, toned: bool | None = None, context: str = "") -> list[Floats]:
+        """Returns log P(character) of all characters at each place of texts, (places, C) each.
+
+        A row is of the syllable that begins there, in whichever way the text is cut; other rows are zero.
+
+        Args:
+            texts: What was typed.
+            toned: As of :meth:`convert`.
+            context: The text before.
+        """
+        before = [self.numbers.character(one) for one in context[-_CONTEXT:]]
+        cuts = [self.cutter.read(text, toned=toned, most=_WAYS, placed=True) for text in texts]
+        ways = [
+            _Way(number, one.score, one.pieces, np.array([*before, *map(self._symbol, one.pieces)], np.int64))
+            for number, readings in enumerate(cuts)
+            for one in readings
+        ]
+        spans = [span for way in ways for span in _spans(way, len(before), self.module.max_length)]
+        rows = self.log_probs(spans, "characters")
+        found, place = [], 0
+        for text, readings in zip(texts, cuts, strict=True):
+            shape = len(normal_letters(text)), len(self.numbers.characters)
+            sums, mass = np.zeros(shape, np.float32), np.zeros(shape[0], np.float32)
+            best = max(one.score for one in readings)
+            for one in readings:
+                share = np.float32(np.exp(one.score - best))
+                for begin in one.begins:
+                    sums[begin] += share * np.exp(rows[place])
+                    mass[begin] += share
+                    place += 1
+            some = mass > 0
+            sums[some] = np.log(np.maximum(sums[some] / mass[some, None], _LEAST))
+            sums[some, : BLANK + 1] = np.log(_LEAST)
+            found.append(sums)
+        return found
 
     # --- readings of characters ---------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from wenmai.inference.pinyin_numbers import Numbers
 from wenmai.text.pinyin.letters import Edge, completions, edges_of, normal_letters
 from wenmai.text.pinyin.syllables import normal_syllable, without_tone
 
-__all__ = ["Cutter", "Piece", "Reading", "is_spaced"]
+__all__ = ["Cutter", "Piece", "Reading", "is_spaced", "typed_edges"]
 
 _BREAKS = "'’"
 _INCOMPLETE, _INITIAL, _FUZZY = -4.0, -7.0, -1.0  # log-probabilities beside those of whole syllables
@@ -22,7 +22,7 @@ class Piece(NamedTuple):
     """A part of what was typed.
 
     Attributes:
-        text: As it was typed, in small letters.
+        text: As it was typed.
         syllables: The syllables that it may be: one, or several that begin with these letters; none: it is no pinyin.
     """
 
@@ -36,10 +36,12 @@ class Reading(NamedTuple):
     Attributes:
         score: Its log-probability, by the frequencies of the syllables.
         pieces: The parts, in order.
+        begins: The place in the text (of ``normal_letters``) where each part begins; left out of simple texts.
     """
 
     score: float
     pieces: tuple[Piece, ...]
+    begins: tuple[int, ...] = ()
 
 
 class _Way(NamedTuple):
@@ -64,7 +66,13 @@ class Cutter:
         self._known = numbers.candidates.keys()
 
     def read(
-        self, text: str, *, toned: bool | None = None, most: int = 1, fuzzy: Collection[str] = frozenset()
+        self,
+        text: str,
+        *,
+        toned: bool | None = None,
+        most: int = 1,
+        fuzzy: Collection[str] = frozenset(),
+        placed: bool = False,
     ) -> list[Reading]:
         """Cuts a text.
 
@@ -76,14 +84,16 @@ class Cutter:
             toned: False: tones are left out; otherwise they count where there are some.
             most: How many ways to cut it, the most likely first.
             fuzzy: Pairs of sounds that may be meant by each other, of ``FUZZY_PAIRS``.
+            placed: Whether it is wanted where the parts begin.
         """
-        plain = None if fuzzy else _plain(text)
+        plain = None if fuzzy or placed else _plain(text)
         if plain is not None:
             ways = [Reading(0.0, plain)]
         else:
             letters = normal_letters(text)
-            edges = edges_of(letters, fuzzy=fuzzy, spaced=is_spaced(letters))
-            ways = [self._traced(way, letters) for way in self._ways(edges, len(letters), most)]
+            edges = typed_edges(letters, fuzzy=fuzzy)
+            shown = text if len(text) == len(letters) else letters
+            ways = [_traced(way, letters, shown) for way in self._ways(edges, len(letters), most)]
         if toned is False:
             ways = [way._replace(pieces=tuple(map(_bare, way.pieces))) for way in ways]
         return ways
@@ -115,13 +125,34 @@ class Cutter:
     def _frequency(self, syllable: str) -> float:
         return self._scores.get(syllable, self._least if syllable in self._known else _NO_CHARACTER)
 
-    def _traced(self, way: _Way, letters: str) -> Reading:
-        pieces = []
-        step: _Way | None = way
-        while step is not None and step.edge is not None:
-            pieces.append(_piece(letters[step.edge.begin : step.edge.end], step.edge.syllable, step.edge.kind))
-            step = step.before
-        return Reading(way.score, tuple(reversed(pieces)))
+
+def _traced(way: _Way, letters: str, shown: str) -> Reading:
+    pieces, begins = [], []
+    step: _Way | None = way
+    while step is not None and step.edge is not None:
+        begin, end, syllable, kind = step.edge
+        if kind == "other":
+            pieces.append(Piece(shown[begin:end].strip(_BREAKS + " ") or syllable, ()))
+        else:
+            pieces.append(_piece(letters[begin:end], syllable, kind))
+        begins.append(begin)
+        step = step.before
+    return Reading(way.score, tuple(reversed(pieces)), tuple(reversed(begins)))
+
+
+def typed_edges(letters: str, *, fuzzy: Collection[str] = frozenset(), abbreviated: bool = True) -> list[Edge]:
+    """Returns the edges of what was typed; incomplete syllables and initials only where whole syllables do not do.
+
+    Args:
+        letters: In the form of ``normal_letters``.
+        fuzzy: Pairs of sounds that may be meant by each other.
+        abbreviated: Whether initials may stand for syllables.
+    """
+    spaced = is_spaced(letters)
+    edges = edges_of(letters, fuzzy=fuzzy, incomplete=False, abbreviated=False, spaced=spaced)
+    if any(edge.kind == "other" and "a" <= edge.syllable <= "z" for edge in edges):
+        edges = edges_of(letters, fuzzy=fuzzy, incomplete=True, abbreviated=abbreviated, spaced=spaced)
+    return edges
 
 
 def is_spaced(text: str) -> bool:
@@ -136,8 +167,6 @@ def _score(way: _Way) -> float:
 
 @lru_cache(1 << 13)
 def _piece(text: str, syllable: str, kind: str) -> Piece:
-    if kind == "other":
-        return Piece(syllable, ())
     return Piece(text.strip(), completions(syllable) if kind in ("incomplete", "initial") else (syllable,))
 
 
