@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from wenmai.inference.pinyin_lattice import Graph, Literal
+from wenmai.inference.pinyin_lattice import UNREAD, Graph, Literal
 from wenmai.models.pinyin_ngram import ERHUA, Lexicon
 from wenmai.text.pinyin.letters import edges_of, normal_letters
 from wenmai.text.pinyin.syllables import TONELESS, split_tone
@@ -26,7 +26,6 @@ class Typing:
         incomplete: Whether the last syllable may be incomplete, and syllables may be initials where others do not fit.
         fuzzy_score: What a sound that was not typed adds to the score.
         incomplete_score: What an incomplete syllable or an initial adds.
-        unread_score: What a letter adds that is part of no syllable.
     """
 
     toned: bool = True
@@ -34,7 +33,6 @@ class Typing:
     incomplete: bool = False
     fuzzy_score: float = -2.0
     incomplete_score: float = -2.0
-    unread_score: float = -20.0
 
 
 def is_spaced(letters: str) -> bool:
@@ -66,7 +64,7 @@ def read_typed(text: str, lexicon: Lexicon, typing: Typing) -> Graph:
         if kind == "other":
             unread = "a" <= syllable <= "z"
             shown = text[begin] if same and not unread else syllable
-            literals.append(Literal(begin, end, shown, typing.unread_score if unread else 0.0))
+            literals.append(Literal(begin, end, shown, UNREAD if unread else 0.0))
             continue
         if kind == "erhua":
             low = lexicon.place_of(ERHUA)
@@ -80,4 +78,4 @@ def read_typed(text: str, lexicon: Lexicon, typing: Typing) -> Graph:
             low = lexicon.place_of(plain)
             high, score = low + 1, typing.fuzzy_score if kind == "fuzzy" else 0.0
         steps.append((begin, end, low, high, tone if typing.toned else 0, score))
-    return Graph.of(steps, len(letters) + 1, literals)
+    return Graph.of(letters, steps, literals)

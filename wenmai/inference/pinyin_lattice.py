@@ -14,15 +14,16 @@ import numpy.typing as npt
 from wenmai.core.errors import FormatError
 from wenmai.kernels.ngram_lookup import END, ROOT, UNKNOWN
 from wenmai.kernels.pinyin_search import HYPOTHESIS, close_paths, search_lattice, trace_paths
-from wenmai.kernels.pinyin_words import EDGE, SYLLABLE, add_scores, match_words, order_by_end
+from wenmai.kernels.pinyin_words import EDGE, SYLLABLE, add_scores, is_reachable, match_words, order_by_end
 from wenmai.models.ngram import Ngram
 from wenmai.models.pinyin_ngram import Lexicon
 
-__all__ = ["Beam", "Graph", "Lattice", "Literal", "Scorer", "Words"]
+__all__ = ["UNREAD", "Beam", "Graph", "Lattice", "Literal", "Scorer", "Words"]
 
 Records = npt.NDArray[np.void]
 _NOTHING = np.zeros(0, np.uint32)
 _NOTHING.flags.writeable = False
+UNREAD = -20.0  # what letters add to a score that no word stands for
 _ENDS = frozenset("。！？；!?;\n")
 
 
@@ -49,21 +50,32 @@ class Graph(NamedTuple):
         steps: Records of ``SYLLABLE``, by the places where they begin.
         bounds: int64 (places + 1), where the steps of each place begin.
         literals: What is no syllable.
+        letters: The input.
     """
 
     steps: Records
     bounds: npt.NDArray[np.int64]
     literals: Sequence[Literal]
+    letters: str
 
     @classmethod
     def of(
-        cls, steps: Iterable[tuple[int, int, int, int, int, float]], places: int, literals: Sequence[Literal]
+        cls,
+        letters: str,
+        steps: Iterable[tuple[int, int, int, int, int, float]],
+        literals: Sequence[Literal],
     ) -> "Graph":
         """Makes a graph of steps: begin, end, first syllable, the one after the last, tone or 0, and score."""
         ordered = sorted(steps)
         records = np.array([one[1:] for one in ordered], SYLLABLE)
         begins = np.array([one[0] for one in ordered], np.int64)
-        return cls(records, np.searchsorted(begins, np.arange(places + 1)), literals)
+        return cls(records, np.searchsorted(begins, np.arange(len(letters) + 2)), literals, letters)
+
+    def unread(self) -> list[Literal]:
+        """The syllables as they were typed, for a model that has no words for them."""
+        begins = np.repeat(np.arange(self.bounds.size - 1), np.diff(self.bounds)).tolist()
+        found = sorted({*zip(begins, self.steps["end"].tolist(), strict=True)})
+        return [Literal(begin, end, self.letters[begin:end].strip(" '’\t\u3000"), UNREAD) for begin, end in found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,18 +218,21 @@ class Lattice:
                 more_numbers += one.numbers.tolist()
                 self._texts += lexicon.lines().splitlines()
             offset += len(lexicon)
-        for literal in graph.literals:
-            tokens, number = scorer.numbers(literal.text)
+        for literals in (graph.literals, [*graph.literals, *graph.unread()]):
+            spelt = [scorer.numbers(literal.text) for literal in literals]
+            marks = [(*one[:2], offset + place, one.score, 1) for place, one in enumerate(literals)]
+            found = np.concatenate([edges[:count], np.array(marks, EDGE)])
+            if len(words) > 1 or marks:
+                found = found[np.argsort(found["begin"], kind="stable")]
+            self.edges, self._bounds = np.empty(found.size, EDGE), np.empty(self.places + 1, np.int64)
+            order_by_end(found, found.size, self.places, self.edges, self._bounds)
+            if is_reachable(self.edges, self._bounds):  # else a syllable has no word
+                break
+        for literal, (tokens, number) in zip(literals, spelt, strict=True):
             more_tokens += tokens
             more_bounds.append(len(more_tokens))
             more_numbers.append(number)
             self._texts.append(literal.text)
-        extra = np.array([(*one[:2], offset + place, one.score, 1) for place, one in enumerate(graph.literals)], EDGE)
-        found = np.concatenate([edges[:count], extra])
-        if len(words) > 1 or extra.size:
-            found = found[np.argsort(found["begin"], kind="stable")]
-        self.edges, self._bounds = np.empty(found.size, EDGE), np.empty(self.places + 1, np.int64)
-        order_by_end(found, found.size, self.places, self.edges, self._bounds)
         if added is not None:
             add_scores(self.edges, *added)
         self._scorer = scorer
@@ -265,8 +280,8 @@ class Lattice:
         scores = kept["score"].copy()
         if close and not close_paths(*self._scorer.tables, kept, scores):
             raise _damaged()
-        if not scores.size:
-            return []
+        if not scores.size:  # nothing but spaces
+            return [("", 0.0, [])]
         chosen = np.argsort(-scores, kind="stable")
         total = np.logaddexp.reduce(scores)
         chosen = chosen[: 2 * most + 2]

@@ -181,7 +181,8 @@ class PinyinNgramModel(Shown):
         Raises:
             PinyinError: if the reading has not one syllable a character.
         """
-        syllables = self._read(word) if reading is None else [normal_syllable(part) for part in reading.split()]
+        parts = self._read(word) if reading is None else reading.split()
+        syllables = [normal_syllable(part) for part in parts]
         if not word or len(syllables) != len(word):
             raise PinyinError(
                 f"{word!r} has {len(word)} characters and the reading {' '.join(syllables)!r}; expected one syllable "
@@ -189,10 +190,9 @@ class PinyinNgramModel(Shown):
             )
         letters, tones = zip(*map(split_tone, syllables), strict=True)
         added = _OF_USER * len(word) if weight is None else weight
-        known = tuple(tone or 0 for tone in tones)
         self._user.setdefault(word, [])
         self._user[word] = [one for one in self._user[word] if one.syllables != letters]
-        self._user[word].append(Reading(word, letters, known, added))
+        self._user[word].append(Reading(word, letters, tones, added))
         self._renew()
 
     def forget_word(self, word: str) -> None:

@@ -286,8 +286,8 @@ class PinyinNgramJob(Job):
             return {}, []
         named = "; ".join(f"{name}: {', '.join(map(str, numbers))}" for name, numbers in orders.items())
         note = (
-            f"too few n-grams occur once, twice or three times to estimate the discounts of some orders ({named}): 0.5, "
-            "1 and 1.5 stand for them. This happens with little text"
+            f"too few n-grams occur once, twice or three times to estimate the discounts of some orders ({named}): "
+            "0.5, 1 and 1.5 stand for them. This happens with little text"
         )
         return {"discount_fallback": orders}, [note]
 

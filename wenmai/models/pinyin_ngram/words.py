@@ -2,8 +2,8 @@
 
 import math
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from wenmai.models.pinyin_ngram.config import PinyinNgramConfig
 from wenmai.models.pinyin_ngram.lexicon import Reading
@@ -19,6 +19,7 @@ INVENTORY: tuple[str, ...] = tuple(sorted((*TONELESS, ERHUA)))
 _CHINESE = re.compile("[〇㐀-䶿一-鿿\uf900-\ufaff\U00020000-\U0003ffff]+")
 _LEAST = 1e-9  # the probability of a word that was never seen
 _LEAST_READING = 1e-3  # of a character's readings, one that is in no word; the usual one has as much more
+_UNSEEN = -5.0  # of a character that the text lacks: all of these share the probability of the unknown one
 _ERHUA = math.log(0.5)  # that 儿 at the end of a word is erhua, and no syllable
 _SUFFIX = 1e-4  # the probability of 儿 as erhua of any word
 
@@ -49,7 +50,7 @@ def weighed_readings(
     def probability(word: str) -> float:
         return in_text.get(word, 0) * of_text + in_list.get(word, 0) * of_list + _LEAST
 
-    read: Counter[tuple[str, str]] = Counter()
+    read: dict[tuple[str, str], float] = defaultdict(float)
     words: list[tuple[str, tuple[str, ...], tuple[int, ...]]] = []
     for word in sorted({*in_text, *in_list}):
         syllables = readings_of(word)
@@ -64,18 +65,21 @@ def weighed_readings(
         yield Reading(word, letters, tones, weight)
         if word[-1] == "儿" and letters[-1] == "er":
             yield Reading(word, (*letters[:-1], ERHUA), tones, weight + config.reading_weight * _ERHUA)
-    yield from _characters(read, probability, config)
+    yield from _characters(read, {*"".join(counts)}, probability, config)
 
 
 def _characters(
-    read: Mapping[tuple[str, str], float], probability: Callable[[str], float], config: PinyinNgramConfig
+    read: Mapping[tuple[str, str], float],
+    seen: Collection[str],
+    probability: Callable[[str], float],
+    config: PinyinNgramConfig,
 ) -> Iterator[Reading]:
     """Yields the characters with their readings."""
     counted = Counter({pair: 1 for pair in read if len(pair[1]) > 1})
     table = CandidateTable.from_dictionary(counted)
     for character in sorted(table.characters):
         syllables = [syllable for syllable in table.syllables_of(character) if split_tone(syllable)[1]]
-        weight = config.list_weight * math.log(probability(character))
+        weight = config.list_weight * math.log(probability(character)) + (0.0 if character in seen else _UNSEEN)
         for syllable, share in zip(syllables, _shares(character, syllables, read), strict=True):
             letters, tone = split_tone(syllable)
             yield Reading(character, (letters,), (tone,), weight + config.reading_weight * math.log(share))
