@@ -98,7 +98,7 @@ def vars_of(said: Any) -> Iterator[object]:
 @cache
 def subjects(folder: Path) -> Sequence[Subject]:
     """Returns all subjects; their samples are made in a folder."""
-    from benchmarks.faults import encoders, families, readers
+    from benchmarks.faults import encoders, families, pinyin, readers
 
     trained = Trained(folder)
-    return (*readers.subjects(trained), *encoders.subjects(), *families.subjects(trained))
+    return (*readers.subjects(trained), *encoders.subjects(), *pinyin.subjects(), *families.subjects(trained))

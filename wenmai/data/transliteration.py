@@ -40,6 +40,7 @@ __all__ = ["TransliterationConfig", "TransliterationExample", "TransliterationSt
 
 _KYUBYONG: Final = "NUM,PINYIN,EXPECTED"
 _NUMBERED: Final = re.compile(r"(\d+),([^,\u4e00-\u9fff]*),(.*)")
+_CHINESE: Final = re.compile("[〇㐀-䶿一-鿿\uf900-\ufaff\U00020000-\U0003ffff]")
 _SPACE: Final = re.compile(r"\s+")
 _MARKS: Final = "。！？；，、：…!?;,:”』」）》"
 
@@ -130,6 +131,8 @@ def read_gold(path: str | Path, *, encoding: str = "utf-8") -> Iterator[Translit
     for number, line in numbered_lines(file, encoding):
         if isinstance(line, ValueError):
             raise CorpusError(f"{file}: line {number}: {line}")
+        if not line or line.isspace():
+            continue
         try:
             for example in lines.read(line, number):
                 found = True
@@ -185,6 +188,10 @@ class _Lines:
     def read(
         self, line: str, number: int, stats: TransliterationStats | None = None
     ) -> Iterator[TransliterationExample]:
+        if _CHINESE.search(line) is None and line.strip() != _KYUBYONG and line.count("\t") != 2:
+            if stats is not None:
+                stats.not_chinese += not line.isspace() and bool(line)
+            return
         if line.strip() == _KYUBYONG:
             self._numbered = True
             return

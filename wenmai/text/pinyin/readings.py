@@ -2,7 +2,7 @@
 
 The dictionaries are those of pypinyin (mozillazg, https://github.com/mozillazg/python-pinyin, MIT): the readings of
 42,000 characters and of 47,000 phrases, which settle most heteronyms (银行 yín háng, 行走 xíng zǒu). The text is read
-from left to right, the longest phrase first. That gives pypinyin's own readings, at ten times its speed.
+from left to right, the longest phrase first. That gives pypinyin's own readings, several times as fast.
 """
 
 import re
