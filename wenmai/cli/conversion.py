@@ -6,7 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from wenmai.cli.lines import portions, reads_terminal, texts_of
-from wenmai.cli.options import Device, File, JsonLines, RunFolder, Texts
+from wenmai.cli.options import Device, File, JsonLines, NetworkWeight, NgramRun, RunFolder, Texts
+from wenmai.core.errors import SettingError
 
 __all__ = ["annotate", "convert"]
 
@@ -23,6 +24,8 @@ def convert(
         typer.Option("--toned/--toneless", help="Whether tones count; by default where there are some."),
     ] = None,
     context: Annotated[str, typer.Option("--context", metavar="TEXT", help="The text before the input.")] = "",
+    ngram: NgramRun = None,
+    weight: NetworkWeight = None,
     scores: Annotated[bool, typer.Option("--scores", help="Print the probability before each candidate.")] = False,
     device: Device = None,
     as_json: JsonLines = False,
@@ -34,10 +37,17 @@ def convert(
     Example: wenmai convert runs/pinyin "wo ai bei jing tian an men"
 
     Example: wenmai convert runs/pinyin woaibeijingtiananmen --n-best 5
+
+    Example: wenmai convert runs/pinyin woaibeijingtiananmen --ngram runs/pinyin-ngram
     """
+    from wenmai.runs.conversion import joined
     from wenmai.training.run import Run
 
     model = Run(run, device).model_for("convert")
+    if ngram is not None:
+        model = joined(model, ngram, 1.0 if weight is None else weight)
+    elif weight is not None:
+        raise SettingError("--weight is that of the network beside n-grams; add --ngram RUN, or leave it out")
     lines, waiting = texts_of(texts, file), reads_terminal(texts, file)
     for portion in portions(lines, 1 if waiting else _TEXTS_AT_ONCE):
         for text, found in zip(
@@ -63,7 +73,6 @@ def annotate(
 
     Example: wenmai annotate runs/pinyin 他在银行里行走 --style mark
     """
-    from wenmai.core.errors import SettingError
     from wenmai.text.pinyin.syllables import spelt
     from wenmai.training.run import Run
 

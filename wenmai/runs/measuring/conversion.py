@@ -2,17 +2,19 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from wenmai.core.columns import in_columns
+from wenmai.core.errors import SettingError
 from wenmai.core.showing import Table
 from wenmai.data.catalogue import resolve
 from wenmai.data.transliteration import TransliterationExample, read_gold
 from wenmai.inference.conversion import Converter
 from wenmai.measures.conversion import Conversion, measure_conversion
 from wenmai.runs.comparison import Comparison, Kind, Measure
+from wenmai.runs.conversion import joined
 from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
 from wenmai.text.pinyin.letters import typed_letters
 from wenmai.text.pinyin.readings import readings_of
@@ -49,12 +51,14 @@ class ConversionEvaluation(Evaluation):
         results: The measures by form of the input: letters alone, syllables with spaces, and these with tones.
         speeds: Sentences a second, by form, one candidate each.
         annotation: Of the readings of characters; None where the run writes none, or the file has none.
+        weights: Of a network that is joined with n-grams: its weight, by form.
     """
 
     on: str
     results: dict[str, Conversion]
     speeds: dict[str, float]
     annotation: Annotation | None = None
+    weights: dict[str, float] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Returns plain JSON values, the measures by form."""
@@ -63,6 +67,8 @@ class ConversionEvaluation(Evaluation):
             for form, result in self.results.items()
         }
         found: dict[str, Any] = {"run": self.run, "on": self.on, "forms": forms}
+        if self.weights:
+            found["weights"] = self.weights
         if self.annotation is not None:
             one = self.annotation
             found["annotation"] = {"syllables": one.syllables, "accuracy": one.accuracy, "pypinyin": one.pypinyin}
@@ -77,6 +83,8 @@ class ConversionEvaluation(Evaluation):
             speed = f"{self.speeds[form]:,.0f}"
             rows.append([form, f"{one.cer:.4f}", interval, f"{one.sentence_accuracy:.1%}", known, top, speed])
         lines = [in_columns(rows)]
+        if self.weights:
+            lines.append(f"weight of the network: {', '.join(f'{form} {one:g}' for form, one in self.weights.items())}")
         worst = [one for result in self.results.values() for one in result.syllables[:_SHOWN]][:_SHOWN]
         if worst:
             shown = [f"{one.syllable} {one.errors}/{one.total}" for one in worst]
@@ -104,7 +112,16 @@ class ConversionEvaluation(Evaluation):
         return Table.of(rows)
 
 
-def evaluate(run: Run, *, on: str | Path, k: int = _K, progress: Progress = unwatched) -> ConversionEvaluation:
+def evaluate(
+    run: Run,
+    *,
+    on: str | Path,
+    k: int = _K,
+    ngram: str | Path | Run | None = None,
+    weight: float | None = None,
+    tune: str | Path | None = None,
+    progress: Progress = unwatched,
+) -> ConversionEvaluation:
     """Evaluates a converter on sentences whose pinyin is known, or on Chinese text, of which it is made.
 
     Each sentence is typed in three forms: as letters alone, as syllables with spaces, and as these with tones.
@@ -113,24 +130,40 @@ def evaluate(run: Run, *, on: str | Path, k: int = _K, progress: Progress = unwa
         run: A finished run that converts.
         on: A gold file, or text, one sentence a line; or a name of the catalogue.
         k: Candidates of each sentence, for the share of sentences that are among them.
+        ngram: A run of ``pinyin-ngram`` that a run of ``pinyin`` is joined with.
+        weight: What scores of the network are multiplied with; None: 1, or as tuned.
+        tune: Other sentences, on which the weight with the fewest errors is found, for each form.
         progress: Watches.
 
     Raises:
+        SettingError: if options make no sense together.
         RunError: if the run is not finished or does not convert.
         CorpusError: if the test set cannot be read.
     """
     examples = list(read_gold(on))
-    model = run.model_for("convert")
+    if ngram is None and not (weight is None and tune is None):
+        raise SettingError("weight and tune are those of a network beside n-grams; add --ngram RUN, or leave them out")
+    if weight is not None and tune is not None:
+        raise SettingError("the weight is given, or tuned on sentences; leave out --weight or --tune")
+    network = run.model_for("convert")
+    model = network if ngram is None else joined(network, ngram, 1.0 if weight is None else weight)
+    held = [] if tune is None else list(read_gold(tune))
     forms = _forms_of(examples)
     turns = Turns(progress, sets=len(forms))
-    results, speeds = {}, {}
+    results, speeds, weights = {}, {}, {}
     for form in forms:
         turns.begin(on, form)
+        if held:
+            model.tune([_FORMS[form](one) for one in held], [one.characters for one in held])
+        if ngram is not None:
+            weights[form] = model.weight
         results[form], speeds[form] = _measured(model, examples, form, k)
     annotation = None
     if "annotate" in run.task.verbs and any(example.typed for example in examples):
-        annotation = _annotated(model, examples)
-    return ConversionEvaluation(run=str(run.path), on=str(on), results=results, speeds=speeds, annotation=annotation)
+        annotation = _annotated(network, examples)
+    return ConversionEvaluation(
+        run=str(run.path), on=str(on), results=results, speeds=speeds, annotation=annotation, weights=weights
+    )
 
 
 def compare(
