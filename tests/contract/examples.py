@@ -199,6 +199,7 @@ ANSWERS: dict[str, Callable[[Any], Any]] = {  # what each verb says; of a new ve
     "generate": lambda model: [*model.stream("a b", max_tokens=5)],
     "fill": lambda model: model.fill("a [MASK] c"),
     "convert": lambda model: model.convert(["woaini", "wo3 ai4 ni3。", "zgrm", "abc 7", ""], n_best=3),
+    "annotate": lambda model: model.annotate(["我爱你，", "龘 a", ""]),
     "translate": lambda model: [*model.stream(["a b", "h"], beam_size=2)],
     "classify": lambda model: model.predict(two(model, ["a b c", "h unseen", ""]), -1),
     "tag": lambda model: model.tag(["a b c", "h unseen", ""]),
@@ -213,6 +214,7 @@ ANSWERS: dict[str, Callable[[Any], Any]] = {  # what each verb says; of a new ve
 _SWEEP = {"threads": 1, "epochs": 2, "vector_size": 8, "min_count": 1}
 _LOOP = {"threads": 1, "epochs": 2, "min_count": 1, "learning_rate": 0.02}
 _LANGUAGE = _LOOP | {"kind": "whitespace", "batch_tokens": 24, "segment_length": 6}
+_PINYIN = _LOOP | {"batch_tokens": 60, "longest": 20}
 _LAYERS = {"hidden_size": 16, "num_layers": 2, "num_heads": 2}
 _TRANSLATION = _LOOP | {"kind": "words", "batch_tokens": 40, "max_length": 40}
 _TUNING = {"threads": 1, "epochs": 2, "learning_rate": 0.02, "batch_size": 16}
@@ -260,6 +262,26 @@ EXAMPLES = {
         wrong=(
             ({"phrases": 1}, "takes no phrases"),
             ({"character_weight": 0, "word_weight": 0, "list_weight": 0}, "nothing is scored"),
+        ),
+    ),
+    "pinyin": Example(
+        data="chinese.txt",
+        settings=_PINYIN | _LAYERS | {"reversed_share": 0.2, "known_share": 0.2, "max_length": 20},
+        forms={"post-norm": {}, "pre-norm": {"norm": "pre", "ffn_size": 20}},
+        wrong=(
+            ({"num_heads": 3}, "not a multiple"),
+            ({"reversed_share": 0.9}, "leave no sentence"),
+            ({"tone_dropout": 2}, "tone_dropout=2: expected"),
+        ),
+    ),
+    "pinyin-letters": Example(
+        data="chinese.txt",
+        settings=_PINYIN | {"hidden_size": 12, "widths": 3, "highway_layers": 1},
+        forms={"cbhg": {}, "transformer": {"encoder": "transformer", "num_heads": 3, "num_layers": 2}},
+        wrong=(
+            ({"num_heads": 3}, "are for encoder=transformer"),
+            ({"encoder": "transformer"}, "are for encoder=cbhg"),
+            ({"hidden_size": 13}, "odd"),
         ),
     ),
     "nnlm": Example(

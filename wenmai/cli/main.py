@@ -9,7 +9,18 @@ from typing import Annotated
 
 import typer
 
-from wenmai.cli import classification, data, finetuning, formats, language, measuring, training, translation, vectors
+from wenmai.cli import (
+    classification,
+    conversion,
+    data,
+    finetuning,
+    formats,
+    language,
+    measuring,
+    training,
+    translation,
+    vectors,
+)
 from wenmai.cli.settings import AutotuneCommand, CompareCommand, ExportCommand, FinetuneCommand, TrainCommand
 from wenmai.core.errors import SettingError, WenmaiError, is_out_of_memory
 from wenmai.core.wording import LANGUAGES, environment_language, say, speak
@@ -174,6 +185,8 @@ app.command("next")(language.next_token)
 app.command()(language.generate)
 app.command()(language.fill)
 app.command()(translation.translate)
+app.command()(conversion.convert)
+app.command()(conversion.annotate)
 app.command(cls=FinetuneCommand)(finetuning.finetune)
 app.command()(classification.classify)
 app.command()(finetuning.rate)

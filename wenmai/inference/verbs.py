@@ -8,6 +8,7 @@ from wenmai.measures.language import SentenceScore
 
 __all__ = [
     "VERBS",
+    "Annotator",
     "Answerer",
     "AnyLanguageModel",
     "AnyTranslator",
@@ -143,6 +144,13 @@ class AnyTranslator(Protocol):
         """Returns the attention maps of a translation."""
 
 
+class Annotator(Protocol):
+    """Writes the pinyin of texts."""
+
+    def annotate(self, texts: Iterable[str]) -> list[list[str]]:
+        """Returns the readings of texts, one item a character."""
+
+
 VERBS: dict[str, type] = {
     "nearest": Nearest,
     "classify": Classifier,
@@ -157,4 +165,5 @@ VERBS: dict[str, type] = {
     "fill": Filler,
     "translate": AnyTranslator,
     "convert": Converter,
+    "annotate": Annotator,
 }
