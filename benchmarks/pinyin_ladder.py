@@ -8,6 +8,7 @@ import statistics
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from benchmarks.harness import Bench
 from wenmai.core.compressed import reading
 from wenmai.data.catalogue import get
 from wenmai.data.transliteration import read_gold
+from wenmai.inference.pinyin_ngram import PinyinNgramModel
 from wenmai.measures.conversion import measure_conversion
 from wenmai.text.pinyin.letters import typed_letters
 from wenmai.text.pinyin.readings import readings_of
@@ -44,8 +46,9 @@ RUNGS: Mapping[str, Mapping[str, Any]] = {
     "words and 5-gram": {},
 }
 FORMS = ("unspaced", "spaced", "toned spaced")
-SESSION = "jin tian tian qi hen hao wo men yi qi qu gong yuan san bu hao bu hao a ba"  # 20 syllables
-_HELD, _QUICK = 500, 20  # sentences of each set
+SESSION = "jin tian tian qi hen hao wo men yi qi qu gong yuan kan mei li de feng jing ba"  # 20 syllables
+_HELD, _QUICK = 500, 3  # sentences of each set
+_QUICK_LINES = 3000  # sentences of the training text
 _CHINESE = re.compile("[\u4e00-\u9fff]")
 _PLAIN = re.compile("[\u4e00-\u9fff，。！？、；：“”]{4,50}")
 _SENTENCE = re.compile("(?<=[。！？；])")
@@ -60,16 +63,14 @@ class Held(NamedTuple):
 
 def measure_ladder(bench: Bench, add: Callable[[Mapping[str, Any]], None]) -> None:
     """Trains each rung and measures it; the best rung by keys too."""
-    import wenmai
-
     text = bench.work / "pinyin.txt"
-    held = training_text(text, _QUICK if bench.quick else _HELD)
+    held = training_text(text, *((_QUICK, _QUICK_LINES) if bench.quick else (_HELD,)))
     gold = [(example.typed, example.characters) for example in read_gold("data:kyubyong")]
     for rung, settings in RUNGS.items():
         run = bench.work / rung.replace(" ", "-")
         flags = [f"--set={name}={value}" for name, value in settings.items()]
         summary, seconds = bench.wenmai("train", "pinyin-ngram", text, "--out", run, "--quiet", *flags)
-        model = wenmai.load(run)
+        model = PinyinNgramModel.load(run / "model")
         facts = {"rung": rung, "train_seconds": seconds, "size_bytes": summary["size_bytes"]}
         sets = {("kyubyong", "unspaced"): gold}
         for name, sentences in held.items():
@@ -88,8 +89,8 @@ def measure_ladder(bench: Bench, add: Callable[[Mapping[str, Any]], None]) -> No
     add({"part": "session", "rung": rung, **_session(model)})
 
 
-def _session(model: Any) -> dict[str, float]:
-    """Types a sentence of 20 syllables without spaces; milliseconds of the keys, by the clock of the processor too."""
+def _session(model: PinyinNgramModel) -> dict[str, float]:
+    """Types 20 syllables without spaces; milliseconds of the keys, by the clock of the processor too."""
     wall, busy = [], []
     for _ in range(3):
         session = model.session()
@@ -110,8 +111,8 @@ def typed(sentence: Held, form: str) -> str:
     return ("" if form == "unspaced" else " ").join(parts)
 
 
-def training_text(target: Path, most: int) -> dict[str, list[Held]]:
-    """Writes the sentences of ``SOURCES``, each once; returns those that are held out, up to ``most`` of each set."""
+def training_text(target: Path, most: int, lines: int | None = None) -> dict[str, list[Held]]:
+    """Writes up to so many sentences of ``SOURCES``, each once; returns up to ``most`` held-out ones of each set."""
     gold = {example.characters: example for example in read_gold("data:aishell-dev")}
     held: dict[str, list[Held]] = {"aishell": [], "zhwiki": [], "chnsenticorp": []}
     draw = random.Random(0)
@@ -121,16 +122,16 @@ def training_text(target: Path, most: int) -> dict[str, list[Held]]:
     for sentence in draw.sample(sorted(filter(_PLAIN.fullmatch, reviews)), most):
         held["chnsenticorp"].append(Held(sentence, (*readings_of(sentence),)))
     seen = {one.text for one in held["aishell"]} | reviews
+    text = ((source, sentence) for source in SOURCES for sentence in _sentences(source))
     with open(target, "w", encoding="utf-8") as file:
-        for source in SOURCES:
-            for sentence in _sentences(source):
-                if sentence in seen:
-                    continue
-                seen.add(sentence)
-                if source == "zhwiki-sample" and _is_held(sentence) and len(held["zhwiki"]) < most:
-                    held["zhwiki"].append(Held(sentence, (*readings_of(sentence),)))
-                else:
-                    file.write(sentence + "\n")
+        for source, sentence in islice(text, lines):
+            if sentence in seen:
+                continue
+            seen.add(sentence)
+            if source == "zhwiki-sample" and _is_held(sentence) and len(held["zhwiki"]) < most:
+                held["zhwiki"].append(Held(sentence, (*readings_of(sentence),)))
+            else:
+                file.write(sentence + "\n")
     return held
 
 
