@@ -5,7 +5,7 @@ that follow it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ Records = npt.NDArray[np.void]
 _NOTHING = np.zeros(0, np.uint32)
 _NOTHING.flags.writeable = False
 UNREAD = -20.0  # what letters add to a score that no word stands for
+_MANY = 32  # syllables that are not complete
 _ENDS = frozenset("。！？；!?;\n")
 
 
@@ -89,10 +90,14 @@ class Beam:
         wrong_tone: What a tone that differs from the word's adds to the score.
     """
 
-    size: int = 32
-    reach: float = 14.0
+    size: int = 20
+    reach: float = 10.0
     open_words: int = 12
     wrong_tone: float = -8.0
+
+    def wider(self, best: int) -> "Beam":
+        """The beam for so many texts."""
+        return replace(self, size=max(self.size, 4 * best), reach=2 * self.reach)
 
 
 class Words:
@@ -206,12 +211,12 @@ class Lattice:
         more_tokens: list[int] = []
         more_bounds, more_numbers = [0], []
         edges, count, offset = np.empty(256, EDGE), 0, 0
+        incomplete = np.count_nonzero(graph.steps["high"] - graph.steps["low"] > 1)
+        most = beam.open_words if incomplete <= _MANY else 1  # so many initials cannot be guessed anyway
         for one in words:
             lexicon = one.lexicon
             trie = (lexicon.first, lexicon.syllables, lexicon.entries, lexicon.weights, lexicon.tones)
-            edges, count = match_words(
-                *trie, graph.steps, graph.bounds, offset, beam.open_words, beam.wrong_tone, 0, edges, count
-            )
+            edges, count = match_words(*trie, graph.steps, graph.bounds, offset, most, beam.wrong_tone, 0, edges, count)
             if offset:
                 more_tokens += one.tokens.tolist()
                 more_bounds += (len(more_tokens) - one.tokens.size + lexicon.bounds[1:]).tolist()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from math import exp
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -147,7 +147,7 @@ class PinyinNgramModel(Shown):
     ) -> Lattice:
         """Searches the lattice of an input; see :class:`~wenmai.inference.pinyin_lattice.Lattice`."""
         words = [self._words] if self._user_words is None else [self._words, self._user_words]
-        beam = self.beam if best == 1 else replace(self.beam, size=max(self.beam.size, 4 * best))
+        beam = self.beam if best == 1 else self.beam.wider(best)
         graph = read_typed(text, self.lexicon, typing)
         added = None
         if others is not None and columns is not None:
