@@ -93,6 +93,16 @@ _ELMO_ORIGINAL = {
     "accumulation": 3,
     "clip": 10.0,
 }
+_PINYIN = {
+    "epochs": 20,
+    "batch_tokens": 2048,
+    "optimiser": "adamw",
+    "beta2": 0.999,
+    "learning_rate": 3e-4,
+    "weight_decay": 0.01,
+    "schedule": "linear",
+    "clip": 1.0,
+}
 _RECURRENT = {
     "schedule": "constant",
     "warmup": 0,
@@ -174,6 +184,13 @@ SYSTEMS = (
         summary="language model: n-gram counts, by default 5-grams, modified Kneser-Ney (Chen, Goodman 1999)",
         settings={"min_count": 1},
     ),
+    System(
+        name="pinyin-ngram",
+        task="wenmai.tasks.pinyin_ngram:PinyinNgramTask",
+        model="wenmai.inference.pinyin_ngram:PinyinNgramModel",
+        summary="pinyin to Chinese characters: a lattice of words, scored by n-grams of characters and of words",
+        settings={"segment": "chinese"},
+    ),
     _language_model("nnlm", "Nnlm")(
         name="nnlm",
         summary="language model: a feed-forward network over the last words (Bengio et al. 2003)",
@@ -238,6 +255,24 @@ SYSTEMS = (
         name="elmo-original",
         summary="contextual encoder: the sizes of ELMo, 512 dimensions a direction, cells of 4096",
         settings=_ELMO_ORIGINAL,
+    ),
+    System(
+        name="pinyin",
+        summary="pinyin to characters: a Transformer encoder that labels syllables, 3 layers of 312",
+        task="wenmai.tasks.pinyin:PinyinTask",
+        sections="wenmai.tasks.settings:PINYIN",
+        model="wenmai.models.pinyin:Pinyin",
+        config="wenmai.models.pinyin_settings:PinyinConfig",
+        settings=_PINYIN,
+    ),
+    System(
+        name="pinyin-letters",
+        summary="pinyin to characters: labels letters without spaces (CBHG; Kyubyong 2017), or a Transformer",
+        task="wenmai.tasks.pinyin:PinyinLettersTask",
+        sections="wenmai.tasks.settings:PINYIN_LETTERS",
+        model="wenmai.models.pinyin_letters:PinyinLetters",
+        config="wenmai.models.pinyin_settings:PinyinLettersConfig",
+        settings=_PINYIN,
     ),
     _translator("seq2seq", "Seq2Seq")(
         name="seq2seq",

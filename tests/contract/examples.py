@@ -53,6 +53,12 @@ def _text(number: int) -> str:
     return "".join(" ".join(words) + "\n" for words in _sentences(number))
 
 
+def _chinese(number: int) -> str:
+    draw = random.Random(2)
+    words = ["我", "爱", "你", "北京", "天安门", "中国", "人民", "，", "不", "银行"]
+    return "".join("".join(draw.choices(words, k=draw.randint(1, 6))) + "。\n" for _ in range(number))
+
+
 def _pairs(number: int) -> str:
     return "".join(f"{' '.join(words)}\t{' '.join(reversed(words)).upper()}\n" for words in _sentences(number))
 
@@ -120,6 +126,14 @@ TEXTS = {  # by the name of the file: what is enough, and what is hardly anythin
         "a blank": " \n",
         "nothing": "",
     },
+    "chinese.txt": {
+        "enough": _chinese(80),
+        "a line": "我爱你。\n",
+        "a word": "爱\n",
+        "no Chinese": "a b c\n",
+        "a blank": " \n",
+        "nothing": "",
+    },
     "pairs.tsv": {"enough": _pairs(60), "a line": "a b\tB A\n", "a word": "a\tA\n", "nothing": ""},
     "labels.txt": {
         "enough": _labelled(60),
@@ -184,6 +198,8 @@ ANSWERS: dict[str, Callable[[Any], Any]] = {  # what each verb says; of a new ve
     "next": lambda model: model.next("a b"),
     "generate": lambda model: [*model.stream("a b", max_tokens=5)],
     "fill": lambda model: model.fill("a [MASK] c"),
+    "convert": lambda model: model.convert(["woaini", "wo3 ai4 ni3。", "zgrm", "abc 7", ""], n_best=3),
+    "annotate": lambda model: model.annotate(["我爱你，", "龘 a", ""]),
     "translate": lambda model: [*model.stream(["a b", "h"], beam_size=2)],
     "classify": lambda model: model.predict(two(model, ["a b c", "h unseen", ""]), -1),
     "tag": lambda model: model.tag(["a b c", "h unseen", ""]),
@@ -198,6 +214,7 @@ ANSWERS: dict[str, Callable[[Any], Any]] = {  # what each verb says; of a new ve
 _SWEEP = {"threads": 1, "epochs": 2, "vector_size": 8, "min_count": 1}
 _LOOP = {"threads": 1, "epochs": 2, "min_count": 1, "learning_rate": 0.02}
 _LANGUAGE = _LOOP | {"kind": "whitespace", "batch_tokens": 24, "segment_length": 6}
+_PINYIN = _LOOP | {"batch_tokens": 60, "longest": 20}
 _LAYERS = {"hidden_size": 16, "num_layers": 2, "num_heads": 2}
 _TRANSLATION = _LOOP | {"kind": "words", "batch_tokens": 40, "max_length": 40}
 _TUNING = {"threads": 1, "epochs": 2, "learning_rate": 0.02, "batch_size": 16}
@@ -238,6 +255,34 @@ EXAMPLES = {
         data="text.txt",
         settings={"order": 3},
         wrong=(({"k": 0.5}, "k=0.5 has no effect"), ({"prune": "1"}, "expected|give 0")),
+    ),
+    "pinyin-ngram": Example(
+        data="chinese.txt",
+        settings={"order": 3, "listed": False, "least": 1},
+        wrong=(
+            ({"phrases": 1}, "takes no phrases"),
+            ({"character_weight": 0, "word_weight": 0, "list_weight": 0}, "nothing is scored"),
+        ),
+    ),
+    "pinyin": Example(
+        data="chinese.txt",
+        settings=_PINYIN | _LAYERS | {"reversed_share": 0.2, "known_share": 0.2, "max_length": 20},
+        forms={"post-norm": {}, "pre-norm": {"norm": "pre", "ffn_size": 20}},
+        wrong=(
+            ({"num_heads": 3}, "not a multiple"),
+            ({"reversed_share": 0.9}, "leave no sentence"),
+            ({"tone_dropout": 2}, "tone_dropout=2: expected"),
+        ),
+    ),
+    "pinyin-letters": Example(
+        data="chinese.txt",
+        settings=_PINYIN | {"hidden_size": 12, "widths": 3, "highway_layers": 1},
+        forms={"cbhg": {}, "transformer": {"encoder": "transformer", "num_heads": 3, "num_layers": 2}},
+        wrong=(
+            ({"num_heads": 3}, "are for encoder=transformer"),
+            ({"encoder": "transformer"}, "are for encoder=cbhg"),
+            ({"hidden_size": 13}, "odd"),
+        ),
     ),
     "nnlm": Example(
         data="text.txt",

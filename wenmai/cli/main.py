@@ -12,6 +12,7 @@ import typer
 from wenmai.cli import (
     classification,
     contextual,
+    conversion,
     data,
     finetuning,
     formats,
@@ -189,6 +190,8 @@ app.command("next")(language.next_token)
 app.command()(language.generate)
 app.command()(language.fill)
 app.command()(translation.translate)
+app.command()(conversion.convert)
+app.command()(conversion.annotate)
 app.command(cls=FinetuneCommand)(finetuning.finetune)
 app.command()(classification.classify)
 app.command()(finetuning.rate)

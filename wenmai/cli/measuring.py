@@ -10,7 +10,19 @@ from typing import Annotated, Any
 import typer
 
 from wenmai.cli.completion import complete_run, complete_systems
-from wenmai.cli.options import ClampLength, Context, Device, Json, MemoryLength, Quiet, RunFolder, SameLength, Sets
+from wenmai.cli.options import (
+    ClampLength,
+    Context,
+    Device,
+    Json,
+    MemoryLength,
+    NetworkWeight,
+    NgramRun,
+    Quiet,
+    RunFolder,
+    SameLength,
+    Sets,
+)
 from wenmai.cli.printing import note, show
 from wenmai.core.errors import SettingError, nearest_name
 from wenmai.core.wording import say
@@ -99,7 +111,9 @@ def evaluate(
     memory: MemoryLength = None,
     same_length: SameLength = None,
     clamp_length: ClampLength = None,
-    k: Annotated[int | None, typer.Option("--k", min=1, help="Classifiers: most labels of a text [1].")] = None,
+    k: Annotated[
+        int | None, typer.Option("--k", min=1, help="Classifiers: most labels of a text [1]; pinyin: candidates [5].")
+    ] = None,
     threshold: Annotated[
         float | None, typer.Option("--threshold", min=0, max=1, help="Classifiers: leave out less probable labels.")
     ] = None,
@@ -117,6 +131,11 @@ def evaluate(
     ] = None,
     beam: EvaluationBeam = None,
     tokenize: Tokenize = None,
+    ngram: NgramRun = None,
+    weight: NetworkWeight = None,
+    tune: Annotated[
+        str | None, typer.Option("--tune", metavar="FILE", help="With --ngram: find the weight on these sentences.")
+    ] = None,
     device: Device = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -128,6 +147,8 @@ def evaluate(
     Example: wenmai evaluate runs/first --probe sst2 --probe conll2003
 
     Example: wenmai evaluate runs/de-en --on test.de,test.en --json
+
+    Example: wenmai evaluate runs/pinyin --on data:kyubyong --ngram runs/pinyin-ngram
 
     Example: wenmai evaluate runs/gpt --few-shot 8 --on data:sst2
 
@@ -159,6 +180,9 @@ def evaluate(
         against=against,
         beam=beam,
         tokenize=tokenize,
+        ngram=ngram,
+        weight=weight,
+        tune=tune,
     )
     found = measure(run, device=device, quiet=quiet, **options)
     for one in found.notes:

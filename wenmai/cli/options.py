@@ -15,6 +15,8 @@ __all__ = [
     "Json",
     "JsonLines",
     "MemoryLength",
+    "NetworkWeight",
+    "NgramRun",
     "Quiet",
     "RunFolder",
     "SameLength",
@@ -56,4 +58,17 @@ SameLength = Annotated[
 ]
 ClampLength = Annotated[
     int | None, typer.Option("--clamp-length", min=0, help="transformer-xl: clip distances beyond this one.")
+]
+NgramRun = Annotated[
+    Path | None,
+    typer.Option(
+        "--ngram",
+        metavar="RUN",
+        help="pinyin: a run of pinyin-ngram, whose scores are added.",
+        autocompletion=complete_run,
+    ),
+]
+NetworkWeight = Annotated[
+    float | None,
+    typer.Option("--weight", min=0, help="With --ngram: what scores of the network are multiplied with [1]."),
 ]

@@ -3,20 +3,33 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from wenmai.data.encoded_corpus import EncodedCorpus
 from wenmai.data.external_sort import SortedRuns
 from wenmai.kernels.ngram_stream import row_keys
 from wenmai.kernels.ngrams import find_rows, lay_out, rows_before, sort_places
 
-__all__ = ["Rows", "count_in_parts", "count_rows", "places_of"]
+__all__ = ["CountedText", "Rows", "count_in_parts", "count_rows", "places_of"]
 
 _PLACE_BYTES = 20  # of a part of the text: the word, its position twice, and what is known of its row
 _FEWEST_PLACES, _MOST_PLACES = 1 << 16, (1 << 31) - 1
 _PIECE = 1 << 16  # rows that are written at once
+
+
+class CountedText(Protocol):
+    """Sentences of tokens, such as an encoded corpus."""
+
+    @property
+    def starts(self) -> npt.NDArray[np.int64]:
+        """(sentences + 1) where each begins."""
+
+    def read(self, start: int, end: int) -> npt.NDArray[np.int32]:
+        """Returns the tokens from ``start`` to before ``end``; below 0 is one that was pruned."""
+
+    def __len__(self) -> int: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,13 +51,13 @@ class Rows:
     last_words: npt.NDArray[np.uint32]
 
 
-def places_of(corpus: EncodedCorpus) -> int:
+def places_of(corpus: CountedText) -> int:
     """Returns how many places a text has: its words, and two marks for each sentence."""
     return len(corpus) + 2 * (corpus.starts.size - 1)
 
 
 def count_rows(
-    corpus: EncodedCorpus,
+    corpus: CountedText,
     word_of_type: npt.NDArray[np.int32],
     vocabulary: int,
     order: int,
@@ -69,7 +82,7 @@ def count_rows(
 
 
 def count_in_parts(
-    corpus: EncodedCorpus,
+    corpus: CountedText,
     word_of_type: npt.NDArray[np.int32],
     vocabulary: int,
     order: int,
@@ -111,7 +124,7 @@ def _write_rows(runs: SortedRuns, text: npt.NDArray[np.int32], vocabulary: int, 
 
 
 def _texts(
-    corpus: EncodedCorpus, word_of_type: npt.NDArray[np.int32], order: int, most: int
+    corpus: CountedText, word_of_type: npt.NDArray[np.int32], order: int, most: int
 ) -> Iterator[tuple[npt.NDArray[np.int32], int, int]]:
     """Yields the text in parts of at most ``most`` places, cut between sentences where that is possible.
 
@@ -133,7 +146,7 @@ def _texts(
 
 
 def _laid_out(
-    corpus: EncodedCorpus, bounds: npt.NDArray[np.int64], word_of_type: npt.NDArray[np.int32], *, is_whole: bool
+    corpus: CountedText, bounds: npt.NDArray[np.int64], word_of_type: npt.NDArray[np.int32], *, is_whole: bool
 ) -> npt.NDArray[np.int32]:
     """Returns sentences with their marks, the last without its end unless it is whole; nobody else holds them."""
     text = np.empty(int(bounds[-1] - bounds[0]) + 2 * (bounds.size - 1), np.int32)

@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
+from wenmai.inference.conversion import Converter
 from wenmai.measures.language import SentenceScore
 
 __all__ = [
     "VERBS",
+    "Annotator",
     "Answerer",
     "AnyLanguageModel",
     "AnyTranslator",
@@ -142,6 +144,13 @@ class AnyTranslator(Protocol):
         """Returns the attention maps of a translation."""
 
 
+class Annotator(Protocol):
+    """Writes the pinyin of texts."""
+
+    def annotate(self, texts: Iterable[str]) -> list[list[str]]:
+        """Returns the readings of texts, one item a character."""
+
+
 VERBS: dict[str, type] = {
     "nearest": Nearest,
     "classify": Classifier,
@@ -155,4 +164,6 @@ VERBS: dict[str, type] = {
     "generate": Generator,
     "fill": Filler,
     "translate": AnyTranslator,
+    "convert": Converter,
+    "annotate": Annotator,
 }

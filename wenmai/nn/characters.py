@@ -110,16 +110,17 @@ class Highway(nn.Module):
 
     Args:
         size: Dimensions.
+        bias: b_c at the start.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, *, bias: float = _CARRY_BIAS) -> None:
         super().__init__()
         self.carry = Linear(size, size)
         self.transform = Linear(size, size)
         for one in (self.carry, self.transform):
             nn.init.normal_(one.weight, std=size**-0.5)
             nn.init.zeros_(one.bias)
-        nn.init.constant_(self.carry.bias, _CARRY_BIAS)
+        nn.init.constant_(self.carry.bias, bias)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Returns a tensor of the shape of ``hidden``."""

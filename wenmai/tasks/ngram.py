@@ -14,7 +14,7 @@ from wenmai.config.recipe import Recipe
 from wenmai.core.clock import CLOCK
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data.encoded_corpus import EncodedCorpus
-from wenmai.data.ngram_counting import count_in_parts, count_rows, places_of
+from wenmai.data.ngram_counting import CountedText, count_in_parts, count_rows, places_of
 from wenmai.inference.ngram_model import NgramModel
 from wenmai.models.ngram import (
     SPECIALS,
@@ -33,7 +33,7 @@ from wenmai.text.vocab import Vocab, WordTable
 from wenmai.training.records import EpochRecord, StepRecord
 from wenmai.training.strategy import SINGLE, Strategy
 
-__all__ = ["NgramJob", "NgramTask"]
+__all__ = ["NgramJob", "NgramTask", "counted_vocabulary", "estimate_text"]
 
 _FILES = ".ngrams.tmp"  # where they are made; a resumed training removes leftovers
 _COUNTING, _COUNTING_PARTS = 0.5, 0.15  # fraction of the time, roughly; on disk less
@@ -105,6 +105,39 @@ class NgramTask(Task):
         return NgramJob(recipe, corpus)
 
 
+def estimate_text(
+    corpus: CountedText,
+    word_of_type: npt.NDArray[np.int32],
+    vocabulary: int,
+    config: NgramConfig,
+    folder: Path,
+    *,
+    memory_bytes: int,
+    progress: Callable[[float, float], Callable[[float], None]],
+) -> Estimated:
+    """Counts a text and estimates probabilities, in memory if that is enough, else on disk; the files are the same.
+
+    Args:
+        corpus: The text.
+        word_of_type: The word of each of its types.
+        vocabulary: Words, the specials among them.
+        config: The settings.
+        folder: Where the files are written.
+        memory_bytes: How much may be used.
+        progress: Returns what is called with the tokens that are counted, from a fraction of the time on, of which each
+            takes so much.
+    """
+    text = (corpus, word_of_type, vocabulary, config.order)
+    left = max(0, memory_bytes - _WORD_BYTES * vocabulary)
+    if _PLACE_BYTES * places_of(corpus) <= left:
+        return estimate(count_rows(*text, advance=progress(0, _COUNTING / len(corpus))), vocabulary, config, folder)
+    with tempfile.TemporaryDirectory(prefix=".parts-", suffix=".tmp", dir=folder) as parts:
+        advance = progress(0, _COUNTING_PARTS / len(corpus))
+        rows = count_in_parts(*text, memory_bytes=left, path=Path(parts) / "runs", advance=advance)
+        advance = progress(_COUNTING_PARTS, 1 - _COUNTING_PARTS)
+        return estimate_in_parts(rows, vocabulary, config, folder, Path(parts), memory_bytes=left, advance=advance)
+
+
 class NgramJob(Job):
     """Counting and estimating; :meth:`train` sets ``model``."""
 
@@ -116,7 +149,7 @@ class NgramJob(Job):
         self._text: TextConfig = recipe.sections["text"]
         self._memory_bytes = int(recipe.sections["counting"].memory * 2**30)
         self._corpus = corpus
-        self._words, self._word_of_type, self._unknown_is_word = _vocabulary(corpus, recipe.sections["vocab"])
+        self._words, self._word_of_type, self._unknown_is_word = counted_vocabulary(corpus, recipe.sections["vocab"])
         self._estimated = Estimated()
         self._began = self._seconds = 0.0
 
@@ -159,18 +192,15 @@ class NgramJob(Job):
         session.report(EpochRecord(position=1, epoch=1, loss=loss, seconds=self._seconds, words=total))
 
     def _estimate(self, folder: Path, session: Session) -> Estimated:
-        """Estimates in memory if that is enough, else on disk: the files have the same bytes, but take longer."""
-        vocabulary, config = len(self._words), self.config
-        text = (self._corpus, self._word_of_type, vocabulary, config.order)
-        left = max(0, self._memory_bytes - _WORD_BYTES * vocabulary)
-        if _PLACE_BYTES * places_of(self._corpus) <= left:
-            advance = self._progress(session, 0, _COUNTING / len(self._corpus))
-            return estimate(count_rows(*text, advance=advance), vocabulary, config, folder)
-        with tempfile.TemporaryDirectory(prefix=".parts-", suffix=".tmp", dir=folder) as parts:
-            advance = self._progress(session, 0, _COUNTING_PARTS / len(self._corpus))
-            rows = count_in_parts(*text, memory_bytes=left, path=Path(parts) / "runs", advance=advance)
-            advance = self._progress(session, _COUNTING_PARTS, 1 - _COUNTING_PARTS)
-            return estimate_in_parts(rows, vocabulary, config, folder, Path(parts), memory_bytes=left, advance=advance)
+        return estimate_text(
+            self._corpus,
+            self._word_of_type,
+            len(self._words),
+            self.config,
+            folder,
+            memory_bytes=self._memory_bytes,
+            progress=lambda start, share: self._progress(session, start, share),
+        )
 
     def _progress(self, session: Session, start: float, share: float) -> Callable[[float], None]:
         """Returns what reports that so much is done of work of which one takes ``share`` of the time."""
@@ -244,7 +274,7 @@ class NgramJob(Job):
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _vocabulary(corpus: EncodedCorpus, wanted: VocabConfig) -> tuple[WordTable, npt.NDArray[np.int32], bool]:
+def counted_vocabulary(corpus: EncodedCorpus, wanted: VocabConfig) -> tuple[WordTable, npt.NDArray[np.int32], bool]:
     """Returns the words, the word of each type of the corpus, and whether the text itself has ``<unk>``."""
     for mark in SPECIALS[1:]:
         if mark in corpus.words:

@@ -15,6 +15,7 @@ from wenmai.data.encoded_text import LinesConfig
 from wenmai.data.example_settings import ExamplesConfig
 from wenmai.data.masking import MaskingConfig
 from wenmai.data.pairs import PairsConfig
+from wenmai.data.transliteration import TransliterationConfig
 from wenmai.inference.reading_config import TuneReadingConfig
 from wenmai.nn.names import LoraTarget
 from wenmai.text.pieces import JointTokenizerConfig, StreamTokenizerConfig
@@ -25,11 +26,15 @@ __all__ = [
     "FINE_TUNED",
     "LANGUAGE",
     "MASKED",
+    "PINYIN",
+    "PINYIN_LETTERS",
     "TRANSLATION",
     "BidirectionalConfig",
     "FineTuneConfig",
     "LanguageConfig",
     "MaskedConfig",
+    "SyllablesConfig",
+    "TonesConfig",
     "TranslationConfig",
 ]
 
@@ -209,6 +214,48 @@ class FineTuneConfig:
             raise SettingError(f"scratch has parameters that have learned nothing; leave out mode={self.mode}")
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TonesConfig:
+    """What a labeller of pinyin learns from."""
+
+    tone_dropout: Annotated[
+        float, Ge(0), Le(1), Doc("fraction of the syllables that are read without their tones; 0: tones are needed")
+    ] = 0.5
+    label_smoothing: Annotated[float, Ge(0), Lt(1), Doc("fraction of the probability spread over all characters")] = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SyllablesConfig(TonesConfig):
+    """The same for an encoder of syllables.
+
+    Raises:
+        SettingError: if nothing is left to learn from.
+    """
+
+    symbol_dropout: Annotated[
+        float, Ge(0), Lt(1), Doc("fraction of the syllables that cannot be read, as those that are typed in part")
+    ] = 0.02
+    known_share: Annotated[
+        float,
+        Ge(0),
+        Lt(1),
+        Doc("fraction of the sentences whose beginning is read as characters: text before the cursor"),
+    ] = 0.1
+    reversed_share: Annotated[
+        float,
+        Ge(0),
+        Lt(1),
+        Doc("fraction of the sentences of which characters are read, and readings predicted; 0: none"),
+    ] = 0.1
+
+    def __post_init__(self) -> None:
+        if self.known_share + self.reversed_share >= 1:
+            raise SettingError(
+                f"known_share={self.known_share} and reversed_share={self.reversed_share} leave no sentence whose "
+                "characters are predicted from the beginning"
+            )
+
+
 LANGUAGE: Mapping[str, type] = {
     "data": LinesConfig,
     "tokenizer": StreamTokenizerConfig,
@@ -235,6 +282,15 @@ TRANSLATION: Mapping[str, type] = {
     "objective": TranslationConfig,
     "train": LoopConfig,
 }
+
+PINYIN: Mapping[str, type] = {
+    "data": TransliterationConfig,
+    "model": object,  # the model's own
+    "objective": SyllablesConfig,
+    "train": LoopConfig,
+}
+
+PINYIN_LETTERS: Mapping[str, type] = {**PINYIN, "objective": TonesConfig}
 
 FINE_TUNED: Mapping[str, type] = {
     "data": ExamplesConfig,

@@ -1,7 +1,7 @@
 """ONNX files, which ONNX Runtime and other engines run without Python or torch.
 
-A GPT is one graph with caches, a BERT one with its heads. A translator is two: its encoder, and of a Transformer its
-decoder with caches.
+A GPT is one graph with caches, a BERT or a labeller of pinyin one with its heads. A translator is two: its encoder, and
+of a Transformer its decoder with caches.
 """
 
 import json
@@ -47,12 +47,13 @@ class OnnxConfig:
 def write_onnx(
     path: str | Path, model: "nn.Module", *, part: Part | None = None, quantise: Quantisation = "none"
 ) -> None:
-    """Writes a GPT, a BERT, or a part of a translator, as one ONNX file, whole or not at all.
+    """Writes a GPT, a BERT, a labeller of pinyin, or a part of a translator, as one ONNX file, whole or not at all.
 
     Args:
         path: The file.
         model: A :class:`wenmai.models.gpt.Gpt`, :class:`wenmai.models.bert.Bert`,
-            :class:`wenmai.models.transformer.Transformer` or :class:`wenmai.models.seq2seq.Seq2Seq`.
+            :class:`wenmai.nn.labelling.Labeller`, :class:`wenmai.models.transformer.Transformer` or
+            :class:`wenmai.models.seq2seq.Seq2Seq`.
         part: Of a translator; none: the encoder. Of a BERT ``encoder`` leaves out its heads.
         quantise: Of a BERT: ``int8`` writes matrices in 8 bits, by the dynamic quantisation of ONNX Runtime.
 
@@ -60,12 +61,13 @@ def write_onnx(
         SettingError: if the model is of another kind, has no such part, or is larger than such a file may be (2 GiB),
             or the package onnx, or for ``quantise`` onnxruntime, is not installed.
     """
-    from wenmai.formats.onnx import contextual, decoders, encoders
+    from wenmai.formats.onnx import contextual, decoders, encoders, labellers
     from wenmai.formats.onnx.graph import Graph
     from wenmai.models.bert import Bert
     from wenmai.models.gpt import Gpt
     from wenmai.models.seq2seq import Seq2Seq
     from wenmai.models.transformer import Transformer
+    from wenmai.nn.labelling import Labeller
 
     if quantise != "none" and not isinstance(model, Bert):
         raise SettingError(f"quantise={quantise} is for bert; leave it out for {type(model).__name__}")
@@ -93,10 +95,15 @@ def write_onnx(
             raise SettingError("there is no ONNX form of the decoder of seq2seq; part=encoder has one")
         graph = Graph()
         title, outputs = "encoder", encoders.recurrent_encoder(graph, model)
+    elif isinstance(model, Labeller):
+        if part is not None:
+            raise SettingError(f"{model.kind} is one ONNX file, without parts; leave out part={part}")
+        graph = Graph()
+        title, outputs = model.kind, labellers.labeller(graph, model)
     else:
         raise SettingError(
-            f"there is no ONNX form of {type(model).__name__}; gpt, bert, transformer and the encoder of seq2seq have "
-            "one"
+            f"there is no ONNX form of {type(model).__name__}; gpt, bert, pinyin, transformer and the encoder of "
+            "seq2seq have one"
         )
     content = graph.serialised(title, outputs, {"max_length": model.config.max_length, **properties})
     if quantise == "int8":
@@ -134,12 +141,14 @@ FORMATS = (
     Format(
         name="onnx",
         summary=(
-            "a GPT, a BERT with its heads, or the encoder or decoder of a translator, as one ONNX file for ONNX "
-            "Runtime and other engines"
+            "a GPT, a BERT with its heads, a labeller of pinyin, or the encoder or decoder of a translator, as one "
+            "ONNX file for ONNX Runtime and other engines"
         ),
         models=(
             "wenmai.models.bert:Bert",
             "wenmai.models.gpt:Gpt",
+            "wenmai.models.pinyin:Pinyin",
+            "wenmai.models.pinyin_letters:PinyinLetters",
             "wenmai.models.seq2seq:Seq2Seq",
             "wenmai.models.transformer:Transformer",
         ),

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from wenmai.nn.recurrent import Recurrent
     from wenmai.nn.transformer import DecoderLayer, EncoderLayer
 
-__all__ = ["encoder_layer", "recurrent_encoder", "transformer_encoder"]
+__all__ = ["encoder_layer", "recurrent_encoder", "recurrent_layer", "transformer_encoder"]
 
 _HALF = np.float32(math.sqrt(0.5))  # of wenmai.nn.convolution
 _GATES = {"rnn": (0,), "lstm": (0, 3, 1, 2), "gru": (1, 0, 2)}  # torch: ifgo, rzn; ONNX: iofg, zrn
@@ -128,7 +128,7 @@ def _recurrent(graph: Graph, model: "Seq2Seq") -> Outputs:
 
     hidden, last = turned(hidden), []
     for number in range(layers.layers.num_layers):
-        hidden, finals = _recurrent_layer(graph, layers, number, hidden, lengths)
+        hidden, finals = recurrent_layer(graph, layers, number, hidden, lengths)
         merged = graph.shaped(graph.add("Transpose", hidden, perm=(0, 2, 1, 3)), 0, 0, directions * size)
         hidden = graph.zero_unless(real, merged)  # (S, B, D·H)
         ends = [graph.shaped(graph.add("Transpose", end, perm=(1, 0, 2)), 1, -1, directions * size) for end in finals]
@@ -141,7 +141,7 @@ def _recurrent(graph: Graph, model: "Seq2Seq") -> Outputs:
     }
 
 
-def _recurrent_layer(
+def recurrent_layer(
     graph: Graph, layers: "Recurrent", number: int, hidden: str, lengths: str
 ) -> tuple[str, Sequence[str]]:
     """Returns all states (S, D, B, H) of a layer, and the last ones (D, B, H): hidden states, and memory cells."""

@@ -43,6 +43,7 @@ MEASURERS = {
     "rate": "wenmai.runs.measuring.finetuned:RATERS",
     "score": "wenmai.runs.measuring.language:LANGUAGE_MODELS",
     "translate": "wenmai.runs.measuring.translation:TRANSLATORS",
+    "convert": "wenmai.runs.measuring.conversion:CONVERTERS",
     "embed": "wenmai.runs.measuring.vectors:EMBEDDINGS",
 }
 

@@ -1,0 +1,90 @@
+"""``wenmai convert`` and ``wenmai annotate``: pinyin to characters and back."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from wenmai.cli.lines import portions, reads_terminal, texts_of
+from wenmai.cli.options import Device, File, JsonLines, NetworkWeight, NgramRun, RunFolder, Texts
+from wenmai.core.errors import SettingError
+
+__all__ = ["annotate", "convert"]
+
+_TEXTS_AT_ONCE = 1024
+
+
+def convert(
+    run: RunFolder,
+    texts: Texts = None,
+    file: File = None,
+    n_best: Annotated[int, typer.Option("--n-best", min=1, help="Most candidates of each text, best first.")] = 1,
+    toned: Annotated[
+        bool | None,
+        typer.Option("--toned/--toneless", help="Whether tones count; by default where there are some."),
+    ] = None,
+    context: Annotated[str, typer.Option("--context", metavar="TEXT", help="The text before the input.")] = "",
+    ngram: NgramRun = None,
+    weight: NetworkWeight = None,
+    scores: Annotated[bool, typer.Option("--scores", help="Print the probability before each candidate.")] = False,
+    device: Device = None,
+    as_json: JsonLines = False,
+) -> None:
+    """Turn pinyin into Chinese characters.
+
+    Syllables may have spaces between them or not, tones as digits or marks, and apostrophes; everything else is kept.
+
+    Example: wenmai convert runs/pinyin "wo ai bei jing tian an men"
+
+    Example: wenmai convert runs/pinyin woaibeijingtiananmen --n-best 5
+
+    Example: wenmai convert runs/pinyin woaibeijingtiananmen --ngram runs/pinyin-ngram
+    """
+    from wenmai.runs.conversion import joined
+    from wenmai.training.run import Run
+
+    model = Run(run, device).model_for("convert")
+    if ngram is not None:
+        model = joined(model, ngram, 1.0 if weight is None else weight)
+    elif weight is not None:
+        raise SettingError("--weight is that of the network beside n-grams; add --ngram RUN, or leave it out")
+    lines, waiting = texts_of(texts, file), reads_terminal(texts, file)
+    for portion in portions(lines, 1 if waiting else _TEXTS_AT_ONCE):
+        for text, found in zip(
+            portion, model.convert(portion, n_best=n_best, toned=toned, context=context), strict=True
+        ):
+            if as_json:
+                rows: list[dict[str, Any]] = [one._asdict() for one in found]
+                print(json.dumps({"text": text, "candidates": rows}, ensure_ascii=False), flush=waiting)
+                continue
+            for one in found:
+                print(f"{one.probability:.4f}\t{one.text}" if scores else one.text, flush=waiting)
+
+
+def annotate(
+    run: RunFolder,
+    texts: Texts = None,
+    file: File = None,
+    style: Annotated[str, typer.Option("--style", help="number (zhong1), mark (zhōng) or bare (zhong).")] = "number",
+    device: Device = None,
+    as_json: JsonLines = False,
+) -> None:
+    """Write the pinyin of Chinese text, with the readings that fit the context.
+
+    Example: wenmai annotate runs/pinyin 他在银行里行走 --style mark
+    """
+    from wenmai.text.pinyin.syllables import spelt
+    from wenmai.training.run import Run
+
+    if style not in ("number", "mark", "bare"):
+        raise SettingError(f"--style {style}: expected number, mark or bare")
+    model = Run(run, device).model_for("annotate")
+    lines, waiting = texts_of(texts, file), reads_terminal(texts, file)
+    for portion in portions(lines, 1 if waiting else _TEXTS_AT_ONCE):
+        for text, found in zip(portion, model.annotate(portion), strict=True):
+            kind: Any = style
+            shown = [
+                one if len(one) == 1 and one == written else spelt(one, kind)
+                for one, written in zip(found, text, strict=True)
+            ]
+            print(json.dumps({"text": text, "readings": shown}, ensure_ascii=False) if as_json else " ".join(shown))

@@ -1,0 +1,142 @@
+"""An input key by key: what an input method shows, and what is chosen of it."""
+
+from collections.abc import Collection
+from math import exp
+from typing import TYPE_CHECKING, NamedTuple
+
+from wenmai.core.errors import SettingError
+from wenmai.inference.pinyin_input import Typing
+
+if TYPE_CHECKING:
+    from wenmai.inference.pinyin_lattice import Lattice
+    from wenmai.inference.pinyin_ngram import PinyinNgramModel
+
+__all__ = ["InputSession", "Offer"]
+
+_SENTENCES = 3  # candidates for the whole input; the others are words that it may begin with
+
+
+class Offer(NamedTuple):
+    """A candidate.
+
+    Attributes:
+        text: Its characters.
+        probability: Of a candidate for the whole input, how likely it is among all that the search kept; of a word that
+            the input may begin with, None.
+        letters: How many of the letters that are typed it stands for.
+    """
+
+    text: str
+    probability: float | None
+    letters: int
+
+
+class InputSession:
+    """An input under way: the last syllable may be incomplete; initials stand for syllables where others do not fit.
+
+    Args:
+        model: The converter.
+        context: The text before the cursor.
+        fuzzy: Pairs of sounds that are taken for each other.
+        most: Candidates that are shown.
+
+    Attributes:
+        letters: What is typed and not chosen yet.
+    """
+
+    def __init__(
+        self, model: "PinyinNgramModel", *, context: str = "", fuzzy: Collection[str] = (), most: int = 9
+    ) -> None:
+        self._model, self._context, self._most = model, context, most
+        self._typing = Typing(fuzzy=frozenset(fuzzy), incomplete=True)
+        self._chosen: list[tuple[str, str]] = []  # texts, with the letters they stand for
+        self.letters = ""
+        self._offers: list[Offer] | None = None
+
+    @property
+    def text(self) -> str:
+        """What has been chosen."""
+        return "".join([text for text, _ in self._chosen])
+
+    @property
+    def candidates(self) -> list[Offer]:
+        """The candidates for what is typed: the best for all of it, then words that it may begin with, long ones first.
+
+        Raises:
+            FormatError: if the model is damaged.
+        """
+        if self._offers is None:
+            self._offers = self._offered() if self.letters else []
+        return list(self._offers)
+
+    @property
+    def preview(self) -> str:
+        """What is chosen, and the best candidate for the rest."""
+        return self.text + (self.candidates[0].text if self.candidates else self.letters)
+
+    def type(self, letters: str) -> list[Offer]:
+        """Adds letters, and returns the candidates."""
+        self.letters += letters
+        self._offers = None
+        return self.candidates
+
+    def backspace(self) -> list[Offer]:
+        """Takes the last letter back; without letters, the last choice. Returns the candidates."""
+        if self.letters:
+            self.letters = self.letters[:-1]
+        elif self._chosen:
+            self.letters = self._chosen.pop()[1]
+        self._offers = None
+        return self.candidates
+
+    def choose(self, number: int = 0) -> str:
+        """Chooses a candidate; the letters that it does not stand for remain.
+
+        Args:
+            number: Its place among the candidates, from 0.
+
+        Returns:
+            What has been chosen so far.
+
+        Raises:
+            SettingError: if there is no such candidate.
+        """
+        offers = self.candidates
+        if not 0 <= number < len(offers):
+            raise SettingError(f"there is no candidate {number}; there are {len(offers)}, numbered from 0")
+        offer = offers[number]
+        self._chosen.append((offer.text, self.letters[: offer.letters]))
+        self.letters = self.letters[offer.letters :]
+        self._offers = None
+        return self.text
+
+    def finish(self) -> str:
+        """Chooses the best candidate for all that is typed, returns the text, and begins the next input after it."""
+        text = self.preview
+        self._context += text
+        self._chosen, self.letters, self._offers = [], "", None
+        return text
+
+    def _offered(self) -> list[Offer]:
+        begin = self._model.begin(self._context + self.text)
+        lattice = self._model.lattice(self.letters, self._typing, begin=begin, best=_SENTENCES)
+        whole = [Offer(text, exp(score), len(self.letters)) for text, score, _ in lattice.best(_SENTENCES, close=False)]
+        found = {offer.text: offer for offer in whole}
+        for offer in self._words(lattice):
+            found.setdefault(offer.text, offer)
+            if len(found) >= self._most:
+                break
+        return list(found.values())[: self._most]
+
+    def _words(self, lattice: "Lattice") -> list[Offer]:
+        """The words that the input may begin with: the longest first, and of those as long, the likeliest."""
+        first = lattice.edges[lattice.edges["begin"] == 0]
+        offers: list[Offer] = []
+        for end in sorted({*first["end"].tolist()}, reverse=True):
+            kept = lattice.hypotheses[end, : lattice.counts[end]]
+            likely = kept["entry"][kept["begin"] == 0].tolist()
+            others = first[first["end"] == end]
+            others = others[(-others["score"]).argsort(kind="stable")][: self._most]
+            for entry in dict.fromkeys([*likely, *others["entry"].tolist()]):
+                offers.append(Offer(lattice.word(entry), None, end))
+        return offers

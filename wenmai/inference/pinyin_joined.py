@@ -1,0 +1,105 @@
+"""A network and n-grams together: each path through the lattice has the scores of both.
+
+    score = μ_c log P_characters + μ_w log P_words + λ Σ_t log P_network(c_t)
+
+The n-grams' own weights are their settings; λ is tuned on sentences that neither model has seen.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wenmai.core.errors import SettingError
+from wenmai.inference.conversion import Candidate
+from wenmai.inference.pinyin_model import PinyinModel
+from wenmai.inference.pinyin_ngram import CharacterScores, PinyinNgramModel
+from wenmai.inference.pinyin_numbers import UNKNOWN
+from wenmai.measures.conversion import edit_distance
+
+__all__ = ["WEIGHTS", "JoinedConverter"]
+
+WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
+"""The weights that :meth:`JoinedConverter.tune` tries."""
+
+_AT_ONCE = 64  # texts whose scores of all characters are in memory
+
+
+class JoinedConverter:
+    """Converts pinyin by a network and n-grams.
+
+    Args:
+        network: An encoder of syllables.
+        ngrams: The lattice and its models.
+        weight: λ, what the log-probabilities of the network are multiplied with.
+
+    Raises:
+        SettingError: if the two are other models.
+    """
+
+    def __init__(self, network: Any, ngrams: Any, *, weight: float = 1.0) -> None:  # noqa: ANN401  checked here
+        if not isinstance(network, PinyinModel) or not isinstance(ngrams, PinyinNgramModel):
+            raise SettingError("a run of pinyin is joined with one of pinyin-ngram; name one of each")
+        self.network, self.ngrams, self.weight = network, ngrams, weight
+
+    @cached_property
+    def _columns(self) -> npt.NDArray[np.uint32]:
+        known = self.network.numbers.characters
+        return self.ngrams.columns_of(lambda character: known.get(character, UNKNOWN))
+
+    def convert(
+        self, texts: Sequence[str], *, n_best: int = 1, toned: bool | None = None, context: str = ""
+    ) -> list[list[Candidate]]:
+        """Converts inputs, see :class:`wenmai.inference.conversion.Converter`.
+
+        Raises:
+            SettingError: if ``texts`` is one string.
+        """
+        if isinstance(texts, str):
+            raise SettingError("convert takes a list of texts; put a single one in brackets")
+        found: list[list[Candidate]] = []
+        for begin in range(0, len(texts), _AT_ONCE):
+            portion = texts[begin : begin + _AT_ONCE]
+            scores = self.network.place_scores(portion, toned=toned, context=context)
+            found += self._rescored(portion, scores, self.weight, n_best=n_best, toned=toned, context=context)
+        return found
+
+    def _rescored(
+        self,
+        texts: Sequence[str],
+        scores: Sequence[npt.NDArray[np.float32]],
+        weight: float,
+        **options: Any,  # noqa: ANN401
+    ) -> list[list[Candidate]]:
+        known = dict(zip(texts, scores, strict=True))
+        return self.ngrams.convert(
+            texts, others=lambda text: CharacterScores(known[text], weight), columns=self._columns, **options
+        )
+
+    def tune(
+        self, texts: Sequence[str], references: Sequence[str], *, weights: Sequence[float] = WEIGHTS
+    ) -> dict[float, float]:
+        """Sets the weight to that of the lowest character error rate.
+
+        Args:
+            texts: What was typed; sentences that are used for nothing else.
+            references: What was meant.
+            weights: Those that are tried.
+
+        Returns:
+            The character error rate of each weight.
+        """
+        distances = dict.fromkeys(weights, 0)
+        for begin in range(0, len(texts), _AT_ONCE):
+            portion, right = (given[begin : begin + _AT_ONCE] for given in (texts, references))
+            scores = self.network.place_scores(portion)
+            for weight in weights:
+                found = self._rescored(portion, scores, weight)
+                distances[weight] += sum(
+                    edit_distance(one, other[0].text if other else "") for one, other in zip(right, found, strict=True)
+                )
+        total = max(1, sum(map(len, references)))
+        self.weight = min(weights, key=lambda weight: distances[weight])
+        return {weight: distance / total for weight, distance in distances.items()}

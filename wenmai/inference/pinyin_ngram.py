@@ -1,0 +1,265 @@
+"""A converter of pinyin that is made of counts: its files, and its verb."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from math import exp
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from wenmai.core.errors import FormatError, PinyinError, SettingError
+from wenmai.core.showing import Shown
+from wenmai.inference.conversion import Candidate
+from wenmai.inference.pinyin_input import Typing, read_typed
+from wenmai.inference.pinyin_lattice import Beam, Lattice, Scorer, Words
+from wenmai.models.folder import CONFIG, read_config, read_settings, write_config
+from wenmai.models.ngram import Ngram
+from wenmai.models.pinyin_ngram import INVENTORY, Lexicon, PinyinNgramConfig, Reading
+from wenmai.text.normalise import normaliser
+from wenmai.text.pinyin.syllables import normal_syllable, split_tone
+from wenmai.text.segment import segmenter
+from wenmai.text.settings import TextConfig
+from wenmai.training.passes import available_cores
+
+if TYPE_CHECKING:
+    from wenmai.inference.input_session import InputSession
+
+__all__ = ["CharacterScores", "PinyinNgramModel"]
+
+_FACTS: Mapping[str, type] = {"text": dict, "inventory": list}
+_CHARACTERS, _WORDS = "characters", "words"
+_OF_USER = 15.0  # nats for each character of a user's word, which nothing else gains
+
+
+class CharacterScores(NamedTuple):
+    """What another model says of each character at each place of an input.
+
+    Attributes:
+        scores: (places of the input, or fewer; columns) float32, log-probabilities; a character has that of the place
+            where its syllable begins.
+        weight: What they are multiplied with.
+    """
+
+    scores: npt.NDArray[np.float32]
+    weight: float = 1.0
+
+
+class PinyinNgramModel(Shown):
+    """Turns pinyin into characters.
+
+    Args:
+        config: The settings.
+        text: How the text was made into words.
+        characters: The n-grams of characters; None: words alone.
+        words: The n-grams of words; None: characters alone.
+        lexicon: The words with their readings.
+    """
+
+    def __init__(
+        self,
+        config: PinyinNgramConfig,
+        text: TextConfig,
+        characters: Ngram | None,
+        words: Ngram | None,
+        lexicon: Lexicon,
+    ) -> None:
+        for model in (characters, words):
+            if model is not None and model.config.smoothing == "add-k":
+                raise SettingError(
+                    "an n-gram model with smoothing=add-k gives all unseen words one probability, and cannot convert; "
+                    "train one with modified-kneser-ney"
+                )
+        self.config, self.text, self.lexicon = config, text, lexicon
+        self.characters, self.words = characters, words
+        self.beam = Beam()
+        self._scorer = Scorer(characters, words, config.character_weight, config.word_weight)
+        self._words = Words(lexicon, characters, words)
+        self._user: dict[str, list[Reading]] = {}
+        self._user_words: Words | None = None
+        self._normalise = normaliser(text)
+
+    def _facts(self) -> dict[str, Any]:
+        ngrams = sum(sum(model.ngrams) for model in (self.characters, self.words) if model is not None)
+        return {"order": self.config.order, "words": len(self.lexicon), "ngrams": ngrams}
+
+    # --- converting -----------------------------------------------------------------------------------------------
+
+    def convert(
+        self,
+        texts: Sequence[str],
+        *,
+        n_best: int = 1,
+        toned: bool | None = None,
+        context: str = "",
+        fuzzy: Collection[str] = (),
+        threads: int | None = None,
+        others: Callable[[str], CharacterScores | None] | None = None,
+        columns: npt.NDArray[np.uint32] | None = None,
+    ) -> list[list[Candidate]]:
+        """Converts inputs.
+
+        Args:
+            texts: Pinyin: letters with or without spaces, apostrophes and tones; everything else is kept.
+            n_best: Candidates of each input, the most likely first.
+            toned: Whether tones count; None: where there are some.
+            context: The text before.
+            fuzzy: Pairs of sounds that are taken for each other, of
+                :data:`~wenmai.text.pinyin.letters.FUZZY_PAIRS`.
+            threads: Most threads; None: one for each processor core.
+            others: Scores of another model for an input, which are added; see :meth:`columns_of`.
+            columns: The columns of those scores.
+
+        Raises:
+            SettingError: if ``texts`` is one string, or an option makes no sense.
+            FormatError: if the model is damaged.
+        """
+        if isinstance(texts, str):
+            raise SettingError("convert takes a list of texts; put a single one in brackets")
+        if n_best < 1:
+            raise SettingError(f"n_best={n_best}: expected 1 or more")
+        typing = Typing(toned=toned is not False, fuzzy=frozenset(fuzzy))
+        begin = self.begin(context)
+
+        def one(text: str) -> list[Candidate]:
+            lattice = self.lattice(
+                text, typing, begin=begin, best=n_best, others=others and others(text), columns=columns
+            )
+            return [Candidate(found, exp(score)) for found, score, _ in lattice.best(n_best)]
+
+        workers = min(threads or available_cores(), len(texts))
+        if workers <= 1:
+            return [one(text) for text in texts]
+        with ThreadPoolExecutor(workers) as pool:
+            return list(pool.map(one, texts))
+
+    def lattice(
+        self,
+        text: str,
+        typing: Typing,
+        *,
+        begin: tuple[int, int],
+        best: int = 1,
+        others: CharacterScores | None = None,
+        columns: npt.NDArray[np.uint32] | None = None,
+    ) -> Lattice:
+        """Searches the lattice of an input; see :class:`~wenmai.inference.pinyin_lattice.Lattice`."""
+        words = [self._words] if self._user_words is None else [self._words, self._user_words]
+        beam = self.beam if best == 1 else self.beam.wider(best)
+        graph = read_typed(text, self.lexicon, typing)
+        added = None
+        if others is not None and columns is not None:
+            added = self.lexicon.bounds, columns, others.scores, others.weight
+        return Lattice(self._scorer, words, graph, beam, best=best, begin=begin, added=added)
+
+    def columns_of(self, number_of: Callable[[str], int]) -> npt.NDArray[np.uint32]:
+        """The column of another model's scores for each character of the lexicon, for :meth:`convert`."""
+        return self.lexicon.characters_numbered(number_of)
+
+    def begin(self, context: str = "") -> tuple[int, int]:
+        """The contexts of both models after a text."""
+        return self._scorer.begin(self._normalise(context), segmenter(self.text.segment).tokens)
+
+    def session(self, *, context: str = "", fuzzy: Collection[str] = ()) -> "InputSession":
+        """Begins an input, key by key."""
+        from wenmai.inference.input_session import InputSession
+
+        return InputSession(self, context=context, fuzzy=fuzzy)
+
+    # --- the user's words -----------------------------------------------------------------------------------------
+
+    def add_word(self, word: str, reading: str | None = None, *, weight: float | None = None) -> None:
+        """Adds a word of the user, which wins from then on wherever its syllables are typed.
+
+        Args:
+            word: Its characters.
+            reading: Its syllables with spaces between them, with tones or without; None: those of the dictionary.
+            weight: What it adds to the score of a sentence, in nats; None: more than any other word can.
+
+        Raises:
+            PinyinError: if the reading has not one syllable a character.
+        """
+        parts = self._read(word) if reading is None else reading.split()
+        syllables = [normal_syllable(part) for part in parts]
+        if not word or len(syllables) != len(word):
+            raise PinyinError(
+                f"{word!r} has {len(word)} characters and the reading {' '.join(syllables)!r}; expected one syllable "
+                "a character, such as 'wen2 mai4' for 文脉"
+            )
+        letters, tones = zip(*map(split_tone, syllables), strict=True)
+        added = _OF_USER * len(word) if weight is None else weight
+        self._user.setdefault(word, [])
+        self._user[word] = [one for one in self._user[word] if one.syllables != letters]
+        self._user[word].append(Reading(word, letters, tones, added))
+        self._renew()
+
+    def forget_word(self, word: str) -> None:
+        """Takes a word of the user away again; one that is not there is none."""
+        self._user.pop(word, None)
+        self._renew()
+
+    @property
+    def user_words(self) -> dict[str, list[Reading]]:
+        """The words of the user with their readings."""
+        return {word: list(readings) for word, readings in self._user.items()}
+
+    def _read(self, word: str) -> list[str]:
+        from wenmai.text.pinyin.readings import readings_of
+
+        return readings_of(word)
+
+    def _renew(self) -> None:
+        readings = [one for word in self._user.values() for one in word]
+        lexicon = Lexicon.of(self.lexicon.inventory, readings)
+        self._user_words = Words(lexicon, self.characters, self.words) if readings else None
+
+    # --- files ----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def of_ngram(cls, model: Ngram, readings: Sequence[Reading], **settings: Any) -> Self:  # noqa: ANN401
+        """Makes a converter of any n-gram model of characters or of words.
+
+        Args:
+            model: The n-grams; with ``segment=characters`` they are of characters, else of words.
+            readings: The words with their readings, see :func:`~wenmai.models.pinyin_ngram.weighed_readings`.
+            **settings: Of :class:`~wenmai.models.pinyin_ngram.PinyinNgramConfig`.
+        """
+        by_character = model.text.segment == "characters"
+        config = PinyinNgramConfig(
+            **(
+                {"character_weight": 1.0, "word_weight": 0.0}
+                if by_character
+                else {"character_weight": 0.0, "word_weight": 1.0}
+            )
+            | settings
+        )
+        lexicon = Lexicon.of(INVENTORY, readings)
+        return cls(config, model.text, model if by_character else None, None if by_character else model, lexicon)
+
+    def save(self, folder: Path) -> None:
+        """Writes ``config.json``, the words, and the models into an existing folder."""
+        write_config(folder, self.config, text=asdict(self.text), inventory=list(self.lexicon.inventory))
+        self.lexicon.save(folder)
+        for name, model in ((_CHARACTERS, self.characters), (_WORDS, self.words)):
+            if model is not None:
+                (folder / name).mkdir()
+                model.save(folder / name)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Reads what :meth:`save` wrote; the n-grams are mapped.
+
+        Raises:
+            FormatError: if a file is missing, damaged, or does not fit the others.
+        """
+        folder = Path(folder)
+        config, facts = read_config(folder, PinyinNgramConfig, "pinyin-ngram", _FACTS)
+        text = read_settings(folder / CONFIG, TextConfig, facts["text"], "text")
+        inventory = facts["inventory"]
+        if not inventory or not all(isinstance(one, str) for one in inventory) or inventory != sorted({*inventory}):
+            raise FormatError(f"{folder / CONFIG}: its inventory is no sorted list of syllables")
+        words = Ngram.load(folder / _WORDS) if config.counts_words else None
+        characters = Ngram.load(folder / _CHARACTERS)
+        return cls(config, text, characters, words, Lexicon.load(folder, inventory))

@@ -1,0 +1,195 @@
+"""What was typed, cut into syllables and marks."""
+
+import heapq
+import math
+from collections.abc import Collection
+from functools import lru_cache
+from typing import NamedTuple
+
+from wenmai.core.errors import PinyinError
+from wenmai.inference.pinyin_numbers import Numbers
+from wenmai.text.pinyin.letters import Edge, completions, edges_of, normal_letters
+from wenmai.text.pinyin.syllables import normal_syllable, without_tone
+
+__all__ = ["Cutter", "Piece", "Reading", "is_spaced", "typed_edges"]
+
+_BREAKS = "'’"
+_INCOMPLETE, _INITIAL, _FUZZY = -4.0, -7.0, -1.0  # log-probabilities beside those of whole syllables
+_NO_CHARACTER = -25.0  # of a syllable of which the model knows no character
+
+
+class Piece(NamedTuple):
+    """A part of what was typed.
+
+    Attributes:
+        text: As it was typed.
+        syllables: The syllables that it may be: one, or several that begin with these letters; none: it is no pinyin.
+    """
+
+    text: str
+    syllables: tuple[str, ...]
+
+
+class Reading(NamedTuple):
+    """A way to cut what was typed.
+
+    Attributes:
+        score: Its log-probability, by the frequencies of the syllables.
+        pieces: The parts, in order.
+        begins: The place in the text (of ``normal_letters``) where each part begins; left out of simple texts.
+    """
+
+    score: float
+    pieces: tuple[Piece, ...]
+    begins: tuple[int, ...] = ()
+
+
+class _Way(NamedTuple):
+    score: float
+    before: "_Way | None"
+    edge: Edge | None
+
+
+class Cutter:
+    """Cuts texts into syllables.
+
+    Args:
+        numbers: Its symbols have the frequencies of syllables without tones.
+    """
+
+    def __init__(self, numbers: Numbers) -> None:
+        tokens, counts = numbers.symbols.tokens, numbers.symbols.counts.tolist()
+        frequent = {token: count for token, count in zip(tokens, counts, strict=True) if count}
+        total = sum(frequent.values()) + 1
+        self._scores = {token: math.log(count / total) for token, count in frequent.items()}
+        self._least = -math.log(2 * total)
+        self._known = numbers.candidates.keys()
+
+    def read(
+        self,
+        text: str,
+        *,
+        toned: bool | None = None,
+        most: int = 1,
+        fuzzy: Collection[str] = frozenset(),
+        placed: bool = False,
+    ) -> list[Reading]:
+        """Cuts a text.
+
+        In a text with spaces, letters between them that are one syllable are that syllable. Others are cut where they
+        can be; letters that form no syllable stay as they were typed. Spaces and apostrophes are left out.
+
+        Args:
+            text: What was typed.
+            toned: False: tones are left out; otherwise they count where there are some.
+            most: How many ways to cut it, the most likely first.
+            fuzzy: Pairs of sounds that may be meant by each other, of ``FUZZY_PAIRS``.
+            placed: Whether it is wanted where the parts begin.
+        """
+        plain = None if fuzzy or placed else _plain(text)
+        if plain is not None:
+            ways = [Reading(0.0, plain)]
+        else:
+            letters = normal_letters(text)
+            edges = typed_edges(letters, fuzzy=fuzzy)
+            shown = text if len(text) == len(letters) else letters
+            ways = [_traced(way, letters, shown) for way in self._ways(edges, len(letters), most)]
+        if toned is False:
+            ways = [way._replace(pieces=tuple(map(_bare, way.pieces))) for way in ways]
+        return ways
+
+    def _ways(self, edges: list[Edge], length: int, most: int) -> list[_Way]:
+        best: list[list[_Way]] = [[] for _ in range(length + 1)]
+        best[0] = [_Way(0.0, None, None)]
+        place = 0
+        for edge in edges:  # by where they begin
+            while place < edge.begin:
+                place += 1
+                best[place] = heapq.nlargest(most, best[place], key=_score)
+            score = self._score(edge)
+            best[edge.end] += [_Way(way.score + score, way, edge) for way in best[edge.begin]]
+        return heapq.nlargest(most, best[-1] if edges else best[0], key=_score)
+
+    def _score(self, edge: Edge) -> float:
+        match edge.kind:
+            case "full" | "erhua":
+                return self._frequency(without_tone(edge.syllable))
+            case "fuzzy":
+                return self._frequency(without_tone(edge.syllable)) + _FUZZY
+            case "incomplete":
+                return _INCOMPLETE
+            case "initial":
+                return _INITIAL
+        return 2 * self._least
+
+    def _frequency(self, syllable: str) -> float:
+        return self._scores.get(syllable, self._least if syllable in self._known else _NO_CHARACTER)
+
+
+def _traced(way: _Way, letters: str, shown: str) -> Reading:
+    pieces, begins = [], []
+    step: _Way | None = way
+    while step is not None and step.edge is not None:
+        begin, end, syllable, kind = step.edge
+        if kind == "other":
+            pieces.append(Piece(shown[begin:end].strip(_BREAKS + " ") or syllable, ()))
+        else:
+            pieces.append(_piece(letters[begin:end], syllable, kind))
+        begins.append(begin)
+        step = step.before
+    return Reading(way.score, tuple(reversed(pieces)), tuple(reversed(begins)))
+
+
+def typed_edges(letters: str, *, fuzzy: Collection[str] = frozenset(), abbreviated: bool = True) -> list[Edge]:
+    """Returns the edges of what was typed; incomplete syllables and initials only where whole syllables do not do.
+
+    Args:
+        letters: In the form of ``normal_letters``.
+        fuzzy: Pairs of sounds that may be meant by each other.
+        abbreviated: Whether initials may stand for syllables.
+    """
+    spaced = is_spaced(letters)
+    edges = edges_of(letters, fuzzy=fuzzy, incomplete=False, abbreviated=False, spaced=spaced)
+    if any(edge.kind == "other" and "a" <= edge.syllable <= "z" for edge in edges):
+        edges = edges_of(letters, fuzzy=fuzzy, incomplete=True, abbreviated=abbreviated, spaced=spaced)
+    return edges
+
+
+def is_spaced(text: str) -> bool:
+    """Whether a text has spaces or apostrophes inside."""
+    inner = text.strip()
+    return any(one.isspace() or one in _BREAKS for one in inner)
+
+
+def _score(way: _Way) -> float:
+    return way.score
+
+
+@lru_cache(1 << 13)
+def _piece(text: str, syllable: str, kind: str) -> Piece:
+    return Piece(text.strip(), completions(syllable) if kind in ("incomplete", "initial") else (syllable,))
+
+
+@lru_cache(1 << 13)
+def _syllable(text: str) -> Piece | None:
+    try:
+        return Piece(text, (normal_syllable(text),))
+    except PinyinError:
+        return None
+
+
+def _plain(text: str) -> tuple[Piece, ...] | None:
+    """Returns the syllables of a text that has nothing but syllables with spaces between; None: it has more."""
+    pieces = []
+    parts = text.split()
+    for part in parts if len(parts) > 1 else ():
+        piece = _syllable(part)
+        if piece is None:
+            return None
+        pieces.append(piece)
+    return tuple(pieces) or None
+
+
+@lru_cache(1 << 13)
+def _bare(piece: Piece) -> Piece:
+    return piece._replace(syllables=tuple(dict.fromkeys(map(without_tone, piece.syllables))))

@@ -1,0 +1,317 @@
+"""Evaluate converters of pinyin: character error rates by form of the input, n-best lists, readings, and speed."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from wenmai.core.columns import in_columns
+from wenmai.core.errors import SettingError
+from wenmai.core.showing import Table
+from wenmai.data.catalogue import resolve
+from wenmai.data.transliteration import TransliterationExample, read_gold
+from wenmai.inference.conversion import Converter
+from wenmai.measures.conversion import Conversion, measure_conversion
+from wenmai.runs.comparison import Comparison, Kind, Measure
+from wenmai.runs.conversion import joined
+from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
+from wenmai.text.pinyin.letters import typed_letters
+from wenmai.text.pinyin.readings import readings_of
+from wenmai.text.pinyin.syllables import split_tone
+from wenmai.training.run import Run
+
+__all__ = ["CONVERTERS", "Annotation", "ConversionEvaluation", "check", "compare", "evaluate"]
+
+_K = 5  # candidates of a sentence
+_SHOWN = 10  # syllables with most errors
+
+
+@dataclass(frozen=True, kw_only=True)
+class Annotation:
+    """How many syllables of a gold file are written rightly from its characters.
+
+    Attributes:
+        syllables: Syllables with a tone.
+        accuracy: The share that the run writes rightly.
+        pypinyin: The share of pypinyin.
+    """
+
+    syllables: int
+    accuracy: float
+    pypinyin: float
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ConversionEvaluation(Evaluation):
+    """The evaluation on a test set.
+
+    Attributes:
+        on: The test set.
+        results: The measures by form of the input: letters alone, syllables with spaces, and these with tones.
+        speeds: Sentences a second, by form, one candidate each.
+        annotation: Of the readings of characters; None where the run writes none, or the file has none.
+        weights: Of a network that is joined with n-grams: its weight, by form.
+    """
+
+    on: str
+    results: dict[str, Conversion]
+    speeds: dict[str, float]
+    annotation: Annotation | None = None
+    weights: dict[str, float] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns plain JSON values, the measures by form."""
+        forms = {
+            form: {**result.as_dict(), "sentences_per_second": self.speeds[form]}
+            for form, result in self.results.items()
+        }
+        found: dict[str, Any] = {"run": self.run, "on": self.on, "forms": forms}
+        if self.weights:
+            found["weights"] = self.weights
+        if self.annotation is not None:
+            one = self.annotation
+            found["annotation"] = {"syllables": one.syllables, "accuracy": one.accuracy, "pypinyin": one.pypinyin}
+        return found
+
+    def __str__(self) -> str:
+        rows = [["input", "CER", "", "sentences", "syllables", f"top {_K}", "sentences/s"]]
+        for form, one in self.results.items():
+            known = "" if one.syllable_accuracy is None else f"{one.syllable_accuracy:.1%}"
+            top = f"{one.coverage[-1].share:.1%}" if one.coverage else ""
+            interval = "" if one.cer_low is None else f"[{one.cer_low:.4f}, {one.cer_high:.4f}]"
+            speed = f"{self.speeds[form]:,.0f}"
+            rows.append([form, f"{one.cer:.4f}", interval, f"{one.sentence_accuracy:.1%}", known, top, speed])
+        lines = [in_columns(rows)]
+        if self.weights:
+            lines.append(f"weight of the network: {', '.join(f'{form} {one:g}' for form, one in self.weights.items())}")
+        worst = [one for result in self.results.values() for one in result.syllables[:_SHOWN]][:_SHOWN]
+        if worst:
+            shown = [f"{one.syllable} {one.errors}/{one.total}" for one in worst]
+            lines.append(f"errors by syllable, {next(iter(self.results))}: {', '.join(shown)}")
+        if self.annotation is not None:
+            found = self.annotation
+            lines.append(
+                f"readings of {found.syllables:,} characters: {found.accuracy:.2%} right, pypinyin {found.pypinyin:.2%}"
+            )
+        return "\n".join(lines)
+
+    def table(self) -> Table:
+        """Returns a row for each form of the input, and those of each tone."""
+        rows = []
+        for form, one in self.results.items():
+            row = {
+                "input": form,
+                "sentences": one.sentences,
+                "cer": one.cer,
+                "sentence_accuracy": one.sentence_accuracy,
+            }
+            row["syllable_accuracy"] = one.syllable_accuracy
+            row |= {f"tone {tone.tone}": tone.accuracy for tone in one.tones}
+            rows.append(row | {"sentences_per_second": self.speeds[form]})
+        return Table.of(rows)
+
+
+def evaluate(
+    run: Run,
+    *,
+    on: str | Path,
+    k: int = _K,
+    ngram: str | Path | Run | None = None,
+    weight: float | None = None,
+    tune: str | Path | None = None,
+    progress: Progress = unwatched,
+) -> ConversionEvaluation:
+    """Evaluates a converter on sentences whose pinyin is known, or on Chinese text, of which it is made.
+
+    Each sentence is typed in three forms: as letters alone, as syllables with spaces, and as these with tones.
+
+    Args:
+        run: A finished run that converts.
+        on: A gold file, or text, one sentence a line; or a name of the catalogue.
+        k: Candidates of each sentence, for the share of sentences that are among them.
+        ngram: A run of ``pinyin-ngram`` that a run of ``pinyin`` is joined with.
+        weight: What scores of the network are multiplied with; None: 1, or as tuned.
+        tune: Other sentences, on which the weight with the fewest errors is found, for each form.
+        progress: Watches.
+
+    Raises:
+        SettingError: if options make no sense together.
+        RunError: if the run is not finished or does not convert.
+        CorpusError: if the test set cannot be read.
+    """
+    examples = list(read_gold(on))
+    if ngram is None and not (weight is None and tune is None):
+        raise SettingError("weight and tune are those of a network beside n-grams; add --ngram RUN, or leave them out")
+    if weight is not None and tune is not None:
+        raise SettingError("the weight is given, or tuned on sentences; leave out --weight or --tune")
+    network = run.model_for("convert")
+    model = network if ngram is None else joined(network, ngram, 1.0 if weight is None else weight)
+    held = [] if tune is None else list(read_gold(tune))
+    forms = _forms_of(examples)
+    turns = Turns(progress, sets=len(forms))
+    results, speeds, weights = {}, {}, {}
+    for form in forms:
+        turns.begin(on, form)
+        if held:
+            model.tune([_FORMS[form](one) for one in held], [one.characters for one in held])
+        if ngram is not None:
+            weights[form] = model.weight
+        results[form], speeds[form] = _measured(model, examples, form, k)
+    annotation = None
+    if "annotate" in run.task.verbs and any(example.typed for example in examples):
+        annotation = _annotated(network, examples)
+    return ConversionEvaluation(
+        run=str(run.path), on=str(on), results=results, speeds=speeds, annotation=annotation, weights=weights
+    )
+
+
+def compare(
+    runs: Sequence[Run], comparison: Comparison, *, on: Sequence[str], k: int = _K, progress: Progress = unwatched
+) -> Comparison:
+    """Compares character error rates, right sentences and speed, by form of the input.
+
+    Args:
+        runs: The runs.
+        comparison: Describes them.
+        on: Test sets, as of :func:`evaluate`.
+        k: Candidates of each sentence.
+        progress: Watches.
+
+    Raises:
+        CorpusError: if a test set cannot be read.
+    """
+    sets = {name: list(read_gold(name)) for name in on}
+    turns = Turns(progress, runs=len(runs), sets=sum(len(_forms_of(examples)) for examples in sets.values()))
+    systems = []
+    for run, system in zip(runs, comparison.systems, strict=True):
+        model, measures = run.read_model(), list[Measure]()
+        for name, examples in sets.items():
+            for form in _forms_of(examples):
+                turns.begin(name, system.name)
+                result, speed = _measured(model, examples, form, k)
+                measures += _measures(f"{title_of(name)}, {form}", result, speed)
+        systems.append(replace(system, measures=measures))
+    return replace(comparison, systems=systems)
+
+
+def check(*, on: Sequence[str], **others: Any) -> None:  # noqa: ANN401  what names no file
+    """Makes sure that test sets are there, and downloads them if need be.
+
+    Raises:
+        CorpusError: if they are not.
+    """
+    for name in on:
+        resolve(name)
+        next(iter(read_gold(name)))
+
+
+def _letters(example: TransliterationExample) -> str:
+    typed = example.typed
+    if typed and not any(one.isspace() or one.isdigit() for one in typed):
+        return typed  # as the file has it
+    return "".join(typed_letters(example.syllables, erhua=example.erhua))
+
+
+def _spaced(example: TransliterationExample, *, toned: bool) -> str:
+    typed = typed_letters(example.syllables, toned=toned, erhua=example.erhua)
+    joined = [one if place in example.erhua or not place else f" {one}" for place, one in enumerate(typed)]
+    return "".join(joined)
+
+
+_FORMS: dict[str, Callable[[TransliterationExample], str]] = {
+    "toneless unspaced": _letters,
+    "toneless spaced": lambda example: _spaced(example, toned=False),
+    "toned spaced": lambda example: _spaced(example, toned=True),
+}
+
+
+def _forms_of(examples: Sequence[TransliterationExample]) -> list[str]:
+    """The forms in which sentences can be typed: with tones only if the file has some."""
+    toned = any(split_tone(one)[1] for example in examples for one in example.syllables)
+    return list(_FORMS) if toned else list(_FORMS)[:2]
+
+
+def _measured(
+    model: Converter, examples: Sequence[TransliterationExample], form: str, k: int
+) -> tuple[Conversion, float]:
+    typed = [_FORMS[form](example) for example in examples]
+    model.convert(typed[:2])  # compiles, and fills what is kept
+    begin = time.perf_counter()
+    model.convert(typed)
+    seconds = time.perf_counter() - begin
+    found = [[one.text for one in candidates] for candidates in model.convert(typed, n_best=k)]
+    result = measure_conversion(
+        [example.characters for example in examples],
+        [texts[0] if texts else "" for texts in found],
+        readings=[example.syllables for example in examples],
+        n_best=found,
+    )
+    return result, len(typed) / max(seconds, 1e-9)
+
+
+def _annotated(model: Any, examples: Sequence[TransliterationExample]) -> Annotation | None:  # noqa: ANN401  an Annotator
+    gold = [example for example in examples if any(split_tone(one)[1] for one in example.syllables)]
+    if not gold or not getattr(model, "annotates", True):
+        return None
+    texts = [example.characters for example in gold]
+    right = usual = total = 0
+    for example, found, known in zip(gold, model.annotate(texts), map(readings_of, texts), strict=True):
+        for syllable, one, other in zip(example.syllables, found, known, strict=True):
+            if split_tone(syllable)[1]:
+                right, usual, total = right + (one == syllable), usual + (other == syllable), total + 1
+    return Annotation(syllables=total, accuracy=right / total, pypinyin=usual / total)
+
+
+def _measures(name: str, result: Conversion, speed: float) -> list[Measure]:
+    return [
+        Measure(
+            name=name,
+            kind="cer",
+            value=result.cer,
+            low=result.cer_low,
+            high=result.cer_high,
+            total=result.sentences,
+            lower_is_better=True,
+        ),
+        Measure(
+            name=name,
+            kind="sentences",
+            value=result.sentence_accuracy,
+            low=result.sentence_low,
+            high=result.sentence_high,
+            total=result.sentences,
+        ),
+        Measure(name=name, kind="speed", value=speed, total=result.sentences),
+    ]
+
+
+CONVERTERS = Measurer(
+    models="converters of pinyin",
+    evaluate=evaluate,
+    compare=compare,
+    check=check,
+    own_tokens=True,
+    kinds={
+        "cer": Kind(
+            title="Character error rate",
+            name="CER",
+            items="sentences",
+            about="is the sum of the edit distances between what was found and what is right, by right characters.",
+        ),
+        "sentences": Kind(
+            title="Right sentences",
+            name="sentences",
+            items="sentences",
+            about="are the share of the sentences all of whose characters are right.",
+            percent=True,
+        ),
+        "speed": Kind(
+            title="Sentences a second",
+            name="speed",
+            items="sentences",
+            about="are measured on this machine, many sentences at once, one candidate each.",
+            judged=False,
+        ),
+    },
+)

@@ -1,0 +1,442 @@
+"""Pinyin to characters: networks that label syllables or letters, trained on text and its readings."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from wenmai.config.recipe import Recipe
+from wenmai.core.seeding import mixed_seed
+from wenmai.data.batches import plan_batches
+from wenmai.data.encoded_transliteration import EncodedTransliteration, TransliterationData
+from wenmai.inference.pinyin_labelling import LabellingModel, build
+from wenmai.inference.pinyin_letters_model import PinyinLettersModel
+from wenmai.inference.pinyin_model import PinyinModel
+from wenmai.inference.pinyin_numbers import BLANK, PAD, UNKNOWN, Numbers, number_characters, number_symbols
+from wenmai.nn.labelling import Labeller
+from wenmai.objectives.language import cross_entropy, most_probable
+from wenmai.objectives.loss import Loss, Losses, evaluated
+from wenmai.tasks.neural import NeuralJob, NeuralTask
+from wenmai.tasks.settings import PINYIN, PINYIN_LETTERS
+from wenmai.tasks.sources import TransliterationSource
+from wenmai.text.pinyin.readings import CandidateTable
+from wenmai.text.pinyin.syllables import TONED, TONELESS, split_tone, without_tone
+from wenmai.text.pinyin.vocab import PinyinVocab
+
+__all__ = ["PinyinJob", "PinyinLettersJob", "PinyinLettersTask", "PinyinTask"]
+
+_VALIDATION_SYMBOLS = 100_000
+_DRAW = 0x9121  # keeps the draws of a batch apart from others of the seed
+_SYLLABLES = frozenset(TONELESS)
+_LETTERS = "abcdefghijklmnopqrstuvwxyz12345"
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+class _Batch(NamedTuple):
+    """Sentences.
+
+    Attributes:
+        numbers: Which.
+        epoch: Decides what is left out of them, together with the number of the batch.
+        number: Of the batch in the epoch.
+    """
+
+    numbers: Ints
+    epoch: int
+    number: int
+
+
+class _Made(NamedTuple):
+    """A batch as arrays.
+
+    Attributes:
+        symbols: (B, T) what is read.
+        real: (B, T) bool.
+        wanted: (B, T) bool, by the name of each head: whose labels are predicted.
+        targets: (N,) the labels there, in order.
+    """
+
+    symbols: Ints
+    real: Bools
+    wanted: dict[str, Bools]
+    targets: dict[str, Ints]
+
+
+class PinyinTask(NeuralTask):
+    """Encoders of syllables."""
+
+    source = TransliterationSource()
+    replicated = True
+    sections: Mapping[str, type] = PINYIN
+    inherited: ClassVar[tuple[str, ...]] = ("model",)
+    verbs: tuple[str, ...] = ("convert", "annotate")
+
+    def load(self, folder: Path) -> Any:  # noqa: ANN401  a PinyinModel, or one of letters
+        """Reads a finished model."""
+        return PinyinModel.load(folder)
+
+    def make(self, recipe: Recipe, data: TransliterationData, base: PinyinModel | None) -> LabellingModel:
+        """Makes a model for the characters of the text."""
+        numbers = _numbers(data, [*TONELESS, *TONED]) if base is None else base.numbers
+        reads = recipe.sections["objective"].reversed_share > 0
+        sizes = {"readings": len(numbers.symbols)} if reads else {}
+        return PinyinModel(build(self.model, recipe.sections["model"], numbers, **sizes), numbers)
+
+    def job(self, recipe: Recipe, data: TransliterationData, model: PinyinModel) -> "PinyinJob":
+        """Returns a training."""
+        return PinyinJob(recipe, data, model)
+
+
+class PinyinLettersTask(PinyinTask):
+    """Labellers of letters."""
+
+    replicated = False  # batch norms have statistics of their own
+    sections: Mapping[str, type] = PINYIN_LETTERS
+    verbs: tuple[str, ...] = ("convert",)
+
+    def load(self, folder: Path) -> PinyinLettersModel:
+        """Reads a finished model."""
+        return PinyinLettersModel.load(folder)
+
+    def make(self, recipe: Recipe, data: TransliterationData, base: Any) -> PinyinLettersModel:  # noqa: ANN401
+        """Makes a model for the characters of the text."""
+        numbers = _numbers(data, _LETTERS) if base is None else base.numbers
+        return PinyinLettersModel(build(self.model, recipe.sections["model"], numbers), numbers)
+
+    def job(self, recipe: Recipe, data: TransliterationData, model: Any) -> "PinyinLettersJob":  # noqa: ANN401
+        """Returns a training."""
+        return PinyinLettersJob(recipe, data, model)
+
+
+class _Sentences:
+    """Encoded sentences in the numbers of a model.
+
+    Args:
+        data: The sentences, in the numbers of their own vocabularies.
+        syllables: (S,) the symbol of each of its syllables.
+        characters: (C,) the label of each of its characters.
+    """
+
+    def __init__(self, data: EncodedTransliteration, syllables: Ints, characters: Ints) -> None:
+        self._data, self._syllables, self._characters = data, syllables, characters
+        self.lengths = data.lengths
+
+    def take(self, numbers: Ints) -> tuple[Ints, Ints, Ints]:
+        """Returns the symbols of some sentences, their characters, and their lengths."""
+        sizes, starts = self.lengths[numbers], self._data.starts[numbers]
+        places = np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
+        found = self._syllables[self._data.symbols[places]], self._characters[self._data.characters[places]]
+        return *found, sizes
+
+
+class PinyinJob(NeuralJob):
+    """Training an encoder of syllables."""
+
+    objective_name = "cross-entropy of characters"
+    objective: Any
+
+    def __init__(self, recipe: Recipe, data: TransliterationData, model: LabellingModel) -> None:
+        super().__init__(recipe, model)
+        self.objective = recipe.sections["objective"]
+        self.labelling = model
+        self._data = data
+        numbers = model.numbers
+        self._places: dict[str, int] = {}  # of letters
+        symbols, written = _tokens(data.vocab)
+        syllables = np.array([self._symbol(token) for token in symbols], np.int64)
+        known = [numbers.characters.get(token, UNKNOWN) for token in written]
+        characters = np.array([UNKNOWN if one <= BLANK else one for one in known], np.int64)
+        validated, self._aside = data.validated
+        self._train = _Sentences(data.train, syllables, characters)
+        self._valid = _Sentences(validated, syllables, characters)
+        self._numbers = data.train_numbers
+        self._prepare(numbers)
+        self._made: dict[int, _Made] = {}
+        self.loss_weights = {
+            name: self.objective.reversed_share if name == "readings" else 1.0 for name in self.module.heads
+        }
+
+    @property
+    def module(self) -> Labeller:
+        """The network."""
+        return self.labelling.module
+
+    def _symbol(self, token: str) -> int:
+        return self.labelling.numbers.symbol(token)
+
+    def _prepare(self, numbers: Numbers) -> None:
+        """Makes tables of all symbols."""
+        tokens = list(numbers.symbols.tokens)
+        get = numbers.symbols.index
+        plain = [get(without_tone(token)) if split_tone(token)[1] else place for place, token in enumerate(tokens)]
+        self._plain = np.concatenate([plain, len(tokens) + np.arange(len(numbers.characters))])  # without tone
+        self._toned = self._plain != np.arange(len(self._plain))
+
+    # --- batches ------------------------------------------------------------------------------------------------
+
+    def _sizes(self, sentences: _Sentences) -> Ints:
+        """Symbols of each sentence, at most."""
+        return np.minimum(sentences.lengths, self.module.max_length)
+
+    def plan(self, epoch: int) -> Sequence[_Batch]:
+        """The batches of an epoch."""
+        config, sizes = self.config, self._sizes(self._train)[self._numbers]
+        plan = plan_batches(sizes, max_tokens=config.batch_tokens, seed=config.seed, epoch=epoch)
+        return [_Batch(self._numbers[batch], epoch, number) for number, batch in enumerate(plan)]
+
+    def _drawn(self, batch: _Batch) -> _Made:
+        random = np.random.default_rng(mixed_seed(self.config.seed, batch.epoch, batch.number, _DRAW))
+        symbols, characters, sizes = self._train.take(batch.numbers)
+        share: float = self.objective.tone_dropout
+        # Half of the sentences have all tones or none, the other half some.
+        rates = np.where(random.random(len(sizes)) < 0.5, random.random(len(sizes)) < share, share)
+        dropped = random.random(len(symbols)) < np.repeat(rates, sizes)
+        return self._arrays(symbols, characters, sizes, dropped, random)
+
+    def _arrays(
+        self,
+        symbols: Ints,
+        characters: Ints,
+        sizes: Ints,
+        dropped: Bools,
+        random: np.random.Generator | None,
+        *,
+        backwards: bool = False,
+    ) -> _Made:
+        """Makes a batch.
+
+        Args:
+            symbols: Of all sentences.
+            characters: Of all sentences.
+            sizes: Of each sentence.
+            dropped: Which syllables lose their tone.
+            random: Draws what else changes; None: nothing.
+            backwards: Whether characters are read, and readings predicted, in all sentences.
+        """
+        syllable = symbols < len(self.labelling.numbers.symbols)
+        syllable &= symbols > BLANK
+        as_characters = len(self.labelling.numbers.symbols) + characters
+        read = np.where(dropped, self._plain[symbols], symbols)
+        reversing = np.full(len(sizes), backwards)
+        given = np.zeros(len(symbols), bool)
+        if random is not None:
+            objective = self.objective
+            read[syllable & (random.random(len(read)) < objective.symbol_dropout)] = UNKNOWN
+            kind = random.random(len(sizes))
+            reversing = kind < objective.reversed_share
+            beginning = (kind >= objective.reversed_share) & (kind < objective.reversed_share + objective.known_share)
+            known = np.where(beginning, (random.random(len(sizes)) * sizes).astype(np.int64), 0)
+            given = np.arange(len(symbols)) < np.repeat(np.cumsum(sizes) - sizes + known, sizes)
+        every = np.repeat(reversing, sizes)
+        shown = np.where(characters > BLANK, as_characters, UNKNOWN)
+        read = np.where(every | given, shown, read)
+        wanted = {
+            "characters": syllable & ~every & ~given & (characters > BLANK),
+            "readings": syllable & every & self._toned[symbols],
+        }
+        return self._filled(read, sizes, wanted, {"characters": characters, "readings": symbols})
+
+    def _filled(self, read: Ints, sizes: Ints, wanted: dict[str, Bools], labels: dict[str, Ints]) -> _Made:
+        """Makes rows of sentences; what is longer than the network reads loses its end."""
+        most = int(min(self.module.max_length, sizes.max()))
+        within = np.arange(len(read)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        inside = within < most
+        places = (np.repeat(np.arange(len(sizes)) * most, sizes) + within)[inside]
+
+        def filled(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            rows = np.zeros(len(sizes) * most, values.dtype)
+            rows[places] = values[inside]
+            return rows.reshape(len(sizes), most)
+
+        heads = list(self.module.heads)
+        return _Made(
+            filled(read),
+            filled(np.ones(len(read), bool)),
+            {name: filled(wanted[name]) for name in heads},
+            {name: labels[name][wanted[name] & inside] for name in heads},
+        )
+
+    def _losses(
+        self, module: nn.Module, made: _Made, right: Counter[str] | None = None, smoothing: float = 0.0
+    ) -> dict[str, Loss]:
+        device = self.labelling.device
+
+        def tensor(array: npt.NDArray[Any]) -> Tensor:
+            return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+
+        hidden = module(tensor(made.symbols), None if made.real.all() else tensor(made.real))
+        read, found = int(made.real.sum()), {}
+        for name, targets in made.targets.items():
+            head: Any = self.module.heads[name]
+            states, labels = hidden[tensor(made.wanted[name])], tensor(targets)
+            ((_, weight, bias, _),) = head.parts(states, labels)
+            found[name] = cross_entropy(states, weight, bias, labels, label_smoothing=smoothing)._replace(tokens=read)
+            if right is not None:
+                right[name] += most_probable(head, states, labels)
+        return found
+
+    # --- what the loop calls ------------------------------------------------------------------------------------
+
+    def counts(self, batch: _Batch) -> dict[str, int]:
+        """Targets of a batch, which is kept until its loss is asked for."""
+        made = self._made[batch.number] = self._drawn(batch)
+        return {name: len(targets) for name, targets in made.targets.items()}
+
+    def loss(self, module: nn.Module, batch: _Batch, step: int) -> Losses:
+        """Cross-entropies of characters and of readings."""
+        made = self._made.pop(batch.number, None)
+        made = self._drawn(batch) if made is None else made
+        return self._losses(module, made, smoothing=self.objective.label_smoothing)
+
+    def evaluate(self) -> dict[str, float]:
+        """Losses and accuracies on held-out sentences, each with all tones and with none; any character may be one."""
+        right, counted = Counter[str](), Counter[str]()
+
+        def losses() -> Iterator[dict[str, Loss]]:
+            for name, options in self._passes().items():
+                for made in self._validation(**options):
+                    hits = Counter[str]()
+                    found = self._losses(self.module, made, hits)
+                    head = "readings" if name == "readings" else "characters"
+                    right[name] += hits[head]
+                    counted[name] += found[head].targets
+                    yield found
+
+        metrics = evaluated(losses(), self.loss_weights)
+        return metrics | {f"{name}_accuracy": right[name] / count for name, count in counted.items() if count}
+
+    def _passes(self) -> dict[str, dict[str, bool]]:
+        found = {"toned": {"toned": True}, "toneless": {"toned": False}}
+        return found | ({"readings": {"toned": True, "backwards": True}} if "readings" in self.module.heads else {})
+
+    def _validation(self, *, toned: bool, backwards: bool = False) -> Iterator[_Made]:
+        sizes = self._sizes(self._valid)[self._aside]
+        few = max(1, int(np.searchsorted(np.cumsum(sizes), _VALIDATION_SYMBOLS)))
+        plan = plan_batches(sizes[:few], max_tokens=self.config.batch_tokens, seed=0, epoch=0)
+        for batch in plan:
+            symbols, characters, lengths = self._valid.take(self._aside[batch])
+            dropped = np.full(len(symbols), not toned)
+            yield self._arrays(symbols, characters, lengths, dropped, None, backwards=backwards)
+
+    # --- what a run calls ---------------------------------------------------------------------------------------
+
+    def facts(self) -> dict[str, Any]:
+        """The sizes of data, vocabulary and model, and the effort."""
+        sizes = (
+            f"{len(self._numbers):,} sentences, {len(self._aside):,} to validate on, "
+            f"{len(self.labelling.numbers.characters):,} characters, {self.parameters:,} parameters on "
+            f"{self.labelling.device}"
+        )
+        stats = asdict(self._data.train.stats)
+        return {"sizes": sizes, **self.effort, "threads": self.threads, "stats": stats}
+
+    def summary(self) -> dict[str, Any]:
+        """Speed, losses and sizes."""
+        return {**super().summary(), "vocabulary": len(self.labelling.numbers.characters)}
+
+
+class PinyinLettersJob(PinyinJob):
+    """Training a labeller of letters: the first letter of a syllable has its character, the others are blank."""
+
+    objective_name = "cross-entropy of the labels of letters"
+
+    def _symbol(self, token: str) -> int:
+        """A place in the table of spellings: of all syllables and marks of the text."""
+        return self._places.setdefault(token, len(self._places))
+
+    def _prepare(self, numbers: Numbers) -> None:
+        """Makes the table of spellings: (S, L) letters, the tone in the last column, 0 where there is none."""
+        spelt = [self._spelt(token, numbers) for token in self._places]
+        self._syllable = np.array([one is not None for one in spelt])
+        rows = [
+            ([numbers.character(token)], 0) if one is None else one
+            for one, token in zip(spelt, self._places, strict=True)
+        ]
+        longest = max(len(letters) for letters, _ in rows)
+        self._spellings = np.zeros((len(rows), longest + 1), np.int64)
+        for place, (letters, tone) in enumerate(rows):
+            self._spellings[place, : len(letters)] = letters
+            self._spellings[place, -1] = tone
+        self._letters = (self._spellings > 0).sum(1)
+
+    def _spelt(self, token: str, numbers: Numbers) -> tuple[list[int], int] | None:
+        letters, tone = split_tone(token)
+        if letters not in _SYLLABLES:
+            return None
+        return [numbers.symbol(one) for one in letters], numbers.symbol(str(tone)) if tone else 0
+
+    def _sizes(self, sentences: _Sentences) -> Ints:
+        every = np.arange(len(sentences.lengths))
+        sizes = np.concatenate(
+            [self._letters_of(sentences, part) for part in np.array_split(every, len(every) // 65536 + 1)]
+        )
+        return np.minimum(sizes, self.module.max_length)
+
+    def _letters_of(self, sentences: _Sentences, numbers: Ints) -> Ints:
+        symbols, _, sizes = sentences.take(numbers)
+        sums = np.concatenate([[0], np.cumsum(self._letters[symbols])])
+        ends = np.cumsum(sizes)
+        return sums[ends] - sums[ends - sizes]
+
+    def _arrays(
+        self,
+        symbols: Ints,
+        characters: Ints,
+        sizes: Ints,
+        dropped: Bools,
+        random: np.random.Generator | None,
+        *,
+        backwards: bool = False,
+    ) -> _Made:
+        """Makes a batch of letters; see the base."""
+        letters = self._spellings[symbols]  # (N, L)
+        letters[dropped, -1] = PAD
+        labels = np.full(letters.shape, BLANK)
+        labels[:, 0] = characters
+        known = self._syllable[symbols] & (characters > BLANK)
+        there = letters > PAD
+        row = np.repeat(np.arange(len(sizes)), sizes)
+        spelt = np.bincount(row, weights=there.sum(1), minlength=len(sizes)).astype(np.int64)
+        wanted = (there & known[:, None])[there]
+        return self._filled(letters[there], spelt, {"characters": wanted}, {"characters": labels[there]})
+
+
+def _tokens(vocab: PinyinVocab) -> tuple[list[str], list[str]]:
+    """The symbols and the characters of a text, by their ids; padding and unknown are empty."""
+    return ["", "", *TONELESS, *TONED, *vocab.others], ["", "", *vocab.characters]
+
+
+def _numbers(data: TransliterationData, tokens: Iterable[str]) -> Numbers:
+    """Numbers the characters of a text, and what a network reads."""
+    train, (symbols, written) = data.train, _tokens(data.vocab)
+    chosen = np.zeros(len(train), bool)
+    chosen[data.train_numbers] = True
+    inside = np.repeat(chosen, train.lengths)
+    places = train.symbols[inside].astype(np.int64) * len(written) + train.characters[inside]
+    pairs, counts = np.unique(places, return_counts=True)
+    seen: dict[tuple[str, str], int] = {}
+    syllables, characters = Counter[str](), Counter(dict.fromkeys(written[2:], 0))
+    for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True):
+        syllable, character = symbols[pair // len(written)], written[pair % len(written)]
+        if not character:
+            continue
+        characters[character] += count
+        if without_tone(syllable) in _SYLLABLES:
+            syllables[without_tone(syllable)] += count
+            if split_tone(syllable)[1]:
+                seen[character, syllable] = count
+    table = CandidateTable.from_dictionary(seen)
+    candidates = {syllable: "".join(table.characters_of(syllable)) for syllable in table.syllables}
+    return Numbers(
+        number_symbols(tokens, syllables),
+        number_characters(list(characters), list(characters.values())),
+        candidates,
+    )
