@@ -71,7 +71,7 @@ $(CORE): pyproject.toml constraints.txt | $(VENV)/.created
 	@touch $(CORE)
 
 $(DEV): pyproject.toml constraints.txt | $(VENV)/.created
-	$(PIP) install --editable '.[dev,neural,parity,ctranslate2,elmo,onnx,plot,tensorboard,transport]'
+	$(PIP) install --editable '.[dev,neural,parity,ctranslate2,elmo,onnx,pinyin,plot,tensorboard,transport]'
 	@$(PIP) install --editable '.[kenlm]' >/dev/null 2>&1 || \
 	  echo "kenlm comes as source and could not be compiled here: comparisons with it are skipped"
 	@touch $(CORE) $(DEV)
