@@ -1,4 +1,4 @@
-"""Readings of Chinese text by pypinyin's dictionaries against the pinyin of transcripts, and their speed."""
+"""Readings of Chinese text against the pinyin of transcripts; converting pinyin by counts; speed."""
 
 import time
 from collections import Counter
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from benchmarks.harness import Bench, in_turn, require
+from benchmarks.pinyin_ladder import measure_ladder
 from benchmarks.result import Result, Rows
 from benchmarks.section import Section, table
 from wenmai.data.transliteration import TransliterationExample, read_gold
@@ -27,7 +28,7 @@ def run(bench: Bench) -> None:
     """Measures the parts that ``--only`` names, or all."""
     require("pypinyin")
     only = bench.options.only  # parts that are measured again
-    results = bench.results("pinyin", {"sets": SETS}, corpus=False, baselines=("pypinyin",))
+    results = bench.results("pinyin", {"sets": SETS}, corpus=False, keep=bool(only), baselines=("pypinyin",))
     if not only or "readings" in only:
         for name in SETS:
             sentences = _different(name)[: QUICK_SENTENCES if bench.quick else None]
@@ -38,6 +39,10 @@ def run(bench: Bench) -> None:
                     shared = {"part": "readings", "set": name, "side": side, "repeat": repeat, "seconds": seconds}
                     speed = sum(len(one.characters) for one in sentences) / seconds
                     results.add({**shared, "characters_per_second": speed, **gold(found)})
+    if not only or "ladder" in only:
+        for part in ("ladder", "session"):
+            results.remove(part=part)
+        measure_ladder(bench, results.add)
 
 
 def _different(name: str) -> list[TransliterationExample]:
