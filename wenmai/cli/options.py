@@ -70,5 +70,5 @@ NgramRun = Annotated[
 ]
 NetworkWeight = Annotated[
     float | None,
-    typer.Option("--weight", min=0, help="With --ngram: what scores of the network are multiplied with [1]."),
+    typer.Option("--weight", min=0, help="With --ngram: the weight of the network's scores [1]."),
 ]

@@ -378,13 +378,15 @@ class PinyinLettersJob(PinyinJob):
         sizes = np.concatenate(
             [self._letters_of(sentences, part) for part in np.array_split(every, len(every) // 65536 + 1)]
         )
-        return np.minimum(sizes, self.module.max_length)
+        shorter: Ints = np.minimum(sizes, self.module.max_length)
+        return shorter
 
     def _letters_of(self, sentences: _Sentences, numbers: Ints) -> Ints:
         symbols, _, sizes = sentences.take(numbers)
         sums = np.concatenate([[0], np.cumsum(self._letters[symbols])])
         ends = np.cumsum(sizes)
-        return sums[ends] - sums[ends - sizes]
+        found: Ints = sums[ends] - sums[ends - sizes]
+        return found
 
     def _arrays(
         self,

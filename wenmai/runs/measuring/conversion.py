@@ -11,7 +11,6 @@ from wenmai.core.errors import SettingError
 from wenmai.core.showing import Table
 from wenmai.data.catalogue import resolve
 from wenmai.data.transliteration import TransliterationExample, read_gold
-from wenmai.inference.conversion import Converter
 from wenmai.measures.conversion import Conversion, measure_conversion
 from wenmai.runs.comparison import Comparison, Kind, Measure
 from wenmai.runs.conversion import joined
@@ -233,7 +232,10 @@ def _forms_of(examples: Sequence[TransliterationExample]) -> list[str]:
 
 
 def _measured(
-    model: Converter, examples: Sequence[TransliterationExample], form: str, k: int
+    model: Any,  # noqa: ANN401  a Converter, or one joined of two
+    examples: Sequence[TransliterationExample],
+    form: str,
+    k: int,
 ) -> tuple[Conversion, float]:
     typed = [_FORMS[form](example) for example in examples]
     model.convert(typed[:2])  # compiles, and fills what is kept
