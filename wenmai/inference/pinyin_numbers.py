@@ -95,12 +95,10 @@ class Numbers:
         Raises:
             FormatError: if a file is missing or damaged.
         """
-        vocabs = []
-        for name in (SYMBOLS, CHARACTERS):
-            vocab = Vocab.load(folder / name)
+        symbols, characters = (Vocab.load(folder / name) for name in (SYMBOLS, CHARACTERS))
+        for name, vocab in ((SYMBOLS, symbols), (CHARACTERS, characters)):
             if vocab.specials != _SPECIAL:
                 raise FormatError(f"{folder / name}: is not a vocabulary of a model of pinyin")
-            vocabs.append(vocab)
         path = folder / CANDIDATES
         found = read_json_object(path)
         candidates = found.get("candidates")
@@ -110,4 +108,4 @@ class Numbers:
             or not all(isinstance(written, str) for written in candidates.values())
         ):
             raise FormatError(f"{path}: is damaged: expected the characters of each syllable, version 1")
-        return cls(*vocabs, candidates)
+        return cls(symbols, characters, candidates)
