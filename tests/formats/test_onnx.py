@@ -200,7 +200,9 @@ def test_the_file_says_what_it_takes(tmp_path):
 
 
 def test_other_models_are_refused(tmp_path):
-    with pytest.raises(SettingError, match="no ONNX form of Linear; gpt, bert, transformer and the encoder of seq2seq"):
+    with pytest.raises(
+        SettingError, match="no ONNX form of Linear; gpt, bert, pinyin, transformer and the encoder of seq2seq"
+    ):
         write_onnx(tmp_path / "encoder.onnx", torch.nn.Linear(2, 2))
     with pytest.raises(SettingError, match="no ONNX form of the decoder of seq2seq"):
         write_onnx(tmp_path / "decoder.onnx", make("seq2seq", {}, tied=True), part="decoder")

@@ -48,7 +48,7 @@ def index_command(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Index the words of a text in their sentences, for `wenmai nearest RUN --in SENTENCE --word WORD`.
+    """Index words in their sentences, for `wenmai nearest`.
 
     By default all words are taken, of each at most 1000 occurrences.
 
@@ -80,7 +80,7 @@ def distil_command(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make static word vectors of an encoder: the mean of each word's states over a text.
+    """Make word vectors of an encoder and a text.
 
     By default words that occur at least 5 times are taken, and 100 occurrences of each are read.
 

@@ -69,7 +69,7 @@ def annotate(
     device: Device = None,
     as_json: JsonLines = False,
 ) -> None:
-    """Write the pinyin of Chinese text, with the readings that fit the context.
+    """Write the pinyin of Chinese text.
 
     Example: wenmai annotate runs/pinyin 他在银行里行走 --style mark
     """

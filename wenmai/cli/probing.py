@@ -46,7 +46,7 @@ def probe(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Probe what each layer of each model knows, word vectors among them.
+    """Probe what each layer of each model knows.
 
     The same logistic regression is trained on the states of each layer. Beside it stands its control task with random
     labels: a probe that learns these too says little about the states.

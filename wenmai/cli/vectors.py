@@ -62,7 +62,7 @@ def nearest(
     device: Device = None,
     as_json: JsonLines = False,
 ) -> None:
-    """Show the words nearest to a word; of a word in a sentence, the nearest occurrences of words in a text.
+    """Show the words nearest to a word, also in sentences.
 
     Example: wenmai nearest runs/first king --topn 5
 

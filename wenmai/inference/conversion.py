@@ -1,7 +1,7 @@
 """What every converter of pinyin does."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 __all__ = ["Candidate", "Converter"]
 
@@ -32,6 +32,3 @@ class Converter(Protocol):
             toned: Whether tones count; None: where there are some.
             context: The text before.
         """
-
-    def session(self, *, context: str = "") -> Any:  # noqa: ANN401  an InputSession
-        """Begins an input, key by key."""
