@@ -33,3 +33,18 @@ def test_the_worst_mistakes_come_first(shell, base, task):
     assert "<script" not in page
     assert ("Confusion table" in page) == (task in ("classification", "pair"))
     assert "is a folder; name the page" in shell("evaluate", "run", "--on", file, "--mistakes", ".", code=2).err
+
+
+def test_texts_are_escaped_and_the_page_is_chinese_if_wanted(shell, base):
+    (shell.folder / "classes.tsv").write_text(TEXTS["classes.tsv"]["enough"])
+    shell("finetune", base, "classes.tsv", "--task", "classification", "--out", "run", *TINY)
+    header = TEXTS["classes.tsv"]["enough"].splitlines()[0]
+    rows = [f"<b>a & b\t{label}" for label in ("early", "late")]
+    if "early" not in header and "late" not in header:
+        rows.insert(0, header)
+    (shell.folder / "test.tsv").write_text("\n".join(rows) + "\n")
+    shell("--lang", "zh", "evaluate", "run", "--on", "test.tsv", "--mistakes", "page.html")
+    page = (shell.folder / "page.html").read_text()
+    assert "&lt;b&gt;a &amp; b" in page
+    assert "<b>a" not in page
+    assert "最严重的错误" in page

@@ -173,8 +173,8 @@ def write_mistakes(
     shown = {"classification": _class, "tagging": _tagged, "span": _answered, "choice": _chosen, "regression": _rated}
     facts = {"run": evaluation.run, **evaluation._facts(), "examples": f"{mistakes.examples:,}"}
     byline = [f"{say(name)} {_value(value)}" for name, value in facts.items()]
-    worst = say("{total} mistakes, of which the worst {shown} are shown.", total=mistakes.total, shown=_MOST)
-    several = say("{total} mistakes, the worst first.", total=mistakes.total)
+    worst = say("Mistakes: {total}; the worst {shown} are shown.", total=mistakes.total, shown=_MOST)
+    several = say("Mistakes: {total}; the worst come first.", total=mistakes.total)
     page = filled(
         "mistakes",
         title=escape(say("The worst mistakes")),
@@ -247,7 +247,7 @@ def _entities(one: dict[str, Any], spans: set[Any], other: set[Any], kind: str) 
         inside = escape(between.join(tokens[first:last]))
         parts.append(f'<mark class="{of}">{inside}<span class="kind">{escape(name)}</span></mark>')
         place = last
-    return between.join(parts + [escape(token) for token in tokens[place:]])
+    return str(between.join(parts + [escape(token) for token in tokens[place:]]))
 
 
 def _answered(one: dict[str, Any]) -> str:
