@@ -120,6 +120,10 @@ def evaluate(
     curves: Annotated[
         bool | None, typer.Option("--curves", help="Classifiers, with --json: precision-recall curves of labels.")
     ] = None,
+    mistakes: Annotated[
+        Path | None,
+        typer.Option("--mistakes", metavar="PAGE", help="With --on: write the hundred worst mistakes as an HTML page."),
+    ] = None,
     against: Annotated[
         Path | None,
         typer.Option(
@@ -177,6 +181,7 @@ def evaluate(
         k=k,
         threshold=threshold,
         curves=curves,
+        mistakes=mistakes,
         against=against,
         beam=beam,
         tokenize=tokenize,
@@ -191,6 +196,8 @@ def evaluate(
         print(json.dumps(found.as_dict(), ensure_ascii=False, allow_nan=False))
     else:
         show(found)
+        if mistakes is not None:
+            print(say(f"mistakes: {mistakes}"), file=sys.stderr)
 
 
 def compare(

@@ -292,9 +292,10 @@ class Span(FineTuned):
                 raise SettingError(f"{str(one)[:60]!r}: answer takes pairs of a question and a text")
             given.append((one[0], one[1]))
         items = self.items(given)
-        return [self._answers(*one, k) for one in zip(items, self.outputs(items), strict=True)]
+        return [self.answers(*one, k) for one in zip(items, self.outputs(items), strict=True)]
 
-    def _answers(self, item: Item, output: Floats, k: int) -> list[Answered]:
+    def answers(self, item: Item, output: Floats, k: int) -> list[Answered]:
+        """Returns the ``k`` best answers to a question that was put as an item, as :meth:`answer` does."""
         read: _Read = item.info
         best, null = self.ranked(item, output)
         nothing = _THRESHOLD in self.numbers or len(best) == 0

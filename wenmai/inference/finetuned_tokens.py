@@ -242,6 +242,18 @@ class Tagging(FineTuned):
         ]
         return chosen, known
 
+    def costs(
+        self, examples: Sequence[TaggedSentence], items: Sequence[Item], outputs: Sequence[Floats]
+    ) -> list[float]:
+        """Returns the negative log-likelihood of the right tags of each sentence, in nats."""
+        found = []
+        for wanted, output in zip(self.targets(examples, items), outputs, strict=True):
+            logits = torch.from_numpy(output)[None].to(self.device)
+            real = torch.ones(logits.shape[:2], dtype=torch.bool, device=self.device)
+            with torch.no_grad():
+                found.append(float(self.loss(Outputs(logits, real), [wanted]).nll) if wanted else 0.0)
+        return found
+
     def tallies(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> Table:
         """Words, right tags, entities that are right, those found, and those that there are."""
         chosen, _ = self.decoded(outputs)

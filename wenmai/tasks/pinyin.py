@@ -79,7 +79,7 @@ class PinyinTask(NeuralTask):
     inherited: ClassVar[tuple[str, ...]] = ("model",)
     verbs: tuple[str, ...] = ("convert", "annotate")
 
-    def load(self, folder: Path) -> Any:  # noqa: ANN401  a PinyinModel, or one of letters
+    def load(self, folder: Path) -> PinyinModel:
         """Reads a finished model."""
         return PinyinModel.load(folder)
 
@@ -102,7 +102,7 @@ class PinyinLettersTask(PinyinTask):
     sections: Mapping[str, type] = PINYIN_LETTERS
     verbs: tuple[str, ...] = ("convert",)
 
-    def load(self, folder: Path) -> PinyinLettersModel:
+    def load(self, folder: Path) -> PinyinLettersModel:  # type: ignore[override]  # another model
         """Reads a finished model."""
         return PinyinLettersModel.load(folder)
 

@@ -22,6 +22,7 @@ from wenmai.measures.classification import (
 from wenmai.runs.comparison import Comparison, Kind, Measure
 from wenmai.runs.measuring.examples import read_examples
 from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
+from wenmai.runs.measuring.mistakes import Mistakes, require_page, write_mistakes, wrong_classes
 from wenmai.text.settings import TextConfig
 from wenmai.training.run import Run
 
@@ -39,17 +40,20 @@ class ClassificationEvaluation(Evaluation):
         result: Its metrics.
         stats: What was left out of the test set.
         curves: Precision-recall curves by label, if wanted.
+        mistakes: The worst mistakes, if wanted.
     """
 
     on: str
     result: ClassificationResult
     stats: LabelledStats
     curves: tuple[Curve, ...] = ()
+    mistakes: Mistakes | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Returns plain JSON values; the metrics are at the top."""
         found = {"run": self.run, "on": self.on, **self.result.as_dict(), "stats": asdict(self.stats)}
-        return found | ({"curves": [asdict(curve) for curve in self.curves]} if self.curves else {})
+        found |= {"curves": [asdict(curve) for curve in self.curves]} if self.curves else {}
+        return found | ({} if self.mistakes is None else {"mistakes": self.mistakes.worst})
 
     def __str__(self) -> str:
         rows = [["label", "texts", "precision", "recall", "F1"]]
@@ -97,6 +101,7 @@ def evaluate(
     threshold: float = 0.0,
     curves: bool = False,
     columns: Mapping[str, Any] | None = None,
+    mistakes: str | Path | None = None,
 ) -> ClassificationEvaluation:
     """Evaluates a classifier on a test set.
 
@@ -107,12 +112,22 @@ def evaluate(
         threshold: Less probable labels are left out.
         curves: Also compute the precision-recall curve of every label.
         columns: Settings of the test set that differ from those of the training text, such as ``text_column``.
+        mistakes: An HTML page to write, with the hundred texts whose wrong label is most probable.
 
     Raises:
         RunError: if the run is not finished.
         CorpusError: if the test set cannot be read.
+        SettingError: if the page cannot be where it should.
     """
-    return _evaluated(run, run.model, on, k=k, threshold=threshold, curves=curves, columns=columns or {})
+    require_page(mistakes)
+    found = _evaluated(
+        run, run.model, on, k=k, threshold=threshold, curves=curves, columns=columns or {}, wrong=mistakes is not None
+    )
+    if mistakes is not None and found.mistakes is not None:
+        result = found.result
+        names = [label.label for label in result.labels]
+        write_mistakes(mistakes, found.mistakes, found, names, result.confusion)
+    return found
 
 
 def _evaluated(
@@ -124,17 +139,19 @@ def _evaluated(
     threshold: float = 0.0,
     curves: bool = False,
     columns: Mapping[str, Any],
+    wrong: bool = False,
 ) -> ClassificationEvaluation:
     stats = LabelledStats()
     texts, gold = _read(run, on, columns, stats)
-    every = classifier.predict(texts, -1) if curves else None
+    every = classifier.predict(texts, -1) if curves or wrong else None
     predicted = classifier.predict(texts, k, threshold)
     return ClassificationEvaluation(
         run=str(run.path),
         on=str(on) if isinstance(on, str | Path) else "text from Python",
         result=measure_classification(gold, predicted, classifier.labels, k=k),
         stats=stats,
-        curves=() if every is None else precision_recall_curves(gold, every, classifier.labels),
+        curves=precision_recall_curves(gold, every, classifier.labels) if curves and every is not None else (),
+        mistakes=wrong_classes(texts, gold, every) if wrong and every is not None else None,
     )
 
 

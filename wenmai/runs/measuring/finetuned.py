@@ -15,6 +15,7 @@ from wenmai.runs.comparison import Comparison, Kind, Measure
 from wenmai.runs.measuring.classification import check
 from wenmai.runs.measuring.examples import read_examples
 from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
+from wenmai.runs.measuring.mistakes import Mistakes, mistakes_of, require_page, write_mistakes
 from wenmai.training.run import Run
 
 __all__ = ["ANSWERERS", "CHOOSERS", "RATERS", "TAGGERS", "FineTunedEvaluation"]
@@ -31,11 +32,13 @@ class FineTunedEvaluation(Evaluation):
         on: The test set.
         result: Its metrics.
         main: The name of the metric that counts.
+        mistakes: The worst mistakes, if wanted.
     """
 
     on: str
     result: Result
     main: str
+    mistakes: Mistakes | None = None
 
     @property
     def value(self) -> float | None:
@@ -50,7 +53,8 @@ class FineTunedEvaluation(Evaluation):
 
     def as_dict(self) -> dict[str, Any]:
         """Returns plain JSON values; the metrics are at the top."""
-        return {"run": self.run, "on": self.on, **self.result.as_dict()}
+        found = {"run": self.run, "on": self.on, **self.result.as_dict()}
+        return found | ({} if self.mistakes is None else {"mistakes": self.mistakes.worst})
 
     def _facts(self) -> dict[str, Any]:
         return {"run": self.run, "on": self.on, self.main: self.value}
@@ -72,24 +76,36 @@ class FineTunedEvaluation(Evaluation):
         return Table.of([self.result.as_dict()])
 
 
-def evaluate(run: Run, *, on: Any) -> FineTunedEvaluation:  # noqa: ANN401  whatever names or holds examples
+def evaluate(
+    run: Run,
+    *,
+    on: Any,  # noqa: ANN401  whatever names or holds examples
+    mistakes: str | Path | None = None,
+) -> FineTunedEvaluation:
     """Evaluates a fine-tuned model on labelled examples.
 
     Args:
         run: A finished run.
         on: Examples, as for training.
+        mistakes: An HTML page to write, with the hundred worst mistakes.
 
     Raises:
         RunError: if the run is not finished.
         CorpusError: if the test set cannot be read, or has a label that the model does not know.
+        SettingError: if the page cannot be where it should.
     """
-    return _evaluated(run, run.model, on)
+    require_page(mistakes)
+    found = _evaluated(run, run.model, on, wrong=mistakes is not None)
+    if mistakes is not None and found.mistakes is not None:
+        write_mistakes(mistakes, found.mistakes, found)
+    return found
 
 
-def _evaluated(run: Run, model: Any, on: Any) -> FineTunedEvaluation:  # noqa: ANN401
+def _evaluated(run: Run, model: Any, on: Any, *, wrong: bool = False) -> FineTunedEvaluation:  # noqa: ANN401
     examples = read_examples(run, on)
     items = model.items([model.gold(example) for example in examples])
-    result = model.measured(examples, items, model.outputs(items))
+    outputs = model.outputs(items)
+    result = model.measured(examples, items, outputs)
     found = result.as_dict()
     return FineTunedEvaluation(
         run=str(run.path),
@@ -98,6 +114,7 @@ def _evaluated(run: Run, model: Any, on: Any) -> FineTunedEvaluation:  # noqa: A
         main="accuracy"
         if found.get("rules") == "none"
         else next(name for name in ("f1", model.best_by) if name in found),
+        mistakes=mistakes_of(model, examples, items, outputs) if wrong else None,
     )
 
 

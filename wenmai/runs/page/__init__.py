@@ -1,6 +1,7 @@
 """The pages that runs write: one HTML file each, with its style, script and data inside.
 
-A page is ``NAME.html``, ``NAME.css`` and ``NAME.js``, after the ``common.css`` and ``common.js`` of all pages.
+A page is ``NAME.html``, ``NAME.css`` and ``NAME.js``, after the ``common.css`` and ``common.js`` of all pages. A page
+that needs no script has none.
 """
 
 import json
@@ -22,7 +23,8 @@ def filled(name: str, **places: str) -> str:
     places = {"lang": "zh-CN" if language() == "zh" else "en", **places}
 
     def joined(kind: str) -> str:
-        return "\n".join((folder / f"{part}.{kind}").read_text("utf-8").strip() for part in ("common", name))
+        found = [folder / f"{part}.{kind}" for part in ("common", name)]
+        return "\n".join(file.read_text("utf-8").strip() for file in found if file.is_file())
 
     template, script = Template(_spoken((folder / f"{name}.html").read_text("utf-8"))), joined("js")
     spoken = {text: phrase(text) for text in script_texts(script)}

@@ -1,0 +1,50 @@
+"""``wenmai evaluate RUN --on FILE --mistakes PAGE``: the worst mistakes as a page."""
+
+import json
+
+import pytest
+
+import wenmai
+from tests.contract.examples import EXAMPLES, TEXTS
+
+TINY = ("--threads", "1", "--epochs", "1", "--learning-rate", "0.0001", "--quiet")
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("base")
+    example = EXAMPLES["bert"]
+    (folder / example.data).write_text(TEXTS[example.data]["enough"])
+    return wenmai.train("bert", folder / example.data, out=folder / "run", quiet=True, **example.settings).path
+
+
+@pytest.mark.parametrize("task", ["classification", "pair", "regression", "tagging", "span", "choice"])
+def test_the_worst_mistakes_come_first(shell, base, task):
+    file = EXAMPLES[f"finetuned-{task}"].data
+    (shell.folder / file).write_text(TEXTS[file]["enough"])
+    shell("finetune", base, file, "--task", task, "--out", "run", *TINY)
+    found = json.loads(shell("evaluate", "run", "--on", file, "--mistakes", "page.html", "--json").out)["mistakes"]
+    key = {"tagging": "cost", "regression": "error"}.get(task, "probability")
+    values = [one[key] for one in found]
+    assert 0 < len(values) <= 100
+    assert values == sorted(values, reverse=True)
+    page = (shell.folder / "page.html").read_text()
+    assert page.count('<p class="where">') == len(found)
+    assert "<script" not in page
+    assert ("Confusion table" in page) == (task in ("classification", "pair"))
+    assert "is a folder; name the page" in shell("evaluate", "run", "--on", file, "--mistakes", ".", code=2).err
+
+
+def test_texts_are_escaped_and_the_page_is_chinese_if_wanted(shell, base):
+    (shell.folder / "classes.tsv").write_text(TEXTS["classes.tsv"]["enough"])
+    shell("finetune", base, "classes.tsv", "--task", "classification", "--out", "run", *TINY)
+    header = TEXTS["classes.tsv"]["enough"].splitlines()[0]
+    rows = [f"<b>a & b\t{label}" for label in ("early", "late")]
+    if "early" not in header and "late" not in header:
+        rows.insert(0, header)
+    (shell.folder / "test.tsv").write_text("\n".join(rows) + "\n")
+    shell("--lang", "zh", "evaluate", "run", "--on", "test.tsv", "--mistakes", "page.html")
+    page = (shell.folder / "page.html").read_text()
+    assert "&lt;b&gt;a &amp; b" in page
+    assert "<b>a" not in page
+    assert "最严重的错误" in page
