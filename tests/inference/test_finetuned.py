@@ -1,6 +1,7 @@
 """Files of fine-tuned models: what is written is read again, and damage is noticed."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -8,6 +9,8 @@ import wenmai
 from tests.contract.examples import EXAMPLES, TEXTS
 from wenmai.core.errors import FormatError
 from wenmai.core.registry import find_system
+from wenmai.data.typed import TaggedSentence
+from wenmai.inference.finetuned_tokens import Tagging
 
 TASKS = ("classification", "pair", "regression", "tagging", "span", "choice")
 
@@ -96,3 +99,12 @@ def test_numbers_that_are_none_are_noticed(trained):
 def test_a_pooler_that_is_not_there_is_noticed(trained):
     with pytest.raises(FormatError, match="pooling=pooler"):
         damaged(trained, "choice", setting("reading", "pooling", value="pooler"))
+
+
+def test_tags_are_right_as_they_are_written_and_entities_as_they_are_meant():
+    labels = ["O", "B-X", "I-X", "E-X", "S-X"]
+    model = SimpleNamespace(labels=labels, scheme="bioes", decoded=lambda outputs: (outputs, None))
+    examples = [TaggedSentence(("a", "b", "c"), ("B-X", "E-X", "S-X"))]
+    result = Tagging.measured(model, examples, [], [[1, 2, 1]])  # B I B: the same entities, by other marks
+    assert result.f1 == 1
+    assert result.accuracy == pytest.approx(1 / 3)

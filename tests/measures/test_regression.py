@@ -40,6 +40,22 @@ def test_equal_numbers_have_no_correlation():
     assert str(result).startswith("squared error")
 
 
+@pytest.mark.parametrize(("shift", "scale"), [(1e8, 1.0), (0.0, 1e-7), (-1e6, 1e3)])
+def test_intervals_do_not_depend_on_units(shift, scale):
+    draw = np.random.default_rng(3)
+    gold = draw.normal(size=50)
+    found = gold + draw.normal(size=50)
+    plain = measure_regression(gold, found, resamples=100)
+    moved = measure_regression(shift + scale * gold, shift + scale * found, resamples=100)
+    assert moved.pearson_low == pytest.approx(plain.pearson_low, abs=1e-5)
+    assert moved.pearson_high == pytest.approx(plain.pearson_high, abs=1e-5)
+
+
+def test_equal_numbers_that_do_not_add_up_exactly_have_no_correlation():
+    result = measure_regression([0.1] * 3, [0.3, 0.1, 0.2])
+    assert result.spearman is result.pearson is result.pearson_high is None
+
+
 def test_numbers_without_predictions_are_refused():
     with pytest.raises(CorpusError, match="2 examples have 1 predictions"):
         measure_regression([1, 2], [1])

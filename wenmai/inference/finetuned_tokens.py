@@ -9,6 +9,7 @@ has most context, and the sequence of tags is one again.
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -279,9 +280,13 @@ class Tagging(FineTuned):
         chosen, _ = self.decoded(outputs)
         gold = [list(example.tags) for example in examples]
         found = [[self.labels[number] for number in numbers] for numbers in chosen]
+        tags = measure_tagging(gold, found, rules="none")
         if self.scheme == "none":
-            return measure_tagging(gold, found, rules="none")
-        return measure_tagging([bio(tags) for tags in gold], [bio(tags) for tags in found])
+            return tags
+        of_entities = measure_tagging([bio(one) for one in gold], [bio(one) for one in found])
+        return replace(  # entities do not depend on how their ends are marked, but the tags do
+            of_entities, accuracy=tags.accuracy, accuracy_low=tags.accuracy_low, accuracy_high=tags.accuracy_high
+        )
 
     def spans(self, tags: Sequence[str]) -> set[tuple[int, int, str]]:
         """Returns the entities of a tagged sentence as (first word, place behind the last, type)."""

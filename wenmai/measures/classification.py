@@ -301,7 +301,7 @@ def measure_classification(
 
 
 def classification_metrics(gold: npt.NDArray[np.int64], found: npt.NDArray[np.int64], classes: int) -> dict[str, float]:
-    """Returns accuracy, the mean F1 of the labels that occur, and Matthews' coefficient, without intervals.
+    """Returns accuracy, the mean F1 of the labels that the texts have, and Matthews' coefficient, without intervals.
 
     Args:
         gold: (N,) numbers of labels, N at least 1.
@@ -310,7 +310,7 @@ def classification_metrics(gold: npt.NDArray[np.int64], found: npt.NDArray[np.in
     """
     right = np.bincount(gold[gold == found], minlength=classes)
     given, named = np.bincount(gold, minlength=classes), np.bincount(found, minlength=classes)
-    occurring = given + named > 0
+    occurring = given > 0
     return {
         "accuracy": float(right.sum() / len(gold)),
         "macro_f1": float((2 * right[occurring] / (given + named)[occurring]).mean()),

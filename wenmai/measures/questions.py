@@ -1,10 +1,11 @@
 """How well questions are answered by parts of texts: exact match and F1, as the official scripts compute them.
 
-- ``squad`` (Rajpurkar et al. 2016, 2018): in lower case, without ASCII punctuation and articles; F1 of the words.
+- ``squad`` (1.1, Rajpurkar et al. 2016): in lower case, without ASCII punctuation and articles; F1 of the words.
+- ``squad2`` (2.0, Rajpurkar et al. 2018): likewise; a right answer of which nothing is left does not count.
 - ``cmrc`` (CMRC 2018, Cui et al. 2019): in lower case, without punctuation; F1 of the longest common substring.
 
-Words of ``cmrc`` are single Chinese characters, and words and marks of the text between them (which the official script
-leaves to NLTK: ``don't`` is three here, and two there). Of several right answers the one counts
+Words of ``cmrc`` are single Chinese characters, and words, numbers and marks of the text between them (which the
+official script leaves to NLTK: ``don't`` is three here, and two there). Of several right answers the one counts
 that gives the most. Where a question has no answer, the only right answer is the empty one.
 
 SQuAD 2.0 also asks how good the answers *would* be with the best threshold: each answer comes with how much better no
@@ -26,13 +27,13 @@ from wenmai.measures.bootstrap import percentile_intervals
 
 __all__ = ["AnswerRules", "QuestionResult", "answer_scores", "fitting_rules", "measure_questions"]
 
-AnswerRules = Literal["squad", "cmrc"]
+AnswerRules = Literal["squad", "squad2", "cmrc"]
 Floats = npt.NDArray[np.float64]
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b", re.UNICODE)
 _ASCII = frozenset(string.punctuation)
 _CHINESE = re.compile(r"[\u4e00-\u9fa5]")
-_MARK = re.compile(r"\w+|[^\w\s]")
+_MARK = re.compile(r"\d+(?:[.,]\d+)+|\w+|[^\w\s]")
 _CMRC_MARKS = frozenset("-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』")
 
 
@@ -96,12 +97,17 @@ class QuestionResult:
 
 
 def fitting_rules(answers: Sequence[Sequence[str]]) -> AnswerRules:
-    """Returns the rules for the language of some answers: ``cmrc`` if most of those with letters are Chinese."""
+    """Returns the rules for some test set.
+
+    They are ``cmrc`` if most answers are Chinese, ``squad2`` if some questions have none.
+    """
     found = [one for several in answers for one in several]
-    return "cmrc" if 2 * sum(_CHINESE.search(one) is not None for one in found) > len(found) else "squad"
+    if 2 * sum(_CHINESE.search(one) is not None for one in found) > len(found):
+        return "cmrc"
+    return "squad" if all(answers) else "squad2"
 
 
-def answer_scores(gold: Sequence[str], found: str, rules: AnswerRules = "squad") -> tuple[float, float]:
+def answer_scores(gold: Sequence[str], found: str, rules: AnswerRules = "squad2") -> tuple[float, float]:
     """Returns exact match and F1 of one answer.
 
     Args:
@@ -111,8 +117,9 @@ def answer_scores(gold: Sequence[str], found: str, rules: AnswerRules = "squad")
     """
     if rules == "cmrc":
         pairs = [_cmrc(one, found) for one in gold or [""]]
+    elif rules == "squad" and gold:
+        pairs = [_squad(one, found, of_nothing=0.0) for one in gold]
     else:
-        # As in the official script: right answers of which nothing is left do not count, unless there are no others.
         pairs = [_squad(one, found) for one in [one for one in gold if _squad_words(one)] or [""]]
     return max(exact for exact, _ in pairs), max(f1 for _, f1 in pairs)
 
@@ -121,7 +128,7 @@ def measure_questions(
     gold: Sequence[Sequence[str]],
     found: Sequence[str],
     *,
-    rules: AnswerRules = "squad",
+    rules: AnswerRules = "squad2",
     best: Sequence[str] | None = None,
     gaps: Sequence[float] | None = None,
     resamples: int = 1000,
@@ -151,8 +158,10 @@ def measure_questions(
     with_best: tuple[float | None, float | None] = (None, None)
     if best is not None and gaps is not None:
         given = np.array([answer_scores(right, one, rules) for right, one in zip(gold, best, strict=True)])
-        none = np.array([answer_scores(right, "", rules) for right in gold])
-        with_best = _with_threshold(given[:, 0], none[:, 0], gaps), _with_threshold(given[:, 1], none[:, 1], gaps)
+        # As the official script counts: where there is no answer, any answer is a mistake, whatever is left of it.
+        gained = np.where(has[:, None], given, -np.array([[bool(one)] for one in best], np.float64))
+        right = int((~has).sum())
+        with_best = _with_threshold(gained[:, 0], right, gaps), _with_threshold(gained[:, 1], right, gaps)
     exact, f1 = scores.mean(0).tolist()
     known = scores[has].mean(0).tolist() if has.any() else [None, None]
     return QuestionResult(
@@ -174,11 +183,16 @@ def measure_questions(
     )
 
 
-def _with_threshold(given: Floats, none: Floats, gaps: Sequence[float]) -> float:
-    """The mean score if the best n questions are answered, those of the smallest gaps, with the best n."""
-    order = np.argsort(np.array(gaps), kind="stable")
-    gained = np.concatenate([[0.0], np.cumsum((given - none)[order])])
-    return float((none.sum() + gained.max()) / len(given))
+def _with_threshold(gained: Floats, right: int, gaps: Sequence[float]) -> float:
+    """The mean score if the best n questions are answered, those of the smallest gaps.
+
+    Args:
+        gained: (N,) what answering adds to the score of none, 1 for each of the ``right``.
+        right: Questions without an answer.
+        gaps: (N,) how much better it is to give none.
+    """
+    sums = np.cumsum(gained[np.argsort(np.array(gaps), kind="stable")])
+    return float((right + max(0.0, sums.max())) / len(gained))
 
 
 # --- SQuAD ------------------------------------------------------------------------------------------------------
@@ -189,11 +203,12 @@ def _squad_words(answer: str) -> list[str]:
     return _ARTICLES.sub(" ", plain).split()
 
 
-def _squad(gold: str, found: str) -> tuple[float, float]:
+def _squad(gold: str, found: str, of_nothing: float = 1.0) -> tuple[float, float]:
+    """Exact match and F1, which is ``of_nothing`` if nothing is left of both."""
     wanted, words = _squad_words(gold), _squad_words(found)
     exact = float(wanted == words)
     if not wanted or not words:
-        return exact, exact
+        return exact, exact * of_nothing
     common = sum((Counter(wanted) & Counter(words)).values())
     return exact, 2 * common / (len(wanted) + len(words))
 
@@ -214,7 +229,7 @@ def _cmrc(gold: str, found: str) -> tuple[float, float]:
     wanted, words = _cmrc_words(gold), _cmrc_words(found)
     common = _longest_common(wanted, words)
     if not common:
-        return exact, float(not wanted and not words)
+        return exact, float(not gold and not found)
     return exact, 2 * common / (len(wanted) + len(words))
 
 

@@ -63,7 +63,7 @@ class RegressionResult:
 
 def correlations(gold: Floats, found: Floats) -> dict[str, float]:
     """Returns ``spearman`` and ``pearson`` of (N,) numbers; neither where all numbers of a side are equal."""
-    if len(gold) < 2 or not gold.std() or not found.std():
+    if len(gold) < 2 or gold.min() == gold.max() or found.min() == found.max():
         return {}
     ranks = float(spearman(gold, found, np.ones((1, len(gold)), np.int64))[0])
     return {"spearman": ranks, "pearson": float(np.corrcoef(gold, found)[0, 1])}
@@ -114,11 +114,21 @@ def measure_regression(
 
 def _pearson(one: Floats, other: Floats, weights: Floats) -> Floats:
     """Pearson's r of numbers that were drawn so often, (R,); NaN where all that was drawn is equal."""
+    one, other = _centred(one), _centred(other)
     count = weights.sum(1)
     means = weights @ one / count, weights @ other / count
     both = weights @ (one * other) / count - means[0] * means[1]
     spread = [weights @ np.square(x) / count - np.square(mean) for x, mean in zip((one, other), means, strict=True)]
     product = np.sqrt(np.maximum(spread[0], 0) * np.maximum(spread[1], 0))
     with np.errstate(invalid="ignore", divide="ignore"):
-        found: Floats = np.where(product > 1e-12 * max(1.0, float(np.abs(both).max())), both / product, np.nan)
+        found: Floats = np.where(product > 1e-12, both / product, np.nan)
+    return found
+
+
+def _centred(numbers: Floats) -> Floats:
+    """Numbers around 0 with a deviation of 1, so that sums of squares lose nothing; equal ones are all 0."""
+    if numbers.min() == numbers.max():
+        return np.zeros(len(numbers))
+    centred = (numbers - numbers.mean()) / np.abs(numbers - numbers.mean()).max()
+    found: Floats = centred / centred.std()
     return found
