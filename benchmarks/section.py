@@ -115,10 +115,10 @@ class Section:
             if which.startswith("worst"):
                 known.sort(key=lambda group: group[1].numbers(value), reverse=target[0] != "≥")
                 known = [("", facts) for _, facts in known[:1]]
-            only, _, chinese = chinese.rpartition(": ")
+            named = {only: name for only, _, name in (one.rpartition(": ") for one in chinese.split("; "))}
             for key, facts in known:
                 value_of_call = facts.fill(whole) if whole and facts.numbers(whole) else ""
-                found = _check(facts, name, value, target)._replace(chinese=chinese if only in ("", key) else "")
+                found = _check(facts, name, value, target)._replace(chinese=named.get(key, named.get("", "")))
                 yield found._replace(whole=value_of_call, **facts.origin(value, result.content["machine"]))
 
 
