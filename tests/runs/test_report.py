@@ -366,3 +366,20 @@ def test_what_both_pages_need_is_written_once():
     assert len(common) > 10
     assert not common & (page | alignment)
     assert not page & alignment
+
+
+@pytest.mark.parametrize("name", ["page.js", "alignment.js"])
+def test_no_name_is_declared_twice_in_a_joined_script(name):
+    """Browsers refuse a whole script for that, and nothing of the page is drawn."""
+    script = "".join((PAGE / one).read_text("utf-8") for one in ("common.js", name))
+    names = []
+    for kind, rest in re.findall(r"^(const|let|var|function|class)\b\s*(.*)", script, re.M):
+        if kind in ("function", "class"):
+            names += re.findall(r"\w+", rest)[:1]
+            continue
+        plain = rest
+        while plain != (plain := re.sub(r"\([^()]*\)|\[[^\[\]]*\]|(?<==\s)\{[^{}]*\}", "", plain)):
+            pass
+        names += re.findall(r"(?:^|,\s*)(\w+)\s*(?==(?![=>])|,|;|$)", plain)
+    assert len(names) > 20
+    assert sorted(names) == sorted({*names})

@@ -298,7 +298,7 @@ const links = (width, beside) => {  // beside: where the map has its rows, if it
     const index = clamp(now + (by ?? 0), 0, (right ? columns : rows) - 1);
     held = true;
     setFocus(right ? { row: null, column: index } : { row: index, column: null });
-    say();
+    announce();
   });
   showFocus.push(() => {
     const free = focus.row === null && focus.column === null;
@@ -338,7 +338,7 @@ const showWeight = (x, y) => {
   return showTip(x, y, html("b", {}, visible(alignment()[map().queries][focus.row])), say` attends to `,
     html("b", {}, visible(alignment()[map().keys][focus.column])), html("br"), `weight ${value.toFixed(2)}`);
 };
-const say = () => {  // for screen readers: the strongest links of the word that has the focus
+const announce = () => {  // for screen readers: the strongest links of the word that has the focus
   const table = chosen(), from = focus.row, right = from === null, count = right ? table.rows : table.columns;
   const tokens = [alignment()[map().queries], alignment()[map().keys]];
   const weights = Array.from({ length: count }, (_, i) =>
