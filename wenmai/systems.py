@@ -98,7 +98,7 @@ _PINYIN = {
     "batch_tokens": 2048,
     "optimiser": "adamw",
     "beta2": 0.999,
-    "learning_rate": 3e-4,
+    "learning_rate": 1e-3,
     "weight_decay": 0.01,
     "schedule": "linear",
     "clip": 1.0,
