@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> None:
         type=Path,
         nargs="+",
         default=(),
-        help="for translation, language, fewshot, minimal_pairs, finetuned: finished runs",
+        help="for translation, language, fewshot, minimal_pairs, finetuned, pinyin: finished runs",
     )
     parser.add_argument(
         "--pairs",
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> None:
         type=lambda text: text.split(","),
         default=(),
         help="for fingerprints: trainings, revisions: work, faults: parts and groups, finetuning and finetuned: sets, "
-        "modes, ways [all]",
+        "modes, ways; pinyin: parts [all]",
     )
     parser.add_argument("--examples", type=int, help="for finetuning: how many to train on [2048]")
     parser.add_argument("--limit", type=int, help="for finetuned: most examples of a set to train on [all]")

@@ -1,4 +1,4 @@
-"""Readings of Chinese text against the pinyin of transcripts; converting pinyin by counts; speed."""
+"""Readings of Chinese text against the pinyin of transcripts; converting pinyin by counts and networks; speed."""
 
 import time
 from collections import Counter
@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from benchmarks.harness import Bench, in_turn, require
-from benchmarks.pinyin_ladder import measure_ladder
+from benchmarks.pinyin_ladder import measure_ladder, measure_session
+from benchmarks.pinyin_networks import measure_networks, measure_sizes
 from benchmarks.result import Result, Rows
 from benchmarks.section import Section, table
 from wenmai.data.transliteration import TransliterationExample, read_gold
@@ -21,6 +22,14 @@ SPEED = "characters_per_second"
 QUICK_SENTENCES = 200
 SHOWN = 8  # disagreements on the page
 
+PARTS = {
+    "ladder": measure_ladder,
+    "session": measure_session,
+    "networks": measure_networks,
+    "sizes": measure_sizes,
+}
+REPLACED = {"networks": ("network-session",)}  # further parts of which a measurement makes rows
+
 Reader = Callable[[str], list[str]]
 
 
@@ -28,8 +37,11 @@ def run(bench: Bench) -> None:
     """Measures the parts that ``--only`` names, or all."""
     require("pypinyin")
     only = bench.options.only  # parts that are measured again
+    if unknown := sorted({*only} - {"readings", *PARTS}):
+        raise SystemExit(f"--only: there is no part {', '.join(unknown)}; expected readings, {', '.join(PARTS)}")
     results = bench.results("pinyin", {"sets": SETS}, corpus=False, keep=bool(only), baselines=("pypinyin",))
     if not only or "readings" in only:
+        results.remove(part="readings")
         for name in SETS:
             sentences = _different(name)[: QUICK_SENTENCES if bench.quick else None]
             gold = _disagreement(sentences)
@@ -39,10 +51,11 @@ def run(bench: Bench) -> None:
                     shared = {"part": "readings", "set": name, "side": side, "repeat": repeat, "seconds": seconds}
                     speed = sum(len(one.characters) for one in sentences) / seconds
                     results.add({**shared, "characters_per_second": speed, **gold(found)})
-    if not only or "ladder" in only:
-        for part in ("ladder", "session"):
-            results.remove(part=part)
-        measure_ladder(bench, results.add)
+    for part, measure in PARTS.items():
+        if not only or part in only:
+            for one in (part, *REPLACED.get(part, ())):
+                results.remove(part=one)
+            measure(bench, results.add)
 
 
 def _different(name: str) -> list[TransliterationExample]:
@@ -94,6 +107,8 @@ def _disagreement(sentences: Sequence[TransliterationExample]) -> Callable[[list
 def tables(_: Section, result: Result) -> Iterator[str]:
     """Yields the most frequent disagreements of each set."""
     rows = Rows(row for row in result.rows if row["part"] == "readings" and row["side"] == "ours")
+    if not rows:
+        return
     yield "The most frequent disagreements: the character, what is gold, what was found, and how often.\n"
     cells = []
     for name, own in rows.by("set").items():

@@ -7,7 +7,7 @@ import re
 import statistics
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +21,22 @@ from wenmai.measures.conversion import measure_conversion
 from wenmai.text.pinyin.letters import typed_letters
 from wenmai.text.pinyin.readings import readings_of
 
-__all__ = ["FORMS", "RUNGS", "SESSION", "SOURCES", "Held", "measure_ladder", "training_text"]
+__all__ = [
+    "FORMS",
+    "RUNGS",
+    "SESSION",
+    "SOURCES",
+    "Held",
+    "bench_text",
+    "measure_ladder",
+    "measure_session",
+    "measured",
+    "session_of",
+    "tested_sets",
+    "training_text",
+    "tuning_sentences",
+    "typed",
+]
 
 SOURCES = (
     "zhwiki-sample",
@@ -53,6 +68,9 @@ _CHINESE = re.compile("[\u4e00-\u9fff]")
 _PLAIN = re.compile("[\u4e00-\u9fff，。！？、；：“”]{4,50}")
 _SENTENCE = re.compile("(?<=[。！？；])")
 
+Add = Callable[[Mapping[str, Any]], None]
+Pairs = dict[tuple[str, str], list[tuple[str, str]]]
+
 
 class Held(NamedTuple):
     """A sentence that was held out, and its reading."""
@@ -61,35 +79,80 @@ class Held(NamedTuple):
     reading: tuple[str, ...]
 
 
-def measure_ladder(bench: Bench, add: Callable[[Mapping[str, Any]], None]) -> None:
-    """Trains each rung and measures it; the best rung by keys too."""
-    text = bench.work / "pinyin.txt"
-    held = training_text(text, *((_QUICK, _QUICK_LINES) if bench.quick else (_HELD,)))
-    gold = [(example.typed, example.characters) for example in read_gold("data:kyubyong")]
-    for rung, settings in RUNGS.items():
-        run = bench.work / rung.replace(" ", "-")
-        flags = [f"--set={name}={value}" for name, value in settings.items()]
-        summary, seconds = bench.wenmai("train", "pinyin-ngram", text, "--out", run, "--quiet", *flags)
-        model = PinyinNgramModel.load(run / "model")
-        facts = {"rung": rung, "train_seconds": seconds, "size_bytes": summary["size_bytes"]}
-        sets = {("kyubyong", "unspaced"): gold}
-        for name, sentences in held.items():
-            for form in FORMS:
-                sets[name, form] = [(typed(one, form), one.text) for one in sentences]
+def measure_ladder(bench: Bench, add: Add) -> None:
+    """Trains each rung and measures it."""
+    text, held = bench_text(bench)
+    sets = tested_sets(held)
+    for rung in RUNGS:
+        model, facts = _trained(bench, text, rung)
         for (name, form), pairs in sets.items():
-            inputs, references = [one for one, _ in pairs], [one for _, one in pairs]
-            model.convert(inputs[:2])
-            begin = time.perf_counter()
-            found = [one[0].text for one in model.convert(inputs, threads=2)]
-            speed = len(pairs) / (time.perf_counter() - begin)
-            metrics = measure_conversion(references, found).as_dict()
-            kept = {key: metrics[key] for key in ("cer", "cer_low", "cer_high", "sentence_accuracy", "sentences")}
-            row = {"part": "ladder", **facts, "set": name, "form": form, "sentences_per_second": speed, **kept}
-            add(row | {"character_accuracy": metrics["character_accuracy"]})
-    add({"part": "session", "rung": rung, **_session(model)})
+            add({"part": "ladder", **facts, **measured(model, name, form, pairs, threads=2)})
 
 
-def _session(model: PinyinNgramModel) -> dict[str, float]:
+def measure_session(bench: Bench, add: Add) -> None:
+    """Trains the best rung and types with it, key by key."""
+    text, _ = bench_text(bench)
+    *_, rung = RUNGS
+    model, _ = _trained(bench, text, rung)
+    add({"part": "session", "rung": rung, **session_of(model)})
+
+
+def _trained(bench: Bench, text: Path, rung: str) -> tuple[PinyinNgramModel, dict[str, Any]]:
+    """The model of a rung, trained unless it is there, with facts about it."""
+    run = bench.work / rung.replace(" ", "-")
+    facts = run.with_suffix(".json")
+    if not facts.exists():
+        flags = [f"--set={name}={value}" for name, value in RUNGS[rung].items()]
+        summary, seconds = bench.wenmai("train", "pinyin-ngram", text, "--out", run, "--quiet", *flags)
+        facts.write_text(json.dumps({"rung": rung, "train_seconds": seconds, "size_bytes": summary["size_bytes"]}))
+    return PinyinNgramModel.load(run / "model"), json.loads(facts.read_text())
+
+
+def bench_text(bench: Bench) -> tuple[Path, dict[str, list[Held]]]:
+    """The training text of a workbench, written once, and what was held out of it."""
+    target, kept = bench.work / "pinyin.txt", bench.work / "pinyin-held.json"
+    if not kept.exists():
+        held = training_text(target, *((_QUICK, _QUICK_LINES) if bench.quick else (_HELD,)))
+        kept.write_text(json.dumps(held), encoding="utf-8")
+    found = json.loads(kept.read_text("utf-8"))
+    return target, {name: [Held(text, tuple(reading)) for text, reading in some] for name, some in found.items()}
+
+
+def tested_sets(held: Mapping[str, Sequence[Held]]) -> Pairs:
+    """What is typed and what is meant, by set and form; of the set of Kyubyong the first 100 sentences."""
+    sets = {("kyubyong", "unspaced"): [(one.typed, one.characters) for one in read_gold("data:kyubyong")]}
+    for name, sentences in held.items():
+        for form in FORMS:
+            sets[name, form] = [(typed(one, form), one.text) for one in sentences]
+    return sets
+
+
+def measured(
+    model: Any,
+    name: str,
+    form: str,
+    pairs: Sequence[tuple[str, str]],
+    **options: Any,
+) -> dict[str, Any]:
+    """Returns the errors and the speed of a converter on sentences."""
+    inputs, references = [one for one, _ in pairs], [one for _, one in pairs]
+    model.convert(inputs[:2])
+    begin = time.perf_counter()
+    found = [one[0].text if one else "" for one in model.convert(inputs, **options)]
+    speed = len(pairs) / (time.perf_counter() - begin)
+    metrics = measure_conversion(references, found).as_dict()
+    kept = ("cer", "cer_low", "cer_high", "sentence_accuracy", "sentences", "character_accuracy")
+    return {"set": name, "form": form, "sentences_per_second": speed, **{key: metrics[key] for key in kept}}
+
+
+def tuning_sentences(held: Mapping[str, Sequence[Held]], most: int) -> list[Held]:
+    """Reviews that are neither in the training text nor among those that are measured."""
+    seen = {one.text for one in held["chnsenticorp"]}
+    reviews = sorted({one for one in _sentences("chnsenticorp-dev") if _PLAIN.fullmatch(one)} - seen)
+    return [Held(one, (*readings_of(one),)) for one in random.Random(1).sample(reviews, most)]
+
+
+def session_of(model: Any) -> dict[str, float]:
     """Types 20 syllables without spaces; milliseconds of the keys, by the clock of the processor too."""
     wall, busy = [], []
     for _ in range(3):
@@ -101,7 +164,8 @@ def _session(model: PinyinNgramModel) -> dict[str, float]:
             busy.append(1e3 * (time.thread_time() - worked))
     keys = len(wall) // 3  # the first time compiles
     figures = {"median_ms": statistics.median(wall[keys:]), "processor_ms": statistics.median(busy[keys:])}
-    return {**figures, "most_processor_ms": max(busy[keys:]), "last_processor_ms": busy[-1], "keys": keys}
+    last = {"last_processor_ms": busy[-1], "last_ms": wall[-1], "most_ms": max(wall[keys:])}
+    return {**figures, "most_processor_ms": max(busy[keys:]), **last, "keys": keys}
 
 
 def typed(sentence: Held, form: str) -> str:

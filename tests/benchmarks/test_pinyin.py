@@ -1,0 +1,112 @@
+"""The section on pinyin: finished networks beside the ladder, sizes of the text, parts measured alone."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+
+from benchmarks import pinyin, pinyin_ladder, pinyin_networks
+from benchmarks.harness import Results
+from benchmarks.page import page_text
+from benchmarks.pinyin_ladder import Held, measured, session_of, tuning_sentences, typed
+from benchmarks.pinyin_networks import SHARES, in_share
+from benchmarks.result import read_results
+
+HEAD: dict[str, Any] = {
+    "theme": "pinyin", "quick": False, "commands": ["python -m benchmarks pinyin --only networks"], "peer": {},
+    "finished": "2026-01-01T00:00:00+00:00", "corpus": None, "settings": {},
+    "machine": {"processor": "A", "cores": 2, "memory_bytes": 8e9, "platform": "Linux"},
+}  # fmt: skip
+FOUND = {"set": "aishell", "form": "spaced", "cer": 0.0512, "sentence_accuracy": 0.625, "sentences_per_second": 1234.0}
+
+
+class Spelt(NamedTuple):
+    text: str
+
+
+class Echo:
+    """A converter whose candidates are known."""
+
+    def __init__(self, known: dict[str, str]) -> None:
+        self.known = known
+
+    def convert(self, texts: list[str]) -> list[list[Spelt]]:
+        return [[Spelt(self.known[text])] if text in self.known else [] for text in texts]
+
+    def session(self) -> Any:
+        return SimpleNamespace(type=lambda letter: [letter])
+
+
+def test_the_page_has_networks_sizes_and_sessions(tmp_path: Path) -> None:
+    results = Results(tmp_path / "pinyin.json", HEAD)
+    results.add({"part": "networks", "rung": "with the encoder", "weight": 0.5, **FOUND})
+    results.add({"part": "sizes", "system": "pinyin-ngram", "share": 0.01, **FOUND})
+    results.add(
+        {"part": "network-session", "rung": "encoder", "median_ms": 7.25, "processor_ms": 7.0, "most_processor_ms": 9}
+    )
+    text = page_text(read_results(tmp_path))
+    assert "| with the encoder | aishell | spaced | 0.0512 | 62.5% | 1,234 |" in text
+    assert "| `pinyin-ngram` | 1% | aishell | spaced | 0.0512 | 62.5% |" in text
+    assert "| encoder | 7.2 | 7.0 | 9.0 |" in text
+
+
+def test_a_converter_is_measured_on_what_is_typed() -> None:
+    sentence = Held("女儿好", ("nv3", "er2", "hao3"))
+    assert [typed(sentence, form) for form in pinyin_ladder.FORMS] == ["nverhao", "nv er hao", "nv3 er2 hao3"]
+    pairs = [("ni hao", "你好"), ("wo", "我"), ("?", "他")]
+    found = measured(Echo({"ni hao": "你号", "wo": "我"}), "a set", "spaced", pairs)
+    assert found["cer"] == 0.5  # one character is wrong, one is missing
+    assert found["sentence_accuracy"] == pytest.approx(1 / 3)
+    assert found["set"] == "a set"
+    keys = session_of(Echo({}))
+    assert keys["keys"] == len(pinyin_ladder.SESSION.replace(" ", ""))
+
+
+def test_the_weight_is_found_on_sentences_that_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pypinyin")
+    reviews = ["房间很干净。", "服务非常好。", "早餐太差了！", "short", "位置不方便。"]
+    monkeypatch.setattr(pinyin_ladder, "_sentences", lambda source: iter(reviews))
+    held = {"chnsenticorp": [Held("服务非常好。", ())]}
+    found = [one.text for one in tuning_sentences(held, 3)]
+    assert sorted(found) == sorted(["房间很干净。", "早餐太差了！", "位置不方便。"])
+
+
+def test_smaller_parts_of_a_text_are_in_larger_ones() -> None:
+    lines = [f"{number}\n" for number in range(5000)]
+    parts = [list(in_share(lines, share)) for share in SHARES]
+    assert parts[-1] == lines
+    assert {*parts[0]} < {*parts[1]}
+    for part, share in zip(parts, SHARES, strict=True):
+        assert len(part) == pytest.approx(share * len(lines), rel=0.3)
+
+
+def test_parts_are_measured_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pinyin, "require", lambda name: None)
+    monkeypatch.setattr(
+        pinyin, "PARTS", {part: lambda bench, add, part=part: add({"part": part, **FOUND}) for part in pinyin.PARTS}
+    )
+    results = Results(tmp_path / "pinyin.json", HEAD)
+    for part in ("ladder", "networks", "network-session", "sizes"):
+        results.add({"part": part, "old": True})
+
+    def bench(*only: str) -> Any:
+        return SimpleNamespace(options=SimpleNamespace(only=only), results=lambda *some, **others: results)
+
+    pinyin.run(bench("networks"))
+    assert [(row["part"], "old" in row) for row in results.rows] == [
+        ("ladder", True),
+        ("sizes", True),
+        ("networks", False),
+    ]
+    with pytest.raises(SystemExit, match="there is no part nothing"):
+        pinyin.run(bench("nothing"))
+
+
+def test_runs_that_do_not_convert_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pinyin_networks, "bench_text", lambda bench: (tmp_path, {}))
+    monkeypatch.setattr(pinyin_networks, "tested_sets", lambda held: {})
+    monkeypatch.setattr(pinyin_networks, "Run", lambda path: SimpleNamespace(recipe=SimpleNamespace(system="gpt")))
+    bench: Any = SimpleNamespace(options=SimpleNamespace(runs=(Path("a"),)), quick=False)
+    with pytest.raises(SystemExit, match="gpt does not convert pinyin"):
+        pinyin_networks.measure_networks(bench, lambda row: None)
