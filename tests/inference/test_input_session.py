@@ -2,8 +2,10 @@
 
 import pytest
 
+from tests.inference.test_pinyin_model import letters, syllables
 from tests.inference.test_pinyin_ngram import trained
 from wenmai.core.errors import SettingError
+from wenmai.inference.pinyin_joined import JoinedConverter
 
 pytest.importorskip("pypinyin")
 
@@ -72,3 +74,63 @@ def test_words_of_the_user_and_fuzzy_sounds_are_offered(model):
     model.forget_word("文脉")
     session = model.session(fuzzy=["zh/z"])
     assert session.type("zongguo")[0].text == "中国"
+
+
+class TestOtherConverters:
+    """Networks, and a network with n-grams."""
+
+    @pytest.fixture(params=[syllables, letters], ids=["encoder", "letters"])
+    def network(self, request):
+        return request.param()
+
+    def test_each_key_has_the_candidates_of_the_whole_input(self, network):
+        session = network.session()
+        for place, letter in enumerate("wo'ainihao", 1):
+            offers = session.type(letter)
+            typed = "wo'ainihao"[:place]
+            expected = network.convert([typed], n_best=3)[0]
+            whole = [offer for offer in offers if offer.probability is not None]
+            assert [offer.text for offer in whole] == [one.text for one in expected][:3]
+            assert [offer.probability for offer in whole] == pytest.approx(
+                [one.probability for one in expected], rel=1e-4
+            )
+            assert len({offer.text for offer in offers}) == len(offers) <= 9
+        assert session.preview == expected[0].text
+
+    def test_the_first_syllable_is_chosen(self, network):
+        session = network.session()
+        session.type("xianhao")
+        first = {offer.text: offer.letters for offer in session.candidates if offer.probability is None}
+        assert first.items() <= {"先": 4, "现": 4, "西": 2}.items()
+        assert len(first) > 1
+        place = next(at for at, offer in enumerate(session.candidates) if offer.text == "先")
+        assert session.choose(place) == "先"
+        assert session.letters == "hao"
+        for _ in range(4):
+            session.backspace()
+        assert (session.text, session.letters) == ("", "xian")
+        session.type("，wo")
+        assert session.finish().endswith("，我")
+
+    def test_nothing_and_marks_are_offered_as_they_are(self, network):
+        session = network.session(context="你")
+        for typed in (" ", "，", "ǜ", "6"):
+            session.letters = ""
+            assert all(offer.letters == len(typed) for offer in session.type(typed))
+
+    def test_a_network_with_ngrams_has_the_words_of_the_lattice(self, model):
+        both = JoinedConverter(syllables(), model, weight=0.1)
+        session = both.session(context="我在")
+        for letter in "woaibeijing":
+            offers = session.type(letter)
+        assert session.preview == "我爱北京"
+        assert "我" in [offer.text for offer in offers if offer.probability is None]
+        alone = JoinedConverter(syllables(), model, weight=0.0).session()
+        alone.type("woaibeijing")
+        usual = model.session()
+        assert [one.text for one in alone.candidates] == [one.text for one in usual.type("woaibeijing")]
+
+    def test_the_context_is_read_by_the_encoder(self):
+        one, other = (syllables().session(context=text) for text in ("", "我你好"))
+        found = [{offer.text: offer.probability for offer in each.type("haohang")} for each in (one, other)]
+        assert found[0] != pytest.approx(found[1])

@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 import torch
 
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import PinyinError, SettingError
 from wenmai.inference.pinyin_labelling import build
 from wenmai.inference.pinyin_letters_model import PinyinLettersModel
 from wenmai.inference.pinyin_model import PinyinModel
@@ -223,3 +223,116 @@ def test_readings_are_chosen_among_those_of_the_character():
     assert found[1:] == [[], ["da2"]]
     with pytest.raises(SettingError, match="reversed_share"):
         syllables(readings=False).annotate(["银行"])
+
+
+TEN_THOUSAND = "woainihao" * 1112  # letters without a break
+
+
+@pytest.mark.parametrize("make", [syllables, letters])
+class TestWhatPeopleType:
+    @pytest.mark.parametrize(
+        ("typed", "expected"),
+        [
+            ("wo0", "我"),  # 0 is the neutral tone, as 5 is
+            ("wo6", "我6"),  # 6 is no tone
+            ("WO Ai", "我爱"),
+            ("Ｗｏ", "我"),
+            ("我ai你", "我爱你"),
+            ("龘wo", "龘我"),
+            ("wo2026", "我2026"),
+            ("vvv", "vvv"),
+            ("3.14", "3.14"),
+            ("\x00wo", "\x00我"),
+            ("🙂wo", "🙂我"),
+        ],
+    )
+    def test_it_is_converted_or_kept(self, make, typed, expected):
+        assert make().convert([typed])[0][0].text == expected
+
+    def test_ten_thousand_letters_without_a_break(self, make):
+        ((found,),) = make().convert([TEN_THOUSAND])
+        assert 0 <= found.probability <= 1
+        assert len(found.text) == pytest.approx(4 * 1112, abs=200)
+
+    def test_ten_thousand_letters_that_are_no_syllables(self, make):
+        assert make().convert(["v" * 10_000])[0][0].text == "v" * 10_000
+
+    def test_an_empty_dictionary(self, make):
+        model = make()
+        model.numbers.candidates.clear()
+        model.numbers.__dict__.pop("choices", None)
+        found = model.convert(["wo", "wo3 ni", "，"])
+        if make is letters:
+            assert [one[0].text for one in found] == ["wo", "wo3ni", "，"]
+        else:  # any character
+            assert [len(one[0].text) for one in found] == [1, 2, 1]
+
+
+@pytest.mark.parametrize("typed", ["guo", "woguo", "wo guo2 ni", "guo'wo", "q"])
+def test_letters_of_which_no_character_is_known_stay_as_they_are(typed):
+    ((found,),) = letters().convert([typed])
+    expected = {"guo": "guo", "woguo": "我guo", "guo'wo": "guo我", "q": "q"}
+    if typed == "wo guo2 ni":
+        assert found.text in ("我guo2你", "我guo2泥")
+    else:
+        assert found.text == expected[typed]
+
+
+class TestFuzzyPairs:
+    def test_sounds_are_taken_for_each_other(self):
+        model = syllables()
+        assert {one.text for one in model.convert(["zan hao"], n_best=99, fuzzy=["zh/z", "an/ang"])[0]} & {"长好"}
+        assert {one.text for one in model.convert(["xin"], n_best=99, fuzzy="all")[0]} >= {"行"}
+        assert model.convert(["xin"], n_best=9, fuzzy="in/ing") == model.convert(["xin"], n_best=9, fuzzy=["in/ing"])
+
+    def test_a_pair_that_is_none_is_refused(self):
+        with pytest.raises(SettingError, match="not one of the fuzzy pairs"):
+            syllables().convert(["xin"], fuzzy="x/y")
+        with pytest.raises(SettingError, match="not one of the fuzzy pairs"):
+            syllables().session(fuzzy=["x/y"])
+
+
+class TestWordsOfTheUser:
+    def test_they_win_until_they_are_forgotten(self):
+        for seed in range(3):
+            model = syllables(seed)
+            before = model.convert(["wonihao", "xian"], n_best=3)
+            model.add_word("泥号", "ni hao")
+            model.add_word("溪庵", "xi an")  # of characters that the model does not know
+            assert [one[0].text for one in model.convert(["wonihao", "xian", "xi'an"])] == ["我泥号", "溪庵", "溪庵"]
+            assert model.session().type("wonihao")[0].text == "我泥号"
+            (found,) = model.convert(["wonihao"], n_best=5)
+            assert sum(one.probability for one in found) <= 1 + 1e-6
+            model.forget_word("泥号")
+            model.forget_word("溪庵")
+            assert model.convert(["wonihao", "xian"], n_best=3) == before
+
+    def test_tones_that_are_typed_must_be_theirs(self):
+        model = syllables()
+        model.add_word("泥号", "ni2 hao4")
+        assert model.convert(["ni2 hao4"])[0][0].text == "泥号"
+        assert model.convert(["ni3 hao3"])[0][0].text == "你好"
+
+    def test_a_small_weight_does_not_win(self):
+        model = syllables()
+        best = model.convert(["nihao"])[0][0].text
+        other = "泥号" if best == "你好" else "你好"
+        model.add_word(other, "ni hao", weight=-50)
+        assert model.convert(["nihao"])[0][0].text == best
+
+    def test_a_reading_must_fit(self):
+        with pytest.raises(PinyinError, match="one syllable a character"):
+            syllables().add_word("泥号", "ni")
+
+
+def test_attention_has_a_map_for_each_layer():
+    model = syllables(num_layers=2)
+    found = model.attention("wo，xi'an", context="你")
+    assert found.tokens == ["你", "wo", "，", "xi", "an"]
+    assert found.text == "我，西安"
+    assert sorted(found.weights) == ["encoder.layers.0.self", "encoder.layers.1.self"]
+    for weights in found.weights.values():
+        assert weights.shape == (3, 5, 5)
+        assert weights.sum(-1) == pytest.approx(1, abs=1e-5)
+    with pytest.raises(SettingError, match="no input"):
+        model.attention("  ")

@@ -3,7 +3,10 @@
 import pytest
 
 import wenmai
+from tests.inference.test_pinyin_model import letters
 from wenmai.core.errors import SettingError
+from wenmai.inference.user_words import add_words
+from wenmai.runs.conversion import require_conversion
 
 GOLD = "1\two3 ai4 bei3 jing1\t我爱北京\n2\tni3 hao3\t你好\n3\tyin2 hang2 hao3\t银行好\n4\tni3 ai4 wo3\t你爱我\n" * 2
 FORMS = ["toneless unspaced", "toneless spaced", "toned spaced"]
@@ -68,3 +71,69 @@ def test_a_comparison_has_error_rates_and_speed(runs, tmp_path):
     found = wenmai.compare([runs / "net", runs / "ngram"], on=[str(runs / "gold.tsv")], out=tmp_path / "c", quiet=True)
     for system in found.systems:
         assert [one.kind for one in system.measures] == ["cer", "sentences", "speed"] * 3
+
+
+class TestConvertVerb:
+    def words(self, tmp_path, text="# mine\n\n泥号\tni hao\t40\n京北\tjing bei\n"):
+        path = tmp_path / "words.txt"
+        path.write_text(text, "utf-8")
+        return str(path)
+
+    def test_words_of_the_user_win_in_each_converter(self, runs, tmp_path, shell):
+        words = self.words(tmp_path)
+        for more in ([runs / "net"], [runs / "ngram"], [runs / "net", "--ngram", runs / "ngram"]):
+            done = shell("convert", *more[:1], "nihao", "jing bei", "--words", words, *more[1:])
+            assert (done.out.split(), done.err) == (["泥号", "京北"], "")
+
+    def test_sounds_are_taken_for_each_other(self, runs, shell):
+        for more in ([runs / "ngram"], [runs / "net", "--ngram", runs / "ngram"]):
+            done = shell("convert", *more[:1], "bei jin", "--fuzzy", "in/ing, zh/z", *more[1:])
+            assert done.out.strip() == "北京"
+        assert "did you mean" in shell("convert", runs / "net", "bei", "--fuzzy", "zz", code=2).err
+
+    def test_attention_is_drawn(self, runs, tmp_path, shell):
+        page = tmp_path / "attention.html"
+        done = shell("convert", runs / "net", "wo ai", "ni", "--attention", page, "--ngram", runs / "ngram")
+        assert "attention.html" in done.err
+        assert '"wo", "ai"' in page.read_text("utf-8") or '"wo","ai"' in page.read_text("utf-8")
+        for name, run, message in (
+            ("a.pdf", "net", "ends in .html"),
+            ("a.html", "ngram", "only runs of pinyin"),
+        ):
+            refused = shell("convert", runs / run, "wo", "--attention", tmp_path / name, code=2)
+            assert message in refused.err
+            assert refused.out == ""
+
+    @pytest.mark.parametrize(
+        ("line", "message"),
+        [
+            ("泥号\tni\n", "line 1: '泥号' has 2 characters"),
+            ("泥号\tni hao\tmuch\n", "line 1: 'much' is no number"),
+            ("泥号\tni hao\tnan\n", "line 1: weight=nan"),
+        ],
+    )
+    def test_a_file_of_words_that_is_none_is_refused(self, runs, tmp_path, shell, line, message):
+        done = shell("convert", runs / "net", "wo", "--words", self.words(tmp_path, line), code=3)
+        assert message in done.err
+
+    def test_letters_take_no_fuzzy_pairs_and_no_words(self, tmp_path):
+        with pytest.raises(SettingError, match="pinyin-letters labels letters as they are typed"):
+            require_conversion(letters(), fuzzy=True)
+        with pytest.raises(SettingError, match="takes no words"):
+            add_words(letters(), self.words(tmp_path))
+
+
+WO = "wo" * 5000
+
+
+@pytest.mark.parametrize("run", ["net", "ngram"])
+def test_whatever_is_typed_has_an_answer(runs, run, tmp_path, shell):
+    inputs = ["wo0", "wo6", "WO", "我ai你", "3.14", "龘", "vvvv", WO, "b" * 10_000, "", "🙂"]
+    path = tmp_path / "typed.txt"
+    path.write_text("\n".join(inputs) + "\n", "utf-8")
+    found = shell("convert", runs / run, "--file", path).out.split("\n")[:-1]
+    assert len(found) == len(inputs)
+    assert found[:5] == ["我", "我6", "我", "我爱你", "3.14"]
+    assert found[5:7] == ["龘", "vvvv"]
+    assert found[7] == "我" * 5000
+    assert found[-2:] == ["", "🙂"]

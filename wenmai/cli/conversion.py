@@ -1,6 +1,8 @@
 """``wenmai convert`` and ``wenmai annotate``: pinyin to characters and back."""
 
 import json
+import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -8,10 +10,12 @@ import typer
 from wenmai.cli.lines import portions, reads_terminal, texts_of
 from wenmai.cli.options import Device, File, JsonLines, NetworkWeight, NgramRun, RunFolder, Texts
 from wenmai.core.errors import SettingError
+from wenmai.core.wording import say
 
 __all__ = ["annotate", "convert"]
 
 _TEXTS_AT_ONCE = 1024
+_DRAWN = 50  # most texts whose attention is shown
 
 
 def convert(
@@ -26,6 +30,23 @@ def convert(
     context: Annotated[str, typer.Option("--context", metavar="TEXT", help="The text before the input.")] = "",
     ngram: NgramRun = None,
     weight: NetworkWeight = None,
+    fuzzy: Annotated[
+        str | None,
+        typer.Option(
+            "--fuzzy",
+            metavar="PAIRS",
+            help="Sounds that are taken for each other: zh/z, ch/c, sh/s, n/l, an/ang, en/eng, in/ing, v/u, with "
+            "commas between, or all.",
+        ),
+    ] = None,
+    words: Annotated[
+        Path | None,
+        typer.Option("--words", metavar="FILE", help="Words that win: a word a line; after tabs reading and weight."),
+    ] = None,
+    attention: Annotated[
+        Path | None,
+        typer.Option("--attention", metavar="FILE", help="pinyin: write the attention: a .html page or .png."),
+    ] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Print the probability before each candidate.")] = False,
     device: Device = None,
     as_json: JsonLines = False,
@@ -39,26 +60,40 @@ def convert(
     Example: wenmai convert runs/pinyin woaibeijingtiananmen --n-best 5
 
     Example: wenmai convert runs/pinyin woaibeijingtiananmen --ngram runs/pinyin-ngram
+
+    Example: wenmai convert runs/pinyin zongguo --fuzzy zh/z,an/ang --words names.txt
     """
-    from wenmai.runs.conversion import joined
+    from wenmai.inference.user_words import add_words
+    from wenmai.runs.conversion import joined, require_conversion, write_attention
+    from wenmai.text.pinyin.letters import fuzzy_pairs
     from wenmai.training.run import Run
+
+    pairs = None if fuzzy is None else fuzzy_pairs(fuzzy)
 
     model = Run(run, device).model_for("convert")
     if ngram is not None:
         model = joined(model, ngram, 1.0 if weight is None else weight)
     elif weight is not None:
         raise SettingError("--weight is that of the network beside n-grams; add --ngram RUN, or leave it out")
+    require_conversion(model, fuzzy=bool(pairs), attention=attention)
+    if words is not None:
+        add_words(model, words)
+    read: dict[str, Any] = {"toned": toned, "context": context} | ({"fuzzy": pairs} if pairs else {})
+    drawn: list[str] = []
     lines, waiting = texts_of(texts, file), reads_terminal(texts, file)
     for portion in portions(lines, 1 if waiting else _TEXTS_AT_ONCE):
-        for text, found in zip(
-            portion, model.convert(portion, n_best=n_best, toned=toned, context=context), strict=True
-        ):
+        if attention is not None:
+            drawn += [text for text in portion if text.strip()][: _DRAWN - len(drawn)]
+        for text, found in zip(portion, model.convert(portion, n_best=n_best, **read), strict=True):
             if as_json:
                 rows: list[dict[str, Any]] = [one._asdict() for one in found]
                 print(json.dumps({"text": text, "candidates": rows}, ensure_ascii=False), flush=waiting)
                 continue
             for one in found:
                 print(f"{one.probability:.4f}\t{one.text}" if scores else one.text, flush=waiting)
+    if attention is not None:
+        written = write_attention(model, drawn, attention, **read)
+        print(say(f"attention: {written}"), file=sys.stderr)
 
 
 def annotate(

@@ -1,19 +1,14 @@
 """An input key by key: what an input method shows, and what is chosen of it."""
 
-from collections.abc import Collection
-from math import exp
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from wenmai.core.errors import SettingError
-from wenmai.inference.pinyin_input import Typing
 
-if TYPE_CHECKING:
-    from wenmai.inference.pinyin_lattice import Lattice
-    from wenmai.inference.pinyin_ngram import PinyinNgramModel
+__all__ = ["MOST", "SENTENCES", "InputSession", "Offer", "first_offers"]
 
-__all__ = ["InputSession", "Offer"]
-
-_SENTENCES = 3  # candidates for the whole input; the others are words that it may begin with
+SENTENCES = 3  # candidates for the whole input; the others are words or characters that it may begin with
+MOST = 9  # candidates that are shown
 
 
 class Offer(NamedTuple):
@@ -35,20 +30,15 @@ class InputSession:
     """An input under way: the last syllable may be incomplete; initials stand for syllables where others do not fit.
 
     Args:
-        model: The converter.
+        offered: Gives the candidates for letters after a text.
         context: The text before the cursor.
-        fuzzy: Pairs of sounds that are taken for each other.
-        most: Candidates that are shown.
 
     Attributes:
         letters: What is typed and not chosen yet.
     """
 
-    def __init__(
-        self, model: "PinyinNgramModel", *, context: str = "", fuzzy: Collection[str] = (), most: int = 9
-    ) -> None:
-        self._model, self._context, self._most = model, context, most
-        self._typing = Typing(fuzzy=frozenset(fuzzy), incomplete=True)
+    def __init__(self, offered: Callable[[str, str], list[Offer]], *, context: str = "") -> None:
+        self._offered, self._context = offered, context
         self._chosen: list[tuple[str, str]] = []  # texts, with the letters they stand for
         self.letters = ""
         self._offers: list[Offer] | None = None
@@ -66,7 +56,7 @@ class InputSession:
             FormatError: if the model is damaged.
         """
         if self._offers is None:
-            self._offers = self._offered() if self.letters else []
+            self._offers = self._offered(self.letters, self._context + self.text) if self.letters else []
         return list(self._offers)
 
     @property
@@ -117,26 +107,10 @@ class InputSession:
         self._chosen, self.letters, self._offers = [], "", None
         return text
 
-    def _offered(self) -> list[Offer]:
-        begin = self._model.begin(self._context + self.text)
-        lattice = self._model.lattice(self.letters, self._typing, begin=begin, best=_SENTENCES)
-        whole = [Offer(text, exp(score), len(self.letters)) for text, score, _ in lattice.best(_SENTENCES, close=False)]
-        found = {offer.text: offer for offer in whole}
-        for offer in self._words(lattice):
-            found.setdefault(offer.text, offer)
-            if len(found) >= self._most:
-                break
-        return list(found.values())[: self._most]
 
-    def _words(self, lattice: "Lattice") -> list[Offer]:
-        """The words that the input may begin with: the longest first, and of those as long, the likeliest."""
-        first = lattice.edges[lattice.edges["begin"] == 0]
-        offers: list[Offer] = []
-        for end in sorted({*first["end"].tolist()}, reverse=True):
-            kept = lattice.hypotheses[end, : lattice.counts[end]]
-            likely = kept["entry"][kept["begin"] == 0].tolist()
-            others = first[first["end"] == end]
-            others = others[(-others["score"]).argsort(kind="stable")][: self._most]
-            for entry in dict.fromkeys([*likely, *others["entry"].tolist()]):
-                offers.append(Offer(lattice.word(entry), None, end))
-        return offers
+def first_offers(whole: list[Offer], first: list[Offer], *, most: int = MOST) -> list[Offer]:
+    """Returns candidates for the whole input, and after them those for its beginning, each text once."""
+    found = {offer.text: offer for offer in whole}
+    for offer in first:
+        found.setdefault(offer.text, offer)
+    return list(found.values())[:most]

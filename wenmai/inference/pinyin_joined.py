@@ -5,9 +5,9 @@
 The n-grams' own weights are their settings; λ is tuned on sentences that neither model has seen.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,10 @@ from wenmai.inference.pinyin_model import PinyinModel
 from wenmai.inference.pinyin_ngram import CharacterScores, PinyinNgramModel
 from wenmai.inference.pinyin_numbers import UNKNOWN
 from wenmai.measures.conversion import edit_distance
+from wenmai.text.pinyin.letters import fuzzy_pairs
+
+if TYPE_CHECKING:
+    from wenmai.inference.input_session import InputSession, Offer
 
 __all__ = ["WEIGHTS", "JoinedConverter"]
 
@@ -50,7 +54,13 @@ class JoinedConverter:
         return self.ngrams.columns_of(lambda character: known.get(character, UNKNOWN))
 
     def convert(
-        self, texts: Sequence[str], *, n_best: int = 1, toned: bool | None = None, context: str = ""
+        self,
+        texts: Sequence[str],
+        *,
+        n_best: int = 1,
+        toned: bool | None = None,
+        context: str = "",
+        fuzzy: Collection[str] = (),
     ) -> list[list[Candidate]]:
         """Converts inputs, see :class:`wenmai.inference.conversion.Converter`.
 
@@ -59,11 +69,14 @@ class JoinedConverter:
         """
         if isinstance(texts, str):
             raise SettingError("convert takes a list of texts; put a single one in brackets")
+        fuzzy = fuzzy_pairs(fuzzy)
         found: list[list[Candidate]] = []
         for begin in range(0, len(texts), _AT_ONCE):
             portion = texts[begin : begin + _AT_ONCE]
-            scores = self.network.place_scores(portion, toned=toned, context=context)
-            found += self._rescored(portion, scores, self.weight, n_best=n_best, toned=toned, context=context)
+            scores = self.network.place_scores(portion, toned=toned, context=context, fuzzy=fuzzy)
+            found += self._rescored(
+                portion, scores, self.weight, n_best=n_best, toned=toned, context=context, fuzzy=fuzzy
+            )
         return found
 
     def _rescored(
@@ -77,6 +90,27 @@ class JoinedConverter:
         return self.ngrams.convert(
             texts, others=lambda text: CharacterScores(known[text], weight), columns=self._columns, **options
         )
+
+    def session(self, *, context: str = "", fuzzy: Collection[str] = ()) -> "InputSession":
+        """Begins an input, key by key."""
+        from wenmai.inference.input_session import InputSession
+
+        pairs = fuzzy_pairs(fuzzy)
+        return InputSession(lambda letters, before: self.offers(letters, context=before, fuzzy=pairs), context=context)
+
+    def offers(self, letters: str, *, context: str = "", fuzzy: Collection[str] = ()) -> "list[Offer]":
+        """Returns the candidates of an input that is not finished; see :meth:`PinyinNgramModel.offers`."""
+        (scores,) = self.network.place_scores([letters], context=context, fuzzy=fuzzy)
+        others = CharacterScores(scores, self.weight)
+        return self.ngrams.offers(letters, context=context, fuzzy=fuzzy, others=others, columns=self._columns)
+
+    def add_word(self, word: str, reading: str | None = None, *, weight: float | None = None) -> None:
+        """Adds a word of the user to the lattice; see :meth:`PinyinNgramModel.add_word`."""
+        self.ngrams.add_word(word, reading, weight=weight)
+
+    def forget_word(self, word: str) -> None:
+        """Takes a word of the user away again."""
+        self.ngrams.forget_word(word)
 
     def tune(
         self, texts: Sequence[str], references: Sequence[str], *, weights: Sequence[float] = WEIGHTS

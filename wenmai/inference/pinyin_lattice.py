@@ -269,6 +269,18 @@ class Lattice:
         """The text of an edge's word."""
         return self._texts[entry - self._fixed] if entry >= self._fixed else self._words[0].lexicon.word(entry)
 
+    def first_words(self, most: int) -> list[tuple[str, int]]:
+        """The words that the input may begin with, and where each ends; long ones first, likely ones before others."""
+        first = self.edges[self.edges["begin"] == 0]
+        found: list[tuple[str, int]] = []
+        for end in sorted({*first["end"].tolist()}, reverse=True):
+            kept = self.hypotheses[end, : self.counts[end]]
+            likely = kept["entry"][kept["begin"] == 0].tolist()
+            others = first[first["end"] == end]
+            others = others[(-others["score"]).argsort(kind="stable")][:most]
+            found += [(self.word(entry), end) for entry in dict.fromkeys([*likely, *others["entry"].tolist()])]
+        return found
+
     def best(self, most: int, *, close: bool = True) -> list[tuple[str, float, list[tuple[int, int]]]]:
         """The best texts.
 

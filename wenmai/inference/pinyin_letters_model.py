@@ -3,7 +3,7 @@
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,14 @@ from wenmai.inference.pinyin_typing import typed_edges
 from wenmai.text.pinyin.letters import Edge, completions, normal_letters
 from wenmai.text.pinyin.syllables import split_tone, without_tone
 
+if TYPE_CHECKING:
+    from wenmai.inference.input_session import InputSession, Offer
+
 __all__ = ["PinyinLettersModel"]
 
 _CHUNK = 256  # texts that are sorted by length and read together
 _BATCH_LETTERS = 2048
+_BREAKS = "'’"
 _NO_SYLLABLE, _INCOMPLETE = -30.0, -4.0  # log-probabilities beside those of the network
 
 Ints = npt.NDArray[np.int64]
@@ -105,6 +109,40 @@ class PinyinLettersModel(LabellingModel):
         while portion := list(islice(lines, chunk)):
             yield from self._convert(portion, n_best, toned)
 
+    def session(self, *, context: str = "") -> "InputSession":
+        """Begins an input, key by key; the text before it makes no difference to this model."""
+        from wenmai.inference.input_session import InputSession
+
+        return InputSession(lambda letters, _: self.offers(letters), context=context)
+
+    def offers(self, letters: str) -> "list[Offer]":
+        """Returns the candidates of an input that is not finished: for all of it, and for its first syllable."""
+        from wenmai.inference.input_session import MOST, SENTENCES, Offer, first_offers
+
+        (found,) = self._convert([letters], SENTENCES, None)
+        whole = [Offer(one.text, one.probability, len(letters)) for one in found if one.text]
+        read = [*self._read(letters, None)]
+        if len(read) != 1 or len(normal_letters(letters)) != len(letters):  # places are not those of what is typed
+            return whole
+        kept = [place for place, one in enumerate(letters) if not (one.isspace() or one in _BREAKS)]
+        ends = [*kept, len(letters)]  # behind each symbol, and the breaks that follow it
+        first = [
+            Offer(text, None, ends[end]) for text, end in self._beginnings(read[0], MOST) if end < len(read[0].symbols)
+        ]
+        return first_offers(whole, first)
+
+    def _beginnings(self, one: _Letters, most: int) -> list[tuple[str, int]]:
+        """The likeliest characters of the first syllable, each with the number of its symbols."""
+        likely: dict[tuple[str, int], float] = {}
+        for _, blank, scored in self._read_all([one], most):
+            sums = np.concatenate([[0.0], np.cumsum(blank, dtype=np.float64)])
+            for step in (step for steps in one.steps for step in steps if step.begin == 0 and step.syllable):
+                inner = step.score + float(sums[step.end] - sums[1])
+                for text, score in scored.get((0, str(step.syllable)), ([], 0.0))[0]:
+                    key = text, step.end
+                    likely[key] = max(likely.get(key, -np.inf), score + inner)
+        return heapq.nlargest(most, likely, key=lambda key: likely[key])
+
     def _convert(self, texts: Sequence[str], n_best: int, toned: bool | None) -> list[list[Candidate]]:
         read = [[*self._read(text, toned)] for text in texts]
         inputs = [one for parts in read for one in parts]
@@ -134,7 +172,7 @@ class PinyinLettersModel(LabellingModel):
 
     def _letters(self, letters: str, edges: Sequence[Edge]) -> _Letters:
         """The symbols of letters, without the breaks, and the steps of edges."""
-        kept = [not (one.isspace() or one in "'’") for one in letters]
+        kept = [not (one.isspace() or one in _BREAKS) for one in letters]
         at = np.concatenate([[0], np.cumsum(kept)]).tolist()
         symbols = [self.numbers.symbol(one) for one, there in zip(letters, kept, strict=True) if there]
         steps: list[list[_Step]] = [[] for _ in range(len(symbols) + 1)]
@@ -145,31 +183,47 @@ class PinyinLettersModel(LabellingModel):
                 steps[end].append(_Step(begin, end, None, edge.syllable, score))
                 continue
             score = 0.0 if edge.kind in ("full", "erhua") else _INCOMPLETE
-            for syllable in completions(edge.syllable) if edge.kind == "incomplete" else (edge.syllable,):
-                steps[end].append(_Step(begin, end, syllable, "", score))
+            meant = completions(edge.syllable) if edge.kind == "incomplete" else (edge.syllable,)
+            found = [one for one in meant if self._choices(one) is not None]
+            steps[end] += [_Step(begin, end, one, "", score) for one in found]
+            if not found:  # the model knows no character of it
+                typed = letters[edge.begin : edge.end].strip(_BREAKS + " ")
+                steps[end].append(_Step(begin, end, None, typed, _NO_SYLLABLE))
         return _Letters(symbols, steps)
+
+    def _choices(self, syllable: str) -> Ints | None:
+        """The characters of a syllable; with a tone that none has, those without tones; None: there are none."""
+        choices = self.numbers.choices
+        return choices.get(syllable, choices.get(without_tone(syllable)))
 
     # --- the likeliest labels -----------------------------------------------------------------------------------
 
     def _decoded(self, inputs: Sequence[_Letters], n_best: int) -> list[list[tuple[str, float]]]:
         """Returns the likeliest texts of each input, with their log-probabilities."""
         found: list[list[tuple[str, float]]] = [[] for _ in inputs]
+        for number, blank, scored in self._read_all(inputs, n_best):
+            found[number] = _best_paths(inputs[number].steps, blank, scored, n_best)
+        return found
+
+    def _read_all(
+        self, inputs: Sequence[_Letters], most: int
+    ) -> Iterator[tuple[int, npt.NDArray[np.float32], dict[tuple[int, str], tuple[list[tuple[str, float]], float]]]]:
+        """Yields the number of each input, log P(blank) of its symbols, and what :meth:`_scored` returns of it."""
         if self.module.training:
             self.module.eval()
         lengths = np.array([len(one.symbols) for one in inputs], np.int64)
         head: Any = self.module.heads["characters"]
-        with torch.inference_mode():
-            for batch in plan_batches(lengths, max_tokens=_BATCH_LETTERS, seed=0, epoch=0) if len(inputs) else ():
-                numbers = batch.tolist()
-                tokens, real = pad([inputs[number].symbols for number in numbers], 0)
+        for batch in plan_batches(lengths, max_tokens=_BATCH_LETTERS, seed=0, epoch=0) if len(inputs) else ():
+            numbers = batch.tolist()
+            tokens, real = pad([inputs[number].symbols for number in numbers], 0)
+            with torch.inference_mode():
                 states = self.module(*(torch.from_numpy(one).to(self.device) for one in (tokens, real)))
                 log_probs = head.log_probs(states.flatten(0, 1))
                 blank = log_probs[:, BLANK].cpu().numpy().reshape(tokens.shape)
                 require_numbers(bool(np.isfinite(blank[real]).all()))
-                scored = self._scored(inputs, numbers, log_probs, tokens.shape[1], n_best)
-                for row, number in enumerate(numbers):
-                    found[number] = _best_paths(inputs[number].steps, blank[row], scored[row], n_best)
-        return found
+                scored = self._scored(inputs, numbers, log_probs, tokens.shape[1], most)
+            for row, number in enumerate(numbers):
+                yield number, blank[row], scored[row]
 
     def _scored(
         self, inputs: Sequence[_Letters], numbers: Sequence[int], log_probs: Tensor, width: int, most: int
@@ -184,8 +238,7 @@ class PinyinLettersModel(LabellingModel):
         found: list[dict[tuple[int, str], tuple[list[tuple[str, float]], float]]] = [{} for _ in numbers]
         tokens = self.numbers.characters.tokens
         for syllable, places in wanted.items():
-            known = syllable if syllable in self.numbers.choices else without_tone(syllable)
-            ids = self.numbers.choices.get(known)
+            ids = self._choices(syllable)
             if ids is None:
                 continue
             rows = torch.tensor([row * width + begin for row, begin in places], device=log_probs.device)

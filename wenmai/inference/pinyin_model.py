@@ -1,32 +1,43 @@
 """A trained encoder of pinyin: characters of syllables, and readings of characters."""
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from wenmai.core.errors import SettingError
 from wenmai.inference.conversion import Candidate
 from wenmai.inference.pinyin_labelling import LabellingModel
-from wenmai.inference.pinyin_numbers import BLANK, UNKNOWN
+from wenmai.inference.pinyin_numbers import BLANK, UNKNOWN, Numbers
 from wenmai.inference.pinyin_typing import Piece
-from wenmai.text.pinyin.letters import normal_letters
+from wenmai.inference.user_words import UserWord, word_reading
+from wenmai.nn.attention import watch_attention
+from wenmai.nn.labelling import Labeller
+from wenmai.text.pinyin.letters import fuzzy_pairs, normal_letters
 from wenmai.text.pinyin.readings import readings_of
 from wenmai.text.pinyin.syllables import split_tone, without_tone
 
-__all__ = ["PinyinModel"]
+if TYPE_CHECKING:
+    from wenmai.inference.input_session import InputSession, Offer
+
+__all__ = ["PinyinModel", "SyllableAttention"]
 
 _CHUNK = 1024  # texts that are sorted by length and read together
 _WAYS = 4  # to cut letters without spaces that the network compares
+_MORE_WAYS = 16  # where sounds are taken for each other, or there are words of the user
+_FOR_WORDS = 64  # characters of a syllable among which those of the user's words are looked for
 _LEAST = 1e-6  # a probability; others are not less to another model
+_LEAST_OF_USER = -5.0  # a log-probability; characters of the user's words are not less
 _CONTEXT = 20  # characters before the input that it reads
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
+_Options = list[list[tuple[str, float]]]  # the likeliest characters of each part, with their log-probabilities
 
 
 class _Way(NamedTuple):
@@ -37,12 +48,28 @@ class _Way(NamedTuple):
         score: Of the way.
         pieces: Parts of the text.
         symbols: What the network reads: characters before the input, and one symbol for each part.
+        begins: Where each part begins; left out where nobody asked.
     """
 
     text: int
     score: float
     pieces: tuple[Piece, ...]
     symbols: Ints
+    begins: tuple[int, ...] = ()
+
+
+class SyllableAttention(NamedTuple):
+    """The attention of an encoder to an input.
+
+    Attributes:
+        tokens: What it read: characters before the input, syllables and marks.
+        text: The likeliest characters.
+        weights: (H, T, T) by name, such as ``encoder.layers.0.self``.
+    """
+
+    tokens: list[str]
+    text: str
+    weights: dict[str, Floats]
 
 
 class PinyinModel(LabellingModel):
@@ -52,6 +79,10 @@ class PinyinModel(LabellingModel):
         module: The network.
         numbers: What it reads and writes.
     """
+
+    def __init__(self, module: Labeller, numbers: Numbers) -> None:
+        super().__init__(module, numbers)
+        self._user: dict[tuple[str, tuple[str, ...]], UserWord] = {}
 
     # --- characters of syllables --------------------------------------------------------------------------------
 
@@ -63,6 +94,7 @@ class PinyinModel(LabellingModel):
         toned: bool | None = None,
         context: str = "",
         constrained: bool = True,
+        fuzzy: Collection[str] = (),
     ) -> list[list[Candidate]]:
         """Converts inputs, see :class:`wenmai.inference.conversion.Converter`.
 
@@ -76,11 +108,14 @@ class PinyinModel(LabellingModel):
             context: The text before the input.
             constrained: Whether a syllable becomes one of its candidates. A syllable without candidates in the
                 vocabulary may become any character.
+            fuzzy: Pairs of sounds that are taken for each other, of
+                :data:`~wenmai.text.pinyin.letters.FUZZY_PAIRS`; the network compares the likeliest sixteen ways.
 
         Raises:
-            SettingError: if ``texts`` is one string.
+            SettingError: if ``texts`` is one string, or there is no such pair.
         """
-        return [*self.stream(texts, n_best=n_best, toned=toned, context=context, constrained=constrained)]
+        options: dict[str, Any] = {"n_best": n_best, "toned": toned, "context": context, "fuzzy": fuzzy}
+        return [*self.stream(texts, constrained=constrained, **options)]
 
     def stream(
         self,
@@ -90,6 +125,7 @@ class PinyinModel(LabellingModel):
         toned: bool | None = None,
         context: str = "",
         constrained: bool = True,
+        fuzzy: Collection[str] = (),
         chunk: int = _CHUNK,
     ) -> Iterator[list[Candidate]]:
         """Yields the candidates of each text, reading ``chunk`` texts at a time; see :meth:`convert`."""
@@ -97,26 +133,35 @@ class PinyinModel(LabellingModel):
             raise SettingError("convert takes a list of texts; put a single one in brackets")
         if n_best < 1:
             raise SettingError(f"n_best={n_best}: expected 1 or more")
-        lines = iter(texts)
+        lines, pairs = iter(texts), fuzzy_pairs(fuzzy)
         while portion := list(islice(lines, chunk)):
-            yield from self._convert(portion, n_best, toned, context, constrained)
+            yield from self._convert(portion, n_best, toned, context, constrained, pairs)
 
     def _convert(
-        self, texts: Sequence[str], n_best: int, toned: bool | None, context: str, constrained: bool
+        self,
+        texts: Sequence[str],
+        n_best: int,
+        toned: bool | None,
+        context: str,
+        constrained: bool,
+        fuzzy: frozenset[str],
     ) -> list[list[Candidate]]:
-        before = [self.numbers.character(one) for one in context[-_CONTEXT:]]
-        ways = [
-            _Way(number, way.score, way.pieces, np.array([*before, *map(self._symbol, way.pieces)], np.int64))
-            for number, text in enumerate(texts)
-            for way in self.cutter.read(text, toned=toned, most=_WAYS)
-        ]
-        found: list[dict[str, float]] = [{} for _ in texts]
-        mass: list[list[float]] = [[] for _ in texts]
-        for way, lattice in zip(ways, self._lattices(ways, len(before), n_best, constrained), strict=True):
+        ways, before = self._ways_of(texts, toned, context, fuzzy)
+        lattices = self._lattices(ways, before, self._labels(n_best), constrained)
+        return self._chosen(ways, lattices, len(texts), n_best)
+
+    def _chosen(
+        self, ways: Sequence[_Way], lattices: Iterable[_Options], texts: int, n_best: int
+    ) -> list[list[Candidate]]:
+        """The likeliest texts of the ways of each text."""
+        found: list[dict[str, float]] = [{} for _ in range(texts)]
+        mass: list[list[float]] = [[] for _ in range(texts)]
+        for way, lattice in zip(ways, lattices, strict=True):
+            gained = way.score + (self._put_words(way.pieces, lattice) if self._user else 0.0)
             best = found[way.text]
-            mass[way.text].append(way.score)
+            mass[way.text].append(gained)
             for text, score in _likeliest(lattice, n_best):
-                best[text] = float(np.logaddexp(best.get(text, -np.inf), way.score + score))
+                best[text] = float(np.logaddexp(best.get(text, -np.inf), gained + score))
         return [
             [
                 Candidate(text, float(np.exp(min(0.0, score - np.logaddexp.reduce(scores)))))
@@ -125,14 +170,30 @@ class PinyinModel(LabellingModel):
             for best, scores in zip(found, mass, strict=True)
         ]
 
+    def _ways_of(
+        self, texts: Sequence[str], toned: bool | None, context: str, fuzzy: Collection[str], *, placed: bool = False
+    ) -> tuple[list[_Way], int]:
+        """The likeliest ways to cut texts, and how many symbols of each are of the text before."""
+        before = [self.numbers.character(one) for one in context[-_CONTEXT:]]
+        most = _MORE_WAYS if fuzzy or self._user else _WAYS
+        return [
+            _Way(
+                number, one.score, one.pieces, np.array([*before, *map(self._symbol, one.pieces)], np.int64), one.begins
+            )
+            for number, text in enumerate(texts)
+            for one in self.cutter.read(text, toned=toned, most=most, fuzzy=fuzzy, placed=placed)
+        ], len(before)
+
+    def _labels(self, n_best: int) -> int:
+        """How many characters of a syllable are wanted: more where words of the user may be among them."""
+        return max(n_best, _FOR_WORDS) if self._user else n_best
+
     def _symbol(self, piece: Piece) -> int:
         if len(piece.syllables) == 1:
             return self.numbers.symbol(piece.syllables[0])
         return UNKNOWN if piece.syllables else self.numbers.character(piece.text)
 
-    def _lattices(
-        self, ways: Sequence[_Way], before: int, most: int, constrained: bool
-    ) -> Iterator[list[list[tuple[str, float]]]]:
+    def _lattices(self, ways: Sequence[_Way], before: int, most: int, constrained: bool) -> Iterator[_Options]:
         """Yields the likeliest characters of each part of each way, with their log-probabilities."""
         spans = [span for way in ways for span in _spans(way, before, self.module.max_length)]
         keys = [
@@ -143,7 +204,7 @@ class PinyinModel(LabellingModel):
         labels = self.label(spans, rows, most, "characters", self._candidates)
         token, place = self.numbers.characters.tokens, 0
         for way in ways:
-            lattice: list[list[tuple[str, float]]] = []
+            lattice: _Options = []
             for piece in way.pieces:
                 ids, scores = labels[0][place], labels[1][place]
                 place += 1
@@ -162,7 +223,9 @@ class PinyinModel(LabellingModel):
             return np.arange(BLANK + 1, len(self.numbers.characters))
         return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
 
-    def place_scores(self, texts: Sequence[str], *, toned: bool | None = None, context: str = "") -> list[Floats]:
+    def place_scores(
+        self, texts: Sequence[str], *, toned: bool | None = None, context: str = "", fuzzy: Collection[str] = ()
+    ) -> list[Floats]:
         """Returns log P(character) of all characters at each place of texts, (places, C) each.
 
         A row is of the syllable that begins there, in whichever way the text is cut; other rows are zero.
@@ -171,9 +234,11 @@ class PinyinModel(LabellingModel):
             texts: What was typed.
             toned: As of :meth:`convert`.
             context: The text before.
+            fuzzy: As of :meth:`convert`.
         """
         before = [self.numbers.character(one) for one in context[-_CONTEXT:]]
-        cuts = [self.cutter.read(text, toned=toned, most=_WAYS, placed=True) for text in texts]
+        most = _MORE_WAYS if fuzzy else _WAYS
+        cuts = [self.cutter.read(text, toned=toned, most=most, fuzzy=fuzzy, placed=True) for text in texts]
         ways = [
             _Way(number, one.score, one.pieces, np.array([*before, *map(self._symbol, one.pieces)], np.int64))
             for number, readings in enumerate(cuts)
@@ -197,6 +262,121 @@ class PinyinModel(LabellingModel):
             sums[some, : BLANK + 1] = np.log(_LEAST)
             found.append(sums)
         return found
+
+    # --- key by key ---------------------------------------------------------------------------------------------
+
+    def session(self, *, context: str = "", fuzzy: Collection[str] = ()) -> "InputSession":
+        """Begins an input, key by key."""
+        from wenmai.inference.input_session import InputSession
+
+        pairs = fuzzy_pairs(fuzzy)
+        return InputSession(lambda letters, before: self.offers(letters, context=before, fuzzy=pairs), context=context)
+
+    def offers(self, letters: str, *, context: str = "", fuzzy: Collection[str] = ()) -> "list[Offer]":
+        """Returns the candidates of an input that is not finished: for all of it, and for its first syllable.
+
+        Args:
+            letters: What is typed.
+            context: The text before.
+            fuzzy: As of :meth:`convert`.
+        """
+        from wenmai.inference.input_session import MOST, SENTENCES, Offer, first_offers
+
+        ways, before = self._ways_of([letters], None, context, fuzzy, placed=True)
+        lattices = [*self._lattices(ways, before, self._labels(MOST), True)]
+        likely = [[options[:SENTENCES] for options in lattice] for lattice in lattices]
+        firsts: dict[tuple[str, int], float] = {}
+        same = len(normal_letters(letters)) == len(letters)  # else places are not those of what is typed
+        for way, lattice in zip(ways, lattices, strict=True):
+            if same and len(way.pieces) > 1 and way.pieces[0].syllables:
+                for text, score in lattice[0]:
+                    key = text, way.begins[1]
+                    firsts[key] = float(np.logaddexp(firsts.get(key, -np.inf), way.score + score))
+        (found,) = self._chosen(ways, lattices if self._user else likely, 1, SENTENCES)
+        whole = [Offer(one.text, one.probability, len(letters)) for one in found if one.text]
+        order = heapq.nlargest(MOST, firsts, key=lambda key: firsts[key])
+        return first_offers(whole, [Offer(text, None, end) for text, end in order])
+
+    # --- words of the user --------------------------------------------------------------------------------------
+
+    def add_word(self, word: str, reading: str | None = None, *, weight: float | None = None) -> None:
+        """Adds a word of the user, which wins from then on wherever its syllables are typed.
+
+        Args:
+            word: Its characters.
+            reading: Its syllables with spaces between them, with tones or without; None: those of the dictionary.
+            weight: What it adds to the log-probability of a sentence; None: more than any other word can gain.
+
+        Raises:
+            PinyinError: if the reading has not one syllable a character.
+        """
+        added = word_reading(word, reading, weight)
+        self._user[added.word, added.syllables] = added
+
+    def forget_word(self, word: str) -> None:
+        """Takes a word of the user away again; one that is not there is none."""
+        self._user = {key: one for key, one in self._user.items() if key[0] != word}
+
+    def _put_words(self, pieces: Sequence[Piece], lattice: _Options) -> float:
+        """Puts words of the user where they make a way likelier, the most valuable first; returns what is gained."""
+        offers = []
+        for place in range(len(pieces)):
+            for one in self._user.values():
+                if _spells(one, pieces[place : place + len(one.word)]):
+                    gain = one.weight
+                    for options, character in zip(lattice[place:], one.word, strict=False):
+                        gain += _score_in(options, character) - (options[0][1] if options else 0.0)
+                    if gain > 0:
+                        offers.append((gain, place, one))
+        total, taken = 0.0, set[int]()
+        for _, place, one in sorted(offers, key=lambda offer: -offer[0]):
+            places = range(place, place + len(one.word))
+            if taken.isdisjoint(places):
+                taken.update(places)
+                total += one.weight
+                for character, there in zip(one.word, places, strict=True):
+                    lattice[there] = [(character, _score_in(lattice[there], character))]
+        return total
+
+    # --- attention ----------------------------------------------------------------------------------------------
+
+    def attention(
+        self, text: str, *, toned: bool | None = None, context: str = "", fuzzy: Collection[str] = ()
+    ) -> SyllableAttention:
+        """Returns every attention map of the likeliest way to cut an input, of its first ``max_length`` symbols.
+
+        Args:
+            text: What was typed.
+            toned: As of :meth:`convert`.
+            context: The text before, which the network reads too.
+            fuzzy: As of :meth:`convert`.
+
+        Raises:
+            SettingError: if there is nothing in the text.
+        """
+        pairs = fuzzy_pairs(fuzzy)
+        ways, before = self._ways_of([text], toned, context, pairs)
+        (found,) = self._convert([text], 1, toned, context, True, pairs)
+        lattices = self._lattices(ways, before, self._labels(1), True)
+        scores = [
+            way.score + sum(options[0][1] for options in lattice if options)
+            for way, lattice in zip(ways, lattices, strict=True)
+        ]
+        way = ways[int(np.argmax(scores))]
+        symbols, skipped = next(_spans(way, before, self.module.max_length))
+        if not len(symbols) - skipped:
+            raise SettingError("there is no input whose attention could be shown")
+        self.module.eval()
+        with torch.inference_mode(), watch_attention(self.module) as seen:
+            self.module(torch.from_numpy(symbols[None]).to(self.device))
+        shown = context[-_CONTEXT:][-skipped:] if skipped else ""
+        return SyllableAttention(
+            tokens=[*shown, *[piece.text.strip("'’") or piece.text for piece in way.pieces[: len(symbols) - skipped]]],
+            text=found[0].text,
+            weights={
+                f"{name.rpartition('.')[0]}.self": maps[0][0].float().cpu().numpy() for name, maps in seen.items()
+            },
+        )
 
     # --- readings of characters ---------------------------------------------------------------------------------
 
@@ -256,6 +436,18 @@ class PinyinModel(LabellingModel):
 
     def _reading_numbers(self, syllables: tuple[str, ...]) -> Ints:
         return np.array([self.numbers.symbols.index(one) for one in syllables], np.int64)
+
+
+def _score_in(options: Sequence[tuple[str, float]], character: str) -> float:
+    return max(dict(options).get(character, _LEAST_OF_USER), _LEAST_OF_USER)
+
+
+def _spells(word: UserWord, pieces: Sequence[Piece]) -> bool:
+    """Whether parts of an input may be the syllables of a word."""
+    return len(pieces) == len(word.word) and all(
+        any(split_tone(one)[0] == syllable and (not tone or split_tone(one)[1] in (0, tone)) for one in piece.syllables)
+        for piece, syllable, tone in zip(pieces, word.syllables, word.tones, strict=True)
+    )
 
 
 def _spans(way: _Way, before: int, longest: int) -> Iterator[tuple[Ints, int]]:

@@ -10,28 +10,28 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from wenmai.core.errors import FormatError, PinyinError, SettingError
+from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.showing import Shown
 from wenmai.inference.conversion import Candidate
 from wenmai.inference.pinyin_input import Typing, read_typed
 from wenmai.inference.pinyin_lattice import Beam, Lattice, Scorer, Words
+from wenmai.inference.user_words import word_reading
 from wenmai.models.folder import CONFIG, read_config, read_settings, write_config
 from wenmai.models.ngram import Ngram
 from wenmai.models.pinyin_ngram import INVENTORY, Lexicon, PinyinNgramConfig, Reading
 from wenmai.text.normalise import normaliser
-from wenmai.text.pinyin.syllables import normal_syllable, split_tone
+from wenmai.text.pinyin.letters import fuzzy_pairs
 from wenmai.text.segment import segmenter
 from wenmai.text.settings import TextConfig
 from wenmai.training.passes import available_cores
 
 if TYPE_CHECKING:
-    from wenmai.inference.input_session import InputSession
+    from wenmai.inference.input_session import InputSession, Offer
 
 __all__ = ["CharacterScores", "PinyinNgramModel"]
 
 _FACTS: Mapping[str, type] = {"text": dict, "inventory": list}
 _CHARACTERS, _WORDS = "characters", "words"
-_OF_USER = 15.0  # nats for each character of a user's word, which nothing else gains
 
 
 class CharacterScores(NamedTuple):
@@ -120,7 +120,7 @@ class PinyinNgramModel(Shown):
             raise SettingError("convert takes a list of texts; put a single one in brackets")
         if n_best < 1:
             raise SettingError(f"n_best={n_best}: expected 1 or more")
-        typing = Typing(toned=toned is not False, fuzzy=frozenset(fuzzy))
+        typing = Typing(toned=toned is not False, fuzzy=fuzzy_pairs(fuzzy))
         begin = self.begin(context)
 
         def one(text: str) -> list[Candidate]:
@@ -166,7 +166,33 @@ class PinyinNgramModel(Shown):
         """Begins an input, key by key."""
         from wenmai.inference.input_session import InputSession
 
-        return InputSession(self, context=context, fuzzy=fuzzy)
+        pairs = fuzzy_pairs(fuzzy)
+        return InputSession(lambda letters, before: self.offers(letters, context=before, fuzzy=pairs), context=context)
+
+    def offers(
+        self,
+        letters: str,
+        *,
+        context: str = "",
+        fuzzy: Collection[str] = (),
+        others: CharacterScores | None = None,
+        columns: npt.NDArray[np.uint32] | None = None,
+    ) -> "list[Offer]":
+        """Returns the candidates of an input that is not finished: for all of it, and words that it may begin with.
+
+        Args:
+            letters: What is typed.
+            context: The text before.
+            fuzzy: Pairs of sounds that are taken for each other.
+            others: Scores of another model, see :meth:`convert`.
+            columns: The columns of those scores.
+        """
+        from wenmai.inference.input_session import MOST, SENTENCES, Offer, first_offers
+
+        typing, begin = Typing(fuzzy=frozenset(fuzzy), incomplete=True), self.begin(context)
+        lattice = self.lattice(letters, typing, begin=begin, best=SENTENCES, others=others, columns=columns)
+        whole = [Offer(text, exp(score), len(letters)) for text, score, _ in lattice.best(SENTENCES, close=False)]
+        return first_offers(whole, [Offer(text, None, end) for text, end in lattice.first_words(MOST)])
 
     # --- the user's words -----------------------------------------------------------------------------------------
 
@@ -181,18 +207,10 @@ class PinyinNgramModel(Shown):
         Raises:
             PinyinError: if the reading has not one syllable a character.
         """
-        parts = self._read(word) if reading is None else reading.split()
-        syllables = [normal_syllable(part) for part in parts]
-        if not word or len(syllables) != len(word):
-            raise PinyinError(
-                f"{word!r} has {len(word)} characters and the reading {' '.join(syllables)!r}; expected one syllable "
-                "a character, such as 'wen2 mai4' for 文脉"
-            )
-        letters, tones = zip(*map(split_tone, syllables), strict=True)
-        added = _OF_USER * len(word) if weight is None else weight
+        added = word_reading(word, reading, weight)
         self._user.setdefault(word, [])
-        self._user[word] = [one for one in self._user[word] if one.syllables != letters]
-        self._user[word].append(Reading(word, letters, tones, added))
+        self._user[word] = [one for one in self._user[word] if one.syllables != added.syllables]
+        self._user[word].append(Reading(*added))
         self._renew()
 
     def forget_word(self, word: str) -> None:
@@ -204,11 +222,6 @@ class PinyinNgramModel(Shown):
     def user_words(self) -> dict[str, list[Reading]]:
         """The words of the user with their readings."""
         return {word: list(readings) for word, readings in self._user.items()}
-
-    def _read(self, word: str) -> list[str]:
-        from wenmai.text.pinyin.readings import readings_of
-
-        return readings_of(word)
 
     def _renew(self) -> None:
         readings = [one for word in self._user.values() for one in word]

@@ -31,6 +31,7 @@ __all__ = [
     "EdgeKind",
     "completions",
     "edges_of",
+    "fuzzy_pairs",
     "letter_labels",
     "normal_letters",
     "segmentations",
@@ -112,6 +113,26 @@ def _with_digits(marked: str) -> str:
                 best[end] = cost, f"{spelt}{syllable}{tone}"
     last = best[-1]
     return last[1] if last else "".join(letters).translate(_NO_DIGITS)
+
+
+def fuzzy_pairs(names: Collection[str]) -> frozenset[str]:
+    """Returns the fuzzy pairs of some names: those of :data:`FUZZY_PAIRS`, and ``all``.
+
+    Args:
+        names: The names, or one text with commas between them; spaces around them do not matter.
+
+    Raises:
+        SettingError: if there is no such pair.
+    """
+    given = names.split(",") if isinstance(names, str) else names
+    found = frozenset(one for name in given if (one := name.strip()))
+    if "all" in found:
+        found = (found - {"all"}) | {*FUZZY_PAIRS}
+    for name in sorted(found - {*FUZZY_PAIRS}):
+        raise SettingError(
+            f"{name!r} is not one of the fuzzy pairs {', '.join(FUZZY_PAIRS)}{nearest_name(name, FUZZY_PAIRS)}"
+        )
+    return found
 
 
 def edges_of(
