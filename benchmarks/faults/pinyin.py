@@ -1,4 +1,4 @@
-"""Files of pinyin: gold sentences, tables of candidates, lists of words, and vocabularies."""
+"""Files of pinyin: gold sentences, tables of candidates, lists of words, vocabularies, and numbers of models."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 from benchmarks.faults.damage import Damage, Sample, bombs
 from benchmarks.faults.subjects import Subject
 from wenmai.data.transliteration import read_gold
+from wenmai.inference.pinyin_numbers import Numbers, number_characters, number_symbols
 from wenmai.text.pinyin.readings import CandidateTable
 from wenmai.text.pinyin.syllables import normal_syllable
 from wenmai.text.pinyin.vocab import PinyinVocab
@@ -26,6 +27,7 @@ def subjects() -> list[Subject]:
         _subject("tables of candidates", "table.txt", [_TABLE], _table),
         _subject("lists of Chinese words", "words.txt", [_WORDS], _words),
         Subject(name="vocabularies of pinyin", make=_vocabularies, check=_vocabulary, share=1),
+        Subject(name="numbers of models of pinyin", make=_numbers, check=_numbered, share=1),
     ]
 
 
@@ -71,3 +73,25 @@ def _vocabularies() -> Damage:
 def _vocabulary(folder: Path) -> str | None:
     vocab = PinyinVocab.load(folder / "vocab.json")
     return None if len(vocab.symbol_ids) == vocab.num_symbols - 2 else f"{len(vocab.symbol_ids)} symbols"
+
+
+def _numbers() -> Damage:
+    from tempfile import TemporaryDirectory
+
+    symbols = number_symbols(("de", "de5", "zai4"), {"de": 3, "zai4": 1})
+    characters = number_characters("的了在", (5, 3, 2))
+    with TemporaryDirectory() as folder:
+        Numbers(symbols, characters, {"de": "的", "de5": "的", "zai4": "在"}).save(Path(folder))
+        stored = {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
+    return Damage([stored])
+
+
+def _numbered(folder: Path) -> str | None:
+    """Reads what a network reads and writes; all numbers must be within its vocabularies."""
+    numbers = Numbers.load(folder)
+    for syllable, found in numbers.choices.items():
+        if not found.size or found.min() < 0 or found.max() >= len(numbers.characters):
+            return f"the candidates {found} of {syllable!r}"
+        if not 0 <= numbers.symbol(syllable) < numbers.vocab_size:
+            return f"the number {numbers.symbol(syllable)} of {syllable!r}"
+    return None
