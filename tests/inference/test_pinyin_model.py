@@ -166,6 +166,17 @@ def test_probabilities_are_those_of_the_candidates():
     assert found == pytest.approx(expected, rel=1e-4)
 
 
+def test_the_best_way_to_cut_is_found_without_reading_all():
+    """The ways that the network leaves out could not win: many candidates come from all ways."""
+    typed = ["xian", "xianxian", "woxianhao", "xianhangxian", "haoxian，xian", "nihaoxianxian", "woainihao"]
+    for seed in range(8):
+        model = syllables(seed)
+        for text, one in zip(typed, model.convert(typed), strict=True):
+            best = model.convert([text], n_best=2)[0][0]
+            assert one[0].text == best.text
+            assert one[0].probability == pytest.approx(best.probability, rel=1e-3)
+
+
 def test_an_unknown_syllable_may_be_any_character():
     ((found,),) = syllables().convert(["guo2"])
     assert found.text in CHARACTERS

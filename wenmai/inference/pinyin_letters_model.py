@@ -119,29 +119,26 @@ class PinyinLettersModel(LabellingModel):
         """Returns the candidates of an input that is not finished: for all of it, and for its first syllable."""
         from wenmai.inference.input_session import MOST, SENTENCES, Offer, first_offers
 
-        (found,) = self._convert([letters], SENTENCES, None)
-        whole = [Offer(one.text, one.probability, len(letters)) for one in found if one.text]
         read = [*self._read(letters, None)]
         if len(read) != 1 or len(normal_letters(letters)) != len(letters):  # places are not those of what is typed
-            return whole
+            (found,) = self._convert([letters], SENTENCES, None)
+            return [Offer(one.text, one.probability, len(letters)) for one in found if one.text]
+        (one,) = read
+        ((_, blank, scored),) = self._read_all([one], MOST)
+        paths = heapq.nlargest(SENTENCES, _best_paths(one.steps, blank, scored, SENTENCES), key=lambda path: path[1])
+        whole = [Offer(text, float(np.exp(min(0.0, score))), len(letters)) for text, score in paths if text]
         kept = [place for place, one in enumerate(letters) if not (one.isspace() or one in _BREAKS)]
         ends = [*kept, len(letters)]  # behind each symbol, and the breaks that follow it
-        first = [
-            Offer(text, None, ends[end]) for text, end in self._beginnings(read[0], MOST) if end < len(read[0].symbols)
-        ]
-        return first_offers(whole, first)
-
-    def _beginnings(self, one: _Letters, most: int) -> list[tuple[str, int]]:
-        """The likeliest characters of the first syllable, each with the number of its symbols."""
         likely: dict[tuple[str, int], float] = {}
-        for _, blank, scored in self._read_all([one], most):
-            sums = np.concatenate([[0.0], np.cumsum(blank, dtype=np.float64)])
-            for step in (step for steps in one.steps for step in steps if step.begin == 0 and step.syllable):
-                inner = step.score + float(sums[step.end] - sums[1])
-                for text, score in scored.get((0, str(step.syllable)), ([], 0.0))[0]:
-                    key = text, step.end
-                    likely[key] = max(likely.get(key, -np.inf), score + inner)
-        return heapq.nlargest(most, likely, key=lambda key: likely[key])
+        sums = np.concatenate([[0.0], np.cumsum(blank, dtype=np.float64)])
+        for step in (step for steps in one.steps for step in steps if step.begin == 0 and step.syllable):
+            inner = step.score + float(sums[step.end] - sums[1])
+            for text, score in scored[0, str(step.syllable)][0]:
+                key = text, step.end
+                likely[key] = max(likely.get(key, -np.inf), score + inner)
+        order = heapq.nlargest(MOST, likely, key=lambda key: likely[key])
+        first = [Offer(text, None, ends[end]) for text, end in order if end < len(one.symbols)]
+        return first_offers(whole, first)
 
     def _convert(self, texts: Sequence[str], n_best: int, toned: bool | None) -> list[list[Candidate]]:
         read = [[*self._read(text, toned)] for text in texts]

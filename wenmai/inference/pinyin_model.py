@@ -147,19 +147,49 @@ class PinyinModel(LabellingModel):
         fuzzy: frozenset[str],
     ) -> list[list[Candidate]]:
         ways, before = self._ways_of(texts, toned, context, fuzzy)
-        lattices = self._lattices(ways, before, self._labels(n_best), constrained)
+        lattices: Iterable[_Options | None]
+        if n_best == 1 and not self._user and len(ways) > len(texts):
+            lattices = self._lattices_for_best(ways, before, constrained)
+        else:
+            lattices = self._lattices(ways, before, self._labels(n_best), constrained)
         return self._chosen(ways, lattices, len(texts), n_best)
 
+    def _lattices_for_best(self, ways: Sequence[_Way], before: int, constrained: bool) -> list[_Options | None]:
+        """The likeliest characters of each way from which the best text can come; None for the others.
+
+        Characters only lower the score of a way. So the network first reads the best way of each text, and then those
+        others that begin above what that came to, less log K of K ways: all the rest together cannot reach it.
+        """
+        firsts = [number for number, way in enumerate(ways) if not number or way.text != ways[number - 1].text]
+        found: list[_Options | None] = [None] * len(ways)
+        least: dict[int, float] = {}
+        for number, lattice in zip(
+            firsts, self._lattices([ways[number] for number in firsts], before, 1, constrained), strict=True
+        ):
+            found[number] = lattice
+            least[ways[number].text] = ways[number].score + sum([options[0][1] for options in lattice])
+        margin = float(np.log(_MORE_WAYS))
+        more = [
+            number for number, way in enumerate(ways) if found[number] is None and way.score > least[way.text] - margin
+        ]
+        for number, lattice in zip(
+            more, self._lattices([ways[number] for number in more], before, 1, constrained), strict=True
+        ):
+            found[number] = lattice
+        return found
+
     def _chosen(
-        self, ways: Sequence[_Way], lattices: Iterable[_Options], texts: int, n_best: int
+        self, ways: Sequence[_Way], lattices: Iterable[_Options | None], texts: int, n_best: int
     ) -> list[list[Candidate]]:
         """The likeliest texts of the ways of each text."""
         found: list[dict[str, float]] = [{} for _ in range(texts)]
         mass: list[list[float]] = [[] for _ in range(texts)]
         for way, lattice in zip(ways, lattices, strict=True):
-            gained = way.score + (self._put_words(way.pieces, lattice) if self._user else 0.0)
+            gained = way.score + (self._put_words(way.pieces, lattice) if self._user and lattice else 0.0)
             best = found[way.text]
             mass[way.text].append(gained)
+            if lattice is None:
+                continue
             for text, score in _likeliest(lattice, n_best):
                 best[text] = float(np.logaddexp(best.get(text, -np.inf), gained + score))
         return [
