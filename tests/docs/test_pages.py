@@ -220,6 +220,24 @@ def test_links_lead_to_headings(page: Path) -> None:
         assert heading in anchors(read(linked)), f"{target}#{heading}"
 
 
+def test_the_two_pages_on_pinyin_are_twins() -> None:
+    english, chinese = (read(ROOT / "docs" / name) for name in ("pinyin.md", "pinyin.zh.md"))
+
+    def shape(page: str) -> list[str]:
+        return re.findall(r"^(?:#+ |- |\| |```)", page, re.MULTILINE)
+
+    def code(page: str) -> list[str]:
+        return [re.sub(r"\s*#.*", "", line) for _, block in FENCED.findall(page) for line in block.splitlines()]
+
+    def settings(page: str) -> list[tuple[str, str]]:
+        return re.findall(r"^\| (`\w+`) \| (`[^|]+`) \|", page, re.MULTILINE)
+
+    assert shape(english) == shape(chinese)
+    assert code(english) == code(chinese)
+    assert settings(english) == settings(chinese)
+    assert len(settings(english)) > 20
+
+
 def test_the_two_readmes_are_twins() -> None:
     english, chinese = read(ROOT / "README.md"), read(ROOT / "README.zh.md")
 
