@@ -117,6 +117,27 @@ def _choices(number: int) -> str:
     return json.dumps(known)
 
 
+def _relations(number: int) -> str:
+    """Each letter is an entity, of one type or another; the first has a relation to those that follow at once."""
+    found = []
+    for place, words in enumerate(_sentences(number)):
+        sentences = [words, words[:2]]
+        mentions: dict[str, list[dict[str, Any]]] = {}
+        for sentence, inside in enumerate(sentences):
+            for at, word in enumerate(inside):
+                span = {"name": word, "sent_id": sentence, "pos": [at, at + 1], "type": "X" if word < "d" else "Y"}
+                mentions.setdefault(word, []).append(span)
+        follows = [{"h": 0, "t": 1, "r": "before", "evidence": [0]}] if len(mentions) > 1 else []
+        found.append({"title": str(place), "sents": sentences, "vertexSet": [*mentions.values()], "labels": follows})
+    return json.dumps(found)
+
+
+def _document(labels: str = "[]", entities: int = 2) -> str:
+    spans = [[{"name": word, "sent_id": 0, "pos": [at, at + 1], "type": "X"}] for at, word in enumerate("ab")]
+    content = json.dumps(spans[:entities])
+    return f'[{{"title": "", "sents": [["a", "b"]], "vertexSet": {content}, "labels": {labels}}}]'
+
+
 TEXTS = {  # by the name of the file: what is enough, and what is hardly anything
     "text.txt": {"enough": _text(80), "a line": "a b c d\n", "a word": "a\n", "a blank": " \n", "nothing": ""},
     "documents.txt": {
@@ -179,6 +200,14 @@ TEXTS = {  # by the name of the file: what is enough, and what is hardly anythin
         "no answers": '{"data": []}',
         "nothing": "",
     },
+    "relations.json": {
+        "enough": _relations(40),
+        "one": _document('[{"h": 0, "t": 1, "r": "before", "evidence": []}]'),
+        "no relation": _document(),
+        "an entity": _document(entities=1),
+        "none": "[]",
+        "nothing": "",
+    },
     "choices.json": {"enough": _choices(60), "one": _choices(1), "none": "[]", "nothing": ""},
 }
 
@@ -205,6 +234,7 @@ ANSWERS: dict[str, Callable[[Any], Any]] = {  # what each verb says; of a new ve
     "tag": lambda model: model.tag(["a b c", "h unseen", ""]),
     "answer": lambda model: model.answer([("a", "a b c"), ("h unseen", "c d e f g h " * 9)], 3),
     "choose": lambda model: model.choose([("a b c", "", ["a", "h"]), ("h unseen", "a", ["c", "d", "e"])]),
+    "extract": lambda model: model.extract(json.loads(_relations(3)), threshold=0.0),
     "rate": lambda model: model.rate(two(model, ["a b c", "h unseen", ""])),
     "embed": lambda model: model.embed(["a b c", "h unseen", ""]).tolist(),
 }
@@ -383,6 +413,18 @@ EXAMPLES = {
             ({"sampled": 9}, "sampled=9 of 9"),
             ({"kind": "bpe"}, "reads words"),
             ({"boundaries": "masked"}, "elmo reads one stream"),
+        ),
+    ),
+    "ssan": Example(
+        data="relations.json",
+        settings=_TUNING | {"entity_size": 6, "distance_size": 3, "batch_size": 8},
+        start="bert",
+        wrong=(
+            _NO_BASE,
+            ({"structure": "none", "structured": "1"}, "structured has no effect"),
+            ({"structured": "3"}, "has 2 layers"),
+            ({"features": False}, "have no effect with features=false"),
+            ({"max_length": 13}, "more than the 12 tokens"),
         ),
     ),
     "finetuned-classification": Example(

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge
 from typing_extensions import Doc
 
-__all__ = ["TextVector", "TuneReadingConfig"]
+__all__ = ["RelationReadingConfig", "TextVector", "TuneReadingConfig"]
 
 TextVector = Literal["auto", "token", "mean", "pooler"]
 
@@ -36,3 +36,15 @@ class TuneReadingConfig:
     ] = False
     answer_length: Annotated[int, Ge(1), Doc("span: most tokens of an answer")] = 30
     n_best: Annotated[int, Ge(1), Doc("span: so many of the best begins and ends are combined")] = 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RelationReadingConfig:
+    """How documents become windows of the encoder."""
+
+    max_length: Annotated[
+        int | None, Ge(8), Doc("most tokens that are read at once, special ones included; none: as many as it can")
+    ] = None
+    stride: Annotated[
+        int | None, Ge(1), Doc("tokens from a window of a long document to the next; none: a half of a window")
+    ] = None

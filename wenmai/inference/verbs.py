@@ -16,6 +16,7 @@ __all__ = [
     "Classifier",
     "ContextScorer",
     "Embedder",
+    "Extractor",
     "Filler",
     "Generator",
     "Nearest",
@@ -151,6 +152,13 @@ class Annotator(Protocol):
         """Returns the readings of texts, one item a character."""
 
 
+class Extractor(Protocol):
+    """Finds relations."""
+
+    def extract(self, documents: Iterable[Any], **options: Any) -> list[Any]:  # noqa: ANN401
+        """Returns the relations between the entities of documents."""
+
+
 VERBS: dict[str, type] = {
     "nearest": Nearest,
     "classify": Classifier,
@@ -158,6 +166,7 @@ VERBS: dict[str, type] = {
     "tag": Tagger,
     "answer": Answerer,
     "choose": Chooser,
+    "extract": Extractor,
     "embed": Embedder,
     "score": Scorer,
     "next": AnyLanguageModel,  # what reads from left to right scores in context, too, and generates

@@ -161,6 +161,7 @@ class Bert(TextEncoder):
         segments: Tensor | None = None,
         positions: Tensor | None = None,
         task_type: int = 0,
+        features: Tensor | None = None,
     ) -> Tensor:
         """Returns the input of the first layer, (B, T, M).
 
@@ -169,6 +170,7 @@ class Bert(TextEncoder):
             segments: (B, T) int64; None: all are of the first.
             positions: (B, T) int64; None: 0 to T - 1.
             task_type: Which task, of a model that knows some.
+            features: (B, T, E), what else is added to the vectors of tokens; None: nothing.
 
         Raises:
             ValueError: if the text is longer than ``max_length``.
@@ -182,7 +184,9 @@ class Bert(TextEncoder):
         if self.segments is not None:
             segment = self.segments(0, 1) if segments is None else self.segments.at(segments)
         task = None if self.task_types is None else self.task_types(task_type, 1)
-        hidden: Tensor = self.embeddings(self.embedding(tokens), position=place, segment=segment, task=task)
+        hidden: Tensor = self.embeddings(
+            self.embedding(tokens), position=place, segment=segment, task=task, features=features
+        )
         return hidden if self.projection is None else self.projection(hidden)
 
     def forward(

@@ -7,6 +7,7 @@ function or module of this form can be given to :class:`wenmai.nn.multihead.Mult
 |---|---|
 | :class:`ShawRelative` | Shaw, Uszkoreit, Vaswani 2018, https://aclanthology.org/N18-2074 |
 | :func:`wenmai.nn.relative_xl.distance_bias` | Dai et al. 2019, https://aclanthology.org/P19-1285 |
+| :class:`wenmai.nn.structure_bias.StructureBias` | Xu et al. 2021, https://arxiv.org/abs/2102.10249 |
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +26,7 @@ class Slots(NamedTuple):
 
     Attributes:
         query: (B, H, T, D), the queries that are compared with the keys.
-        bias: (B, H, T, S), added to the scores.
+        bias: (B, H, T, S), added to the scores; with fewer rows, but more than one, those of the first queries.
         values: From the weights (B, H, T, S) to a term of the context, (B, H, T, D); none: no term.
     """
 

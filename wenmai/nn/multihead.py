@@ -199,6 +199,18 @@ class MultiHead(Attention):
         if self.relative is None:
             return self.attend(query, key, value, mask=mask, dropout=dropout).context
         query, bias, values = self.relative(query, key, structure or {})
+        rows = bias.shape[2]
+        if 1 < rows < query.shape[2]:  # the other queries need no bias
+            if (
+                values is None
+                and not self.watched
+                and not isinstance(mask, Mask)
+                and (mask is None or _along_keys(mask))
+            ):
+                parts = (query[:, :, :rows], bias), (query[:, :, rows:], None)
+                found = [self.attend(part, key, value, mask=mask, bias=one, dropout=dropout) for part, one in parts]
+                return torch.cat([one.context for one in found], 2)
+            bias = F.pad(bias, (0, 0, 0, query.shape[2] - rows))
         return self.attend(query, key, value, mask=mask, bias=bias, values=values, dropout=dropout).context
 
 

@@ -15,8 +15,10 @@ from wenmai.data.encoded_text import LinesConfig
 from wenmai.data.example_settings import ExamplesConfig
 from wenmai.data.masking import MaskingConfig
 from wenmai.data.pairs import PairsConfig
+from wenmai.data.relation_settings import RelationsConfig
 from wenmai.data.transliteration import TransliterationConfig
-from wenmai.inference.reading_config import TuneReadingConfig
+from wenmai.inference.reading_config import RelationReadingConfig, TuneReadingConfig
+from wenmai.models.ssan_settings import SsanConfig
 from wenmai.nn.names import LoraTarget
 from wenmai.text.pieces import JointTokenizerConfig, StreamTokenizerConfig
 from wenmai.training.settings import LoopConfig
@@ -28,11 +30,13 @@ __all__ = [
     "MASKED",
     "PINYIN",
     "PINYIN_LETTERS",
+    "RELATIONS",
     "TRANSLATION",
     "BidirectionalConfig",
     "FineTuneConfig",
     "LanguageConfig",
     "MaskedConfig",
+    "RelationTuningConfig",
     "SyllablesConfig",
     "TonesConfig",
     "TranslationConfig",
@@ -256,6 +260,24 @@ class SyllablesConfig(TonesConfig):
             )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RelationTuningConfig:
+    """How an encoder learns relations of documents."""
+
+    loss: Annotated[
+        Literal["binary", "adaptive"],
+        Doc("binary: each relation by itself, with one threshold for all; adaptive: against no relation (ATLOP)"),
+    ] = "binary"
+    batch_size: Annotated[int, Ge(1), Doc("most documents of a batch, which has batch_tokens tokens at most")] = 4
+    encoder_share: Annotated[
+        float, Ge(0), Le(1), Doc("the encoder learns at this fraction of the rate of what is new; 0: not at all")
+    ] = 0.1
+    dropout: Annotated[
+        float | None, Ge(0), Lt(1), Doc("of the layers of the encoder while they learn; none: as it was trained before")
+    ] = None
+    scratch: Annotated[bool, Doc("the same architecture with fresh parameters, for comparison")] = False
+
+
 LANGUAGE: Mapping[str, type] = {
     "data": LinesConfig,
     "tokenizer": StreamTokenizerConfig,
@@ -296,5 +318,13 @@ FINE_TUNED: Mapping[str, type] = {
     "data": ExamplesConfig,
     "reading": TuneReadingConfig,
     "tuning": FineTuneConfig,
+    "train": LoopConfig,
+}
+
+RELATIONS: Mapping[str, type] = {
+    "data": RelationsConfig,
+    "reading": RelationReadingConfig,
+    "model": SsanConfig,
+    "tuning": RelationTuningConfig,
     "train": LoopConfig,
 }

@@ -40,6 +40,7 @@ MEASURERS = {
     "tag": "wenmai.runs.measuring.finetuned:TAGGERS",
     "answer": "wenmai.runs.measuring.finetuned:ANSWERERS",
     "choose": "wenmai.runs.measuring.finetuned:CHOOSERS",
+    "extract": "wenmai.runs.measuring.relations:EXTRACTORS",
     "rate": "wenmai.runs.measuring.finetuned:RATERS",
     "score": "wenmai.runs.measuring.language:LANGUAGE_MODELS",
     "translate": "wenmai.runs.measuring.translation:TRANSLATORS",

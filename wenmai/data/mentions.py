@@ -1,0 +1,206 @@
+"""Plain text as a document with entities: words and sentences with their places, and mentions that are one entity.
+
+Mentions are of one entity if their types are equal and
+
+- their names are, but for capital letters, spaces and the dots of abbreviations;
+- one is the other's first or last words, as *Curie* of *Marie Curie*, and it fits no third name as well; of Chinese
+  names the first characters, at least two, as 清华 of 清华大学;
+- one is made of the first letters of the other's words, as *WHO* of *World Health Organization*.
+
+A shorter name is of the entity that was mentioned last before it, of those that it fits.
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from wenmai.data.relations import Entity, Mention, RelationDocument
+from wenmai.text.sentences import sentences as sentences_of
+
+__all__ = ["Found", "Word", "aliased", "cut_words", "entities_of"]
+
+_CHINESE = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_LETTERS = rf"(?:(?![{_CHINESE}])\w)+"
+_WORD = re.compile(rf"[{_CHINESE}]|\d+(?:[.,]\d+)+|{_LETTERS}(?:['’.-]{_LETTERS})*|[^\w\s]")
+_IS_CHINESE = re.compile(f"[{_CHINESE}]+")
+_SMALL = frozenset(
+    (
+        "of",
+        "the",
+        "and",
+        "for",
+        "in",
+        "on",
+        "at",
+        "de",
+        "la",
+        "le",
+        "du",
+        "des",
+        "von",
+        "van",
+        "der",
+        "den",
+        "und",
+        "et",
+    )
+)
+
+
+class Word(NamedTuple):
+    """A word, and the characters of the text that it is made of, ``end`` being behind it."""
+
+    text: str
+    start: int
+    end: int
+
+
+class Found(NamedTuple):
+    """A mention that a tagger found: the characters from ``start`` to before ``end``, and its type."""
+
+    start: int
+    end: int
+    type: str
+
+
+def cut_words(
+    text: str, *, inside: str = "", borders: Iterable[int] = (), apart: Iterable[int] = ()
+) -> list[list[Word]]:
+    """Cuts a text into sentences of words; a Chinese character is a word.
+
+    Args:
+        text: Any text; each line has sentences of its own.
+        inside: Characters that separate words, and are words themselves.
+        borders: Where words end too, characters of the text.
+        apart: Where sentences end too.
+    """
+    cuts, ends = sorted(set(borders)), sorted({0, *apart, len(text)})
+    found = []
+    for low, high in pairwise(ends):
+        place = low
+        for line in text[low:high].splitlines(keepends=True):
+            begin = place
+            for sentence in sentences_of(line):
+                begin = text.index(sentence, begin, high)
+                if words := list(_words(text, begin, begin + len(sentence), inside, cuts)):
+                    found.append(words)
+                begin += len(sentence)
+            place += len(line)
+    return found
+
+
+def _words(text: str, low: int, high: int, inside: str, cuts: Sequence[int]) -> Iterable[Word]:
+    for match in _WORD.finditer(text, low, high):
+        first, behind = match.span()
+        places = {first, behind, *cuts[bisect_right(cuts, first) : bisect_left(cuts, behind)]}
+        if inside:
+            for place in range(first, behind):
+                if text[place] in inside:
+                    places |= {place, place + 1}
+        edges = sorted(places)
+        for start, end in pairwise(edges):
+            yield Word(text[start:end], start, end)
+
+
+def entities_of(
+    title: str,
+    sentences: Sequence[Sequence[Word]],
+    found: Iterable[Found],
+    same: Callable[[str, str], bool] | None = None,
+) -> tuple[RelationDocument, list[list[Found]]]:
+    """Puts the mentions of a text together as entities.
+
+    Args:
+        title: Of the document.
+        sentences: Of :func:`cut_words`.
+        found: The mentions, in any order; of those that overlap the longest stays.
+        same: Whether two names of one type are of one entity; None: as the module says.
+
+    Returns:
+        The document, and where the mentions of each entity are in the text.
+    """
+    flat = [(number, place, word) for number, words in enumerate(sentences) for place, word in enumerate(words)]
+    places: list[tuple[Found, Mention, str]] = []
+    taken = set[int]()
+    for one in sorted(found, key=lambda one: (one.start - one.end, one.start)):
+        covered = [at for at in _covered(flat, one) if at not in taken]
+        if not covered or len({flat[at][0] for at in covered}) > 1 or len(covered) != len(_covered(flat, one)):
+            continue
+        taken.update(covered)
+        sentence, start, first = flat[covered[0]]
+        last = flat[covered[-1]]
+        name = _between([flat[at][2] for at in covered])
+        places.append(
+            (Found(first.start, last[2].end, one.type), Mention(name, sentence, start, last[1] + 1, one.type), name)
+        )
+    places.sort(key=lambda one: one[0].start)
+    groups = _joined([(name, mention.type) for _, mention, name in places], same or aliased)
+    entities = tuple(Entity(tuple(places[at][1] for at in group), places[group[0]][1].type) for group in groups)
+    words = tuple(tuple(word.text for word in sentence) for sentence in sentences)
+    return RelationDocument(title, words, entities), [[places[at][0] for at in group] for group in groups]
+
+
+def _covered(flat: Sequence[tuple[int, int, Word]], one: Found) -> list[int]:
+    """The words that a mention is made of."""
+    low, high = 0, len(flat)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if flat[middle][2].end <= one.start else (low, middle)
+    covered = []
+    while low < len(flat) and flat[low][2].start < one.end:
+        covered.append(low)
+        low += 1
+    return covered
+
+
+def _between(words: Sequence[Word]) -> str:
+    """The text of some words, with a space where they are apart."""
+    parts = [words[0].text]
+    for before, word in pairwise(words):
+        parts += [" "] * (word.start > before.end) + [word.text]
+    return "".join(parts)
+
+
+def _joined(names: Sequence[tuple[str, str]], same: Callable[[str, str], bool]) -> list[list[int]]:
+    """Groups mentions by their names, in the order in which they are first mentioned."""
+    groups: list[list[int]] = []
+    full: list[dict[str, str]] = []  # of each group its names
+    exact: dict[tuple[str, str], int] = {}
+    by_type: dict[str, list[int]] = {}
+    for at, (name, kind) in enumerate(names):
+        group = exact.get((_plain(name), kind))
+        if group is None:
+            fitting = [one for one in by_type.get(kind, ()) if any(same(name, other) for other in full[one].values())]
+            group = max(fitting, key=lambda one: groups[one][-1], default=None)
+        if group is None:
+            group = len(groups)
+            groups.append([])
+            full.append({})
+            by_type.setdefault(kind, []).append(group)
+        exact[_plain(name), kind] = group
+        groups[group].append(at)
+        full[group][_plain(name)] = name
+    return groups
+
+
+def aliased(one: str, other: str) -> bool:
+    """Whether two names may be of one entity, by the rules of this module."""
+    short, long = sorted((one, other), key=len)
+    if _plain(short) == _plain(long):
+        return True
+    if _IS_CHINESE.fullmatch(short) and _IS_CHINESE.fullmatch(long):
+        return len(short) >= 2 and long.startswith(short)
+    few, many = (re.findall(r"\w+(?:['’-]\w+)*", name.lower()) for name in (short, long))
+    if not few or len(few) > len(many):
+        return False
+    if len(few) < len(many) and few in (many[: len(few)], many[-len(few) :]):
+        return any(len(word) > 2 and word not in _SMALL for word in few)
+    letters = "".join(word[0] for word in many if word not in _SMALL)
+    known = re.sub(r"[\s.]", "", short)
+    return len(known) > 1 and known.isupper() and len(many) > 1 and known.lower() == letters
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s.]+", "", name).casefold()

@@ -1,0 +1,241 @@
+"""Documents with relations, from files of DocRED and PubTator, the catalogue, or Python, split into parts."""
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wenmai.core.compressed import reading
+from wenmai.core.errors import CorpusError, SettingError
+from wenmai.core.folder import file_sha256
+from wenmai.data.catalogue import resolve
+from wenmai.data.drawing import drawn
+from wenmai.data.lines import plain_name
+from wenmai.data.pubtator import read_pubtator, read_tree_numbers
+from wenmai.data.relation_settings import RelationsConfig
+from wenmai.data.relations import Fact, RelationDocument, docred_documents, facts_of, read_docred, relation_names
+
+__all__ = ["NO_RELATION", "OpenedDocuments", "RelationData", "open_documents", "read_documents", "read_relation_data"]
+
+NO_RELATION = "Na"
+"""The class of a pair without a relation, the first of all."""
+
+_PYTHON = "documents from Python"
+
+
+@dataclass(frozen=True)
+class OpenedDocuments:
+    """Documents that are not read yet.
+
+    Attributes:
+        sources: What they are called: absolute paths, and names of the catalogue as they are; none if in memory.
+        paths: Their files.
+        items: Those in memory.
+    """
+
+    sources: tuple[str, ...] = ()
+    paths: tuple[Path, ...] = ()
+    items: tuple[Any, ...] = ()
+
+    def describe(self) -> str:
+        """Returns a name of the documents for messages."""
+        return ", ".join(self.sources) or _PYTHON
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RelationData:
+    """Documents to train on and to validate on.
+
+    Attributes:
+        fingerprint: Hash of all documents.
+        train: The documents to train on.
+        valid: Those to validate on; none: nothing is measured.
+        labels: The relations, after "no relation".
+        types: The types of entities.
+        meanings: What relations mean, by name.
+        type_pairs: Types of head and tail that some relation has.
+        seen: The facts of the documents to train on; see :func:`wenmai.data.relations.facts_of`.
+        sources: The files, as JSON values.
+        stats: How many documents, entities and so on there are.
+    """
+
+    fingerprint: str
+    train: list[RelationDocument]
+    valid: list[RelationDocument]
+    labels: tuple[str, ...]
+    types: tuple[str, ...]
+    meanings: Mapping[str, str]
+    type_pairs: frozenset[tuple[str, str]]
+    seen: frozenset[Fact]
+    sources: list[dict[str, Any]]
+    stats: dict[str, int] = field(default_factory=dict)
+
+    def describe(self) -> dict[str, Any]:
+        """What ``corpus.json`` holds, as JSON values."""
+        sizes = {"documents": len(self.train), "valid_documents": len(self.valid), "labels": list(self.labels)}
+        return {"sources": self.sources, "stats": self.stats, **sizes}
+
+
+def open_documents(spec: Any) -> OpenedDocuments:  # noqa: ANN401  whatever names or holds documents
+    """Opens documents; nothing is read yet.
+
+    Args:
+        spec: A file or files, ``data:NAME``, or a list of documents (:class:`~wenmai.data.relations.RelationDocument`,
+            or mappings such as DocRED's JSON has).
+
+    Raises:
+        CorpusError: if a file is not there, or the documents are no list.
+    """
+    if isinstance(spec, OpenedDocuments):
+        return spec
+    if isinstance(spec, str | Path):
+        spec = [spec]
+    if isinstance(spec, Mapping) or not isinstance(spec, Iterable):
+        raise CorpusError(f"{_PYTHON} are a list of documents, not {type(spec).__name__}")
+    items = tuple(spec)
+    if not items or not all(isinstance(item, str | Path) for item in items):
+        return OpenedDocuments(items=items)
+    located = [_located(str(item)) for item in items]
+    return OpenedDocuments(tuple(name for name, _ in located), tuple(path for _, path in located))
+
+
+def _located(name: str) -> tuple[str, Path]:
+    if found := resolve(name):
+        return name, found
+    path = Path(name).expanduser().absolute()
+    if not path.is_file():
+        raise CorpusError(f"{path!s:.300}: no such file; expected documents of DocRED or PubTator, or data:NAME")
+    return str(path), path
+
+
+def read_documents(opened: OpenedDocuments, config: RelationsConfig | None = None) -> list[RelationDocument]:
+    """Reads documents: JSON as in DocRED, otherwise PubTator.
+
+    Raises:
+        CorpusError: if something is not as it should be, or there is no document.
+    """
+    config = config or RelationsConfig()
+    trees = None
+    if config.hypernyms is not None:
+        trees = read_tree_numbers(_located(config.hypernyms)[1])
+    found: list[RelationDocument] = []
+    for path in opened.paths:
+        if ".json" in plain_name(path) or _begins_json(path):
+            found += read_docred(path)
+        else:
+            found += read_pubtator(path, trees)
+    if not opened.paths:
+        raw = [item for item in opened.items if not isinstance(item, RelationDocument)]
+        parsed = iter(docred_documents(raw, _PYTHON))
+        found = [item if isinstance(item, RelationDocument) else next(parsed) for item in opened.items]
+    if not found:
+        raise CorpusError(f"{opened.describe()}: no documents")
+    return found
+
+
+def _begins_json(path: Path) -> bool:
+    with reading(path) as file:
+        return bool(file.read(64).lstrip()[:1] == b"[")
+
+
+def read_relation_data(opened: OpenedDocuments, config: RelationsConfig, *, seed: int) -> RelationData:
+    """Reads what is trained on, at most ``limit`` documents, and what it is evaluated on meanwhile.
+
+    The latter is ``valid``, else the share ``valid_share`` of the documents, by the CRC-32 of their titles and texts.
+
+    Raises:
+        CorpusError: if the documents have no two entities or no relation, or one to validate on has a relation that
+            none to train on has.
+    """
+    documents = read_documents(opened, config)
+    named = opened
+    if config.valid is not None:
+        named = open_documents(config.valid)
+        train, valid = documents, read_documents(named, config)
+    else:
+        aside = [_is_aside(document, config.valid_share) for document in documents]
+        train = [one for one, away in zip(documents, aside, strict=True) if not away]
+        valid = [one for one, away in zip(documents, aside, strict=True) if away]
+        if config.valid_share and not valid:
+            raise CorpusError(
+                f"{opened.describe()}: too few documents to set some aside (valid_share={config.valid_share:g}); give "
+                "valid=FILE"
+            )
+        if not train:
+            raise CorpusError(f"{opened.describe()}: all documents were set aside to validate on; give more")
+    if config.limit is not None:
+        kept = drawn([None] * len(train), config.limit, seed)
+        train = [document for number, document in enumerate(train) if number in kept]
+    if not any(len(document.entities) > 1 for document in train):
+        raise CorpusError(f"{opened.describe()}: no document has two entities, so there is no pair to learn from")
+    relations = sorted({one.relation for document in train for one in document.relations})
+    if not relations:
+        raise CorpusError(f"{opened.describe()}: no document has a relation; expected labels to learn from")
+    if NO_RELATION in relations:
+        raise CorpusError(f"{opened.describe()}: a relation is called {NO_RELATION!r}, which means that there is none")
+    if config.valid is not None:
+        _require_known(relations, valid, named.describe())
+    types = sorted({mention.type for document in train for one in document.entities for mention in one.mentions})
+    pairs = {
+        (document.entities[one.head].type, document.entities[one.tail].type)
+        for document in train
+        for one in document.relations
+    }
+    digest = hashlib.sha256()
+    for document in (*train, None, *valid):
+        digest.update(json.dumps(document).encode() + b"\n")
+    digest.update(json.dumps(config.meanings).encode())
+    files = {*opened.paths, *(named.paths if config.valid is not None else ())}
+    return RelationData(
+        fingerprint=digest.hexdigest(),
+        train=train,
+        valid=valid,
+        labels=(NO_RELATION, *relations),
+        types=tuple(types),
+        meanings={} if config.meanings is None else relation_names(_located(config.meanings)[1]),
+        type_pairs=frozenset(pairs),
+        seen=frozenset(facts_of(train)),
+        sources=[
+            {"path": str(path), "bytes": path.stat().st_size, "sha256": file_sha256(path)} for path in sorted(files)
+        ],
+        stats={
+            "documents": len(train),
+            "sentences": sum(len(one.sentences) for one in train),
+            "words": sum(len(sentence) for one in train for sentence in one.sentences),
+            "entities": sum(len(one.entities) for one in train),
+            "mentions": sum(len(entity.mentions) for one in train for entity in one.entities),
+            "relations": sum(len(one.relations) for one in train),
+        },
+    )
+
+
+def _is_aside(document: RelationDocument, share: float) -> bool:
+    known = json.dumps([document.title, document.sentences]).encode()
+    return zlib.crc32(known) % 1000 < 1000 * share
+
+
+def _require_known(relations: Sequence[str], documents: Sequence[RelationDocument], where: str) -> None:
+    known = set(relations)
+    for document in documents:
+        for one in document.relations:
+            if one.relation not in known:
+                seen = ", ".join(relations)[:200]
+                raise CorpusError(
+                    f"{where}: {document.title[:60]!r} has the relation {one.relation!r}, which none of what is "
+                    f"trained on has ({seen}); add documents with it there, or leave it out here"
+                )
+
+
+def require_relations(labels: Sequence[str], documents: Sequence[RelationDocument], where: str) -> None:
+    """Makes sure that documents to measure on have no relation that a model does not know.
+
+    Raises:
+        SettingError: if one has.
+    """
+    try:
+        _require_known(labels[1:], documents, where)
+    except CorpusError as error:
+        raise SettingError(str(error)) from None

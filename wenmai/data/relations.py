@@ -1,0 +1,255 @@
+"""Documents with entities and the relations between them, as in DocRED (Yao et al. 2019).
+
+An entity is mentioned several times, perhaps by different names; a relation holds between two entities of a document,
+and its evidence is the sentences that say so. Files are a JSON list of ``{"title", "sents": [[word, ...], ...],
+"vertexSet": [[{"name", "sent_id", "pos": [first, behind], "type"}, ...], ...], "labels": [{"h", "t", "r",
+"evidence"}]}``; those of DocRED, Re-DocRED and HacRED are read as they are. ``labels`` may be missing: then nothing is
+known of the relations.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from wenmai.core.errors import CorpusError
+from wenmai.data.lines import read_json
+
+__all__ = [
+    "Entity",
+    "Fact",
+    "Mention",
+    "Relation",
+    "RelationDocument",
+    "cooccurring",
+    "docred_documents",
+    "facts_of",
+    "read_docred",
+    "relation_names",
+]
+
+Fact = tuple[str, str, str]
+"""Names of head and tail, and the relation."""
+
+
+class Mention(NamedTuple):
+    """A mention of an entity: the words from ``start`` to before ``end`` of a sentence.
+
+    Attributes:
+        name: How it is called there.
+        sentence: The number of the sentence, from 0.
+        start: Its first word.
+        end: The word behind it.
+        type: Of the entity, such as ``PER``.
+    """
+
+    name: str
+    sentence: int
+    start: int
+    end: int
+    type: str
+
+
+class Entity(NamedTuple):
+    """An entity of a document.
+
+    Attributes:
+        mentions: All of them, at least one.
+        type: That of the first mention.
+        id: Its name in a knowledge base, if the file has one, such as ``D003920``.
+    """
+
+    mentions: tuple[Mention, ...]
+    type: str
+    id: str = ""
+
+
+class Relation(NamedTuple):
+    """A relation between two entities.
+
+    Attributes:
+        head: The number of the entity that has it.
+        tail: The number of the entity that it has it to.
+        relation: Its name, such as ``P17``.
+        evidence: Sentences that say so.
+    """
+
+    head: int
+    tail: int
+    relation: str
+    evidence: tuple[int, ...] = ()
+
+
+class RelationDocument(NamedTuple):
+    """A document.
+
+    Attributes:
+        title: Its title.
+        sentences: The words of each.
+        entities: Those that are mentioned.
+        relations: Between them, each once.
+        pairs: Heads and tails whose relation is asked for; None: all different entities.
+    """
+
+    title: str
+    sentences: tuple[tuple[str, ...], ...]
+    entities: tuple[Entity, ...]
+    relations: tuple[Relation, ...] = ()
+    pairs: tuple[tuple[int, int], ...] | None = None
+
+
+def read_docred(path: str | Path) -> list[RelationDocument]:
+    """Reads a JSON file of documents; compressed ones are recognised.
+
+    Raises:
+        CorpusError: if it is no JSON, or a document is not as it should be; the message names it.
+    """
+    content = read_json(Path(path), "utf-8")
+    if not isinstance(content, list):
+        raise CorpusError(f"{path}: expected a JSON list of documents, not {type(content).__name__}")
+    return docred_documents(content, str(path))
+
+
+def docred_documents(records: Iterable[Any], where: str) -> list[RelationDocument]:
+    """Makes documents of records such as DocRED's JSON has.
+
+    Args:
+        records: The records.
+        where: What messages call them.
+
+    Raises:
+        CorpusError: if one is not as it should be.
+    """
+    found = []
+    for number, record in enumerate(records, start=1):
+        place = f"{where}: document {number}"
+        try:
+            if not isinstance(record, Mapping):
+                raise ValueError(f"expected an object, not {_shown(record)}")
+            if isinstance(title := record.get("title", ""), str) and title:
+                place += f" ({title[:60]!r})"
+            found.append(_document(record))
+        except ValueError as error:
+            raise CorpusError(f"{place}: {error}") from None
+    return found
+
+
+def _document(record: Mapping[str, Any]) -> RelationDocument:
+    title = record.get("title", "")
+    if not isinstance(title, str):
+        raise ValueError(f"title is {_shown(title)}; expected a string")
+    sentences = _sentences(_list(record, "sents"))
+    entities = tuple(_entity(mentions, number, sentences) for number, mentions in enumerate(_list(record, "vertexSet")))
+    given = record.get("labels") or []
+    if not isinstance(given, list):
+        raise ValueError(f"labels are {_shown(given)}; expected a list")
+    relations: dict[tuple[int, int, str], Relation] = {}
+    for number, label in enumerate(given):
+        one = _relation(label, f"labels[{number}]", len(entities), len(sentences))
+        relations.setdefault((one.head, one.tail, one.relation), one)
+    return RelationDocument(title, sentences, entities, tuple(relations.values()))
+
+
+def _sentences(given: list[Any]) -> tuple[tuple[str, ...], ...]:
+    for number, sentence in enumerate(given):
+        if not isinstance(sentence, list) or not all(isinstance(word, str) for word in sentence):
+            raise ValueError(f"sents[{number}] is {_shown(sentence)}; expected a list of words")
+    if not any(given):
+        raise ValueError("sents has no words; expected a list of sentences")
+    return tuple(map(tuple, given))
+
+
+def _entity(given: Any, number: int, sentences: Sequence[Sequence[str]]) -> Entity:  # noqa: ANN401
+    where = f"vertexSet[{number}]"
+    if not isinstance(given, list) or not given:
+        raise ValueError(f"{where} is {_shown(given)}; expected a list of mentions, at least one")
+    mentions = tuple(_mention(one, f"{where}[{place}]", sentences) for place, one in enumerate(given))
+    return Entity(mentions, mentions[0].type)
+
+
+def _mention(given: Any, where: str, sentences: Sequence[Sequence[str]]) -> Mention:  # noqa: ANN401
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{where} is {_shown(given)}; expected an object")
+    sentence = _number(given, "sent_id", where, len(sentences))
+    span = given.get("pos")
+    if not isinstance(span, list) or len(span) != 2 or not all(type(one) is int for one in span):
+        raise ValueError(f"{where}.pos is {_shown(span)}; expected the first word and the one behind the last")
+    start, end = span
+    words = sentences[sentence]
+    if not 0 <= start < end <= len(words):
+        why = "is empty" if 0 <= start == end <= len(words) else f"is not within the {len(words)} words of sentence"
+        behind = "" if why == "is empty" else f" {sentence}"
+        raise ValueError(f"{where}.pos [{start}, {end}] {why}{behind}; expected 0 <= first < behind")
+    kind, name = given.get("type", ""), given.get("name", " ".join(words[start:end]))
+    if not isinstance(kind, str) or not isinstance(name, str):
+        raise ValueError(f"{where}: type and name are strings, not {_shown([kind, name])}")
+    return Mention(name, sentence, start, end, kind)
+
+
+def _relation(given: Any, where: str, entities: int, sentences: int) -> Relation:  # noqa: ANN401
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{where} is {_shown(given)}; expected an object")
+    head, tail = (_number(given, side, where, entities, "entities") for side in "ht")
+    if head == tail:
+        raise ValueError(f"{where}: head and tail are both entity {head}; a relation is between two")
+    name = given.get("r")
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"{where}.r is {_shown(name)}; expected the name of a relation")
+    evidence = given.get("evidence") or []
+    if not isinstance(evidence, list) or not all(type(one) is int and 0 <= one < sentences for one in evidence):
+        raise ValueError(f"{where}.evidence is {_shown(evidence)}; expected numbers of the {sentences} sentences")
+    return Relation(head, tail, name, tuple(sorted(set(evidence))))
+
+
+def _number(given: Mapping[str, Any], name: str, where: str, count: int, of: str = "sentences") -> int:
+    value = given.get(name)
+    if type(value) is not int or not 0 <= value < count:
+        raise ValueError(f"{where}.{name} is {_shown(value)}; expected a number of the {count} {of}, from 0")
+    return value
+
+
+def _list(record: Mapping[str, Any], name: str) -> list[Any]:
+    value = record.get(name)
+    if not isinstance(value, list):
+        raise ValueError(f"{name} is {_shown(value)}; expected a list")
+    return value
+
+
+def _shown(value: Any) -> str:  # noqa: ANN401
+    if value is None:
+        return "missing"
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):
+        text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def relation_names(path: str | Path) -> dict[str, str]:
+    """Reads what relations mean: a JSON object of names and meanings, such as DocRED's ``rel_info.json``.
+
+    Raises:
+        CorpusError: if it is something else.
+    """
+    content = read_json(Path(path), "utf-8")
+    if not isinstance(content, dict) or not all(isinstance(one, str) for one in content.values()):
+        raise CorpusError(
+            f'{path}: expected a JSON object of relations and what they mean, such as {{"P17": "country"}}'
+        )
+    return content
+
+
+def facts_of(documents: Iterable[RelationDocument]) -> set[Fact]:
+    """Returns every relation with every name of its head and of its tail; what Ign F1 leaves out."""
+    found = set()
+    for document in documents:
+        names = [{mention.name for mention in entity.mentions} for entity in document.entities]
+        for one in document.relations:
+            found |= {(head, tail, one.relation) for head in names[one.head] for tail in names[one.tail]}
+    return found
+
+
+def cooccurring(document: RelationDocument, head: int, tail: int) -> list[int]:
+    """Returns the sentences in which two entities are both mentioned."""
+    one, other = ({mention.sentence for mention in document.entities[side].mentions} for side in (head, tail))
+    return sorted(one & other)

@@ -1,0 +1,436 @@
+"""Relations between the entities of documents: a trained model with its verb ``extract``.
+
+See :mod:`wenmai.models.ssan` for the network. A pair of entities has a relation if its score reaches the threshold,
+which is the one that was best on the validation data; with ``loss=adaptive``, if it is above that of the class
+"no relation" of the same pair (Zhou et al. 2021, ATLOP).
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from wenmai.core.errors import CorpusError, FormatError, SettingError
+from wenmai.core.folder import read_json_object, writing_json
+from wenmai.core.showing import Shown
+from wenmai.core.tensors import require_numbers
+from wenmai.data.relations import Fact, RelationDocument, cooccurring, docred_documents
+from wenmai.inference.backbones import Backbone
+from wenmai.inference.families import stored_backbone
+from wenmai.inference.framing import grouped
+from wenmai.inference.reading_config import RelationReadingConfig
+from wenmai.inference.relation_rows import DocumentBatch, DocumentRows, batched, document_rows
+from wenmai.measures.relations import Scored
+from wenmai.models.folder import CONFIG, checked, read_fields, read_settings, write_fields
+from wenmai.models.ssan import Ssan
+from wenmai.models.ssan_settings import SsanConfig
+from wenmai.nn.attention import watch_attention
+from wenmai.training.tensors import loaded_model, save_model
+
+__all__ = ["Decision", "Extracted", "FoundRelation", "RelationFacts", "RelationModel"]
+
+Decision = Literal["threshold", "adaptive"]
+Floats = npt.NDArray[np.float32]
+
+_FACTS = "facts.json"
+_FLOOR = 0.005  # scores below are of no interest to a measure, and would be millions
+_BATCH_TOKENS = {"cpu": 4096, "cuda": 65_536}
+_PAIRS_AT_ONCE = 1 << 14
+_MOST_KNOWN = 1 << 20  # words whose pieces are remembered
+_EVIDENCE = 0.5  # the sentences that make up this share of the attention
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Decided:
+    """How it is decided, as a file has it."""
+
+    decision: Decision
+
+
+class FoundRelation(NamedTuple):
+    """A relation between two entities of a document.
+
+    Attributes:
+        head: The entity that has it, by number.
+        tail: The entity that it has it to.
+        relation: Its name.
+        meaning: What that means, or the name again.
+        probability: σ of its score; with ``adaptive`` its probability against "no relation".
+        evidence: Sentences that speak of it.
+        evidence_by: How these were found: ``co-occurrence`` (both entities are in them) or ``attention``.
+    """
+
+    head: int
+    tail: int
+    relation: str
+    meaning: str
+    probability: float
+    evidence: tuple[int, ...]
+    evidence_by: Literal["co-occurrence", "attention"]
+
+
+class Extracted(NamedTuple):
+    """The relations of a document.
+
+    Attributes:
+        document: The document.
+        relations: Of its entities, the most probable first.
+    """
+
+    document: RelationDocument
+    relations: list[FoundRelation]
+
+
+class RelationFacts(NamedTuple):
+    """What is known of the documents that were trained on.
+
+    Attributes:
+        meanings: What relations mean, by name.
+        pairs: Types of head and tail that some relation has; empty: any may have one.
+        seen: Their facts, for Ign F1; see :func:`wenmai.data.relations.facts_of`.
+    """
+
+    meanings: Mapping[str, str]
+    pairs: frozenset[tuple[str, str]]
+    seen: frozenset[Fact]
+
+
+class RelationModel(Shown):
+    """An encoder with structured self-attention, and a classifier of pairs of entities.
+
+    Args:
+        module: The network.
+        backbone: The encoder within it, with its tokenizer.
+        reading: How documents are cut into windows.
+        labels: The relations, in the order of the outputs; the first is "no relation".
+        types: The types of entities, in the order of their vectors.
+        decision: How it is decided which relations there are.
+        threshold: Of ``threshold``: the lowest score of a relation, a probability.
+        facts: What is known of the documents that were trained on.
+
+    Attributes:
+        kind: The system that trains it.
+        verbs: What it can do.
+    """
+
+    kind: ClassVar[str] = "ssan"
+    verbs: ClassVar[tuple[str, ...]] = ("extract",)
+    config_class: ClassVar[type] = SsanConfig
+
+    def __init__(
+        self,
+        module: Ssan,
+        backbone: Backbone,
+        reading: RelationReadingConfig,
+        labels: Sequence[str],
+        types: Sequence[str],
+        *,
+        decision: Decision = "threshold",
+        threshold: float = 0.5,
+        facts: RelationFacts,
+    ) -> None:
+        self.module = module
+        self.backbone = backbone
+        self.reading = reading
+        self.labels = list(labels)
+        self.types = list(types)
+        self.decision: Decision = decision
+        self.threshold = threshold
+        self.facts = facts
+        self._known: dict[str, tuple[list[int], int]] = {}
+
+    def _facts(self) -> dict[str, Any]:
+        parameters = sum(parameter.numel() for parameter in self.module.parameters())
+        facts = {"structure": self.config.structure, "encoder": self.backbone.module.kind, "parameters": parameters}
+        return {**facts, "relations": len(self.labels) - 1, "device": str(self.device)}
+
+    @property
+    def config(self) -> SsanConfig:
+        """The settings of the network."""
+        found: SsanConfig = self.module.config
+        return found
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.module.parameters()).device
+
+    @property
+    def length(self) -> int:
+        """Most tokens of a window."""
+        longest = self.backbone.max_length
+        return longest if self.reading.max_length is None else min(longest, self.reading.max_length)
+
+    # --- files ------------------------------------------------------------------------------------------------------
+
+    def save(self, folder: Path) -> None:
+        """Writes ``config.json``, ``facts.json``, ``model.safetensors`` and the tokenizer."""
+        write_fields(
+            folder,
+            kind=self.kind,
+            encoder=self.backbone.facts(),
+            ssan=asdict(self.config),
+            reading=asdict(self.reading),
+            labels=self.labels,
+            types=self.types,
+            decision=self.decision,
+            threshold=self.threshold,
+        )
+        facts = {
+            "meanings": dict(self.facts.meanings),
+            "pairs": sorted(map(list, self.facts.pairs)),
+            "seen": sorted(map(list, self.facts.seen)),
+        }
+        writing_json(folder / _FACTS, facts)
+        save_model(self.module, folder)
+        self.backbone.save(folder)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Reads what :meth:`save` wrote.
+
+        Raises:
+            FormatError: if a file is missing, damaged, of another kind, or does not fit the others.
+        """
+        path, found = folder / CONFIG, read_fields(folder)
+        if found.get("kind") != cls.kind:
+            raise FormatError(
+                f"{path}: is damaged or of another kind of model: {found.get('kind')!r} is not {cls.kind}"
+            )
+        config = read_settings(path, SsanConfig, found.get("ssan"), "ssan")
+        reading = read_settings(path, RelationReadingConfig, found.get("reading"), "reading")
+        try:
+            labels = checked(list[str], found.get("labels"))
+            types = checked(list[str], found.get("types"))
+            decision = checked(_Decided, {"decision": found.get("decision")}).decision
+            threshold = checked(float, found.get("threshold"))
+        except SettingError as error:
+            raise FormatError(f"{path}: is damaged: labels, types, decision or threshold: {error}") from None
+        if len(set(labels)) < len(labels) or len(labels) < 2 or len(set(types)) < len(types) or not 0 <= threshold <= 1:
+            raise FormatError(f"{path}: is damaged: its labels, types or threshold are not those of a {cls.kind} model")
+        stored = stored_backbone(folder, found.get("encoder"))
+        made: dict[int, Backbone] = {}
+
+        def make() -> Ssan:
+            backbone = stored.make()
+            module = Ssan(config, backbone.module, labels=len(labels), types=len(types))
+            made[id(module)] = backbone
+            return module
+
+        module = loaded_model(make, stored.config, folder)
+        model = cls(
+            module,
+            made[id(module)],
+            reading,
+            labels,
+            types,
+            decision=decision,
+            threshold=threshold,
+            facts=_read_facts(folder / _FACTS),
+        )
+        if model.length < 8:
+            raise FormatError(f"{path}: is damaged: the encoder reads {model.length} tokens, which is too little")
+        return model
+
+    # --- reading and scoring ----------------------------------------------------------------------------------------
+
+    def rows(self, document: RelationDocument) -> DocumentRows:
+        """Returns a document as the encoder reads it."""
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+        return document_rows(
+            document,
+            self.backbone,
+            self.types,
+            length=self.length,
+            stride=self.reading.stride,
+            known=self._known,
+        )
+
+    def batch(self, documents: Sequence[DocumentRows]) -> DocumentBatch:
+        """Returns documents as tensors on the device of the model."""
+        return batched(documents, self.backbone, self.device)
+
+    def entities(self, rows: DocumentRows) -> Tensor:
+        """Returns the vectors (E, S) of the entities of a document, whose windows are read some at a time."""
+        most = _BATCH_TOKENS.get(self.device.type, _BATCH_TOKENS["cuda"])
+        total: Tensor | None = None
+        counts = torch.zeros(len(rows.firsts), device=self.device)
+        sizes = np.array([len(row) for row in rows.tokens], np.int64)
+        for numbers in grouped(sizes, max_tokens=most) if len(sizes) else ():
+            batch = self.batch([_windows_of(rows, numbers)])
+            sums, count = self.module.sums(self.module.states(batch), batch.members, batch.size)
+            total = sums if total is None else total + sums
+            counts += count
+        if total is None:
+            return torch.zeros((len(rows.firsts), self.config.entity_size), device=self.device)
+        return total / counts.clamp_min(1)[:, None]
+
+    def scores(self, rows: DocumentRows) -> Floats:
+        """Returns a probability for each pair and relation, (P, C - 1) float32, "no relation" left out."""
+        found = np.zeros((len(rows.pairs), len(self.labels) - 1), np.float32)
+        for begin, part in self._logits(rows):
+            found[begin : begin + len(part)] = self.probabilities(part).cpu().numpy()
+        return found
+
+    def _logits(self, rows: DocumentRows) -> Iterable[tuple[int, Tensor]]:
+        """Yields the logits (p, C) of some pairs at a time, and the number of the first of them."""
+        if not len(rows.pairs):
+            return
+        self.module.eval()
+        with torch.inference_mode():
+            vectors = self.entities(rows)
+            pairs, distances = torch.from_numpy(rows.pairs), torch.from_numpy(rows.distances)
+            for begin in range(0, len(pairs), _PAIRS_AT_ONCE):
+                some = slice(begin, begin + _PAIRS_AT_ONCE)
+                logits = self.module.logits(vectors, pairs[some].to(self.device), distances[some].to(self.device))
+                require_numbers(not bool(logits.isnan().any()))
+                yield begin, logits
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """Returns the probabilities (P, C - 1) of relations from logits (P, C)."""
+        logits = logits.float()
+        if self.decision == "adaptive":  # each relation against "no relation"
+            return (logits[:, 1:] - logits[:, :1]).sigmoid()
+        return logits[:, 1:].sigmoid()
+
+    @property
+    def cut(self) -> float:
+        """The lowest probability of a relation that there is."""
+        return 0.5 if self.decision == "adaptive" else self.threshold
+
+    def scored(
+        self,
+        documents: Sequence[RelationDocument],
+        *,
+        floor: float = _FLOOR,
+        follow: Callable[[int], None] = lambda done: None,
+    ) -> list[Scored]:
+        """Returns all relations of documents whose probability is at least ``floor``.
+
+        Args:
+            documents: The documents.
+            floor: The lowest probability.
+            follow: Is told how many documents are done.
+        """
+        found = []
+        for number, document in enumerate(documents):
+            rows = self.rows(document)
+            scores = self.scores(rows)
+            for pair, label in np.argwhere(scores >= floor).tolist():
+                head, tail = rows.pairs[pair].tolist()
+                found.append(Scored(number, head, tail, self.labels[label + 1], float(scores[pair, label])))
+            follow(number + 1)
+        return found
+
+    # --- the verb ---------------------------------------------------------------------------------------------------
+
+    def extract(
+        self,
+        documents: Iterable[RelationDocument | Mapping[str, Any]],
+        *,
+        threshold: float | None = None,
+        evidence: Literal["co-occurrence", "attention"] = "co-occurrence",
+    ) -> list[Extracted]:
+        """Finds the relations between the entities of documents.
+
+        Args:
+            documents: Documents with entities, or such as DocRED's JSON has.
+            threshold: The lowest probability; None: that of the model.
+            evidence: How sentences are found that speak of a relation: those in which both entities are, or those that
+                the tokens of both attend to in the last layer. Without such a sentence the other way is used, and said.
+
+        Raises:
+            CorpusError: if a document is not as it should be.
+            SettingError: if the threshold is no probability.
+        """
+        if threshold is not None and not 0 <= threshold <= 1:
+            raise SettingError(f"threshold={threshold:g} is no probability; expected 0 to 1")
+        if isinstance(documents, RelationDocument | Mapping | str):
+            raise SettingError("extract takes a list of documents; put a single one in brackets")
+        given = list(documents)
+        raw = [one for one in given if not isinstance(one, RelationDocument)]
+        parsed = iter(docred_documents(raw, "documents from Python"))
+        whole = [one if isinstance(one, RelationDocument) else next(parsed) for one in given]
+        return [self._extracted(document, self.cut if threshold is None else threshold, evidence) for document in whole]
+
+    def _extracted(self, document: RelationDocument, lowest: float, evidence: str) -> Extracted:
+        rows = self.rows(document)
+        scores = self.scores(rows)
+        chosen = np.argwhere(scores >= lowest)
+        attended = self._attended(document, rows) if evidence == "attention" and len(chosen) else None
+        found = []
+        for pair, label in chosen.tolist():
+            head, tail = rows.pairs[pair].tolist()
+            name = self.labels[label + 1]
+            by: Literal["co-occurrence", "attention"] = "attention"
+            places: tuple[int, ...] = () if attended is None else _most_attended(attended[head] * attended[tail])
+            if not places:
+                places, by = tuple(cooccurring(document, head, tail)), "co-occurrence"
+            meaning = self.facts.meanings.get(name, name)
+            found.append(FoundRelation(head, tail, name, meaning, float(scores[pair, label]), places, by))
+        found.sort(key=lambda one: (-one.probability, one.head, one.tail, one.relation))
+        return Extracted(document, found)
+
+    def _attended(self, document: RelationDocument, rows: DocumentRows) -> npt.NDArray[np.float64]:
+        """Returns how much the tokens of each entity attend to each sentence in the last layer, (E, sentences)."""
+        found = np.zeros((len(rows.firsts), len(document.sentences)))
+        for window in range(len(rows.tokens)):
+            part = _windows_of(rows, np.array([window]))
+            batch = self.batch([part])
+            with torch.inference_mode(), watch_attention(self.module) as watched:
+                self.module.states(batch)
+            weights = [seen for seen in watched.values() if seen][-1][0].float().mean(1)[0]  # (T, T)
+            sentences = part.sentences[0]
+            by_sentence = np.zeros((len(sentences), len(document.sentences)))
+            for sentence in np.unique(sentences[sentences >= 0]).tolist():
+                places = torch.from_numpy(np.flatnonzero(sentences == sentence)).to(weights.device)
+                by_sentence[:, sentence] = weights[:, places].sum(1).cpu().numpy()
+            np.add.at(found, part.members[:, 0], by_sentence[part.members[:, 2]])
+        return found
+
+
+def _most_attended(weights: npt.NDArray[np.float64]) -> tuple[int, ...]:
+    """The fewest sentences that make up a half of the weights."""
+    total = weights.sum()
+    if not total > 0:
+        return ()
+    order = np.argsort(-weights, kind="stable")
+    enough = int(np.searchsorted(weights[order].cumsum(), _EVIDENCE * total)) + 1
+    return tuple(sorted(order[:enough].tolist()))
+
+
+def _windows_of(rows: DocumentRows, numbers: npt.NDArray[np.int64]) -> DocumentRows:
+    """Some windows of a document, without its pairs."""
+    place = np.full(len(rows.tokens), -1)
+    place[numbers] = np.arange(len(numbers))
+    members = rows.members[place[rows.members[:, 1]] >= 0].copy()
+    members[:, 1] = place[members[:, 1]]
+    tokens, sentences, entities, types = ([part[number] for number in numbers] for part in rows[:4])
+    return DocumentRows(tokens, sentences, entities, types, members, rows.firsts, np.zeros((0, 2), np.int64))
+
+
+def _read_facts(path: Path) -> RelationFacts:
+    found = read_json_object(path)
+    try:
+        meanings = checked(dict[str, str], found.get("meanings"))
+        pairs = checked(list[tuple[str, str]], found.get("pairs"))
+        seen = checked(list[Fact], found.get("seen"))
+    except SettingError as error:
+        raise FormatError(f"{path}: is damaged: {error}") from None
+    return RelationFacts(meanings, frozenset(pairs), frozenset(seen))
+
+
+def require_entities(documents: Sequence[RelationDocument], where: str) -> None:
+    """Makes sure that documents have pairs of entities.
+
+    Raises:
+        CorpusError: if none has two entities.
+    """
+    if not any(len(document.entities) > 1 for document in documents):
+        raise CorpusError(f"{where}: none of {len(documents):,} documents has two entities; there is no pair to relate")

@@ -1,0 +1,256 @@
+"""Measures of relations between the entities of documents, by the rules of DocRED's official script.
+
+A prediction is right if the document has that relation between the two entities; all documents are counted together.
+*Ign F1* leaves predictions out of the precision that are right and that the training could have told: a name of the
+head and a name of the tail had that relation there. The recall stays as it is. *Intra* counts pairs with a sentence in
+which both are mentioned, *inter* the others. Evidence is measured over the sentences of right predictions and of all
+gold relations.
+"""
+
+from collections.abc import Container, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from wenmai.core.columns import in_columns
+from wenmai.core.errors import CorpusError
+from wenmai.measures.bootstrap import percentile_intervals
+
+__all__ = ["Annotations", "RelationResult", "Scored", "best_threshold", "measure_relations"]
+
+
+Fact = tuple[str, str, str]  # names of head and tail, and the relation
+
+
+class Annotations(Protocol):
+    """What is known of a document; :class:`wenmai.data.relations.RelationDocument`."""
+
+    @property
+    def entities(self) -> Sequence[Any]:
+        """Entities with ``mentions``, which have a ``name`` and the number of their ``sentence``."""
+
+    @property
+    def relations(self) -> Sequence[Any]:
+        """Relations with ``head``, ``tail``, ``relation`` and ``evidence``, the first three of which come first."""
+
+
+class Scored(NamedTuple):
+    """A relation that a model predicts.
+
+    Attributes:
+        document: The number of the document.
+        head: The number of the entity that has it.
+        tail: The number of the entity that it has it to.
+        relation: Its name.
+        score: How likely it is.
+        evidence: Sentences that are thought to say so.
+    """
+
+    document: int
+    head: int
+    tail: int
+    relation: str
+    score: float = 1.0
+    evidence: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelationResult:
+    """The metrics; bounds are those of 95 % bootstrap intervals over documents.
+
+    Attributes:
+        documents: How many.
+        gold: Relations that they have.
+        found: Relations that were predicted.
+        right: Those that are right.
+        known: Right ones that the training could have told.
+        f1: Of all.
+        ign_f1: Without what the training could have told; None if there was no training.
+        intra_f1: Of pairs that share a sentence; None where there are none.
+        inter_f1: Of pairs that share none.
+        evidence_f1: Of the sentences; None if the documents name none.
+    """
+
+    documents: int
+    gold: int
+    found: int
+    right: int
+    known: int
+    precision: float
+    recall: float
+    f1: float
+    f1_low: float | None
+    f1_high: float | None
+    ign_f1: float | None
+    ign_f1_low: float | None
+    ign_f1_high: float | None
+    intra_f1: float | None
+    inter_f1: float | None
+    evidence_f1: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns plain JSON values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        def row(name: str, value: float | None, low: float | None = None, high: float | None = None) -> list[str]:
+            shown = "-" if value is None else f"{value:.4f}"
+            return [name, shown, "" if low is None or high is None else f"[{low:.4f}, {high:.4f}]"]
+
+        rows = [
+            row("F1", self.f1, self.f1_low, self.f1_high),
+            row("Ign F1", self.ign_f1, self.ign_f1_low, self.ign_f1_high),
+            row("precision", self.precision),
+            row("recall", self.recall),
+            row("intra F1", self.intra_f1),
+            row("inter F1", self.inter_f1),
+            row("evidence F1", self.evidence_f1),
+        ]
+        counts = f"{self.documents:,} documents, {self.gold:,} relations, {self.found:,} found, {self.right:,} right"
+        return f"{counts}\n{in_columns(rows)}"
+
+
+def best_threshold(scored: Sequence[Scored], documents: Sequence[Annotations]) -> tuple[float, float]:
+    """Returns the lowest score of the cut with the best F1, and that F1; 1 and 0 if nothing is right.
+
+    Args:
+        scored: Predictions with their scores.
+        documents: With the right relations.
+    """
+    gold = [{one[:3] for one in document.relations} for document in documents]
+    total = sum(map(len, gold))
+    ordered = sorted({one[:4]: one for one in sorted(scored, key=lambda one: one.score)}.values(), key=_descending)
+    if not ordered or not total:
+        return 1.0, 0.0
+    right = np.cumsum([(one.head, one.tail, one.relation) in gold[one.document] for one in ordered])
+    f1 = 2 * right / (np.arange(1, len(ordered) + 1) + total)
+    scores = np.array([one.score for one in ordered])
+    last = np.append(scores[1:] < scores[:-1], True)  # equal scores are cut together
+    best = int(np.where(last, f1, -1.0).argmax())
+    return (float(scores[best]), float(f1[best])) if f1[best] > 0 else (1.0, 0.0)
+
+
+def _descending(one: Scored) -> float:
+    return -one.score
+
+
+def measure_relations(
+    predicted: Sequence[Scored],
+    documents: Sequence[Annotations],
+    seen: Container[Fact] | None = None,
+    *,
+    intervals: bool = True,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> RelationResult:
+    """Measures predictions; one that is made twice counts once.
+
+    Args:
+        predicted: Those that were decided for.
+        documents: With the right relations.
+        seen: The facts of the training; None: there was none.
+        intervals: Whether to draw resamples.
+        resamples: How many.
+        seed: Of the draws.
+
+    Raises:
+        CorpusError: if a prediction is of a document or an entity that there is not.
+    """
+    # Of each document: gold, found, right, known; the same of intra and inter; evidence: right, found, gold.
+    counts = np.zeros((len(documents), 13))
+    once = {one[:4]: one for one in predicted}
+    near = [_near(document) for document in documents]
+    gold = [{one[:3]: one for one in document.relations} for document in documents]
+    for number, document in enumerate(documents):
+        for true in document.relations:
+            counts[number, 0] += 1
+            counts[number, 4 if near[number](true.head, true.tail) else 7] += 1
+            counts[number, 12] += len(true.evidence)
+    for one in once.values():
+        number = one.document
+        if not 0 <= number < len(documents) or not max(one.head, one.tail) < len(documents[number].entities):
+            raise CorpusError(
+                f"a prediction is of document {number}, entities {one.head} and {one.tail}; there is none"
+            )
+        side = 4 if near[number](one.head, one.tail) else 7
+        counts[number, 1] += 1
+        counts[number, side + 1] += 1
+        counts[number, 11] += len(set(one.evidence))
+        said = gold[number].get((one.head, one.tail, one.relation))
+        if said is None:
+            continue
+        counts[number, 2] += 1
+        counts[number, side + 2] += 1
+        counts[number, 10] += len(set(one.evidence) & set(said.evidence))
+        if seen is not None and _is_seen(documents[number], one, seen):
+            counts[number, 3] += 1
+    sums = counts.sum(0)
+    values = _values(sums[None])[0]
+    bounds: list[tuple[float, float] | tuple[None, None]] = [(None, None)] * 2
+    if intervals and len(documents) > 1:
+        bounds = percentile_intervals(
+            lambda weights: _values(weights @ counts)[:, :2], len(documents), 2, resamples=resamples, seed=seed
+        )
+    has = {name: float(value) for name, value in zip(_NAMES, values, strict=True)}
+    return RelationResult(
+        documents=len(documents),
+        gold=int(sums[0]),
+        found=int(sums[1]),
+        right=int(sums[2]),
+        known=int(sums[3]),
+        precision=float(_share(sums[2], sums[1])),
+        recall=float(_share(sums[2], sums[0])),
+        f1=has["f1"],
+        f1_low=bounds[0][0],
+        f1_high=bounds[0][1],
+        ign_f1=None if seen is None else has["ign_f1"],
+        ign_f1_low=None if seen is None else bounds[1][0],
+        ign_f1_high=None if seen is None else bounds[1][1],
+        intra_f1=has["intra_f1"] if sums[4] else None,
+        inter_f1=has["inter_f1"] if sums[7] else None,
+        evidence_f1=has["evidence_f1"] if sums[12] else None,
+    )
+
+
+_NAMES = ("f1", "ign_f1", "intra_f1", "inter_f1", "evidence_f1")
+
+
+def _values(sums: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Returns the metrics (R, 5) of sums (R, 13)."""
+    gold, found, right, known = sums[:, :4].T
+    precision, recall = _share(right - known, found - known), _share(right, gold)
+    ign = _share(2 * precision * recall, precision + recall)
+    return np.stack(
+        [
+            _share(2 * right, gold + found),
+            ign,
+            _share(2 * sums[:, 6], sums[:, 4] + sums[:, 5]),
+            _share(2 * sums[:, 9], sums[:, 7] + sums[:, 8]),
+            _share(2 * sums[:, 10], sums[:, 11] + sums[:, 12]),
+        ],
+        1,
+    )
+
+
+def _share(part: Any, whole: Any) -> Any:  # noqa: ANN401  numbers or arrays
+    return np.divide(part, whole, out=np.zeros_like(np.asarray(part, np.float64)), where=np.asarray(whole) > 0)
+
+
+def _near(document: Annotations) -> Any:  # noqa: ANN401  a function
+    found: dict[tuple[int, int], bool] = {}
+
+    def near(head: int, tail: int) -> bool:
+        key = (min(head, tail), max(head, tail))
+        if key not in found:
+            one, other = ({mention.sentence for mention in document.entities[side].mentions} for side in key)
+            found[key] = not one.isdisjoint(other)
+        return found[key]
+
+    return near
+
+
+def _is_seen(document: Annotations, one: Scored, seen: Container[Fact]) -> bool:
+    heads, tails = ({mention.name for mention in document.entities[side].mentions} for side in (one.head, one.tail))
+    return any((head, tail, one.relation) in seen for head in heads for tail in tails)

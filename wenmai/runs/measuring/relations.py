@@ -1,0 +1,115 @@
+"""Evaluate and compare models that find the relations of documents."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from wenmai.core.showing import Table
+from wenmai.data.relation_files import open_documents, read_documents, require_relations
+from wenmai.data.relation_settings import RelationsConfig
+from wenmai.measures.relations import RelationResult, Scored, measure_relations
+from wenmai.runs.comparison import Comparison, Kind, Measure
+from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
+from wenmai.training.run import Run
+
+__all__ = ["EXTRACTORS", "RelationEvaluation"]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RelationEvaluation(Evaluation):
+    """The evaluation on documents.
+
+    Attributes:
+        on: The test set.
+        threshold: The lowest probability of a relation.
+        result: The metrics.
+    """
+
+    on: str
+    threshold: float
+    result: RelationResult
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns plain JSON values; the metrics are at the top."""
+        return {"run": self.run, "on": self.on, "threshold": self.threshold, **self.result.as_dict()}
+
+    def _facts(self) -> dict[str, Any]:
+        return {"run": self.run, "on": self.on, "f1": self.result.f1}
+
+    def __str__(self) -> str:
+        return str(self.result)
+
+    def table(self) -> Table:
+        """Returns one row of all metrics."""
+        return Table.of([self.result.as_dict()])
+
+
+def evaluate(run: Run, *, on: Any, threshold: float | None = None) -> RelationEvaluation:  # noqa: ANN401
+    """Evaluates a model on documents with relations.
+
+    Args:
+        run: A finished run.
+        on: Documents, as for training.
+        threshold: The lowest probability of a relation; None: that of the model, which was best on its validation data.
+
+    Raises:
+        RunError: if the run is not finished.
+        CorpusError: if the test set cannot be read.
+        SettingError: if it has a relation that the model does not know.
+    """
+    return _evaluated(run, run.model, on, threshold)
+
+
+def _evaluated(run: Run, model: Any, on: Any, threshold: float | None = None) -> RelationEvaluation:  # noqa: ANN401
+    opened = open_documents(on)
+    config: RelationsConfig = run.recipe.sections["data"]
+    documents = read_documents(opened, config)
+    require_relations(model.labels, documents, opened.describe())
+    cut = model.cut if threshold is None else threshold
+    found = []
+    for number, extracted in enumerate(model.extract(documents, threshold=cut)):
+        found += [(number, one) for one in extracted.relations]
+    scored = [Scored(number, one.head, one.tail, one.relation, one.probability, one.evidence) for number, one in found]
+    return RelationEvaluation(
+        run=str(run.path),
+        on=opened.describe(),
+        threshold=cut,
+        result=measure_relations(scored, documents, model.facts.seen),
+    )
+
+
+def compare(
+    runs: Sequence[Run], comparison: Comparison, *, on: Sequence[str] = (), progress: Progress = unwatched
+) -> Comparison:
+    """Compares F1 and Ign F1 on test sets."""
+    systems, turns = [], Turns(progress, runs=len(runs), sets=len(on))
+    for run, system in zip(runs, comparison.systems, strict=True):
+        model, measures = run.read_model(), []
+        for name in on:
+            turns.begin(name, system.name)
+            found = _evaluated(run, model, name).result
+            for kind, main in (("relations", "f1"), ("new relations", "ign_f1")):
+                value = getattr(found, main)
+                if value is not None:
+                    low, high = getattr(found, f"{main}_low"), getattr(found, f"{main}_high")
+                    measures.append(Measure(name=title_of(name), kind=kind, value=value, low=low, high=high))
+        systems.append(replace(system, measures=measures))
+    return replace(comparison, systems=systems)
+
+
+def check(*, on: Sequence[str] = ()) -> None:
+    """Makes sure that the test sets are there."""
+    for name in on:
+        open_documents(name)
+
+
+EXTRACTORS = Measurer(
+    models="models of relations",
+    evaluate=evaluate,
+    compare=compare,
+    check=check,
+    kinds={
+        "relations": Kind(title="Relations of documents, F1, %", percent=True),
+        "new relations": Kind(title="Relations that the training had not, Ign F1, %", percent=True),
+    },
+)

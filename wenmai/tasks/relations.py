@@ -1,0 +1,269 @@
+"""Relations of documents: an encoder with structured self-attention learns them from annotated documents.
+
+Xu, Wang, Lyu, Zhu, Mao 2021 (SSAN), section 3.3; the adaptive threshold is that of Zhou et al. 2021 (ATLOP).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor, nn
+
+from wenmai.config.recipe import Recipe
+from wenmai.core.errors import SettingError
+from wenmai.core.quantities import plural
+from wenmai.data.batches import plan_batches
+from wenmai.data.relation_files import RelationData, open_documents, read_relation_data
+from wenmai.data.relation_settings import RelationsConfig
+from wenmai.data.relations import RelationDocument
+from wenmai.inference.families import backbone_like, backbone_of
+from wenmai.inference.finetuned import SHORTEST
+from wenmai.inference.relation_rows import DocumentRows
+from wenmai.inference.relations import RelationFacts, RelationModel
+from wenmai.measures.relations import Scored, best_threshold, measure_relations
+from wenmai.models.ssan import Ssan
+from wenmai.models.ssan_settings import SsanConfig
+from wenmai.nn.encoder import TextEncoder
+from wenmai.objectives.loss import Loss, evaluated
+from wenmai.objectives.relations import adaptive_threshold_loss, binary_loss
+from wenmai.tasks.finetuning import FineTuningTask
+from wenmai.tasks.neural import NeuralJob, NeuralTask
+from wenmai.tasks.settings import RELATIONS, RelationTuningConfig
+from wenmai.tasks.task import Opened, ReadProgress, Source, Task
+
+__all__ = ["RelationDocuments", "RelationJob", "RelationTask"]
+
+_RATE, _MOST_RATE, _SMALL = 5e-5, 1e-3, 768  # of the encoder at the size of the published models; of what is new
+_FLOOR = 0.005
+
+
+class RelationDocuments(Source):
+    """Documents with entities and relations: files, names of the catalogue, or documents in memory."""
+
+    def open(self, corpus: Any) -> Opened:  # noqa: ANN401
+        """Opens documents; they are read once the settings are known."""
+        opened = open_documents(corpus)
+        return Opened(opened, {}, opened.sources, bool(opened.sources))
+
+    def read(self, recipe: Recipe, source: Any, progress: ReadProgress, base: Any) -> RelationData:  # noqa: ANN401
+        """Reads documents to train on and to validate on.
+
+        Raises:
+            CorpusError: if they are not as they should be, or have no relation.
+            SettingError: if there is no encoder to start from.
+        """
+        if base is None:
+            _require_base(recipe)
+        config: RelationsConfig = recipe.sections["data"]
+        return read_relation_data(source, config, seed=recipe.sections["train"].seed)
+
+    def reopen(self, fingerprint: str) -> None:
+        """None: the files are read again."""
+
+
+def _require_base(recipe: Recipe) -> None:
+    raise SettingError(f"{recipe.system} starts from a trained encoder; name its run with --from RUN")
+
+
+class RelationTask(NeuralTask):
+    """Trains a model of relations from a run of an encoder; ``model`` is its network."""
+
+    source = RelationDocuments()
+    sections: Mapping[str, type] = RELATIONS
+    inherited = ()
+    verbs = ("extract",)
+
+    def starts_from(self, other: Task) -> bool:
+        """Whether a run has an encoder: BERT and its relatives, and what was fine-tuned from them."""
+        if isinstance(other, FineTuningTask | RelationTask):
+            return True
+        kind = other.model
+        return isinstance(kind, type) and issubclass(kind, TextEncoder)
+
+    def load(self, folder: Path) -> RelationModel:
+        """Reads a finished model, with nothing of the run that it started from."""
+        return RelationModel.load(folder)
+
+    def make(self, recipe: Recipe, data: RelationData, base: Any) -> RelationModel:  # noqa: ANN401
+        """Makes a model: the encoder of ``base``, and everything else with fresh parameters."""
+        if base is None:
+            _require_base(recipe)
+        tuning: RelationTuningConfig = recipe.sections["tuning"]
+        reading = recipe.sections["reading"]
+        config: SsanConfig = recipe.sections["model"]
+        known = backbone_like(base)
+        if not isinstance(known.module, TextEncoder):
+            raise SettingError(
+                f"{recipe.system} needs an encoder of tokens that see the whole text; start from a run of bert, or of "
+                "an imported encoder"
+            )
+        longest = known.max_length
+        if longest < SHORTEST:
+            raise SettingError(f"the encoder reads {longest} tokens; at least {SHORTEST} are needed")
+        if reading.max_length is not None and reading.max_length > longest:
+            raise SettingError(f"max_length={reading.max_length} is more than the {longest} tokens that it reads")
+        backbone = backbone_of(base, pooler=False, dropout=tuning.dropout, fresh=tuning.scratch)
+        module = Ssan(config, backbone.module, labels=len(data.labels), types=len(data.types))
+        return RelationModel(
+            module,
+            backbone,
+            reading,
+            data.labels,
+            data.types,
+            decision="adaptive" if tuning.loss == "adaptive" else "threshold",
+            facts=RelationFacts(data.meanings, data.type_pairs, data.seen),
+        )
+
+    def initialise(self, model: RelationModel, data: RelationData, base: Any) -> None:  # noqa: ANN401
+        """Nothing: the model was made of ``base``."""
+
+    def job(self, recipe: Recipe, data: RelationData, model: Any) -> "RelationJob":  # noqa: ANN401
+        """Returns a training."""
+        return RelationJob(recipe, data, model)
+
+
+class RelationJob(NeuralJob):
+    """Training a model of relations."""
+
+    def __init__(self, recipe: Recipe, data: RelationData, model: RelationModel) -> None:
+        super().__init__(recipe, model)
+        self.tuning: RelationTuningConfig = recipe.sections["tuning"]
+        self._data, self._relations = data, model
+        self.best_by = "f1" if data.valid else "loss"
+        if self.tuning.encoder_share == 0:
+            model.backbone.module.requires_grad_(False)
+        self._encoder = {id(one) for one in model.backbone.module.parameters()}
+        named = model.module.named_parameters()
+        self._of_encoder = {name for name, one in named if id(one) in self._encoder and ".relative." not in name}
+        self._rows, self._targets = self._prepared(data.train)
+        self._valid_rows, self._valid_targets = self._prepared(data.valid)
+
+    def _prepared(
+        self, documents: Sequence[RelationDocument]
+    ) -> tuple[list[DocumentRows], list[npt.NDArray[np.int64]]]:
+        """Returns the rows of documents with a pair, and where each has 1 among (P, C): pairs and labels."""
+        model = self._relations
+        numbers = {name: number for number, name in enumerate(model.labels)}
+        rows, targets = [], []
+        for document in documents:
+            read = model.rows(document)
+            if not len(read.pairs):
+                continue
+            places = {(head, tail): place for place, (head, tail) in enumerate(read.pairs.tolist())}
+            found = {
+                (places[one.head, one.tail], numbers[one.relation])
+                for one in document.relations
+                if (one.head, one.tail) in places and one.relation in numbers
+            }
+            rows.append(read)
+            targets.append(np.array(sorted(found), np.int64).reshape(-1, 2))
+        return rows, targets
+
+    @property
+    def objective_name(self) -> str:  # type: ignore[override]  # it depends on the settings
+        """The loss, for people."""
+        if self.tuning.loss == "adaptive":
+            return "adaptive threshold loss of the relations of each pair of entities"
+        return "binary cross-entropy of the relations of each pair of entities"
+
+    @property
+    def learning_rate(self) -> float:
+        """Ten times the published rate of the encoder, and more for smaller ones."""
+        if self.config.learning_rate is not None:
+            return self.config.learning_rate
+        size = self._relations.backbone.size
+        return min(_MOST_RATE, 10 * _RATE * max(1.0, _SMALL / size))
+
+    def rate_share(self, name: str, epoch: int) -> float:
+        """Less for the encoder."""
+        return self.tuning.encoder_share if name in self._of_encoder else 1.0
+
+    # --- what the loop calls ----------------------------------------------------------------------------------------
+
+    def plan(self, epoch: int) -> Sequence[npt.NDArray[np.int64]]:
+        """Batches of documents of like lengths."""
+        sizes = np.array([len(one.tokens) * one.width for one in self._rows], np.int64)
+        return plan_batches(
+            sizes,
+            max_tokens=self.config.batch_tokens,
+            max_rows=self.tuning.batch_size,
+            seed=self.config.seed,
+            epoch=epoch,
+        )
+
+    def loss(self, module: nn.Module, batch: npt.NDArray[np.int64], step: int) -> Loss:
+        """The mean over labels and pairs of each document, summed over documents."""
+        return self._loss(module, [self._rows[at] for at in batch], [self._targets[at] for at in batch])
+
+    def _loss(self, module: nn.Module, rows: Sequence[DocumentRows], targets: Sequence[npt.NDArray[np.int64]]) -> Loss:
+        model = self._relations
+        batch = model.batch(rows)
+        logits: Tensor = module(batch)
+        total = logits.new_zeros((), dtype=logits.dtype).double()
+        begin = 0
+        for size, places in zip(batch.sizes, targets, strict=True):
+            part = logits[begin : begin + size].float()
+            gold = part.new_zeros(part.shape)
+            gold[places[:, 0], places[:, 1]] = 1.0
+            if self.tuning.loss == "adaptive":
+                total = total + adaptive_threshold_loss(part, gold).double()
+            else:
+                gold[:, 0] = (gold[:, 1:].sum(1) == 0).to(gold.dtype)
+                total = total + binary_loss(part, gold).double()
+            begin += size
+        read = int(batch.real.sum())
+        return Loss(total, total.detach(), len(rows), read)
+
+    def evaluate(self) -> dict[str, float]:
+        """The loss on the validation data, the best threshold, and F1 there."""
+        if not self._data.valid:
+            return {}
+        model = self._relations
+        order = range(0, len(self._valid_rows), self.tuning.batch_size)
+
+        def losses() -> Iterator[Loss]:
+            for begin in order:
+                some = slice(begin, begin + self.tuning.batch_size)
+                yield self._loss(self.module, self._valid_rows[some], self._valid_targets[some])
+
+        metrics = evaluated(losses(), self.loss_weights)
+        scored: list[Scored] = model.scored(self._data.valid, floor=_FLOOR)
+        if model.decision == "threshold":
+            model.threshold = float(min(1.0, max(0.0, best_threshold(scored, self._data.valid)[0])))
+        found = measure_relations(
+            [one for one in scored if one.score >= model.cut], self._data.valid, model.facts.seen, intervals=False
+        )
+        named = {"f1": found.f1, "precision": found.precision, "recall": found.recall, "ign_f1": found.ign_f1}
+        return metrics | {name: value for name, value in named.items() if value is not None}
+
+    # --- what a run calls -------------------------------------------------------------------------------------------
+
+    def facts(self) -> dict[str, Any]:
+        """The sizes of data and model, and the effort."""
+        data = self._data
+        sizes = (
+            f"{len(data.train):,} documents, {len(data.valid):,} to validate on, "
+            f"{plural(len(data.labels) - 1, 'relation')}, {self.trained_parameters:,} of {self.parameters:,} "
+            f"parameters on {self._relations.device}"
+        )
+        return {"sizes": sizes, **self.effort, "threads": self.threads, "stats": data.stats}
+
+    def summary(self) -> dict[str, Any]:
+        """Speed, losses, sizes and the threshold."""
+        found = super().summary()
+        more = {"best_by": self.best_by, "documents": len(self._data.train), "labels": len(self._data.labels) - 1}
+        return {**found, **more, "threshold": self._relations.cut}
+
+    def changes(self, base: Any) -> tuple[dict[str, Any], list[str]]:  # noqa: ANN401
+        """Notes which documents are of no use, and which were read in windows."""
+        notes, data = [], self._data
+        if alone := len(data.train) - len(self._rows):
+            notes.append(f"{alone:,} of {len(data.train):,} documents have no pair of entities to learn from")
+        if several := sum(len(one.tokens) > 1 for one in self._rows):
+            notes.append(
+                f"{several:,} of {len(self._rows):,} documents are longer than the {self._relations.length} tokens "
+                "that the model reads, and were read in windows"
+            )
+        return {}, notes
