@@ -1,0 +1,26 @@
+"""Pre-training tasks by name: what an encoder learns from raw text (ERNIE 1.0 and 2.0).
+
+Another task is a file with a subclass of :class:`PretrainingTask`, and its entry in :data:`TASKS`.
+"""
+
+from wenmai.core.errors import SettingError, nearest_name
+from wenmai.data.pretraining.task import Context, Drawn, Planned, PretrainingTask, Row
+
+__all__ = ["TASKS", "Context", "Drawn", "Planned", "PretrainingTask", "Row", "task_of"]
+
+_OWN: tuple[type[PretrainingTask], ...] = ()
+
+TASKS: dict[str, type[PretrainingTask]] = {task.name: task for task in _OWN}
+"""The tasks by their names, in the order in which the papers have them."""
+
+
+def task_of(name: str, context: Context) -> PretrainingTask:
+    """Makes a task by its name.
+
+    Raises:
+        CorpusError: if a file that it reads besides the text cannot be read.
+        SettingError: if no task has this name, or its settings do not fit.
+    """
+    if name not in TASKS:
+        raise SettingError(f"no pre-training task is called {name!r}{nearest_name(name, TASKS)} ({', '.join(TASKS)})")
+    return TASKS[name](context)

@@ -1,0 +1,171 @@
+"""What a pre-training task is: raw text in, rows with labels out.
+
+A task plans all its examples of one pass over a text, cheaply, and makes the tokens of one only when it is in a batch.
+All that is random is drawn in the plan, from a generator that depends on the seed, the task and the pass: a training
+that was killed makes the same plan again, and needs no state.
+
+What a row needs besides follows from what the task says of itself: its masks from ``masking``, its outputs from
+``level`` and ``classes``. See ``docs/ernie.md`` for a task that is made step by step.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from wenmai.core.errors import CorpusError
+from wenmai.data.masking import MaskingConfig
+from wenmai.data.pretraining.settings import TasksConfig
+from wenmai.data.sequences import SentenceStream
+from wenmai.text.tokenizer import Tokenizer
+
+__all__ = ["Context", "Drawn", "Level", "Planned", "PretrainingTask", "Row"]
+
+Ids = npt.NDArray[np.int32]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+Level = Literal["none", "token", "sequence"]
+
+
+class Row(NamedTuple):
+    """One example as the model reads it, before anything is masked.
+
+    Attributes:
+        tokens: (T,) int32, special tokens included, T at most ``max_length``.
+        segments: (T,) int64, which text each token is of, or whose turn; below ``Context.segments``.
+        labels: ``level=sequence``: the class; ``level=token``: (T,) int64, the class of each token, -1 where none is
+            asked for; ``level=none``: None.
+        units: (T,) where a unit begins that is masked as a whole; None: the words that the ids tell of.
+    """
+
+    tokens: Ids
+    segments: Ints
+    labels: int | Ints | None = None
+    units: Bools | None = None
+
+
+class Planned(Protocol):
+    """The examples of one pass over a text; a task may plan with any class that has this."""
+
+    @property
+    def lengths(self) -> Ints:
+        """(N,) int64, tokens of each row, special ones included; what batches of like lengths are made by."""
+
+
+class Drawn(NamedTuple):
+    """A plan as a table.
+
+    Attributes:
+        lengths: (N,) int64, tokens of each row, special ones included.
+        table: (N, anything) int64, what the task needs to make each row.
+    """
+
+    lengths: Ints
+    table: Ints
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """What all tasks of a training share.
+
+    Attributes:
+        tokenizer: It has tokens for the beginning of a text and for its end, [CLS] and [SEP].
+        max_length: Most tokens of a row, special ones included.
+        segments: How many segments the model tells apart; 0: none.
+        masking: How the recipe masks; a task may replace the policy.
+        settings: Of the tasks.
+    """
+
+    tokenizer: Tokenizer
+    max_length: int
+    segments: int = 2
+    masking: MaskingConfig
+    settings: TasksConfig
+
+    def room(self, texts: int) -> int:
+        """Returns how many tokens so many texts of one row can have together."""
+        return self.max_length - 1 - texts
+
+    def frame(self, *texts: npt.NDArray[np.integer]) -> tuple[Ids, Ints]:
+        """Returns [CLS] first [SEP] second [SEP] ..., and the segments of its tokens: 0, 1, ...
+
+        Texts beyond the last segment that the model tells apart are of that one.
+        """
+        cls, sep = self.tokenizer.cls_id, self.tokenizer.sep_id
+        tokens = np.empty(1 + len(texts) + sum(map(len, texts)), np.int32)
+        segments = np.zeros(len(tokens), np.int64)
+        tokens[0], place = cls, 1
+        for number, text in enumerate(texts):
+            end = place + len(text)
+            tokens[place:end], tokens[end] = text, sep
+            segments[place : end + 1] = min(number, max(0, self.segments - 1))
+            place = end + 1
+        return tokens, segments
+
+
+class PretrainingTask(ABC):
+    """One task: a subclass is registered by its name in ``wenmai.data.pretraining.TASKS``.
+
+    Args:
+        context: What all tasks of a training share.
+
+    Attributes:
+        name: In settings and reports.
+        level: What is asked: a class of each ``token``, of the whole ``sequence``, or ``none`` but what is masked.
+        classes: The names of the classes, in order; none of ``level=none``. Subclasses may set it when they are made.
+        masking: How rows are masked; None: they stay as they are. By default as the recipe says.
+        marks: The bits of ``wenmai.data.token_marks`` that the text must have been encoded with.
+        fingerprint: Of what the task reads besides the text, such as a file; a training does not go on with another.
+        sources: The files that it reads besides the text, as in ``corpus.json``.
+
+    Raises:
+        CorpusError: when it is made, if a file of its own cannot be read.
+        SettingError: when it is made, if its settings are missing or have no effect.
+    """
+
+    name: ClassVar[str]
+    level: ClassVar[Level]
+    classes: tuple[str, ...] = ()
+    masking: MaskingConfig | None
+    marks: int = 0
+    fingerprint: str = ""
+    sources: Sequence[Mapping[str, Any]] = ()
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.masking = context.masking
+
+    def require(self, stream: SentenceStream, what: str = "the text") -> None:
+        """Makes sure that the task can be learned from a text, which messages call ``what``.
+
+        Raises:
+            CorpusError: if the text has not what the task needs; by default, if no example is found in it. A subclass
+                says what is missing, such as paragraphs of several sentences.
+        """
+        if not len(self.examples(stream, np.random.default_rng(0)).lengths):
+            raise CorpusError(
+                f"{what} has no example for the task {self.name}; give more text, or leave {self.name} out of tasks"
+            )
+
+    @abstractmethod
+    def examples(self, stream: SentenceStream, random: np.random.Generator) -> Planned:
+        """Plans the examples of one pass over a text, in any order; all that is random is drawn here.
+
+        Args:
+            stream: The text.
+            random: A generator for this pass alone.
+        """
+
+    @abstractmethod
+    def row(self, stream: SentenceStream, examples: Any, place: int) -> Row:  # noqa: ANN401  its own plan
+        """Makes one of the planned examples.
+
+        Args:
+            stream: The text.
+            examples: What :meth:`examples` returned.
+            place: Which of them.
+        """
