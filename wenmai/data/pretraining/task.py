@@ -96,6 +96,8 @@ class Context:
         Texts beyond the last segment that the model tells apart are of that one.
         """
         cls, sep = self.tokenizer.cls_id, self.tokenizer.sep_id
+        assert cls is not None
+        assert sep is not None
         tokens = np.empty(1 + len(texts) + sum(map(len, texts)), np.int32)
         segments = np.zeros(len(tokens), np.int64)
         tokens[0], place = cls, 1
