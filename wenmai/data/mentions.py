@@ -3,11 +3,11 @@
 Mentions are of one entity if their types are equal and
 
 - their names are, but for capital letters, spaces and the dots of abbreviations;
-- one is the other's first or last words, as *Curie* of *Marie Curie*, and it fits no third name as well; of Chinese
+- one is the other's first or last words, as *Curie* of *Marie Curie*; of Chinese
   names the first characters, at least two, as 清华 of 清华大学;
 - one is made of the first letters of the other's words, as *WHO* of *World Health Organization*.
 
-A shorter name is of the entity that was mentioned last before it, of those that it fits.
+A name is compared with the longest one of an entity, and is of the one that was mentioned last, of those that it fits.
 """
 
 import re
@@ -23,7 +23,8 @@ __all__ = ["Found", "Word", "aliased", "cut_words", "entities_of"]
 
 _CHINESE = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _LETTERS = rf"(?:(?![{_CHINESE}])\w)+"
-_WORD = re.compile(rf"[{_CHINESE}]|\d+(?:[.,]\d+)+|{_LETTERS}(?:['’.-]{_LETTERS})*|[^\w\s]")
+_OF = r"['’]s\b"  # a word of its own, as in Kenya's
+_WORD = re.compile(rf"[{_CHINESE}]|\d+(?:[.,]\d+)+|{_LETTERS}(?:(?!{_OF})['’.-]{_LETTERS})*|{_OF}|[^\w\s]")
 _IS_CHINESE = re.compile(f"[{_CHINESE}]+")
 _SMALL = frozenset(
     (
@@ -166,22 +167,22 @@ def _between(words: Sequence[Word]) -> str:
 def _joined(names: Sequence[tuple[str, str]], same: Callable[[str, str], bool]) -> list[list[int]]:
     """Groups mentions by their names, in the order in which they are first mentioned."""
     groups: list[list[int]] = []
-    full: list[dict[str, str]] = []  # of each group its names
+    full: list[str] = []  # of each group its longest name
     exact: dict[tuple[str, str], int] = {}
     by_type: dict[str, list[int]] = {}
     for at, (name, kind) in enumerate(names):
         group = exact.get((_plain(name), kind))
         if group is None:
-            fitting = [one for one in by_type.get(kind, ()) if any(same(name, other) for other in full[one].values())]
+            fitting = [one for one in by_type.get(kind, ()) if same(name, full[one])]
             group = max(fitting, key=lambda one: groups[one][-1], default=None)
         if group is None:
             group = len(groups)
             groups.append([])
-            full.append({})
+            full.append(name)
             by_type.setdefault(kind, []).append(group)
         exact[_plain(name), kind] = group
         groups[group].append(at)
-        full[group][_plain(name)] = name
+        full[group] = max(full[group], name, key=len)
     return groups
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "facts_of",
     "read_docred",
     "relation_names",
+    "tagged_sentences",
 ]
 
 Fact = tuple[str, str, str]
@@ -246,6 +247,19 @@ def facts_of(documents: Iterable[RelationDocument]) -> set[Fact]:
         names = [{mention.name for mention in entity.mentions} for entity in document.entities]
         for one in document.relations:
             found |= {(head, tail, one.relation) for head in names[one.head] for tail in names[one.tail]}
+    return found
+
+
+def tagged_sentences(document: RelationDocument) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Returns the words of each sentence with tags B-TYPE, I-TYPE and O; of mentions that overlap the longest."""
+    found = []
+    for number, words in enumerate(document.sentences):
+        tags = ["O"] * len(words)
+        mentions = [one for entity in document.entities for one in entity.mentions if one.sentence == number]
+        for one in sorted(mentions, key=lambda one: (one.start - one.end, one.start)):
+            if all(tag == "O" for tag in tags[one.start : one.end]) and one.type:
+                tags[one.start : one.end] = [f"B-{one.type}", *[f"I-{one.type}"] * (one.end - one.start - 1)]
+        found.append((words, tuple(tags)))
     return found
 
 

@@ -363,15 +363,19 @@ class RelationModel(Shown):
         rows = self.rows(document)
         scores = self.scores(rows)
         chosen = np.argwhere(scores >= lowest)
-        attended = self._attended(document, rows) if evidence == "attention" and len(chosen) else None
+        together = [tuple(cooccurring(document, *rows.pairs[pair].tolist())) for pair, _ in chosen.tolist()]
+        attended = None
+        if len(chosen) and (evidence == "attention" or not all(together)):
+            attended = self._attended(document, rows)
         found = []
-        for pair, label in chosen.tolist():
+        for (pair, label), shared in zip(chosen.tolist(), together, strict=True):
             head, tail = rows.pairs[pair].tolist()
             name = self.labels[label + 1]
-            by: Literal["co-occurrence", "attention"] = "attention"
-            places: tuple[int, ...] = () if attended is None else _most_attended(attended[head] * attended[tail])
-            if not places:
-                places, by = tuple(cooccurring(document, head, tail)), "co-occurrence"
+            seen = () if attended is None else _most_attended(attended[head] * attended[tail])
+            by: Literal["co-occurrence", "attention"] = "co-occurrence"
+            if seen and (evidence == "attention" or not shared):
+                by = "attention"
+            places = seen if by == "attention" else shared
             meaning = self.facts.meanings.get(name, name)
             found.append(FoundRelation(head, tail, name, meaning, float(scores[pair, label]), places, by))
         found.sort(key=lambda one: (-one.probability, one.head, one.tail, one.relation))
