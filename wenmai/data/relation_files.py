@@ -138,9 +138,7 @@ def read_documents(opened: OpenedDocuments, config: RelationsConfig | None = Non
         else:
             found += read_pubtator(path, trees)
     if not opened.paths:
-        raw = [item for item in opened.items if not isinstance(item, RelationDocument)]
-        parsed = iter(docred_documents(raw, _PYTHON))
-        found = [item if isinstance(item, RelationDocument) else next(parsed) for item in opened.items]
+        found = docred_documents(opened.items, _PYTHON)
     if not found:
         raise CorpusError(f"{opened.describe()}: no documents")
     return found

@@ -353,10 +353,7 @@ class RelationModel(Shown):
             raise SettingError(f"threshold={threshold:g} is no probability; expected 0 to 1")
         if isinstance(documents, RelationDocument | Mapping | str):
             raise SettingError("extract takes a list of documents; put a single one in brackets")
-        given = list(documents)
-        raw = [one for one in given if not isinstance(one, RelationDocument)]
-        parsed = iter(docred_documents(raw, "documents from Python"))
-        whole = [one if isinstance(one, RelationDocument) else next(parsed) for one in given]
+        whole = docred_documents(documents, "documents from Python")
         return [self._extracted(document, self.cut if threshold is None else threshold, evidence) for document in whole]
 
     def _extracted(self, document: RelationDocument, lowest: float, evidence: str) -> Extracted:
