@@ -220,8 +220,8 @@ class Ssan(nn.Module):
             table = self.distance_vectors.to(one.dtype)
             there, back = _buckets(distances)
             found = found + (torch.einsum("hs,csd->hcd", one, weights[:, :size, size:]) @ table.T)[head, :, back]
-            found = found + (torch.einsum("nd,cde->nce", table, weights[:, size:, :size]) @ other.T)[there, :, tail]
-            found = found + (torch.einsum("nd,cde->nce", table, weights[:, size:, size:]) @ table.T)[there, :, back]
+            found = found + (torch.einsum("kd,cde->kce", table, weights[:, size:, :size]) @ other.T)[there, :, tail]
+            found = found + (torch.einsum("kd,cde->kce", table, weights[:, size:, size:]) @ table.T)[there, :, back]
         logits: Tensor = found + self.relation_bias
         return logits
 
