@@ -70,9 +70,14 @@ class SentenceStream:
         begin: Its first token; the beginning of a line.
         end: The token behind its last.
         separator: The token in place of the end of a document.
+        held_out: Whether the text is to validate on, so that nothing else that is trained on may go with it.
+
+    Attributes:
+        held_out: As it was given.
     """
 
-    def __init__(self, text: EncodedText, begin: int, end: int, *, separator: int) -> None:
+    def __init__(self, text: EncodedText, begin: int, end: int, *, separator: int, held_out: bool = False) -> None:
+        self.held_out = held_out
         self._tokens, self._marks = text.tokens, text.marks
         self._name = ", ".join(text.sources)
         self._begin = begin

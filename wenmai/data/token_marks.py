@@ -86,6 +86,7 @@ class Marker:
         inline: Whether entities are marked in the texts.
         finder: What else finds entities, or None.
         found_by: Of the finder, for the fingerprint; all that the entities depend on.
+        source: What finds entities, for people.
     """
 
     bits: int
@@ -95,6 +96,7 @@ class Marker:
     inline: bool = False
     finder: EntityFinder | None = None
     found_by: str = ""
+    source: str = "the names"
 
     def identity(self) -> list[Any]:
         """Returns all that the marks depend on besides text and tokens, as JSON values."""
