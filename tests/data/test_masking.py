@@ -87,7 +87,7 @@ def test_what_every_mask_keeps_to(tokenizer, policy, lengths, probability, share
     changed = found.tokens[found.targets & (found.tokens != tokens)]
     assert not np.isin(changed, [*(tokenizer.special_ids - {tokenizer.mask_id})]).any()
     counts, budgets = found.targets.sum(1), config.budgets(np.array(lengths))
-    assert (counts <= budgets).all()
+    assert (counts <= budgets).all() or policy == "released"
     available = (~special).sum(1)
     if policy == "token":
         assert np.array_equal(counts, np.minimum(budgets, available))
@@ -101,9 +101,11 @@ def test_what_every_mask_keeps_to(tokenizer, policy, lengths, probability, share
                 )
             taken = [bool(found.targets[row, begin]) for begin in starts]
             left = budgets[row] - counts[row]
-            if policy == "whole-word":  # a word that was left out does not fit
+            if policy in ("whole-word", "unit"):  # a word that was left out does not fit
                 assert all(size > left for size, one in zip(sizes, taken, strict=True) if not one)
-            elif len(sizes) and sizes.min() <= budgets[row] and (sizes <= budgets[row]).mean() > 0.5:
+            elif (
+                policy == "span" and len(sizes) and sizes.min() <= budgets[row] and (sizes <= budgets[row]).mean() > 0.5
+            ):
                 assert counts[row]
 
 
@@ -236,6 +238,8 @@ def test_settings_and_arguments_without_sense_are_refused(tokenizer):
         MaskingConfig(mask_replace=0.9, random_replace=0.2)
     with pytest.raises(SettingError, match="is not one of"):
         MaskingConfig(masking="words")
+    with pytest.raises(SettingError, match="max_masked=20 has no effect with masking=released"):
+        MaskingConfig(masking="released", max_masked=20)
     with pytest.raises(SettingError, match="no token for the mask"):
         Masker(MaskingConfig(), Tokenizer.train(["a b"] * 2, TokenizerConfig(kind="whitespace")))
     masker = Masker(MaskingConfig(masking="span"), tokenizer)

@@ -2,14 +2,15 @@
 
 ``<cache>/texts/<fingerprint>/`` holds ``tokens.bin`` (int32 ids, little endian; EOS closes every line),
 ``lines.bin`` (two int64 for each line: how many tokens and characters there are up to its end), ``documents.bin``
-(int64: the token with which each document begins) and ``text.json``.
+(int64: the token with which each document begins) and ``text.json``; a text that was encoded with marks has
+``marks.bin`` too (uint8, of each token; see :mod:`wenmai.data.token_marks`).
 """
 
 import hashlib
 import json
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -25,6 +26,7 @@ from wenmai.core.folder import cache_folder, check_sealed, writing_json
 from wenmai.data.cached import made, mapped, opened, stored_head
 from wenmai.data.corpus import Corpus, CorpusStats, Line, Progress
 from wenmai.data.sources import absolute_name
+from wenmai.data.token_marks import Marker, MarkStats
 from wenmai.text import sentences
 from wenmai.text.settings import BadLines, TextConfig, TextFormat, check_choices
 from wenmai.text.tokenizer import Tokenizer
@@ -34,6 +36,7 @@ __all__ = ["EncodedText", "EncodedTextStats", "LinesConfig", "encode_text", "rea
 VERSION = 3  # of the files
 _CONTENT = 2  # of the ids that a text and a tokenizer give
 _BATCH_CHARACTERS = 1 << 20
+_NO_MARK = np.zeros(1, np.uint8)  # of the end of a line
 _MOST_HELD = 1 << 20  # characters of a sentence that does not end
 
 _Sentences = Literal["lines", "split"]
@@ -115,6 +118,8 @@ class EncodedText:
             file; one without tokens is not here.
         sources: What the text is called.
         files: Of each file its path, ``bytes`` and ``sha256``.
+        marks: (tokens) uint8, memory-mapped, the marks of each token; None if it was encoded without.
+        marked: How many tokens begin something, if there are marks.
     """
 
     folder: Path
@@ -125,6 +130,8 @@ class EncodedText:
     documents: npt.NDArray[np.int64]
     sources: tuple[str, ...]
     files: tuple[dict[str, Any], ...]
+    marks: npt.NDArray[np.uint8] | None = None
+    marked: MarkStats | None = None
 
     @classmethod
     def open(cls, folder: str | Path) -> "EncodedText":
@@ -151,6 +158,8 @@ class EncodedText:
                 documents=documents,
                 sources=tuple(found["sources"]),
                 files=tuple(found["files"]),
+                marks=mapped(folder / "marks.bin", "u1", stats.tokens) if "marks" in found else None,
+                marked=MarkStats(**found["marks"]) if "marks" in found else None,
             )
 
     def __len__(self) -> int:
@@ -166,6 +175,7 @@ def encode_text(
     tokenizer: Tokenizer,
     config: LinesConfig,
     *,
+    marker: Marker | None = None,
     cache: Path | None = None,
     progress: Progress | None = None,
 ) -> EncodedText:
@@ -177,6 +187,7 @@ def encode_text(
         corpus: The text; files, so that it can be found again (see :func:`readable_twice`).
         tokenizer: Its tokenizer.
         config: How it is read.
+        marker: Makes the marks of its tokens; None: it has none.
         cache: Folder for encoded texts; by default the cache of wenmai (``WENMAI_CACHE``).
         progress: Called with the bytes read so far.
 
@@ -189,13 +200,14 @@ def encode_text(
         raise ValueError("a text that can be read once only is not encoded; see readable_twice")
     key = [_CONTENT, [file.sha256 for file in hashes], tokenizer.fingerprint, config.text.identity()]
     key += [sentences.VERSION] if config.sentences == "split" else []
+    key += [] if marker is None else marker.identity()
     fingerprint = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
     folder = (cache or cache_folder()) / "texts"
     if found := opened(folder / fingerprint, EncodedText.open):
         return found
 
     def fill(entry: Path) -> str:
-        stats, read = EncodedTextStats(), CorpusStats()
+        stats, read, marked = EncodedTextStats(), CorpusStats(), MarkStats()
         lines = corpus.lines(config.text, stats=read, hashes=hashes, progress=progress)
         if config.sentences == "split":
             lines = _split(lines)
@@ -203,15 +215,20 @@ def encode_text(
             (entry / "tokens.bin").open("wb") as tokens,
             (entry / "lines.bin").open("wb") as line_ends,
             (entry / "documents.bin").open("wb") as documents,
+            nullcontext() if marker is None else (entry / "marks.bin").open("wb") as marks,
         ):
-            for ids, ends, begins in _encoded(lines, tokenizer, stats):
+            for ids, ends, begins, facts in _encoded(lines, tokenizer, stats, marker):
                 tokens.write(ids.data)
                 line_ends.write(ends.data)
                 documents.write(begins.data)
+                if marks is not None:
+                    marks.write(facts.data)
+                    marked.add(facts)
         stats.skipped_lines = read.skipped_lines
         if stats.lines == 0:
             raise CorpusError(f"{corpus.describe()}: has no text: all {read.lines:,} lines are blank or left out")
         head = {"version": VERSION, "fingerprint": fingerprint, "sources": corpus.sources, "stats": asdict(stats)}
+        head |= {} if marker is None else {"marks": asdict(marked)}
         files = [{"path": file.path, "bytes": file.size_bytes, "sha256": file.sha256} for file in hashes]
         writing_json(entry / "text.json", head | {"files": files})
         return fingerprint
@@ -281,9 +298,9 @@ def _batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
 
 
 def _encoded(
-    lines: Iterator[Line], tokenizer: Tokenizer, stats: EncodedTextStats
-) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """Yields the tokens of lines, EOS after each line that has any, where lines end, and where documents begin.
+    lines: Iterator[Line], tokenizer: Tokenizer, stats: EncodedTextStats, marker: Marker | None
+) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint8]]]:
+    """Yields the tokens of lines, EOS after each line that has any, where lines end, where documents begin, and marks.
 
     Counts what it meets.
     """
@@ -294,13 +311,16 @@ def _encoded(
         ids: list[int] = []
         line_ends: list[tuple[int, int]] = []
         documents: list[int] = []
-        for row, (text, ends, first) in zip(tokenizer.encode_batch([one.text for one in batch]), batch, strict=True):
+        marks: list[npt.NDArray[np.uint8]] = []
+        texts, rows, facts = _rows([one.text for one in batch], tokenizer, marker)
+        for place, (text, row, (_, ends, first)) in enumerate(zip(texts, rows, batch, strict=True)):
             begins = begins or first
             if begins and row:
                 documents.append(stats.tokens + len(ids))
                 begins = False
             inside = inside or bool(row)
             ids += row
+            marks += facts[place : place + 1]
             stats.unknown += row.count(tokenizer.unk_id) - (text.split().count(named) if tokenizer.takes_unknown else 0)
             if inside:
                 stats.words += len(text.split()) + ends
@@ -308,10 +328,27 @@ def _encoded(
             if ends:
                 if inside:
                     ids.append(tokenizer.eos_id)
+                    marks += [_NO_MARK] if marker is not None else []
                     line_ends.append((stats.tokens + len(ids), stats.characters))
                 stats.lines += inside
                 stats.blank_lines += not inside
                 inside = False
         stats.tokens += len(ids)
         stats.documents += len(documents)
-        yield np.array(ids, "<i4"), np.array(line_ends, "<i8"), np.array(documents, "<i8")
+        yield (
+            np.array(ids, "<i4"),
+            np.array(line_ends, "<i8"),
+            np.array(documents, "<i8"),
+            np.concatenate(marks) if marks else _NO_MARK[:0],
+        )
+
+
+def _rows(
+    texts: list[str], tokenizer: Tokenizer, marker: Marker | None
+) -> tuple[list[str], list[list[int]], list[npt.NDArray[np.uint8]]]:
+    """Encodes texts; returns them as they were encoded, their tokens, and the marks of these, if there are some."""
+    if marker is None:
+        return texts, tokenizer.encode_batch(texts), []
+    plain = list(map(marker.plain, texts))
+    rows, offsets = zip(*tokenizer.encode_batch_placed(plain), strict=True)
+    return plain, list(rows), marker.marks(texts, offsets)

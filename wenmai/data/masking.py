@@ -1,10 +1,12 @@
 """Masking: which tokens a masked language model has to guess, and what it sees in their place.
 
 Devlin et al. 2019 (BERT), section 3.1, and its later release with whole words; spans: Joshi et al. 2020 (SpanBERT),
-section 3.1; new masks in each epoch: Liu et al. 2019 (RoBERTa), section 4.1.
+section 3.1; new masks in each epoch: Liu et al. 2019 (RoBERTa), section 4.1; units, such as phrases and entities: Sun
+et al. 2019 (ERNIE), section 3.2, and the reader that was released with it.
 
-A sequence of n tokens, special ones counted, has max(1, round(rate · n)) targets at most, halves rounded to even. A
-policy chooses them; then the mask stands in the place of 80 % of them, a random token in that of 10 %, and 10 % stay.
+A sequence of n tokens, special ones counted, has max(1, round(rate · n)) targets at most, halves rounded to even; by
+that reader it has as many as are drawn. A policy chooses them; then the mask stands in the place of 80 % of them, a
+random token in that of 10 %, and 10 % stay.
 
 What is drawn depends on the key of the sequence alone, never on the batch that it is in: an epoch is masked alike
 whatever the batches and the processes, and a training that was killed goes on without any state.
@@ -26,7 +28,7 @@ from wenmai.text.tokenizer import Tokenizer
 
 __all__ = ["POLICIES", "Candidates", "Masked", "Masker", "MaskingConfig", "Policy"]
 
-PolicyName = Literal["token", "whole-word", "span"]
+PolicyName = Literal["token", "whole-word", "span", "unit", "released"]
 CHOICES: dict[str, tuple[str, ...]] = {"masking": get_args(PolicyName)}
 
 Ints = npt.NDArray[np.integer]
@@ -52,7 +54,9 @@ class MaskingConfig:
         PolicyName,
         Doc(
             "what is masked together: token: nothing, each token is drawn by itself; whole-word: all pieces of a word; "
-            "span: some words in a row (SpanBERT)"
+            "span: some words in a row (SpanBERT); unit: a word, or a phrase or entity where a task knows them, which "
+            "is masked, replaced or left as a whole (ERNIE); released: the same, but each token of it by itself, and "
+            "each unit with mask_probability, however many that makes (the reader of ERNIE 1.0)"
         ),
     ] = "token"
     mask_probability: Annotated[float, Gt(0), Lt(1), Doc("fraction of the tokens that are to be guessed")] = 0.15
@@ -69,6 +73,11 @@ class MaskingConfig:
 
     def __post_init__(self) -> None:
         check_choices(self, CHOICES)
+        if self.masking == "released" and self.max_masked is not None:
+            raise SettingError(
+                f"max_masked={self.max_masked} has no effect with masking=released, which draws each unit by itself; "
+                "leave it out, or set masking=unit"
+            )
         if self.mask_replace + self.random_replace > 1 + 1e-9:
             raise SettingError(
                 f"mask_replace={self.mask_replace} and random_replace={self.random_replace} are more than 1 together"
@@ -88,16 +97,20 @@ class Candidates:
     Attributes:
         sequences: (C,) int64, the number of the sequence of each, rising.
         begins: (C,) whether a word begins, or the sequence, or its part behind a position that cannot be a target.
+        preferred: (C,) of those that begin a word, whether it is to be a target before others are.
         runs: (C,) int64, equal for neighbours with no other position between them, rising.
         budgets: (S,) int64, the most targets of each sequence.
         keys: (S,) uint64, what the draws for each sequence depend on.
+        rate: The fraction of tokens that are to be targets.
     """
 
     sequences: Longs
     begins: Bools
+    preferred: Bools
     runs: Longs
     budgets: Longs
     keys: Keys
+    rate: float
 
     def draw(self, what: int, sequences: Longs, counters: Longs) -> Keys:
         """Returns 64 random bits for each of some sequences, and for a counter of what is drawn in it."""
@@ -112,7 +125,7 @@ class Policy(Protocol):
     """Whether it has to know where words begin."""
 
     def choose(self, candidates: Candidates) -> Longs:
-        """Chooses the targets among the candidates, within the budgets of their sequences.
+        """Chooses the targets among the candidates, within the budgets of their sequences if it heeds these.
 
         Returns:
             (C,) -1 where there is no target; else the number of the candidate whose draw decides what becomes of it.
@@ -178,7 +191,7 @@ class Masker:
         return _mixed(base + np.asarray(numbers).astype(np.uint64) * _GOLDEN)
 
     def mask(
-        self, tokens: Ints, *, maskable: Bools, sequences: Ints, keys: Keys, begins: Bools | None = None
+        self, tokens: Ints, *, maskable: Bools, sequences: Ints, keys: Keys, begins: Bools | Ints | None = None
     ) -> Masked:
         """Masks a batch.
 
@@ -190,7 +203,8 @@ class Masker:
             sequences: In the same shape, 0 to S - 1, which sequence a token belongs to, in rising order row by row; -1
                 for padding.
             keys: (S,) of :meth:`keys`.
-            begins: In the same shape, where words begin; for policies that need it.
+            begins: In the same shape, where words or other units begin; for policies that need it. If it has
+                numbers, ``masking=unit`` takes units of 2 before those of 1.
 
         Raises:
             ValueError: if shapes differ, sequences are out of order, or ``begins`` is missing.
@@ -214,25 +228,36 @@ class Masker:
         return Masked(found.reshape(tokens.shape), targets.reshape(tokens.shape))
 
     def _candidates(
-        self, places: Longs, sequences: Longs, begins: Bools | None, lengths: Longs, keys: Keys
+        self, places: Longs, sequences: Longs, begins: Bools | Ints | None, lengths: Longs, keys: Keys
     ) -> Candidates:
         if len(lengths) > len(keys) or (np.diff(sequences) < 0).any():
             raise ValueError(f"sequences are not numbers from 0 to {len(keys) - 1} in rising order")
         apart = np.ones(len(places), np.bool_)
         apart[1:] = (np.diff(places) > 1) | (np.diff(sequences) > 0)
-        words = apart if begins is None else apart | begins.ravel()[places]
-        return Candidates(sequences, words, apart.cumsum(), self.config.budgets(lengths), keys)
+        given = np.zeros(len(places), np.uint8) if begins is None else begins.ravel()[places]
+        return Candidates(
+            sequences=sequences,
+            begins=apart | (given > 0),
+            preferred=given > 1,
+            runs=apart.cumsum(),
+            budgets=self.config.budgets(lengths),
+            keys=keys,
+            rate=self.config.mask_probability,
+        )
 
     def _corrupt(self, tokens: Ints, places: Longs, chosen: Longs, decides: Longs, candidates: Candidates) -> None:
         """Puts masks and random tokens in the place of targets."""
         sequences = candidates.sequences[chosen]
         first = _starts(candidates.sequences, len(candidates.keys))[sequences]
-        fate = _uniform(candidates.draw(_FATE, sequences, decides - first))
-        masked = fate < self.config.mask_replace
-        other = ~masked & (fate < self.config.mask_replace + self.config.random_replace)
+        masked, other = self.fates(_uniform(candidates.draw(_FATE, sequences, decides - first)))
         tokens[places[chosen[masked]]] = self._mask_id
         drawn = _uniform(candidates.draw(_TOKEN, sequences[other], (chosen - first)[other]))
         tokens[places[chosen[other]]] = self._replacements[(drawn * len(self._replacements)).astype(np.int64)]
+
+    def fates(self, drawn: npt.NDArray[np.float64]) -> tuple[Bools, Bools]:
+        """Returns which targets the mask replaces, and which a random token, by numbers drawn from 0 to below 1."""
+        masked = drawn < self.config.mask_replace
+        return masked, ~masked & (drawn < self.config.mask_replace + self.config.random_replace)
 
 
 class _Tokens:
@@ -255,9 +280,15 @@ class _Words:
     needs_words = True
 
     def choose(self, candidates: Candidates) -> Longs:
+        chosen = self.words(candidates)
+        return np.where(chosen, np.arange(len(chosen)), -1)
+
+    def words(self, candidates: Candidates) -> Bools:
+        """Returns which candidates are of words that are chosen."""
         first = np.flatnonzero(candidates.begins)
         sizes, sequences = np.diff(first, append=len(candidates.begins)), candidates.sequences[first]
         order, _ = _shuffled(candidates, sequences)
+        order = order[np.argsort(2 * sequences[order] - candidates.preferred[first][order], kind="stable")]
         sizes = sizes[order]
         starts = _starts(sequences, len(candidates.keys))
         ends = np.append(starts[1:], len(first))
@@ -274,8 +305,33 @@ class _Words:
             active = active[(left[active] > 0) & (starts[active] + rank < ends[active])]
         whole = np.zeros(len(first), np.bool_)
         whole[order] = taken
-        chosen = np.repeat(whole, np.diff(first, append=len(candidates.begins)))
-        return np.where(chosen, np.arange(len(chosen)), -1)
+        return np.repeat(whole, np.diff(first, append=len(candidates.begins)))
+
+
+class _Units(_Words):
+    """ERNIE, the paper: in random order, the preferred first, all of each unit, with one fate."""
+
+    def choose(self, candidates: Candidates) -> Longs:
+        return np.where(self.words(candidates), _beginnings(candidates), -1)
+
+
+class _Released:
+    """ERNIE 1.0, the released reader: each unit with the same probability, each of its tokens with a fate of its own.
+
+    The reader draws one number r for the first token: the unit is chosen if r is at most 0.15, and r / 0.15 is then its
+    fate, above 0.2 the mask and above 0.1 a random token. That is the same as a draw of its own. It replaces tokens by
+    any but padding, special ones too; here these are left out.
+    """
+
+    needs_words = True
+
+    def choose(self, candidates: Candidates) -> Longs:
+        first = np.flatnonzero(candidates.begins)
+        sequences = candidates.sequences[first]
+        counters = first - _starts(candidates.sequences, len(candidates.keys))[sequences]
+        taken = np.zeros(len(candidates.begins), np.bool_)
+        taken[first] = _uniform(candidates.draw(_ORDER, sequences, counters)) < candidates.rate
+        return np.where(taken[_beginnings(candidates)], np.arange(len(taken)), -1)
 
 
 class _Spans:
@@ -323,7 +379,13 @@ class _Spans:
         return decides
 
 
-POLICIES: Mapping[str, Policy] = {"token": _Tokens(), "whole-word": _Words(), "span": _Spans()}
+POLICIES: Mapping[str, Policy] = {
+    "token": _Tokens(),
+    "whole-word": _Words(),
+    "span": _Spans(),
+    "unit": _Units(),
+    "released": _Released(),
+}
 """The policies by their names; another is a class with a line here and its name among :data:`PolicyName`."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -339,6 +401,12 @@ def _mixed(states: Keys) -> Keys:
 def _uniform(bits: Keys) -> npt.NDArray[np.float64]:
     """Returns numbers from 0 to below 1."""
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _beginnings(candidates: Candidates) -> Longs:
+    """Returns the first candidate of the word that each is of."""
+    found: Longs = np.maximum.accumulate(np.where(candidates.begins, np.arange(len(candidates.begins)), 0))
+    return found
 
 
 def _starts(sequences: Longs, count: int) -> Longs:

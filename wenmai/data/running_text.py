@@ -16,8 +16,10 @@ from wenmai.core.folder import writing_json
 from wenmai.data.cached import kept, reopened, reopened_part, stored_head
 from wenmai.data.corpus import Corpus, CorpusStats, Progress
 from wenmai.data.encoded_text import EncodedText, LinesConfig, encode_text, readable_twice
+from wenmai.data.marking import MakeMarker, require_found
 from wenmai.data.sequences import SentenceStream
 from wenmai.data.sources import open_texts
+from wenmai.data.token_marks import Marker
 from wenmai.text.growth import grow
 from wenmai.text.pieces import OPTIONAL_SPECIALS, OptionalRole, StreamTokenizerConfig
 from wenmai.text.tokenizer import Tokenizer
@@ -112,7 +114,7 @@ class LanguageData:
         valid = self.text if self.valid is None else self.valid
         return (
             SentenceStream(self.text, 0, begin, separator=separator),
-            SentenceStream(valid, begin if self.valid is None else 0, len(valid), separator=separator),
+            SentenceStream(valid, begin if self.valid is None else 0, len(valid), separator=separator, held_out=True),
         )
 
     @cached_property
@@ -142,6 +144,7 @@ class LanguageData:
             "text": {},
             "stats": asdict(self.text.stats),
             "valid": None if self.valid is None else asdict(self.valid.stats),
+            **({} if self.text.marked is None else {"marks": asdict(self.text.marked)}),
         }
 
     def keep(self) -> None:
@@ -177,6 +180,7 @@ def read_language_data(
     *,
     inherited: Tokenizer | None,
     roles: Sequence[OptionalRole] = (),
+    marking: MakeMarker | None = None,
     progress: Progress | None = None,
 ) -> LanguageData:
     """Reads, tokenizes and encodes a text.
@@ -187,6 +191,7 @@ def read_language_data(
         tokenizer: How to make the tokenizer, or where it is.
         inherited: An existing tokenizer.
         roles: Special tokens that the model needs besides the usual ones.
+        marking: Makes what marks phrases and the like in both texts (see :mod:`wenmai.data.token_marks`).
         progress: Called with the bytes read so far; training a tokenizer, encoding and the validation text begin at
             zero each.
 
@@ -197,21 +202,24 @@ def read_language_data(
     """
     grown: list[list[int]] = []
     with readable_twice(corpus, config) as (text, reading):
+        marker = None if marking is None else marking(text, reading, progress)
         if inherited is None:
             if config.grow:
                 raise SettingError(f"grow={config.grow} is for a run that continues another (--from); leave it out")
             if tokenizer.file is not None:
                 inherited = read_tokenizer(tokenizer.file)
             else:
-                inherited = Tokenizer.train(_lines(text, reading, progress), tokenizer, roles=roles)
+                inherited = Tokenizer.train(_lines(text, reading, marker, progress), tokenizer, roles=roles)
         elif config.grow:
-            inherited, grown = grow(inherited, _lines(text, reading, progress), config.grow)
+            inherited, grown = grow(inherited, _lines(text, reading, marker, progress), config.grow)
         _require_roles(inherited, roles, tokenizer.file)
-        train = encode_text(text, inherited, reading, progress=progress)
+        train = encode_text(text, inherited, reading, marker=marker, progress=progress)
+        if marker is not None:
+            require_found(train, marker, corpus.describe())
     valid = None
     if config.valid is not None:
         given, _, _ = open_texts(config.valid)
-        valid = encode_text(given, inherited, config, progress=progress)
+        valid = encode_text(given, inherited, config, marker=marker, progress=progress)
     elif len(train) < _FEWEST:
         raise CorpusError(
             f"{corpus.describe()}: {len(train)} tokens are too few to hold some out for validation; name a text to "
@@ -232,6 +240,6 @@ def _require_roles(tokenizer: Tokenizer, roles: Sequence[OptionalRole], file: st
         )
 
 
-def _lines(corpus: Corpus, config: LinesConfig, progress: Progress | None) -> Iterator[str]:
+def _lines(corpus: Corpus, config: LinesConfig, marker: Marker | None, progress: Progress | None) -> Iterator[str]:
     for line in corpus.lines(config.text, stats=CorpusStats(), progress=progress):
-        yield line.text
+        yield line.text if marker is None else marker.plain(line.text)

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,8 @@ PairKind = Literal["next", "order"]
 
 Ids = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
+Marks = npt.NDArray[np.uint8]
+_Number = TypeVar("_Number", bound=np.generic)
 
 _TRIES = 10  # to find another document, as in BERT
 
@@ -68,10 +70,16 @@ class SentenceStream:
         begin: Its first token; the beginning of a line.
         end: The token behind its last.
         separator: The token in place of the end of a document.
+        held_out: Whether the text is to validate on, so that nothing else that is trained on may go with it.
+
+    Attributes:
+        held_out: As it was given.
     """
 
-    def __init__(self, text: EncodedText, begin: int, end: int, *, separator: int) -> None:
-        self._tokens = text.tokens
+    def __init__(self, text: EncodedText, begin: int, end: int, *, separator: int, held_out: bool = False) -> None:
+        self.held_out = held_out
+        self._tokens, self._marks = text.tokens, text.marks
+        self._name = ", ".join(text.sources)
         self._begin = begin
         self._separator = separator
         behind = np.asarray(text.ends[:, 0])
@@ -105,13 +113,27 @@ class SentenceStream:
         """Returns the tokens of the stream from ``start`` to ``stop``, (stop - start) int32."""
         if stop <= start:
             return np.zeros(0, np.int32)
-        low, high = np.searchsorted(self._shifted, (start, stop - 1), side="right").tolist()
-        first, last = start + low + self._begin, stop - 1 + high + self._begin
-        found = np.array(self._tokens[first : last + 1], np.int32)
-        found = np.delete(found, self._left_out[low:high] - first) if high > low else found
+        found: Ids = self._part(self._tokens, start, stop)
         for end in range(bisect_left(self._document_ends, start), bisect_left(self._document_ends, stop)):
             found[self._document_ends[end] - start] = self._separator
         return found
+
+    def read_marks(self, start: int, stop: int) -> Marks:
+        """Returns the marks of the tokens of the stream from ``start`` to ``stop``, (stop - start) uint8.
+
+        Raises:
+            CorpusError: if the text was encoded without marks (see :mod:`wenmai.data.token_marks`).
+        """
+        if self._marks is None:
+            raise CorpusError(f"{self._name}: was encoded without marks of phrases, entities and capital letters")
+        return np.zeros(0, np.uint8) if stop <= start else self._part(self._marks, start, stop)
+
+    def _part(self, values: npt.NDArray[_Number], start: int, stop: int) -> npt.NDArray[_Number]:
+        """Returns a copy of what the tokens of the stream have in an array beside those of the text."""
+        low, high = np.searchsorted(self._shifted, (start, stop - 1), side="right").tolist()
+        first, last = start + low + self._begin, stop - 1 + high + self._begin
+        found = np.array(values[first : last + 1])
+        return np.delete(found, self._left_out[low:high] - first) if high > low else found
 
     @cached_property
     def _document_ends(self) -> list[int]:

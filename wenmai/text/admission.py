@@ -12,7 +12,7 @@ from wenmai.core.errors import FormatError
 from wenmai.text.patterns import Wild, shortest_match
 from wenmai.text.pieces import WORDS
 
-__all__ = ["require_harmless"]
+__all__ = ["adds_tokens", "require_harmless"]
 
 _KNOWN = {WORDS: 1}  # patterns whose groups repeat, without harm, and their shortest match
 _STEPS = ("normalizer", "pre_tokenizer", "decoder")  # what text and tokens pass through
@@ -98,3 +98,21 @@ def _longest_text(charsmap: str) -> int:
         raise ValueError("its map of characters is damaged")
     texts = data[4 + size :].split(b"\0")
     return max(1, *(len(text.decode(errors="replace")) for text in texts))
+
+
+def adds_tokens(step: Any) -> bool:  # noqa: ANN401  any JSON value
+    """Whether the last step of a tokenizer puts special tokens around a text; it may only move offsets."""
+    waiting = [step]
+    while waiting:
+        match waiting.pop():
+            case {"processors": list(steps)}:
+                waiting += steps
+            case {"type": "TemplateProcessing", "single": list(parts)} if not any(
+                not isinstance(part, dict) or "SpecialToken" in part for part in parts
+            ):
+                pass
+            case {"type": "ByteLevel"} | None:
+                pass
+            case _:
+                return True
+    return False

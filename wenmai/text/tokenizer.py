@@ -14,9 +14,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from wenmai.core.errors import CorpusError, FormatError, SettingError, VocabError, nearest_name
 from wenmai.core.folder import plain_file, writing
-from wenmai.text.admission import require_harmless
+from wenmai.text.admission import adds_tokens, require_harmless
 from wenmai.text.joining import joined
 from wenmai.text.pieces import (
     OPTIONAL_SPECIALS,
@@ -323,6 +326,17 @@ class Tokenizer:
             found = self._backend.encode_batch_fast(texts, add_special_tokens=False)
         return [encoding.ids for encoding in found]
 
+    def encode_batch_placed(self, texts: list[str]) -> list[tuple[list[int], npt.NDArray[np.int64]]]:
+        """Returns the ids of many texts, and where each piece begins and ends, (pieces, 2), as of :meth:`encode`.
+
+        Raises:
+            CorpusError: as :meth:`encode_batch` does.
+            FormatError: likewise.
+        """
+        with _explaining(texts):
+            found = self._backend.encode_batch(texts, add_special_tokens=False)
+        return [(encoding.ids, np.array(encoding.offsets, np.int64).reshape(-1, 2)) for encoding in found]
+
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool | None = None) -> str:
         """Returns the text of some ids.
 
@@ -347,31 +361,13 @@ class Tokenizer:
 def _without_effect(content: dict[str, Any]) -> dict[str, str]:
     """Takes away what has no effect here; returns its names, and what is done instead."""
     found = [name for name in ("truncation", "padding") if content.get(name) is not None]
-    if _adds_tokens(content.get("post_processor")):
+    if adds_tokens(content.get("post_processor")):
         found.append("post_processor")
     content.update(dict.fromkeys(found))
     if content["model"].get("dropout"):
         content["model"]["dropout"] = None
         found.append("dropout")
     return {name: _NO_EFFECT[name] for name in found}
-
-
-def _adds_tokens(step: Any) -> bool:  # noqa: ANN401  any JSON value
-    """Whether the last step of a tokenizer puts special tokens around a text; it may only move offsets."""
-    waiting = [step]
-    while waiting:
-        match waiting.pop():
-            case {"processors": list(steps)}:
-                waiting += steps
-            case {"type": "TemplateProcessing", "single": list(parts)} if not any(
-                not isinstance(part, dict) or "SpecialToken" in part for part in parts
-            ):
-                pass
-            case {"type": "ByteLevel"} | None:
-                pass
-            case _:
-                return True
-    return False
 
 
 def _roles(backend: "tokenizers.Tokenizer", model: dict[str, Any], path: str | Path) -> dict[str, int]:

@@ -4,11 +4,15 @@ Another task is a file with a subclass of :class:`PretrainingTask`, and its entr
 """
 
 from wenmai.core.errors import SettingError, nearest_name
+from wenmai.data.pretraining.dialogue import Dialogue
+from wenmai.data.pretraining.knowledge import Characters, Entities, Knowledge, Phrases
 from wenmai.data.pretraining.task import Context, Drawn, Planned, PretrainingTask, Row
 
 __all__ = ["TASKS", "Context", "Drawn", "Planned", "PretrainingTask", "Row", "task_of"]
 
-_OWN: tuple[type[PretrainingTask], ...] = ()
+_OWN: tuple[type[PretrainingTask], ...] = (
+    Characters, Phrases, Entities, Dialogue, Knowledge,
+)  # fmt: skip
 
 TASKS: dict[str, type[PretrainingTask]] = {task.name: task for task in _OWN}
 """The tasks by their names, in the order in which the papers have them."""

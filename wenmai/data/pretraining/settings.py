@@ -3,13 +3,19 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
 
+from annotated_types import Ge, Gt, Le
 from typing_extensions import Doc
 
+from wenmai.config.recipe import Located
+from wenmai.core.errors import SettingError
+from wenmai.data.sources import absolute_name
+from wenmai.data.token_marks import ENTITY
 from wenmai.text.settings import check_choices
 
-__all__ = ["Language", "TasksConfig"]
+__all__ = ["Language", "PhraseSource", "TasksConfig"]
 
 Language = Literal["english", "chinese"]
+PhraseSource = Literal["auto", "words", "mined"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,5 +26,57 @@ class TasksConfig:
         Language, Doc("of the text: which tasks there are by default, and which words tell how sentences are related")
     ] = "english"
 
+    # what is masked together: phrases and entities
+    phrases_from: Annotated[
+        PhraseSource,
+        Doc(
+            "words: phrases are the words of the segmenter; mined: also words that stand together far more often than "
+            "chance; auto: words of Chinese, mined ones of English"
+        ),
+    ] = "auto"
+    phrases_passes: Annotated[int, Ge(1), Doc("mined phrases: passes, each of which joins pairs of the one before")] = 2
+    phrases_threshold: Annotated[float, Gt(0), Doc("mined phrases: score above which the last pass joins a pair")] = (
+        100.0
+    )
+    phrases_min_count: Annotated[int, Ge(1), Doc("mined phrases: both parts of one occur at least this often")] = 5
+    entities_list: Annotated[
+        str | None,
+        Doc("file of the names of entities, one a line, as they are written in the text"),
+        Located(absolute_name),
+    ] = None
+    entities_run: Annotated[
+        str | None, Doc("run of finetuned-tagging, which finds entities in the text"), Located(absolute_name)
+    ] = None
+    entities_inline: Annotated[bool, Doc("entities stand between [[ and ]] in the text, which are then left out")] = (
+        False
+    )
+
+    # dialogues
+    dialogue_threads: Annotated[
+        str | None, Doc("file of dialogues: JSON lines, or one JSON list, of turns"), Located(absolute_name)
+    ] = None
+    dialogue_fake: Annotated[
+        float, Gt(0), Le(1), Doc("fraction of the dialogues in which a turn is of another one")
+    ] = 0.5
+
     def __post_init__(self) -> None:
-        check_choices(self, {"language": get_args(Language)})
+        check_choices(self, {"language": get_args(Language), "phrases_from": get_args(PhraseSource)})
+
+    def require_entities(self, bits: int) -> None:
+        """Makes sure that it is known what entities are if, and only if, the marks that are needed have them.
+
+        Raises:
+            SettingError: if not.
+        """
+        given: dict[str, object] = {"entities_list": self.entities_list, "entities_run": self.entities_run}
+        given |= {"entities_inline": self.entities_inline or None}
+        named = [f"{name}={value}" for name, value in given.items() if value is not None]
+        if bits & ENTITY and not named:
+            raise SettingError(
+                "nothing says what the entities are: name a file of names, one a line (entities_list=FILE), or a run "
+                "of finetuned-tagging (entities_run=RUN), or mark them in the text (entities_inline=true)"
+            )
+        if named and not bits & ENTITY:
+            raise SettingError(
+                f"{named[0]} has no effect, as no task masks entities; leave it out, or add the task entities"
+            )

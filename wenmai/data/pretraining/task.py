@@ -27,6 +27,7 @@ __all__ = ["Context", "Drawn", "Level", "Planned", "PretrainingTask", "Row"]
 Ids = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Marks = npt.NDArray[np.uint8]
 
 Level = Literal["none", "token", "sequence"]
 
@@ -39,13 +40,14 @@ class Row(NamedTuple):
         segments: (T,) int64, which text each token is of, or whose turn; below ``Context.segments``.
         labels: ``level=sequence``: the class; ``level=token``: (T,) int64, the class of each token, -1 where none is
             asked for; ``level=none``: None.
-        units: (T,) where a unit begins that is masked as a whole; None: the words that the ids tell of.
+        units: (T,) uint8 or bool, where a unit begins that is masked together: 1, or 2 if it is a target before others
+            are (``Masker.mask`` takes them as ``begins``); None: the words that the ids tell of.
     """
 
     tokens: Ids
     segments: Ints
     labels: int | Ints | None = None
-    units: Bools | None = None
+    units: Bools | Marks | None = None
 
 
 class Planned(Protocol):
