@@ -257,7 +257,7 @@ def train_loop(
                 update.backward(losses)
             gradients = optimiser.gradients()
             clock = torch.tensor((CLOCK.now() - started, stop.is_set()), dtype=torch.float64, device=device)
-            strategy.all_reduce([*gradients, update.tally, clock])
+            strategy.all_reduce([*gradients, optimiser.needed, update.tally, clock])
             sums = update.finish(gradients)
             seconds, stopping = clock.tolist()
             norm = strategy.gradient_norm(gradients)
