@@ -9,7 +9,8 @@ from benchmarks.faults.damage import Damage, Sample, bombs
 from benchmarks.faults.subjects import Subject, Trained, not_a_number
 from wenmai.core.errors import CorpusError
 from wenmai.data.pubtator import read_pubtator, read_tree_numbers
-from wenmai.data.relations import RelationDocument, docred_documents, read_docred, relation_names
+from wenmai.data.relation_files import open_documents, read_documents
+from wenmai.data.relations import RelationDocument, docred_documents, relation_names
 
 __all__ = ["subjects"]
 
@@ -43,7 +44,7 @@ def subjects(trained: Trained) -> list[Subject]:
     read = partial(_extracted, trained)
     more_general = {"D2": ("C1",), "D3": ("C1.2",)}
     return [
-        _subject("documents of DocRED", "docred.json", _DOCRED, lambda path: read(read_docred(path)), 4),
+        _subject("documents of DocRED", "docred", _DOCRED, lambda path: read(read_documents(open_documents(path))), 4),
         _subject(
             "documents of PubTator", "cdr.txt", _PUBTATOR, lambda path: read(read_pubtator(path, more_general)), 4
         ),
