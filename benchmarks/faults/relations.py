@@ -43,8 +43,13 @@ def subjects(trained: Trained) -> list[Subject]:
     """Returns a subject for each reader; what is read is also given to a model."""
     read = partial(_extracted, trained)
     more_general = {"D2": ("C1",), "D3": ("C1.2",)}
+
+    def named(path: Path) -> str | None:
+        return read(read_documents(open_documents(path)))
+
     return [
-        _subject("documents of DocRED", "docred", _DOCRED, lambda path: read(read_documents(open_documents(path))), 4),
+        _subject("documents of DocRED", "docred.json", _DOCRED, named, 4),
+        _subject("documents of DocRED by their content", "docred", _DOCRED, named, 1),
         _subject(
             "documents of PubTator", "cdr.txt", _PUBTATOR, lambda path: read(read_pubtator(path, more_general)), 4
         ),
