@@ -196,6 +196,7 @@ class Ssan(nn.Module):
         """
         entity, row, place = members.unbind(1)
         vectors = self.entity(states[row, place]).relu()
+        vectors = vectors.to(torch.promote_types(vectors.dtype, torch.float32))  # bfloat16 cannot count beyond 256
         total = vectors.new_zeros(count, vectors.shape[1]).index_add(0, entity, vectors)
         return total, torch.bincount(entity, minlength=count).to(vectors.dtype)
 
