@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from wenmai.core.errors import CorpusError, FormatError, SettingError
+from wenmai.data.mentions import Found, cut_words, entities_of
 from wenmai.data.relations import Entity, Mention, Relation, RelationDocument
 from wenmai.inference import relations as module_of_relations
 from wenmai.inference.families import backbone_like
@@ -324,6 +325,31 @@ def test_evidence_by_attention(make, structure):
             count = next(n for n in range(1, len(order) + 1) if shares[order[:n]].sum() >= 0.5 * shares.sum())
             assert one.evidence == tuple(sorted(order[:count]))
             assert one.evidence_by == "attention"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (
+            "Anna met w2. Then w3 left.\n\nAnna Bell came, too.",
+            [("Anna", "PER"), ("w2", "LOC"), ("w3", "PER"), ("Anna Bell", "PER")],
+        ),
+        ("张伟在北京。北京下雨！", [("张伟", "PER"), ("北京", "LOC"), ("北京", "LOC")]),
+    ],
+    ids=["English", "Chinese"],
+)
+def test_plain_text(make, text, names):
+    found, begin = [], 0
+    for name, kind in names:
+        begin = text.index(name, begin)
+        found.append(Found(begin, begin + len(name), kind))
+        begin += len(name)
+    given, _ = entities_of("", cut_words(text), found)
+    (extracted,) = make().extract([given], threshold=0.0)
+    count = len(given.entities)
+    assert count == len({name for name, _ in names}) - (("Anna Bell", "PER") in names)  # who is Anna
+    assert len(extracted.relations) == count * (count - 1) * 2
+    assert all(one.evidence for one in extracted.relations)
 
 
 # --- files -----------------------------------------------------------------------------------------------------------

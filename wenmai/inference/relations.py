@@ -383,13 +383,14 @@ class RelationModel(Shown):
     def _attended(self, document: RelationDocument, rows: DocumentRows) -> npt.NDArray[np.float64]:
         """Returns how much the tokens of each entity attend to each sentence in the last layer, (E, sentences)."""
         found = np.zeros((len(rows.firsts), len(document.sentences)))
+        last = self.module.encoder.encoder.layers[-1]
         for window in range(len(rows.tokens)):
             part = _windows_of(rows, np.array([window]))
             batch = self.batch([part])
-            with torch.inference_mode(), watch_attention(self.module) as watched:
+            with torch.inference_mode(), watch_attention(last) as watched:
                 self.module.states(batch)
             back = self.module.order(batch.entities)[0].argsort()  # attention saw the tokens in another order
-            weights = [seen for seen in watched.values() if seen][-1][0].float().mean(1)[0][back][:, back]  # (T, T)
+            weights = watched["attention"][0].float().mean(1)[0][back][:, back]  # (T, T)
             sentences = part.sentences[0]
             by_sentence = np.zeros((len(sentences), len(document.sentences)))
             for sentence in np.unique(sentences[sentences >= 0]).tolist():
