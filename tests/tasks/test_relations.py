@@ -16,6 +16,7 @@ from wenmai.data.relations import docred_documents
 from wenmai.measures.relations import Scored, best_threshold, measure_relations
 from wenmai.objectives.relations import adaptive_threshold_loss, binary_loss
 from wenmai.runs.planning import plan
+from wenmai.training import loop
 from wenmai.training.callback import Callback
 
 PLAIN = {"threads": 1, "epochs": 1, "batch_size": 4, "precision": "float32", "entity_size": 6, "distance_size": 3}
@@ -179,6 +180,23 @@ def test_it_learns_and_the_threshold_is_the_best_of_the_validation_data(trained)
     assert best > 0.9
     assert trained.seen[0]["f1"] < best
     assert set(trained.seen[0]) == {"loss", "f1", "precision", "recall", "ign_f1"}
+
+
+def test_the_threshold_survives_the_moment_before_the_end(base, tmp_path, monkeypatch):
+    (tmp_path / "train.json").write_text(json.dumps(records(60)))
+    given = {**PLAIN, "epochs": 2, "learning_rate": 0.02, "start": base.path, "quiet": True}
+    whole = wenmai.train("ssan", tmp_path / "train.json", out=tmp_path / "whole", **given)
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loop, "_finish", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        wenmai.train("ssan", tmp_path / "train.json", out=tmp_path / "stopped", **given)
+    monkeypatch.undo()
+    resumed = wenmai.resume(tmp_path / "stopped", quiet=True)
+    assert resumed.model.threshold == whole.model.threshold != 0.5
+    assert resumed.summary["threshold"] == whole.summary["threshold"] == whole.model.threshold
 
 
 def test_evaluation(trained):
