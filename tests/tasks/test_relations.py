@@ -190,10 +190,11 @@ def test_the_threshold_survives_the_moment_before_the_end(base, tmp_path, monkey
     def stopped(*_):
         raise KeyboardInterrupt
 
+    finish = loop._finish
     monkeypatch.setattr(loop, "_finish", stopped)
     with pytest.raises(KeyboardInterrupt):
         wenmai.train("ssan", tmp_path / "train.json", out=tmp_path / "stopped", **given)
-    monkeypatch.undo()
+    monkeypatch.setattr(loop, "_finish", finish)
     resumed = wenmai.resume(tmp_path / "stopped", quiet=True)
     assert resumed.model.threshold == whole.model.threshold != 0.5
     assert resumed.summary["threshold"] == whole.summary["threshold"] == whole.model.threshold
