@@ -215,3 +215,25 @@ def test_encoders_that_will_not_do():
 def test_settings_that_say_nothing(settings, why):
     with pytest.raises(SettingError, match=why):
         SsanConfig(**settings)
+
+
+def test_means_of_many_tokens_with_few_bits():
+    """Sums go on beyond 256 where numbers are bfloat16, which cannot tell 256 from 257."""
+    model = network().float()
+    model.entity.weight.data.zero_()
+    model.entity.bias.data.fill_(1.0)
+    members = torch.tensor([[0, 0, place] for place in range(1001)])
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        sums, counts = model.sums(torch.randn(1, 1001, M), members, 1)
+    assert counts.tolist() == [1001]
+    assert (sums / counts[:, None]).flatten().tolist() == [1.0] * 6
+
+
+@pytest.mark.parametrize("structure", ["none", "decomposed", "biaffine"])
+def test_fewer_bits_say_nearly_the_same(structure):
+    model, given = network(structure).float(), documents()
+    with torch.no_grad():
+        expected = model(given)
+        with torch.autocast("cpu", torch.bfloat16):
+            found = model(given).float()
+    assert (found - expected).abs().max() < 0.1 * expected.abs().max()

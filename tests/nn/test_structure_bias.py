@@ -10,6 +10,7 @@ from torch.autograd import gradcheck
 from wenmai.models.bert import Bert
 from wenmai.models.settings import BertConfig
 from wenmai.nn.attention import watch_attention
+from wenmai.nn.masks import causal, window
 from wenmai.nn.multihead import MultiHead
 from wenmai.nn.structure_bias import DEPENDENCIES, Biaffine, Decomposed, dependencies
 
@@ -237,6 +238,28 @@ def test_attention_fused_watched_and_naive(kind, padded):
     assert weights.shape == (B, H, T, T)
     assert torch.allclose(weights.sum(-1), torch.ones((), dtype=torch.float64))
     assert padded <= (not weights[1, :, :, -2:].any())
+
+
+@KINDS
+@pytest.mark.parametrize("mask", [None, "padding", causal(), window(2, 2)], ids=["none", "padding", "causal", "window"])
+def test_a_block_of_rows_has_the_gradients_of_all(kind, mask):
+    module = attention(kind).train()
+    sentences, entities, rows = entities_first(*drawn_structure(5))
+    if mask == "padding":
+        mask = torch.ones(B, 1, 1, T, dtype=torch.bool)
+        mask[1, ..., -2:] = False
+    torch.manual_seed(1)
+    hidden, wanted = torch.randn(2, B, T, SIZE, dtype=torch.float64)
+    found = []
+    for count in (rows, T):
+        module.zero_grad()
+        given = hidden.clone().requires_grad_()
+        structure = {"dependencies": dependencies(sentences, entities, count)}
+        (module(given, mask=mask, structure=structure) * wanted).sum().backward()
+        found.append([given.grad, *(one.grad for one in module.parameters())])
+    for block, whole in zip(*found, strict=True):
+        assert torch.allclose(block, whole, atol=1e-10)
+        assert block.any()
 
 
 def test_dense_masks_and_dropout_see_all_rows():
