@@ -19,6 +19,7 @@ from wenmai.data.encoded_labelled import EncodedLabelled, encode_labelled
 from wenmai.data.encoded_transliteration import TransliterationData, read_transliteration_data
 from wenmai.data.features import segmented
 from wenmai.data.labelled import Labelled, LabelledConfig, LabelledStats
+from wenmai.data.marking import MakeMarker
 from wenmai.data.numerals import SUGGESTED_SETTINGS
 from wenmai.data.pairs import read_pairs
 from wenmai.data.parallel import TranslationData, read_translation_data
@@ -118,8 +119,13 @@ class RunningText(TextSource):
             recipe.sections["tokenizer"],
             inherited=None if base is None else base.tokenizer,
             roles=self._roles,
+            marking=self.marking(recipe),
             progress=progress,
         )
+
+    def marking(self, recipe: Recipe) -> MakeMarker | None:
+        """Returns what marks phrases and the like in the text; None, as here, where nothing needs marks."""
+        return None
 
     def reopen(self, fingerprint: str) -> LanguageData | None:
         """Opens a text that was read before."""
