@@ -6,6 +6,9 @@ import pytest
 
 import wenmai
 from tests.contract.examples import EXAMPLES, TEXTS
+from wenmai.config.recipe import settings_of
+from wenmai.core.registry import find_system
+from wenmai.runs.tuning_presets import PRESETS
 
 TINY = ("--threads", "1", "--epochs", "2", "--learning-rate", "0.02", "--quiet")
 
@@ -135,3 +138,33 @@ def test_what_is_not_possible_is_said_in_one_line(shell, base):
 def test_the_settings_of_a_task_are_listed(shell):
     assert "--lora-rank" in shell("finetune", "--help").out
     assert "--crf" in shell("finetune", "--help", "--task", "tagging").out
+
+
+def test_published_settings_are_a_preset(shell, tune):
+    run = tune("classification", "--preset", "ernie-chnsenticorp", "--max-length", "12")
+    sections = wenmai.Run(shell.folder / run).recipe.sections
+    train = sections["train"]
+    assert sections["reading"].max_length == 12  # of the user, as are epochs and the rate
+    assert (train.epochs, train.learning_rate) == (2, 0.02)
+    assert (sections["tuning"].batch_size, train.warmup, train.weight_decay) == (24, 0, 0.01)
+    error = shell("finetune", run, "classes.tsv", "--preset", "ernie-xnli", code=2).err
+    assert "preset=ernie-xnli is for pair, not for classification" in error
+    error = shell("finetune", run, "classes.tsv", "--preset", "ernie-lcmqc", code=2).err
+    assert "no preset is called 'ernie-lcmqc'; did you mean 'ernie-lcqmc'?" in error
+
+
+def test_presets_are_those_of_the_table():
+    found = {name: (one.task, *(one.settings[key] for key in ("learning_rate", "epochs", "max_length", "weight_decay")))
+             for name, one in PRESETS.items()}  # fmt: skip
+    assert found == {
+        "ernie-chnsenticorp": ("classification", 5e-5, 10, 256, 0.01),
+        "ernie-lcqmc": ("pair", 2e-5, 3, 128, 0.0),
+        "ernie-msra-ner": ("tagging", 5e-5, 3, 256, 0.01),
+        "ernie-xnli": ("pair", 1e-4, 3, 512, 0.01),
+    }
+    batches = [one.settings["batch_size"] for one in PRESETS.values()]
+    assert batches[:3] == [24, 32, 16]
+    assert PRESETS["ernie-xnli"].settings["batch_tokens"] == 8192
+    for one in PRESETS.values():  # every setting is one of the system
+        known = {setting.name for setting in settings_of(find_system(f"finetuned-{one.task}").load_sections())}
+        assert set(one.settings) <= known

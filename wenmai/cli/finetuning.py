@@ -33,6 +33,14 @@ def finetune(
     seeds: Annotated[
         int, typer.Option("--seeds", min=1, metavar="N", help="Train from N seeds: the runs RUN/seed-1 and so on.")
     ] = 1,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            "--preset",
+            metavar="NAME",
+            help="Published settings: ernie-chnsenticorp, ernie-lcqmc, ernie-msra-ner or ernie-xnli.",
+        ),
+    ] = None,
     settings: Sets = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -56,7 +64,7 @@ def finetune(
     if valid is not None:
         chosen["data.valid"] = valid
     spec: Any = data[0] if len(data) == 1 else data
-    found = tune(run, spec, task=task, out=out, seeds=seeds, quiet=quiet, **chosen)
+    found = tune(run, spec, task=task, out=out, seeds=seeds, preset=preset, quiet=quiet, **chosen)
     if not isinstance(found, SeedRuns):
         show_run(found, as_json)
     elif as_json:

@@ -12,6 +12,7 @@ from wenmai.core.registry import find_system, systems
 from wenmai.core.showing import Table, Tabled
 from wenmai.data.datasets import named_dataset
 from wenmai.runs.train import resume, train
+from wenmai.runs.tuning_presets import preset_of
 from wenmai.training.callback import Callback
 from wenmai.training.run import Run
 
@@ -93,6 +94,7 @@ def finetune(
     task: str | None = None,
     out: str | Path | None = None,
     seeds: int = 1,
+    preset: str | None = None,
     callback: Callback | None = None,
     quiet: bool = False,
     **settings: Any,  # noqa: ANN401  checked against the system's settings
@@ -107,6 +109,8 @@ def finetune(
         out: The run folder to make; with several seeds, the folder of their runs ``seed-1`` and so on.
         seeds: How many trainings, with seeds from ``seed`` on (1, unless it is set). Those that are there already are
             not repeated, and go on where they were interrupted.
+        preset: Published settings by their name in :data:`wenmai.runs.tuning_presets.PRESETS`, but for those that
+            ``settings`` has.
         callback: Follows each training; by default its progress is printed on standard error.
         quiet: Print only warnings.
         **settings: Any setting of the system, for example ``mode="frozen"``.
@@ -126,6 +130,10 @@ def finetune(
             f"{start.path}: a {start.recipe.system} run has no encoder that can be fine-tuned; start from a run of "
             "bert, gpt or elmo, or import an encoder"
         )
+    if preset is not None:
+        own = {name.rpartition(".")[2] for name in settings}
+        usual = preset_of(preset, system.removeprefix(_PREFIX))
+        settings = {name: value for name, value in usual.items() if name not in own} | settings
     if seeds == 1:
         return train(system, data, out=out, start=start.path, callback=callback, quiet=quiet, **settings)
     if seeds < 1:

@@ -10,30 +10,26 @@ from typing import Any
 
 from wenmai.config.recipe import Recipe, read_recipe
 from wenmai.core.errors import CorpusError, SettingError
-from wenmai.core.folder import MANIFEST, file_sha256
 from wenmai.data.cached import reopened
 from wenmai.data.cooccurrence import Cooccurrences
-from wenmai.data.corpus import Corpus, Progress
+from wenmai.data.corpus import Corpus
 from wenmai.data.datasets import named_dataset, open_labelled
 from wenmai.data.encoded_corpus import EncodedCorpus, encode_corpus
 from wenmai.data.encoded_labelled import EncodedLabelled, encode_labelled
-from wenmai.data.encoded_text import LinesConfig
 from wenmai.data.encoded_transliteration import TransliterationData, read_transliteration_data
 from wenmai.data.features import segmented
 from wenmai.data.labelled import Labelled, LabelledConfig, LabelledStats
-from wenmai.data.marking import MakeMarker, marker_of
+from wenmai.data.marking import MakeMarker
 from wenmai.data.numerals import SUGGESTED_SETTINGS
 from wenmai.data.pairs import read_pairs
 from wenmai.data.parallel import TranslationData, read_translation_data
-from wenmai.data.pretraining import marks_of
-from wenmai.data.pretraining.settings import TasksConfig
 from wenmai.data.running_text import LanguageData, read_language_data
 from wenmai.data.sources import open_texts
-from wenmai.data.token_marks import ENTITY, EntityFinder, Marker
+from wenmai.tasks.marking import marking
 from wenmai.tasks.task import Opened, ReadProgress, Source
 from wenmai.text.pieces import OptionalRole, suitable
 from wenmai.text.settings import TextConfig
-from wenmai.training.run import RECIPE, Run
+from wenmai.training.run import RECIPE
 
 __all__ = [
     "Counts",
@@ -125,12 +121,12 @@ class RunningText(TextSource):
             recipe.sections["tokenizer"],
             inherited=None if base is None else base.tokenizer,
             roles=self._roles,
-            marking=self._marking(recipe),
+            marking=self.marking(recipe),
             progress=progress,
         )
 
-    def _marking(self, recipe: Recipe) -> MakeMarker | None:
-        """What marks phrases and the like; nothing does."""
+    def marking(self, recipe: Recipe) -> MakeMarker | None:
+        """Returns what marks phrases and the like in the text; None, as here, where nothing needs marks."""
         return None
 
     def reopen(self, fingerprint: str) -> LanguageData | None:
@@ -139,28 +135,11 @@ class RunningText(TextSource):
 
 
 class MarkedText(RunningText):
-    """Running text with the marks that pre-training tasks need (see :mod:`wenmai.data.token_marks`)."""
+    """Running text with the marks that pre-training tasks need."""
 
-    def _marking(self, recipe: Recipe) -> MakeMarker | None:
-        config: TasksConfig = recipe.sections["tasks"]
-        bits = marks_of(recipe.sections["stages"].tasks)
-
-        def make(corpus: Corpus, lines: LinesConfig, progress: Progress | None) -> Marker | None:
-            named = config.entities_run if bits & ENTITY else None
-            finder, found_by = (None, "") if named is None else _tagging(Run(named))
-            return marker_of(config, bits, corpus, lines, finder=finder, found_by=found_by, progress=progress)
-
-        return make
-
-
-def _tagging(run: Run) -> tuple[EntityFinder, str]:
-    """Returns what finds entities with a tagger, and what these depend on."""
-    tagger = run.model_for("tag")
-
-    def find(texts: list[str]) -> list[list[tuple[int, int]]]:
-        return [[(one.start, one.end) for one in tagged.entities] for tagged in tagger.tag(texts)]
-
-    return find, file_sha256(run.path / MANIFEST)
+    def marking(self, recipe: Recipe) -> MakeMarker:
+        """Returns what marks phrases and the like in the text."""
+        return marking(recipe.sections["tasks"], recipe.sections["stages"].tasks)
 
 
 class TransliterationSource(TextSource):

@@ -5,7 +5,7 @@ such as Chinese, have no such ends.
 """
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 import numpy as np
@@ -19,6 +19,7 @@ Spans = npt.NDArray[np.int64]
 
 _PLANE = 1 << 16  # the characters of tables; those beyond are taken for its last one, which is none
 _BUCKETS = 1 << 20
+_PREFIXES = (8, 4, 2, 1)
 _UNSPACED = ((0xE00, 0xEFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0x3005, 0x3007), (0x3040, 0x30FF), (0x3400, 0x9FFF),
              (0xF900, 0xFAFF), (0xFF66, 0xFF9F))  # fmt: skip
 
@@ -52,16 +53,13 @@ class NameMatcher:
         self.names = frozenset(name for one in folded if (name := " ".join(one.split())))
         lengths: dict[str, set[int]] = {}
         for name in self.names:
-            lengths.setdefault(name[:2], set()).add(len(name))
+            lengths.setdefault(name[: _prefix_of(name)], set()).add(len(name))
         self._lengths = {prefix: tuple(sorted(sizes, reverse=True)) for prefix, sizes in lengths.items()}
-        self._alone = np.zeros(_PLANE, np.bool_)  # names of one character
-        self._pairs = np.zeros(_BUCKETS, np.bool_)  # beginnings of the others, some of them in one bucket
+        self._begins = {size: np.zeros(_BUCKETS, np.bool_) for size in sorted({len(prefix) for prefix in lengths})}
         for prefix in self._lengths:
-            codes = codes_of(prefix)
-            if len(prefix) == 1:
-                self._alone[min(int(codes[0]), _PLANE - 1)] = True
-            else:
-                self._pairs[_buckets(codes)] = True
+            for size, buckets in _buckets(codes_of(prefix)):
+                if size == len(prefix):
+                    self._begins[size][buckets] = True
 
     def spans(self, text: str, codes: Codes | None = None) -> Spans:
         """Returns where names begin and end in a text, (N, 2), in order and apart.
@@ -75,8 +73,10 @@ class NameMatcher:
         codes = codes_of(text) if codes is None else codes
         if not len(codes) or not self.names:
             return np.zeros((0, 2), np.int64)
-        possible = self._alone[np.minimum(codes, _PLANE - 1)]
-        possible[:-1] |= self._pairs[_buckets(codes)]
+        possible = np.zeros(len(codes), np.bool_)
+        for size, buckets in _buckets(codes):
+            if size in self._begins:
+                possible[: len(buckets)] |= self._begins[size][buckets]
         inner = in_words(codes)
         goes_on = np.zeros(len(codes) + 1, np.bool_)
         goes_on[1:-1] = inner[1:] & inner[:-1]
@@ -85,26 +85,42 @@ class NameMatcher:
         for place in np.flatnonzero(possible & ~goes_on[:-1]).tolist():
             if place < behind:
                 continue
-            for size in (*self._lengths.get(text[place : place + 2], ()), *self._lengths.get(text[place], ())):
-                end = place + size
-                if text[place:end] in self.names and not goes_on[min(end, len(codes))]:
-                    found.append((place, end))
-                    behind = end
-                    break
+            end = self._end(text, place, goes_on)
+            if end:
+                found.append((place, end))
+                behind = end
         return np.array(found, np.int64).reshape(-1, 2)
+
+    def _end(self, text: str, place: int, goes_on: Bools) -> int:
+        """Returns where the longest name ends that begins at a place; 0 if none does."""
+        for size in _PREFIXES:
+            for length in self._lengths.get(text[place : place + size], ()):
+                end = place + length
+                if end <= len(text) and text[place:end] in self.names and not goes_on[end]:
+                    return end
+        return 0
 
 
 def folded_as_long(text: str) -> str:
     """Returns a text in lower case, each character in the place where it was."""
-    lower = text.lower()
-    if len(lower) == len(text):
-        return lower
-    return "".join(small if len(small := character.lower()) == 1 else character for character in text)
+    return text.replace("\u0130", "i").lower()  # the only character with a longer small one
 
 
-def _buckets(codes: Codes) -> npt.NDArray[np.uint32]:
-    """Returns a number for each pair of neighbours."""
-    return (codes[:-1] * np.uint32(0x9E3779B1) ^ codes[1:] * np.uint32(0x85EBCA77)) >> np.uint32(12)
+def _prefix_of(name: str) -> int:
+    """Returns how many of its first characters a name is looked for by."""
+    return next(size for size in _PREFIXES if size <= len(name))
+
+
+def _buckets(codes: Codes) -> Iterator[tuple[int, npt.NDArray[np.uint32]]]:
+    """Yields sizes of prefixes, and a number for the prefix of that size at each place that has one."""
+    mixed = codes * np.uint32(0x9E3779B1)
+    for size in sorted(_PREFIXES):
+        if size > len(codes):
+            return
+        if size > 1:
+            half = size // 2
+            mixed = (mixed[:-half] ^ mixed[:-half] >> np.uint32(15)) * np.uint32(0x85EBCA77) + mixed[half:]
+        yield size, mixed >> np.uint32(12)
 
 
 @cache

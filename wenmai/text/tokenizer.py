@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -335,7 +335,8 @@ class Tokenizer:
         """
         with _explaining(texts):
             found = self._backend.encode_batch(texts, add_special_tokens=False)
-        return [(encoding.ids, np.array(encoding.offsets, np.int64).reshape(-1, 2)) for encoding in found]
+        flat = chain.from_iterable
+        return [(one.ids, np.fromiter(flat(one.offsets), np.int64).reshape(-1, 2)) for one in found]
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool | None = None) -> str:
         """Returns the text of some ids.
