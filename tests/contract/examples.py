@@ -399,6 +399,43 @@ EXAMPLES = {
             ({"gated": True}, "add norm=nested"),
         ),
     ),
+    "ernie": Example(
+        data="documents.txt",
+        settings=_LOOP
+        | _LAYERS
+        | {"kind": "whitespace", "batch_tokens": 48, "max_length": 12, "vocab_size": 20}
+        | {"tasks": ("characters", "phrases"), "phrases_min_count": 1, "accumulation": 2},
+        wrong=(
+            ({"tasks": ("characters", "phrase")}, "no pre-training task is called 'phrase'; did you mean 'phrases'"),
+            ({"tasks": ("phrases", "phrases")}, "names a task twice"),
+            ({"tasks": ("entities",)}, "nothing says what the entities are"),
+            ({"tasks": ("dialogue",)}, "has no dialogues"),
+            ({"tasks": ("reordering",)}, "add pooler=tanh"),
+            ({"heads": ("pair",), "pooler": "tanh"}, "cannot predict masked tokens"),
+            ({"average": 2}, "the last parameters are taken"),
+            ({"minutes": 1}, "set budget"),
+            ({"budget": 3, "stages": "continual", "rehearsal": 3}, "leaves nothing of budget=3"),
+            ({"rehearsal": 2}, "no effect with stages=sequential"),
+            ({"shares": (1, 2)}, "no effect with stages=sequential"),
+            ({"stages": "table"}, "needs the table"),
+            ({"stages": "table", "table": ("2+3", "0+4")}, "= 4 batches, not the 5 of the task characters"),
+            ({"stages": "mixed", "shares": (1,)}, "shares has 1 numbers"),
+            ({"budget": 1, "epochs": 5}, "epochs=5 are more than the 2 batches"),
+        ),
+    ),
+    "ernie-2": Example(
+        data="documents.txt",
+        settings=_LOOP
+        | _LAYERS
+        | {"kind": "whitespace", "batch_tokens": 60, "max_length": 12, "vocab_size": 20, "task_types": 5}
+        | {"sentences": "lines", "phrases_min_count": 1, "epochs": 8}
+        | {"tasks": ("phrases", "token-document", "reordering", "distance", "relevance")},
+        wrong=(
+            ({"task_types": 2}, "too few for 5 tasks"),
+            ({"reordering_parts": 6}, "less than or equal to 5"),
+            ({"budget": 5}, "each needs 6 batches at least"),
+        ),
+    ),
     "elmo": Example(
         data="text.txt",
         settings=_LANGUAGE

@@ -138,8 +138,7 @@ class ContinualJob(NeuralJob):
         self._train, self._valid = data.sentences(separator=tokenizer.sep_id)
         self.tasks = self._made_tasks(recipe, model)
         for task in self.tasks:
-            task.require(self._train)
-            task.require(self._valid, "the text to validate on")
+            task.require(self._train)  # what the text to validate on has not is not measured
         self._maskers = [None if task.masking is None else Masker(task.masking, tokenizer) for task in self.tasks]
         self._makers = [RowMaker(tokenizer, masker, model.device) for masker in self._maskers]
         self._seeds = [mixed_seed(self.config.seed, zlib.crc32(task.name.encode())) for task in self.tasks]
@@ -148,6 +147,7 @@ class ContinualJob(NeuralJob):
         self._passes: dict[int, _Pass] = {}
         self._encoder: Bert = model.module  # type: ignore[assignment]  # whatever the recipe's model is
         self._with_heads = _WithHeads(self._encoder, self._heads().to(model.device))
+        self.stage_plan = self._planned_stages()
 
     def _made_tasks(self, recipe: Recipe, model: MaskedModel) -> list[PretrainingTask]:
         config, settings = model.config, recipe.sections["tasks"]
@@ -224,17 +224,17 @@ class ContinualJob(NeuralJob):
         """How many batches the first pass of each task has; later ones are taken to have as many."""
         return [len(self._pass(number, 0).batches) for number in range(len(self.tasks))]
 
-    @cached_property
-    def stage_plan(self) -> StagePlan:
-        """The task of each batch."""
-        whole = self.config.epochs * self._first[0]
-        return self.stages.plan(max(1, whole // len(self.tasks)), seed=self.config.seed)
+    def _planned_stages(self) -> StagePlan:
+        """Decides the task of each batch."""
+        epochs = self.config.epochs
+        plan = self.stages.plan(max(1, epochs * self._first[0] // len(self.tasks)), seed=self.config.seed)
+        if len(plan) < epochs:
+            raise SettingError(f"epochs={epochs} are more than the {len(plan)} batches that there are; set fewer")
+        return plan
 
     def plan(self, epoch: int) -> Sequence[_Batch]:
         """The batches of an epoch, one of so many equal parts of all batches."""
         plan, epochs = self.stage_plan, self.config.epochs
-        if len(plan) < epochs:
-            raise SettingError(f"epochs={epochs} are more than the {len(plan)} batches that there are; set fewer")
         part = slice(len(plan) * epoch // epochs, len(plan) * (epoch + 1) // epochs)
         return [
             _Batch(task, rank) for task, rank in zip(plan.tasks[part].tolist(), plan.ranks[part].tolist(), strict=True)
@@ -253,6 +253,8 @@ class ContinualJob(NeuralJob):
     ) -> _Pass:
         examples = task.examples(stream, random)
         lengths = np.asarray(examples.lengths)
+        if not len(lengths):
+            return _Pass(number, examples, [])
         chosen = np.arange(len(lengths))
         if most:
             chosen = random.permutation(len(lengths))

@@ -58,9 +58,9 @@ class Relevance(PairTask):
         if self._rows:
             return
         bounds = stream.document_sentences
-        if len(bounds) < 2 or all(behind - first < 3 for first, behind in bounds):
+        if len(bounds) < 2 or all(behind - first < 2 for first, behind in bounds):
             raise CorpusError(
-                f"{what} has no two documents, or none of three sentences, which the task relevance needs; name a "
+                f"{what} has no two documents, or none of two sentences, which the task relevance needs; name a "
                 "table of queries, titles and labels (relevance_file=FILE), or leave relevance out of tasks"
             )
 
