@@ -5,6 +5,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 __all__ = ["TRAININGS", "Training", "questions", "write_texts"]
 
@@ -79,6 +80,7 @@ _SEQ2SEQ = {
     "sampling": "scheduled_sampling=linear sampling_steps=8 validate_bleu=true",
 }
 _TUNING = "threads=1 device=cpu epochs=2 learning_rate=0.01"
+_RELATIONS = f"{_TUNING} entity_size=8 batch_size=2"
 _FINE_TUNED = (
     ("finetuned-classification", "finetuned-classification", "classes.tsv", "bert", "layer_decay=0.9 unfreeze=1"),
     ("finetuned-classification-frozen", "finetuned-classification", "classes.tsv", "gpt", "mode=frozen"),
@@ -167,6 +169,10 @@ TRAININGS = {
         name: Training(system, f"{_TUNING} {more}", corpus, start, resumed=True)
         for name, system, corpus, start, more in _FINE_TUNED
     },
+    "ssan": Training("ssan", _RELATIONS, "relations.json", "bert", resumed=True),
+    "ssan-adaptive": Training(
+        "ssan", f"{_RELATIONS} structure=decomposed structured=2 loss=adaptive features=false", "relations.json", "bert"
+    ),
 }
 
 
@@ -223,7 +229,7 @@ def write_texts(folder: Path) -> None:
 
 def _labelled_texts(sentences: Sequence[Sequence[str]]) -> dict[str, str]:
     """The examples that encoders are fine-tuned on, a file for each task."""
-    classes, related, lengths, tags, questions, choices = [], [], [], [], [], []
+    classes, related, lengths, tags, questions, choices, relations = [], [], [], [], [], [], []
     for number, words in enumerate(sentences):
         text, word = " ".join(words), words[number % len(words)]
         other = " ".join(sentences[number - 1] if number % 2 else reversed(words))
@@ -234,6 +240,7 @@ def _labelled_texts(sentences: Sequence[Sequence[str]]) -> dict[str, str]:
         answers = [{"text": word, "answer_start": text.index(word)}] if number % 4 else []
         asked = {"id": str(number), "question": word, "answers": answers, "is_impossible": not answers}
         questions.append({"context": text, "qas": [asked]})
+        relations.append(_related(number, words, sentences[number - 1]))
         options = [words[0], f"{words[0]} {word}", "vovo"]
         choices.append([[text], [{"question": word, "choice": options, "answer": options[0]}], str(number)])
     return {
@@ -243,9 +250,22 @@ def _labelled_texts(sentences: Sequence[Sequence[str]]) -> dict[str, str]:
         "tags.txt": "\n".join(tags),
         "questions.json": json.dumps({"data": [{"title": "", "paragraphs": questions}]}),
         "choices.json": json.dumps(choices),
+        "relations.json": json.dumps(relations[:40]),
         "asked.txt": f"{_WORDS[0]}\t{' '.join(_WORDS[:30])}\n",
         "options.txt": f"{' '.join(_WORDS[:9])}\t{_WORDS[0]}\t{_WORDS[1]}\t{_WORDS[2]}\n",
     }
+
+
+def _related(number: int, *sentences: Sequence[str]) -> dict[str, Any]:
+    """A document whose entities are words that begin with b or d; its first one comes before the second."""
+    mentions: dict[str, list[dict[str, Any]]] = {}
+    for place, words in enumerate(sentences):
+        for at, word in enumerate(words):
+            if word[0] in "bd":
+                mention = {"name": word, "sent_id": place, "pos": [at, at + 1], "type": word[0].upper()}
+                mentions.setdefault(word, []).append(mention)
+    labels = [{"h": 0, "t": 1, "r": "before", "evidence": [0]}] if len(mentions) > 1 else []
+    return {"title": str(number), "sents": list(sentences), "vertexSet": [*mentions.values()], "labels": labels}
 
 
 # --- what is asked --------------------------------------------------------------------------------------------------
@@ -303,6 +323,11 @@ _QUESTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "word2vec": _VECTORS,
     "glove": _VECTORS,
     "ppmi": _VECTORS,
+    "ssan": {
+        "relations": ("extract", "RUN", "WORK/relations.json", "--threshold", "0.1"),
+        "evidence": ("extract", "RUN", "WORK/relations.json", "--threshold", "0.1", "--evidence", "attention"),
+        "evaluation": ("evaluate", "RUN", "--on", "WORK/relations.json"),
+    },
     "fasttext-supervised": _LABELLING,
     "fasttext": _VECTORS | {"of an unknown word": ("nearest", "RUN", "babala")},
     "classifier": _LABELLING,

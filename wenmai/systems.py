@@ -27,6 +27,8 @@ def _network(task: str, sections: str, module: str, model: str) -> partial[Syste
 _language_model = partial(_network, "language:LanguageTask", "LANGUAGE")
 _translator = partial(_network, "translation:TranslationTask", "TRANSLATION")
 _bert = _network("masked:MaskedTask", "MASKED", "bert", "Bert")
+_ernie = _network("continual:ErnieTask", "CONTINUAL", "bert", "Bert")
+_ernie_2 = _network("continual:Ernie2Task", "CONTINUAL", "bert", "Bert")
 _elmo = _network("elmo:ElmoTask", "BIDIRECTIONAL", "elmo", "Elmo")
 _gpt = _language_model("gpt", "Gpt")
 _transformer = _translator("transformer", "Transformer")
@@ -240,6 +242,23 @@ SYSTEMS = (
             settings=preset,
         )
         for name, preset in BERT_PRESETS.items()
+    ),
+    _ernie(
+        name="ernie",
+        summary="contextual encoder: a BERT that learns characters, then phrases, then entities (ERNIE 1.0)",
+        settings={"kind": "wordpiece", "vocab_size": 8192, **_MASKED, "stages": "sequential"},
+    ),
+    _ernie_2(
+        name="ernie-2",
+        summary="contextual encoder: tasks about words, structure and meaning, learned continually (ERNIE 2.0)",
+        settings={
+            "kind": "wordpiece",
+            "vocab_size": 8192,
+            **_MASKED,
+            "segments": 4,
+            "task_types": 16,
+            "pooler": "tanh",
+        },
     ),
     _elmo(
         name="elmo",

@@ -5,8 +5,10 @@ from pathlib import Path
 
 from benchmarks.faults.damage import Damage, Sample, bombs
 from benchmarks.faults.subjects import Subject
+from wenmai.core.errors import SettingError
 from wenmai.data.transliteration import read_gold
 from wenmai.inference.pinyin_numbers import Numbers, number_characters, number_symbols
+from wenmai.inference.user_words import add_words
 from wenmai.text.pinyin.readings import CandidateTable
 from wenmai.text.pinyin.syllables import normal_syllable
 from wenmai.text.pinyin.vocab import PinyinVocab
@@ -18,6 +20,7 @@ _GOLD = "a/1.wav\tlv4 shi4 zher4 de\t绿是这儿的\nb\tni3 hao3\t你 好\n".en
 _LETTERS = "NUM,PINYIN,EXPECTED\n1,zainarbanli？,在哪儿办理？\n2,nihao。,你好。\n".encode()
 _TABLE = "zhong1\t中终钟\nzhong4\t重种\nlü4 绿 律\nde\t的\n".encode()
 _WORDS = "中国 129470 ns\n我们 98740 r\n一会儿 50\n".encode()
+_OWN_WORDS = "# names\n文脉\n文脉\twen2 mai4\n张三\tzhang1 san1\t20\n".encode()
 
 
 def subjects() -> list[Subject]:
@@ -26,6 +29,7 @@ def subjects() -> list[Subject]:
         _subject("sentences with their pinyin", "gold.txt", [_GOLD, _LETTERS], _gold),
         _subject("tables of candidates", "table.txt", [_TABLE], _table),
         _subject("lists of Chinese words", "words.txt", [_WORDS], _words),
+        _subject("words of a user", "words.txt", [_OWN_WORDS], _own_words),
         Subject(name="vocabularies of pinyin", make=_vocabularies, check=_vocabulary, share=1),
         Subject(name="numbers of models of pinyin", make=_numbers, check=_numbered, share=1),
     ]
@@ -60,6 +64,20 @@ def _table(path: Path) -> str | None:
 
 def _words(path: Path) -> str | None:
     return next((f"{word!r} {count} times" for word, count in word_list(path).items() if count < 0 or not word), None)
+
+
+class _Taking:
+    """Takes words as a converter does."""
+
+    def add_word(self, word: str, spelt: str | None = None, *, weight: float | None = None) -> None:
+        if not word or (weight is not None and not weight > 0):
+            raise SettingError(f"add_word({word!r}, weight={weight})")
+        if spelt is not None:
+            [normal_syllable(one) for one in spelt.split()]
+
+
+def _own_words(path: Path) -> str | None:
+    return None if add_words(_Taking(), path) >= 0 else "a negative number of words"
 
 
 def _vocabularies() -> Damage:

@@ -5,10 +5,12 @@ sets are those of ``wenmai.data.datasets``, with a sample for each reader. All o
 """
 
 import json
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,7 @@ from wenmai.data.readers import minimal_pairs
 from wenmai.fasttext.lines import lines_of_tokens
 from wenmai.formats.format import Format, formats
 from wenmai.measures.words import read_analogies, read_similarity
+from wenmai.runs.extraction import documents_of_files
 from wenmai.runs.finetuned_estimator import read_classes
 from wenmai.runs.formats import export_run, import_run
 from wenmai.text.pieces import TokenizerConfig, TokenizerKind
@@ -231,6 +234,7 @@ def _others(trained: Trained) -> Iterator[Subject]:
             lambda path: None if len(read_classes(path, ["bad", "good"])) >= 2 else "too few classes",
         ),
         "counts of words": ([{"counts.txt": b"love 12\nbook 7\n"}], _counts),
+        "documents to find relations in": (_DOCUMENTS, _extracted),
         "test lines of fastText": (
             [{"test.txt": _beginning("labels.txt")}],
             lambda path: _drawn(lines_of_tokens(path)),
@@ -282,6 +286,38 @@ def _stored_again(path: Path) -> str | None:
     if len(found) != len(set(found.index_to_key)) or len(found) != len(found.vectors):
         return f"{len(found)} words, {len(found.vectors)} rows"
     return None if np.isfinite(found.vectors).all() else "numbers that are not finite"
+
+
+_PUBTATOR = (
+    b"1|t|Lithium\n1|a|It harms.\n1\t0\t7\tLithium\tChemical\tD1\n1\t11\t16\tharms\tDisease\tD2\n1\tCID\tD1\tD2\n"
+)
+_DOCUMENTS: list[Sample] = [
+    {"article.txt": "Anna saw Bob's house. 我们在北京。\n".encode()},
+    {"documents.json": TEXTS["relations.json"]["one"].encode()},
+    {"abstracts.txt": _PUBTATOR},
+]
+
+
+class _Capitals:
+    """Tags words with a capital letter."""
+
+    def tag(self, sentences: Sequence[str]) -> list[Any]:
+        found = []
+        for text in sentences:
+            words = re.finditer(r"[A-Z][\w']*", text)
+            places = [SimpleNamespace(text=one[0], type="X", start=one.start(), end=one.end()) for one in words]
+            found.append(SimpleNamespace(entities=places))
+        return found
+
+
+def _extracted(path: Path) -> str | None:
+    """Reads documents; each mention must be made of words of its sentence."""
+    for document in documents_of_files([path], _Capitals()):
+        for entity in document.entities:
+            for one in entity.mentions:
+                if not 0 <= one.start < one.end <= len(document.sentences[one.sentence]):
+                    return f"the mention {one!r:.100}"
+    return None
 
 
 def _beginning(name: str) -> bytes:

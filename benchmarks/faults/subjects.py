@@ -98,8 +98,8 @@ def vars_of(said: Any) -> Iterator[object]:
 @cache
 def subjects(folder: Path) -> Sequence[Subject]:
     """Returns all subjects; their samples are made in a folder."""
-    from benchmarks.faults import encoders, families, indexes, pinyin, readers
+    from benchmarks.faults import encoders, families, indexes, pinyin, readers, relations
 
     trained = Trained(folder)
-    others = (*encoders.subjects(), *indexes.subjects(), *pinyin.subjects())
+    others = (*encoders.subjects(), *indexes.subjects(), *pinyin.subjects(), *relations.subjects(trained))
     return (*readers.subjects(trained), *others, *families.subjects(trained))

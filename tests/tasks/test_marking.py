@@ -7,20 +7,21 @@ import wenmai
 from wenmai.core.errors import RunError, SettingError
 from wenmai.data.corpus import Corpus
 from wenmai.data.encoded_text import LinesConfig
+from wenmai.data.pretraining import marks_of
 from wenmai.data.pretraining.settings import TasksConfig
 from wenmai.data.running_text import read_language_data
 from wenmai.data.token_marks import CAPITAL, ENTITY, INSIDE, PHRASE, entity_spans
-from wenmai.tasks.marking import marking, needed_marks
+from wenmai.tasks.marking import marking
 from wenmai.text.pieces import StreamTokenizerConfig
 
 TINY = {"hidden_size": 16, "num_layers": 1, "num_heads": 2, "intermediate_size": 32, "max_length": 32}
 
 
 def test_marks_that_tasks_need():
-    assert needed_marks(["characters", "dialogue", "nothing"]) == 0
-    assert needed_marks(["characters", "phrases"]) == PHRASE
-    assert needed_marks(["entities"]) == PHRASE | ENTITY
-    assert not needed_marks(["knowledge"]) & (CAPITAL | INSIDE)
+    assert marks_of(["characters", "dialogue"]) == 0
+    assert marks_of(["characters", "phrases"]) == PHRASE
+    assert marks_of(["entities"]) == PHRASE | ENTITY
+    assert not marks_of(["knowledge"]) & (CAPITAL | INSIDE)
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ def begin(tmp_path, text=TEXTS["documents.txt"]["enough"], **settings):
     return task.begin(recipe, task.source.read(recipe, opened.source, lambda done, total: None, None))
 
 
-def losses_by_hand(job, made):
+def losses_by_hand(job, made, labels):
     """The mean cross-entropies of masked tokens and of pairs, in float64, row by row and without any trick."""
     model = job.masked_model.module.double().eval()
     hidden = model(made.tokens, segments=made.segments, mask=made.mask, positions=made.positions)
@@ -32,18 +32,18 @@ def losses_by_hand(job, made):
     rows = [place // made.places.shape[1] for place in made.masked.tolist()]
     found = [-table[row, place, target] for row, place, target in zip(rows, places, made.targets, strict=True)]
     mlm = torch.stack(found).mean().item()
-    if made.labels is None:
+    if labels is None:
         return {"mlm": mlm}
     scores = model.heads["pair"](torch.tanh(model.pooler(hidden[:, 0]))).log_softmax(-1)
-    return {"mlm": mlm, "pair": -scores.gather(1, made.labels[:, None]).mean().item()}
+    return {"mlm": mlm, "pair": -scores.gather(1, labels[:, None]).mean().item()}
 
 
 @pytest.mark.parametrize("settings", [{}, PLAIN, PLAIN | {"boundaries": "masked"}, {"pairs": "order"}])
 def test_the_loss_is_the_mean_of_each_part(tmp_path, settings):
     job = begin(tmp_path, **settings)
     batch = job.plan(0)[0]
-    made = job._tensors(batch, job._train)
-    expected = losses_by_hand(job, made)
+    made, labels = job._tensors(batch, job._train)
+    expected = losses_by_hand(job, made, labels)
     losses = job.loss(job.module, batch, 0)
     assert losses.keys() == expected.keys() == job.loss_weights.keys()
     for name, loss in losses.items():
@@ -58,7 +58,7 @@ def test_sequences_have_special_tokens_where_the_paper_has_them(tmp_path, settin
     job = begin(tmp_path, **settings)
     tokenizer = job.masked_model.tokenizer
     for batch in job.plan(0):
-        made = job._tensors(batch, job._train)
+        made, _ = job._tensors(batch, job._train)
         assert made.tokens.numel() <= job.config.batch_tokens
         positions = torch.arange(made.tokens.shape[1]).expand_as(made.tokens)
         firsts = (positions if made.positions is None else made.positions) == 0
@@ -82,7 +82,7 @@ def test_sequences_have_special_tokens_where_the_paper_has_them(tmp_path, settin
 def test_running_text_has_no_padding_and_no_mask(tmp_path):
     job = begin(tmp_path, **PLAIN)
     for batch in job.plan(0):
-        made = job._tensors(batch, job._train)
+        made, _ = job._tensors(batch, job._train)
         assert made.mask is None
         assert made.positions is None
         assert made.tokens.shape[1] == job.model.config.max_length
@@ -92,7 +92,7 @@ def test_masks_change_with_the_epoch_or_return_with_dupe_factor(tmp_path):
     def seen(job, epoch):
         rows = {}
         for batch in job.plan(epoch):
-            made = job._tensors(batch, job._train)
+            made, _ = job._tensors(batch, job._train)
             numbers = np.concatenate([row.numbers for row in batch.rows]).tolist()
             rows |= {number: tuple(tokens.tolist()) for number, tokens in zip(numbers, made.tokens, strict=True)}
         return rows
@@ -165,7 +165,7 @@ def test_whole_words_of_chinese_are_those_of_its_segmentation(tmp_path, kind):
     first = {tokenizer.id(word[0]): tokenizer.id(word[1]) for word in ("我们", "北京", "学习", "中文")}
     both = 0
     for batch in job.plan(0):
-        made = job._tensors(batch, job._train)
+        made, _ = job._tensors(batch, job._train)
         places = (made.tokens == tokenizer.mask_id).flatten().nonzero().flatten().tolist()
         masked = dict(zip(places, made.targets.tolist(), strict=True))
         for place, target in masked.items():

@@ -19,6 +19,7 @@ from wenmai.cli import (
     language,
     measuring,
     probing,
+    relations,
     training,
     translation,
     vectors,
@@ -198,6 +199,7 @@ app.command()(finetuning.rate)
 app.command()(finetuning.tag)
 app.command()(finetuning.answer)
 app.command()(finetuning.choose)
+app.command()(relations.extract)
 app.command(cls=AutotuneCommand)(classification.autotune)
 app.command("formats")(formats.formats_command)
 app.command("export", cls=ExportCommand)(formats.export_command)

@@ -97,7 +97,8 @@ class Entry:
         purpose: What it is for, and its size in words, pairs or questions.
         kind: ``corpus``; ``pairs`` (parallel text); ``dump`` (text still to be extracted); ``similarity``,
             ``analogy`` or ``minimal-pairs`` (test sets); ``classification``, ``tagging``, ``sentence-pairs``,
-            ``question-answering`` or ``multiple-choice`` (labelled; those that :mod:`wenmai.data.datasets` reads).
+            ``question-answering`` or ``multiple-choice`` (labelled; those that :mod:`wenmai.data.datasets` reads);
+            ``pinyin``; ``relations`` (documents with entities; :mod:`wenmai.data.relation_files`).
         language: Its code, such as ``en`` or ``zh``; of pairs both, as in ``en-zh``.
         licence: Terms of use, as far as they are stated.
         text: Text settings that fit it.
@@ -121,6 +122,7 @@ class Entry:
         "sentence-pairs",
         "question-answering",
         "multiple-choice",
+        "relations",
     ]
     language: str
     licence: str

@@ -4,7 +4,7 @@
 - tables with or without a line of names: ``.csv`` with quotes as RFC 4180 has them, others with tabs and no quotes;
 - JSON lines, and files that are one JSON list of objects (also ``{"data": [...]}``);
 - tagging: columns with a token and its tags a line, blank lines between sentences; JSON with tokens and tags, or
-  CLUENER's;
+  CLUENER's; documents with entities as DocRED or PubTator have them;
 - span: SQuAD's JSON and its relatives (:mod:`wenmai.data.span_files`); choice: also the lists of DREAM and C3.
 
 What is wrong is a :class:`~wenmai.core.errors.CorpusError` that names file and line.
@@ -25,6 +25,8 @@ from wenmai.data.example_settings import ExamplesConfig, ExamplesStats, Placed
 from wenmai.data.lines import beginning, numbered_lines, plain_name, read_json, rows_of
 from wenmai.data.readers import questions_of_text, tagged_spans
 from wenmai.data.records import Roles, Unlabelled, choice_of, guessed_roles, is_heading, marked, unnamed_roles
+from wenmai.data.relation_files import holds_documents, open_documents, read_documents
+from wenmai.data.relations import tagged_sentences
 from wenmai.data.span_files import SpanReader
 from wenmai.data.typed import ChoiceExample, SpanExample
 
@@ -68,6 +70,8 @@ class Reading:
 
     def sentences(self) -> Iterator[Sentence]:
         """Yields places, tokens and tags, as they are written."""
+        if holds_documents(self.path):
+            return self._documents()
         if self._json() is None:
             return self._columns()
         return self._tagged_objects()
@@ -304,6 +308,15 @@ class Reading:
             tags.append(tag if self.labelled else "O")
         if tokens:
             yield f"{self.path}: line {begin}", tuple(tokens), tuple(tags)
+
+    def _documents(self) -> Iterator[Sentence]:
+        """Yields the sentences of documents with entities."""
+        documents = read_documents(open_documents(self.path))
+        for number, document in enumerate(documents, start=1):
+            for place, (words, tags) in enumerate(tagged_sentences(document), start=1):
+                if words:
+                    known = tags if self.labelled else ("O",) * len(words)
+                    yield f"{self.path}: document {number}, sentence {place}", words, known
 
     def _tagged_objects(self) -> Iterator[Sentence]:
         for where, record in self._records():

@@ -3,16 +3,18 @@
 Mentions are of one entity if their types are equal and
 
 - their names are, but for capital letters, spaces and the dots of abbreviations;
-- one is the other's first or last words, as *Curie* of *Marie Curie*, and it fits no third name as well; of Chinese
-  names the first characters, at least two, as 清华 of 清华大学;
+- one is the other's first or last words, as *Curie* of *Marie Curie*; of Chinese names the first characters, at least
+  two, as 清华 of 清华大学;
 - one is made of the first letters of the other's words, as *WHO* of *World Health Organization*.
 
-A shorter name is of the entity that was mentioned last before it, of those that it fits.
+A name has to fit the longest name of an entity, so that *Curie* joins no two people; of several that it fits, it is of
+the one that was mentioned last before it.
 """
 
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -22,9 +24,11 @@ from wenmai.text.sentences import sentences as sentences_of
 __all__ = ["Found", "Word", "aliased", "cut_words", "entities_of"]
 
 _CHINESE = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_LETTERS = rf"(?:(?![{_CHINESE}])\w)+"
-_WORD = re.compile(rf"[{_CHINESE}]|\d+(?:[.,]\d+)+|{_LETTERS}(?:['’.-]{_LETTERS})*|[^\w\s]")
+_LETTERS = rf"(?:(?![{_CHINESE}])\w[\u0300-\u036f]*)+"  # accents may be characters of their own
+_OF = r"['’]s\b"  # a word of its own, as in Kenya's
+_WORD = re.compile(rf"[{_CHINESE}]|\d+(?:[.,]\d+)+|{_LETTERS}(?:(?!{_OF})['’.-]{_LETTERS})*|{_OF}|[^\w\s]")
 _IS_CHINESE = re.compile(f"[{_CHINESE}]+")
+_IN_NAMES = re.compile(r"\w+(?:['’-]\w+)*")
 _SMALL = frozenset(
     (
         "of",
@@ -164,42 +168,74 @@ def _between(words: Sequence[Word]) -> str:
 
 
 def _joined(names: Sequence[tuple[str, str]], same: Callable[[str, str], bool]) -> list[list[int]]:
-    """Groups mentions by their names, in the order in which they are first mentioned."""
+    """Groups mentions by their names and types, in the order in which they are first mentioned."""
     groups: list[list[int]] = []
-    full: list[dict[str, str]] = []  # of each group its names
-    exact: dict[tuple[str, str], int] = {}
-    by_type: dict[str, list[int]] = {}
+    longest: list[str] = []  # of each group
+    exact: dict[tuple[str, str], int] = {}  # the group that has a name
+    index: dict[tuple[str, str], set[int]] = {}  # the groups whose longest name may fit
     for at, (name, kind) in enumerate(names):
-        group = exact.get((_plain(name), kind))
-        if group is None:
-            fitting = [one for one in by_type.get(kind, ()) if any(same(name, other) for other in full[one].values())]
-            group = max(fitting, key=lambda one: groups[one][-1], default=None)
-        if group is None:
-            group = len(groups)
-            groups.append([])
-            full.append({})
-            by_type.setdefault(kind, []).append(group)
-        exact[_plain(name), kind] = group
-        groups[group].append(at)
-        full[group][_plain(name)] = name
+        plain = _plain(name)
+        known = exact.get((plain, kind))
+        if known is None or _plain(longest[known]) != plain:
+            sought, given = _keys(name) if same is aliased else ((("",),) * 2)
+            fitting = {one for key in sought for one in index.get((kind, key), ()) if same(name, longest[one])}
+            fitting |= set() if known is None else {known}
+            if fitting:
+                known = max(fitting, key=lambda one: groups[one][-1])
+            else:
+                known = len(groups)
+                groups.append([])
+                longest.append("")
+            if len(name) > len(longest[known]):
+                longest[known] = name
+                for key in given:
+                    index.setdefault((kind, key), set()).add(known)
+        exact[plain, kind] = known
+        groups[known].append(at)
     return groups
+
+
+def _keys(name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What every name has one of that a name may be an alias of, or the other way round; and what it has itself."""
+    known = _parts(name)
+    both = [f"^{name[:2]}"] if known.chinese else []
+    if known.words:
+        both += [f"<{known.words[0]}", f">{known.words[-1]}"]
+    short = known.short.lower()
+    return (*both, f"letters {short}", f"short {known.letters}"), (*both, f"letters {known.letters}", f"short {short}")
 
 
 def aliased(one: str, other: str) -> bool:
     """Whether two names may be of one entity, by the rules of this module."""
-    short, long = sorted((one, other), key=len)
-    if _plain(short) == _plain(long):
+    if _plain(one) == _plain(other):
         return True
-    if _IS_CHINESE.fullmatch(short) and _IS_CHINESE.fullmatch(long):
-        return len(short) >= 2 and long.startswith(short)
-    few, many = (re.findall(r"\w+(?:['’-]\w+)*", name.lower()) for name in (short, long))
-    if not few or len(few) > len(many):
+    few, many = map(_parts, sorted((one, other), key=len))
+    if few.chinese and many.chinese:
+        return len(few.name) >= 2 and many.name.startswith(few.name)
+    count = len(few.words)
+    if not count or count > len(many.words):
         return False
-    if len(few) < len(many) and few in (many[: len(few)], many[-len(few) :]):
-        return any(len(word) > 2 and word not in _SMALL for word in few)
-    letters = "".join(word[0] for word in many if word not in _SMALL)
-    known = re.sub(r"[\s.]", "", short)
-    return len(known) > 1 and known.isupper() and len(many) > 1 and known.lower() == letters
+    if count < len(many.words) and few.words in (many.words[:count], many.words[-count:]):
+        return any(len(word) > 2 and word not in _SMALL for word in few.words)
+    known = few.short
+    return len(known) > 1 and known.isupper() and len(many.words) > 1 and known.lower() == many.letters
+
+
+class _Parts(NamedTuple):
+    """A name: whether all of it is Chinese, its words, their first letters, and it without spaces and dots."""
+
+    name: str
+    chinese: bool
+    words: list[str]
+    letters: str
+    short: str
+
+
+@lru_cache(1 << 16)
+def _parts(name: str) -> _Parts:
+    words = _IN_NAMES.findall(name.lower())
+    letters = "".join(word[0] for word in words if word not in _SMALL)
+    return _Parts(name, _IS_CHINESE.fullmatch(name) is not None, words, letters, re.sub(r"[\s.]", "", name))
 
 
 def _plain(name: str) -> str:

@@ -4,9 +4,9 @@ A document is ``PMID|t|TITLE``, ``PMID|a|ABSTRACT``, a line ``PMID<TAB>START<TAB
 mention, and ``PMID<TAB>RELATION<TAB>ID<TAB>ID`` for each relation; a blank line ends it. Characters are counted over
 the title, one space, and the abstract.
 
-Mentions with an id in common are one entity, those with several ids (``D1|D2``) too, whatever they join. Mentions
-without an id (``-1``) are entities of their own, which are asked for nothing. In these files it is asked which Chemical
-has a relation to which Disease; with other types of entities, all pairs are.
+Mentions of one id are one entity; one with several ids (``D1|D2``) is a mention of each. Mentions without an id
+(``-1``) are entities of their own, which are asked for nothing. In these files it is asked which Chemical has a
+relation to which Disease; with other types of entities, all pairs are.
 """
 
 import re
@@ -26,6 +26,7 @@ TreeNumbers = Mapping[str, tuple[str, ...]]
 
 _TEXT = re.compile(r"([^|\t]+)\|([ta])\|(.*)", re.DOTALL)
 _TREE_NUMBERS = re.compile(r"[A-Z]\d+(?:\.\d+)*(?:[,;\s]+[A-Z]\d+(?:\.\d+)*)*")
+_NUMBER = re.compile(r"[0-9]{1,9}")
 _UNKNOWN = ("-1", "")
 _HEAD, _TAIL = "Chemical", "Disease"
 _INSIDE = "-/+.=*'"  # what separates words besides spaces, as in the usual preparation of these files
@@ -103,7 +104,7 @@ def _read_line(line: str, number: int, parts: _Parts | None) -> _Parts:
     if len(columns) == 4 and not columns[1].isdigit():
         parts.relations.append((number, columns[1], columns[2], columns[3]))
         return parts
-    if len(columns) < 5 or not (columns[1].isascii() and columns[1].isdigit() and columns[2].isdigit()):
+    if len(columns) < 5 or not all(map(_NUMBER.fullmatch, columns[1:3])):
         raise ValueError(
             f"{line[:60]!r}: expected PMID, first character, character behind, text, type and id, or PMID, relation "
             "and two ids, with tabs between"
@@ -158,40 +159,28 @@ def _located(
 ) -> Mention:
     """The words of a mention; one that goes on in the next sentence ends with the first."""
     first = max(0, bisect_right(starts, low) - 1)
-    if flat[first][2].end <= low:
+    if first < len(flat) and flat[first][2].end <= low:
         first += 1
     if first >= len(flat) or flat[first][2].start >= high:
         raise _BadLine(line, f"characters {low} to {high} have no words")
     sentence, start, _ = flat[first]
-    end = start
-    for number, place, word in flat[first:]:
-        if number != sentence or word.start >= high:
-            break
-        end = place + 1
+    behind = first
+    while behind < len(flat) and flat[behind][0] == sentence and flat[behind][2].start < high:
+        behind += 1
+    end = start + behind - first
     return Mention(text[low:high], sentence, start, end, kind)
 
 
 def _entities(mentions: Sequence[tuple[Mention, tuple[str, ...]]]) -> tuple[list[Entity], dict[str, int]]:
-    """Puts mentions with an id in common together, in the order in which they begin; also the entity of each id."""
-    group: dict[str, str] = {}  # a forest of ids
-
-    def root(one: str) -> str:
-        while group.setdefault(one, one) != one:
-            group[one] = one = group[group[one]]
-        return one
-
-    for _, ids in mentions:
-        known = [one for one in ids if one not in _UNKNOWN]
-        for other in known[1:]:
-            group[root(other)] = root(known[0])
+    """Puts mentions of the same id together, in the order in which they begin; also the entity of each id."""
     ordered = sorted(mentions, key=lambda one: (one[0].sentence, one[0].start, one[0].end))
     own: dict[str, list[Mention]] = {}
     for number, (mention, ids) in enumerate(ordered):
-        known = [one for one in ids if one not in _UNKNOWN]
-        own.setdefault(root(known[0]) if known else f"\0{number}", []).append(mention)
+        known = dict.fromkeys(one for one in ids if one not in _UNKNOWN)
+        for one in known or (f"\0{number}",):
+            own.setdefault(one, []).append(mention)
     entities = [Entity(tuple(some), some[0].type, "" if key[0] == "\0" else key) for key, some in own.items()]
-    place = {entity.id: number for number, entity in enumerate(entities) if entity.id}
-    return entities, {one: place[root(one)] for one in list(group) if root(one) in place}
+    return entities, {entity.id: number for number, entity in enumerate(entities) if entity.id}
 
 
 def _pairs(document: RelationDocument, trees: TreeNumbers | None) -> Iterator[tuple[int, int]]:
@@ -237,7 +226,7 @@ def read_tree_numbers(path: str | Path) -> dict[str, tuple[str, ...]]:
                 f"{path}: line {number}: {line.strip()[:60]!r} is no MeSH id and its tree numbers, such as "
                 "D003920<TAB>C18.452.394.750"
             )
-        found.setdefault(name, []).extend(re.split(r"[,;\s]+", numbers.strip()))
+        found.setdefault(name.strip(), []).extend(re.split(r"[,;\s]+", numbers.strip()))
     if not found:
         raise CorpusError(f"{path}: has no tree numbers; expected lines such as D003920<TAB>C18.452.394.750")
     return {name: tuple(numbers) for name, numbers in found.items()}

@@ -2,28 +2,38 @@
 
 import hashlib
 import json
+import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wenmai.core.compressed import reading
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.folder import file_sha256
 from wenmai.data.catalogue import resolve
 from wenmai.data.drawing import drawn
-from wenmai.data.lines import plain_name
+from wenmai.data.lines import beginning, plain_name
 from wenmai.data.pubtator import read_pubtator, read_tree_numbers
 from wenmai.data.relation_settings import RelationsConfig
 from wenmai.data.relations import Fact, RelationDocument, docred_documents, facts_of, read_docred, relation_names
 
-__all__ = ["NO_RELATION", "OpenedDocuments", "RelationData", "open_documents", "read_documents", "read_relation_data"]
+__all__ = [
+    "NO_RELATION",
+    "OpenedDocuments",
+    "RelationData",
+    "holds_documents",
+    "open_documents",
+    "read_documents",
+    "read_relation_data",
+    "require_relations",
+]
 
 NO_RELATION = "Na"
 """The class of a pair without a relation, the first of all."""
 
 _PYTHON = "documents from Python"
+_PUBTATOR = re.compile(r"[^|\t\n]+\|[ta]\|")
 
 
 @dataclass(frozen=True)
@@ -123,22 +133,25 @@ def read_documents(opened: OpenedDocuments, config: RelationsConfig | None = Non
         trees = read_tree_numbers(_located(config.hypernyms)[1])
     found: list[RelationDocument] = []
     for path in opened.paths:
-        if ".json" in plain_name(path) or _begins_json(path):
+        if ".json" in plain_name(path) or beginning(path).lstrip()[:1] == "[":
             found += read_docred(path)
         else:
             found += read_pubtator(path, trees)
     if not opened.paths:
-        raw = [item for item in opened.items if not isinstance(item, RelationDocument)]
-        parsed = iter(docred_documents(raw, _PYTHON))
-        found = [item if isinstance(item, RelationDocument) else next(parsed) for item in opened.items]
+        found = docred_documents(opened.items, _PYTHON)
     if not found:
         raise CorpusError(f"{opened.describe()}: no documents")
     return found
 
 
-def _begins_json(path: Path) -> bool:
-    with reading(path) as file:
-        return bool(file.read(64).lstrip()[:1] == b"[")
+def holds_documents(path: Path) -> bool:
+    """Whether a file begins as documents of DocRED or PubTator do.
+
+    Raises:
+        CorpusError: if it cannot be read.
+    """
+    head = beginning(path).lstrip()
+    return (head.startswith("[") and '"vertexSet"' in head) or _PUBTATOR.match(head) is not None
 
 
 def read_relation_data(opened: OpenedDocuments, config: RelationsConfig, *, seed: int) -> RelationData:

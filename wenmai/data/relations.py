@@ -26,6 +26,7 @@ __all__ = [
     "facts_of",
     "read_docred",
     "relation_names",
+    "tagged_sentences",
 ]
 
 Fact = tuple[str, str, str]
@@ -111,10 +112,10 @@ def read_docred(path: str | Path) -> list[RelationDocument]:
 
 
 def docred_documents(records: Iterable[Any], where: str) -> list[RelationDocument]:
-    """Makes documents of records such as DocRED's JSON has.
+    """Makes documents of records such as DocRED's JSON has; what is a document already is only checked.
 
     Args:
-        records: The records.
+        records: The records, or documents.
         where: What messages call them.
 
     Raises:
@@ -124,6 +125,10 @@ def docred_documents(records: Iterable[Any], where: str) -> list[RelationDocumen
     for number, record in enumerate(records, start=1):
         place = f"{where}: document {number}"
         try:
+            if isinstance(record, RelationDocument):
+                place += f" ({record.title[:60]!r})"
+                found.append(_checked(record))
+                continue
             if not isinstance(record, Mapping):
                 raise ValueError(f"expected an object, not {_shown(record)}")
             if isinstance(title := record.get("title", ""), str) and title:
@@ -148,6 +153,31 @@ def _document(record: Mapping[str, Any]) -> RelationDocument:
         one = _relation(label, f"labels[{number}]", len(entities), len(sentences))
         relations.setdefault((one.head, one.tail, one.relation), one)
     return RelationDocument(title, sentences, entities, tuple(relations.values()))
+
+
+def _checked(document: RelationDocument) -> RelationDocument:
+    """A document that was made in Python, as it is."""
+    sentences, count = document.sentences, len(document.entities)
+    for number, entity in enumerate(document.entities):
+        if not entity.mentions:
+            raise ValueError(f"entity {number} has no mention; expected at least one")
+        for _, sentence, start, end, _ in entity.mentions:
+            if not 0 <= sentence < len(sentences):
+                raise ValueError(f"entity {number}: sentence {sentence} is none of the {len(sentences)}, from 0")
+            words = len(sentences[sentence])
+            if not 0 <= start < end <= words:
+                raise ValueError(
+                    f"entity {number}: words {start} to {end} are not within the {words} of sentence {sentence}; "
+                    "expected 0 <= start < end"
+                )
+    asked = [(one.head, one.tail, f"relation {one.relation!r} between") for one in document.relations]
+    for head, tail, what in (*asked, *((*pair, "pair of") for pair in document.pairs or ())):
+        if head == tail or not (0 <= head < count and 0 <= tail < count):
+            raise ValueError(f"{what} {head} and {tail}; expected two of the {count} entities, from 0")
+    for one in document.relations:
+        if not all(0 <= sentence < len(sentences) for sentence in one.evidence):
+            raise ValueError(f"evidence {_shown(one.evidence)}; expected numbers of the {len(sentences)} sentences")
+    return document
 
 
 def _sentences(given: list[Any]) -> tuple[tuple[str, ...], ...]:
@@ -246,6 +276,19 @@ def facts_of(documents: Iterable[RelationDocument]) -> set[Fact]:
         names = [{mention.name for mention in entity.mentions} for entity in document.entities]
         for one in document.relations:
             found |= {(head, tail, one.relation) for head in names[one.head] for tail in names[one.tail]}
+    return found
+
+
+def tagged_sentences(document: RelationDocument) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Returns the words of each sentence with tags B-TYPE, I-TYPE and O; of mentions that overlap the longest."""
+    found = []
+    for number, words in enumerate(document.sentences):
+        tags = ["O"] * len(words)
+        mentions = [one for entity in document.entities for one in entity.mentions if one.sentence == number]
+        for one in sorted(mentions, key=lambda one: (one.start - one.end, one.start)):
+            if all(tag == "O" for tag in tags[one.start : one.end]) and one.type:
+                tags[one.start : one.end] = [f"B-{one.type}", *[f"I-{one.type}"] * (one.end - one.start - 1)]
+        found.append((words, tuple(tags)))
     return found
 
 

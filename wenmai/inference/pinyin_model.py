@@ -15,6 +15,7 @@ from wenmai.inference.conversion import Candidate
 from wenmai.inference.pinyin_labelling import LabellingModel
 from wenmai.inference.pinyin_numbers import BLANK, UNKNOWN, Numbers
 from wenmai.inference.pinyin_typing import Piece
+from wenmai.inference.pinyin_ways import Options, Way, likeliest, put_words, spans
 from wenmai.inference.user_words import UserWord, word_reading
 from wenmai.nn.attention import watch_attention
 from wenmai.nn.labelling import Labeller
@@ -32,30 +33,10 @@ _WAYS = 4  # to cut letters without spaces that the network compares
 _MORE_WAYS = 16  # where sounds are taken for each other, or there are words of the user
 _FOR_WORDS = 64  # characters of a syllable among which those of the user's words are looked for
 _LEAST = 1e-6  # a probability; others are not less to another model
-_LEAST_OF_USER = -5.0  # a log-probability; characters of the user's words are not less
 _CONTEXT = 20  # characters before the input that it reads
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
-_Options = list[list[tuple[str, float]]]  # the likeliest characters of each part, with their log-probabilities
-
-
-class _Way(NamedTuple):
-    """A way to cut a text, as the network reads it.
-
-    Attributes:
-        text: The number of the text.
-        score: Of the way.
-        pieces: Parts of the text.
-        symbols: What the network reads: characters before the input, and one symbol for each part.
-        begins: Where each part begins; left out where nobody asked.
-    """
-
-    text: int
-    score: float
-    pieces: tuple[Piece, ...]
-    symbols: Ints
-    begins: tuple[int, ...] = ()
 
 
 class SyllableAttention(NamedTuple):
@@ -147,21 +128,21 @@ class PinyinModel(LabellingModel):
         fuzzy: frozenset[str],
     ) -> list[list[Candidate]]:
         ways, before = self._ways_of(texts, toned, context, fuzzy)
-        lattices: Iterable[_Options | None]
+        lattices: Iterable[Options | None]
         if n_best == 1 and not self._user and len(ways) > len(texts):
             lattices = self._lattices_for_best(ways, before, constrained)
         else:
             lattices = self._lattices(ways, before, self._labels(n_best), constrained)
         return self._chosen(ways, lattices, len(texts), n_best)
 
-    def _lattices_for_best(self, ways: Sequence[_Way], before: int, constrained: bool) -> list[_Options | None]:
+    def _lattices_for_best(self, ways: Sequence[Way], before: int, constrained: bool) -> list[Options | None]:
         """The likeliest characters of each way from which the best text can come; None for the others.
 
         Characters only lower the score of a way. So the network first reads the best way of each text, and then those
         others that begin above what that came to, less log K of K ways: all the rest together cannot reach it.
         """
         firsts = [number for number, way in enumerate(ways) if not number or way.text != ways[number - 1].text]
-        found: list[_Options | None] = [None] * len(ways)
+        found: list[Options | None] = [None] * len(ways)
         least: dict[int, float] = {}
         for number, lattice in zip(
             firsts, self._lattices([ways[number] for number in firsts], before, 1, constrained), strict=True
@@ -179,18 +160,20 @@ class PinyinModel(LabellingModel):
         return found
 
     def _chosen(
-        self, ways: Sequence[_Way], lattices: Iterable[_Options | None], texts: int, n_best: int
+        self, ways: Sequence[Way], lattices: Iterable[Options | None], texts: int, n_best: int
     ) -> list[list[Candidate]]:
         """The likeliest texts of the ways of each text."""
         found: list[dict[str, float]] = [{} for _ in range(texts)]
         mass: list[list[float]] = [[] for _ in range(texts)]
         for way, lattice in zip(ways, lattices, strict=True):
-            gained = way.score + (self._put_words(way.pieces, lattice) if self._user and lattice else 0.0)
+            gained = way.score + (
+                put_words(self._user.values(), way.pieces, lattice) if self._user and lattice else 0.0
+            )
             best = found[way.text]
             mass[way.text].append(gained)
             if lattice is None:
                 continue
-            for text, score in _likeliest(lattice, n_best):
+            for text, score in likeliest(lattice, n_best):
                 best[text] = float(np.logaddexp(best.get(text, -np.inf), gained + score))
         return [
             [
@@ -202,12 +185,12 @@ class PinyinModel(LabellingModel):
 
     def _ways_of(
         self, texts: Sequence[str], toned: bool | None, context: str, fuzzy: Collection[str], *, placed: bool = False
-    ) -> tuple[list[_Way], int]:
+    ) -> tuple[list[Way], int]:
         """The likeliest ways to cut texts, and how many symbols of each are of the text before."""
         before = [self.numbers.character(one) for one in context[-_CONTEXT:]]
         most = _MORE_WAYS if fuzzy or self._user else _WAYS
         return [
-            _Way(
+            Way(
                 number, one.score, one.pieces, np.array([*before, *map(self._symbol, one.pieces)], np.int64), one.begins
             )
             for number, text in enumerate(texts)
@@ -223,18 +206,18 @@ class PinyinModel(LabellingModel):
             return self.numbers.symbol(piece.syllables[0])
         return UNKNOWN if piece.syllables else self.numbers.character(piece.text)
 
-    def _lattices(self, ways: Sequence[_Way], before: int, most: int, constrained: bool) -> Iterator[_Options]:
+    def _lattices(self, ways: Sequence[Way], before: int, most: int, constrained: bool) -> Iterator[Options]:
         """Yields the likeliest characters of each part of each way, with their log-probabilities."""
-        spans = [span for way in ways for span in _spans(way, before, self.module.max_length)]
+        parts = [part for way in ways for part in spans(way, before, self.module.max_length)]
         keys = [
             [(() if not constrained else piece.syllables) if piece.syllables else None for piece in way.pieces]
             for way in ways
         ]
         rows = [keys_of[place] for keys_of in keys for place in range(len(keys_of))]
-        labels = self.label(spans, rows, most, "characters", self._candidates)
+        labels = self.label(parts, rows, most, "characters", self._candidates)
         token, place = self.numbers.characters.tokens, 0
         for way in ways:
-            lattice: _Options = []
+            lattice: Options = []
             for piece in way.pieces:
                 ids, scores = labels[0][place], labels[1][place]
                 place += 1
@@ -270,12 +253,12 @@ class PinyinModel(LabellingModel):
         most = _MORE_WAYS if fuzzy else _WAYS
         cuts = [self.cutter.read(text, toned=toned, most=most, fuzzy=fuzzy, placed=True) for text in texts]
         ways = [
-            _Way(number, one.score, one.pieces, np.array([*before, *map(self._symbol, one.pieces)], np.int64))
+            Way(number, one.score, one.pieces, np.array([*before, *map(self._symbol, one.pieces)], np.int64))
             for number, readings in enumerate(cuts)
             for one in readings
         ]
-        spans = [span for way in ways for span in _spans(way, len(before), self.module.max_length)]
-        rows = self.log_probs(spans, "characters")
+        parts = [part for way in ways for part in spans(way, len(before), self.module.max_length)]
+        rows = self.log_probs(parts, "characters")
         found, place = [], 0
         for text, readings in zip(texts, cuts, strict=True):
             shape = len(normal_letters(text)), len(self.numbers.characters)
@@ -347,27 +330,6 @@ class PinyinModel(LabellingModel):
         """Takes a word of the user away again; one that is not there is none."""
         self._user = {key: one for key, one in self._user.items() if key[0] != word}
 
-    def _put_words(self, pieces: Sequence[Piece], lattice: _Options) -> float:
-        """Puts words of the user where they make a way likelier, the most valuable first; returns what is gained."""
-        offers = []
-        for place in range(len(pieces)):
-            for one in self._user.values():
-                if _spells(one, pieces[place : place + len(one.word)]):
-                    gain = one.weight
-                    for options, character in zip(lattice[place:], one.word, strict=False):
-                        gain += _score_in(options, character) - (options[0][1] if options else 0.0)
-                    if gain > 0:
-                        offers.append((gain, place, one))
-        total, taken = 0.0, set[int]()
-        for _, place, one in sorted(offers, key=lambda offer: -offer[0]):
-            places = range(place, place + len(one.word))
-            if taken.isdisjoint(places):
-                taken.update(places)
-                total += one.weight
-                for character, there in zip(one.word, places, strict=True):
-                    lattice[there] = [(character, _score_in(lattice[there], character))]
-        return total
-
     # --- attention ----------------------------------------------------------------------------------------------
 
     def attention(
@@ -393,7 +355,7 @@ class PinyinModel(LabellingModel):
             for way, lattice in zip(ways, lattices, strict=True)
         ]
         way = ways[int(np.argmax(scores))]
-        symbols, skipped = next(_spans(way, before, self.module.max_length))
+        symbols, skipped = next(spans(way, before, self.module.max_length))
         if not len(symbols) - skipped:
             raise SettingError("there is no input whose attention could be shown")
         self.module.eval()
@@ -434,7 +396,7 @@ class PinyinModel(LabellingModel):
         lines = list(texts)
         found = [readings_of(text) for text in lines]
         ways = [
-            _Way(
+            Way(
                 number,
                 0.0,
                 tuple(Piece(one, self._readings.get(one, ())) for one in text),
@@ -444,8 +406,8 @@ class PinyinModel(LabellingModel):
             if text
         ]
         keys = [piece.syllables or None for way in ways for piece in way.pieces]
-        spans = [span for way in ways for span in _spans(way, 0, self.module.max_length)]
-        labels, _ = self.label(spans, keys, 1, "readings", self._reading_numbers)
+        parts = [part for way in ways for part in spans(way, 0, self.module.max_length)]
+        labels, _ = self.label(parts, keys, 1, "readings", self._reading_numbers)
         tokens, place = self.numbers.symbols.tokens, 0
         for way in ways:
             for index, piece in enumerate(way.pieces):
@@ -466,48 +428,3 @@ class PinyinModel(LabellingModel):
 
     def _reading_numbers(self, syllables: tuple[str, ...]) -> Ints:
         return np.array([self.numbers.symbols.index(one) for one in syllables], np.int64)
-
-
-def _score_in(options: Sequence[tuple[str, float]], character: str) -> float:
-    return max(dict(options).get(character, _LEAST_OF_USER), _LEAST_OF_USER)
-
-
-def _spells(word: UserWord, pieces: Sequence[Piece]) -> bool:
-    """Whether parts of an input may be the syllables of a word."""
-    return len(pieces) == len(word.word) and all(
-        any(split_tone(one)[0] == syllable and (not tone or split_tone(one)[1] in (0, tone)) for one in piece.syllables)
-        for piece, syllable, tone in zip(pieces, word.syllables, word.tones, strict=True)
-    )
-
-
-def _spans(way: _Way, before: int, longest: int) -> Iterator[tuple[Ints, int]]:
-    """Yields what the network reads at once, and how many symbols at the beginning of it are not labelled.
-
-    A text that is too long is cut behind a mark, if there is one in the second half of what can be read.
-    """
-    before = min(before, longest // 2)
-    symbols = way.symbols[len(way.symbols) - len(way.pieces) - before :]
-    if len(symbols) <= longest:
-        yield symbols, before
-        return
-    context, rest = symbols[:before], symbols[before:]
-    start = 0
-    while start < len(rest):
-        room = longest - (before if start == 0 else 0)
-        end = min(len(rest), start + room)
-        if end < len(rest):
-            marks = [place for place in range(start + room // 2, end) if not way.pieces[place].syllables]
-            end = marks[-1] + 1 if marks else end
-        yield (np.concatenate([context, rest[:end]]), before) if start == 0 else (rest[start:end], 0)
-        start = end
-
-
-def _likeliest(lattice: Sequence[Sequence[tuple[str, float]]], most: int) -> list[tuple[str, float]]:
-    """Returns the likeliest texts of independent characters, with their log-probabilities, the best first."""
-    if most == 1:
-        return [("".join([options[0][0] for options in lattice]), sum([options[0][1] for options in lattice]))]
-    best = [("", 0.0)]
-    for options in lattice:
-        longer = [(text + one, total + score) for text, total in best for one, score in options]
-        best = heapq.nlargest(most, longer, key=lambda item: item[1]) if len(longer) > most else longer
-    return heapq.nlargest(most, best, key=lambda item: item[1])

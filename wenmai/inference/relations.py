@@ -8,7 +8,7 @@ which is the one that was best on the validation data; with ``loss=adaptive``, i
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,7 @@ from wenmai.training.tensors import loaded_model, save_model
 __all__ = ["Decision", "Extracted", "FoundRelation", "RelationFacts", "RelationModel"]
 
 Decision = Literal["threshold", "adaptive"]
+Evidence = Literal["co-occurrence", "attention"]
 Floats = npt.NDArray[np.float32]
 
 _FACTS = "facts.json"
@@ -71,7 +72,7 @@ class FoundRelation(NamedTuple):
     meaning: str
     probability: float
     evidence: tuple[int, ...]
-    evidence_by: Literal["co-occurrence", "attention"]
+    evidence_by: Evidence
 
 
 class Extracted(NamedTuple):
@@ -335,7 +336,7 @@ class RelationModel(Shown):
         documents: Iterable[RelationDocument | Mapping[str, Any]],
         *,
         threshold: float | None = None,
-        evidence: Literal["co-occurrence", "attention"] = "co-occurrence",
+        evidence: Evidence = "co-occurrence",
     ) -> list[Extracted]:
         """Finds the relations between the entities of documents.
 
@@ -347,31 +348,33 @@ class RelationModel(Shown):
 
         Raises:
             CorpusError: if a document is not as it should be.
-            SettingError: if the threshold is no probability.
+            SettingError: if the threshold is no probability, or there is no such way to find evidence.
         """
+        if evidence not in get_args(Evidence):
+            raise SettingError(f"evidence={evidence!r}: expected {' or '.join(get_args(Evidence))}")
         if threshold is not None and not 0 <= threshold <= 1:
             raise SettingError(f"threshold={threshold:g} is no probability; expected 0 to 1")
         if isinstance(documents, RelationDocument | Mapping | str):
             raise SettingError("extract takes a list of documents; put a single one in brackets")
-        given = list(documents)
-        raw = [one for one in given if not isinstance(one, RelationDocument)]
-        parsed = iter(docred_documents(raw, "documents from Python"))
-        whole = [one if isinstance(one, RelationDocument) else next(parsed) for one in given]
+        whole = docred_documents(documents, "documents from Python")
         return [self._extracted(document, self.cut if threshold is None else threshold, evidence) for document in whole]
 
-    def _extracted(self, document: RelationDocument, lowest: float, evidence: str) -> Extracted:
+    def _extracted(self, document: RelationDocument, lowest: float, evidence: Evidence) -> Extracted:
         rows = self.rows(document)
         scores = self.scores(rows)
         chosen = np.argwhere(scores >= lowest)
-        attended = self._attended(document, rows) if evidence == "attention" and len(chosen) else None
+        pairs: list[tuple[int, int]] = [(head, tail) for head, tail in rows.pairs[chosen[:, 0]].tolist()]
+        near = {pair: tuple(cooccurring(document, *pair)) for pair in pairs}
+        looked = bool(near) and (evidence == "attention" or not all(near.values()))
+        attended = self._attended(document, rows) if looked else None
         found = []
-        for pair, label in chosen.tolist():
-            head, tail = rows.pairs[pair].tolist()
+        for (head, tail), (pair, label) in zip(pairs, chosen.tolist(), strict=True):
             name = self.labels[label + 1]
-            by: Literal["co-occurrence", "attention"] = "attention"
-            places: tuple[int, ...] = () if attended is None else _most_attended(attended[head] * attended[tail])
-            if not places:
-                places, by = tuple(cooccurring(document, head, tail)), "co-occurrence"
+            seen = () if attended is None else _most_attended(attended[head] * attended[tail])
+            by: Evidence = (
+                "attention" if seen and (evidence == "attention" or not near[head, tail]) else "co-occurrence"
+            )
+            places = seen if by == "attention" else near[head, tail]
             meaning = self.facts.meanings.get(name, name)
             found.append(FoundRelation(head, tail, name, meaning, float(scores[pair, label]), places, by))
         found.sort(key=lambda one: (-one.probability, one.head, one.tail, one.relation))
@@ -380,12 +383,14 @@ class RelationModel(Shown):
     def _attended(self, document: RelationDocument, rows: DocumentRows) -> npt.NDArray[np.float64]:
         """Returns how much the tokens of each entity attend to each sentence in the last layer, (E, sentences)."""
         found = np.zeros((len(rows.firsts), len(document.sentences)))
+        last = self.module.encoder.encoder.layers[-1]
         for window in range(len(rows.tokens)):
             part = _windows_of(rows, np.array([window]))
             batch = self.batch([part])
-            with torch.inference_mode(), watch_attention(self.module) as watched:
+            with torch.inference_mode(), watch_attention(last) as watched:
                 self.module.states(batch)
-            weights = [seen for seen in watched.values() if seen][-1][0].float().mean(1)[0]  # (T, T)
+            back = self.module.order(batch.entities)[0].argsort()  # attention saw the tokens in another order
+            weights = watched["attention"][0].float().mean(1)[0][back][:, back]  # (T, T)
             sentences = part.sentences[0]
             by_sentence = np.zeros((len(sentences), len(document.sentences)))
             for sentence in np.unique(sentences[sentences >= 0]).tolist():

@@ -145,7 +145,7 @@ def measure_relations(
     resamples: int = 1000,
     seed: int = 0,
 ) -> RelationResult:
-    """Measures predictions; one that is made twice counts once.
+    """Measures predictions; of one that is made twice the first counts.
 
     Args:
         predicted: Those that were decided for.
@@ -160,17 +160,18 @@ def measure_relations(
     """
     # Of each document: gold, found, right, known; the same of intra and inter; evidence: right, found, gold.
     counts = np.zeros((len(documents), 13))
-    once = {one[:4]: one for one in predicted}
+    once = {one[:4]: one for one in reversed(predicted)}  # the first, with its evidence
     near = [_near(document) for document in documents]
     gold = [{one[:3]: one for one in document.relations} for document in documents]
     for number, document in enumerate(documents):
         for true in document.relations:
             counts[number, 0] += 1
             counts[number, 4 if near[number](true.head, true.tail) else 7] += 1
-            counts[number, 12] += len(true.evidence)
+            counts[number, 12] += len(set(true.evidence))
     for one in once.values():
         number = one.document
-        if not 0 <= number < len(documents) or not max(one.head, one.tail) < len(documents[number].entities):
+        known = len(documents[number].entities) if 0 <= number < len(documents) else 0
+        if not (0 <= one.head < known and 0 <= one.tail < known):
             raise CorpusError(
                 f"a prediction is of document {number}, entities {one.head} and {one.tail}; there is none"
             )

@@ -197,9 +197,13 @@ class Bert(TextEncoder):
         mask: Mask | Tensor | None = None,
         positions: Tensor | None = None,
         places: Tensor | None = None,
+        task_type: int = 0,
     ) -> Tensor:
-        """Returns the states (B, T, M) of the last layer; see :meth:`wenmai.nn.encoder.TextEncoder.forward`."""
-        embedded = self.embed(tokens, segments=segments, positions=positions)
+        """Returns the states (B, T, M) of the last layer; see :meth:`wenmai.nn.encoder.TextEncoder.forward`.
+
+        ``task_type`` says which task, to a model that knows some.
+        """
+        embedded = self.embed(tokens, segments=segments, positions=positions, task_type=task_type)
         if (states := self._short(embedded, mask)) is not None:
             return self.encoder.norm(states[-1:]) if places is None else rows_at(self.encoder.norm(states[-1:]), places)
         structure = self._structure(tokens, positions)

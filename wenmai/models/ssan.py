@@ -155,9 +155,8 @@ class Ssan(nn.Module):
     def states(self, documents: Documents) -> Tensor:
         """Returns the states (R, T, M) of all tokens."""
         encoder: Any = self.encoder
-        of_entity = documents.entities >= 0
-        order = (~of_entity).to(torch.int8).argsort(dim=1, stable=True)  # tokens of entities first
-        rows = max(2, int(of_entity.sum(1).max()))  # a bias of one row would be that of all
+        order = self.order(documents.entities)
+        rows = max(2, int((documents.entities >= 0).sum(1).max()))  # a bias of one row would be that of all
         tokens, sentences, entities, real = (
             part.gather(1, order)
             for part in (documents.tokens, documents.sentences, documents.entities, documents.real)
@@ -171,6 +170,11 @@ class Ssan(nn.Module):
         hidden: Tensor = encoder.encoder(embedded, mask=mask, structure=structure)
         back = order.argsort(dim=1)
         return hidden.gather(1, back[..., None].expand_as(hidden))
+
+    @staticmethod
+    def order(entities: Tensor) -> Tensor:
+        """Returns the tokens (R, T) int64 in the order in which the encoder reads them, those of entities first."""
+        return (entities < 0).to(torch.int8).argsort(dim=1, stable=True)
 
     def _features(self, entities: Tensor, types: Tensor) -> Tensor:
         """The vectors of types and numbers (R, T, M); 0 outside of entities, and for more than have a vector."""
@@ -192,6 +196,7 @@ class Ssan(nn.Module):
         """
         entity, row, place = members.unbind(1)
         vectors = self.entity(states[row, place]).relu()
+        vectors = vectors.to(torch.promote_types(vectors.dtype, torch.float32))  # bfloat16 cannot count beyond 256
         total = vectors.new_zeros(count, vectors.shape[1]).index_add(0, entity, vectors)
         return total, torch.bincount(entity, minlength=count).to(vectors.dtype)
 
@@ -220,8 +225,8 @@ class Ssan(nn.Module):
             table = self.distance_vectors.to(one.dtype)
             there, back = _buckets(distances)
             found = found + (torch.einsum("hs,csd->hcd", one, weights[:, :size, size:]) @ table.T)[head, :, back]
-            found = found + (torch.einsum("nd,cde->nce", table, weights[:, size:, :size]) @ other.T)[there, :, tail]
-            found = found + (torch.einsum("nd,cde->nce", table, weights[:, size:, size:]) @ table.T)[there, :, back]
+            found = found + (torch.einsum("kd,cde->kce", table, weights[:, size:, :size]) @ other.T)[there, :, tail]
+            found = found + (torch.einsum("kd,cde->kce", table, weights[:, size:, size:]) @ table.T)[there, :, back]
         logits: Tensor = found + self.relation_bias
         return logits
 

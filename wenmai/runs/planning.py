@@ -19,13 +19,14 @@ def plan(
     system: str,
     corpus: Any,  # noqa: ANN401
     *,
-    start: str | Path | None = None,
+    start: str | Path | Run | None = None,
     **settings: Any,  # noqa: ANN401
 ) -> tuple[Recipe, Opened]:
     """Returns what :func:`train` would do with the same arguments, and on which text; raises as it does."""
     described = find_system(system)
     task: Task = described.load()
     settings = named_settings(task.sections, settings)
+    start = start.path if isinstance(start, Run) else start
     base = None if start is None else Run(Path(start).absolute()).recipe
     implied = _giving_way(overruled(described.settings, task.implied(settings, base)), settings, task)
     chosen = {**_without(implied, settings), **settings}

@@ -43,7 +43,7 @@ def train(
     corpus: Any,  # noqa: ANN401  what Corpus.of takes
     *,
     out: str | Path | None = None,
-    start: str | Path | None = None,
+    start: str | Path | Run | None = None,
     callback: Callback | None = None,
     quiet: bool = False,
     **settings: Any,  # noqa: ANN401  checked against the system's settings

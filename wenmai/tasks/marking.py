@@ -8,22 +8,14 @@ from wenmai.core.folder import MANIFEST, file_sha256
 from wenmai.data.corpus import Corpus, Progress
 from wenmai.data.encoded_text import LinesConfig
 from wenmai.data.marking import MakeMarker, marker_of
-from wenmai.data.pretraining import TASKS
+from wenmai.data.pretraining import marks_of
 from wenmai.data.pretraining.settings import TasksConfig
 from wenmai.data.token_marks import Marker
 from wenmai.training.run import Run
 
-__all__ = ["marking", "needed_marks"]
+__all__ = ["marking"]
 
 _PORTION = 256  # lines that are tagged together
-
-
-def needed_marks(tasks: Iterable[str]) -> int:
-    """Returns the marks that some tasks need, by their names; a name that is none needs nothing."""
-    bits = 0
-    for name in tasks:
-        bits |= TASKS[name].marks if name in TASKS else 0
-    return bits
 
 
 def marking(config: TasksConfig, tasks: Iterable[str], *, device: str | None = None) -> MakeMarker:
@@ -38,7 +30,7 @@ def marking(config: TasksConfig, tasks: Iterable[str], *, device: str | None = N
         RunError: when it is called, if the run that finds entities is missing or is no tagger.
         SettingError: when it is called, as :func:`wenmai.data.marking.marker_of` does.
     """
-    bits = needed_marks(tasks)
+    bits = marks_of(tasks)
 
     def make(corpus: Corpus, lines: LinesConfig, progress: Progress | None) -> Marker | None:
         config.require_entities(bits)

@@ -20,20 +20,19 @@ from torch import Tensor, nn
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError
 from wenmai.core.seeding import mixed_seed
-from wenmai.data.batches import pad, plan_batches
+from wenmai.data.batches import plan_batches
 from wenmai.data.masking import Masker
 from wenmai.data.running_text import LanguageData
 from wenmai.data.sequences import Examples, SentenceStream, documents, packed, pairs, require_pairs, texts_of, windows
 from wenmai.formats.huggingface import Pretrained
 from wenmai.inference.embedding_config import EmbeddingConfig
 from wenmai.inference.masked_model import MaskedModel, build
-from wenmai.nn.encoder import apart
 from wenmai.objectives.language import most_probable, next_token_loss
 from wenmai.objectives.loss import Loss, Losses, evaluated
+from wenmai.tasks.masked_rows import MaskedRows, RowMaker
 from wenmai.tasks.neural import NeuralJob, NeuralTask
 from wenmai.tasks.settings import MASKED, MaskedConfig
 from wenmai.tasks.sources import RunningText
-from wenmai.text.word_starts import WordStarts
 
 __all__ = ["MaskedJob", "MaskedTask"]
 
@@ -55,28 +54,6 @@ class _Batch(NamedTuple):
     rows: tuple[Examples, ...]
     epoch: int
     number: int
-
-
-class _Made(NamedTuple):
-    """A batch as tensors; see :meth:`wenmai.nn.encoder.TextEncoder.forward`.
-
-    Attributes:
-        places: (B, K) the tokens whose states the losses need: of pairs the first, the masked ones, and any to fill up.
-        masked: (N,) which of these, in one row, are those of the masked tokens.
-        targets: (N,) what stood there.
-        labels: (B,) of pairs.
-        read: Tokens of text.
-    """
-
-    tokens: Tensor
-    segments: Tensor | None
-    mask: Tensor | None
-    positions: Tensor | None
-    places: Tensor
-    masked: Tensor
-    targets: Tensor
-    labels: Tensor | None
-    read: int
 
 
 class MaskedTask(NeuralTask):
@@ -116,8 +93,8 @@ class MaskedJob(NeuralJob):
         self.masked_model = model
         self._masker = Masker(recipe.sections["masking"], model.tokenizer)
         self._data = data
-        self._words = WordStarts(model.tokenizer) if self._masker.needs_words else None
-        self._made: dict[int, _Made] = {}
+        self._maker = RowMaker(model.tokenizer, self._masker, model.device)
+        self._made: dict[int, tuple[MaskedRows, Tensor | None]] = {}
         tokenizer = model.tokenizer
         assert tokenizer.cls_id is not None
         assert tokenizer.sep_id is not None
@@ -198,8 +175,8 @@ class MaskedJob(NeuralJob):
         """Tokens of a row, special ones included."""
         return int(row.lengths.sum()) + len(row.labels) * (2 if self.objective.pairs == "none" else 3)
 
-    def _tensors(self, batch: _Batch, stream: SentenceStream) -> _Made:
-        """Makes the sequences of a batch, and masks some of their tokens."""
+    def _tensors(self, batch: _Batch, stream: SentenceStream) -> tuple[MaskedRows, Tensor | None]:
+        """Makes the sequences of a batch, with some of their tokens masked, and the labels of its pairs."""
         cls, sep = np.array([self._cls], np.int32), np.array([self._sep], np.int32)
         rows, segments, pieces, positions = [], [], [], []
         number = 0
@@ -217,57 +194,37 @@ class MaskedJob(NeuralJob):
             segments.append(np.concatenate(second))
             pieces.append(np.concatenate(piece))
             positions.append(np.concatenate(place))
-        tokenizer = self.masked_model.tokenizer
-        ids, real = pad(rows, tokenizer.pad_id)
-        piece_of, _ = pad(pieces, -1)
-        maskable = self._masker.maskable(ids) & real
         keys = self._masker.keys(
             np.concatenate([row.numbers for row in batch.rows]), seed=self.config.seed, epoch=batch.epoch
         )
-        begins = None if self._words is None else self._words(ids.ravel()).reshape(ids.shape)
-        masked = self._masker.mask(ids, maskable=maskable, sequences=piece_of, keys=keys, begins=begins)
-        wanted = masked.targets.copy()
-        wanted[:, 0] |= self.objective.pairs != "none"  # [CLS]
-        most = int(wanted.sum(1).max())
-        places = np.argsort(~wanted, axis=1, kind="stable")[:, :most]
-        chosen = np.take_along_axis(masked.targets, places, 1)
-        device = self.masked_model.device
-
-        def tensor(array: npt.NDArray[Any]) -> Tensor:
-            return torch.from_numpy(np.ascontiguousarray(array)).to(device)
-
         several = any(len(row.labels) > 1 for row in batch.rows)
-        mask = None
-        if several:
-            mask = apart(tensor(piece_of))
-        elif not real.all():
-            mask = tensor(real)[:, None, None]
         paired = self.objective.pairs != "none"
-        return _Made(
-            tokens=tensor(masked.tokens),
-            segments=tensor(pad(segments, 0)[0]) if paired else None,
-            mask=mask,
-            positions=tensor(pad(positions, 0)[0]) if several else None,
-            places=tensor(places),
-            masked=tensor(np.flatnonzero(chosen)),
-            targets=tensor(np.take_along_axis(ids, places, 1)[chosen]),
-            labels=tensor(np.concatenate([row.labels for row in batch.rows])) if paired else None,
-            read=int(maskable.sum()),
+        made = self._maker(
+            rows,
+            keys=keys,
+            segments=segments if paired else None,
+            sequences=pieces if several else None,
+            positions=positions if several else None,
+            asked=[np.arange(len(row)) == 0 for row in rows] if paired else None,  # [CLS]
         )
+        labels = np.concatenate([row.labels for row in batch.rows])
+        return made, torch.from_numpy(labels).to(made.tokens.device) if paired else None
 
     # --- what the loop calls ------------------------------------------------------------------------------------
 
     def counts(self, batch: _Batch) -> dict[str, int]:
         """Masked tokens and pairs of a batch, which is kept until its loss is asked for."""
-        made = self._made[batch.number] = self._tensors(batch, self._train)
-        return {"mlm": len(made.targets), "pair": 0 if made.labels is None else len(made.labels)}
+        made, labels = self._made[batch.number] = self._tensors(batch, self._train)
+        return {"mlm": len(made.targets), "pair": 0 if labels is None else len(labels)}
 
     def loss(self, module: nn.Module, batch: _Batch, step: int) -> Losses:
         """Cross-entropies of masked tokens and of pairs."""
-        made = self._made.pop(batch.number, None)
-        return self._losses(module, self._tensors(batch, self._train) if made is None else made)
+        found = self._made.pop(batch.number, None) or self._tensors(batch, self._train)
+        return self._losses(module, *found)
 
-    def _losses(self, module: nn.Module, made: _Made, right: Counter[str] | None = None) -> dict[str, Loss]:
+    def _losses(
+        self, module: nn.Module, made: MaskedRows, labels: Tensor | None, right: Counter[str] | None = None
+    ) -> dict[str, Loss]:
         """The losses of a batch; counts in ``right`` how many targets are the most probable ones."""
         model: Any = self.masked_model.module
         hidden: Tensor = module(
@@ -278,12 +235,12 @@ class MaskedJob(NeuralJob):
         losses = {"mlm": next_token_loss(head.output, states, made.targets)._replace(tokens=made.read)}
         if right is not None:
             right["mlm"] += most_probable(head.output, states, made.targets)
-        if made.labels is not None:
+        if labels is not None:
             logits = model.heads["pair"](model.pooled(hidden)).float()
-            total = F.cross_entropy(logits, made.labels, reduction="sum")
-            losses["pair"] = Loss(total.double(), total.detach().double(), len(made.labels))
+            total = F.cross_entropy(logits, labels, reduction="sum")
+            losses["pair"] = Loss(total.double(), total.detach().double(), len(labels))
             if right is not None:
-                right["pair"] += int((logits.argmax(1) == made.labels).sum())
+                right["pair"] += int((logits.argmax(1) == labels).sum())
         return losses
 
     def evaluate(self) -> dict[str, float]:
@@ -299,7 +256,7 @@ class MaskedJob(NeuralJob):
 
         def losses() -> Iterator[dict[str, Loss]]:
             for batch in batches:
-                found = self._losses(self.module, self._tensors(batch, self._valid), right)
+                found = self._losses(self.module, *self._tensors(batch, self._valid), right)
                 counted.update({name: loss.targets for name, loss in found.items()})
                 yield found
 

@@ -107,7 +107,9 @@ class NeuralJob(Job):
 
     objective_name: ClassVar[str]  # the name of the loss, for people
     loss_weights: Mapping[str, float] = {"loss": 1.0}  # its parts by name; see :class:`wenmai.training.loop.Trainable`
-    best_by: str = "loss"  # the metric by which the best snapshot is chosen; of any other one, more is better
+    best_by: str | None = (
+        "loss"  # the metric by which the best snapshot is chosen, of others more is better; None: the last
+    )
 
     def __init__(self, recipe: Recipe, model: NeuralModel) -> None:
         super().__init__(recipe)
@@ -214,7 +216,7 @@ class NeuralJob(Job):
             **({"losses": state.last_losses} if state.last_losses else {}),
             "objective": self.objective_name,
             "validation": state.metrics,
-            f"best_validation_{self.best_by}": state.best,
+            **({} if self.best_by is None else {f"best_validation_{self.best_by}": state.best}),
             "seconds": state.seconds,
             "steps": state.step,
             "epochs": state.epoch,

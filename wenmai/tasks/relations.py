@@ -132,11 +132,12 @@ class RelationJob(NeuralJob):
         self.tuning: RelationTuningConfig = recipe.sections["tuning"]
         self._data, self._relations = data, model
         self.best_by = "f1" if data.valid else "loss"
+        inside = {id(one) for one in model.backbone.module.parameters()}
+        known = {name: one for name, one in model.module.named_parameters() if id(one) in inside}
+        self._of_encoder = {name for name in known if ".relative." not in name}  # the biases of attention are new
         if self.tuning.encoder_share == 0:
-            model.backbone.module.requires_grad_(False)
-        self._encoder = {id(one) for one in model.backbone.module.parameters()}
-        named = model.module.named_parameters()
-        self._of_encoder = {name for name, one in named if id(one) in self._encoder and ".relative." not in name}
+            for name in self._of_encoder:
+                known[name].requires_grad_(False)
         self._rows, self._targets = self._prepared(data.train)
         self._valid_rows, self._valid_targets = self._prepared(data.valid)
 

@@ -15,6 +15,7 @@ from wenmai.data.encoded_text import LinesConfig
 from wenmai.data.example_settings import ExamplesConfig
 from wenmai.data.masking import MaskingConfig
 from wenmai.data.pairs import PairsConfig
+from wenmai.data.pretraining.settings import TasksConfig
 from wenmai.data.relation_settings import RelationsConfig
 from wenmai.data.transliteration import TransliterationConfig
 from wenmai.inference.reading_config import RelationReadingConfig, TuneReadingConfig
@@ -22,9 +23,11 @@ from wenmai.models.ssan_settings import SsanConfig
 from wenmai.nn.names import LoraTarget
 from wenmai.text.pieces import JointTokenizerConfig, StreamTokenizerConfig
 from wenmai.training.settings import LoopConfig
+from wenmai.training.stages import StagesConfig
 
 __all__ = [
     "BIDIRECTIONAL",
+    "CONTINUAL",
     "FINE_TUNED",
     "LANGUAGE",
     "MASKED",
@@ -288,6 +291,15 @@ LANGUAGE: Mapping[str, type] = {
 
 BIDIRECTIONAL: Mapping[str, type] = {**LANGUAGE, "objective": BidirectionalConfig}
 
+CONTINUAL: Mapping[str, type] = {
+    "data": LinesConfig,
+    "tokenizer": StreamTokenizerConfig,
+    "model": object,  # the model's own
+    "masking": MaskingConfig,
+    "tasks": TasksConfig,
+    "stages": StagesConfig,
+    "train": LoopConfig,
+}
 MASKED: Mapping[str, type] = {
     "data": LinesConfig,
     "tokenizer": StreamTokenizerConfig,

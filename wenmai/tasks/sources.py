@@ -25,6 +25,7 @@ from wenmai.data.pairs import read_pairs
 from wenmai.data.parallel import TranslationData, read_translation_data
 from wenmai.data.running_text import LanguageData, read_language_data
 from wenmai.data.sources import open_texts
+from wenmai.tasks.marking import marking
 from wenmai.tasks.task import Opened, ReadProgress, Source
 from wenmai.text.pieces import OptionalRole, suitable
 from wenmai.text.settings import TextConfig
@@ -34,6 +35,7 @@ __all__ = [
     "Counts",
     "LabelledTexts",
     "LabelledTokens",
+    "MarkedText",
     "Pairs",
     "RunningText",
     "SegmentedTexts",
@@ -119,17 +121,24 @@ class RunningText(TextSource):
             recipe.sections["tokenizer"],
             inherited=None if base is None else base.tokenizer,
             roles=self._roles,
-            marking=self.marking(recipe),
+            marking=self._marking(recipe),
             progress=progress,
         )
 
-    def marking(self, recipe: Recipe) -> MakeMarker | None:
-        """Returns what marks phrases and the like in the text; None, as here, where nothing needs marks."""
+    def _marking(self, recipe: Recipe) -> MakeMarker | None:
+        """What marks phrases and the like; nothing does."""
         return None
 
     def reopen(self, fingerprint: str) -> LanguageData | None:
         """Opens a text that was read before."""
         return LanguageData.reopen(fingerprint)
+
+
+class MarkedText(RunningText):
+    """Running text with the marks that pre-training tasks need (see :mod:`wenmai.data.token_marks`)."""
+
+    def _marking(self, recipe: Recipe) -> MakeMarker | None:
+        return marking(recipe.sections["tasks"], recipe.sections["stages"].tasks)
 
 
 class TransliterationSource(TextSource):

@@ -74,8 +74,11 @@ class Trainable(Protocol):
         """How many targets the parts of the loss will have in a batch; asked only if there are several parts."""
 
     @property
-    def best_by(self) -> str:
-        """The metric that says which snapshot is the best: ``loss``, or another one, the higher the better."""
+    def best_by(self) -> str | None:
+        """The metric that says which snapshot is the best: ``loss``, or another one, the higher the better.
+
+        None: the last parameters are taken.
+        """
 
     def rate_share(self, name: str, epoch: int) -> float:
         """The share of the learning rate that a parameter has in an epoch from 0; 0: it is not trained."""
@@ -230,7 +233,7 @@ def train_loop(
         loss = metrics.get("loss")
         if loss is not None and not math.isfinite(loss):
             raise TrainingError(_not_a_number(state, None, checkpoints, learning_rate))
-        value = metrics.get(job.best_by)
+        value = None if job.best_by is None else metrics.get(job.best_by)
         if value is not None and (state.best is None or _rank(job, value) < _rank(job, state.best)):
             state.best, state.best_evaluation = value, state.evaluations
         if config.average > 1 or value is not None:
@@ -257,7 +260,7 @@ def train_loop(
                 update.backward(losses)
             gradients = optimiser.gradients()
             clock = torch.tensor((CLOCK.now() - started, stop.is_set()), dtype=torch.float64, device=device)
-            strategy.all_reduce([*gradients, update.tally, clock])
+            strategy.all_reduce([*gradients, optimiser.needed, update.tally, clock])
             sums = update.finish(gradients)
             seconds, stopping = clock.tolist()
             norm = strategy.gradient_norm(gradients)

@@ -28,12 +28,14 @@ class Optimiser:
 
     Attributes:
         parameters: Those that are trained in this epoch, in the order of the module.
+        needed: For each of them, how many processes have a gradient for it; where none has, it stays as it is.
 
     Raises:
         ValueError: if none is trained.
     """
 
     parameters: list[nn.Parameter]
+    needed: Tensor
 
     def __init__(
         self,
@@ -77,6 +79,8 @@ class Optimiser:
 
     def gradients(self) -> list[Tensor]:
         """The gradients; zeros where this process's batches have none, so that all processes sum the same tensors."""
+        found = [parameter.grad is not None for parameter in self.parameters]
+        self.needed = torch.tensor(found, dtype=torch.float32, device=self.parameters[0].device)
         for parameter in self.parameters:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
@@ -86,6 +90,9 @@ class Optimiser:
         """Makes an update at a learning rate; the gradients are gone then."""
         for group in self._torch.param_groups:
             group["lr"] = rate * group["share"]
+        for parameter, needed in zip(self.parameters, self.needed.tolist(), strict=True):
+            if not needed:
+                parameter.grad = None
         self._torch.step()
         self._torch.zero_grad(set_to_none=True)
 

@@ -3,12 +3,16 @@
 Another task is a file with a subclass of :class:`PretrainingTask`, and its entry in :data:`TASKS`.
 """
 
+from collections.abc import Iterable
+from functools import reduce
+from operator import or_
+
 from wenmai.core.errors import SettingError, nearest_name
 from wenmai.data.pretraining.dialogue import Dialogue
 from wenmai.data.pretraining.knowledge import Characters, Entities, Knowledge, Phrases
 from wenmai.data.pretraining.task import Context, Drawn, Planned, PretrainingTask, Row
 
-__all__ = ["TASKS", "Context", "Drawn", "Planned", "PretrainingTask", "Row", "task_of"]
+__all__ = ["TASKS", "Context", "Drawn", "Planned", "PretrainingTask", "Row", "marks_of", "task_of"]
 
 _OWN: tuple[type[PretrainingTask], ...] = (
     Characters, Phrases, Entities, Dialogue, Knowledge,
@@ -18,6 +22,15 @@ TASKS: dict[str, type[PretrainingTask]] = {task.name: task for task in _OWN}
 """The tasks by their names, in the order in which the papers have them."""
 
 
+def marks_of(names: Iterable[str]) -> int:
+    """Returns the bits of :mod:`wenmai.data.token_marks` that a text must have been encoded with for some tasks.
+
+    Raises:
+        SettingError: if no task has a name.
+    """
+    return reduce(or_, (_known(name).marks for name in names), 0)
+
+
 def task_of(name: str, context: Context) -> PretrainingTask:
     """Makes a task by its name.
 
@@ -25,6 +38,10 @@ def task_of(name: str, context: Context) -> PretrainingTask:
         CorpusError: if a file that it reads besides the text cannot be read.
         SettingError: if no task has this name, or its settings do not fit.
     """
+    return _known(name)(context)
+
+
+def _known(name: str) -> type[PretrainingTask]:
     if name not in TASKS:
         raise SettingError(f"no pre-training task is called {name!r}{nearest_name(name, TASKS)} ({', '.join(TASKS)})")
-    return TASKS[name](context)
+    return TASKS[name]

@@ -1,0 +1,158 @@
+"""``wenmai extract``: from files to relations, as text, JSON and a page."""
+
+import json
+import re
+import struct
+import zlib
+from base64 import b64decode
+
+import pytest
+
+import wenmai
+from tests.contract.examples import EXAMPLES, TEXTS
+from wenmai.data.relation_files import open_documents, read_documents
+from wenmai.data.relations import docred_documents, tagged_sentences
+from wenmai.runs.extraction import document_of_text
+
+QUIET = ("--threads", "1", "--quiet")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A model of relations, and a tagger of the same documents."""
+    folder = tmp_path_factory.mktemp("relations")
+    bert, ssan = EXAMPLES["bert"], EXAMPLES["ssan"]
+    for name in (bert.data, ssan.data):
+        (folder / name).write_text(TEXTS[name]["enough"])
+    base = wenmai.train("bert", folder / bert.data, out=folder / "base", quiet=True, **bert.settings)
+    wenmai.train("ssan", folder / ssan.data, start=base, out=folder / "ssan", quiet=True, **ssan.settings)
+    wenmai.finetune(
+        base,
+        folder / ssan.data,
+        task="tagging",
+        out=folder / "tagger",
+        quiet=True,
+        threads=1,
+        epochs=8,
+        learning_rate=0.02,
+    )
+    return folder
+
+
+def test_documents_train_taggers_of_the_same_types(runs):
+    tagger = wenmai.load(runs / "tagger")
+    assert {label.partition("-")[2] for label in tagger.labels} - {""} == set(wenmai.load(runs / "ssan").types)
+
+
+def test_plain_text_needs_a_tagger_and_gets_entities(shell, runs):
+    (shell.folder / "text.txt").write_text("a b c. D e\n\nf a b\n")
+    refused = shell("extract", runs / "ssan", "text.txt", code=2).err
+    assert "add --tagger RUN" in refused
+    out = shell("extract", runs / "ssan", "text.txt", "--tagger", runs / "tagger", "--threshold", "0", "--json").out
+    (document,) = docred_documents([json.loads(out)], "the output")
+    assert [" ".join(words) for words in document.sentences] == ["a b c .", "D e", "f a b"]
+    assert document.entities
+    assert len(document.relations) == len(document.entities) * (len(document.entities) - 1)
+
+
+def test_what_is_printed_is_what_the_model_finds(shell, runs):
+    path = runs / EXAMPLES["ssan"].data
+    found = wenmai.load(runs / "ssan").extract(read_documents(open_documents(path)))
+    lines = shell("extract", runs / "ssan", path).out.splitlines()
+    heads = [line for line in lines if re.search(r": \d+ entities, \d+ relations$", line)]
+    assert len(heads) == len(found)
+    assert len(lines) == len(found) + sum(len(one.relations) for one in found)
+    rows = [json.loads(line) for line in shell("extract", runs / "ssan", path, "--json").out.splitlines()]
+    for one, row in zip(found, rows, strict=True):
+        assert [label["probability"] for label in row["labels"]] == [relation.probability for relation in one.relations]
+        assert row["sents"] == [list(words) for words in one.document.sentences]
+
+
+def test_the_page_shows_entities_relations_and_the_structure(shell, runs):
+    (shell.folder / "one.json").write_text(
+        json.dumps(
+            [
+                {
+                    "title": "<b>",
+                    "sents": [["a", "&", "b", "."], ["a"]],
+                    "vertexSet": [
+                        [
+                            {"name": "a", "sent_id": 0, "pos": [0, 1], "type": "X"},
+                            {"name": "a", "sent_id": 1, "pos": [0, 1], "type": "X"},
+                        ],
+                        [{"name": "b", "sent_id": 0, "pos": [2, 3], "type": "X"}],
+                    ],
+                }
+            ]
+        )
+    )
+    shell("extract", runs / "ssan", "one.json", "--threshold", "0", "--html", "page.html")
+    page = (shell.folder / "page.html").read_text()
+    assert "<b>" not in page
+    assert "&lt;b&gt;" in page
+    assert "<script" not in page
+    assert page.count('<td class="share"') == 2
+    assert '<mark class="e0">a<sub>0</sub></mark> &amp; <mark class="e1">b<sub>1</sub></mark>.' in page
+    picture = b64decode(re.search(r'base64,([^"]+)"', page)[1])
+    width, height = struct.unpack(">II", picture[16:24])
+    assert width == height == 5
+    rows = zlib.decompress(picture[picture.index(b"IDAT") + 4 : picture.index(b"IEND") - 8])
+    # a sees itself, & and . as words of no entity, b, and its other mention
+    assert list(rows[1:6]) == [0, 2, 1, 2, 3]
+    assert "is a folder" in shell("extract", runs / "ssan", "one.json", "--html", ".", code=2).err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b" \n", "has no words"),
+        (b"a\n\xff b\n", "line 2: is not UTF-8"),
+        (b"1|t|a\n1|x|b\n", "line 2"),
+        (b"\x1f\x8b\x08broken", "is damaged"),
+    ],
+)
+def test_bad_files_have_one_clear_message(shell, runs, content, message):
+    (shell.folder / "bad.txt").write_bytes(content)
+    ended = shell("extract", runs / "ssan", "bad.txt", "--tagger", runs / "tagger", code=3)
+    assert "bad.txt" in ended.err
+    assert message in ended.err
+
+
+def test_wrong_options(shell, runs):
+    path = runs / EXAMPLES["ssan"].data
+    assert "expected co-occurrence or attention" in shell("extract", runs / "ssan", path, "--evidence", "x", code=2).err
+    assert "is no probability" in shell("extract", runs / "ssan", path, "--threshold", "2", code=2).err
+    assert "no such file" in shell("extract", runs / "ssan", "nothing.txt", code=3).err
+    assert "has no tag" in shell("extract", runs / "ssan", path, "--tagger", runs / "ssan", code=6).err
+
+
+def test_a_tagger_of_other_types_is_refused(shell, runs):
+    (shell.folder / "tags.txt").write_text("".join(f"a B-Z\n{number} O\n\n" for number in range(60)))
+    shell("finetune", runs / "base", "tags.txt", "--task", "tagging", "--epochs", "1", *QUIET, "--out", "other")
+    refused = shell("extract", runs / "ssan", "tags.txt", "--tagger", "other", code=2).err
+    assert "tags Z, but the relations are between entities of the types X, Y" in refused
+
+
+class Tagger:
+    """Tags capitalised words, with what follows their apostrophes, as some taggers do."""
+
+    def tag(self, sentences):
+        def entities(text):
+            for match in re.finditer(r"[KU][\w’']+", text):
+                yield type("Entity", (), {"text": match[0], "type": "X", "start": match.start(), "end": match.end()})
+
+        return [type("Tagged", (), {"entities": list(entities(text))}) for text in sentences]
+
+
+def test_a_genitive_is_no_part_of_a_name():
+    document = document_of_text("Kenya's parliament met.\nIt rained in Kenya. Uganda’s did not.", Tagger(), title="t")
+    names = [[mention.name for mention in entity.mentions] for entity in document.entities]
+    assert names == [["Kenya", "Kenya"], ["Uganda"]]
+    assert document.sentences[0] == ("Kenya", "'s", "parliament", "met", ".")
+
+
+def test_of_mentions_that_overlap_the_longest_is_tagged():
+    spans = [(0, 1), (0, 2), (2, 3)]
+    mentions = [{"name": "n", "sent_id": 0, "pos": [*span], "type": "T"} for span in spans]
+    (document,) = docred_documents([{"sents": [["a", "b", "c"], []], "vertexSet": [[one] for one in mentions]}], "here")
+    assert tagged_sentences(document) == [(("a", "b", "c"), ("B-T", "I-T", "B-T")), ((), ())]

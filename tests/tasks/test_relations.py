@@ -1,0 +1,280 @@
+"""Training models of relations: what is minimised, what is trained, how the threshold is chosen, what is measured."""
+
+import json
+import random
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+import wenmai
+from tests.contract.examples import EXAMPLES, TEXTS
+from wenmai.core.errors import CorpusError, SettingError
+from wenmai.core.registry import find_system
+from wenmai.data.relations import docred_documents
+from wenmai.measures.relations import Scored, best_threshold, measure_relations
+from wenmai.objectives.relations import adaptive_threshold_loss, binary_loss
+from wenmai.runs.planning import plan
+from wenmai.training import loop
+from wenmai.training.callback import Callback
+
+PLAIN = {"threads": 1, "epochs": 1, "batch_size": 4, "precision": "float32", "entity_size": 6, "distance_size": 3}
+
+
+def records(count, seed=0, verbs=("likes", "hates"), filler=0):
+    """A verb says which relation the first name has to the second; a third has none."""
+    draw, found = random.Random(seed), []
+    for number in range(count):
+        one, other, third = draw.sample("abcdefgh", 3)
+        verb = draw.choice(verbs)
+        sentences = [[one, verb, other, *["x"] * filler], [third, "x"]]
+        spans = [(one, 0, 0), (other, 0, 2), (third, 1, 0)]
+        vertices = [[{"name": name, "sent_id": s, "pos": [at, at + 1], "type": "PER"}] for name, s, at in spans]
+        labels = [{"h": 0, "t": 1, "r": verb, "evidence": [0]}]
+        found.append({"title": str(number), "sents": sentences, "vertexSet": vertices, "labels": labels})
+    return found
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    """A BERT that was hardly trained, of texts such as the documents."""
+    folder = tmp_path_factory.mktemp("bert")
+    lines = [" ".join(word for sentence in one["sents"] for word in sentence) for one in records(200)]
+    (folder / "text.txt").write_text("\n\n".join(lines) + "\n")
+    settings = {**EXAMPLES["bert"].settings, "max_length": 16, "epochs": 1, "dropout": 0.0}
+    return wenmai.train("bert", folder / "text.txt", out=folder / "run", quiet=True, **settings)
+
+
+@pytest.fixture
+def begin(base):
+    """Begins a training without running it."""
+
+    def begun(documents, start=base, **settings):
+        recipe, opened = plan("ssan", documents, start=start.path, **{**PLAIN, "valid_share": 0, **settings})
+        task = find_system("ssan").load()
+        read = task.source.read(recipe, opened.source, lambda done, total: None, start.read_base())
+        return task.begin(recipe, read, start.read_base())
+
+    return begun
+
+
+@pytest.mark.parametrize("loss", ["binary", "adaptive"])
+def test_the_loss_is_the_sum_of_the_means_of_documents(begin, loss):
+    given = records(6)
+    given[1]["vertexSet"].pop()
+    given[2]["labels"] = []
+    given[3]["labels"] += [{"h": 1, "t": 0, "r": "likes"}, {"h": 1, "t": 0, "r": "hates"}]
+    job = begin(given, loss=loss)
+    job.module.eval()
+    found = job.loss(job.module, np.arange(6), 0)
+    model, expected = job.model, 0.0
+    for document in docred_documents(given, "here"):
+        rows = model.rows(document)
+        with torch.no_grad():
+            logits = job.module(model.batch([rows]))
+        gold = torch.zeros_like(logits)
+        for place, pair in enumerate(rows.pairs.tolist()):
+            for one in document.relations:
+                if [one.head, one.tail] == pair:
+                    gold[place, model.labels.index(one.relation)] = 1
+            gold[place, 0] = float(not gold[place].any())
+        expected += float((binary_loss if loss == "binary" else adaptive_threshold_loss)(logits, gold))
+    assert float(found.total.detach()) == pytest.approx(expected, rel=1e-5)
+    assert float(found.nll) == pytest.approx(expected, rel=1e-5)
+    assert (found.targets, found.tokens) == (6, 6 * 7)
+
+
+def test_documents_without_a_pair_or_longer_than_a_window_are_noted(begin):
+    given = records(8, filler=14)
+    given[0]["vertexSet"], given[0]["labels"] = given[0]["vertexSet"][:1], []
+    given[1]["vertexSet"], given[1]["labels"] = [], []
+    job = begin(given)
+    _, notes = job.changes(None)
+    assert notes[0].startswith("2 of 8 documents have no pair")
+    assert notes[1].startswith("6 of 6 documents are longer than the 16 tokens")
+    planned = job.plan(0)
+    assert sorted(np.concatenate(planned).tolist()) == [*range(6)]
+    assert max(map(len, planned)) <= 4
+    assert job.evaluate() == {}
+    assert job.best_by == "loss"
+
+
+def test_pairs_that_are_not_asked_for_teach_nothing(begin):
+    (document,) = docred_documents(records(1), "here")
+    named = document._replace(pairs=((1, 0),))
+    job = begin([named, document])
+    sizes = job.model.batch([job.model.rows(one) for one in (named, document)]).sizes
+    assert sizes == [1, 6]
+    assert [len(one) for one in job._targets] == [0, 1]
+
+
+def parameters(job):
+    return {name: one.detach().clone() for name, one in job.module.named_parameters()}
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1])
+def test_the_encoder_learns_less_but_not_its_structure(begin, share):
+    job = begin(records(20), encoder_share=share, learning_rate=0.1, dropout=0.0)
+    assert job.rate_share("encoder.embedding.weight", 0) == share
+    for name in ("encoder.encoder.layers.0.attention.relative.matrix", "relation", "type_vectors"):
+        assert job.rate_share(name, 0) == 1
+    before = parameters(job)
+    job.loss(job.module.train(), np.arange(4), 0).total.backward()
+    learned = {name for name, one in job.module.named_parameters() if one.grad is not None and one.grad.any()}
+    structure = {name for name in before if ".relative." in name}
+    assert structure | {"relation", "entity.weight", "type_vectors", "number_vectors"} <= learned
+    plain = {name for name in before if name.startswith("encoder.")} - structure
+    assert bool(plain & learned) == bool(share)
+    assert job.trained_parameters == sum(one.numel() for name, one in before.items() if share or name not in plain)
+
+
+def test_rates(begin, base):
+    assert begin(records(20)).learning_rate == 1e-3  # ten times the published one, of a small encoder, but no more
+    assert begin(records(20), learning_rate=0.5).learning_rate == 0.5
+    scratch, kept = begin(records(20), scratch=True), begin(records(20))
+    trained = base.model.module.embedding.weight
+    assert torch.equal(kept.module.encoder.embedding.weight, trained)
+    assert not torch.equal(scratch.module.encoder.embedding.weight, trained)
+
+
+class Metrics(Callback):
+    def __init__(self):
+        self.found = []
+
+    def record(self, record):
+        if type(record).__name__ == "EvaluationRecord":
+            self.found.append(dict(record.figures))
+
+
+@pytest.fixture(scope="module")
+def trained(base, tmp_path_factory):
+    """A run that has learned the relations, with documents to validate on."""
+    folder = tmp_path_factory.mktemp("ssan")
+    for name, seed, count in (("train", 1, 60), ("valid", 2, 20), ("test", 3, 20)):
+        (folder / f"{name}.json").write_text(json.dumps(records(count, seed)))
+    seen = Metrics()
+    settings = {"valid": str(folder / "valid.json"), "epochs": 14, "learning_rate": 0.02, "encoder_share": 0.5}
+    run = wenmai.train(
+        "ssan",
+        folder / "train.json",
+        out=folder / "run",
+        start=base.path,
+        callback=seen,
+        **{**PLAIN, **settings, "features": False, "most_entities": 42, "distance_size": 20},
+    )
+    return SimpleNamespace(run=run, folder=folder, seen=seen.found)
+
+
+def documents_of(trained, name):
+    return docred_documents(json.loads((trained.folder / f"{name}.json").read_text()), name)
+
+
+def test_it_learns_and_the_threshold_is_the_best_of_the_validation_data(trained):
+    model, valid = trained.run.model, documents_of(trained, "valid")
+    scored = model.scored(valid)
+    threshold, f1 = best_threshold(scored, valid)
+    assert model.threshold == threshold
+    best = max(one["f1"] for one in trained.seen)
+    assert f1 == pytest.approx(best, abs=1e-6)
+    assert best > 0.9
+    assert trained.seen[0]["f1"] < best
+    assert set(trained.seen[0]) == {"loss", "f1", "precision", "recall", "ign_f1"}
+
+
+def test_the_threshold_survives_the_moment_before_the_end(base, tmp_path, monkeypatch):
+    (tmp_path / "train.json").write_text(json.dumps(records(60)))
+    given = {**PLAIN, "epochs": 2, "learning_rate": 0.02, "start": base.path, "quiet": True}
+    whole = wenmai.train("ssan", tmp_path / "train.json", out=tmp_path / "whole", **given)
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    finish = loop._finish
+    monkeypatch.setattr(loop, "_finish", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        wenmai.train("ssan", tmp_path / "train.json", out=tmp_path / "stopped", **given)
+    monkeypatch.setattr(loop, "_finish", finish)
+    resumed = wenmai.resume(tmp_path / "stopped", quiet=True)
+    assert resumed.model.threshold == whole.model.threshold != 0.5
+    assert resumed.summary["threshold"] == whole.summary["threshold"] == whole.model.threshold
+
+
+def test_evaluation(trained):
+    test = documents_of(trained, "test")
+    found = wenmai.evaluate(trained.run, on=str(trained.folder / "test.json"))
+    assert found.threshold == trained.run.model.threshold
+    decided = [one for one in trained.run.model.scored(test) if one.score >= found.threshold]
+    expected = measure_relations(decided, test, trained.run.model.facts.seen)
+    for name in ("gold", "found", "right", "known", "f1", "ign_f1", "intra_f1", "inter_f1", "f1_low"):
+        assert getattr(found.result, name) == getattr(expected, name)
+    assert found.result.f1 > 0.6
+    assert found.result.evidence_f1 > 0.5
+    assert found.as_dict()["f1"] == found.result.f1
+    everything = wenmai.evaluate(trained.run, on=test, threshold=0.0).result
+    assert (everything.found, everything.recall) == (20 * 6 * 2, 1.0)
+    assert wenmai.evaluate(trained.run, on=test, threshold=1.0).result.found == 0
+    with pytest.raises(SettingError, match="no probability"):
+        wenmai.evaluate(trained.run, on=test, threshold=2.0)
+    with pytest.raises(SettingError, match="has the relation 'loves', which none of what is trained on has"):
+        wenmai.evaluate(trained.run, on=records(3, verbs=("loves",)))
+
+
+def test_comparison(trained, tmp_path):
+    test = str(trained.folder / "test.json")
+    (system,) = wenmai.compare([trained.run], out=tmp_path / "report", on=[test]).systems
+    result = wenmai.evaluate(trained.run, on=test).result
+    assert [(one.kind, one.value) for one in system.measures] == [
+        ("relations", result.f1),
+        ("new relations", result.ign_f1),
+    ]
+    with pytest.raises(CorpusError, match="no such file"):
+        wenmai.compare([trained.run], out=tmp_path / "other", on=[str(tmp_path / "nowhere.json")])
+
+
+def test_one_may_start_from_a_model_of_relations(trained, begin):
+    job = begin(records(20), start=trained.run)
+    old, new = trained.run.model.module.state_dict(), job.module.state_dict()
+    same = {
+        name
+        for name, one in new.items()
+        if name in old and one.shape == old[name].shape and torch.equal(one, old[name])
+    }
+    assert {name for name in new if name.startswith("encoder.") and ".relative." not in name} <= same
+    assert not any(new[name].any() for name in new if ".relative." in name)
+
+
+def test_adaptive_thresholds_need_none(begin):
+    job = begin(records(40), loss="adaptive", valid_share=0.3)
+    metrics = job.evaluate()
+    model, valid = job.model, job._data.valid
+    assert model.cut == 0.5
+    assert model.threshold == 0.5
+    decided = [Scored(*one[:4]) for one in model.scored(valid) if one.score >= 0.5]
+    assert metrics["f1"] == pytest.approx(measure_relations(decided, valid).f1)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "why"),
+    [
+        ("enough", {"max_length": 17}, "more than the 16 tokens"),
+        ("an entity", {}, "no document has two entities"),
+        ("no relation", {}, "no document has a relation"),
+        ("one", {"valid_share": 0.1}, "too few documents to set some aside"),
+        ("none", {}, "no documents"),
+        ("nothing", {}, "is not JSON"),
+    ],
+)
+def test_what_cannot_be_trained_on(begin, tmp_path, name, settings, why):
+    path = tmp_path / "relations.json"
+    path.write_text(TEXTS["relations.json"][name])
+    with pytest.raises((CorpusError, SettingError)) as caught:
+        begin(path, **settings)
+    assert why in str(caught.value)
+
+
+def test_a_relation_that_the_training_has_not(begin, tmp_path):
+    path = tmp_path / "valid.json"
+    path.write_text(json.dumps(records(3, verbs=("loves",))))
+    with pytest.raises(CorpusError, match="has the relation 'loves', which none of what is trained on has"):
+        begin(records(20), valid=str(path))

@@ -1,0 +1,89 @@
+"""``wenmai extract``: relations between the entities of documents."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from wenmai.cli.completion import complete_run
+from wenmai.cli.options import Device, JsonLines, RunFolder
+from wenmai.core.errors import SettingError
+from wenmai.core.wording import say
+
+__all__ = ["extract"]
+
+
+def extract(
+    run: RunFolder,
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE",
+            help="Documents: plain text, one a file, or - for standard input; or JSON of DocRED, PubTator, data:NAME.",
+        ),
+    ],
+    tagger: Annotated[
+        Path | None,
+        typer.Option(
+            "--tagger",
+            metavar="RUN",
+            help="For plain text: a run of finetuned-tagging, which finds the entities.",
+            autocompletion=complete_run,
+        ),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option("--threshold", help="The lowest probability of a relation; by default the best on validation."),
+    ] = None,
+    evidence: Annotated[
+        str,
+        typer.Option(
+            "--evidence", metavar="NAME", help="Sentences that speak of a relation: co-occurrence, attention."
+        ),
+    ] = "co-occurrence",
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a page that draws the documents.")
+    ] = None,
+    device: Device = None,
+    as_json: JsonLines = False,
+) -> None:
+    """Find the relations between the entities of documents.
+
+    Example: wenmai extract runs/ssan article.txt --tagger runs/names
+
+    Example: wenmai extract runs/ssan data:redocred --html relations.html
+    """
+    from wenmai.runs.extraction import as_docred, documents_of_files, tagger_of, write_relation_page
+    from wenmai.training.run import Run
+
+    if evidence not in ("co-occurrence", "attention"):
+        raise SettingError(f"--evidence {evidence}: expected co-occurrence or attention")
+    if html is not None and html.is_dir():
+        raise SettingError(f"--html {html}: is a folder; name the page to write")
+    model = Run(run, device).model_for("extract")
+    tagging = None if tagger is None else tagger_of(tagger, model, device)
+    drawn: list[Any] = []
+    for document in documents_of_files(files, tagging):
+        (found,) = model.extract([document], threshold=threshold, evidence=evidence)
+        if html is not None:
+            drawn.append(found)
+        if as_json:
+            print(json.dumps(as_docred(found), ensure_ascii=False))
+            continue
+        entities, relations = len(document.entities), len(found.relations)
+        print(
+            say(
+                "{title}: {entities} entities, {relations} relations",
+                title=document.title or say("document"),
+                entities=entities,
+                relations=relations,
+            )
+        )
+        for one in found.relations:
+            head, tail = (document.entities[number].mentions[0].name for number in (one.head, one.tail))
+            where = ", ".join(map(str, one.evidence))
+            told = f"\t{say(one.evidence_by)} {where}" if where else ""
+            print(f"{one.probability:.3f}\t{head}\t{one.meaning}\t{tail}{told}")
+    if html is not None:
+        write_relation_page(html, model, drawn, run=str(run))

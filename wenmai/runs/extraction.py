@@ -1,0 +1,339 @@
+"""Relations of files: documents with entities as they are, and plain text, whose entities a tagger finds.
+
+The page is plain HTML (``page/relations.html``) and needs neither a script nor a network: the text with its entities,
+the relations with the sentences that speak of them, and which token sees which by the structure of the document.
+"""
+
+import re
+import struct
+import sys
+import zlib
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wenmai.core.compressed import reading
+from wenmai.core.errors import CorpusError, SettingError
+from wenmai.core.folder import writing
+from wenmai.core.wording import say
+from wenmai.data.lines import plain_name
+from wenmai.data.mentions import Found, cut_words, entities_of
+from wenmai.data.relation_files import holds_documents, open_documents, read_documents
+from wenmai.data.relations import RelationDocument
+from wenmai.runs.page import filled
+from wenmai.training.run import Run
+
+if TYPE_CHECKING:
+    from wenmai.inference.relations import Extracted, RelationModel
+
+__all__ = ["as_docred", "document_of_text", "documents_of_files", "tagger_of", "write_relation_page"]
+
+_MOST_TEXT = 16 << 20  # bytes of a document of plain text
+_OF = ("'s", "’s")  # is no part of a name
+_DRAWN = 400  # most tokens of the matrix
+
+
+# --- documents ------------------------------------------------------------------------------------------------------
+
+
+def tagger_of(run: str | Path | Run, model: "RelationModel", device: str | None = None) -> Any:  # noqa: ANN401
+    """Returns the model of a run that tags entities of the types that a model of relations knows.
+
+    Args:
+        run: A finished run of ``finetuned-tagging``.
+        model: The model of relations.
+        device: Where it computes.
+
+    Raises:
+        RunError: if the run is not finished, or does not tag.
+        SettingError: if none of its labels is a type of the model's.
+    """
+    opened = run if isinstance(run, Run) else Run(run, device)
+    tagger = opened.model_for("tag")
+    labels = {re.sub(r"^[BIESMLU]-", "", label) for label in tagger.labels} - {"O"}
+    if not labels & set(model.types):
+        raise SettingError(
+            f"{opened.path} tags {', '.join(sorted(labels))}, but the relations are between entities of the types "
+            f"{', '.join(model.types)}; train the tagger, or the model of relations, with the types of the other"
+        )
+    return tagger
+
+
+def documents_of_files(files: Sequence[str | Path], tagger: Any = None) -> Iterator[RelationDocument]:  # noqa: ANN401
+    """Yields the documents of files: those of DocRED or PubTator, or one of plain text.
+
+    Args:
+        files: Files, names of the catalogue, or ``-`` for plain text from standard input.
+        tagger: What finds the entities of plain text; see :func:`tagger_of`.
+
+    Raises:
+        CorpusError: if a file cannot be read, or is plain text without words.
+        SettingError: if a file is plain text and there is no tagger.
+    """
+    for file in files:
+        name = str(file)
+        opened = None if name == "-" else open_documents(name)
+        if opened is not None and (".json" in plain_name(opened.paths[0]) or holds_documents(opened.paths[0])):
+            yield from read_documents(opened)
+            continue
+        if tagger is None:
+            raise SettingError(
+                f"{name}: is plain text, whose entities must be found first; add --tagger RUN, a run of "
+                "finetuned-tagging"
+            )
+        yield document_of_text(_text(name, None if opened is None else opened.paths[0]), tagger, title=_title(name))
+
+
+def _title(name: str) -> str:
+    return say("standard input") if name == "-" else Path(name).name
+
+
+def _text(name: str, path: Path | None) -> str:
+    if path is None:
+        content = sys.stdin.buffer.read(_MOST_TEXT + 1)
+    else:
+        with reading(path, error=CorpusError) as raw:
+            content = raw.read(_MOST_TEXT + 1)
+    if len(content) > _MOST_TEXT:
+        raise CorpusError(f"{name}: is larger than {_MOST_TEXT >> 20} MiB; one document a file is expected")
+    try:
+        return content.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise CorpusError(f"{name}: line {line}: is not UTF-8; convert the text first") from None
+
+
+def document_of_text(text: str, tagger: Any, *, title: str = "") -> RelationDocument:  # noqa: ANN401
+    """Makes a document of plain text.
+
+    Args:
+        text: Any text; each line has sentences of its own.
+        tagger: A fine-tuned tagger.
+        title: Of the document.
+
+    Raises:
+        CorpusError: if there is no word.
+    """
+    places = [(words[0].start, words[-1].end) for words in cut_words(text)]
+    if not places:
+        raise CorpusError(f"{title or 'the text'}: has no words")
+    found = [
+        Found(low + one.start, low + one.end - 2 * one.text.endswith(_OF), one.type)
+        for (low, _), tagged in zip(places, tagger.tag([text[low:high] for low, high in places]), strict=True)
+        for one in tagged.entities
+    ]
+    sentences = cut_words(text, borders=[edge for one in found for edge in one[:2]])
+    return entities_of(title, sentences, found)[0]
+
+
+def as_docred(found: "Extracted") -> dict[str, Any]:
+    """Returns a document with its relations as DocRED's JSON has them, with their meanings and probabilities."""
+    document = found.document
+    return {
+        "title": document.title,
+        "sents": [list(words) for words in document.sentences],
+        "vertexSet": [
+            [
+                {"name": one.name, "sent_id": one.sentence, "pos": [one.start, one.end], "type": one.type}
+                for one in entity.mentions
+            ]
+            for entity in document.entities
+        ],
+        "labels": [
+            {
+                "h": one.head,
+                "t": one.tail,
+                "r": one.relation,
+                "evidence": list(one.evidence),
+                "evidence_by": one.evidence_by,
+                "meaning": one.meaning,
+                "probability": one.probability,
+            }
+            for one in found.relations
+        ],
+    }
+
+
+# --- the page -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """A document on the page: its number, what was found, and the dependencies of its tokens."""
+
+    number: int
+    found: "Extracted"
+    matrix: npt.NDArray[np.int8]
+
+
+def write_relation_page(path: str | Path, model: "RelationModel", found: Iterable["Extracted"], *, run: str) -> None:
+    """Writes a page of documents, whole or not at all.
+
+    Args:
+        path: The page.
+        model: The model.
+        found: What it found.
+        run: Its run.
+
+    Raises:
+        SettingError: if there is a folder in the place of the page.
+    """
+    if Path(path).is_dir():
+        raise SettingError(f"{path} is a folder; name the page to write, such as {Path(path) / 'relations.html'}")
+    drawn = [_Drawn(number, one, _dependencies(model, one.document)) for number, one in enumerate(found, start=1)]
+    count = sum(len(one.found.relations) for one in drawn)
+    facts = [("run", run), ("documents", f"{len(drawn):,}"), ("relations", f"{count:,}")]
+    page = filled(
+        "relations",
+        title=escape(say("Relations of documents")),
+        byline="".join(f"<span>{escape(f'{say(name)} {value}')}</span>" for name, value in facts),
+        documents="\n".join(map(_section, drawn)),
+    )
+    with writing(path) as file:
+        file.write(page.encode("utf-8", "replace"))  # a lone surrogate becomes "?"
+
+
+def _dependencies(model: "RelationModel", document: RelationDocument) -> npt.NDArray[np.int8]:
+    """Returns the dependencies of the first tokens of a document, special ones left out."""
+    import torch
+
+    from wenmai.nn.structure_bias import dependencies
+
+    rows = model.rows(document)
+    if not rows.tokens:
+        return np.zeros((0, 0), np.int8)
+    keep = np.flatnonzero(rows.sentences[0] >= 0)[:_DRAWN]
+    sentences, entities = (torch.from_numpy(part[0][keep])[None] for part in (rows.sentences, rows.entities))
+    return dependencies(sentences, entities)[0].numpy()
+
+
+def _section(drawn: _Drawn) -> str:
+    document, relations = drawn.found.document, drawn.found.relations
+    title = escape(document.title) or escape(say("document {number}", number=drawn.number))
+    sentences = "".join(
+        f'<p class="sentence" id="d{drawn.number}s{number}"><span class="number">{number}</span>'
+        f"{_marked(document, number)}</p>"
+        for number in range(len(document.sentences))
+    )
+    table = _table(drawn) if relations else _nothing(document)
+    return f"<section><h2>{title}</h2>{sentences}{table}{_matrix(drawn)}</section>"
+
+
+def _nothing(document: RelationDocument) -> str:
+    few = len(document.entities) < 2
+    text = "A relation is between two entities, of which there are not two." if few else "No relation was found."
+    return f'<p class="caption">{escape(say(text))}</p>'
+
+
+def _marked(document: RelationDocument, sentence: int) -> str:
+    """Returns a sentence whose mentions have the colours and numbers of their entities."""
+    words = document.sentences[sentence]
+    mentions = sorted(
+        (one.start, one.end, number)
+        for number, entity in enumerate(document.entities)
+        for one in entity.mentions
+        if one.sentence == sentence
+    )
+    parts, place = [], 0
+    for start, end, number in mentions:
+        if start < place:
+            continue  # it overlaps one that is drawn
+        parts.append(_joined(words, place, start))
+        inside = f'<mark class="e{number % 10}">{_joined(words, start, end).strip()}<sub>{number}</sub></mark>'
+        parts.append((" " if _apart(words, start) else "") + inside)
+        place = end
+    return "".join([*parts, _joined(words, place, len(words))]).strip()
+
+
+def _joined(words: Sequence[str], start: int, end: int) -> str:
+    return "".join((" " if _apart(words, at) else "") + escape(words[at]) for at in range(start, end))
+
+
+_NO_SPACE_BEFORE = re.compile(r"[,.;:!?%)\]}'’”]|n't|['’]\w{1,2}")
+_EAST_ASIAN = re.compile("[\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
+
+
+def _apart(words: Sequence[str], at: int) -> bool:
+    """Whether a space stands before a word."""
+    if not at or _NO_SPACE_BEFORE.fullmatch(words[at]) or words[at - 1][-1:] in "([{“‘":
+        return False
+    return not (_EAST_ASIAN.match(words[at]) or _EAST_ASIAN.search(words[at - 1][-1:]))
+
+
+def _table(drawn: _Drawn) -> str:
+    document = drawn.found.document
+
+    def entity(number: int) -> str:
+        name = max((mention.name for mention in document.entities[number].mentions), key=len)
+        kind = f'<span class="kind">{escape(document.entities[number].type)}</span>'
+        return f'<mark class="e{number % 10}">{escape(name)}<sub>{number}</sub></mark>{kind}'
+
+    rows = "".join(
+        f'<tr><td class="share" style="--share:{100 * one.probability:.0f}%">{one.probability:.3f}</td>'
+        f"<td>{entity(one.head)}</td><td>{_relation(one.relation, one.meaning)}</td><td>{entity(one.tail)}</td>"
+        f'<td class="evidence">{_evidence(drawn.number, one.evidence)}'
+        f"{f' <span>{escape(say(one.evidence_by))}</span>' if one.evidence else ''}</td></tr>"
+        for one in drawn.found.relations
+    )
+    names = ("probability", "head", "relation", "tail", "evidence")
+    head = "".join(f'<th scope="col">{escape(say(name))}</th>' for name in names)
+    table = f'<table class="relations"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+    return f'<div class="scroll">{table}</div>'
+
+
+def _relation(name: str, meaning: str) -> str:
+    return escape(meaning) if meaning == name else f'{escape(meaning)} <span class="kind">{escape(name)}</span>'
+
+
+def _evidence(number: int, sentences: Sequence[int]) -> str:
+    return ", ".join(f'<a href="#d{number}s{one}">{one}</a>' for one in sentences)
+
+
+def _matrix(drawn: _Drawn) -> str:
+    size = len(drawn.matrix)
+    if not size or (drawn.matrix == 5).all():
+        return ""
+    picture = b64encode(_png(drawn.matrix)).decode()
+    legend = "".join(f'<span class="dependency d{number}">{escape(say(name))}</span>' for number, name in _MEANINGS)
+    caption = say("Which token (a row) sees which by the structure, of the first {count} tokens.", count=size)
+    alt = escape(say("structure matrix"))
+    return (
+        f'<figure class="structure"><img src="data:image/png;base64,{picture}" alt="{alt}" width="{size}">'
+        f'<figcaption>{escape(caption)}<span class="legend">{legend}</span></figcaption></figure>'
+    )
+
+
+_MEANINGS = (
+    (0, "same sentence, same entity"),
+    (1, "same sentence, another entity"),
+    (2, "same sentence, no entity"),
+    (3, "another sentence, same entity"),
+    (4, "another sentence, another entity"),
+)
+_COLOURS = bytes.fromhex("1b66a8 e8842c c9c4b4 149a84 b98ac6") + bytes(3)  # as .d0 to .d4 of relations.css; 5: none
+_OPACITIES = bytes([255] * 5 + [0])
+
+
+def _png(numbers: npt.NDArray[np.int8]) -> bytes:
+    """Returns a picture with a pixel of ``_COLOURS`` for each number."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    height, width = numbers.shape
+    rows = np.zeros((height, width + 1), np.uint8)  # each begins with its filter, 0: none
+    rows[:, 1:] = numbers
+    parts = [
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)),
+        (b"PLTE", _COLOURS),
+        (b"tRNS", _OPACITIES),
+        (b"IDAT", zlib.compress(rows.tobytes(), 9)),
+        (b"IEND", b""),
+    ]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(kind, content) for kind, content in parts)

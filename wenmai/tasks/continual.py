@@ -1,0 +1,392 @@
+"""Encoders that learn several tasks from raw text, one after the other or together: ERNIE 1.0 and 2.0.
+
+Sun et al. 2019, "ERNIE: Enhanced Representation through Knowledge Integration", https://arxiv.org/abs/1904.09223; Sun
+et al. 2020, "ERNIE 2.0: A Continual Pre-Training Framework for Language Understanding",
+https://arxiv.org/abs/1907.12412.
+
+The encoder is a :class:`~wenmai.models.bert.Bert`. What a task is, :mod:`wenmai.data.pretraining` says; which task a
+batch is of, :mod:`wenmai.training.stages`. A batch is of one task: its vector is added to the input, some tokens are
+masked, and a linear head asks its classes of tokens, or of the vector of [CLS]. The heads of tasks are part of a
+checkpoint, not of the finished model.
+"""
+
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from wenmai.config.recipe import Recipe
+from wenmai.core.errors import SettingError
+from wenmai.core.seeding import mixed_seed
+from wenmai.data.batches import plan_batches
+from wenmai.data.masking import Masker
+from wenmai.data.pretraining import Context, Planned, PretrainingTask, task_of
+from wenmai.data.running_text import LanguageData
+from wenmai.data.sequences import SentenceStream
+from wenmai.inference.masked_model import MaskedModel
+from wenmai.models.bert import Bert
+from wenmai.nn.linear import Linear
+from wenmai.objectives.language import most_probable, next_token_loss
+from wenmai.objectives.loss import Loss, Losses
+from wenmai.tasks.masked import MaskedTask
+from wenmai.tasks.masked_rows import MaskedRows, RowMaker
+from wenmai.tasks.neural import NeuralJob
+from wenmai.tasks.settings import CONTINUAL
+from wenmai.tasks.sources import MarkedText
+from wenmai.tasks.task import Task
+from wenmai.training.stages import StagePlan, StagesConfig
+
+__all__ = ["ContinualJob", "Ernie2Task", "ErnieTask"]
+
+_PASS, _MASKS, _VALIDATION = 0x70617373, 0x6D61736B, 0xE7A2  # set apart draws with the same seed
+_VALIDATION_TOKENS = 250_000  # of all tasks together
+_STD = 0.02  # of the heads
+_MASKED = "mlm"  # the part of the loss that masked tokens are
+
+Ints = npt.NDArray[np.int64]
+
+
+class _Batch(NamedTuple):
+    """The task of a batch, by number, and how many batches of that task came before."""
+
+    task: int
+    rank: int
+
+
+class _Pass(NamedTuple):
+    """One pass of a task over a text: its examples, and which of them are in which batch."""
+
+    number: int
+    examples: Planned
+    batches: list[Ints]
+
+
+class ErnieTask(MaskedTask):
+    """ERNIE 1.0: what is masked grows from characters to phrases and entities."""
+
+    source = MarkedText("cls", "sep", "mask")
+    sections: Mapping[str, type] = CONTINUAL
+
+    def implied(self, given: Mapping[str, Any], base: Recipe | None) -> Mapping[str, Any]:
+        """The tasks that there are data for, and the pooler that tasks of whole texts need."""
+        plain = {name.rpartition(".")[2]: value for name, value in given.items()}
+        if "tasks" in plain:
+            return {}
+        entities = any(plain.get(name) for name in ("entities_list", "entities_run", "entities_inline"))
+        tasks = self._tasks(plain, entities=entities)
+        return {"stages.tasks": tasks} | ({"model.pooler": "tanh"} if "dialogue" in tasks else {})
+
+    def _tasks(self, given: Mapping[str, Any], *, entities: bool) -> list[str]:
+        dialogue = ["dialogue"] if given.get("dialogue_threads") else []
+        return ["characters", "phrases", *(["entities"] if entities else []), *dialogue]
+
+    def starts_from(self, other: Task) -> bool:
+        """Any encoder that fills in masked tokens can go on to learn other tasks."""
+        return isinstance(other, MaskedTask)
+
+    def job(self, recipe: Recipe, data: LanguageData, model: MaskedModel) -> "ContinualJob":  # type: ignore[override]
+        """Returns a training."""
+        return ContinualJob(recipe, data, model)
+
+
+class Ernie2Task(ErnieTask):
+    """ERNIE 2.0: tasks about words, structure and meaning, learned continually."""
+
+    def _tasks(self, given: Mapping[str, Any], *, entities: bool) -> list[str]:
+        first = "knowledge" if entities else "phrases"
+        if given.get("language") == "chinese":
+            return [first, "reordering", "distance", "discourse", "relevance"]
+        return [first, "capitalisation", "token-document", "reordering", "discourse"]
+
+
+class _WithHeads(nn.Module):
+    """The encoder and the heads of the tasks, which are trained together."""
+
+    def __init__(self, encoder: Bert, heads: nn.ModuleDict) -> None:
+        super().__init__()
+        self.encoder, self.tasks = encoder, heads
+
+    def forward(self, made: MaskedRows, task: int) -> Tensor:
+        """Returns the states that are needed, (B, K, M)."""
+        states: Tensor = self.encoder(
+            made.tokens, segments=made.segments, mask=made.mask, places=made.places, task_type=task
+        )
+        return states
+
+
+class ContinualJob(NeuralJob):
+    """Training an encoder on several tasks."""
+
+    best_by = None
+
+    def __init__(self, recipe: Recipe, data: LanguageData, model: MaskedModel) -> None:
+        super().__init__(recipe, model)
+        self.masked_model = model
+        self.stages: StagesConfig = recipe.sections["stages"]
+        self._data = data
+        self._check(model.module)
+        tokenizer = model.tokenizer
+        assert tokenizer.sep_id is not None
+        self._train, self._valid = data.sentences(separator=tokenizer.sep_id)
+        self.tasks = self._made_tasks(recipe, model)
+        for task in self.tasks:
+            task.require(self._train)
+            task.require(self._valid, "the text to validate on")
+        self._maskers = [None if task.masking is None else Masker(task.masking, tokenizer) for task in self.tasks]
+        self._makers = [RowMaker(tokenizer, masker, model.device) for masker in self._maskers]
+        self._seeds = [mixed_seed(self.config.seed, zlib.crc32(task.name.encode())) for task in self.tasks]
+        self.loss_weights = {_MASKED: 1.0, **{task.name: 1.0 for task in self.tasks if task.classes}}
+        self._made: dict[_Batch, tuple[MaskedRows, Tensor | None]] = {}
+        self._passes: dict[int, _Pass] = {}
+        self._encoder: Bert = model.module  # type: ignore[assignment]  # whatever the recipe's model is
+        self._with_heads = _WithHeads(self._encoder, self._heads().to(model.device))
+
+    def _made_tasks(self, recipe: Recipe, model: MaskedModel) -> list[PretrainingTask]:
+        config, settings = model.config, recipe.sections["tasks"]
+        context = Context(
+            tokenizer=model.tokenizer,
+            max_length=config.max_length,
+            segments=config.segments,
+            masking=recipe.sections["masking"],
+            settings=settings,
+        )
+        tasks = [task_of(name, context) for name in self.stages.tasks]
+        of_texts = [task.name for task in tasks if task.level == "sequence"]
+        if of_texts and config.pooler == "none":
+            raise SettingError(f"the task {of_texts[0]} asks for classes of whole texts; add pooler=tanh")
+        return tasks
+
+    def _check(self, module: nn.Module) -> None:
+        if not isinstance(module, Bert):
+            raise SettingError("tasks are learned by a BERT; start from a run of bert or ernie")
+        config = module.config
+        if not self.stages.tasks:
+            raise SettingError("tasks names no task; name some, or leave it out")
+        if "mlm" not in config.heads:
+            raise SettingError(f"heads={','.join(config.heads)} cannot predict masked tokens; add mlm")
+        if config.task_types and config.task_types < len(self.stages.tasks):
+            raise SettingError(
+                f"task_types={config.task_types} are too few for {len(self.stages.tasks)} tasks; with 0 they have no "
+                "vectors"
+            )
+        for name, plain in (("average", 1), ("patience", None)):
+            if getattr(self.config, name) != plain:
+                raise SettingError(f"{name} chooses among evaluations, but the last parameters are taken; leave it out")
+        for name in ("minutes", "steps"):
+            if self.stages.staged and getattr(self.config, name) is not None:
+                raise SettingError(
+                    f"{name} would end the training in some stage; set budget, the batches of each task, instead"
+                )
+
+    def _heads(self) -> nn.ModuleDict:
+        size = self._encoder.config.hidden_size
+        heads = nn.ModuleDict({task.name: Linear(size, len(task.classes)) for task in self.tasks if task.classes})
+        draw = torch.Generator().manual_seed(self.config.seed)
+        for parameter in heads.parameters():
+            if parameter.dim() > 1:
+                nn.init.normal_(parameter, std=_STD, generator=draw)
+            else:
+                nn.init.zeros_(parameter)
+        return heads
+
+    @property
+    def module(self) -> _WithHeads:
+        """The encoder with the heads of the tasks."""
+        return self._with_heads
+
+    @property
+    def parameters(self) -> int:
+        """How many parameters the model has, without the heads of the tasks."""
+        return sum(parameter.numel() for parameter in self._encoder.parameters())
+
+    @property
+    def trained_parameters(self) -> int:
+        """All of them."""
+        return self.parameters
+
+    @property
+    def objective_name(self) -> str:  # type: ignore[override]  # it depends on the settings
+        """The losses, for people."""
+        return f"cross-entropies of {', '.join(task.name for task in self.tasks)}"
+
+    # --- batches ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _first(self) -> list[int]:
+        """How many batches the first pass of each task has; later ones are taken to have as many."""
+        return [len(self._pass(number, 0).batches) for number in range(len(self.tasks))]
+
+    @cached_property
+    def stage_plan(self) -> StagePlan:
+        """The task of each batch."""
+        whole = self.config.epochs * self._first[0]
+        return self.stages.plan(max(1, whole // len(self.tasks)), seed=self.config.seed)
+
+    def plan(self, epoch: int) -> Sequence[_Batch]:
+        """The batches of an epoch, one of so many equal parts of all batches."""
+        plan, epochs = self.stage_plan, self.config.epochs
+        if len(plan) < epochs:
+            raise SettingError(f"epochs={epochs} are more than the {len(plan)} batches that there are; set fewer")
+        part = slice(len(plan) * epoch // epochs, len(plan) * (epoch + 1) // epochs)
+        return [
+            _Batch(task, rank) for task, rank in zip(plan.tasks[part].tolist(), plan.ranks[part].tolist(), strict=True)
+        ]
+
+    def _pass(self, task: int, number: int) -> _Pass:
+        """A pass of a task over the text; the last one of each task is kept."""
+        known = self._passes.get(task)
+        if known is None or known.number != number:
+            random = np.random.default_rng(mixed_seed(self._seeds[task], _PASS, number))
+            known = self._passes[task] = self._planned(self.tasks[task], self._train, random, number)
+        return known
+
+    def _planned(
+        self, task: PretrainingTask, stream: SentenceStream, random: np.random.Generator, number: int, most: int = 0
+    ) -> _Pass:
+        examples = task.examples(stream, random)
+        lengths = np.asarray(examples.lengths)
+        chosen = np.arange(len(lengths))
+        if most:
+            chosen = random.permutation(len(lengths))
+            chosen = chosen[: max(1, int(np.searchsorted(lengths[chosen].cumsum(), most)))]
+        batches = plan_batches(
+            lengths[chosen], max_tokens=self.config.batch_tokens, seed=self.config.seed, epoch=number
+        )
+        return _Pass(number, examples, [chosen[batch] for batch in batches])
+
+    def _tensors(
+        self, task: int, found: _Pass, places: Ints, stream: SentenceStream
+    ) -> tuple[MaskedRows, Tensor | None]:
+        """Makes the rows of a batch, and the classes that are asked for."""
+        of, masker = self.tasks[task], self._maskers[task]
+        rows = [of.row(stream, found.examples, place) for place in places.tolist()]
+        keys = np.zeros(len(rows), np.uint64)
+        if masker is not None:
+            keys = masker.keys(places, seed=mixed_seed(self._seeds[task], _MASKS), epoch=found.number)
+        labels: list[Any] = [row.labels for row in rows]
+        asked, classes = None, None
+        if of.level == "token":
+            asked = [one >= 0 for one in labels]
+            classes = np.concatenate([one[one >= 0] for one in labels])
+        elif of.level == "sequence":
+            asked = [np.arange(len(row.tokens)) == 0 for row in rows]
+            classes = np.array(labels, np.int64)
+        units = [row.units for row in rows]
+        segments = self._encoder.config.segments > 0 and any(row.segments.any() for row in rows)
+        made = self._makers[task](
+            [row.tokens for row in rows],
+            keys=keys,
+            segments=[row.segments for row in rows] if segments else None,
+            units=None if any(one is None for one in units) else [one for one in units if one is not None],
+            asked=asked,
+        )
+        return made, None if classes is None else torch.from_numpy(classes).to(made.tokens.device)
+
+    def _batch(self, batch: _Batch) -> tuple[MaskedRows, Tensor | None]:
+        found = self._pass(batch.task, batch.rank // self._first[batch.task])
+        places = found.batches[batch.rank % self._first[batch.task] % len(found.batches)]
+        return self._tensors(batch.task, found, places, self._train)
+
+    # --- what the loop calls ------------------------------------------------------------------------------------
+
+    def counts(self, batch: _Batch) -> dict[str, int]:
+        """Masked tokens and classes of a batch, which is kept until its loss is asked for."""
+        made, labels = self._made[batch] = self._batch(batch)
+        asked = {} if labels is None else {self.tasks[batch.task].name: len(labels)}
+        return {_MASKED: len(made.targets), **asked}
+
+    def loss(self, module: nn.Module, batch: _Batch, step: int) -> Losses:
+        """Cross-entropies of masked tokens, and of the classes of the task."""
+        losses, _ = self._losses(module, batch.task, *(self._made.pop(batch, None) or self._batch(batch)))
+        return losses
+
+    def _losses(
+        self, module: nn.Module, task: int, made: MaskedRows, labels: Tensor | None, *, measured: bool = False
+    ) -> tuple[dict[str, Loss], dict[str, int]]:
+        """The losses of a batch, and, if it is ``measured``, how many answers are right."""
+        hidden: Tensor = module(made, task)
+        flat = hidden.flatten(0, 1)
+        head: Any = self._encoder.heads["mlm"]
+        right, losses = {}, {}
+        if len(made.targets):
+            states = head.transform(flat[made.masked])
+            losses[_MASKED] = next_token_loss(head.output, states, made.targets)._replace(tokens=made.read)
+            right[_MASKED] = most_probable(head.output, states, made.targets) if measured else 0
+        else:
+            nothing = torch.zeros((), device=hidden.device)
+            losses[_MASKED] = Loss(nothing, nothing, 0, made.read)
+        if labels is not None:
+            of = self.tasks[task]
+            states = flat[made.asked] if of.level == "token" else self._encoder.pooled(hidden)
+            logits = self._with_heads.tasks[of.name](states).float()
+            total = F.cross_entropy(logits, labels, reduction="sum")
+            losses[of.name] = Loss(total.double(), total.detach().double(), len(labels))
+            right[of.name] = int((logits.argmax(1) == labels).sum()) if measured else 0
+        return losses, right
+
+    def evaluate(self) -> dict[str, float]:
+        """Loss and accuracy of each task on the validation text, always of the same examples and masks."""
+        metrics: dict[str, float] = {}
+        for number, task in enumerate(self.tasks):
+            random = np.random.default_rng(mixed_seed(_VALIDATION, zlib.crc32(task.name.encode())))
+            found = self._planned(task, self._valid, random, 0, _VALIDATION_TOKENS // len(self.tasks))
+            sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0, 0])
+            for places in found.batches:
+                made, labels = self._tensors(number, found, places, self._valid)
+                losses, right = self._losses(self._with_heads, number, made, labels, measured=True)
+                for name, loss in losses.items():
+                    sums[name][0] += float(loss.nll)
+                    sums[name][1] += loss.targets
+                    sums[name][2] += right.get(name, 0)
+            metrics |= dict(_named(task, sums))
+        whole = [value for name, value in metrics.items() if name.endswith("_loss")]
+        return {"loss": sum(whole) / len(self.tasks), **metrics} if whole else {}
+
+    def carried(self) -> Mapping[str, Tensor]:
+        """The heads of the tasks."""
+        return {f"head.{name}": tensor for name, tensor in self._with_heads.tasks.state_dict().items()}
+
+    def carry(self, tensors: Mapping[str, Tensor]) -> None:
+        """Restores the heads of the tasks."""
+        self._with_heads.tasks.load_state_dict({name.removeprefix("head."): one for name, one in tensors.items()})
+
+    # --- what a run calls ---------------------------------------------------------------------------------------
+
+    def facts(self) -> dict[str, Any]:
+        """The sizes of data, vocabulary and model, the batches of the tasks by stage, and the effort."""
+        table = self.stage_plan.table.T.tolist()
+        stages = ", ".join(
+            f"{task.name} {'+'.join(map(str, counts))}" for task, counts in zip(self.tasks, table, strict=True)
+        )
+        sizes = (
+            f"{len(self._train):,} tokens, {len(self._valid):,} to validate on, vocabulary "
+            f"{self._data.tokenizer.vocab_size:,}, {self.parameters:,} parameters on {self.masked_model.device}; "
+            f"batches by stage: {stages}"
+        )
+        stats = asdict(self._data.text.stats)
+        return {"sizes": sizes, **self.effort, "threads": self.threads, "stats": stats}
+
+    def summary(self) -> dict[str, Any]:
+        """Speed, losses, sizes, and the batches of each task by stage."""
+        found, size = super().summary(), self._data.tokenizer.vocab_size
+        words = found["tokens_per_second"] * self._data.text.stats.words_per_token
+        table = {task.name: counts for task, counts in zip(self.tasks, self.stage_plan.table.T.tolist(), strict=True)}
+        return {**found, "words_per_second": words, "vocabulary": size, "stages": table}
+
+
+def _named(task: PretrainingTask, sums: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, float]]:
+    """Yields the metrics of a task: of its classes, else of what it masks; the latter of both by a name of its own."""
+    plain = task.name.replace("-", "_")
+    for name, (total, count, right) in sums.items():
+        if count:
+            of = plain if name == task.name or not task.classes else f"{plain}_masked"
+            yield f"{of}_loss", total / count
+            yield f"{of}_accuracy", right / count
