@@ -16,7 +16,7 @@ CHINESE = "清华大学在北京。它由GPT-4 研究！"
 def test_words_and_sentences():
     assert [[word.text for word in words] for words in cut_words(ENGLISH)] == [
         ["Marie", "Curie", "met", "Dr", ".", "Langevin", "in", "the", "U.S", ".", "in", "1911", "."],
-        ["Curie's", "prize", ",", "1,000.50", "francs", ",", "was", "state-of-the-art", "!"],
+        ["Curie", "'s", "prize", ",", "1,000.50", "francs", ",", "was", "state-of-the-art", "!"],
     ]
     assert [[word.text for word in words] for words in cut_words(CHINESE)] == [
         [*"清华大学在北京。"],

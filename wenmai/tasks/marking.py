@@ -28,7 +28,7 @@ def marking(config: TasksConfig, tasks: Iterable[str], *, device: str | None = N
 
     Raises:
         RunError: when it is called, if the run that finds entities is missing or is no tagger.
-        SettingError: when it is called, as :func:`wenmai.data.marking.marker_of` does.
+        SettingError: if no task has one of the names; when it is called, as :func:`wenmai.data.marking.marker_of` does.
     """
     bits = marks_of(tasks)
 

@@ -121,12 +121,12 @@ class RunningText(TextSource):
             recipe.sections["tokenizer"],
             inherited=None if base is None else base.tokenizer,
             roles=self._roles,
-            marking=self._marking(recipe),
+            marking=self.marking(recipe),
             progress=progress,
         )
 
-    def _marking(self, recipe: Recipe) -> MakeMarker | None:
-        """What marks phrases and the like; nothing does."""
+    def marking(self, recipe: Recipe) -> MakeMarker | None:
+        """Returns what marks phrases and the like in the text; None, as here, where nothing needs marks."""
         return None
 
     def reopen(self, fingerprint: str) -> LanguageData | None:
@@ -135,9 +135,10 @@ class RunningText(TextSource):
 
 
 class MarkedText(RunningText):
-    """Running text with the marks that pre-training tasks need (see :mod:`wenmai.data.token_marks`)."""
+    """Running text with the marks that pre-training tasks need."""
 
-    def _marking(self, recipe: Recipe) -> MakeMarker | None:
+    def marking(self, recipe: Recipe) -> MakeMarker:
+        """Returns what marks phrases and the like in the text."""
         return marking(recipe.sections["tasks"], recipe.sections["stages"].tasks)
 
 
