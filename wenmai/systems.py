@@ -73,6 +73,7 @@ _EFFICIENT = {
     "segments": 0,
     "masking": "span",
 }
+_ERNIE_2 = {"lowercase": True, "sentences": "split", "segments": 4, "task_types": 16, "pooler": "tanh"}
 _ELMO = {
     **_LANGUAGE,
     "kind": "whitespace",
@@ -251,14 +252,7 @@ SYSTEMS = (
     _ernie_2(
         name="ernie-2",
         summary="contextual encoder: tasks about words, structure and meaning, learned continually (ERNIE 2.0)",
-        settings={
-            "kind": "wordpiece",
-            "vocab_size": 8192,
-            **_MASKED,
-            "segments": 4,
-            "task_types": 16,
-            "pooler": "tanh",
-        },
+        settings={"kind": "wordpiece", "vocab_size": 8192, **_MASKED, **_ERNIE_2},
     ),
     _elmo(
         name="elmo",

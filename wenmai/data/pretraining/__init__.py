@@ -8,14 +8,21 @@ from functools import reduce
 from operator import or_
 
 from wenmai.core.errors import SettingError, nearest_name
+from wenmai.data.pretraining.capitalisation import Capitalisation
 from wenmai.data.pretraining.dialogue import Dialogue
+from wenmai.data.pretraining.discourse import Discourse
+from wenmai.data.pretraining.distance import Distance
 from wenmai.data.pretraining.knowledge import Characters, Entities, Knowledge, Phrases
+from wenmai.data.pretraining.relevance import Relevance
+from wenmai.data.pretraining.reordering import Reordering
 from wenmai.data.pretraining.task import Context, Drawn, Planned, PretrainingTask, Row
+from wenmai.data.pretraining.token_document import TokenDocument
 
 __all__ = ["TASKS", "Context", "Drawn", "Planned", "PretrainingTask", "Row", "marks_of", "task_of"]
 
 _OWN: tuple[type[PretrainingTask], ...] = (
-    Characters, Phrases, Entities, Dialogue, Knowledge,
+    Characters, Phrases, Entities, Dialogue,
+    Knowledge, Capitalisation, TokenDocument, Reordering, Distance, Discourse, Relevance,
 )  # fmt: skip
 
 TASKS: dict[str, type[PretrainingTask]] = {task.name: task for task in _OWN}

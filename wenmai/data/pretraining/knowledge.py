@@ -20,14 +20,15 @@ from typing import ClassVar
 import numpy as np
 
 from wenmai.data.masking import PolicyName
-from wenmai.data.pretraining.task import Context, Drawn, Level, PretrainingTask, Row
-from wenmai.data.sequences import SentenceStream, windows
+from wenmai.data.pretraining.task import Context, Drawn, Level, Row
+from wenmai.data.pretraining.windows import WindowTask
+from wenmai.data.sequences import SentenceStream
 from wenmai.data.token_marks import ENTITY, PHRASE, Marks, unit_begins
 
 __all__ = ["Characters", "Entities", "Knowledge", "Phrases"]
 
 
-class _MaskingTask(PretrainingTask):
+class _MaskingTask(WindowTask):
     """Text of which some units are masked."""
 
     level: ClassVar[Level] = "none"
@@ -37,11 +38,6 @@ class _MaskingTask(PretrainingTask):
         super().__init__(context)
         if context.masking.masking != "released":
             self.masking = replace(context.masking, masking=self.policy)
-
-    def examples(self, stream: SentenceStream, random: np.random.Generator) -> Drawn:
-        """Cuts a text into rows."""
-        spans = windows(stream, self.context.room(1), random).spans[:, :2]
-        return Drawn(spans[:, 1] - spans[:, 0] + 2, spans)
 
     def row(self, stream: SentenceStream, examples: Drawn, place: int) -> Row:
         """Makes a row, and says where its units begin."""

@@ -59,6 +59,16 @@ class TasksConfig:
         float, Gt(0), Le(1), Doc("fraction of the dialogues in which a turn is of another one")
     ] = 0.5
 
+    # sentences
+    reordering_parts: Annotated[
+        int, Ge(2), Le(5), Doc("most parts that a paragraph is cut into: 3 make 9 classes, 4 make 33")
+    ] = 3
+    relevance_file: Annotated[
+        str | None,
+        Doc("table of queries, titles and labels; none: the first sentences of documents and what follows them"),
+        Located(absolute_name),
+    ] = None
+
     def __post_init__(self) -> None:
         check_choices(self, {"language": get_args(Language), "phrases_from": get_args(PhraseSource)})
 

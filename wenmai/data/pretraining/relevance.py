@@ -1,0 +1,129 @@
+"""Relevance: how well does a text answer a query?
+
+Sun et al. 2020 (ERNIE 2.0), section 4.2.3: queries and titles of a search engine, whose users clicked on a title
+(strong), saw it and did not (weak), or never saw it (irrelevant). With ``relevance_file`` they are read from a table of
+query, title and label. Without, the documents of the text stand in: the first sentence of a document, its title, is the
+query; the sentence behind it answers it strongly, a later one weakly, and one of another document not at all.
+"""
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+
+from wenmai.core.errors import CorpusError
+from wenmai.data.corpus import Corpus
+from wenmai.data.lines import numbered_lines
+from wenmai.data.pretraining.sentence_pairs import PairTask, other_documents
+from wenmai.data.pretraining.task import Context, Drawn, Row
+from wenmai.data.sequences import SentenceStream
+
+__all__ = ["Relevance", "read_queries"]
+
+_CLASSES = ("strong", "weak", "irrelevant")
+_ONE_IN = 20  # rows of a file are to validate on
+_FEWEST = 2
+
+
+class Relevance(PairTask):
+    """Queries and texts."""
+
+    name = "relevance"
+    classes = _CLASSES
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._rows: list[tuple[np.ndarray, np.ndarray]] = []
+        if (named := context.settings.relevance_file) is None:
+            return
+        path = Path(named)
+        self.sources = [
+            {"path": file.path, "bytes": file.size_bytes, "sha256": file.sha256}
+            for file in Corpus.of_paths([path]).hashes() or []
+        ]
+        self.fingerprint = hashlib.sha256(" ".join(str(file["sha256"]) for file in self.sources).encode()).hexdigest()
+        rows = read_queries(path)
+        encoded = context.tokenizer.encode_batch([text for query, title, _ in rows for text in (query, title)])
+        self._rows = [
+            (np.array(one, np.int32), np.array(other, np.int32))
+            for one, other in zip(encoded[::2], encoded[1::2], strict=True)
+        ]
+        self._labels = np.array([label for _, _, label in rows], np.int64)
+        aside = np.arange(len(rows)) % _ONE_IN == 0 if len(rows) >= 2 * _ONE_IN else np.arange(len(rows)) == 0
+        filled = np.array([bool(len(one)) and bool(len(other)) for one, other in self._rows])
+        self._train, self._valid = np.flatnonzero(~aside & filled), np.flatnonzero(aside & filled)
+
+    def require(self, stream: SentenceStream, what: str = "the text") -> None:
+        """Makes sure that there are documents with something behind their titles."""
+        if self._rows:
+            return
+        bounds = stream.document_sentences
+        if len(bounds) < 2 or all(behind - first < 3 for first, behind in bounds):
+            raise CorpusError(
+                f"{what} has no two documents, or none of three sentences, which the task relevance needs; name a "
+                "table of queries, titles and labels (relevance_file=FILE), or leave relevance out of tasks"
+            )
+
+    def examples(self, stream: SentenceStream, random: np.random.Generator) -> Drawn:
+        """Takes all rows of the file, or three of each document: one of each class."""
+        if self._rows:
+            chosen = self._valid if stream.held_out else self._train
+            sizes = np.array([(len(self._rows[row][0]), len(self._rows[row][1])) for row in chosen.tolist()])
+            sizes = sizes.reshape(-1, 2).astype(np.int64)
+            zeros = np.zeros(len(chosen), np.int64)
+            drawn = self.drawn(
+                np.stack((zeros, sizes[:, 0]), 1), np.stack((zeros, sizes[:, 1]), 1), self._labels[chosen]
+            )
+            return drawn._replace(table=np.concatenate((drawn.table, chosen[:, None]), 1))
+        bounds = np.array(stream.document_sentences, np.int64)
+        spans = np.stack(stream.sentences, 1)
+        sizes = bounds[:, 1] - bounds[:, 0]
+        long = np.flatnonzero(sizes > 2)
+        later = bounds[long, 0] + 2 + (random.random(len(long)) * (sizes[long] - 2)).astype(np.int64)
+        titled = np.flatnonzero(sizes > 1)
+        elsewhere = other_documents(titled, bounds, random)
+        another = bounds[elsewhere, 0] + (random.random(len(titled)) * sizes[elsewhere]).astype(np.int64)
+        of = np.concatenate((titled, long, titled))
+        texts = np.concatenate((bounds[titled, 0] + 1, later, another))
+        labels = np.repeat(np.arange(3), (len(titled), len(long), len(titled)))
+        queries = bounds[of, 0]
+        keep = np.flatnonzero((spans[queries, 1] > spans[queries, 0]) & (spans[texts, 1] > spans[texts, 0]))
+        return self.drawn(spans[queries[keep]], spans[texts[keep]], labels[keep])
+
+    def row(self, stream: SentenceStream, examples: Drawn, place: int) -> Row:
+        """Makes a row."""
+        if not self._rows:
+            return super().row(stream, examples, place)
+        _, first, _, second, label, number = examples.table[place].tolist()
+        one, other = self._rows[number]
+        tokens, segments = self.context.frame(one[:first], other[:second])
+        return Row(tokens, segments, label)
+
+
+def read_queries(path: Path) -> list[tuple[str, str, int]]:
+    """Reads a table of queries, titles and labels, with tabs between them: 0 or strong, 1 or weak, 2 or irrelevant.
+
+    A first line of names is skipped.
+
+    Raises:
+        CorpusError: if a line is of another form, or there are too few.
+    """
+    names = {name: number for number, name in enumerate(_CLASSES)} | {str(number): number for number in range(3)}
+    found = []
+    for number, line in numbered_lines(path):
+        if isinstance(line, ValueError):
+            raise CorpusError(f"{path}: line {number}: {line}")
+        if not line.strip():
+            continue
+        cells = [cell.strip() for cell in line.split("\t")]
+        if len(cells) != 3 or cells[2] not in names:
+            if number == 1 and len(cells) == 3:
+                continue
+            raise CorpusError(
+                f"{path}: line {number} is {line[:60]!r}; expected a query, a title and a label (0 strong, 1 weak, 2 "
+                "irrelevant) with tabs between them"
+            )
+        found.append((cells[0], cells[1], names[cells[2]]))
+    if len(found) < _FEWEST:
+        raise CorpusError(f"{path}: has {len(found)} queries; expected {_FEWEST} at least, one of them to validate on")
+    return found
