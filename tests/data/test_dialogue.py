@@ -187,6 +187,17 @@ def test_what_cannot_be_learned_from(tmp_path):
     assert [Path(one["path"]).name for one in other.sources] == ["other.jsonl"]
 
 
+def test_dialogues_of_use_may_all_be_in_one_part(tmp_path):
+    short, whole = ["a", "b"], ["a", "b", "c"]
+    task = dialogue(written(tmp_path, lines(*[short if number % 20 == 0 else whole for number in range(60)])))
+    task.require(TRAIN)
+    with pytest.raises(CorpusError, match=r"threads\.jsonl: no dialogue to validate on has three turns"):
+        task.require(HELD)
+    task = dialogue(written(tmp_path, lines(*[whole if number % 20 == 0 else short for number in range(60)])))
+    with pytest.raises(CorpusError, match="no dialogue to train on has three turns"):
+        task.require(TRAIN)
+
+
 def test_few_dialogues_are_held_out_too(tmp_path):
     for count in (4, 5, 19, 39, 40):
         task = dialogue(written(tmp_path, lines(*KDCONV[:count])))

@@ -16,6 +16,7 @@ from wenmai.data.sequences import SentenceStream
 from wenmai.data.token_marks import CAPITAL, ENTITY, INSIDE, PHRASE, Marker, entity_spans, unit_begins
 from wenmai.text.names import NameMatcher
 from wenmai.text.pieces import TokenizerConfig
+from wenmai.text.segment import segmenter
 from wenmai.text.tokenizer import Tokenizer
 
 ENGLISH = "Ada Lovelace wrote notes on the Analytical Engine in London , and O'Brien's IBM did not . unbelievable"
@@ -127,6 +128,85 @@ def test_spans_against_a_naive_twin(seed):
     assert [bool(one) for one in begins] == [
         place not in inside and bool(mark & (PHRASE | ENTITY)) for place, mark in enumerate(marks)
     ]
+
+
+def naive_marks(text, offsets, marker):
+    """The marks of one text, character by character and token by token."""
+    begins, place = set(), 0
+    for word in segmenter(marker.segment).tokens(text):
+        place = text.index(word, place)
+        begins.add(place)
+        place += len(word)
+    for low, high in marker.phrases.spans(text).tolist():
+        behind = next((at for at in range(high, len(text)) if not text[at].isspace()), len(text))
+        if low in begins and (behind > high or behind in begins or behind == len(text)):
+            begins -= set(range(low + 1, high))
+    starts = []
+    for low, _ in offsets:
+        visible = next((at for at in range(low, len(text)) if not text[at].isspace()), len(text))
+        starts.append(max([visible, *starts[-1:]]))
+
+    def holding(at):
+        held = [token for token, start in enumerate(starts) if start <= at]
+        if not held or offsets[held[-1]][1] <= at:
+            return None
+        return starts.index(starts[held[-1]])
+
+    phrase = {0} | {holding(at) for at in begins}
+    found, last = [0] * len(starts), -1
+    for low, high in marker.names.spans(text).tolist():
+        first = holding(low)
+        if first is None:
+            continue
+        end = max(token for token, start in enumerate(starts) if start <= high - 1)
+        if first > last:
+            found[first] |= ENTITY
+            for token in range(first + 1, end + 1):
+                found[token] |= INSIDE
+            phrase |= {first, end + 1}
+        last = max(last, end)
+    for token, start in enumerate(starts):
+        found[token] |= PHRASE if token in phrase else INSIDE
+        word = start
+        while 0 < word < len(text) and text[word - 1].isalnum() and not "\u4e00" <= text[word - 1] <= "\u9fff":
+            word -= 1
+        if start < len(text) and text[start].isascii() and text[start].isalnum() and text[word].isupper():
+            found[token] |= CAPITAL
+    return found
+
+
+CUTTERS = {
+    kind: tokenizer(kind, "Ab ab, a b ABc abc 中国 北京 在北京 a中b国") for kind in ("wordpiece", "byte-bpe", "unigram")
+}
+
+
+@pytest.mark.parametrize("kind", CUTTERS)
+@pytest.mark.parametrize("segment", ["words", "chinese"])
+@settings(max_examples=60, deadline=None)
+@given(
+    texts=st.lists(st.text("aabbAB, 中国北京", max_size=25), min_size=1, max_size=5),
+    names=st.lists(st.text("abA 中国北京", min_size=1, max_size=4), max_size=5),
+    phrases=st.lists(st.text("ab 中国北京", min_size=2, max_size=5), max_size=5),
+)
+def test_marks_against_a_naive_twin(kind, segment, texts, names, phrases):
+    marker = Marker(
+        bits=CAPITAL | PHRASE | ENTITY,
+        segment=segment,
+        names=NameMatcher(names),
+        phrases=NameMatcher(phrases, fold=True),
+    )
+    offsets = [places for _, places in CUTTERS[kind].encode_batch_placed(texts)]
+    wanted = [naive_marks(text, places.tolist(), marker) for text, places in zip(texts, offsets, strict=True)]
+    assert [marks.tolist() for marks in marker.marks(texts, offsets)] == wanted
+
+
+def test_a_line_of_megabytes_has_its_marks(tmp_path):
+    line = "我爱北京天安门， " * 120_000
+    marker = Marker(bits=PHRASE | ENTITY, segment="chinese", names=NameMatcher(["北京"]))
+    text, _ = encoded(tmp_path, ["", line, ""], marker, tokenizer("wordpiece", CHINESE))
+    assert len(text.marks) == len(text) == 8 * 120_000 + 1
+    assert text.stats.lines == 1
+    assert text.marked.entities == 120_000  # it is cut at spaces
 
 
 def encoded(folder, lines, marker=None, cutter=None) -> tuple[EncodedText, Tokenizer]:

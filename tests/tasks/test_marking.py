@@ -7,10 +7,10 @@ import wenmai
 from wenmai.core.errors import RunError, SettingError
 from wenmai.data.corpus import Corpus
 from wenmai.data.encoded_text import LinesConfig
+from wenmai.data.pretraining import marks_of
 from wenmai.data.pretraining.settings import TasksConfig
 from wenmai.data.running_text import read_language_data
 from wenmai.data.token_marks import CAPITAL, ENTITY, INSIDE, PHRASE, entity_spans
-from wenmai.data.pretraining import marks_of
 from wenmai.tasks.marking import marking
 from wenmai.text.pieces import StreamTokenizerConfig
 

@@ -54,7 +54,7 @@ def marker_of(
     mined = config.phrases_from == "mined" or (config.phrases_from == "auto" and config.language == "english")
     phrases = mined_phrases(corpus, config, lines, segment, progress) if mined and bits & PHRASE else None
     names = None if config.entities_list is None else read_names(Path(config.entities_list))
-    sources = [] if names is None else [f"the {len(names.names):,} names of {config.entities_list}"]
+    sources = [] if names is None else [f"the names of {config.entities_list}"]
     sources += [] if finder is None else [f"the tagger {config.entities_run}"]
     sources += ["inline marks such as [[name]]"] if config.entities_inline else []
     return Marker(

@@ -81,6 +81,19 @@ class Dialogue(PretrainingTask):
         aside[:: _ONE_IN if len(threads) >= 2 * _ONE_IN else len(threads) // 2] = True
         self._aside = aside[self._thread_of]  # of each turn, whether its dialogue is to validate on
 
+    def require(self, stream: SentenceStream, what: str = "the text") -> None:
+        """Makes sure that there are dialogues to train on, or to validate on; those of the text do not matter.
+
+        Raises:
+            CorpusError: if not.
+        """
+        if not (self._aside[self._places] == stream.held_out).any():
+            use = "validate on" if stream.held_out else "train on"
+            raise CorpusError(
+                f"{self.context.settings.dialogue_threads}: no dialogue to {use} has three turns of two speakers (one "
+                f"in {_ONE_IN} is to validate on); give more dialogues"
+            )
+
     def examples(self, stream: SentenceStream, random: np.random.Generator) -> Drawn:
         """Takes three turns from each place of each dialogue; the table has their numbers, the roles, and the class."""
         chosen = np.flatnonzero(self._aside[self._places] == stream.held_out)
