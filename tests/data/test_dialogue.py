@@ -181,9 +181,9 @@ def test_what_cannot_be_learned_from(tmp_path):
                       settings=TasksConfig())  # fmt: skip
     with pytest.raises(SettingError, match=r"dialogue_threads=FILE"):
         task_of("dialogue", context)
-    assert dialogue(path).fingerprint == dialogue(path).fingerprint
+    assert dialogue(path).sources == dialogue(path).sources
     other = dialogue(written(tmp_path, lines(*KDCONV[:50]), "other.jsonl"))
-    assert other.fingerprint != dialogue(path).fingerprint
+    assert other.sources[0]["sha256"] != dialogue(path).sources[0]["sha256"]
     assert [Path(one["path"]).name for one in other.sources] == ["other.jsonl"]
 
 

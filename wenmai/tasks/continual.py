@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wenmai.config.recipe import Recipe
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import RunError, SettingError
 from wenmai.core.seeding import mixed_seed
 from wenmai.data.batches import plan_batches
 from wenmai.data.masking import Masker
@@ -41,8 +42,9 @@ from wenmai.tasks.masked_rows import MaskedRows, RowMaker
 from wenmai.tasks.neural import NeuralJob
 from wenmai.tasks.settings import CONTINUAL
 from wenmai.tasks.sources import MarkedText
-from wenmai.tasks.task import Task
+from wenmai.tasks.task import Notes, Task
 from wenmai.training.stages import StagePlan, StagesConfig
+from wenmai.training.strategy import SINGLE, Strategy
 
 __all__ = ["ContinualJob", "Ernie2Task", "ErnieTask"]
 
@@ -95,6 +97,21 @@ class ErnieTask(MaskedTask):
     def job(self, recipe: Recipe, data: LanguageData, model: MaskedModel) -> "ContinualJob":  # type: ignore[override]
         """Returns a training."""
         return ContinualJob(recipe, data, model)
+
+    def restore(
+        self,
+        recipe: Recipe,
+        data: LanguageData,
+        checkpoint: Path,
+        noted: Notes,
+        strategy: Strategy = SINGLE,
+    ) -> "ContinualJob":
+        """Resumes a training, if the tasks read what they read when it began."""
+        job: ContinualJob = super().restore(recipe, data, checkpoint, noted, strategy)  # type: ignore[assignment]
+        if job.notes().get("tasks") != noted.get("tasks"):
+            files = ", ".join(str(source["path"]) for task in job.tasks for source in task.sources)
+            raise RunError(f"what the tasks read has changed since the training began: {files}; train again")
+        return job
 
 
 class Ernie2Task(ErnieTask):
@@ -361,6 +378,11 @@ class ContinualJob(NeuralJob):
         self._with_heads.tasks.load_state_dict({name.removeprefix("head."): one for name, one in tensors.items()})
 
     # --- what a run calls ---------------------------------------------------------------------------------------
+
+    def notes(self) -> dict[str, Any]:
+        """What the tasks read besides the text."""
+        read = {task.name: [dict(source) for source in task.sources] for task in self.tasks if task.sources}
+        return {"tasks": read} if read else {}
 
     def facts(self) -> dict[str, Any]:
         """The sizes of data, vocabulary and model, the batches of the tasks by stage, and the effort."""

@@ -26,7 +26,8 @@ class Capitalisation(WindowTask):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         tokenizer = context.tokenizer
-        if tokenizer.encode("An Apple") != tokenizer.encode("an apple"):
+        kept, lost = tokenizer.encode_batch(["An Apple", "an apple"])
+        if kept != lost:
             raise SettingError(
                 "the task capitalisation guesses capital letters, but the tokenizer keeps them; add lowercase=true, or "
                 "leave capitalisation out of tasks"

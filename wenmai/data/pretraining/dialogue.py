@@ -8,15 +8,13 @@ how many are fake nor the numbers of the roles; the fraction is a setting, and Q
 One dialogue in 20 is for validation.
 """
 
-import hashlib
 from pathlib import Path
 
 import numpy as np
 
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.quantities import plural
-from wenmai.data.corpus import Corpus
-from wenmai.data.pretraining.task import Context, Drawn, PretrainingTask, Row
+from wenmai.data.pretraining.task import Context, Drawn, PretrainingTask, Row, sources_of
 from wenmai.data.sequences import SentenceStream
 from wenmai.data.threads import Turn, read_threads
 
@@ -46,11 +44,7 @@ class Dialogue(PretrainingTask):
         if context.room(_TURNS) < _TURNS:
             raise SettingError(f"the task dialogue needs max_length={2 * _TURNS + 1} at least, for three turns")
         path = Path(settings.dialogue_threads)
-        self.sources = [
-            {"path": file.path, "bytes": file.size_bytes, "sha256": file.sha256}
-            for file in Corpus.of_paths([path]).hashes() or []
-        ]
-        self.fingerprint = hashlib.sha256(" ".join(str(file["sha256"]) for file in self.sources).encode()).hexdigest()
+        self.sources = sources_of(path)
         threads = read_threads(path)
         if len(threads) < _FEWEST:
             raise CorpusError(

@@ -76,7 +76,7 @@ class Discourse(PairTask):
         """Returns the first tokens of sentences, (sentences, longest + 2)."""
         low, high = int(begins[0]), int(ends[-1])
         tokens = stream.read(low, high)
-        width = max(len(ids) for ids, _ in self._spelled) + 2
+        width = max((len(ids) for ids, _ in self._spelled), default=0) + 2
         places = begins[:, None] + np.arange(width)
         inside = places < ends[:, None]
         return np.where(inside, tokens[np.minimum(places - low, max(0, high - low - 1))], _NO_TOKEN).astype(np.int32)

@@ -6,16 +6,14 @@ query, title and label. Without, the documents of the text stand in: the first s
 query; the sentence behind it answers it strongly, a later one weakly, and one of another document not at all.
 """
 
-import hashlib
 from pathlib import Path
 
 import numpy as np
 
 from wenmai.core.errors import CorpusError
-from wenmai.data.corpus import Corpus
 from wenmai.data.lines import numbered_lines
 from wenmai.data.pretraining.sentence_pairs import PairTask, other_documents
-from wenmai.data.pretraining.task import Context, Drawn, Row
+from wenmai.data.pretraining.task import Context, Drawn, Row, sources_of
 from wenmai.data.sequences import SentenceStream
 
 __all__ = ["Relevance", "read_queries"]
@@ -37,11 +35,7 @@ class Relevance(PairTask):
         if (named := context.settings.relevance_file) is None:
             return
         path = Path(named)
-        self.sources = [
-            {"path": file.path, "bytes": file.size_bytes, "sha256": file.sha256}
-            for file in Corpus.of_paths([path]).hashes() or []
-        ]
-        self.fingerprint = hashlib.sha256(" ".join(str(file["sha256"]) for file in self.sources).encode()).hexdigest()
+        self.sources = sources_of(path)
         rows = read_queries(path)
         encoded = context.tokenizer.encode_batch([text for query, title, _ in rows for text in (query, title)])
         self._rows = [

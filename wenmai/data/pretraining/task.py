@@ -11,18 +11,20 @@ What a row needs besides follows from what the task says of itself: its masks fr
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from wenmai.core.errors import CorpusError
+from wenmai.data.corpus import Corpus
 from wenmai.data.masking import MaskingConfig
 from wenmai.data.pretraining.settings import TasksConfig
 from wenmai.data.sequences import SentenceStream
 from wenmai.text.tokenizer import Tokenizer
 
-__all__ = ["Context", "Drawn", "Level", "Planned", "PretrainingTask", "Row"]
+__all__ = ["Context", "Drawn", "Level", "Planned", "PretrainingTask", "Row", "sources_of"]
 
 Ids = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
@@ -123,8 +125,8 @@ class PretrainingTask(ABC):
         classes: The names of the classes, in order; none of ``level=none``. Subclasses may set it when they are made.
         masking: How rows are masked; None: they stay as they are. By default as the recipe says.
         marks: The bits of ``wenmai.data.token_marks`` that the text must have been encoded with.
-        fingerprint: Of what the task reads besides the text, such as a file; a training does not go on with another.
-        sources: The files that it reads besides the text, as in ``corpus.json``.
+        sources: The files that it reads besides the text, as in ``corpus.json``; of :func:`sources_of`. A training does
+            not go on with others.
 
     Raises:
         CorpusError: when it is made, if a file of its own cannot be read.
@@ -136,7 +138,6 @@ class PretrainingTask(ABC):
     classes: tuple[str, ...] = ()
     masking: MaskingConfig | None
     marks: int = 0
-    fingerprint: str = ""
     sources: Sequence[Mapping[str, Any]] = ()
 
     def __init__(self, context: Context) -> None:
@@ -173,3 +174,13 @@ class PretrainingTask(ABC):
             examples: What :meth:`examples` returned.
             place: Which of them.
         """
+
+
+def sources_of(path: Path) -> list[dict[str, Any]]:
+    """Returns what ``corpus.json`` says of a file.
+
+    Raises:
+        CorpusError: if it is not there.
+    """
+    hashes = Corpus.of_paths([path]).hashes() or []
+    return [{"path": file.path, "bytes": file.size_bytes, "sha256": file.sha256} for file in hashes]

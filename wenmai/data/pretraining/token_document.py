@@ -59,7 +59,7 @@ class TokenDocument(PretrainingTask):
         returning = np.zeros(len(stream), np.bool_)
         chosen = np.flatnonzero(several)
         ends = np.cumsum(bounds[chosen, 1] - bounds[chosen, 0])
-        edges = np.searchsorted(ends, np.arange(_AT_ONCE, int(ends[-1]), _AT_ONCE)) if len(ends) else []
+        edges: Ints = np.searchsorted(ends, np.arange(_AT_ONCE, int(ends[-1]) if len(ends) else 0, _AT_ONCE))
         for group in np.split(chosen, edges):
             if len(group):
                 first, behind = int(bounds[group[0], 0]), int(bounds[group[-1], 1])
