@@ -184,16 +184,7 @@ def test_distances_are_as_the_class_says(tmp_path):
     counts = Counter()
     for row in rows_of(task, stream):
         one, other = texts_of(row, tokenizer)
-        places = [
-            (number, at) for number, document in enumerate(documents) for at, text in enumerate(document) if text == one
-        ]
-        others = [
-            (number, at)
-            for number, document in enumerate(documents)
-            for at, text in enumerate(document)
-            if text == other
-        ]
-        (first,), (second,) = places, others  # each sentence is there once
+        first, second = known[one], known[other]
         found = 2 if first[0] != second[0] else 0 if second[1] == first[1] + 1 else 1
         assert found == row.labels
         assert found != 1 or abs(first[1] - second[1]) > 1
