@@ -32,7 +32,8 @@ def plan(
     chosen = {**_without(implied, settings), **settings}
     if base is not None:
         start = Path(str(start)).absolute()
-        _inherit(base, described.name, task, chosen, settings if base.system == described.name else chosen)
+        preset = base.system != described.name and find_system(base.system).task == described.task
+        _inherit(base, described.name, task, chosen, chosen if preset else settings)
     opened = task.source.open(corpus)
     hints = {name: value for name, value in opened.hints.items() if has_setting(task.sections, name)}
     chosen |= _without(_giving_way(hints, settings, task), chosen)

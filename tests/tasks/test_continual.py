@@ -1,0 +1,156 @@
+"""Training on several tasks: losses against float64 twins, heads that stay apart, and what is left in the end."""
+
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+import torch
+
+import wenmai
+from tests.contract.examples import EXAMPLES, TEXTS
+from wenmai.config.recipe import Recipe
+from wenmai.core.errors import RunError
+from wenmai.core.registry import find_system
+from wenmai.training.callback import Callback
+from wenmai.training.optimiser import Optimiser
+
+
+def begin(tmp_path, system="ernie-2", text=TEXTS["documents.txt"]["enough"], **settings):
+    task = find_system(system).load()
+    path = tmp_path / "documents.txt"
+    path.write_text(text)
+    opened = task.source.open([path])
+    chosen = {**find_system(system).settings, **EXAMPLES[system].settings, **settings}
+    recipe = Recipe.build(system, task.sections, chosen, corpus=opened.names)
+    return task.begin(recipe, task.source.read(recipe, opened.source, lambda done, total: None, None))
+
+
+def one_of_each(job):
+    """A batch of each task."""
+    found = {}
+    for epoch in range(job.config.epochs):
+        for batch in job.plan(epoch):
+            found.setdefault(job.tasks[batch.task].name, batch)
+    return found
+
+
+def test_the_losses_are_those_of_the_equations(tmp_path):
+    job = begin(tmp_path)
+    batches = one_of_each(job)
+    assert set(batches) == set(job.stages.tasks)
+    for name, batch in batches.items():
+        made, labels = job._batch(batch)
+        losses = job.loss(job.module.eval(), batch, 0)
+        bert, head = job.masked_model.module.double(), job.module.tasks.double()
+        hidden = bert(made.tokens, segments=made.segments, mask=made.mask, task_type=batch.task)
+        rows = torch.arange(len(hidden))[:, None].expand_as(made.places).flatten()
+        states = hidden[rows, made.places.flatten()]
+        table = bert.heads["mlm"](states[made.masked]).log_softmax(-1)
+        expected = -table.gather(1, made.targets[:, None]).sum()
+        assert float(losses["mlm"].nll) == pytest.approx(expected.item(), rel=1e-5)
+        task = job.tasks[batch.task]
+        assert (name in losses) == bool(task.classes)
+        if task.classes:
+            asked = states[made.asked]
+            if task.level == "sequence":
+                assert (made.places[:, 0] == 0).all()
+                asked = torch.tanh(bert.pooler(hidden[:, 0]))
+            classes = head[name](asked).log_softmax(-1)
+            expected = -classes.gather(1, labels[:, None]).sum()
+            assert float(losses[name].nll) == pytest.approx(expected.item(), rel=1e-5)
+            assert losses[name].targets == len(labels)
+        bert.float(), head.float()
+
+
+def test_a_step_on_one_task_leaves_the_heads_of_others_as_they_are(tmp_path):
+    job = begin(tmp_path, optimiser="adamw", weight_decay=0.1)
+    optimiser = Optimiser(job.config, job.module, peak_rate=0.1, share=job.rate_share, epoch=0)
+    batches = one_of_each(job)
+    for name in ("token-document", "reordering", "token-document", "distance"):
+        before = {key: one.clone() for key, one in job.module.tasks.state_dict().items()}
+        sum(loss.total for loss in job.loss(job.module, batches[name], 0).values()).backward()
+        optimiser.gradients()
+        optimiser.step(0.1)
+        for key, one in job.module.tasks.state_dict().items():
+            assert torch.equal(one, before[key]) == (not key.startswith(f"{name}.")), key
+
+
+def test_vectors_of_tasks_tell_them_apart(tmp_path):
+    job = begin(tmp_path)
+    bert = job.masked_model.module.eval()
+    made, _ = job._batch(one_of_each(job)["distance"])
+    with torch.no_grad():
+        one, other = (bert(made.tokens, mask=made.mask, task_type=task) for task in (0, 3))
+        assert not torch.equal(one, other)
+        bert.task_types.weight[:] = bert.task_types.weight[0].clone()
+        one, other = (bert(made.tokens, mask=made.mask, task_type=task) for task in (0, 3))
+        assert torch.equal(one, other)
+
+
+def test_a_batch_is_the_same_whenever_it_is_made(tmp_path):
+    job, again = begin(tmp_path), begin(tmp_path)
+    batches = [batch for epoch in range(job.config.epochs) for batch in job.plan(epoch)]
+    assert len(batches) == job.stage_plan.table.sum()
+    late = batches[-1]
+    for batch in batches:
+        job._batch(batch)
+    made, labels = job._batch(late)
+    other, others = again._batch(late)
+    assert torch.equal(made.tokens, other.tokens)
+    assert torch.equal(made.targets, other.targets)
+    assert (labels is None) == (others is None)
+    assert labels is None or torch.equal(labels, others)
+
+
+def test_later_passes_are_other_ones(tmp_path):
+    job = begin(tmp_path, "ernie", tasks=("characters",), epochs=3)
+    rows = [job._batch(batch)[0].tokens.flatten().tolist() for epoch in range(3) for batch in job.plan(epoch)]
+    assert len({tuple(row) for row in rows}) == len(rows)
+
+
+def test_the_finished_model_has_no_heads_of_tasks_and_fills_in(tmp_path):
+    path = tmp_path / "documents.txt"
+    path.write_text(TEXTS["documents.txt"]["enough"])
+    run = wenmai.train("ernie-2", path, out=tmp_path / "run", quiet=True, **EXAMPLES["ernie-2"].settings)
+    assert not [name for name in run.model.module.state_dict() if "reordering" in name or "tasks." in name]
+    assert run.model.fill("a [MASK] c")
+    assert set(run.summary["stages"]) == set(EXAMPLES["ernie-2"].settings["tasks"])
+    budgets = {sum(counts) for counts in run.summary["stages"].values()}
+    assert len(budgets) == 1
+    figures = [json.loads(line)["figures"] for line in (run.path / "metrics.jsonl").read_text().splitlines()
+               if '"evaluation"' in line]  # fmt: skip
+    assert len(figures) == EXAMPLES["ernie-2"].settings["epochs"]
+    for name in ("phrases_loss", "reordering_accuracy", "reordering_masked_loss", "distance_loss"):
+        assert all(np.isfinite(one[name]) for one in figures)
+
+
+def test_a_bert_goes_on_as_ernie(tmp_path):
+    for name in ("bert", "ernie"):
+        (tmp_path / EXAMPLES[name].data).write_text(TEXTS[EXAMPLES[name].data]["enough"])
+    path = tmp_path / "documents.txt"
+    plain = {"heads": ("mlm",), "pooler": "none", "pairs": "none", "short_length": None, "short_share": 0.9}
+    base = wenmai.train("bert", path, out=tmp_path / "bert", quiet=True, **EXAMPLES["bert"].settings | plain)
+    run = wenmai.train("ernie", path, start=base, out=tmp_path / "ernie", quiet=True, tasks=["phrases"], epochs=1,
+                       threads=1)  # fmt: skip
+    assert run.recipe.sections["model"].hidden_size == base.recipe.sections["model"].hidden_size
+    assert run.model.tokenizer.fingerprint == base.model.tokenizer.fingerprint
+
+
+def test_a_training_does_not_go_on_with_another_file_of_a_task(tmp_path):
+    path, queries = tmp_path / "documents.txt", tmp_path / "queries.tsv"
+    path.write_text(TEXTS["documents.txt"]["enough"])
+    queries.write_text("".join(f"a b\tc d\t{n % 3}\n" for n in range(40)))
+    settings = EXAMPLES["ernie-2"].settings | {"tasks": ("phrases", "relevance"), "relevance_file": str(queries)}
+
+    class Stop(Callback):
+        def record(self, record):
+            if record.kind == "evaluation":
+                os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        wenmai.train("ernie-2", path, out=tmp_path / "run", quiet=True, callback=Stop(), **settings)
+    queries.write_text("".join(f"a b\tc e\t{n % 3}\n" for n in range(40)))
+    with pytest.raises(RunError, match="what the tasks read has changed"):
+        wenmai.resume(tmp_path / "run", quiet=True)
