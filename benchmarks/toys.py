@@ -155,6 +155,10 @@ TRAININGS = {
     "bert-pairs": Training("bert", f"{_BERT} pairs=order heads=mlm,pair pooler=tanh short_length=16 dupe_factor=2"),
     "bert-documents": Training("bert", f"{_BERT} boundaries=masked masking=whole-word norm=pre"),
     "bert-efficient": Training("bert-efficient", f"{_BERT} ffn_size=24 buckets=8", resumed=True),
+    "ernie": Training("ernie", f"{_BERT} tasks=characters,phrases phrases_from=mined", resumed=True),
+    "ernie-2": Training(
+        "ernie-2", f"{_BERT} tasks=phrases,token-document,reordering,capitalisation task_types=4", resumed=True
+    ),
     "elmo": Training("elmo", _ELMO, resumed=True),
     "elmo-sampled": Training("elmo", f"{_ELMO} predicted=100 sampled=20 highway_layers=2"),
     "seq2seq": Training("seq2seq", _RECURRENT, "pairs.tsv", resumed=True),
@@ -333,6 +337,7 @@ _QUESTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "classifier": _LABELLING,
     "seq2seq": _TRANSLATING,
     "bert": _ENCODING | {"masked": ("fill", "RUN", "baba [MASK] bapi")},
+    "ernie": _ENCODING | {"masked": ("fill", "RUN", "baba [MASK] bapi")},
     "elmo": _ENCODING,
     "transformer-xl": _LANGUAGE | {"no memory": ("score", "RUN", "--file", "WORK/test.txt", "--memory", "0")},
     "transformer": _TRANSLATING,

@@ -30,7 +30,9 @@ from wenmai.data.documents import CorpusStats
 from wenmai.data.examples import ExamplesConfig, SpanExample, TaggedSentence, open_examples, require_known
 from wenmai.data.labelled import LabelledConfig, LabelledStats, read_labelled
 from wenmai.data.pairs import PairsStats, read_pairs
+from wenmai.data.pretraining.relevance import read_queries
 from wenmai.data.readers import minimal_pairs
+from wenmai.data.threads import read_threads
 from wenmai.fasttext.lines import lines_of_tokens
 from wenmai.formats.format import Format, formats
 from wenmai.measures.words import read_analogies, read_similarity
@@ -235,6 +237,11 @@ def _others(trained: Trained) -> Iterator[Subject]:
         ),
         "counts of words": ([{"counts.txt": b"love 12\nbook 7\n"}], _counts),
         "documents to find relations in": (_DOCUMENTS, _extracted),
+        "queries and titles": ([{"queries.tsv": b"query\ttitle\tlabel\na b\tc\t0\nd\te f\tweak\n"}], _queries),
+        "dialogues": (
+            [{"threads.jsonl": b'["a", "b", "c"]\n{"messages": [{"speaker": "A", "text": "d"}]}\n'}],
+            _threads,
+        ),
         "test lines of fastText": (
             [{"test.txt": _beginning("labels.txt")}],
             lambda path: _drawn(lines_of_tokens(path)),
@@ -318,6 +325,16 @@ def _extracted(path: Path) -> str | None:
                 if not 0 <= one.start < one.end <= len(document.sentences[one.sentence]):
                     return f"the mention {one!r:.100}"
     return None
+
+
+def _queries(path: Path) -> str | None:
+    labels = {label for _, _, label in read_queries(path)}
+    return None if labels <= {0, 1, 2} else f"the labels {labels}"
+
+
+def _threads(path: Path) -> str | None:
+    empty = [thread for thread in read_threads(path) if not thread]
+    return f"{len(empty)} dialogues without a turn" if empty else None
 
 
 def _beginning(name: str) -> bytes:
