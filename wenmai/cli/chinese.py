@@ -1,11 +1,11 @@
 """The help of the command line in Chinese, whose words have no spaces to wrap at, and Click's own messages."""
 
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from wenmai.core.columns import text_width
 from wenmai.core.wording import say
 
 __all__ = ["run_in_chinese"]
@@ -82,12 +82,12 @@ class _Page:
 
     def write_dl(self, rows: Sequence[tuple[str, str]]) -> None:
         """Writes names with their meanings in two columns."""
-        longest = max((_columns(name) for name, _ in rows if _columns(name) <= _NAMES), default=0)
+        longest = max((text_width(name) for name, _ in rows if text_width(name) <= _NAMES), default=0)
         left = " " * self._indent
         for name, meaning in rows:
             first, *rest = _wrapped(_meaning(meaning), _WIDTH - self._indent - longest - 2) or [""]
-            if _columns(name) <= longest:
-                self._lines.append(f"{left}{name}{' ' * (longest - _columns(name) + 2)}{first}".rstrip())
+            if text_width(name) <= longest:
+                self._lines.append(f"{left}{name}{' ' * (longest - text_width(name) + 2)}{first}".rstrip())
             else:
                 self._lines.append(left + name)
                 rest = [first, *rest]
@@ -130,12 +130,8 @@ def _wrapped(text: str, width: int) -> list[str]:
     """Breaks a text into lines: between Chinese characters, and between words of others."""
     lines, line = list[str](), ""
     for piece in re.findall(r"[ -~\u00a0-\u1fff]+?(?: +|(?=[^ -~])|$)|.", text):
-        if line and _columns(line) + _columns(piece.rstrip()) > width and piece[0] not in _NEVER_FIRST:
+        if line and text_width(line) + text_width(piece.rstrip()) > width and piece[0] not in _NEVER_FIRST:
             lines.append(line.rstrip())
             line = ""
         line += piece
     return [*lines, line.rstrip()] if line.strip() else lines
-
-
-def _columns(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)

@@ -1,8 +1,9 @@
 """Tables as plain text."""
 
+import unicodedata
 from collections.abc import Sequence
 
-__all__ = ["in_columns"]
+__all__ = ["in_columns", "text_width"]
 
 
 def in_columns(rows: Sequence[Sequence[str]]) -> str:
@@ -14,3 +15,8 @@ def in_columns(rows: Sequence[Sequence[str]]) -> str:
         "  ".join(cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     )
+
+
+def text_width(text: str) -> int:
+    """Returns how many columns of a terminal a text takes; Chinese characters take two."""
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)

@@ -4,13 +4,13 @@ import os
 import shutil
 import sys
 import time
-import unicodedata
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from wenmai.core.clock import CLOCK
+from wenmai.core.columns import text_width
 from wenmai.core.quantities import duration, plural, size, words_a_second
 from wenmai.core.wording import say
 from wenmai.training.callback import Callback
@@ -175,13 +175,13 @@ class Progress(Callback):
         text = _fitting(list(map(say, parts)), keep, width - 1)  # a line that wraps cannot be overwritten
         self._passing = False
         if text != self._text:
-            rest = " " * (_width(self._text) - _width(text))
+            rest = " " * (text_width(self._text) - text_width(text))
             print(f"\r{text}{rest}", end="", file=sys.stderr, flush=True)
             self._text, self._shown = text, now
 
     def _end_line(self) -> None:
         if self._text:
-            erased = "\r" + " " * _width(self._text) + "\r"
+            erased = "\r" + " " * text_width(self._text) + "\r"
             print(end=erased if self._passing else "\n", file=sys.stderr, flush=True)
             self._text = ""
 
@@ -219,10 +219,10 @@ def _fitting(parts: list[str], keep: list[int], width: int) -> str:
     kept: list[int] = []
     for place in keep:
         wanted = sorted([*kept, place])
-        if parts[place] and (not kept or _width("  ".join(parts[one] for one in wanted)) <= width):
+        if parts[place] and (not kept or text_width("  ".join(parts[one] for one in wanted)) <= width):
             kept = wanted
     text = "  ".join(parts[place] for place in kept)
-    while _width(text) > width:
+    while text_width(text) > width:
         text = text[:-1]
     return text
 
@@ -233,8 +233,3 @@ def _columns() -> int:
         with suppress(OSError, ValueError, AttributeError):  # not a terminal, or no file at all
             return os.get_terminal_size(sys.stderr.fileno()).columns or shutil.get_terminal_size().columns
     return shutil.get_terminal_size().columns
-
-
-def _width(text: str) -> int:
-    """Returns how many columns a text takes; Chinese characters take two."""
-    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
