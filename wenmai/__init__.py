@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from wenmai.runs.evaluate import evaluate
     from wenmai.runs.finetune import finetune
     from wenmai.runs.occurrences import distil, index
+    from wenmai.runs.preview import preview
     from wenmai.runs.probing.probe import probe
     from wenmai.runs.train import resume, train
     from wenmai.training.run import Run, load
@@ -31,6 +32,7 @@ __all__ = [
     "finetune",
     "index",
     "load",
+    "preview",
     "probe",
     "resume",
     "train",
@@ -46,6 +48,7 @@ _HOME = {
     "finetune": "wenmai.runs.finetune",
     "index": "wenmai.runs.occurrences",
     "load": "wenmai.training.run",
+    "preview": "wenmai.runs.preview",
     "probe": "wenmai.runs.probing.probe",
     "resume": "wenmai.runs.train",
     "train": "wenmai.runs.train",

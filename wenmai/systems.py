@@ -281,7 +281,7 @@ SYSTEMS = (
     System(
         name="pinyin-letters",
         summary="pinyin to characters: labels letters without spaces (CBHG; Kyubyong 2017), or a Transformer",
-        task="wenmai.tasks.pinyin:PinyinLettersTask",
+        task="wenmai.tasks.pinyin_letters:PinyinLettersTask",
         sections="wenmai.tasks.settings:PINYIN_LETTERS",
         model="wenmai.models.pinyin_letters:PinyinLetters",
         config="wenmai.models.pinyin_settings:PinyinLettersConfig",

@@ -18,6 +18,7 @@ from wenmai.cli import (
     formats,
     language,
     measuring,
+    preview,
     probing,
     relations,
     training,
@@ -176,6 +177,7 @@ def show_help(
 app.command()(training.systems)
 app.command(cls=TrainCommand)(training.train)
 app.command()(training.resume)
+app.command()(preview.preview)
 app.command()(measuring.evaluate)
 app.command(cls=CompareCommand)(measuring.compare)
 app.command()(probing.probe)

@@ -33,7 +33,7 @@ from wenmai.training.run import (
 )
 from wenmai.training.strategy import Strategy, launched_strategy, several_processes
 
-__all__ = ["Callback", "read_again", "resume", "train", "train_recipe"]
+__all__ = ["Callback", "read_again", "resume", "train", "train_recipe", "training_of"]
 
 BASE = "continues"  # the field of corpus.json for the base run
 
@@ -271,6 +271,22 @@ def _go_on(run: Run, job: Job, base: "_Base", resumed: Resumed | None, callback:
     for note in notes:
         callback.note(note)
     return run
+
+
+def training_of(run: Run) -> Job:
+    """Returns the training of a run as far as it has got, without going on with it.
+
+    Raises:
+        RunError: if its data are gone or have changed, or a file is damaged.
+    """
+    base = _Base(run)
+    data = _read_again(run, base, Callback())
+    newest = run.model_folder if run.finished else run.checkpoints.newest_good()[0]
+    if newest is None:
+        begun: Job = run.task.begin(run.recipe, data, base.model)
+        return begun
+    restored: Job = run.task.restore(run.recipe, data, newest, _beginning(run))
+    return restored
 
 
 def read_again(run: Run) -> Any:  # noqa: ANN401  the data of its source

@@ -29,7 +29,7 @@ from wenmai.core.errors import RunError, SettingError
 from wenmai.core.seeding import mixed_seed
 from wenmai.data.batches import plan_batches
 from wenmai.data.masking import Masker
-from wenmai.data.pretraining import Context, Planned, PretrainingTask, task_of
+from wenmai.data.pretraining import Context, Planned, PretrainingTask, WindowTask, task_of
 from wenmai.data.running_text import LanguageData
 from wenmai.data.sequences import SentenceStream
 from wenmai.inference.masked_model import MaskedModel
@@ -37,6 +37,7 @@ from wenmai.models.bert import Bert
 from wenmai.nn.linear import Linear
 from wenmai.objectives.language import most_probable, next_token_loss
 from wenmai.objectives.loss import Loss, Losses
+from wenmai.tasks.asked import Asked, asked_of_row
 from wenmai.tasks.masked import MaskedTask
 from wenmai.tasks.masked_rows import MaskedRows, RowMaker
 from wenmai.tasks.neural import NeuralJob
@@ -244,7 +245,8 @@ class ContinualJob(NeuralJob):
     def _planned_stages(self) -> StagePlan:
         """Decides the task of each batch."""
         epochs = self.config.epochs
-        plan = self.stages.plan(max(1, epochs * self._first[0] // len(self.tasks)), seed=self.config.seed)
+        each = -(-epochs * self._first[0] // len(self.tasks))  # rounded up: a short text has a batch in every epoch
+        plan = self.stages.plan(max(1, each), seed=self.config.seed)
         if len(plan) < epochs:
             raise SettingError(f"epochs={epochs} are more than the {len(plan)} batches that there are; set fewer")
         return plan
@@ -313,6 +315,26 @@ class ContinualJob(NeuralJob):
         found = self._pass(batch.task, batch.rank // self._first[batch.task])
         places = found.batches[batch.rank % self._first[batch.task] % len(found.batches)]
         return self._tensors(batch.task, found, places, self._train)
+
+    def asked(self, count: int) -> list[list[Asked]]:
+        """Examples of each task; those that ask of running text are asked of the same parts of it."""
+        running = [number for number, task in enumerate(self.tasks) if isinstance(task, WindowTask)]
+        groups = [[number] for number in range(len(self.tasks)) if number not in running]
+        found = []
+        for group in filter(None, [running, *groups]):
+            one = self._pass(group[0], 0)
+            places = np.concatenate(one.batches)
+            for place in places[:: max(1, len(places) // count)][:count]:
+                found.append([self._asked(number, one, place) for number in group])
+        return found
+
+    def _asked(self, number: int, found: _Pass, place: int) -> Asked:
+        task = self.tasks[number]
+        made, labels = self._tensors(number, found, np.array([place]), self._train)
+        names: list[str] = [] if labels is None else [task.classes[label] for label in labels.tolist()]
+        if task.level == "sequence":
+            return asked_of_row(made, self._data.tokenizer, task=task.name, label=names[0])
+        return asked_of_row(made, self._data.tokenizer, task=task.name, classes=names)
 
     # --- what the loop calls ------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from wenmai.nn.softmax import AdaptiveSoftmax, Softmax
 from wenmai.objectives.language import next_token_loss
 from wenmai.objectives.loss import Loss, Losses, evaluated
 from wenmai.objectives.sampled import Drawn, log_uniform_draw, sampled_loss
+from wenmai.tasks.asked import Asked, asked_tokens
 from wenmai.tasks.language import LanguageJob, Segment
 from wenmai.tasks.neural import NeuralTask, take_over
 from wenmai.tasks.settings import BIDIRECTIONAL, BidirectionalConfig
@@ -106,6 +107,15 @@ class ElmoJob(LanguageJob):
     @property
     def _predicted(self) -> int:
         return self._elmo.vocab_size or 0
+
+    def asked(self, count: int) -> list[list[Asked]]:
+        """The first rows of the first segments, and what is read there from the end of the text."""
+        stream, token = self._data.train_stream, self._data.tokenizer.token
+        for batch, group in zip(self.plan(0), found := super().asked(count), strict=False):
+            mirrored = len(stream) - int(batch.starts[0]) - batch.length
+            read = [token(one) for one in stream.read(mirrored, batch.length)[::-1].tolist()]
+            group.append(Asked("previous token", asked_tokens(read[:-1], read[1:])))
+        return found
 
     def counts(self, batch: Segment) -> dict[str, int]:
         """As many words in either direction."""

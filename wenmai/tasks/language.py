@@ -20,6 +20,7 @@ from wenmai.inference.language_model import Context, LanguageModel, build
 from wenmai.nn.language import LanguageState
 from wenmai.objectives.language import next_token_loss
 from wenmai.objectives.loss import Loss
+from wenmai.tasks.asked import Asked, asked_tokens
 from wenmai.tasks.neural import NeuralJob, NeuralTask
 from wenmai.tasks.settings import LANGUAGE, LanguageConfig
 from wenmai.tasks.sources import RunningText
@@ -104,6 +105,15 @@ class LanguageJob(NeuralJob):
                 f"{len(self._data.train_stream):,} tokens are too few for {strategy.size} processes with at least "
                 f"one row of segment_length={self._length} each; start fewer"
             )
+
+    def asked(self, count: int) -> list[list[Asked]]:
+        """The first rows of the first segments: after each token the next one."""
+        stream, token = self._data.train_stream, self._data.tokenizer.token
+        found = []
+        for batch in self.plan(0)[:count]:
+            read = [token(one) for one in stream.read(int(batch.starts[0]), batch.length).tolist()]
+            found.append([Asked("next token", asked_tokens(read[:-1], read[1:]))])
+        return found
 
     # --- what the loop calls ------------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from wenmai.inference.embedding_config import EmbeddingConfig
 from wenmai.inference.masked_model import MaskedModel, build
 from wenmai.objectives.language import most_probable, next_token_loss
 from wenmai.objectives.loss import Loss, Losses, evaluated
+from wenmai.tasks.asked import Asked, asked_of_row
 from wenmai.tasks.masked_rows import MaskedRows, RowMaker
 from wenmai.tasks.neural import NeuralJob, NeuralTask
 from wenmai.tasks.settings import MASKED, MaskedConfig
@@ -209,6 +210,16 @@ class MaskedJob(NeuralJob):
         )
         labels = np.concatenate([row.labels for row in batch.rows])
         return made, torch.from_numpy(labels).to(made.tokens.device) if paired else None
+
+    def asked(self, count: int) -> list[list[Asked]]:
+        """The first rows of the first batches."""
+        names = {"none": (), "next": ("next", "not next"), "order": ("in order", "swapped")}[self.objective.pairs]
+        found = []
+        for batch in self.plan(0)[:count]:
+            made, labels = self._tensors(batch._replace(rows=batch.rows[:1]), self._train)
+            label = names[int(labels[0])] if labels is not None else ""
+            found.append([asked_of_row(made, self._data.tokenizer, task="masked tokens", label=label)])
+        return found
 
     # --- what the loop calls ------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Pinyin to characters: networks that label syllables or letters, trained on text and its readings."""
+"""Pinyin to characters: an encoder of syllables, trained on text and its readings."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,25 +16,24 @@ from wenmai.core.seeding import mixed_seed
 from wenmai.data.batches import plan_batches
 from wenmai.data.encoded_transliteration import EncodedTransliteration, TransliterationData
 from wenmai.inference.pinyin_labelling import LabellingModel, build
-from wenmai.inference.pinyin_letters_model import PinyinLettersModel
 from wenmai.inference.pinyin_model import PinyinModel
-from wenmai.inference.pinyin_numbers import BLANK, PAD, UNKNOWN, Numbers, number_characters, number_symbols
+from wenmai.inference.pinyin_numbers import BLANK, UNKNOWN, Numbers, number_characters, number_symbols
 from wenmai.nn.labelling import Labeller
 from wenmai.objectives.language import cross_entropy, most_probable
 from wenmai.objectives.loss import Loss, Losses, evaluated
+from wenmai.tasks.asked import Asked, asked_tokens
 from wenmai.tasks.neural import NeuralJob, NeuralTask
-from wenmai.tasks.settings import PINYIN, PINYIN_LETTERS
+from wenmai.tasks.settings import PINYIN
 from wenmai.tasks.sources import TransliterationSource
 from wenmai.text.pinyin.readings import CandidateTable
 from wenmai.text.pinyin.syllables import TONED, TONELESS, split_tone, without_tone
 from wenmai.text.pinyin.vocab import PinyinVocab
 
-__all__ = ["PinyinJob", "PinyinLettersJob", "PinyinLettersTask", "PinyinTask"]
+__all__ = ["SYLLABLES", "Made", "PinyinJob", "PinyinTask", "Sentences", "numbers_of"]
 
 _VALIDATION_SYMBOLS = 100_000
 _DRAW = 0x9121  # keeps the draws of a batch apart from others of the seed
-_SYLLABLES = frozenset(TONELESS)
-_LETTERS = "abcdefghijklmnopqrstuvwxyz12345"
+SYLLABLES = frozenset(TONELESS)
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -54,7 +53,7 @@ class _Batch(NamedTuple):
     number: int
 
 
-class _Made(NamedTuple):
+class Made(NamedTuple):
     """A batch as arrays.
 
     Attributes:
@@ -85,7 +84,7 @@ class PinyinTask(NeuralTask):
 
     def make(self, recipe: Recipe, data: TransliterationData, base: PinyinModel | None) -> LabellingModel:
         """Makes a model for the characters of the text."""
-        numbers = _numbers(data, [*TONELESS, *TONED]) if base is None else base.numbers
+        numbers = numbers_of(data, [*TONELESS, *TONED]) if base is None else base.numbers
         reads = recipe.sections["objective"].reversed_share > 0
         sizes = {"readings": len(numbers.symbols)} if reads else {}
         return PinyinModel(build(self.model, recipe.sections["model"], numbers, **sizes), numbers)
@@ -95,28 +94,7 @@ class PinyinTask(NeuralTask):
         return PinyinJob(recipe, data, model)
 
 
-class PinyinLettersTask(PinyinTask):
-    """Labellers of letters."""
-
-    replicated = False  # batch norms have statistics of their own
-    sections: Mapping[str, type] = PINYIN_LETTERS
-    verbs: tuple[str, ...] = ("convert",)
-
-    def load(self, folder: Path) -> PinyinLettersModel:  # type: ignore[override]  # another model
-        """Reads a finished model."""
-        return PinyinLettersModel.load(folder)
-
-    def make(self, recipe: Recipe, data: TransliterationData, base: Any) -> PinyinLettersModel:  # noqa: ANN401
-        """Makes a model for the characters of the text."""
-        numbers = _numbers(data, _LETTERS) if base is None else base.numbers
-        return PinyinLettersModel(build(self.model, recipe.sections["model"], numbers), numbers)
-
-    def job(self, recipe: Recipe, data: TransliterationData, model: Any) -> "PinyinLettersJob":  # noqa: ANN401
-        """Returns a training."""
-        return PinyinLettersJob(recipe, data, model)
-
-
-class _Sentences:
+class Sentences:
     """Encoded sentences in the numbers of a model.
 
     Args:
@@ -155,11 +133,11 @@ class PinyinJob(NeuralJob):
         known = [numbers.characters.get(token, UNKNOWN) for token in written]
         characters = np.array([UNKNOWN if one <= BLANK else one for one in known], np.int64)
         validated, self._aside = data.validated
-        self._train = _Sentences(data.train, syllables, characters)
-        self._valid = _Sentences(validated, syllables, characters)
+        self._train = Sentences(data.train, syllables, characters)
+        self._valid = Sentences(validated, syllables, characters)
         self._numbers = data.train_numbers
         self._prepare(numbers)
-        self._made: dict[int, _Made] = {}
+        self._made: dict[int, Made] = {}
         self.loss_weights = {
             name: self.objective.reversed_share if name == "readings" else 1.0 for name in self.module.heads
         }
@@ -182,7 +160,7 @@ class PinyinJob(NeuralJob):
 
     # --- batches ------------------------------------------------------------------------------------------------
 
-    def _sizes(self, sentences: _Sentences) -> Ints:
+    def _sizes(self, sentences: Sentences) -> Ints:
         """Symbols of each sentence, at most."""
         return np.minimum(sentences.lengths, self.module.max_length)
 
@@ -192,7 +170,7 @@ class PinyinJob(NeuralJob):
         plan = plan_batches(sizes, max_tokens=config.batch_tokens, seed=config.seed, epoch=epoch)
         return [_Batch(self._numbers[batch], epoch, number) for number, batch in enumerate(plan)]
 
-    def _drawn(self, batch: _Batch) -> _Made:
+    def _drawn(self, batch: _Batch) -> Made:
         random = np.random.default_rng(mixed_seed(self.config.seed, batch.epoch, batch.number, _DRAW))
         symbols, characters, sizes = self._train.take(batch.numbers)
         share: float = self.objective.tone_dropout
@@ -210,7 +188,7 @@ class PinyinJob(NeuralJob):
         random: np.random.Generator | None,
         *,
         backwards: bool = False,
-    ) -> _Made:
+    ) -> Made:
         """Makes a batch.
 
         Args:
@@ -244,7 +222,7 @@ class PinyinJob(NeuralJob):
         }
         return self._filled(read, sizes, wanted, {"characters": characters, "readings": symbols})
 
-    def _filled(self, read: Ints, sizes: Ints, wanted: dict[str, Bools], labels: dict[str, Ints]) -> _Made:
+    def _filled(self, read: Ints, sizes: Ints, wanted: dict[str, Bools], labels: dict[str, Ints]) -> Made:
         """Makes rows of sentences; what is longer than the network reads loses its end."""
         most = int(min(self.module.max_length, sizes.max()))
         within = np.arange(len(read)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -257,7 +235,7 @@ class PinyinJob(NeuralJob):
             return rows.reshape(len(sizes), most)
 
         heads = list(self.module.heads)
-        return _Made(
+        return Made(
             filled(read),
             filled(np.ones(len(read), bool)),
             {name: filled(wanted[name]) for name in heads},
@@ -265,7 +243,7 @@ class PinyinJob(NeuralJob):
         )
 
     def _losses(
-        self, module: nn.Module, made: _Made, right: Counter[str] | None = None, smoothing: float = 0.0
+        self, module: nn.Module, made: Made, right: Counter[str] | None = None, smoothing: float = 0.0
     ) -> dict[str, Loss]:
         device = self.labelling.device
 
@@ -282,6 +260,20 @@ class PinyinJob(NeuralJob):
             if right is not None:
                 right[name] += most_probable(head, states, labels)
         return found
+
+    def asked(self, count: int) -> list[list[Asked]]:
+        """The first sentences of the first batch."""
+        made, numbers = self._drawn(self.plan(0)[0]), self.labelling.numbers
+        names = {"characters": numbers.characters.tokens, "readings": numbers.symbols.tokens}
+        read = [*names["readings"], *names["characters"]]
+        answers = np.full(made.symbols.shape, "", object)
+        for head, labels in made.targets.items():
+            answers[made.wanted[head]] = [names[head][label] for label in labels.tolist()]
+        rows = zip(made.symbols[:count], answers, made.real, strict=False)
+        return [
+            [Asked("characters", asked_tokens([read[one] for one in symbols[real].tolist()], answer[real].tolist()))]
+            for symbols, answer, real in rows
+        ]
 
     # --- what the loop calls ------------------------------------------------------------------------------------
 
@@ -317,7 +309,7 @@ class PinyinJob(NeuralJob):
         found = {"toned": {"toned": True}, "toneless": {"toned": False}}
         return found | ({"readings": {"toned": True, "backwards": True}} if "readings" in self.module.heads else {})
 
-    def _validation(self, *, toned: bool, backwards: bool = False) -> Iterator[_Made]:
+    def _validation(self, *, toned: bool, backwards: bool = False) -> Iterator[Made]:
         sizes = self._sizes(self._valid)[self._aside]
         few = max(1, int(np.searchsorted(np.cumsum(sizes), _VALIDATION_SYMBOLS)))
         plan = plan_batches(sizes[:few], max_tokens=self.config.batch_tokens, seed=0, epoch=0)
@@ -343,80 +335,12 @@ class PinyinJob(NeuralJob):
         return {**super().summary(), "vocabulary": len(self.labelling.numbers.characters)}
 
 
-class PinyinLettersJob(PinyinJob):
-    """Training a labeller of letters: the first letter of a syllable has its character, the others are blank."""
-
-    objective_name = "cross-entropy of the labels of letters"
-
-    def _symbol(self, token: str) -> int:
-        """A place in the table of spellings: of all syllables and marks of the text."""
-        return self._places.setdefault(token, len(self._places))
-
-    def _prepare(self, numbers: Numbers) -> None:
-        """Makes the table of spellings: (S, L) letters, the tone in the last column, 0 where there is none."""
-        spelt = [self._spelt(token, numbers) for token in self._places]
-        self._syllable = np.array([one is not None for one in spelt])
-        rows = [
-            ([numbers.character(token)], 0) if one is None else one
-            for one, token in zip(spelt, self._places, strict=True)
-        ]
-        longest = max(len(letters) for letters, _ in rows)
-        self._spellings = np.zeros((len(rows), longest + 1), np.int64)
-        for place, (letters, tone) in enumerate(rows):
-            self._spellings[place, : len(letters)] = letters
-            self._spellings[place, -1] = tone
-        self._letters = (self._spellings > 0).sum(1)
-
-    def _spelt(self, token: str, numbers: Numbers) -> tuple[list[int], int] | None:
-        letters, tone = split_tone(token)
-        if letters not in _SYLLABLES:
-            return None
-        return [numbers.symbol(one) for one in letters], numbers.symbol(str(tone)) if tone else 0
-
-    def _sizes(self, sentences: _Sentences) -> Ints:
-        every = np.arange(len(sentences.lengths))
-        sizes = np.concatenate(
-            [self._letters_of(sentences, part) for part in np.array_split(every, len(every) // 65536 + 1)]
-        )
-        shorter: Ints = np.minimum(sizes, self.module.max_length)
-        return shorter
-
-    def _letters_of(self, sentences: _Sentences, numbers: Ints) -> Ints:
-        symbols, _, sizes = sentences.take(numbers)
-        sums = np.concatenate([[0], np.cumsum(self._letters[symbols])])
-        ends = np.cumsum(sizes)
-        found: Ints = sums[ends] - sums[ends - sizes]
-        return found
-
-    def _arrays(
-        self,
-        symbols: Ints,
-        characters: Ints,
-        sizes: Ints,
-        dropped: Bools,
-        random: np.random.Generator | None,
-        *,
-        backwards: bool = False,
-    ) -> _Made:
-        """Makes a batch of letters; see the base."""
-        letters = self._spellings[symbols]  # (N, L)
-        letters[dropped, -1] = PAD
-        labels = np.full(letters.shape, BLANK)
-        labels[:, 0] = characters
-        known = self._syllable[symbols] & (characters > BLANK)
-        there = letters > PAD
-        row = np.repeat(np.arange(len(sizes)), sizes)
-        spelt = np.bincount(row, weights=there.sum(1), minlength=len(sizes)).astype(np.int64)
-        wanted = (there & known[:, None])[there]
-        return self._filled(letters[there], spelt, {"characters": wanted}, {"characters": labels[there]})
-
-
 def _tokens(vocab: PinyinVocab) -> tuple[list[str], list[str]]:
     """The symbols and the characters of a text, by their ids; padding and unknown are empty."""
     return ["", "", *TONELESS, *TONED, *vocab.others], ["", "", *vocab.characters]
 
 
-def _numbers(data: TransliterationData, tokens: Iterable[str]) -> Numbers:
+def numbers_of(data: TransliterationData, tokens: Iterable[str]) -> Numbers:
     """Numbers the characters of a text, and what a network reads."""
     train, (symbols, written) = data.train, _tokens(data.vocab)
     chosen = np.zeros(len(train), bool)
@@ -431,7 +355,7 @@ def _numbers(data: TransliterationData, tokens: Iterable[str]) -> Numbers:
         if not character:
             continue
         characters[character] += count
-        if without_tone(syllable) in _SYLLABLES:
+        if without_tone(syllable) in SYLLABLES:
             syllables[without_tone(syllable)] += count
             if split_tone(syllable)[1]:
                 seen[character, syllable] = count

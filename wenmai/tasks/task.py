@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import RunError, SettingError
+from wenmai.tasks.asked import Asked
 from wenmai.training.checkpoint import Checkpoints
 from wenmai.training.records import Record
 from wenmai.training.strategy import SINGLE, Strategy
@@ -134,6 +135,17 @@ class Job(ABC):
     @abstractmethod
     def save(self, folder: Path) -> None:
         """Writes the model."""
+
+    def asked(self, count: int) -> list[list[Asked]]:
+        """What the model is asked in some examples of the training; those of a group ask about the same text.
+
+        Args:
+            count: How many groups, of each kind of example if there are several.
+
+        Raises:
+            SettingError: if it is asked nothing that can be put in words.
+        """
+        raise SettingError(f"{self.recipe.system}: its training has no examples that can be put in words")
 
     def notes(self) -> dict[str, Any]:
         """What must be noted at the beginning to resume the training, as JSON values: by default nothing."""

@@ -17,8 +17,9 @@ from wenmai.data.pretraining.relevance import Relevance
 from wenmai.data.pretraining.reordering import Reordering
 from wenmai.data.pretraining.task import Context, Drawn, Planned, PretrainingTask, Row
 from wenmai.data.pretraining.token_document import TokenDocument
+from wenmai.data.pretraining.windows import WindowTask
 
-__all__ = ["TASKS", "Context", "Drawn", "Planned", "PretrainingTask", "Row", "marks_of", "task_of"]
+__all__ = ["TASKS", "Context", "Drawn", "Planned", "PretrainingTask", "Row", "WindowTask", "marks_of", "task_of"]
 
 _OWN: tuple[type[PretrainingTask], ...] = (
     Characters, Phrases, Entities, Dialogue,

@@ -1,0 +1,148 @@
+"""What a model is asked in its training, before or after it: examples as the model reads them.
+
+The page is plain HTML (``page/preview.html``) and needs neither a script nor a network.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from html import escape
+from itertools import count
+from pathlib import Path
+from typing import Any, get_args
+
+from wenmai.config.recipe import Recipe, read_recipe
+from wenmai.core.errors import SettingError
+from wenmai.core.folder import writing
+from wenmai.core.registry import find_system
+from wenmai.core.wording import say
+from wenmai.data.sources import named_texts
+from wenmai.runs.page import filled
+from wenmai.runs.planning import plan
+from wenmai.runs.train import training_of
+from wenmai.tasks.asked import Asked, AskedToken, Fate
+from wenmai.tasks.neural import NeuralTask
+from wenmai.tasks.task import Job
+from wenmai.training.callback import Callback
+from wenmai.training.progress import following
+from wenmai.training.run import Run
+
+__all__ = ["Asked", "AskedToken", "asked_in_words", "preview", "write_preview_page"]
+
+
+def preview(
+    training: str | Path | Run, *, examples: int = 3, callback: Callback | None = None, quiet: bool = False
+) -> list[list[Asked]]:
+    """Returns what a model is asked in some examples of its training; nothing is trained.
+
+    Args:
+        training: A run, or the file of a recipe.
+        examples: How many of each kind.
+        callback: Follows the reading of the text; by default its progress is printed on standard error.
+        quiet: Print only warnings.
+
+    Returns:
+        Groups of examples that ask about the same text, such as what three kinds of masking make of it.
+
+    Raises:
+        CorpusError: if the text of a recipe cannot be read.
+        RunError: if the text of a run is gone or has changed.
+        SettingError: if the training has no examples that can be put in words, or the recipe has a mistake.
+    """
+    if examples < 1:
+        raise SettingError(f"examples={examples}: expected at least 1")
+    if not isinstance(training, Run) and not Path(training).is_file():
+        training = Run(training)
+    if isinstance(training, Run):
+        _require_examples(training.recipe.system)
+        run = Run(training.path)
+        run.recipe = _on_cpu(run.recipe)
+        return training_of(run).asked(examples)
+    with following(callback, quiet=quiet) as follower:
+        return _begun(Path(training), follower).asked(examples)
+
+
+def _begun(path: Path, callback: Callback) -> Job:
+    """Begins a training by a recipe, without a folder."""
+    found = read_recipe(path)
+    _require_examples(found["system"])
+    if not found["corpus"]:
+        raise SettingError(f"{path}: names no corpus; add `corpus: [PATH]`")
+    recipe, opened = plan(found["system"], named_texts(found["corpus"]), start=found["start"], **found["settings"])
+    recipe = _on_cpu(recipe)
+    for note in opened.notes:
+        callback.note(note)
+    task = find_system(recipe.system).load()
+    base = None if recipe.start is None else Run(recipe.start).read_base()
+    job: Job = task.begin(recipe, task.source.read(recipe, opened.source, callback.encoding_corpus, base), base)
+    return job
+
+
+def _require_examples(system: str) -> None:
+    """Makes sure, before a text is read, that a training can have examples in words."""
+    if not isinstance(find_system(system).load(), NeuralTask):
+        raise SettingError(f"{system}: its training has no examples that can be put in words")
+
+
+def _on_cpu(recipe: Recipe) -> Recipe:
+    """Returns a recipe for this machine, whatever it was made for."""
+    train: Any = recipe.sections["train"]
+    return replace(recipe, sections={**recipe.sections, "train": replace(train, device="cpu")})
+
+
+def asked_in_words(asked: Asked) -> str:
+    """Returns in one line what is asked in an example."""
+    fates = Counter(token.fate for token in asked.tokens if token.fate is not None)
+    counts = ", ".join(say(f"{fates[fate]} {fate}") for fate in get_args(Fate) if fates[fate])
+    line = say("{task}: {tokens} tokens", task=say(asked.task), tokens=len(asked.tokens))
+    if counts:
+        line += f" ({counts})"
+    return f"{line} -> {asked.label}" if asked.label else line
+
+
+# --- the page -------------------------------------------------------------------------------------------------------
+
+
+def write_preview_page(path: str | Path, groups: Sequence[Sequence[Asked]], *, training: str, system: str) -> None:
+    """Writes a page of examples, whole or not at all.
+
+    Args:
+        path: The page.
+        groups: The examples.
+        training: The run or the recipe.
+        system: Its system.
+
+    Raises:
+        SettingError: if there is a folder in the place of the page.
+    """
+    if Path(path).is_dir():
+        raise SettingError(f"{path} is a folder; name the page to write, such as {Path(path) / 'preview.html'}")
+    found = {token.fate for group in groups for one in group for token in one.tokens}
+    fates = [fate for fate in get_args(Fate) if fate in found]
+    page = filled(
+        "preview",
+        title=escape(say("What the model is asked")),
+        byline="".join(f"<span>{escape(one)}</span>" for one in (training, system)),
+        legend="".join(f'<span class="fate {fate}">{escape(say(fate))}</span>' for fate in fates),
+        examples="\n".join(_section(number, group) for number, group in zip(count(1), groups, strict=False)),
+    )
+    with writing(path) as file:
+        file.write(page.encode("utf-8", "replace"))  # a lone surrogate becomes "?"
+
+
+def _section(number: int, group: Sequence[Asked]) -> str:
+    columns = "".join(
+        f"<article><h3>{escape(asked_in_words(one))}</h3><p>{''.join(map(_token, one.tokens))}</p></article>"
+        for one in group
+    )
+    title = escape(say("text {number}", number=number))
+    return f'<section><h2>{title}</h2><div class="examples">{columns}</div></section>'
+
+
+def _token(token: AskedToken) -> str:
+    """Returns a token, with its answer above it."""
+    shown, space = escape(token.shown), "" if token.shown.startswith("##") else " "
+    segment = f' class="s{token.segment % 6}"' if token.segment else ""
+    if token.fate is None:
+        return f"{space}<span{segment}>{shown}</span>" if segment else f"{space}{shown}"
+    return f'{space}<ruby class="fate {token.fate}">{shown}<rt>{escape(token.answer)}</rt></ruby>'
