@@ -17,6 +17,7 @@ from hypothesis import settings
 
 import wenmai
 from wenmai.cli.main import main
+from wenmai.core import wording
 from wenmai.data import pydocs
 
 settings.register_profile("fixed", derandomize=True)  # the same examples for everybody; see CONTRIBUTING for others
@@ -46,6 +47,13 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("WENMAI_CACHE", str(folder))
     return folder
+
+
+@pytest.fixture(autouse=True)
+def english() -> Iterator[None]:
+    """The language that a test has chosen ends with it."""
+    yield
+    wording.speak(None)
 
 
 @pytest.fixture(autouse=True)

@@ -2,16 +2,7 @@
 
 import json
 
-import pytest
-
 import wenmai
-from wenmai.core import wording
-
-
-@pytest.fixture(autouse=True)
-def english():
-    yield
-    wording.speak(None)
 
 
 def test_help_is_in_chinese(shell):

@@ -36,12 +36,6 @@ OTHERS = {  # of Click, of pydantic, of the operating system, or put together fr
 }  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def english():
-    yield
-    wording.speak(None)
-
-
 def _skeleton(text: str) -> str:
     return HOLE.sub("{}", text)
 
