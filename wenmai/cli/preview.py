@@ -28,7 +28,7 @@ def preview(
     as_json: JsonLines = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show what a model is asked in its training, without training it.
+    """Show what a training asks of its model, without training.
 
     Under each token stands the answer, where one is asked for. What several tasks make of the same text comes one
     after the other.

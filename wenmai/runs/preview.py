@@ -21,7 +21,6 @@ from wenmai.runs.page import filled
 from wenmai.runs.planning import plan
 from wenmai.runs.train import training_of
 from wenmai.tasks.asked import Asked, AskedToken, Fate
-from wenmai.tasks.neural import NeuralTask
 from wenmai.tasks.task import Job
 from wenmai.training.callback import Callback
 from wenmai.training.progress import following
@@ -80,7 +79,7 @@ def _begun(path: Path, callback: Callback) -> Job:
 
 def _require_examples(system: str) -> None:
     """Makes sure, before a text is read, that a training can have examples in words."""
-    if not isinstance(find_system(system).load(), NeuralTask):
+    if not find_system(system).load().previewed:
         raise SettingError(f"{system}: its training has no examples that can be put in words")
 
 

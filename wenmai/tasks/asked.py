@@ -1,10 +1,11 @@
 """What a model is asked in its training, in words: the examples of ``wenmai preview``."""
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from wenmai.tasks.masked_rows import MaskedRows
-from wenmai.text.tokenizer import Tokenizer
+if TYPE_CHECKING:
+    from wenmai.tasks.masked_rows import MaskedRows
+    from wenmai.text.tokenizer import Tokenizer
 
 __all__ = ["Asked", "AskedToken", "Fate", "asked_of_row", "asked_tokens"]
 
@@ -51,7 +52,7 @@ def asked_tokens(shown: Sequence[str], answers: Sequence[str], segment: int = 0)
 
 
 def asked_of_row(
-    made: MaskedRows, tokenizer: Tokenizer, *, task: str, classes: Sequence[str] = (), label: str = ""
+    made: "MaskedRows", tokenizer: "Tokenizer", *, task: str, classes: Sequence[str] = (), label: str = ""
 ) -> Asked:
     """Puts a batch of one row in words.
 

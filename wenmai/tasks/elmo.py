@@ -35,6 +35,7 @@ _DRAW = 0xE130  # keeps the draws of words apart from others of the seed
 class ElmoTask(NeuralTask):
     """ELMo. Each process reads its share of the rows."""
 
+    previewed = True
     source = RunningText()
     replicated = True
     sections: Mapping[str, type] = BIDIRECTIONAL

@@ -43,6 +43,7 @@ class Segment(NamedTuple):
 class LanguageTask(NeuralTask):
     """Language models. Of a stateful one each process reads its share of the rows."""
 
+    previewed = True
     source = RunningText()
     replicated = True
     sections: Mapping[str, type] = LANGUAGE

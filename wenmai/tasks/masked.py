@@ -60,6 +60,7 @@ class _Batch(NamedTuple):
 class MaskedTask(NeuralTask):
     """Masked language models."""
 
+    previewed = True
     source = RunningText("cls", "sep", "mask")
     replicated = True
     sections: Mapping[str, type] = MASKED

@@ -72,6 +72,7 @@ class Made(NamedTuple):
 class PinyinTask(NeuralTask):
     """Encoders of syllables."""
 
+    previewed = True
     source = TransliterationSource()
     replicated = True
     sections: Mapping[str, type] = PINYIN

@@ -137,15 +137,15 @@ class Job(ABC):
         """Writes the model."""
 
     def asked(self, count: int) -> list[list[Asked]]:
-        """What the model is asked in some examples of the training; those of a group ask about the same text.
+        """What the model is asked in some examples of the training, if the task is ``previewed``.
 
         Args:
             count: How many groups, of each kind of example if there are several.
 
-        Raises:
-            SettingError: if it is asked nothing that can be put in words.
+        Returns:
+            Groups of examples that ask about the same text.
         """
-        raise SettingError(f"{self.recipe.system}: its training has no examples that can be put in words")
+        return []
 
     def notes(self) -> dict[str, Any]:
         """What must be noted at the beginning to resume the training, as JSON values: by default nothing."""
@@ -169,6 +169,7 @@ class Task(ABC):
         verbs: What its models can do.
         measurers: ``module:NAME`` of a measurer for each verb that wenmai does not know; see ``wenmai.runs.measuring``.
         replicated: Whether several processes may train together.
+        previewed: Whether its jobs say what they ask of a model.
     """
 
     source: Source
@@ -177,6 +178,7 @@ class Task(ABC):
     verbs: tuple[str, ...]
     measurers: ClassVar[Mapping[str, str]] = {}
     replicated: bool = False
+    previewed: ClassVar[bool] = False
 
     def __init__(self, model: Any) -> None:  # noqa: ANN401  a class
         self.model = model
