@@ -30,6 +30,8 @@ MODELS = [
             ("masked_model", "MaskedModel"),
             ("linear_classifier", "LinearTextClassifier"),
             ("ngram_model", "NgramModel"),
+            ("pinyin_model", "PinyinModel"),
+            ("relations", "RelationModel"),
             ("text_classifier", "TextClassifier"),
             ("translator", "Translator"),
         )

@@ -22,7 +22,15 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "README.zh.md", *sorted((ROOT / "docs").glob("*.md"))]
 OURS = [page for page in PAGES if page.name != "benchmarks.md"]  # which is generated
 # Those that run as wholes, in test_tutorial.py.
-TUTORIALS = ("tutorial.md", "attention.md", "lineage.md", "one-word-many-meanings.md", "your-own-classifier.md")
+TUTORIALS = (
+    "tutorial.md",
+    "attention.md",
+    "lineage.md",
+    "one-word-many-meanings.md",
+    "one-word-many-meanings.zh.md",
+    "your-own-classifier.md",
+    "your-own-classifier.zh.md",
+)
 SETTINGS = {name: settings_of(system.load().sections) for name, system in systems().items()}
 
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -220,22 +228,79 @@ def test_links_lead_to_headings(page: Path) -> None:
         assert heading in anchors(read(linked)), f"{target}#{heading}"
 
 
-def test_the_two_pages_on_pinyin_are_twins() -> None:
-    english, chinese = (read(ROOT / "docs" / name) for name in ("pinyin.md", "pinyin.zh.md"))
+CHINESE = sorted((ROOT / "docs").glob("*.zh.md"))
 
-    def shape(page: str) -> list[str]:
-        return re.findall(r"^(?:#+ |- |\| |```)", page, re.MULTILINE)
 
-    def code(page: str) -> list[str]:
-        return [re.sub(r"\s*#.*", "", line) for _, block in FENCED.findall(page) for line in block.splitlines()]
+def english_of(page: Path) -> Path:
+    """The page that a Chinese one is the twin of."""
+    return page.with_name(page.name.replace(".zh.md", ".md"))
 
-    def settings(page: str) -> list[tuple[str, str]]:
-        return re.findall(r"^\| (`\w+`) \| (`[^|]+`) \|", page, re.MULTILINE)
 
-    assert shape(english) == shape(chinese)
-    assert code(english) == code(chinese)
-    assert settings(english) == settings(chinese)
-    assert len(settings(english)) > 20
+def shape(page: str) -> list[str]:
+    """How its lines begin, of headings, lists, tables and blocks of code."""
+    outside = re.sub(r"^(```\w*\n)(.*?)^```$", r"\1", page, flags=re.MULTILINE | re.DOTALL)
+    return re.findall(r"^(?:#+ |- |\d+\. |\| |!|<!--|```\w*)", outside, re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", CHINESE, ids=lambda page: page.name)
+def test_twins_name_each_other(page: Path) -> None:
+    other = english_of(page)
+    assert f"\n[English]({other.name})\n" in read(page)
+    assert f"\n[中文]({page.name})\n" in read(other)
+
+
+@pytest.mark.parametrize("page", [page for page in CHINESE if page.name != "ernie.zh.md"], ids=lambda page: page.name)
+def test_twins_have_the_same_parts(page: Path) -> None:
+    """The data and the commands of a tutorial are its own; its headings and settings are not."""
+    wanted = "^#+ " if page.name in TUTORIALS else "^.*"
+
+    def parts(text: str) -> list[str]:
+        return [line for line in shape(text) if re.match(wanted, line)]
+
+    def settings(text: str) -> list[tuple[str, ...]]:
+        return re.findall(r"^\| (`\w+`) \| (`[^|]+`) \|", text, re.MULTILINE)
+
+    assert parts(read(page)) == parts(read(english_of(page)))
+    assert settings(read(page)) == settings(read(english_of(page)))
+
+
+@pytest.mark.parametrize("page", ["pinyin.zh.md", "ssan.zh.md"])
+def test_twins_have_the_same_commands(page: str) -> None:
+    def code(text: str) -> list[str]:
+        return [re.sub(r"\s*#.*", "", line) for _, block in FENCED.findall(text) for line in block.splitlines()]
+
+    assert code(read(ROOT / "docs" / page)) == code(read(english_of(ROOT / "docs" / page)))
+
+
+def test_the_chinese_page_on_ernie_has_what_the_english_one_explains() -> None:
+    """It is shorter, but its tables have the same rows."""
+
+    def rows(name: str) -> list[list[str]]:
+        first = [row.split(" | ")[0] for row in re.findall(r"^\| (`.*)", read(ROOT / "docs" / name), re.MULTILINE)]
+        return sorted(re.findall(r"`([\w-]+)`", row) for row in first)
+
+    assert rows("ernie.zh.md") == rows("ernie.md")
+
+
+def test_every_page_is_linked_from_the_index() -> None:
+    linked = set(re.findall(r"\]\(([\w.-]+)\)", read(ROOT / "docs/index.md")))
+    assert not {page.name for page in (ROOT / "docs").glob("*.md")} - linked - {"index.md"}
+
+
+FIRST = {(system.task, system.model): name for name, system in reversed(systems().items())}.values()  # without sizes
+
+
+def test_the_lineage_names_every_system() -> None:
+    named = read(ROOT / "docs/lineage.md").split("## The whole line")[1]
+    assert not [system for system in FIRST if f"`{re.sub('^finetuned-.*', 'finetuned-…', system)}`" not in named]
+
+
+def test_the_readmes_name_every_system_and_verb() -> None:
+    verbs = typer.main.get_command(app).commands.keys() - {"help"}
+    for name in ("README.md", "README.zh.md"):
+        page = read(ROOT / name)
+        assert not [system for system in FIRST if f"`{system}`" not in page]
+        assert not [verb for verb in verbs if f"`{verb}`" not in page and not re.search(rf"\bwenmai {verb}\b", page)]
 
 
 def test_the_two_readmes_are_twins() -> None:
@@ -246,11 +311,9 @@ def test_the_two_readmes_are_twins() -> None:
         lines = "".join(block for _, block in FENCED.findall(page)).splitlines()
         return [line.split()[:2] for line in lines if line.startswith(("make ", "wenmai "))]
 
-    def shape(page: str) -> list[str]:
-        return re.findall(r"^(?:#+ |- |\| |!|<!--)", page, re.MULTILINE)
-
     def links(page: str) -> set[str]:
-        return {target for target in re.findall(r"\]\(([^)]+)\)", page) if not target.startswith("README")}
+        targets = re.findall(r"\]\(([^)#][^)]*)\)", page)
+        return {target.replace(".zh.md", ".md") for target in targets if not target.startswith("README")}
 
     assert code(english) == code(chinese)
     assert shape(english) == shape(chinese)

@@ -1,7 +1,8 @@
 """The tutorials are run from top to bottom: shell and Python blocks in one folder, and what they print is compared.
 
 A block ``output`` shows what the block before it prints, in order, with lines left out; numbers may differ, and so may
-what an ellipsis at the end of a line stands for. Blocks ``text`` and ``console`` are for reading only.
+what an ellipsis at the end of a line stands for. Blocks ``text`` and ``console`` are for reading only. Chinese
+pages are run in Chinese.
 """
 
 import contextlib
@@ -20,7 +21,15 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 TUTORIALS = [
     ROOT / "docs" / name
-    for name in ("tutorial.md", "attention.md", "lineage.md", "one-word-many-meanings.md", "your-own-classifier.md")
+    for name in (
+        "tutorial.md",
+        "attention.md",
+        "lineage.md",
+        "one-word-many-meanings.md",
+        "one-word-many-meanings.zh.md",
+        "your-own-classifier.md",
+        "your-own-classifier.zh.md",
+    )
 ]
 KINDS = {"bash", "python", "output", "text", "console"}
 NUMBER = re.compile(r"\d[\d,.]*")
@@ -109,6 +118,7 @@ def test_a_tutorial_does_what_it_says(page: Path, shell: Any, tmp_path: Path, mo
     command.chmod(0o755)
     monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("WENMAI_LANG", "zh" if page.suffixes[0] == ".zh" else "en")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     printed = ""
