@@ -23,6 +23,24 @@ def test_wrong_usage_and_errors_are_in_chinese(shell):
     assert "--lang fr: expected en or zh" in shell("--lang", "fr", "systems", code=2).err
 
 
+def test_classes_are_evaluated_in_chinese(shell, monkeypatch):
+    (shell.folder / "labels.tsv").write_text("text\tlabel\n" + "a b\tone\nc d\ttwo\n" * 20)
+    monkeypatch.setenv("WENMAI_LANG", "zh")
+    words = ["--text-column", "text", "--label-column", "label", "--quiet"]
+    shell("train", "fasttext-supervised", "labels.tsv", "--out", "run", "--epochs", "1", *words)
+    first, heads, *_ = shell("evaluate", "run", "--on", "labels.tsv").out.splitlines()
+    assert first.startswith("准确率 ")
+    assert first.endswith("（40 条文本）")
+    assert heads.split() == ["标签", "文本数", "精确率", "召回率", "F1"]
+
+
+def test_what_fine_tuning_trains_is_said_in_chinese():
+    wording.speak("zh")
+    assert wording.say("264 examples") == "264 个样例"
+    assert wording.say("1,026 of 200,000 parameters on cpu") == "训练 200,000 个参数中的 1,026 个，设备 cpu"
+    assert wording.say("200,000 parameters on cpu") == "200,000 个参数，设备 cpu"
+
+
 def test_results_and_reports_are_in_chinese_and_json_is_not(shell, monkeypatch):
     (shell.folder / "text.txt").write_text("the cat sat on the mat with the dog\n" * 30)
     monkeypatch.setenv("WENMAI_LANG", "zh")

@@ -7,6 +7,7 @@ from typing import Any
 
 from wenmai.core.columns import in_columns
 from wenmai.core.showing import Table
+from wenmai.core.wording import say
 from wenmai.data.datasets import named_dataset, open_labelled
 from wenmai.data.examples import ExamplesConfig
 from wenmai.data.labelled import LabelledConfig, LabelledStats
@@ -56,7 +57,7 @@ class ClassificationEvaluation(Evaluation):
         return found | ({} if self.mistakes is None else {"mistakes": self.mistakes.worst})
 
     def __str__(self) -> str:
-        rows = [["label", "texts", "precision", "recall", "F1"]]
+        rows = [[say(name) for name in ("label", "texts", "precision", "recall", "F1")]]
         for label in self.result.labels:
             metrics = [f"{value:.4f}" for value in (label.precision, label.recall, label.f1)]
             rows.append([label.label, str(label.support), *metrics])
@@ -65,7 +66,7 @@ class ClassificationEvaluation(Evaluation):
             names = [label.label for label in self.result.labels]
             counted = zip(names, self.result.confusion, strict=True)
             parts.append(
-                in_columns([["label, predicted as", *names], *([name, *map(str, row)] for name, row in counted)])
+                in_columns([[say("label, predicted as"), *names], *([name, *map(str, row)] for name, row in counted)])
             )
         return "\n".join(parts)
 

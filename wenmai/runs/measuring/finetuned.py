@@ -7,6 +7,7 @@ from typing import Any
 
 from wenmai.core.columns import in_columns
 from wenmai.core.showing import Table
+from wenmai.core.wording import say
 from wenmai.measures.classification import ChoiceResult
 from wenmai.measures.questions import QuestionResult
 from wenmai.measures.regression import RegressionResult
@@ -62,7 +63,7 @@ class FineTunedEvaluation(Evaluation):
     def __str__(self) -> str:
         if not isinstance(self.result, TaggingResult) or not self.result.types:
             return str(self.result)
-        rows = [["entities", "gold", "found", "precision", "recall", "F1", ""]]
+        rows = [[*map(say, ("entities", "gold", "found", "precision", "recall", "F1")), ""]]
         for one in self.result.types:
             interval = "" if one.low is None else f"[{one.low:.4f}, {one.high:.4f}]"
             metrics = [f"{value:.4f}" for value in (one.precision, one.recall, one.f1)]
