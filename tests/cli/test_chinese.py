@@ -3,6 +3,7 @@
 import json
 
 import wenmai
+from wenmai.core import wording
 
 
 def test_help_is_in_chinese(shell):
