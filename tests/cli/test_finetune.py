@@ -120,6 +120,22 @@ def test_several_seeds(shell, base):
     assert found["high"] - found["mean"] == pytest.approx(12.706 * abs(found["values"][0] - found["values"][1]) / 2)
 
 
+def test_several_seeds_are_not_mixed_with_other_trainings(shell, base):
+    for name in ("classes.tsv", "other.tsv"):
+        (shell.folder / name).write_text(TEXTS["classes.tsv"]["enough"])
+    task = ("--task", "classification")
+    command = ("finetune", base, "classes.tsv", *task, "--out", "runs", *TINY)
+    shell(*command, "--seeds", "2")
+    other = shell(*command, "--seeds", "2", "--keep", "both", code=6).err
+    assert "runs/seed-1: was trained with reading.keep=head; choose another --out" in other
+    other = shell("finetune", base, "other.tsv", *task, "--out", "runs", *TINY, "--seeds", "2", code=6).err
+    assert "runs/seed-1: was trained on " in other
+    other = shell("finetune", "runs/seed-1", "classes.tsv", *task, "--out", "runs", *TINY, "--seeds", "2", code=6).err
+    assert "runs/seed-1: was trained from " in other
+    told = shell("finetune", base, "classes.tsv", *task, "--out", "runs/seed-1", *TINY, "--seeds", "2", code=6).err
+    assert "runs/seed-1: is a run; several seeds need a folder of their own" in told
+
+
 def test_what_is_not_possible_is_said_in_one_line(shell, base):
     (shell.folder / "classes.tsv").write_text(TEXTS["classes.tsv"]["enough"])
     assert "--task classification, pair" in shell("finetune", base, "classes.tsv", code=2).err

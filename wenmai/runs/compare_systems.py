@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from wenmai.config.recipe import Recipe, is_setting, named_settings
+from wenmai.config.recipe import is_setting, named_settings
 from wenmai.core.errors import RunError, SettingError
 from wenmai.core.registry import find_system
 from wenmai.data.sources import named_texts
 from wenmai.runs.compare import compare, require_no_run
 from wenmai.runs.comparison import Comparison
 from wenmai.runs.measuring.measurer import choose_measurer
-from wenmai.runs.planning import plan
-from wenmai.training.run import MODEL, RECIPE, Run
+from wenmai.runs.planning import plan, require_same
+from wenmai.training.run import MODEL, RECIPE
 
 __all__ = ["compare_systems"]
 
@@ -65,7 +65,7 @@ def compare_systems(
     measurer.check(**options)
     for system in systems:  # all mistakes are found before the first training
         recipe, _ = plan(system, named_texts(sources), **given[system])
-        _require_same(folder / system, recipe)
+        require_same(folder / system, recipe)
     runs = []
     for system in systems:
         run = folder / system
@@ -90,18 +90,6 @@ def _settings_of_each(systems: Sequence[str], given: Mapping[str, str]) -> dict[
         }
         for system in systems
     }
-
-
-def _require_same(path: Path, wanted: Recipe) -> None:
-    """Raises RunError if there is already a run that was trained otherwise."""
-    if not (path / RECIPE).exists():
-        return
-    found = Run(path).recipe
-    if found.corpus != wanted.corpus:
-        raise RunError(f"{path}: was trained on {', '.join(found.corpus)}; choose another --out for another corpus")
-    before, now = found.flat_settings(), wanted.flat_settings()
-    if other := [f"{name}={before[name]}" for name in now if before[name] != now[name]]:
-        raise RunError(f"{path}: was trained with {', '.join(other)}; choose another --out for other settings")
 
 
 def _train(system: str, sources: list[str], run: Path, settings: Mapping[str, str], *, quiet: bool) -> None:

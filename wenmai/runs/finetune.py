@@ -11,10 +11,11 @@ from wenmai.core.folder import writing_json
 from wenmai.core.registry import find_system, systems
 from wenmai.core.showing import Table, Tabled
 from wenmai.data.datasets import named_dataset
+from wenmai.runs.planning import plan, require_same
 from wenmai.runs.train import resume, train
 from wenmai.runs.tuning_presets import preset_of
 from wenmai.training.callback import Callback
-from wenmai.training.run import Run
+from wenmai.training.run import RECIPE, Run
 
 __all__ = ["SeedRuns", "choice_of", "finetune", "question_of", "task_names"]
 
@@ -121,7 +122,8 @@ def finetune(
     Raises:
         SettingError: for an unknown task or setting, or a run whose encoder cannot be fine-tuned.
         CorpusError: if the examples cannot be read.
-        RunError: if there is no such run, or ``out`` exists already.
+        RunError: if there is no such run, or ``out`` exists already; of several seeds, if one that is there was trained
+            otherwise.
     """
     start = Run.of(run)
     system = _PREFIX + _task(task, data, start)
@@ -140,11 +142,16 @@ def finetune(
         raise SettingError(f"seeds={seeds}: expected at least 1")
     if out is None:
         raise SettingError("several seeds make several runs; name the folder for them with --out")
+    if (Path(out) / RECIPE).exists():
+        raise RunError(f"{out}: is a run; several seeds need a folder of their own, choose another --out")
     first = int(settings.pop("train.seed", settings.pop("seed", 1)))
+    folders = {seed: Path(out) / f"seed-{seed}" for seed in range(first, first + seeds)}
+    there = [seed for seed, folder in folders.items() if folder.exists()]
+    for seed in there:  # all mistakes are found before the first training
+        require_same(folders[seed], plan(system, data, start=start, seed=seed, **settings)[0])
     found = []
-    for seed in range(first, first + seeds):
-        folder = Path(out) / f"seed-{seed}"
-        if folder.exists():
+    for seed, folder in folders.items():
+        if seed in there:
             found.append(resume(folder, callback=callback, quiet=quiet))
         else:
             found.append(

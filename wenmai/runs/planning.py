@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from wenmai.config.recipe import Recipe, has_setting, named_settings, settings_of, with_absolute_paths
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import RunError, SettingError
 from wenmai.core.registry import find_system
 from wenmai.runs.segmentation import suited_segmentation
 from wenmai.tasks.task import Opened, Task
-from wenmai.training.run import Run
+from wenmai.training.run import RECIPE, Run
 from wenmai.training.strategy import several_processes
 
-__all__ = ["overruled", "plan"]
+__all__ = ["overruled", "plan", "require_same"]
 
 
 def plan(
@@ -50,6 +50,24 @@ def plan(
     if suited:
         recipe = Recipe.build(system, task.sections, overruled(chosen, suited), corpus=opened.names)
     return recipe, opened._replace(notes=notes)
+
+
+def require_same(path: Path, wanted: Recipe) -> None:
+    """Makes sure that a run is the one that is wanted, if there is one at a path.
+
+    Raises:
+        RunError: if it was trained on another corpus, from another run or with other settings.
+    """
+    if not (path / RECIPE).exists():
+        return
+    found = Run(path).recipe
+    if found.corpus != wanted.corpus:
+        raise RunError(f"{path}: was trained on {', '.join(found.corpus)}; choose another --out for another corpus")
+    if found.start != wanted.start:
+        raise RunError(f"{path}: was trained from {found.start}; choose another --out for another start")
+    before, now = found.flat_settings(), wanted.flat_settings()
+    if other := [f"{name}={before.get(name)}" for name in now if before.get(name) != now[name]]:
+        raise RunError(f"{path}: was trained with {', '.join(other)}; choose another --out for other settings")
 
 
 def overruled(settings: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
