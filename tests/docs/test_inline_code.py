@@ -146,9 +146,9 @@ def test_inline_python_exists(page: Path) -> None:
     "code",
     [
         'vectors.get_nothing("where")',
-        'wenmai.load("runs/lm").scored("text")',
+        'wenmai.load("runs/lm").scoring("text")',
         'next(wenmai.load("runs/lm").score(["text"])).log11',
-        "run.model.scores(lines)",
+        "run.model.scorings(lines)",
         "wenmai.formats.word2vec.read_nothing(path)",
         'wenmai.train("word2vec", sentences, vectorsize=100)',
         "wenmai.evaluate()",
