@@ -31,7 +31,7 @@ FILES = {
     "chinese.txt": CHINESE,
     "zh.txt": CHINESE,
     "zhwiki.txt": CHINESE.replace("。\n\n", "。但是我爱北京。\n", 20) + "\n国王住在王宫里。\n" * 9,
-    "语料.txt": CHINESE + "国王住在王宫里。\n" * 9,
+    "语料.txt": CHINESE + "国王住在王宫里。\n" * 9 + "abcdefgh。\n",
     "新语料.txt": CHINESE + "王后也住在王宫里。\n" * 9,
     "articles.txt": CHINESE,
     "names.txt": "北京\n天安门\n",
