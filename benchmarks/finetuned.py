@@ -5,19 +5,33 @@ is done. One that is there already is skipped, so a long run may be split.
 """
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.finetuning import SETTINGS as SPEED_SETTINGS
 from benchmarks.finetuning import TASKS, finetuned
-from benchmarks.harness import Bench, require
+from benchmarks.harness import Bench, Results, require
 from benchmarks.result import Numbers, Result, Row, Rows, Score
 from benchmarks.section import Section, table
 from benchmarks.translation import train_command
 
-__all__ = ["ALLOWED", "LANGUAGES", "SETS", "WAYS", "margin", "run"]
+__all__ = [
+    "ALLOWED",
+    "FACTS",
+    "LANGUAGES",
+    "MINILM",
+    "SETS",
+    "WAYS",
+    "Model",
+    "imported_minilm",
+    "margin",
+    "measure_sets",
+    "open_model",
+    "run",
+    "summarised",
+]
 
 
 @dataclass(frozen=True)
@@ -86,7 +100,6 @@ class Model:
 def run(bench: Bench) -> None:
     """Measures each run of ``--runs`` and MiniLM on the sets of its language, and MiniLM beside Trainer."""
     options = bench.options
-    limit = options.limit or (QUICK_LIMIT if bench.quick else None)
     models = list(_models(bench))
     if not models and not options.against_trainer:
         print(
@@ -97,12 +110,33 @@ def run(bench: Bench) -> None:
     baselines = ("torch", "transformers", "accelerate")
     results = bench.results("finetuned", settings, corpus=False, keep=not bench.quick, baselines=baselines)
     if options.against_trainer:
-        _beside_trainer(bench, results, limit)
+        _beside_trainer(bench, results, _limit(bench))
+    measure_sets(bench, results, models)
+
+
+def measure_sets(
+    bench: Bench,
+    results: Results,
+    models: Sequence[Model],
+    *,
+    sets: Sequence[str] = tuple(SETS),
+    ways: Mapping[str, Sequence[str]] = OF_FAMILY,
+) -> None:
+    """Trains models on sets of their language, from each seed and in each way; what is there already is skipped.
+
+    Args:
+        bench: The workbench.
+        results: What receives a row for each training.
+        models: The models.
+        sets: Those that are meant if ``--only`` names none.
+        ways: Of each family of models.
+    """
+    limit = _limit(bench)
     there = {_key(row) for row in results.rows if row["part"] == "sets"}
     for seed in bench.seeds(1, 2, 3):
         for name, about in SETS.items():
             for model in models:
-                for way in OF_FAMILY[model.family]:
+                for way in ways[model.family]:
                     if way == "probe" and (about.task not in PROBED or limit or seed != bench.seeds(1, 2, 3)[0]):
                         continue  # a probe draws nothing, and learns from all examples
                     row = {
@@ -114,7 +148,7 @@ def run(bench: Bench) -> None:
                         "limit": limit,
                         "seed": seed,
                     }
-                    asked = _is_asked(bench, name, way) and about.language == model.language
+                    asked = _is_asked(bench, name, way, sets) and about.language == model.language
                     if not asked or _key(row) in there:
                         continue
                     try:
@@ -125,6 +159,10 @@ def run(bench: Bench) -> None:
                     results.add(row | {"language": about.language} | found)
 
 
+def _limit(bench: Bench) -> int | None:
+    return bench.options.limit or (QUICK_LIMIT if bench.quick else None)
+
+
 def _models(bench: Bench) -> Iterator[Model]:
     runs = bench.options.runs
     if bench.quick and not runs:
@@ -132,14 +170,20 @@ def _models(bench: Bench) -> Iterator[Model]:
         chosen = [f"--set={assignment}" for assignment in QUICK_SETTINGS]
         bench.wenmai("train", "bert", "builtin:pydocs", "--out", runs[0], "--quiet", *chosen)
     for path in runs:
-        found, about = (bench.job(job, run=path.absolute()) for job in ("run_facts", "family_of"))
-        yield Model(path.absolute(), {name: found[name] for name in FACTS}, about["family"], about["language"])
+        yield open_model(bench, path)
     if bench.options.minilm:
-        facts = {"run": MINILM, "system": "bert", "model_sha256": _minilm(bench)[1]}
-        yield Model(_minilm(bench)[0], facts, "published", "en")
+        facts = {"run": MINILM, "system": "bert", "model_sha256": imported_minilm(bench)[1]}
+        yield Model(imported_minilm(bench)[0], facts, "published", "en")
 
 
-def _minilm(bench: Bench) -> tuple[Path, str]:
+def open_model(bench: Bench, run: Path, facts: Sequence[str] = FACTS) -> Model:
+    """Returns a finished run with some of its facts."""
+    path = run.absolute()
+    found, about = (bench.job(job, run=path) for job in ("run_facts", "family_of"))
+    return Model(path, {name: found[name] for name in facts}, about["family"], about["language"])
+
+
+def imported_minilm(bench: Bench) -> tuple[Path, str]:
     """Returns the run of MiniLM, imported once, and the checksum of its weights."""
     place = bench.work / "minilm"
     if not place.exists():
@@ -147,10 +191,10 @@ def _minilm(bench: Bench) -> tuple[Path, str]:
     return place, bench.job("minilm_facts")["weights_sha256"]
 
 
-def _is_asked(bench: Bench, name: str, way: str) -> bool:
+def _is_asked(bench: Bench, name: str, way: str, sets: Sequence[str] = tuple(SETS)) -> bool:
     """Whether ``--only`` names this set, or none, and this way, or none; with ``--quick`` one set is enough."""
     only = bench.options.only
-    sets = [one for one in SETS if one in only] or (["sst2"] if bench.quick else list(SETS))
+    sets = [one for one in SETS if one in only] or (["sst2"] if bench.quick else list(sets))
     ways = [one for one in WAYS if one in only] or list(WAYS)
     return name in sets and way in ways
 
@@ -179,7 +223,7 @@ def _measured(bench: Bench, model: Model, way: str, name: str, limit: int | None
     return {"score": summary["validation"][about.metric], "scores": summary["validation"], "wall_seconds": wall, **kept}
 
 
-def _beside_trainer(bench: Bench, results: Any, limit: int | None) -> None:
+def _beside_trainer(bench: Bench, results: Results, limit: int | None) -> None:
     """Fine-tunes MiniLM on both sides with equal settings and seeds; what counts is the state after the last update."""
     require("transformers")
     require("accelerate")
@@ -190,7 +234,7 @@ def _beside_trainer(bench: Bench, results: Any, limit: int | None) -> None:
                 if (name, side, seed, limit) in there or not _is_asked(bench, name, "tuned"):
                     continue
                 chosen = AGAINST | {"examples": limit, "seed": seed}
-                found = finetuned(bench, side, name, "float32", _minilm(bench)[0], chosen, last=True)
+                found = finetuned(bench, side, name, "float32", imported_minilm(bench)[0], chosen, last=True)
                 results.add({"part": "trainer", "set": name, "side": side, "seed": seed, "limit": limit, **found})
 
 
@@ -228,7 +272,11 @@ def _place(rows: Rows) -> tuple[int, str, int]:
 
 
 def _cell(rows: Rows) -> str:
-    scores = list(latest(rows).values())
+    return summarised([*latest(rows).values()])
+
+
+def summarised(scores: Sequence[float]) -> str:
+    """Returns the mean and half of its 95 % interval in words; a single one alone."""
     if not scores:
         return "-"
     if len(scores) == 1:

@@ -49,7 +49,8 @@ def family_of(run: str) -> dict[str, Any]:
     kind = getattr(find_system(opened.recipe.system).load_model(), "kind", "")
     tunable = find_system("finetuned-classification").load().starts_from(opened.task)
     languages = {f"data:{entry.name}": entry.language for entry in entries()}
-    chinese = any(languages.get(str(name)) == "zh" for name in opened.recipe.corpus)
+    said = getattr(opened.recipe.sections.get("tasks"), "language", "")
+    chinese = said == "chinese" or any(languages.get(str(name)) == "zh" for name in opened.recipe.corpus)
     family = kind if kind in ("gpt", "elmo") else "encoder" if tunable else "vectors"
     return {"family": family, "language": "zh" if chinese else "en"}
 

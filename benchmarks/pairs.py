@@ -22,7 +22,7 @@ def run_facts(run: str) -> dict[str, Any]:
     recipe, summary = opened.recipe, opened.summary
     system = find_system(recipe.system)
     changed = {
-        setting.name: value
+        setting.name: public_name(value) if isinstance(value, str) and Path(value).is_absolute() else value
         for setting in settings_of(system.load().sections)
         if (value := getattr(recipe.sections[setting.section], setting.name))
         != system.settings.get(setting.name, setting.default)

@@ -124,6 +124,8 @@ def train_command(row: Row) -> str:
 def _setting(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ",".join(map(_setting, value))
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
