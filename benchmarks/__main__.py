@@ -43,31 +43,40 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--systems", type=_names(QUALITY), default=QUALITY, help=f"for quality [{','.join(QUALITY)}]")
     parser.add_argument("--sides", type=_names(SIDES), default=SIDES, help=f"for quality [{','.join(SIDES)}]")
     parser.add_argument(
-        "--seeds", type=_numbers, help="for quality, fasttext, glove, classification, finetuned [each its own]"
+        "--seeds", type=_numbers, help="for themes that train with several, such as quality, finetuned [each its own]"
     )
     parser.add_argument(
         "--runs",
         type=Path,
         nargs="+",
         default=(),
-        help="for translation, language, fewshot, minimal_pairs, finetuned, pinyin: finished runs",
+        help="for translation, language, fewshot, minimal_pairs, finetuned, pinyin, knowledge, continual, relations: "
+        "finished runs",
     )
     parser.add_argument(
         "--pairs",
         default=DEFAULT_PAIRS,
         help=f"for translation: the test set [{DEFAULT_PAIRS}]; for minimal_pairs: the pairs [blimp]",
     )
-    parser.add_argument("--on", help="for language: the text; for minimal_pairs: one more text, for bits per character")
+    parser.add_argument(
+        "--on",
+        help="for language: the text; for minimal_pairs: one more text, for bits per character; for knowledge: the "
+        "text of the cloze test",
+    )
+    parser.add_argument("--names", type=Path, help="for knowledge: a file of names, one a line")
     parser.add_argument(
         "--only",
         type=lambda text: text.split(","),
         default=(),
         help="for fingerprints: trainings, revisions: work, faults: parts and groups, finetuning and finetuned: sets, "
-        "modes, ways; pinyin: parts [all]",
+        "modes, ways; knowledge, continual: parts, sets; relations: sets, structures; pretraining_tasks: languages, "
+        "tasks; pinyin: parts [all]",
     )
     parser.add_argument("--examples", type=int, help="for finetuning: how many to train on [2048]")
-    parser.add_argument("--limit", type=int, help="for finetuned: most examples of a set to train on [all]")
-    parser.add_argument("--minilm", action="store_true", help="for finetuned: all-MiniLM-L6-v2 too")
+    parser.add_argument(
+        "--limit", type=int, help="for finetuned, knowledge, continual: most examples of a set to train on [all]"
+    )
+    parser.add_argument("--minilm", action="store_true", help="for finetuned, relations: all-MiniLM-L6-v2 too")
     parser.add_argument(
         "--against-trainer", action="store_true", help="for finetuned: MiniLM beside transformers' Trainer"
     )
@@ -104,6 +113,7 @@ def main(arguments: Sequence[str]) -> None:
         limit=chosen.limit,
         minilm=chosen.minilm,
         against_trainer=chosen.against_trainer,
+        names=chosen.names,
     )
     for theme in themes:
         if theme == "page":

@@ -75,20 +75,19 @@ class Options:
         systems: Which of the systems the theme ``quality`` trains.
         sides: Some of ``ours``, ``gensim`` and ``gensim-linear``, for the theme ``quality``.
         seeds: For themes that train with several seeds; None: the theme decides.
-        runs: Finished runs that the themes ``translation``, ``language``, ``fewshot``, ``minimal_pairs`` and
-            ``finetuned`` measure.
+        runs: Finished runs that themes measure, or start from.
         pairs: The test set of the themes ``translation`` and ``minimal_pairs``.
-        on: The text of the themes ``language`` and ``minimal_pairs``.
-        only: What the theme ``faults`` tries, the sets and modes of ``finetuning``, or the sets and ways of
-            ``finetuned``; empty: all.
+        on: The text of the themes ``language``, ``minimal_pairs`` and ``knowledge``.
+        only: Which parts of a theme are measured; empty: all.
         inputs: How many hostile inputs it tries; None: the theme decides.
         failures: Where it keeps probes that end badly; None: in the cache.
         replay: The one that it tries again.
         command: The command line, without folders.
         examples: How many the theme ``finetuning`` trains on; None: it decides.
-        limit: How many the theme ``finetuned`` trains on at most; None: all.
+        limit: How many examples or documents are trained on at most; None: all.
         minilm: Whether it also measures all-MiniLM-L6-v2.
         against_trainer: Whether it compares that with transformers' Trainer.
+        names: Those that the theme ``knowledge`` asks for.
     """
 
     corpus: str
@@ -110,6 +109,7 @@ class Options:
     limit: int | None = None
     minilm: bool = False
     against_trainer: bool = False
+    names: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,11 +13,13 @@ from benchmarks import (
     encoder_jobs,
     finetuning_jobs,
     glove_jobs,
+    knowledge_jobs,
     labelled,
     language_jobs,
     neural,
     ngrams,
     pairs,
+    relation_jobs,
     subwords,
 )
 
@@ -210,7 +212,10 @@ def compile_kernel(deterministic: bool) -> dict[str, Any]:
     return {"seconds": time.perf_counter() - begin, "numba": numba.__version__}
 
 
-_MODULES = (encoder_jobs, finetuning_jobs, glove_jobs, labelled, language_jobs, neural, ngrams, pairs, subwords)
+_MODULES = (
+    *(encoder_jobs, finetuning_jobs, glove_jobs, knowledge_jobs, labelled, language_jobs),
+    *(neural, ngrams, pairs, relation_jobs, subwords),
+)
 
 JOBS: dict[str, Callable[..., dict[str, Any]]] = {
     "break_lines": break_lines,
