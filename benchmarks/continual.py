@@ -102,8 +102,13 @@ def tables(_: Section, result: Result) -> Iterator[str]:
             cells.append({title: name} | shown | {"in the end": f"{float(Numbers(_losses(own, -1))):.3f}"})
         if cells:
             yield table(cells)
-    yield from set_tables(result.rows.where(part="sets"), VARIANTS, ALONE)
+    yield from set_tables(result.rows.where(part="sets"), VARIANTS, _compared_with)
     yield from commands(result.rows)
+
+
+def _compared_with(name: str) -> str:
+    """The variant that another one is compared with: of one with a task left out the one with all tasks."""
+    return CONTINUAL if name.startswith("without ") else ALONE
 
 
 def _losses(rows: Rows, stage: int) -> list[float]:

@@ -106,7 +106,7 @@ def tables(_: Section, result: Result) -> Iterator[str]:
         yield table(
             [*cells, {title: "names"} | {str(one): f"{asked_for[one]['entities'] // each:,}" for one in lengths}]
         )
-    yield from set_tables(result.rows.where(part="sets"), VARIANTS, BASIC)
+    yield from set_tables(result.rows.where(part="sets"), VARIANTS, lambda _: BASIC)
     yield from commands(result.rows)
 
 

@@ -101,7 +101,7 @@ def _model(base: str, documents: str, structure: str) -> tuple[Any, Any]:
     from wenmai.training.run import Run
 
     run = Run(base)
-    settings: Mapping[str, Any] = {"structure": structure, "device": "cpu"}
+    settings: Mapping[str, Any] = {"structure": structure, "device": "cpu", "valid_share": 0}
     recipe, opened = plan("ssan", documents, start=base, **settings)
     task = find_system("ssan").load()
     model = run.task.load_base(run.model_folder)
@@ -114,7 +114,7 @@ def _full_batch(model: Any, data: Any, rows: int) -> Any:
     read: Any = import_module("wenmai.inference.relation_rows")
     room = model.length - 2
     found, parts = [], []
-    for document in [*data.train, *data.valid] * rows:  # there may be few
+    for document in data.train * rows:  # there may be few
         parts.append(document)
         whole = _joined(parts)
         if sum(map(len, whole.sentences)) < 2 * room:  # words, of which there are fewer than pieces

@@ -7,7 +7,7 @@ fine-tuning.
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,13 +70,13 @@ def average_gain(rows: Rows, others: Rows) -> list[float]:
 # --- the page -------------------------------------------------------------------------------------------------------
 
 
-def set_tables(rows: Rows, variants: Sequence[str], baseline: str) -> Iterator[str]:
-    """Yields the tables of scores, and of their differences from those of a variant.
+def set_tables(rows: Rows, variants: Sequence[str], baseline: Callable[[str], str]) -> Iterator[str]:
+    """Yields the tables of scores, and of their differences from those of other variants.
 
     Args:
         rows: Those of fine-tuning, of any language and number of examples.
         variants: In the order of the tables; others follow.
-        baseline: The variant that the others are compared with.
+        baseline: Which variant one is compared with.
     """
     for (language, limit), own in rows.by("language limit").items():
         known = {name: about for name, about in SETS.items() if any(row["set"] == name for row in own)}
@@ -90,17 +90,16 @@ def set_tables(rows: Rows, variants: Sequence[str], baseline: str) -> Iterator[s
         ]
         cells.append({title: "measured by"} | {about.title: about.metric for about in known.values()})
         yield table(cells)
-        base = by_variant.get(baseline, Rows())
-        better: list[dict[str, Any]] = []
+        better: dict[str, list[dict[str, Any]]] = {}
         for name, some in by_variant.items():
+            base = by_variant.get(baseline(name), Rows())
             differences = {about.title: gains(some.where(set=one), base.where(set=one)) for one, about in known.items()}
-            if name == baseline or not any(differences.values()):
+            if name == baseline(name) or not any(differences.values()):
                 continue
-            average = average_gain(some, base)
             shown = {one: _difference(found) for one, found in differences.items()}
-            better.append({f"{LANGUAGES[language]}, minus {baseline}": name} | shown | {"mean": _difference(average)})
-        if better:
-            yield table(better)
+            line = {f"{LANGUAGES[language]}, minus {baseline(name)}": name} | shown
+            better.setdefault(baseline(name), []).append(line | {"mean": _difference(average_gain(some, base))})
+        yield from map(table, better.values())
 
 
 def _difference(found: Sequence[float]) -> str:
