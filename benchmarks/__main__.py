@@ -25,7 +25,7 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Measure wenmai against baselines.",
-        epilog="themes:\n" + "\n".join(f"  {theme:15}{_purpose(theme)}" for theme in THEMES),
+        epilog="themes:\n" + "\n".join(f"  {theme:18}{_purpose(theme)}" for theme in THEMES),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
