@@ -196,6 +196,36 @@ def test_schemes_and_separators_are_found(tmp_path, content):
     assert found.stats().left_out() == []
 
 
+def test_tables_of_ernie_join_tokens_and_tags(tmp_path):
+    path = written(tmp_path / "train.tsv", "text_a\tlabel\n北\x02京\x02。\tB-LOC\x02I-LOC\x02O\n他\tO\n")
+    expected = [TaggedSentence(tuple("北京。"), ("B-LOC", "I-LOC", "O")), TaggedSentence(("他",), ("O",))]
+    assert read(path, "tagging") == expected
+    path = written(tmp_path / "turned.tsv", "label\ttext_a\nB-LOC\x02I-LOC\x02O\t北\x02京\x02。\n\nO\t他\n")
+    assert read(path, "tagging") == expected
+    texts = written(tmp_path / "text.tsv", "text_a\n北\x02京\n")
+    assert [one.tokens for one in open_examples(texts, "tagging", labelled=False)] == [("北", "京")]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("text_a\tlabel\n北\x02京\tO\n", "line 2 has 2 tokens and 1 tags"),
+        ("text_a\tlabel\n北\x02\tO\x02O\n", "line 2 .*empty"),
+        ("text_a\tmood\n北\x02京\tO\x02O\n", "line 1 .*text_a and label"),
+    ],
+)
+def test_tables_of_ernie_that_are_wrong(tmp_path, content, message):
+    with pytest.raises(CorpusError, match=message):
+        read(written(tmp_path / "train.tsv", content), "tagging")
+
+
+def test_columns_of_ernie_have_their_names(tmp_path):
+    path = written(tmp_path / "train.tsv", "label\ttext_a\n1\t好\n0\t不好\n")
+    assert read(path, "classification") == [TextExample("好", "1"), TextExample("不好", "0")]
+    path = written(tmp_path / "pairs.tsv", "text_a\ttext_b\tlabel\n一\t二\t1\n")
+    assert read(path, "pair") == [PairExample("一", "二", "1")]
+
+
 def test_a_space_that_is_a_token_stays(tmp_path):
     path = written(tmp_path / "a.txt", "北 O\n\u3000 O\n京 O\n")
     assert read(path, "tagging")[0].tokens == ("北", "\u3000", "京")

@@ -3,8 +3,9 @@
 - lines with one ``__label__NAME`` in them, as fastText has them;
 - tables with or without a line of names: ``.csv`` with quotes as RFC 4180 has them, others with tabs and no quotes;
 - JSON lines, and files that are one JSON list of objects (also ``{"data": [...]}``);
-- tagging: columns with a token and its tags a line, blank lines between sentences; JSON with tokens and tags, or
-  CLUENER's; documents with entities as DocRED or PubTator have them;
+- tagging: columns with a token and its tags a line, blank lines between sentences; tables of ERNIE, with U+0002
+  between tokens and between tags; JSON with tokens and tags, or CLUENER's; documents with entities as DocRED or
+  PubTator have them;
 - span: SQuAD's JSON and its relatives (:mod:`wenmai.data.span_files`); choice: also the lists of DREAM and C3.
 
 What is wrong is a :class:`~wenmai.core.errors.CorpusError` that names file and line.
@@ -34,6 +35,7 @@ __all__ = ["Reading", "is_empty", "of_rows", "tagged_of"]
 
 _JSON_LINES = (".jsonl", ".jsonlines", ".json-lines", ".ndjson")
 _MOST_BLANK = 1_000_000  # lines in a row: a small compressed file can have any number
+_BETWEEN = "\x02"  # tokens, and tags, in the tables of ERNIE
 _LOOKED_AT = 1000  # rows that show which column of a table without names has the labels
 _COMMENT = re.compile(r"#\s?\S+ = ")  # of CoNLL-U
 _TOKENS, _TAGS = ("tokens", "words", "characters"), ("tags", "ner_tags", "labels", "bio_tags", "ner", "label")
@@ -72,9 +74,9 @@ class Reading:
         """Yields places, tokens and tags, as they are written."""
         if holds_documents(self.path):
             return self._documents()
-        if self._json() is None:
-            return self._columns()
-        return self._tagged_objects()
+        if self._json() is not None:
+            return self._tagged_objects()
+        return self._joined() if _BETWEEN in beginning(self.path, self.config.encoding) else self._columns()
 
     # --- forms ------------------------------------------------------------------------------------------------------
 
@@ -308,6 +310,31 @@ class Reading:
             tags.append(tag if self.labelled else "O")
         if tokens:
             yield f"{self.path}: line {begin}", tuple(tokens), tuple(tags)
+
+    def _joined(self) -> Iterator[Sentence]:
+        """Yields the sentences of a table, each of which is a cell, as its tags are."""
+        names: list[str] = []
+        for number, row in self._rows():
+            if not names:
+                names = [cell.strip() for cell in row]
+                if "text_a" not in names or (self.labelled and "label" not in names):
+                    raise CorpusError(
+                        f"{self.path}: line {number} has the columns {', '.join(names)[:60]!r}; expected text_a and "
+                        "label, with U+0002 between tokens and between tags"
+                    )
+                continue
+            if not any(row):
+                continue
+            cells = dict(zip(names, row, strict=True))
+            tokens = tuple(cells["text_a"].split(_BETWEEN))
+            tags = tuple(cells["label"].split(_BETWEEN)) if self.labelled else ("O",) * len(tokens)
+            if len(tokens) != len(tags):
+                raise CorpusError(
+                    f"{self.path}: line {number} has {len(tokens)} tokens and {len(tags)} tags; expected as many"
+                )
+            if not all((*tokens, *tags)):
+                raise CorpusError(f"{self.path}: line {number} ({row[0][:40]!r}) has an empty token or tag")
+            yield f"{self.path}: line {number}", tokens, tags
 
     def _documents(self) -> Iterator[Sentence]:
         """Yields the sentences of documents with entities."""

@@ -26,7 +26,7 @@ Record = Mapping[str, Any]
 
 # usual names of columns, without spaces, dashes and underlines, the likelier first
 _TEXT = ("text", "sentence", "review", "content", "document", "headline", "title", "tweet", "comment", "utterance",
-         "body", "article", "question", "query", "文本", "内容", "句子", "评论", "标题", "正文")  # fmt: skip
+         "body", "article", "question", "query", "texta", "文本", "内容", "句子", "评论", "标题", "正文")  # fmt: skip
 _FIRST = ("sentence1", "text1", "texta", "sentencea", "senta", "premise", "question1", "#1string", "string1", "first",
           "query", "question", "target1", "文本1", "句子1", "文本一", "句子一", "前提", "问题1", "问题一")  # fmt: skip
 _SECOND = ("sentence2", "text2", "textb", "sentenceb", "sentb", "hypothesis", "question2", "#2string", "string2",
