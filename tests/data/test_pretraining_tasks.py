@@ -170,6 +170,9 @@ def test_a_text_of_single_sentences_is_refused(tmp_path):
     task, stream, _ = made(tmp_path, "reordering", "a b\n\nc d\n\n" * 40)
     with pytest.raises(CorpusError, match="no document of two sentences"):
         task.require(stream)
+    task, stream, _ = made(tmp_path, "reordering", f"{'a ' * 20}\n{'b ' * 20}\n\n" * 40)
+    with pytest.raises(CorpusError, match="no two sentences that fit into max_length=24 together"):
+        task.require(stream)
     with pytest.raises(SettingError, match="do not fit into max_length=4"):
         made(tmp_path, "reordering", max_length=4)
 
@@ -224,6 +227,31 @@ def test_a_text_without_connectives_is_refused(tmp_path):
 # --- relevance ------------------------------------------------------------------------------------------------------
 
 
+def test_a_single_sentence_has_no_order(tmp_path):
+    """Rows of one sentence would say by themselves that there is one part."""
+    task, stream, tokenizer = made(tmp_path, "reordering", f"{'a ' * 30}\nb c d .\ne f g .\n{'h ' * 40}\n\n" * 40)
+    words = ("b c d .", "e f g .")
+    known = {tuple(one) for one in tokenizer.encode_batch([*words, " ".join(words)])}
+    for row in rows_of(task, stream):
+        assert set(texts_of(row, tokenizer)) <= known
+        assert sum(map(len, texts_of(row, tokenizer))) == 8
+
+
+def test_a_setting_of_a_task_that_is_not_there_is_refused():
+    for settings in ({"dialogue_threads": "a"}, {"relevance_file": "a"}, {"reordering_parts": 4}):
+        with pytest.raises(SettingError, match="has no effect without the task"):
+            TasksConfig(**settings).require_use(["phrases", "distance"])
+    TasksConfig(reordering_parts=4, phrases_min_count=2).require_use(["knowledge", "reordering"])
+
+
+def test_a_table_without_words_is_refused(tmp_path):
+    file = tmp_path / "queries.tsv"
+    file.write_text("a\t \t0\n" * 3)
+    task, stream, _ = made(tmp_path, "relevance", relevance_file=str(file))
+    with pytest.raises(CorpusError, match="no row of a query and a title"):
+        task.require(stream)
+
+
 def test_titles_stand_in_for_queries(tmp_path):
     task, stream, tokenizer = made(tmp_path, "relevance", max_length=64)
     documents = sentences_of(stream)
@@ -245,7 +273,7 @@ def test_queries_are_read_from_a_table(tmp_path):
     assert read_queries(file)[1] == ("word1 ?", "text1", 1)
     task, stream, tokenizer = made(tmp_path, "relevance", relevance_file=str(file))
     rows = rows_of(task, stream)
-    assert [row.labels for row in rows] == [n % 3 for n in range(1, 10)]
+    assert [row.labels for row in rows] == [n % 3 for n in range(10) if n % 5]
     assert texts_of(rows[0], tokenizer)[0] == tuple(tokenizer.encode_batch(["word1 ?"])[0])
     assert task.sources[0]["path"] == str(file)
 

@@ -52,8 +52,8 @@ def marker_of(
         return None
     segment: Segmentation = "chinese" if config.language == "chinese" else "words"
     mined = config.phrases_from == "mined" or (config.phrases_from == "auto" and config.language == "english")
-    phrases = mined_phrases(corpus, config, lines, segment, progress) if mined and bits & PHRASE else None
     names = None if config.entities_list is None else read_names(Path(config.entities_list))
+    phrases = mined_phrases(corpus, config, lines, segment, progress) if mined and bits & PHRASE else None
     sources = [] if names is None else [f"the names of {config.entities_list}"]
     sources += [] if finder is None else [f"the tagger {config.entities_run}"]
     sources += ["inline marks such as [[name]]"] if config.entities_inline else []

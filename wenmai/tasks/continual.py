@@ -53,6 +53,7 @@ _PASS, _MASKS, _VALIDATION = 0x70617373, 0x6D61736B, 0xE7A2  # set apart draws w
 _VALIDATION_TOKENS = 250_000  # of all tasks together
 _STD = 0.02  # of the heads
 _MASKED = "mlm"  # the part of the loss that masked tokens are
+_FILES = {"dialogue": "dialogue_threads", "prepared": "prepared_files"}  # what a task reads that comes with its file
 
 Ints = npt.NDArray[np.int64]
 
@@ -84,12 +85,12 @@ class ErnieTask(MaskedTask):
         if "tasks" in plain:
             return {}
         entities = any(plain.get(name) for name in ("entities_list", "entities_run", "entities_inline"))
-        tasks = self._tasks(plain, entities=entities)
-        return {"stages.tasks": tasks} | ({"model.pooler": "tanh"} if "dialogue" in tasks else {})
+        of_files = [name for name, file in _FILES.items() if plain.get(file)]
+        tasks = [*self._tasks(plain, entities=entities), *of_files]
+        return {"stages.tasks": tasks} | ({"model.pooler": "tanh"} if of_files else {})
 
     def _tasks(self, given: Mapping[str, Any], *, entities: bool) -> list[str]:
-        dialogue = ["dialogue"] if given.get("dialogue_threads") else []
-        return ["characters", "phrases", *(["entities"] if entities else []), *dialogue]
+        return ["characters", "phrases", *(["entities"] if entities else [])]
 
     def starts_from(self, other: Task) -> bool:
         """Any encoder that fills in masked tokens can go on to learn other tasks."""
@@ -176,6 +177,7 @@ class ContinualJob(NeuralJob):
             masking=recipe.sections["masking"],
             settings=settings,
         )
+        settings.require_use(self.stages.tasks)
         tasks = [task_of(name, context) for name in self.stages.tasks]
         of_texts = [task.name for task in tasks if task.level == "sequence"]
         if of_texts and config.pooler == "none":

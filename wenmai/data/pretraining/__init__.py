@@ -13,6 +13,7 @@ from wenmai.data.pretraining.dialogue import Dialogue
 from wenmai.data.pretraining.discourse import Discourse
 from wenmai.data.pretraining.distance import Distance
 from wenmai.data.pretraining.knowledge import Characters, Entities, Knowledge, Phrases
+from wenmai.data.pretraining.prepared import Prepared
 from wenmai.data.pretraining.relevance import Relevance
 from wenmai.data.pretraining.reordering import Reordering
 from wenmai.data.pretraining.task import Context, Drawn, Planned, PretrainingTask, Row
@@ -22,7 +23,7 @@ from wenmai.data.pretraining.windows import WindowTask
 __all__ = ["TASKS", "Context", "Drawn", "Planned", "PretrainingTask", "Row", "WindowTask", "marks_of", "task_of"]
 
 _OWN: tuple[type[PretrainingTask], ...] = (
-    Characters, Phrases, Entities, Dialogue,
+    Characters, Phrases, Entities, Dialogue, Prepared,
     Knowledge, Capitalisation, TokenDocument, Reordering, Distance, Discourse, Relevance,
 )  # fmt: skip
 

@@ -14,14 +14,14 @@ import numpy as np
 
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.quantities import plural
-from wenmai.data.pretraining.task import Context, Drawn, PretrainingTask, Row, sources_of
+from wenmai.data.pretraining.task import Context, Drawn, PretrainingTask, Row, set_aside, sources_of
 from wenmai.data.sequences import SentenceStream
 from wenmai.data.threads import Turn, read_threads
 
 __all__ = ["Dialogue"]
 
 _TURNS = 3  # of a row
-_ONE_IN, _FEWEST = 20, 4  # dialogues to validate on, and how many there have to be
+_FEWEST = 4  # dialogues
 
 
 class Dialogue(PretrainingTask):
@@ -71,9 +71,7 @@ class Dialogue(PretrainingTask):
             first += len(thread)
         self._places = np.array(places, np.int64)
         self._roles = np.array(roles, np.int64).reshape(-1, _TURNS)
-        aside = np.zeros(len(threads), np.bool_)
-        aside[:: _ONE_IN if len(threads) >= 2 * _ONE_IN else len(threads) // 2] = True
-        self._aside = aside[self._thread_of]  # of each turn, whether its dialogue is to validate on
+        self._aside = set_aside(len(threads))[self._thread_of]  # of each turn, whether its dialogue is to validate on
 
     def require(self, stream: SentenceStream, what: str = "the text") -> None:
         """Makes sure that there are dialogues to train on, or to validate on; those of the text do not matter.
@@ -85,7 +83,7 @@ class Dialogue(PretrainingTask):
             use = "validate on" if stream.held_out else "train on"
             raise CorpusError(
                 f"{self.context.settings.dialogue_threads}: no dialogue to {use} has three turns of two speakers (one "
-                f"in {_ONE_IN} is to validate on); give more dialogues"
+                "in 20 is to validate on); give more dialogues"
             )
 
     def examples(self, stream: SentenceStream, random: np.random.Generator) -> Drawn:

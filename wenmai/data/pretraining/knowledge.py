@@ -19,25 +19,28 @@ from typing import ClassVar
 
 import numpy as np
 
-from wenmai.data.masking import PolicyName
+from wenmai.data.masking import MaskingConfig
 from wenmai.data.pretraining.task import Context, Drawn, Level, Row
 from wenmai.data.pretraining.windows import WindowTask
 from wenmai.data.sequences import SentenceStream
 from wenmai.data.token_marks import ENTITY, PHRASE, Marks, unit_begins
 
-__all__ = ["Characters", "Entities", "Knowledge", "Phrases"]
+__all__ = ["Characters", "Entities", "Knowledge", "Phrases", "as_units"]
+
+
+def as_units(masking: MaskingConfig) -> MaskingConfig:
+    """Returns how units are masked: as the paper says, unless it is to be as in the released reader."""
+    return masking if masking.masking == "released" else replace(masking, masking="unit")
 
 
 class _MaskingTask(WindowTask):
     """Text of which some units are masked."""
 
     level: ClassVar[Level] = "none"
-    policy: ClassVar[PolicyName] = "unit"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        if context.masking.masking != "released":
-            self.masking = replace(context.masking, masking=self.policy)
+        self.masking = as_units(context.masking)
 
     def row(self, stream: SentenceStream, examples: Drawn, place: int) -> Row:
         """Makes a row, and says where its units begin."""

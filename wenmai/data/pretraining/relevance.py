@@ -13,13 +13,12 @@ import numpy as np
 from wenmai.core.errors import CorpusError
 from wenmai.data.lines import numbered_lines
 from wenmai.data.pretraining.sentence_pairs import PairTask, other_documents
-from wenmai.data.pretraining.task import Context, Drawn, Row, sources_of
+from wenmai.data.pretraining.task import Context, Drawn, Row, set_aside, sources_of
 from wenmai.data.sequences import SentenceStream
 
 __all__ = ["Relevance", "read_queries"]
 
 _CLASSES = ("strong", "weak", "irrelevant")
-_ONE_IN = 20  # rows of a file are to validate on
 _FEWEST = 2
 
 
@@ -43,13 +42,15 @@ class Relevance(PairTask):
             for one, other in zip(encoded[::2], encoded[1::2], strict=True)
         ]
         self._labels = np.array([label for _, _, label in rows], np.int64)
-        aside = np.arange(len(rows)) % _ONE_IN == 0 if len(rows) >= 2 * _ONE_IN else np.arange(len(rows)) == 0
+        aside = set_aside(len(rows))
         filled = np.array([bool(len(one)) and bool(len(other)) for one, other in self._rows])
         self._train, self._valid = np.flatnonzero(~aside & filled), np.flatnonzero(aside & filled)
 
     def require(self, stream: SentenceStream, what: str = "the text") -> None:
         """Makes sure that there are documents with something behind their titles."""
         if self._rows:
+            if not len(self._valid if stream.held_out else self._train):
+                raise CorpusError(f"{self.sources[0]['path']}: has no row of a query and a title with words")
             return
         bounds = stream.document_sentences
         if len(bounds) < 2 or all(behind - first < 2 for first, behind in bounds):

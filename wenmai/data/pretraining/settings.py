@@ -1,6 +1,7 @@
 """The settings of the pre-training tasks, one dataclass for all: a setting that one task has begins with its name."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 from typing import Annotated, Literal, get_args
 
 from annotated_types import Ge, Gt, Le
@@ -16,6 +17,8 @@ __all__ = ["Language", "PhraseSource", "TasksConfig"]
 
 Language = Literal["english", "chinese"]
 PhraseSource = Literal["auto", "words", "mined"]
+
+_OF_ONE_TASK = ("dialogue", "prepared", "reordering", "relevance")  # whose settings begin with their names
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,6 +62,16 @@ class TasksConfig:
         float, Gt(0), Le(1), Doc("fraction of the dialogues in which a turn is of another one")
     ] = 0.5
 
+    # examples as ids
+    prepared_files: Annotated[
+        str | None,
+        Doc(
+            "file of examples as ids, token_ids;sent_ids;pos_ids;seg_labels;label, as the released ERNIE 1.0 reads "
+            "them; or of a list of such files, each with a tab and the probability that units are masked"
+        ),
+        Located(absolute_name),
+    ] = None
+
     # sentences
     reordering_parts: Annotated[
         int, Ge(2), Le(5), Doc("most parts that a paragraph is cut into: 3 make 9 classes, 4 make 33")
@@ -71,6 +84,20 @@ class TasksConfig:
 
     def __post_init__(self) -> None:
         check_choices(self, {"language": get_args(Language), "phrases_from": get_args(PhraseSource)})
+
+    def require_use(self, tasks: Iterable[str]) -> None:
+        """Makes sure that what is set is of a task that there is; phrases are of all that know some.
+
+        Raises:
+            SettingError: if not.
+        """
+        known = set(tasks)
+        for field in fields(self):
+            of, value = field.name.partition("_")[0], getattr(self, field.name)
+            if of in _OF_ONE_TASK and of not in known and value != field.default:
+                raise SettingError(
+                    f"{field.name}={value} has no effect without the task {of}; leave it out, or add {of} to tasks"
+                )
 
     def require_entities(self, bits: int) -> None:
         """Makes sure that it is known what entities are if, and only if, the marks that are needed have them.

@@ -24,7 +24,9 @@ from wenmai.data.pretraining.settings import TasksConfig
 from wenmai.data.sequences import SentenceStream
 from wenmai.text.tokenizer import Tokenizer
 
-__all__ = ["Context", "Drawn", "Level", "Planned", "PretrainingTask", "Row", "sources_of"]
+__all__ = ["Context", "Drawn", "Level", "Planned", "PretrainingTask", "Row", "set_aside", "sources_of"]
+
+_ONE_IN = 20  # of what a file has is to validate on
 
 Ids = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
@@ -174,6 +176,13 @@ class PretrainingTask(ABC):
             examples: What :meth:`examples` returned.
             place: Which of them.
         """
+
+
+def set_aside(count: int) -> Bools:
+    """Returns which of so many things of a file are to validate on: one in 20, of few more; two at least are needed."""
+    aside = np.zeros(count, np.bool_)
+    aside[:: _ONE_IN if count >= 2 * _ONE_IN else max(2, count // 2)] = True
+    return aside
 
 
 def sources_of(path: Path) -> list[dict[str, Any]]:
