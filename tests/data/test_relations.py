@@ -8,7 +8,7 @@ from functools import reduce
 import pytest
 
 from wenmai.core.errors import CorpusError, SettingError
-from wenmai.data.relation_files import open_documents, read_documents, read_relation_data, require_relations
+from wenmai.data.relation_files import open_documents, read_documents, read_relation_data, require_measurable
 from wenmai.data.relation_settings import RelationsConfig
 from wenmai.data.relations import (
     Entity,
@@ -225,7 +225,6 @@ def test_data_of_a_training(tmp_path):
     assert len(data.train) + len(data.valid) == 60
     assert data.labels == ("Na", "P1")
     assert data.types == ("LOC", "PER")
-    assert data.type_pairs == {("PER", "PER")}
     assert data.seen == {("Ada Lovelace", "Babbage", "P1"), ("Ada", "Babbage", "P1")}
     assert data.stats["documents"] == len(data.train)
     assert data.stats["mentions"] == 4 * len(data.train)
@@ -263,8 +262,13 @@ def test_valid_of_its_own(tmp_path):
     assert str(path) in str(caught.value)
     assert "P1" in str(caught.value)
     with pytest.raises(SettingError, match="'P2'"):
-        require_relations(("Na", "P1"), docred_documents(titled(1, "P2"), "here"), "here")
-    require_relations(("Na", "P2"), docred_documents(titled(1, "P2"), "here"), "here")
+        require_measurable(("Na", "P1"), docred_documents(titled(1, "P2"), "here"), "here")
+    require_measurable(("Na", "P2"), docred_documents(titled(1, "P2"), "here"), "here")
+    alone = [
+        document._replace(entities=document.entities[:1], relations=()) for document in docred_documents(titled(2), "x")
+    ]
+    with pytest.raises(CorpusError, match="here: none of 2 documents has two entities"):
+        require_measurable(("Na", "P1"), alone, "here")
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def make(tokenizer):
             TYPES,
             decision=decision,
             threshold=threshold,
-            facts=RelationFacts({"P1": "knows"}, frozenset({("PER", "LOC")}), frozenset({("a", "b", "P1")})),
+            facts=RelationFacts({"P1": "knows"}, frozenset({("a", "b", "P1")})),
         )
 
     return made
@@ -423,8 +423,8 @@ def test_nothing_of_a_config_is_trusted(make, tmp_path, name, value):
         "",
         "[]",
         "{}",
-        '{"meanings": {"a": 1}, "pairs": [], "seen": []}',
-        '{"meanings": {}, "pairs": [["a"]], "seen": []}',
+        '{"meanings": {"a": 1}, "seen": []}',
+        '{"meanings": {}, "seen": [["a"]]}',
     ],
 )
 def test_facts_that_are_none(make, tmp_path, content):

@@ -9,6 +9,7 @@ import yaml
 import wenmai
 from wenmai.cli.main import main
 from wenmai.core.errors import CorpusError, RunError, SettingError, WenmaiError
+from wenmai.runs.formats import export_run, import_run
 from wenmai.runs.preview import asked_in_words, preview, write_preview_page
 from wenmai.tasks.asked import Asked, AskedToken
 
@@ -159,8 +160,13 @@ def test_a_run_and_its_recipe_ask_the_same(english, tmp_path, capsys):
 def test_what_cannot_be_shown(english, recipe, tmp_path, capsys):
     with pytest.raises(SettingError, match="no examples that can be put in words"):
         preview(recipe("word2vec", tmp_path / "nowhere.txt"), quiet=True)
-    with pytest.raises(RunError, match="no such run folder"):
+    with pytest.raises(RunError, match="no such run folder or recipe"):
         preview(tmp_path / "nothing", quiet=True)
+    run = wenmai.train("bert", english, out=tmp_path / "run", quiet=True, **SMALL, max_length=24, steps=2, epochs=1)
+    export_run(run, "huggingface", tmp_path / "exported")
+    import_run("huggingface", tmp_path / "exported", tmp_path / "imported")
+    with pytest.raises(RunError, match="imported without its training text; there is nothing to show"):
+        preview(tmp_path / "imported", quiet=True)
     with pytest.raises(CorpusError):
         preview(recipe("bert", tmp_path / "nowhere.txt"), quiet=True)
     with pytest.raises(SettingError, match="at least 1"):

@@ -9,6 +9,7 @@ import typer
 from wenmai.cli.completion import complete_run
 from wenmai.cli.options import Device, JsonLines, RunFolder
 from wenmai.core.errors import SettingError
+from wenmai.core.quantities import plural
 from wenmai.core.wording import say
 
 __all__ = ["extract"]
@@ -54,7 +55,7 @@ def extract(
 
     Example: wenmai extract runs/ssan data:redocred --html relations.html
     """
-    from wenmai.runs.extraction import as_docred, documents_of_files, tagger_of, write_relation_page
+    from wenmai.runs.extraction import FEWER_THAN_TWO, as_docred, documents_of_files, tagger_of, write_relation_page
     from wenmai.training.run import Run
 
     if evidence not in ("co-occurrence", "attention"):
@@ -71,15 +72,12 @@ def extract(
         if as_json:
             print(json.dumps(as_docred(found), ensure_ascii=False))
             continue
-        entities, relations = len(document.entities), len(found.relations)
-        print(
-            say(
-                "{title}: {entities} entities, {relations} relations",
-                title=document.title or say("document"),
-                entities=entities,
-                relations=relations,
-            )
-        )
+        title, entities = document.title or say("document"), len(document.entities)
+        if entities < 2:
+            print(f"{title}: {say(FEWER_THAN_TWO)}")
+            continue
+        relations = plural(len(found.relations), "relation")
+        print(say("{title}: {entities} entities, {relations}", title=title, entities=entities, relations=relations))
         for one in found.relations:
             head, tail = (document.entities[number].mentions[0].name for number in (one.head, one.tail))
             where = ", ".join(map(str, one.evidence))

@@ -26,13 +26,14 @@ __all__ = [
     "open_documents",
     "read_documents",
     "read_relation_data",
-    "require_relations",
+    "require_measurable",
 ]
 
 NO_RELATION = "Na"
 """The class of a pair without a relation, the first of all."""
 
 _PYTHON = "documents from Python"
+_SHOWN = 10  # relations in a message
 _PUBTATOR = re.compile(r"[^|\t\n]+\|[ta]\|")
 
 
@@ -66,7 +67,6 @@ class RelationData:
         labels: The relations, after "no relation".
         types: The types of entities.
         meanings: What relations mean, by name.
-        type_pairs: Types of head and tail that some relation has.
         seen: The facts of the documents to train on; see :func:`wenmai.data.relations.facts_of`.
         sources: The files, as JSON values.
         stats: How many documents, entities and so on there are.
@@ -78,7 +78,6 @@ class RelationData:
     labels: tuple[str, ...]
     types: tuple[str, ...]
     meanings: Mapping[str, str]
-    type_pairs: frozenset[tuple[str, str]]
     seen: frozenset[Fact]
     sources: list[dict[str, Any]]
     stats: dict[str, int] = field(default_factory=dict)
@@ -192,11 +191,6 @@ def read_relation_data(opened: OpenedDocuments, config: RelationsConfig, *, seed
     if config.valid is not None:
         _require_known(relations, valid, named.describe())
     types = sorted({mention.type for document in train for one in document.entities for mention in one.mentions})
-    pairs = {
-        (document.entities[one.head].type, document.entities[one.tail].type)
-        for document in train
-        for one in document.relations
-    }
     digest = hashlib.sha256()
     for document in (*train, None, *valid):
         digest.update(json.dumps(document).encode() + b"\n")
@@ -209,7 +203,6 @@ def read_relation_data(opened: OpenedDocuments, config: RelationsConfig, *, seed
         labels=(NO_RELATION, *relations),
         types=tuple(types),
         meanings={} if config.meanings is None else relation_names(_located(config.meanings)[1]),
-        type_pairs=frozenset(pairs),
         seen=frozenset(facts_of(train)),
         sources=[
             {"path": str(path), "bytes": path.stat().st_size, "sha256": file_sha256(path)} for path in sorted(files)
@@ -235,19 +228,22 @@ def _require_known(relations: Sequence[str], documents: Sequence[RelationDocumen
     for document in documents:
         for one in document.relations:
             if one.relation not in known:
-                seen = ", ".join(relations)[:200]
+                seen = ", ".join(relations[:_SHOWN]) + ", ..." * (len(relations) > _SHOWN)
                 raise CorpusError(
                     f"{where}: {document.title[:60]!r} has the relation {one.relation!r}, which none of what is "
                     f"trained on has ({seen}); add documents with it there, or leave it out here"
                 )
 
 
-def require_relations(labels: Sequence[str], documents: Sequence[RelationDocument], where: str) -> None:
-    """Makes sure that documents to measure on have no relation that a model does not know.
+def require_measurable(labels: Sequence[str], documents: Sequence[RelationDocument], where: str) -> None:
+    """Makes sure that documents to measure on have pairs of entities, and no relation that a model does not know.
 
     Raises:
-        SettingError: if one has.
+        CorpusError: if there is no pair.
+        SettingError: if there is such a relation.
     """
+    if not any(len(document.entities) > 1 for document in documents):
+        raise CorpusError(f"{where}: none of {len(documents):,} documents has two entities; there is no pair to relate")
     try:
         _require_known(labels[1:], documents, where)
     except CorpusError as error:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from wenmai.core.errors import CorpusError, FormatError, SettingError
+from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.folder import read_json_object, writing_json
 from wenmai.core.showing import Shown
 from wenmai.core.tensors import require_numbers
@@ -92,12 +92,10 @@ class RelationFacts(NamedTuple):
 
     Attributes:
         meanings: What relations mean, by name.
-        pairs: Types of head and tail that some relation has; empty: any may have one.
         seen: Their facts, for Ign F1; see :func:`wenmai.data.relations.facts_of`.
     """
 
     meanings: Mapping[str, str]
-    pairs: frozenset[tuple[str, str]]
     seen: frozenset[Fact]
 
 
@@ -182,11 +180,7 @@ class RelationModel(Shown):
             decision=self.decision,
             threshold=self.threshold,
         )
-        facts = {
-            "meanings": dict(self.facts.meanings),
-            "pairs": sorted(map(list, self.facts.pairs)),
-            "seen": sorted(map(list, self.facts.seen)),
-        }
+        facts = {"meanings": dict(self.facts.meanings), "seen": sorted(map(list, self.facts.seen))}
         writing_json(folder / _FACTS, facts)
         save_model(self.module, folder)
         self.backbone.save(folder)
@@ -424,18 +418,7 @@ def _read_facts(path: Path) -> RelationFacts:
     found = read_json_object(path)
     try:
         meanings = checked(dict[str, str], found.get("meanings"))
-        pairs = checked(list[tuple[str, str]], found.get("pairs"))
         seen = checked(list[Fact], found.get("seen"))
     except SettingError as error:
         raise FormatError(f"{path}: is damaged: {error}") from None
-    return RelationFacts(meanings, frozenset(pairs), frozenset(seen))
-
-
-def require_entities(documents: Sequence[RelationDocument], where: str) -> None:
-    """Makes sure that documents have pairs of entities.
-
-    Raises:
-        CorpusError: if none has two entities.
-    """
-    if not any(len(document.entities) > 1 for document in documents):
-        raise CorpusError(f"{where}: none of {len(documents):,} documents has two entities; there is no pair to relate")
+    return RelationFacts(meanings, frozenset(seen))

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["as_docred", "document_of_text", "documents_of_files", "tagger_of", "write_relation_page"]
 
+FEWER_THAN_TWO = "There are fewer than two entities, and so no relations."
+
 _MOST_TEXT = 16 << 20  # bytes of a document of plain text
 _OF = ("'s", "’s")  # is no part of a name
 _DRAWN = 400  # most tokens of the matrix
@@ -226,8 +228,7 @@ def _section(drawn: _Drawn) -> str:
 
 
 def _nothing(document: RelationDocument) -> str:
-    few = len(document.entities) < 2
-    text = "A relation is between two entities, of which there are not two." if few else "No relation was found."
+    text = FEWER_THAN_TWO if len(document.entities) < 2 else "No relation was found."
     return f'<p class="caption">{escape(say(text))}</p>'
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from wenmai.config.recipe import Recipe, read_recipe
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import RunError, SettingError
 from wenmai.core.folder import writing
 from wenmai.core.registry import find_system
 from wenmai.core.wording import say
@@ -45,15 +45,19 @@ def preview(
 
     Raises:
         CorpusError: if the text of a recipe cannot be read.
-        RunError: if the text of a run is gone or has changed.
+        RunError: if there is no run, or its text is gone or has changed.
         SettingError: if the training has no examples that can be put in words, or the recipe has a mistake.
     """
     if examples < 1:
         raise SettingError(f"examples={examples}: expected at least 1")
     if not isinstance(training, Run) and not Path(training).is_file():
+        if not Path(training).exists():
+            raise RunError(f"{training}: no such run folder or recipe")
         training = Run(training)
     if isinstance(training, Run):
         _require_examples(training.recipe.system)
+        if "imported" in training.summary:
+            raise RunError(f"{training.path}: was imported without its training text; there is nothing to show")
         run = Run(training.path)
         run.recipe = _on_cpu(run.recipe)
         return training_of(run).asked(examples)

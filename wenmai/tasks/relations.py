@@ -113,7 +113,7 @@ class RelationTask(NeuralTask):
             data.labels,
             data.types,
             decision="adaptive" if tuning.loss == "adaptive" else "threshold",
-            facts=RelationFacts(data.meanings, data.type_pairs, data.seen),
+            facts=RelationFacts(data.meanings, data.seen),
         )
 
     def initialise(self, model: RelationModel, data: RelationData, base: Any) -> None:  # noqa: ANN401

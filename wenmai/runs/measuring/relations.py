@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from wenmai.core.showing import Table
-from wenmai.data.relation_files import open_documents, read_documents, require_relations
+from wenmai.data.relation_files import open_documents, read_documents, require_measurable
 from wenmai.data.relation_settings import RelationsConfig
 from wenmai.measures.relations import RelationResult, Scored, measure_relations
 from wenmai.runs.comparison import Comparison, Kind, Measure
@@ -54,7 +54,7 @@ def evaluate(run: Run, *, on: Any, threshold: float | None = None) -> RelationEv
 
     Raises:
         RunError: if the run is not finished.
-        CorpusError: if the test set cannot be read.
+        CorpusError: if the test set cannot be read, or has no document with two entities.
         SettingError: if it has a relation that the model does not know.
     """
     return _evaluated(run, run.model, on, threshold)
@@ -64,7 +64,7 @@ def _evaluated(run: Run, model: Any, on: Any, threshold: float | None = None) ->
     opened = open_documents(on)
     config: RelationsConfig = run.recipe.sections["data"]
     documents = read_documents(opened, config)
-    require_relations(model.labels, documents, opened.describe())
+    require_measurable(model.labels, documents, opened.describe())
     cut = model.cut if threshold is None else threshold
     found = []
     for number, extracted in enumerate(model.extract(documents, threshold=cut)):
