@@ -95,6 +95,16 @@ def test_three_levels_of_masking_on_the_same_text(chinese, recipe, tmp_path):
                 assert len(asked_for) == 1, name  # the whole of it, or nothing
 
 
+def test_levels_are_shown_where_there_are_entities(recipe, tmp_path):
+    text = tmp_path / "rare.txt"
+    text.write_text("\n".join((CHINESE[1] if number % 12 == 5 else CHINESE[2]) for number in range(360)) + "\n")
+    (tmp_path / "names.txt").write_text("西湖\n")
+    tasks = {"language": "chinese", "entities_list": str(tmp_path / "names.txt")}
+    path = recipe("ernie", text, tokenizer={"kind": "characters"}, tasks=tasks, model={**SMALL, "max_length": 32})
+    for group in preview(path, examples=3, quiet=True):
+        assert "西湖" in "".join(_answered(group[2]))
+
+
 def test_tasks_of_several_kinds(english, recipe):
     tasks = ["phrases", "capitalisation", "reordering"]
     path = recipe(

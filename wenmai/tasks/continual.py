@@ -29,9 +29,10 @@ from wenmai.core.errors import RunError, SettingError
 from wenmai.core.seeding import mixed_seed
 from wenmai.data.batches import plan_batches
 from wenmai.data.masking import Masker
-from wenmai.data.pretraining import Context, Planned, PretrainingTask, WindowTask, task_of
+from wenmai.data.pretraining import Context, Drawn, Planned, PretrainingTask, WindowTask, task_of
 from wenmai.data.running_text import LanguageData
 from wenmai.data.sequences import SentenceStream
+from wenmai.data.token_marks import ENTITY
 from wenmai.inference.masked_model import MaskedModel
 from wenmai.models.bert import Bert
 from wenmai.nn.linear import Linear
@@ -52,6 +53,7 @@ __all__ = ["ContinualJob", "Ernie2Task", "ErnieTask"]
 _PASS, _MASKS, _VALIDATION = 0x70617373, 0x6D61736B, 0xE7A2  # set apart draws with the same seed
 _VALIDATION_TOKENS = 250_000  # of all tasks together
 _STD = 0.02  # of the heads
+_LOOKED_AT = 20  # rows for each that is shown
 _MASKED = "mlm"  # the part of the loss that masked tokens are
 _FILES = {"dialogue": "dialogue_threads", "prepared": "prepared_files"}  # what a task reads that comes with its file
 
@@ -319,13 +321,19 @@ class ContinualJob(NeuralJob):
         return self._tensors(batch.task, found, places, self._train)
 
     def asked(self, count: int) -> list[list[Asked]]:
-        """Examples of each task; those that ask of running text are asked of the same parts of it."""
+        """Examples of each task; those of running text are of the same parts, which have entities if these are masked."""
         running = [number for number, task in enumerate(self.tasks) if isinstance(task, WindowTask)]
         groups = [[number] for number in range(len(self.tasks)) if number not in running]
         found = []
         for group in filter(None, [running, *groups]):
             one = self._pass(group[0], 0)
             places = np.concatenate(one.batches)
+            if any(self.tasks[number].marks & ENTITY for number in group):
+                places = places[:: max(1, len(places) // (_LOOKED_AT * count))]
+                assert isinstance(one.examples, Drawn)  # of a WindowTask
+                spans = one.examples.table[places]
+                named = [bool((self._train.read_marks(*span) & ENTITY).any()) for span in spans.tolist()]
+                places = places[named] if any(named) else places
             for place in places[:: max(1, len(places) // count)][:count]:
                 found.append([self._asked(number, one, place) for number in group])
         return found
