@@ -321,7 +321,7 @@ class ContinualJob(NeuralJob):
         return self._tensors(batch.task, found, places, self._train)
 
     def asked(self, count: int) -> list[list[Asked]]:
-        """Examples of each task; those of running text are of the same parts, which have entities if these are masked."""
+        """Examples of each task; those of running text are of the same parts, with entities if these are masked."""
         running = [number for number, task in enumerate(self.tasks) if isinstance(task, WindowTask)]
         groups = [[number] for number in range(len(self.tasks)) if number not in running]
         found = []
