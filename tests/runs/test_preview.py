@@ -196,4 +196,15 @@ def test_words_of_a_page_are_escaped(tmp_path):
     assert asked_in_words(asked) == "<b>: 2 tokens (1 masked) -> <s>"
     write_preview_page(tmp_path / "page.html", [[asked]], training="<run>", system="bert")
     page = (tmp_path / "page.html").read_text()
+    assert "segment 1" not in page
     assert not any(tag in page for tag in ("<b>", "<i>", "<u>", "<s>", "<run>"))
+
+
+def test_segments_are_told_apart(tmp_path):
+    tokens = AskedToken("a", "b", "kept", 1), AskedToken("c", segment=1), AskedToken("d", segment=4), AskedToken("e")
+    write_preview_page(tmp_path / "page.html", [[Asked("x", tokens)]], training="run", system="bert")
+    page = (tmp_path / "page.html").read_text()
+    assert '<span class="s1">segment 1</span>' in page
+    assert (
+        '<span class="s1 token"><ruby class="fate kept">a<rt>b</rt></ruby></span> <span class="s1">c</span> d e' in page
+    )

@@ -28,6 +28,8 @@ from wenmai.training.run import Run
 
 __all__ = ["Asked", "AskedToken", "asked_in_words", "preview", "write_preview_page"]
 
+_SEGMENTS = 4  # that are told apart by colours
+
 
 def preview(
     training: str | Path | Run, *, examples: int = 3, callback: Callback | None = None, quiet: bool = False
@@ -120,13 +122,19 @@ def write_preview_page(path: str | Path, groups: Sequence[Sequence[Asked]], *, t
     """
     if Path(path).is_dir():
         raise SettingError(f"{path} is a folder; name the page to write, such as {Path(path) / 'preview.html'}")
-    found = {token.fate for group in groups for one in group for token in one.tokens}
-    fates = [fate for fate in get_args(Fate) if fate in found]
+    tokens = [token for group in groups for one in group for token in one.tokens]
+    fates = [fate for fate in get_args(Fate) if any(token.fate == fate for token in tokens)]
+    legend = [f'<span class="fate {fate}">{escape(say(fate))}</span>' for fate in fates]
+    legend += [
+        f'<span class="s{number}">{escape(say("segment {number}", number=number))}</span>'
+        for number in range(1, _SEGMENTS)
+        if any(token.segment == number for token in tokens)
+    ]
     page = filled(
         "preview",
         title=escape(say("What the model is asked")),
         byline="".join(f"<span>{escape(one)}</span>" for one in (training, system)),
-        legend="".join(f'<span class="fate {fate}">{escape(say(fate))}</span>' for fate in fates),
+        legend="".join(legend),
         examples="\n".join(_section(number, group) for number, group in zip(count(1), groups, strict=False)),
     )
     with writing(path) as file:
@@ -145,7 +153,8 @@ def _section(number: int, group: Sequence[Asked]) -> str:
 def _token(token: AskedToken) -> str:
     """Returns a token, with its answer above it."""
     shown, space = escape(token.shown), "" if token.shown.startswith("##") else " "
-    segment = f' class="s{token.segment % 6}"' if token.segment else ""
+    segment = f"s{token.segment % _SEGMENTS}" if token.segment % _SEGMENTS else ""
     if token.fate is None:
-        return f"{space}<span{segment}>{shown}</span>" if segment else f"{space}{shown}"
-    return f'{space}<ruby class="fate {token.fate}">{shown}<rt>{escape(token.answer)}</rt></ruby>'
+        return f'{space}<span class="{segment}">{shown}</span>' if segment else f"{space}{shown}"
+    ruby = f'<ruby class="fate {token.fate}">{shown}<rt>{escape(token.answer)}</rt></ruby>'
+    return f'{space}<span class="{f"{segment} token".strip()}">{ruby}</span>'
