@@ -30,6 +30,7 @@ from wenmai.data.documents import CorpusStats
 from wenmai.data.examples import ExamplesConfig, SpanExample, TaggedSentence, open_examples, require_known
 from wenmai.data.labelled import LabelledConfig, LabelledStats, read_labelled
 from wenmai.data.pairs import PairsStats, read_pairs
+from wenmai.data.pretraining.prepared import read_prepared
 from wenmai.data.pretraining.relevance import read_queries
 from wenmai.data.readers import minimal_pairs
 from wenmai.data.threads import read_threads
@@ -238,6 +239,7 @@ def _others(trained: Trained) -> Iterator[Subject]:
         "counts of words": ([{"counts.txt": b"love 12\nbook 7\n"}], _counts),
         "documents to find relations in": (_DOCUMENTS, _extracted),
         "queries and titles": ([{"queries.tsv": b"query\ttitle\tlabel\na b\tc\t0\nd\te f\tweak\n"}], _queries),
+        "rows of ids": ([{"rows.txt": b"1 5 6 2;0 0 0 0;0 1 2 3;-1 0 1 -1;1\n1 7 2;0 0 0;0 1 2;-1 0 -1;0\n"}], _ids),
         "dialogues": (
             [{"threads.jsonl": b'["a", "b", "c"]\n{"messages": [{"speaker": "A", "text": "d"}]}\n'}],
             _threads,
@@ -330,6 +332,11 @@ def _extracted(path: Path) -> str | None:
 def _queries(path: Path) -> str | None:
     labels = {label for _, _, label in read_queries(path)}
     return None if labels <= {0, 1, 2} else f"the labels {labels}"
+
+
+def _ids(path: Path) -> str | None:
+    uneven = [row for row in read_prepared(path) if not len(row.tokens) == len(row.segments) == len(row.units)]
+    return f"{len(uneven)} rows of several lengths" if uneven else None
 
 
 def _threads(path: Path) -> str | None:
