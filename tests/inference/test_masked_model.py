@@ -257,6 +257,10 @@ def test_batches_are_of_like_lengths():
     padded = sum(len(batch) * lengths[batch].max() for batch in batches)
     assert padded < 1.1 * lengths.sum()
     assert all(len(batch) * lengths[batch].max() <= 1000 for batch in batches)
+    fewer = list(grouped(lengths, max_tokens=4000, unpads=True))
+    np.testing.assert_array_equal(np.sort(np.concatenate(fewer)), np.arange(500))
+    assert len(fewer) < len(list(grouped(lengths, max_tokens=4000)))
+    assert all(len(batch) * lengths[batch].max() <= 4000 for batch in fewer)
     assert [batch.tolist() for batch in grouped(np.array([5000]), max_tokens=10)] == [[0]]
     assert list(grouped(np.array([], np.int64), max_tokens=10)) == []
 

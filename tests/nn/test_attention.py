@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from wenmai.nn.attention import Attention, attend, watch_attention
-from wenmai.nn.masks import causal, padding
+from wenmai.nn.masks import causal, padding, side_by_side
 from wenmai.nn.scorers import SCORERS, Additive, Bilinear, make_scorer
 
 
@@ -22,10 +22,17 @@ def gradients(tensors):
 
 
 @pytest.mark.parametrize("biased", [False, True])
-@pytest.mark.parametrize("kind", ["none", "causal", "padding", "both"])
+@pytest.mark.parametrize("kind", ["none", "causal", "padding", "both", "side by side", "of one length"])
 def test_the_fused_and_the_explicit_path_agree_forward_and_backward(tensors, kind, biased):
     mask = torch.tensor([[True] * 5, [True, True, True, False, False]])
-    mask = {"none": None, "causal": causal(), "padding": padding(mask), "both": causal() & padding(mask)}[kind]
+    mask = {
+        "none": None,
+        "causal": causal(),
+        "padding": padding(mask),
+        "both": causal() & padding(mask),
+        "side by side": side_by_side([3, 2]),
+        "of one length": side_by_side([2, 2, 1]),
+    }[kind]
     bias = torch.randn(2, 3, 5, 5) if biased else None
     results = []
     for need_weights in (False, True):
@@ -37,7 +44,7 @@ def test_the_fused_and_the_explicit_path_agree_forward_and_backward(tensors, kin
 
 
 @pytest.mark.parametrize("biased", [False, True])
-@pytest.mark.parametrize("kind", ["none", "causal", "padding", "both"])
+@pytest.mark.parametrize("kind", ["none", "causal", "padding", "both", "side by side"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_both_paths_drop_the_same_weights(kind, biased, dtype):
     torch.manual_seed(1)
@@ -45,7 +52,13 @@ def test_both_paths_drop_the_same_weights(kind, biased, dtype):
     tensors = [torch.randn(2, 3, length, 8, dtype=dtype, requires_grad=True) for _ in range(3)]
     mask = torch.ones(2, length, dtype=torch.bool)
     mask[1, 90:] = False
-    mask = {"none": None, "causal": causal(), "padding": padding(mask), "both": causal() & padding(mask)}[kind]
+    mask = {
+        "none": None,
+        "causal": causal(),
+        "padding": padding(mask),
+        "both": causal() & padding(mask),
+        "side by side": side_by_side([60, 90]),
+    }[kind]
     bias = torch.randn(2, 3, length, length, dtype=dtype) if biased else None
     results = []
     for need_weights in (False, True):

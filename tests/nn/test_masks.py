@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wenmai.nn.masks import Mask, block, causal, padding, window
+from wenmai.nn.masks import Mask, block, causal, padding, side_by_side, window
 
 POSITIONS = st.lists(st.integers(0, 30), min_size=1, max_size=6).map(torch.tensor)
 MASKS = st.one_of(
@@ -34,12 +34,20 @@ def test_each_mask_is_its_definition():
     assert dense(window(2, 1)) == [[i - 2 <= j <= i + 1 for j in range(8)] for i in range(8)]
     assert dense(block(3)) == [[j // 3 in (i // 3, i // 3 - 1) for j in range(8)] for i in range(8)]
     assert dense(block(3, previous=0)) == [[j // 3 == i // 3 for j in range(8)] for i in range(8)]
+    texts = [0, 0, 0, 1, 2, 2, 2, 2]
+    assert dense(side_by_side([3, 1, 4])) == [[one == other for other in texts] for one in texts]
     mask = torch.rand(2, 8) > 0.5
     assert padding(mask).dense(positions[:3], positions).equal(mask[:, None, None, :])
 
 
 def test_aligned_masks_let_the_last_query_see_every_key():
     assert causal().aligned(2, 4).tolist() == [[True, True, True, False], [True, True, True, True]]
+
+
+def test_only_the_mask_of_texts_side_by_side_has_their_lengths():
+    mask = side_by_side([2, 3])
+    assert mask.lengths == [2, 3]
+    assert all(one.lengths is None for one in (causal(), mask & causal(), mask | causal(), ~mask))
 
 
 def test_only_the_plain_causal_mask_says_so():

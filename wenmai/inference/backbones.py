@@ -117,6 +117,11 @@ class Backbone(ABC):
         return int(self.module.max_length)
 
     @property
+    def unpads(self) -> bool:
+        """Whether padding costs little, see :attr:`wenmai.nn.encoder.TextEncoder.unpads`."""
+        return False
+
+    @property
     def has_pooler(self) -> bool:
         """Whether it has a layer of its own above the state of the text."""
         return False

@@ -144,7 +144,7 @@ class _BackboneReader:
                 for start, width in zip(windows.starts.tolist(), windows.widths.tolist(), strict=True)
             ]
             lengths = np.array([len(row.tokens) for row in rows], np.int64)
-            for batch in grouped(lengths, max_tokens=_BATCH_TOKENS) if rows else []:
+            for batch in grouped(lengths, max_tokens=_BATCH_TOKENS, unpads=backbone.unpads) if rows else []:
                 with torch.inference_mode():
                     read = backbone.every(self._fed([rows[number] for number in batch])).float().cpu().numpy()
                 for place, number in enumerate(batch.tolist()):

@@ -62,6 +62,10 @@ class _Bert(Backbone):
         return int(self.module.config.segments) > 1
 
     @property
+    def unpads(self) -> bool:
+        return bool(self.module.unpads)
+
+    @property
     def has_pooler(self) -> bool:
         return getattr(self.module, "pooler", None) is not None
 

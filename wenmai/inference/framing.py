@@ -18,27 +18,43 @@ __all__ = ["FramedBatch", "Framer", "Windows", "centred", "covering", "grouped",
 Ints = npt.NDArray[np.int64]
 
 _BATCH_TOKENS = {"cpu": 2048, "cuda": 32_768}
-_ENOUGH = 256  # tokens of a batch that need not be joined by others of clearly unlike length
-_ALIKE = 7 / 8
 
 
-def grouped(lengths: Ints, *, max_tokens: int) -> Iterator[Ints]:
+class _Likeness(NamedTuple):
+    """Which rows a batch may have.
+
+    Attributes:
+        least: Length of the shortest in that of the longest.
+        enough: Tokens of a batch that need not be joined by others of less likeness.
+    """
+
+    least: float
+    enough: int
+
+
+_PADDED = _Likeness(7 / 8, 256)
+_UNPADDED = _Likeness(1 / 2, 1024)  # padding costs memory alone, and large products are fastest
+
+
+def grouped(lengths: Ints, *, max_tokens: int, unpads: bool = False) -> Iterator[Ints]:
     """Yields batches of like lengths, the longest first, so that there is little padding and memory is claimed once.
 
     Args:
         lengths: (N,) tokens of each row, at least 1.
         max_tokens: Most tokens of a batch, padding included; a longer row is a batch of its own.
+        unpads: Whether padding costs little, see :attr:`wenmai.nn.encoder.TextEncoder.unpads`.
 
     Yields:
         The rows of each batch, the longest first; each row is in one.
     """
+    least, enough = _UNPADDED if unpads else _PADDED
     order = np.argsort(-lengths, kind="stable")
     cuts = [0]
     longest = 0
     for place, length in enumerate(lengths[order].tolist()):
         rows = place - cuts[-1]
         full = (rows + 1) * longest > max_tokens
-        if rows and (full or (length < _ALIKE * longest and rows * longest >= _ENOUGH)):
+        if rows and (full or (length < least * longest and rows * longest >= enough)):
             cuts.append(place)
             rows = 0
         longest = longest if rows else length
@@ -144,6 +160,7 @@ class Framer:
         if module.max_length < 3:
             raise FormatError(f"the model reads {module.max_length} tokens, which leaves no room between two others")
         self._begin, self._end, self._pad = tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id
+        self._unpads = module.unpads
         self._max_tokens = _BATCH_TOKENS.get(module.device.type, _BATCH_TOKENS["cuda"])
         self.room = module.max_length - 2
 
@@ -155,7 +172,7 @@ class Framer:
             starts: (N,) where each row begins.
             widths: (N,) how many tokens it has, at least 1 and at most ``room``.
         """
-        for rows in grouped(widths + 2, max_tokens=self._max_tokens):
+        for rows in grouped(widths + 2, max_tokens=self._max_tokens, unpads=self._unpads):
             lengths = widths[rows] + 2
             columns = np.arange(int(lengths[0]))  # the longest is the first
             places = starts[rows, None] + columns - 1

@@ -122,7 +122,7 @@ class LayerStates:
         most = _BATCH_TOKENS.get(backbone.module.device.type, _BATCH_TOKENS["cuda"])
         lengths = np.array([len(row.tokens) for row in rows], np.int64)
         with torch.inference_mode():
-            for numbers in grouped(lengths, max_tokens=most) if rows else ():
+            for numbers in grouped(lengths, max_tokens=most, unpads=backbone.unpads) if rows else ():
                 fed = backbone.fed([rows[number] for number in numbers])
                 yield numbers, fed, backbone.every(fed).float()
 

@@ -189,6 +189,11 @@ class Bert(TextEncoder):
         )
         return hidden if self.projection is None else self.projection(hidden)
 
+    @property
+    def unpads(self) -> bool:
+        """Whether texts are read without padding, as on a CPU; see :mod:`wenmai.nn.unpadded`."""
+        return self.encoder.unpads and self.device.type == "cpu"
+
     def forward(
         self,
         tokens: Tensor,
@@ -235,15 +240,10 @@ class Bert(TextEncoder):
         positions: Tensor | None = None,
     ) -> list[Tensor]:
         """Returns the states of all layers, (B, T, M) each, the first those of the embeddings."""
-        states = [self.embed(tokens, segments=segments, positions=positions)]
-        if (found := self._short(states[0], mask)) is not None:
-            states += found[:, None]
-        else:
-            structure = self._structure(tokens, positions)
-            for layer in self.encoder.layers:
-                states.append(layer(states[-1], mask=mask, structure=structure))
-        states[-1] = self.encoder.norm(states[-1])
-        return states
+        embedded = self.embed(tokens, segments=segments, positions=positions)
+        if (found := self._short(embedded, mask)) is not None:
+            return [embedded, *found[:-1, None], self.encoder.norm(found[-1:])]
+        return self.encoder.states(embedded, mask=mask, structure=self._structure(tokens, positions))
 
     def pooled(self, hidden: Tensor) -> Tensor:
         """Returns f(W h_[CLS] + b), (B, M), of states (B, T, M).

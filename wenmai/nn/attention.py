@@ -15,9 +15,11 @@ gradients are finite.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import torch
@@ -39,6 +41,8 @@ __all__ = [
 ]
 
 _SCALED_DOT = ScaledDot()
+
+Kernel = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 class Attended(NamedTuple):
@@ -118,27 +122,47 @@ def _fused(
     bias: Tensor | None,
     dropout: float,
 ) -> Tensor:
-    is_causal = isinstance(mask, Mask) and mask.is_causal and bias is None and query.shape[2] == key.shape[2]
-    allowed = None if is_causal else _dense(mask, query, key)
+    known = mask if isinstance(mask, Mask) and bias is None and query.shape[2] == key.shape[2] else None
+    is_causal = known is not None and known.is_causal
+    lengths = None if known is None or dropout else known.lengths
+    allowed = None if is_causal or lengths else _dense(mask, query, key)
     if bias is not None:
         allowed = bias if allowed is None else torch.where(allowed, bias, -math.inf)
     if allowed is not None and allowed.dim() == 1:
         allowed = allowed[None]  # the kernel needs at least (T, S)
     kind = query.dtype
-    if query.device.type == "cpu":
-        if kind is not torch.float64:  # its kernel is several times slower in bfloat16
-            query, key, value = query.float(), key.float(), value.float()
-            allowed = allowed if allowed is None or allowed.dtype is torch.bool else allowed.float()
-        with torch.autocast("cpu", enabled=False):
-            if dropout and bias is None and query.shape[:2] == key.shape[:2] and not torch.compiler.is_compiling():
-                found = attend_dropped(query, key, value, dropout, scale=scale, mask=allowed, is_causal=is_causal)
-                return found.to(kind)
-            return F.scaled_dot_product_attention(
-                query, key, value, attn_mask=allowed, dropout_p=dropout, is_causal=is_causal, scale=scale
-            ).to(kind)
-    return F.scaled_dot_product_attention(
-        query, key, value, attn_mask=allowed, dropout_p=dropout, is_causal=is_causal, scale=scale
+    on_cpu = query.device.type == "cpu"
+    if on_cpu and kind is not torch.float64:  # its kernel is several times slower in bfloat16
+        query, key, value = query.float(), key.float(), value.float()
+        allowed = allowed if allowed is None or allowed.dtype is torch.bool else allowed.float()
+    kernel: Kernel = partial(
+        F.scaled_dot_product_attention, attn_mask=allowed, dropout_p=dropout, is_causal=is_causal, scale=scale
     )
+    if lengths:
+        kernel = partial(_one_by_one, kernel, lengths)
+    if not on_cpu:
+        return kernel(query, key, value)
+    with torch.autocast("cpu", enabled=False):
+        if dropout and bias is None and query.shape[:2] == key.shape[:2] and not torch.compiler.is_compiling():
+            found = attend_dropped(query, key, value, dropout, scale=scale, mask=allowed, is_causal=is_causal)
+            return found.to(kind)
+        return kernel(query, key, value).to(kind)
+
+
+def _one_by_one(kernel: Kernel, lengths: Sequence[int], query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Attention within texts that are side by side; neighbours of one length are a batch."""
+    batch, heads, rows, _ = query.shape
+    found = query.new_empty(batch, rows, heads, value.shape[3])
+    runs = [(length, len(list(alike))) for length, alike in groupby(lengths)]
+    parts = [torch.split(part, [length * count for length, count in runs], 2) for part in (query, key, value)]
+    end = 0
+    for (length, count), *texts in zip(runs, *parts, strict=True):
+        if count > 1:
+            texts = [text.unflatten(2, (count, length)).transpose(1, 2).flatten(0, 1) for text in texts]
+        begin, end = end, end + length * count
+        context = kernel(*texts).transpose(1, 2)  # (B·n, L, H, Dv)
+        found[:, begin:end] = context.reshape(batch, end - begin, heads, -1)
+    return found.transpose(1, 2)
 
 
 def _explicit(

@@ -39,6 +39,11 @@ class TextEncoder(nn.Module):
         """The device of its parameters."""
         return next(self.parameters()).device
 
+    @property
+    def unpads(self) -> bool:
+        """Whether reading costs little more for padding, so that a batch may have texts of unlike lengths."""
+        return False
+
     def forward(
         self,
         tokens: Tensor,

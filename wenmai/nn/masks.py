@@ -1,15 +1,16 @@
 """Attention masks as predicates over absolute positions, joined by ``&``, ``|`` and ``~``.
 
-True means *may attend*, everywhere. A mask stays a predicate until :meth:`Mask.dense` is asked for it, so that the
-plain causal mask never becomes a tensor: the fused kernel has it built in.
+True means *may attend*, everywhere. A mask stays a predicate until :meth:`Mask.dense` is asked for it, so that two
+never become a tensor: the plain causal mask, which the fused kernel has built in, and that of texts side by side, which
+attend one by one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-__all__ = ["Mask", "block", "causal", "padding", "window"]
+__all__ = ["Mask", "block", "causal", "padding", "side_by_side", "window"]
 
 
 class Mask:
@@ -19,11 +20,19 @@ class Mask:
         predicate: Takes query positions (T, 1) and key positions (S,), int64, and returns a bool tensor that
             broadcasts to (B, H, T, S).
         is_causal: Whether this is the plain causal mask and nothing else.
+        lengths: Of texts side by side, if this is their mask and nothing else.
     """
 
-    def __init__(self, predicate: Callable[[Tensor, Tensor], Tensor], *, is_causal: bool = False) -> None:
+    def __init__(
+        self,
+        predicate: Callable[[Tensor, Tensor], Tensor],
+        *,
+        is_causal: bool = False,
+        lengths: Sequence[int] | None = None,
+    ) -> None:
         self.predicate = predicate
         self.is_causal = is_causal
+        self.lengths = lengths
 
     def dense(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         """Returns the mask as a bool tensor.
@@ -93,3 +102,17 @@ def block(size: int, *, previous: int = 1) -> Mask:
         return (behind >= 0) & (behind <= previous)
 
     return Mask(predicate)
+
+
+def side_by_side(lengths: Sequence[int]) -> Mask:
+    """Texts are one after the other in a row; a query sees its own text.
+
+    Args:
+        lengths: Positions of each text, all of the row together.
+    """
+    ends = torch.tensor(lengths, dtype=torch.int64).cumsum(0)
+
+    def text(positions: Tensor) -> Tensor:
+        return torch.bucketize(positions, ends.to(positions.device), right=True)
+
+    return Mask(lambda q, k: text(q) == text(k), lengths=lengths)

@@ -7,11 +7,8 @@ They are a step of a decoder (:mod:`wenmai.nn.stack`), or a short text that an e
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from torch import Tensor, is_autocast_enabled, is_grad_enabled, nn
-from torch import compiler as torch_compiler
-from torch.jit import is_tracing  # type: ignore[attr-defined]
+from torch import Tensor, nn
 
-from wenmai.nn.attention import watching
 from wenmai.nn.cache import DecoderState
 from wenmai.nn.embeddings import Positions
 from wenmai.nn.held import usable
@@ -28,6 +25,7 @@ from wenmai.nn.transformer import (
     PostNorm,
     PreNorm,
 )
+from wenmai.nn.unpadded import undisturbed
 
 if TYPE_CHECKING:
     from wenmai.nn.encoder_stack import EncoderStack
@@ -133,7 +131,7 @@ class Shortcut:
         if tokens.shape[0] > FEW:
             return None
         self._steps += 1
-        return state.compiled(tokens, state) if state.compiled is not None and _undisturbed() else None
+        return state.compiled(tokens, state) if state.compiled is not None and undisturbed() else None
 
 
 class EncoderShortcut:
@@ -156,7 +154,7 @@ class EncoderShortcut:
             num_heads: H.
             activation: Of the feed-forward networks.
         """
-        if hidden.shape[0] != 1 or hidden.shape[1] > FEW_TOKENS or layers.training or not _undisturbed():
+        if hidden.shape[0] != 1 or hidden.shape[1] > FEW_TOKENS or layers.training or not undisturbed():
             return None
         self._texts += 1
         if self._texts <= WORTH_TEXTS or not usable(hidden):
@@ -238,9 +236,3 @@ def _known(layers: Encoder | Decoder, num_heads: int, *tables: Tensor) -> bool:
         and ffn % 16 == 0
         and all(len(table) >= 4 for table in tables)
     )
-
-
-def _undisturbed() -> bool:
-    """Whether no gradients, attention weights, other precision or other compilation are requested."""
-    compiling = torch_compiler.is_compiling() or is_tracing()  # type: ignore[no-untyped-call]
-    return not (is_grad_enabled() or is_autocast_enabled("cpu") or compiling or watching())

@@ -14,6 +14,7 @@ from wenmai.nn.linear import Linear
 from wenmai.nn.masks import Mask
 from wenmai.nn.multihead import MultiHead, rows_at
 from wenmai.nn.names import ActivationName
+from wenmai.nn.unpadded import Unpadded, unpadded
 
 __all__ = [
     "ACTIVATIONS",
@@ -318,12 +319,41 @@ class Encoder(nn.Module):
             caches: One for each layer, which are appended to.
             places: (B, K) int64, the positions whose outputs are wanted: the last layer leaves out the others.
         """
-        for index, layer in enumerate(self.layers):
+        layers, texts = list(self.layers), self._unpadded(hidden, mask) if caches is None else None
+        if texts is not None:
+            row, rest = texts.joined(hidden), len(layers) - (places is not None)  # places are those of a padded batch
+            for layer in layers[:rest]:
+                row = layer(row, mask=texts.mask)
+            hidden, layers = texts.padded(row), layers[rest:]
+        for index, layer in enumerate(layers):
             cache = None if caches is None else caches[index]
-            wanted = places if index == len(self.layers) - 1 else None
+            wanted = places if index == len(layers) - 1 else None
             hidden = layer(hidden, mask=mask, structure=structure, cache=cache, places=wanted)
         output: Tensor = self.norm(hidden)
         return output
+
+    def states(
+        self, hidden: Tensor, *, mask: Mask | Tensor | None = None, structure: Structure | None = None
+    ) -> list[Tensor]:
+        """Returns what the first layer reads and what each layer makes of it, (B, S, M) each; arguments as above."""
+        found, texts = [hidden], self._unpadded(hidden, mask)
+        if texts is not None:
+            hidden, mask = texts.joined(hidden), texts.mask
+        for layer in self.layers:
+            hidden = layer(hidden, mask=mask, structure=structure)
+            found.append(hidden if texts is None else texts.padded(hidden))
+        found[-1] = self.norm(found[-1])
+        return found
+
+    @property
+    def unpads(self) -> bool:
+        """Whether attention depends on nothing but the text, so that the texts of a batch may be side by side."""
+        attentions = [layer.attention for layer in self.layers if isinstance(layer, EncoderLayer)]
+        plain = [one.relative is None and one.window is None for one in attentions]
+        return len(plain) == len(self.layers) and all(plain)
+
+    def _unpadded(self, hidden: Tensor, mask: Mask | Tensor | None) -> Unpadded | None:
+        return unpadded(hidden, mask) if self.unpads and not self.training else None
 
 
 class Decoder(nn.Module):
