@@ -257,12 +257,21 @@ def test_batches_are_of_like_lengths():
     padded = sum(len(batch) * lengths[batch].max() for batch in batches)
     assert padded < 1.1 * lengths.sum()
     assert all(len(batch) * lengths[batch].max() <= 1000 for batch in batches)
-    fewer = list(grouped(lengths, max_tokens=4000, unpads=True))
-    np.testing.assert_array_equal(np.sort(np.concatenate(fewer)), np.arange(500))
-    assert len(fewer) < len(list(grouped(lengths, max_tokens=4000)))
-    assert all(len(batch) * lengths[batch].max() <= 4000 for batch in fewer)
     assert [batch.tolist() for batch in grouped(np.array([5000]), max_tokens=10)] == [[0]]
     assert list(grouped(np.array([], np.int64), max_tokens=10)) == []
+
+
+def test_batches_that_are_read_without_padding_are_as_large_as_they_may_be():
+    lengths = np.random.default_rng(1).integers(1, 200, 500)
+    batches = list(grouped(lengths, max_tokens=1000, unpads=True))
+    np.testing.assert_array_equal(np.sort(np.concatenate(batches)), np.arange(500))
+    real = np.array([lengths[batch].sum() for batch in batches])
+    padding = np.array([len(batch) * lengths[batch].max() for batch in batches]) - real
+    assert all(real + padding / 4 <= 1000)
+    assert all((real + padding / 4)[:-1] > 750)
+    mixed = np.array([100, 3, 60, 30])
+    assert [batch.tolist() for batch in grouped(mixed, max_tokens=250, unpads=True)] == [[0, 2, 3, 1]]
+    assert [batch.tolist() for batch in grouped(np.array([5000]), max_tokens=10, unpads=True)] == [[0]]
 
 
 # --- vectors of texts -----------------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ class Backbone(ABC):
 
     @property
     def unpads(self) -> bool:
-        """Whether padding costs little, see :attr:`wenmai.nn.encoder.TextEncoder.unpads`."""
+        """Whether texts are read without padding, see :attr:`wenmai.nn.encoder.TextEncoder.unpads`."""
         return False
 
     @property

@@ -284,7 +284,7 @@ class FineTuned(Shown, ABC):
         """Yields batches of items of like lengths, the longest first."""
         sizes = np.array([len(item.rows) * item.width for item in items], np.int64)
         most = _BATCH_TOKENS.get(self.device.type, _BATCH_TOKENS["cuda"])
-        return grouped(sizes, max_tokens=most, unpads=self.backbone.unpads)
+        return grouped(sizes, max_tokens=most)
 
     def fed(self, items: Sequence[Item]) -> tuple[Fed, list[int]]:
         """Returns the rows of items as tensors, and how many each has."""

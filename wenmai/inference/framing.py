@@ -17,23 +17,10 @@ __all__ = ["FramedBatch", "Framer", "Windows", "centred", "covering", "grouped",
 
 Ints = npt.NDArray[np.int64]
 
-_BATCH_TOKENS = {"cpu": 2048, "cuda": 32_768}
-
-
-class _Likeness(NamedTuple):
-    """Which rows a batch may have.
-
-    Attributes:
-        least: Length of the shortest in that of the longest.
-        enough: Tokens of a batch that need not be joined by others of less likeness.
-    """
-
-    least: float
-    enough: int
-
-
-_PADDED = _Likeness(7 / 8, 256)
-_UNPADDED = _Likeness(1 / 2, 1024)  # padding costs memory alone, and large products are fastest
+_BATCH_TOKENS = {"cpu": 4096, "cuda": 32_768}
+_ENOUGH = 256  # tokens of a batch that need not be joined by others of clearly unlike length
+_ALIKE = 7 / 8
+_LEFT_OUT = 1 / 4  # of a token in the budget: one of padding where texts are read without it, but are put into it again
 
 
 def grouped(lengths: Ints, *, max_tokens: int, unpads: bool = False) -> Iterator[Ints]:
@@ -42,22 +29,24 @@ def grouped(lengths: Ints, *, max_tokens: int, unpads: bool = False) -> Iterator
     Args:
         lengths: (N,) tokens of each row, at least 1.
         max_tokens: Most tokens of a batch, padding included; a longer row is a batch of its own.
-        unpads: Whether padding costs little, see :attr:`wenmai.nn.encoder.TextEncoder.unpads`.
+        unpads: Whether texts are read without padding, see :attr:`wenmai.nn.encoder.TextEncoder.unpads`: batches are
+            then as large as they may be, whatever the lengths, and four tokens of padding count as one.
 
     Yields:
         The rows of each batch, the longest first; each row is in one.
     """
-    least, enough = _UNPADDED if unpads else _PADDED
     order = np.argsort(-lengths, kind="stable")
     cuts = [0]
-    longest = 0
+    longest = real = 0
     for place, length in enumerate(lengths[order].tolist()):
         rows = place - cuts[-1]
-        full = (rows + 1) * longest > max_tokens
-        if rows and (full or (length < least * longest and rows * longest >= enough)):
+        padded = (rows + 1) * longest
+        used = (1 - _LEFT_OUT) * (real + length) + _LEFT_OUT * padded if unpads else padded
+        unlike = not unpads and length < _ALIKE * longest and rows * longest >= _ENOUGH
+        if rows and (used > max_tokens or unlike):
             cuts.append(place)
             rows = 0
-        longest = longest if rows else length
+        longest, real = (longest, real + length) if rows else (length, length)
     for low, high in pairwise([*cuts, len(order)]):
         if high > low:
             yield order[low:high]

@@ -41,7 +41,7 @@ class TextEncoder(nn.Module):
 
     @property
     def unpads(self) -> bool:
-        """Whether reading costs little more for padding, so that a batch may have texts of unlike lengths."""
+        """Whether texts are read without their padding, so that a batch may have texts of unlike lengths."""
         return False
 
     def forward(
