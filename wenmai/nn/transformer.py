@@ -353,7 +353,7 @@ class Encoder(nn.Module):
         return len(plain) == len(self.layers) and all(plain)
 
     def _unpadded(self, hidden: Tensor, mask: Mask | Tensor | None) -> Unpadded | None:
-        return unpadded(hidden, mask) if self.unpads and not self.training else None
+        return unpadded(hidden, mask) if not self.training and self.unpads else None
 
 
 class Decoder(nn.Module):
