@@ -114,6 +114,7 @@ def test_an_elmo_says_by_which_weights_it_mixed_its_layers(shell, tmp_path):
     one, *others = shown.values()
     for other in others:
         np.testing.assert_allclose(one, other, atol=1e-6)
+    assert "elmo has no prompts that stand before texts" in shell("embed", run, "a", "--prompt", "query", code=2).err
 
 
 def test_pairs_of_texts_are_scored_by_the_cosine_of_their_vectors(shell, runs, tmp_path):

@@ -51,6 +51,19 @@ def test_a_model_is_trained_asked_and_writes_on(shell, run):
     assert "sat" not in row["text"]
 
 
+def test_texts_and_words_have_vectors(shell, run):
+    texts = ["the cat sat", "a dog"]
+    for options in ([], ["--pooling", "last"], ["--layer", "0,1", "--concat", "--normalise"]):
+        rows = [json.loads(line)["vector"] for line in shell("embed", run, *texts, *options, "--json").out.splitlines()]
+        assert [len(row) for row in rows] == [32 if "--concat" in options else 16] * 2
+    shown = json.loads(shell("embed", run, "the cat sat", "--words", "--json").out)
+    assert [one["word"] for one in shown["words"]] == ["the", "cat", "sat"]
+    last = json.loads(shell("embed", run, "the cat sat", "--pooling", "last", "--json").out)["vector"]
+    assert shown["words"][-1]["vector"] == pytest.approx(last, abs=1e-5)
+    assert "the model has mean, max, last" in shell("embed", run, "a", "--pooling", "cls", code=2).err
+    assert "rnnlm has no prompts that stand before texts" in shell("embed", run, "a", "--prompt", "query", code=2).err
+
+
 def test_a_transformer_xl_reads_otherwise_than_it_was_trained(shell, run):
     (shell.folder / "test.txt").write_text("the cat sat on the mat\n" * 20)
     sizes = ["hidden_size=8", "num_layers=1", "num_heads=2", "ffn_size=8", "memory_length=2", "segment_length=8"]
@@ -85,5 +98,5 @@ def test_mistakes_are_told_in_a_line(shell, run):
         told = shell("score", run, "a", *options, code=2).err
         assert f"rnnlm always reads a text as it was trained; leave out {options[0]}" in told
     assert "leave out --temperature" in shell("generate", run, "--greedy", "--temperature", "0.5", code=2).err
-    assert "which has no nearest; it has score, next, generate" in shell("nearest", run, "a", code=6).err
+    assert "which has no fill; it has score, next, generate, embed" in shell("fill", run, "a", code=6).err
     assert "expected fresh or carried" in shell("score", run, "--text", "a", "--context", "x", code=2).err

@@ -30,6 +30,8 @@ SMALL = {"hidden_size": 16, "num_layers": 2, "num_heads": 2, "epochs": 1, "min_c
 SETTINGS = {
     "bert": SMALL | {"max_length": 12, "kind": "whitespace", "batch_tokens": 64, "vocab_size": 40},
     "gpt": SMALL | {"max_length": 8, "vocab_size": 300, "steps": 2},
+    "rnnlm": {"hidden_size": 8, "num_layers": 2, "steps": 2, "min_count": 1, "quiet": True},
+    "nnlm": {"hidden_size": 8, "steps": 2, "min_count": 1, "quiet": True},
     "elmo": {"hidden_size": 4, "cell_size": 6, "filters": (4, 4), "steps": 2, "min_count": 1, "quiet": True},
     "word2vec": {"vector_size": 8, "epochs": 1, "threads": 1, "min_count": 1, "quiet": True, "lowercase": True},
     "ngram": {"order": 2, "min_count": 1, "quiet": True},
@@ -43,7 +45,8 @@ def runs(tmp_path_factory):
     torch.manual_seed(1)
     for system, settings in SETTINGS.items():
         wenmai.train(system, folder / "text.txt", out=folder / system, **settings)
-    wenmai.index(folder / "bert", folder / "text.txt", quiet=True)
+    for system in ("bert", "gpt"):
+        wenmai.index(folder / system, folder / "text.txt", quiet=True)
     return folder
 
 
@@ -108,7 +111,7 @@ def test_words_are_found_between_the_edges_of_tokens(text, word, spans):
 # --- states ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("system", ["bert", "elmo"])
+@pytest.mark.parametrize("system", ["bert", "elmo", "gpt", "rnnlm"])
 def test_states_are_those_of_embed(runs, system):
     model = wenmai.load(runs / system)
     text = SENTENCES[2]
@@ -196,7 +199,7 @@ def test_an_index_says_what_is_wrong_with_a_question(runs, tmp_path):
     with pytest.raises(SettingError, match="is of layer 2; leave the layer out"):
         nearest_in_context(bert, "The bank", "bank", layer=1)
     assert nearest_in_context(bert, "The bank", "bank", layer="last", topn=1)
-    for system in ("word2vec", "ngram"):
+    for system in ("word2vec", "ngram", "nnlm"):
         with pytest.raises(RunError, match="which has no words in context; name one of bert"):
             nearest_in_context(runs / system, "The bank", "bank", index=runs / "bert-index")
     with pytest.raises(RunError, match="was made with another model"):
@@ -323,10 +326,11 @@ def test_words_are_compared_by_their_sentences(shell, runs, tmp_path):
     (found,) = json.loads(shell("evaluate", runs / "bert", *options, "--json").out)["similarity"]
     assert (found["covered"], found["total"]) == (6, 7)
     assert len(found["every"]) == 3
-    compared = shell("compare", runs / "bert", runs / "elmo", runs / "word2vec", *options, "--out", tmp_path / "both")
+    every = [runs / system for system in ("bert", "elmo", "gpt", "word2vec")]
+    compared = shell("compare", *every, *options, "--out", tmp_path / "both")
     assert "pairs" in compared.out
     systems = json.loads((tmp_path / "both" / "comparison.json").read_text())["systems"]
-    assert [one["measures"][0]["covered"] for one in systems] == [6, 6, 6]
+    assert [one["measures"][0]["covered"] for one in systems] == [6, 6, 6, 6]
     assert (
         "static vectors have one" in shell("compare", runs / "word2vec", *options, "--out", tmp_path / "c", code=2).err
     )
@@ -336,14 +340,15 @@ def test_words_are_compared_by_their_sentences(shell, runs, tmp_path):
 # --- the command line -----------------------------------------------------------------------------------------------
 
 
-def test_two_senses_are_shown_beside_one_vector(shell, runs):
+@pytest.mark.parametrize("system", ["bert", "gpt"])
+def test_two_senses_are_shown_beside_one_vector(shell, runs, system):
     asked = ("--in", "He sat on the bank", "--in", "The bank lends money", "--word", "bank", "--topn", "3")
-    shown = shell("nearest", runs / "bert", *asked, "--beside", runs / "word2vec").out
+    shown = shell("nearest", runs / system, *asked, "--beside", runs / "word2vec").out
     assert shown.startswith("He sat on the bank\n")
     assert "[bank]" in shown
     assert "bank here and in the first sentence: " in shown
     assert f"{runs / 'word2vec'}: one vector in all sentences" in shown
-    lines = shell("nearest", runs / "bert", *asked, "--json", "--beside", runs / "word2vec").out.splitlines()
+    lines = shell("nearest", runs / system, *asked, "--json", "--beside", runs / "word2vec").out.splitlines()
     first, second, static = map(json.loads, lines)
     assert first["in"] == "He sat on the bank"
     assert [len(one["nearest"]) for one in (first, second, static)] == [3, 3, 3]

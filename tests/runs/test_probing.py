@@ -124,6 +124,8 @@ def test_states_of_gpt_depend_on_nothing_behind_a_word(folder):
         ids = torch.tensor([[module.bos_id, *gpt.model.tokenizer.encode("the cat saw a").ids]])
         last = module(ids)[0, 1:].numpy()
     assert one[2] == pytest.approx(last, abs=1e-5)
+    probed = wenmai.probe([gpt.path], on(folder, "classification"), task="classification", quiet=True)
+    assert [layer.layer for layer in probed.results[0].layers] == [0, 1, 2]
 
 
 def test_states_of_elmo_are_those_of_its_words(folder):

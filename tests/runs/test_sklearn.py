@@ -115,7 +115,7 @@ def test_another_setting_counts_at_once(run):
         ("word2vec", {}, "a b", "expected a sequence of texts"),
         ("word2vec", {}, [["a b"]], "expected a sequence of texts"),
         ("word2vec", {}, 7, "expected a sequence of texts"),
-        ("gpt", {}, GIVEN, "a run of gpt, which has no embed"),
+        ("nnlm", {}, GIVEN, "a run of nnlm, which has no embed"),
     ],
 )
 def test_what_gives_no_vectors_is_refused_when_fitted(system, options, texts, message, run):

@@ -193,7 +193,10 @@ def embed(
     concat: Annotated[bool, typer.Option("--concat", help="Encoders: put several layers side by side.")] = False,
     pooling: Annotated[
         str | None,
-        typer.Option("--pooling", help="Encoders: mean or max of the tokens, cls for the first, or pooler [mean]."),
+        typer.Option(
+            "--pooling",
+            help="Encoders: mean or max of the tokens, cls for the first, or pooler; of language models last [mean].",
+        ),
     ] = None,
     normalise: Annotated[bool, typer.Option("--normalise", help="Scale vectors to length 1.")] = False,
     prompt: Annotated[

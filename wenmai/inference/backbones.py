@@ -86,10 +86,12 @@ class Backbone(ABC):
     Attributes:
         paired: Whether two texts are one row.
         predicts: Whether it also predicts the next token, from the states of its last layer.
+        leading: Tokens before the text whose states are the same before every text.
     """
 
     paired: ClassVar[bool] = True
     predicts: ClassVar[bool] = False
+    leading: ClassVar[int] = 0
 
     def __init__(self, module: Any, tokenizer: Tokenizer | None) -> None:  # noqa: ANN401  each family has its own
         self.module = module

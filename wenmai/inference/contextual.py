@@ -3,6 +3,7 @@
 The state of a word is the mean of the states of the pieces that overlap it, in one layer or as the mean of several.
 """
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
@@ -10,27 +11,29 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from wenmai.core.errors import SettingError
+from wenmai.core.quantities import plural
 from wenmai.core.tensors import require_numbers
-from wenmai.data.batches import pad
-from wenmai.inference.backbones import Backbone, Fed, Row
+from wenmai.inference.backbones import Row
 from wenmai.inference.elmo_model import ElmoModel
-from wenmai.inference.embedding import chosen_layers
-from wenmai.inference.families import backbone_like
+from wenmai.inference.embedding import Pooling, StateBatch, chosen_layers, state_batches_of
+from wenmai.inference.families import readable_backbone
 from wenmai.inference.framing import covering, grouped
-from wenmai.inference.language_model import LanguageModel
 from wenmai.inference.layers import Layers
 from wenmai.inference.masked_model import MaskedModel
 from wenmai.inference.mixing import Mixed
 
-__all__ = ["Reader", "has_context", "reader_of", "states_of_spans"]
+__all__ = ["BackboneReader", "Reader", "has_context", "reader_of", "states_of_spans"]
+
+_log = logging.getLogger(__name__)
 
 Rows = npt.NDArray[np.float32]
 Spans = Sequence[tuple[int, int]]
 
 _FEWER = 64  # texts of which all layers are kept at once
-_BATCH_TOKENS = 2048
+_BATCH_TOKENS = {"cpu": 2048, "cuda": 32_768}
 
 
 class Reader(NamedTuple):
@@ -50,7 +53,7 @@ class Reader(NamedTuple):
 def has_context(model: Any) -> bool:  # noqa: ANN401  whatever was trained
     """Whether a model gives words vectors that depend on their sentences."""
     try:
-        backbone_like(model)
+        readable_backbone(model)
     except SettingError:
         return False
     return True
@@ -70,7 +73,7 @@ def reader_of(model: Any, layer: str | None = None) -> Reader:  # noqa: ANN401  
         return Reader(Mixed(model, model.mix), [0], "mix")
     encoder: Any = model
     if not isinstance(model, MaskedModel | ElmoModel):
-        encoder = _BackboneReader(model)
+        encoder = BackboneReader(model)
     numbers = chosen_layers("last" if layer is None else layer, encoder.num_layers)
     return Reader(encoder, numbers, ",".join(map(str, numbers)))
 
@@ -112,63 +115,92 @@ def _means(found: Layers, spans: Spans, numbers: Sequence[int]) -> Rows:
     return states
 
 
-class _BackboneReader:
-    """Reads texts through a backbone: GPT, and the encoders of fine-tuned models.
+class BackboneReader:
+    """Reads texts through a backbone: language models with states of layers, and the encoders of fine-tuned models.
 
     Args:
         model: The model; a language model reads the sign for the begin of a text first, as it was trained.
 
+    Attributes:
+        num_layers: L; there are states of the layers 0 to L.
+        vector_size: M, the size of a state.
+        poolings: From tokens to a text; the begin of a text, whose state is the same before all texts, is no token.
+
     Raises:
-        SettingError: if it has no encoder.
+        SettingError: if it has no states of layers.
     """
 
+    poolings: Sequence[Pooling] = ("mean", "max", "last")
+
     def __init__(self, model: Any) -> None:  # noqa: ANN401
-        self._backbone: Backbone = backbone_like(model)
-        self._bos = model.module.bos_id if isinstance(model, LanguageModel) else None
+        self._backbone = readable_backbone(model)
         self.num_layers, self.vector_size = self._backbone.num_layers, self._backbone.size
 
+    def state_batches(self, texts: Sequence[str], layers: Sequence[int]) -> Iterator[StateBatch]:
+        """Yields the states of texts in some layers; see :class:`wenmai.inference.embedding.ContextualEncoder`.
+
+        Texts that are longer than the model reads are cut at their ends, and counted in a note.
+        """
+        backbone, room = self._backbone, self._backbone.room(pair=False)
+        if backbone.module.max_length is None:  # it reads any number, but many at once need much memory
+            yield from state_batches_of(self, texts, layers)
+            return
+        pieces = backbone.ids(texts)
+        if longer := sum(len(ids) > room for ids in pieces):
+            limit = backbone.max_length
+            _log.warning("%s", f"{plural(longer, 'text')} longer than the model reads (max_length={limit}): cut")
+        some = np.flatnonzero([len(ids) for ids in pieces])
+        rows = [backbone.framed(pieces[number][:room]) for number in some]
+        last, begin = list(layers) == [self.num_layers], backbone.leading
+        for numbers in self._batches(rows):
+            with torch.inference_mode():
+                fed = backbone.fed([rows[number] for number in numbers])
+                states = backbone.last(fed, None)[None] if last else backbone.every(fed)[list(layers)]
+            lengths = np.array([len(rows[number].tokens) for number in numbers], np.int64)
+            yield StateBatch(some[numbers], list(states[:, :, begin:]), lengths - begin)
+
+    def pooled(self, states: Tensor) -> Tensor:
+        """Not to be called: ``pooler`` is none of the poolings."""
+        raise NotImplementedError
+
     def layers(self, texts: Iterable[str]) -> Iterator[Layers]:
-        """Yields the states of all pieces of each text in all layers; long texts are read in windows."""
-        given, backbone = iter(texts), self._backbone
-        backbone.module.eval()
-        room = backbone.max_length - 1 if self._bos is not None else backbone.room(pair=False)
+        """Yields the states of all pieces of each text in all layers; long texts are read in windows.
+
+        Raises:
+            SettingError: if ``texts`` is one string.
+        """
+        if isinstance(texts, str):
+            raise SettingError("layers takes a list of texts; put a single one in brackets")
+        return self._layers(iter(texts))
+
+    def _layers(self, given: Iterator[str]) -> Iterator[Layers]:
+        backbone = self._backbone
         while chunk := list(islice(given, _FEWER)):
             pieces = [backbone.pieces(text) for text in chunk]
             ids = [number for one in pieces for number in one.ids]
             sizes = np.array([len(one.ids) for one in pieces], np.int64)
             starts = np.cumsum(sizes) - sizes
             states = np.zeros((self.num_layers + 1, len(ids), self.vector_size), np.float32)
-            windows = covering(starts, sizes, room)
+            windows = covering(starts, sizes, backbone.room(pair=False))
             rows = [
-                self._framed(ids[start : start + width])
+                backbone.framed(ids[start : start + width])
                 for start, width in zip(windows.starts.tolist(), windows.widths.tolist(), strict=True)
             ]
-            lengths = np.array([len(row.tokens) for row in rows], np.int64)
-            for batch in grouped(lengths, max_tokens=_BATCH_TOKENS, unpads=backbone.unpads) if rows else []:
+            for batch in self._batches(rows):
                 with torch.inference_mode():
-                    read = backbone.every(self._fed([rows[number] for number in batch])).float().cpu().numpy()
+                    read = backbone.every(backbone.fed([rows[number] for number in batch])).float().cpu().numpy()
                 for place, number in enumerate(batch.tolist()):
                     low, high = windows.own[number].tolist()
-                    skipped = self._begin(rows[number]) + low - int(windows.starts[number])
+                    skipped = backbone.begins(rows[number])[0] + low - int(windows.starts[number])
                     states[:, low:high] = read[:, place, skipped : skipped + high - low]
             require_numbers(not np.isnan(states).any())
             for text, one, start in zip(chunk, pieces, starts.tolist(), strict=True):
                 names = [text[low:high] for low, high in one.offsets]
                 yield Layers(names, one.offsets, states[:, start : start + len(one.ids)])
 
-    def _framed(self, ids: Sequence[Any]) -> Row:
-        if self._bos is None:
-            return self._backbone.framed(ids)
-        return Row([self._bos, *ids], 1 + len(ids))
-
-    def _begin(self, row: Row) -> int:
-        return 1 if self._bos is not None else self._backbone.begins(row)[0]
-
-    def _fed(self, rows: Sequence[Row]) -> Fed:
-        if self._bos is None:
-            return self._backbone.fed(rows)
-        tokens, real = (
-            torch.from_numpy(one).to(self._backbone.module.device) for one in pad([r.tokens for r in rows], 0)
-        )
-        places = torch.zeros((len(rows), 0), dtype=torch.int64, device=tokens.device)
-        return Fed(tokens, real, None, None, places, places.bool())
+    def _batches(self, rows: Sequence[Row]) -> Iterator[npt.NDArray[np.int64]]:
+        """Yields the numbers of the rows of each batch."""
+        self._backbone.module.eval()
+        most = _BATCH_TOKENS.get(self._backbone.module.device.type, _BATCH_TOKENS["cuda"])
+        lengths = np.array([len(row.tokens) for row in rows], np.int64)
+        return grouped(lengths, max_tokens=most, unpads=self._backbone.unpads) if rows else iter(())

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 Rows = npt.NDArray[np.float32]
-Pooling = Literal["mean", "max", "cls", "pooler"]
+Pooling = Literal["mean", "max", "cls", "pooler", "last"]
 Unit = Literal["words", "pieces"]
 
 _WORD = re.compile(r"\S+")
@@ -144,7 +144,7 @@ def embed_texts(
         texts: N texts.
         layer: See :func:`chosen_layers`; of several, their mean.
         pooling: ``mean`` or ``max`` of all tokens, special ones included; ``cls``: the first one; ``pooler``: what the
-            model has learnt to make of that.
+            model has learnt to make of that; ``last``: the last one, of models that read from left to right.
         concat: Whether several layers are put side by side instead.
         normalise: Whether vectors have the length 1.
 
@@ -267,6 +267,9 @@ def _pooled(model: ContextualEncoder, states: Tensor, lengths: npt.NDArray[np.in
         return states[:, 0].float()
     if pooling == "pooler":
         return model.pooled(states).float()
+    if pooling == "last":
+        ends = torch.from_numpy(lengths).to(states.device) - 1
+        return states[torch.arange(len(ends), device=ends.device), ends].float()
     states = states.float()
     if (lengths == states.shape[1]).all():
         return states.mean(1) if pooling == "mean" else states.amax(1)

@@ -23,7 +23,6 @@ from wenmai.models.gpt import Gpt
 from wenmai.nn.characters import BEGIN, END, spelled
 from wenmai.nn.encoder import TextEncoder
 from wenmai.nn.lora import LoraLinear, merge_lora
-from wenmai.nn.masks import causal
 from wenmai.nn.multihead import rows_at
 from wenmai.text.tokenizer import Tokenizer
 
@@ -90,10 +89,46 @@ class _Bert(Backbone):
         return _Bert(type(self.module)(config, vocab_size=self.module.vocab_size), self._tokenizer)
 
 
-class _Gpt(Backbone):
-    """GPT: three tokens more than it was trained with, start, delimiter and extract."""
+class _Language(Backbone):
+    """A language model as it was trained: BOS is before a text, and no token sees those behind it, or padding."""
+
+    leading = 1
+
+    @property
+    def size(self) -> int:
+        return int(self.module.state_size)
+
+    @property
+    def max_length(self) -> int:
+        return int(self.module.max_length or _ANY_LENGTH)
+
+    def room(self, *, pair: bool) -> int:
+        return self.max_length - 1
+
+    def framed(self, first: Sequence[Any], second: Sequence[Any] | None = None) -> Row:
+        assert second is None  # it has no token to put between two texts
+        tokens = [self.module.bos_id, *first]
+        return Row(tokens, len(tokens))
+
+    def place(self, row: Row) -> int:
+        return len(row.tokens) - 1
+
+    def last(self, fed: Fed, places: Tensor | None) -> Tensor:
+        found: Tensor = self.module(fed.tokens)
+        return found if places is None else rows_at(found, places)
+
+    def every(self, fed: Fed) -> Tensor:
+        return torch.stack(self.module.hidden_states(fed.tokens))
+
+    def again(self, *, pooler: bool, dropout: float | None) -> "_Language":
+        raise NotImplementedError  # it is read, not trained
+
+
+class _Gpt(_Language):
+    """GPT with three tokens more than it was trained with, start, delimiter and extract."""
 
     predicts = True
+    leading = 0
 
     def room(self, *, pair: bool) -> int:
         return self.max_length - (3 if pair else 2)
@@ -105,37 +140,10 @@ class _Gpt(Backbone):
             return Row(tokens, len(tokens))
         return Row([start, *first, delimiter, *second, extract], len(first) + 2)
 
-    def place(self, row: Row) -> int:
-        return len(row.tokens) - 1
-
-    def last(self, fed: Fed, places: Tensor | None) -> Tensor:
-        found: Tensor = self.module(fed.tokens)  # no token sees the padding behind it
-        return found if places is None else rows_at(found, places)
-
-    def every(self, fed: Fed) -> Tensor:
-        module = self.module
-        states = [module._embed(fed.tokens, module.positions(0, fed.tokens.shape[1]))]
-        for layer in module.decoder.layers:
-            states.append(layer(states[-1], mask=causal()))
-        states[-1] = module.decoder.norm(states[-1])
-        return torch.stack(states)
-
     def again(self, *, pooler: bool, dropout: float | None) -> "_Gpt":
         config = self.module.config if dropout is None else replace(self.module.config, dropout=dropout)
         module = type(self.module)(config, vocab_size=self.module.vocab_size, bos_id=self.module.bos_id)
         return _Gpt(module, self._tokenizer)
-
-
-class _BareGpt(_Gpt):
-    """GPT as it was trained to predict text, without the three tokens of fine-tuning."""
-
-    def room(self, *, pair: bool) -> int:
-        return self.max_length - 1
-
-    def framed(self, first: Sequence[Any], second: Sequence[Any] | None = None) -> Row:
-        assert second is None  # it has no token to put between two texts
-        tokens = [self.module.bos_id, *first]
-        return Row(tokens, len(tokens))
 
 
 class _Elmo(Backbone):
@@ -229,13 +237,16 @@ def readable_backbone(base: Any) -> Backbone:  # noqa: ANN401  whatever was trai
     """Returns the network of a trained model as a backbone to read texts with, one at a time; nothing is added to it.
 
     Args:
-        base: As of :func:`backbone_like`.
+        base: As of :func:`backbone_like`, or another language model with states of layers.
 
     Raises:
         SettingError: if its network has no states of layers that can be read.
     """
-    found = backbone_like(base)
-    return _BareGpt(found.module, found.tokenizer) if isinstance(base, LanguageModel) else found
+    if not isinstance(base, LanguageModel):
+        return backbone_like(base)
+    if not base.module.layered:
+        raise SettingError(f"{base.kind} has no states of layers; gpt, transformer-xl and rnnlm have")
+    return _Language(base.module, base.tokenizer)
 
 
 def backbone_of(base: Any, *, pooler: bool, dropout: float | None, fresh: bool) -> Backbone:  # noqa: ANN401

@@ -16,7 +16,17 @@ from wenmai.core.tensors import require_numbers
 from wenmai.data.batches import pad, plan_batches
 from wenmai.decode.protocol import Step
 from wenmai.inference.architecture import Network, read_architecture, read_tokenizer
+from wenmai.inference.embedding import (
+    ContextualEncoder,
+    InContext,
+    Pooling,
+    Rows,
+    embed_texts,
+    embed_tokens,
+    embed_words,
+)
 from wenmai.inference.generation import Generated, GenerationConfig, generate, stream
+from wenmai.inference.layers import Layers
 from wenmai.inference.reading import READ, Ids, Scores, StreamScorer, log_probs_within
 from wenmai.inference.scored import sentence_score
 from wenmai.measures.language import SentenceScore
@@ -267,6 +277,51 @@ class LanguageModel(Network):
             if len(row) > longest:
                 (found[place],) = StreamScorer(self.module).lines([row])
         return found
+
+    # --- states and vectors -------------------------------------------------------------------------------------
+
+    def embed(
+        self,
+        texts: Iterable[str],
+        *,
+        layer: int | str = "last",
+        pooling: Pooling = "mean",
+        concat: bool = False,
+        normalise: bool | None = None,
+    ) -> Rows:
+        """Returns the vectors of texts, (N, d) float32; see :func:`wenmai.inference.embedding.embed_texts`.
+
+        Each token has seen those before it alone; ``last`` is the pooling by the one that has seen all. The begin of a
+        text is none of its tokens. Texts that are longer than the model reads are cut, and counted in a note.
+
+        Raises:
+            SettingError: if the model has no states of layers, no such layer or pooling, or ``texts`` is one string.
+        """
+        options: dict[str, Any] = {"layer": layer, "pooling": pooling, "concat": concat, "normalise": bool(normalise)}
+        return embed_texts(self._reader, texts, **options)
+
+    def embed_words(self, texts: Iterable[str], **options: Any) -> Iterator[InContext]:  # noqa: ANN401
+        """Yields the vectors of words in context; see :func:`wenmai.inference.embedding.embed_words`."""
+        return embed_words(self._reader, texts, **options)
+
+    def token_vectors(self, sentences: Iterable[Sequence[str]]) -> Iterator[Rows]:
+        """Yields the vectors (T, M) of given tokens; see :func:`wenmai.inference.embedding.embed_tokens`."""
+        return embed_tokens(self._reader, sentences)
+
+    @property
+    def vector_size(self) -> int:
+        """M, the size of a state."""
+        return self.module.state_size
+
+    def layers(self, texts: Iterable[str]) -> Iterator[Layers]:
+        """Yields the states of all tokens of each text in all layers, in order; long texts are read in windows."""
+        return self._reader.layers(texts)
+
+    @property
+    def _reader(self) -> ContextualEncoder:
+        from wenmai.inference.contextual import BackboneReader  # which knows all models
+
+        return BackboneReader(self)
 
     # --- prediction and generation -----------------------------------------------------------------------------
 

@@ -77,8 +77,9 @@ class LayerStates:
             rows = [backbone.framed(ids[:room]) for ids in pieces]
             for numbers, fed, states in self._read(rows):
                 if self._pooling == "mean":
-                    real = fed.real[..., None]
-                    pooled = (states * real).sum(2) / real.sum(1)
+                    real = fed.real[..., None].clone()
+                    real[:, : backbone.leading] = False
+                    pooled = (states * real).sum(2) / real.sum(1).clamp(min=1)
                 else:
                     pooled = torch.stack([_at(layer, fed.places[:, :1])[:, 0] for layer in states])
                 _write(found, start + numbers, pooled)

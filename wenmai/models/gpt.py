@@ -57,6 +57,7 @@ class Gpt(NextToken):
     config_class: ClassVar[type] = GptConfig
     stateful: ClassVar[bool] = False
     masks_documents: ClassVar[bool] = True
+    layered: ClassVar[bool] = True
 
     output: Softmax
 
@@ -125,6 +126,14 @@ class Gpt(NextToken):
         state.detach()
         hidden = self._embed(tokens, self.positions(state.length, tokens.shape[1]))
         return self._decoded(hidden, mask if tokens.shape[1] > 1 else None, state.caches)
+
+    def hidden_states(self, tokens: Tensor) -> list[Tensor]:
+        """Returns h_0 to h_L, (B, T, M) each; the last as :meth:`forward` does, after the norm at the end."""
+        states = [self._embed(tokens, self.positions(0, tokens.shape[1]))]
+        for layer in self.decoder.layers:
+            states.append(layer(states[-1], mask=_CAUSAL))
+        states[-1] = self.decoder.norm(states[-1])
+        return states
 
     def step(self, tokens: Tensor, state: LanguageState) -> Step:
         """Reads one token for each row, and returns the logits (N, V) of the next; advances the state."""

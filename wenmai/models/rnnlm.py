@@ -81,6 +81,7 @@ class Rnnlm(NextToken):
     config_class: ClassVar[type] = RnnlmConfig
     stateful: ClassVar[bool] = True
     masks_documents: ClassVar[bool] = False
+    layered: ClassVar[bool] = True
 
     def __init__(self, config: RnnlmConfig, *, vocab_size: int, bos_id: int) -> None:
         super().__init__(vocab_size=vocab_size, bos_id=bos_id)
@@ -121,3 +122,13 @@ class Rnnlm(NextToken):
         outputs, state.hidden = self.layers(words, state=state.hidden)
         hidden: Tensor = self.dropout(outputs)
         return hidden
+
+    @property
+    def state_size(self) -> int:
+        """M, that of the layers or of the embeddings, whichever is larger."""
+        return int(max(self.config.hidden_size, self.embedding.embedding_dim))
+
+    def hidden_states(self, tokens: Tensor) -> list[Tensor]:
+        """Returns the embeddings and the states of each layer, (B, T, M); narrower ones are filled up with zeros."""
+        words = F.embedding(tokens, self.embedding.weight)
+        return [F.pad(one, (0, self.state_size - one.shape[2])) for one in (words, *self.layers.by_layer(words))]

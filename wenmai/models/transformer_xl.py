@@ -175,6 +175,7 @@ class TransformerXL(NextToken):
     reading_class: ClassVar[type | None] = Reading
     stateful: ClassVar[bool] = True
     masks_documents: ClassVar[bool] = False
+    layered: ClassVar[bool] = True
 
     def __init__(self, config: TransformerXLConfig, *, vocab_size: int, bos_id: int) -> None:
         super().__init__(vocab_size=vocab_size, bos_id=bos_id)
@@ -243,6 +244,13 @@ class TransformerXL(NextToken):
             ValueError: if documents are to be kept apart, or a state read without gradients is to be trained on.
         """
         refuse_documents(self, documents)
+        return self._states(tokens, state)[-1]
+
+    def hidden_states(self, tokens: Tensor) -> list[Tensor]:
+        """Returns what each layer reads, and the states of the last, (B, T, M) each."""
+        return self._states(tokens, None)
+
+    def _states(self, tokens: Tensor, state: LanguageState | None) -> list[Tensor]:
         mask = _CAUSAL & window(self.memory_length - 1, 0) if self.reading.same_length else _CAUSAL
         state = self.start(tokens.shape[0]) if state is None else state
         assert isinstance(state, TransformerXLState)
@@ -251,18 +259,17 @@ class TransformerXL(NextToken):
         elif state.caches is not None:
             raise ValueError("a state that was read into without gradients cannot be trained on; start another")
         relative = self._distances(state, min(state.length, self.memory_length) + tokens.shape[1])
-        hidden = self.embeddings(self.embedding(tokens))
-        inputs = []
+        states = [self.embeddings(self.embedding(tokens))]
         for number, layer in enumerate(self.layers):
-            inputs.append(hidden)
             biases = self.biases[0 if self.config.shared_biases else number]
             assert isinstance(biases, RelativeBiases)
             memory, cache = state.known(number, self.memory_length)
-            hidden = layer(hidden, memory, mask=mask, structure=biases.structure(relative[number]), cache=cache)
+            structure = biases.structure(relative[number])
+            states.append(layer(states[-1], memory, mask=mask, structure=structure, cache=cache))
         if state.caches is None:
-            state.remember(inputs, self.memory_length)
-        output: Tensor = self.dropout(self.norm(hidden))
-        return output
+            state.remember(states[:-1], self.memory_length)
+        states[-1] = self.dropout(self.norm(states[-1]))
+        return states
 
     def _project_memories(self, state: TransformerXLState) -> None:
         """Makes keys and values of what a state remembers, if it does not have them yet."""

@@ -59,6 +59,7 @@ class NextToken(nn.Module):
         reading: What was chosen.
         stateful: Whether training carries the state from one segment of a stream to the next.
         masks_documents: Whether ``documents`` can keep the documents of a segment apart.
+        layered: Whether it has :meth:`hidden_states`; then ``num_layers`` is one of its settings.
         max_length: Most tokens that one text can have; none: any number.
         output: From hidden states to probabilities.
     """
@@ -70,6 +71,7 @@ class NextToken(nn.Module):
     reading: Any = None
     stateful: ClassVar[bool]
     masks_documents: ClassVar[bool]
+    layered: ClassVar[bool] = False
     max_length: int | None = None
     output: Softmax | AdaptiveSoftmax
 
@@ -84,6 +86,11 @@ class NextToken(nn.Module):
     def device(self) -> torch.device:
         """The device of its parameters."""
         return next(self.parameters()).device
+
+    @property
+    def state_size(self) -> int:
+        """M, the numbers of a state of :meth:`hidden_states`."""
+        return int(self.config.hidden_size)
 
     def with_reading(self, reading: Any) -> Self:  # noqa: ANN401  a reading_class
         """Returns the same model, whose parameters are shared, that reads otherwise."""
@@ -117,6 +124,17 @@ class NextToken(nn.Module):
 
         Raises:
             ValueError: if the text is longer than ``max_length``, or the model cannot keep documents apart.
+        """
+        raise NotImplementedError
+
+    def hidden_states(self, tokens: Tensor) -> list[Tensor]:
+        """Returns the states of all layers, (B, T, M) each, the first those that the first layer reads.
+
+        Args:
+            tokens: (B, T) int64, texts from their beginnings on; padding behind them is seen by no token of theirs.
+
+        Raises:
+            ValueError: if a text is longer than ``max_length``.
         """
         raise NotImplementedError
 

@@ -152,6 +152,19 @@ class Recurrent(nn.Module):
             last.append(ordered.transpose(1, 2).flatten(1))
         return RecurrentOutput(hidden, torch.stack(last))
 
+    def by_layer(self, inputs: Tensor) -> list[Tensor]:
+        """Returns the hidden states (B, T, M) of each layer of a network of one direction, from zeros; to be read only.
+
+        Args:
+            inputs: (B, T, input_size).
+        """
+        found = []
+        for layer in range(self.layers.num_layers):
+            steps = self._steps(inputs, inputs.new_zeros(len(inputs), self.cell_size), f"_l{layer}")
+            inputs = steps[..., : self.layers.hidden_size]
+            found.append(inputs)
+        return found
+
     def _steps(self, inputs: Tensor, state: Tensor, name: str) -> Tensor:
         """Returns the states (B, T, cell_size) of one layer in one direction."""
         w, u, b, c = (getattr(self.layers, kind + name) for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))

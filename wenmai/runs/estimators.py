@@ -39,10 +39,10 @@ class TextEncoder(OfTexts, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
     Args:
         run: The folder of a run that has the verb ``embed``: word vectors, BERT and its relatives, ELMo, an imported
-            encoder, or one that was fine-tuned.
+            encoder, a language model with layers such as GPT, or one that was fine-tuned.
         layer: Contextual encoders: whose states are taken, such as ``"last"``, ``-2`` or ``"last4"``; None: as the
             run does without being told, also for the next two.
-        pooling: Contextual encoders: ``"mean"``, ``"max"``, ``"cls"`` or ``"pooler"``.
+        pooling: Contextual encoders: ``"mean"``, ``"max"``, ``"cls"`` or ``"pooler"``; of language models ``"last"``.
         normalise: Whether vectors have the length 1.
         concat: Contextual encoders: whether several layers are put side by side.
         weighting: Word vectors: ``"mean"`` or ``"sif"``.

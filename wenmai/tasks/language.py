@@ -17,7 +17,7 @@ from wenmai.core.seeding import mixed_seed
 from wenmai.data.running_text import LanguageData, Stream
 from wenmai.formats.huggingface import Pretrained
 from wenmai.inference.language_model import Context, LanguageModel, build
-from wenmai.nn.language import LanguageState
+from wenmai.nn.language import LanguageState, NextToken
 from wenmai.objectives.language import next_token_loss
 from wenmai.objectives.loss import Loss
 from wenmai.tasks.asked import Asked, asked_tokens
@@ -47,7 +47,12 @@ class LanguageTask(NeuralTask):
     source = RunningText()
     replicated = True
     sections: Mapping[str, type] = LANGUAGE
-    verbs = ("score", "next", "generate")
+    verbs: tuple[str, ...] = ("score", "next", "generate")
+
+    def __init__(self, model: type[NextToken]) -> None:
+        super().__init__(model)
+        if model.layered:
+            self.verbs = (*self.verbs, "embed")
 
     def load(self, folder: Path) -> LanguageModel:
         """Reads a finished model."""

@@ -177,6 +177,8 @@ class Run(Shown):
             if weighting != "mean":
                 raise SettingError(f"weighting={weighting} is for word vectors; a {self.recipe.system} has its own")
             self.require_encoder(options)
+            if "prompt" in options and not hasattr(model, "embedding"):
+                raise SettingError(f"{self.recipe.system} has no prompts that stand before texts; leave prompt out")
             found: NDArray[np.float32] = model.embed(texts, **options)
             return unit_rows(found) if normalise else found
         self.require_encoder(options)
