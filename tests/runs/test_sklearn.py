@@ -258,7 +258,7 @@ def test_classes_that_are_not_those_of_the_model_are_noticed(content, run, tmp_p
         ({}, [*PAIRS[:15], "a"], WANTED, "of pairs of texts"),
         ({"colour": 1}, GIVEN, WANTED, "has no setting 'colour'"),
         ({"mode": "half"}, GIVEN, WANTED, "mode='half': expected"),
-        ({"class_weight": {"early": 2}}, GIVEN, WANTED, "class_weight"),
+        ({"class_weight": "even"}, GIVEN, WANTED, "class_weight='even': expected"),
         ({"max_length": 99}, GIVEN, WANTED, "more than the 12 tokens"),
         ({}, [" "] * 16, WANTED, "no examples"),
     ],
@@ -386,3 +386,57 @@ def test_classes_that_texts_tell_apart_are_learnt_as_scikit_learn_asks(run):
 def test_they_say_that_they_take_texts(estimator):
     tags = get_tags(estimator).input_tags
     assert (tags.string, tags.one_d_array, tags.two_d_array) == (True, True, False)
+
+
+# --- weights ----------------------------------------------------------------------------------------------------------
+
+EXACT = QUICK | {"epochs": 4, "batch_size": 100, "batch_tokens": 10_000, "dropout": 0.0, "head_dropout": 0.0}
+
+
+def probabilities(run, texts, labels, weights=None, **options):
+    model = FineTunedClassifier(run("bert"), **EXACT, **options).fit(texts, labels, sample_weight=weights)
+    return model.predict_proba(GIVEN)
+
+
+def test_examples_of_weight_zero_are_left_out(run):
+    weights = [0.0, 1.0] * 8
+    found = probabilities(run, GIVEN, WANTED, weights)
+    np.testing.assert_allclose(found, probabilities(run, GIVEN[1::2], WANTED[1::2]), atol=1e-6)
+    np.testing.assert_array_equal(probabilities(run, GIVEN, WANTED, [2.0] * 16), probabilities(run, GIVEN, WANTED))
+
+
+@pytest.mark.parametrize("options", [{}, {"class_weight": "balanced"}, {"mode": "frozen"}])
+def test_a_whole_weight_is_that_many_examples(run, options):
+    weights = [1, 3, 2, 1, 5, 1, 1, 2]
+    repeated = [place for place, times in enumerate(weights) for _ in range(times)]
+    texts, labels = [GIVEN[place] for place in repeated], [WANTED[place] for place in repeated]
+    found = probabilities(run, GIVEN[:8], WANTED[:8], weights, **options)
+    np.testing.assert_allclose(found, probabilities(run, texts, labels, **options), atol=2e-5)
+    assert np.abs(found - probabilities(run, GIVEN[:8], WANTED[:8], **options)).max() > 1e-4
+
+
+def test_balanced_weights_are_those_that_are_given_by_class_or_example(run):
+    texts, labels = GIVEN[:6], WANTED[:6]  # 4 and 2
+    balanced = probabilities(run, texts, labels, class_weight="balanced")
+    by_class = probabilities(run, texts, labels, class_weight={"early": 6 / (2 * 4), "late": 6 / (2 * 2)})
+    by_example = probabilities(run, texts, labels, [0.75] * 4 + [1.5] * 2)
+    np.testing.assert_allclose(balanced, by_class, atol=1e-6)
+    np.testing.assert_allclose(by_class, by_example, atol=1e-6)
+    pairs = FineTunedClassifier(run("bert"), **EXACT, class_weight={"late": 3}).fit(PAIRS, WANTED)
+    assert pairs.predict_proba(PAIRS).shape == (16, 2)
+
+
+@pytest.mark.parametrize(
+    ("weights", "by_class", "message"),
+    [
+        ([1.0], None, r"sample_weight: expected 16 numbers, one a text, not the shape \(1,\)"),
+        ([-1.0] * 16, None, "expected finite numbers from 0 on"),
+        ([float("nan")] * 16, None, "expected finite numbers from 0 on"),
+        ([0.0] * 16, None, "fewer than two classes have an example"),
+        (None, {"lat": 2}, "'lat' is none of the classes, early, late"),
+        (None, {"late": 0}, "fewer than two classes have an example"),
+    ],
+)
+def test_wrong_weights_are_refused(weights, by_class, message, run):
+    with pytest.raises(ValueError, match=message):
+        FineTunedClassifier(run("bert"), class_weight=by_class, **QUICK).fit(GIVEN, WANTED, sample_weight=weights)

@@ -1,6 +1,6 @@
 """The examples of labelled data, each kind a type."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 __all__ = [
     "Answer",
@@ -12,6 +12,9 @@ __all__ = [
     "SpanExample",
     "TaggedSentence",
     "TextExample",
+    "WeightedPair",
+    "WeightedText",
+    "weight_of",
 ]
 
 
@@ -36,6 +39,36 @@ class PairExample(NamedTuple):
     second: str
     label: str
     score: float | None = None
+
+
+class WeightedText(TextExample):
+    """A text that counts ``weight`` times in a training; it equals the example without a weight."""
+
+    weight: float
+
+    def __new__(cls, text: str, label: str, weight: float) -> Self:
+        """Makes it of a text, its class, and a weight above 0."""
+        made = super().__new__(cls, text, label)
+        made.weight = weight
+        return made
+
+
+class WeightedPair(PairExample):
+    """Two sentences that count ``weight`` times in a training; they equal the example without a weight."""
+
+    weight: float
+
+    def __new__(cls, first: str, second: str, label: str, weight: float) -> Self:
+        """Makes it of two sentences, their relation, and a weight above 0."""
+        made = super().__new__(cls, first, second, label)
+        made.weight = weight
+        return made
+
+
+def weight_of(example: Any) -> float:  # noqa: ANN401  of any task
+    """How many times an example counts: once, unless it says otherwise."""
+    found: float = getattr(example, "weight", 1.0)
+    return found
 
 
 class ScoredExample(NamedTuple):

@@ -10,7 +10,6 @@ et al. 2017, https://aclanthology.org/D17-1070, figure 1). Read in both orders, 
 (Radford et al. 2018, section 3.3).
 """
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,7 +22,7 @@ from torch import Tensor, nn
 
 from wenmai.core.errors import CorpusError, FormatError, SettingError
 from wenmai.core.task_names import TaskName
-from wenmai.data.typed import PairExample, ScoredExample, TextExample
+from wenmai.data.typed import PairExample, ScoredExample, TextExample, weight_of
 from wenmai.inference.finetuned import FineTuned, Floats
 from wenmai.inference.finetuned_network import HeadShape, Item, Outputs, fitted
 from wenmai.measures.classification import classification_metrics
@@ -158,9 +157,12 @@ class Classification(OfTexts):
             raise CorpusError(f"all {len(examples)} examples have the label {label!r}; at least 2 are needed")
 
     def weigh(self, examples: Sequence[TextExample | PairExample]) -> None:
-        """w_c = N / (C N_c): all labels count as if they were equally frequent."""
-        counted = Counter(example.label for example in examples)
-        weights = [len(examples) / (len(counted) * max(1, counted[label])) for label in self.labels]
+        """w_c = N / (C N_c): all labels count as if they were equally frequent; N is the sum of examples' weights."""
+        counted = dict.fromkeys(self.labels, 0.0)
+        for example in examples:
+            counted[example.label] += weight_of(example)
+        total, present = sum(counted.values()), sum(count > 0 for count in counted.values())
+        weights = [total / (present * (counted[label] or 1)) for label in self.labels]
         self.weights = torch.tensor(weights, dtype=torch.float64)
 
     def targets(self, examples: Sequence[TextExample | PairExample], items: Sequence[Item]) -> list[int]:
@@ -174,11 +176,13 @@ class Classification(OfTexts):
                 )
         return [numbers[example.label] for example in examples]
 
-    def loss(self, outputs: Outputs, targets: Sequence[int]) -> Loss:
-        """Cross-entropy; rare labels may count more."""
+    def loss(self, outputs: Outputs, targets: Sequence[int], shares: Sequence[float] | None = None) -> Loss:
+        """Cross-entropy; rare labels may count more, and examples by their ``shares``."""
         wanted = torch.tensor(targets, device=outputs.logits.device)
         nll = F.cross_entropy(outputs.logits.float(), wanted, reduction="none").double()
-        weights = 1.0 if self.weights is None else self.weights.to(wanted.device)[wanted]
+        weights = torch.ones_like(nll) if self.weights is None else self.weights.to(wanted.device)[wanted]
+        if shares is not None:
+            weights = weights * torch.tensor(shares, dtype=torch.float64, device=wanted.device)
         return Loss((nll * weights).sum(), nll.detach().sum(), len(targets))
 
     def tallies(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> Table:

@@ -1,7 +1,7 @@
 """Fine-tuning in scikit-learn's shape: a classifier of texts or of pairs of texts."""
 
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Self
@@ -15,7 +15,7 @@ from wenmai.config.recipe import Recipe
 from wenmai.core.errors import FormatError, RunError, SettingError
 from wenmai.core.folder import read_json_object, writing_json
 from wenmai.core.registry import find_system
-from wenmai.data.typed import PairExample, TextExample
+from wenmai.data.typed import WeightedPair, WeightedText
 from wenmai.runs.estimators import OfTexts, numbered, texts_of
 from wenmai.runs.finetune import finetune
 from wenmai.runs.formats import make_run
@@ -47,7 +47,8 @@ class FineTunedClassifier(OfTexts, ClassifierMixin, BaseEstimator):  # type: ign
         learning_rate: The highest one.
         batch_size: Most texts of a batch.
         max_length: Most tokens that are read of a text, special ones included.
-        class_weight: ``"balanced"``: rare classes count more.
+        class_weight: ``"balanced"``: rare classes count more; or how much each class counts, a class without a number
+            once.
         valid_share: Share of the texts that is set aside to choose the best state by; 0: all are trained on, and the
             last state is taken.
         seed: Decides all random draws.
@@ -75,7 +76,7 @@ class FineTunedClassifier(OfTexts, ClassifierMixin, BaseEstimator):  # type: ign
         learning_rate: float | None = None,
         batch_size: int | None = None,
         max_length: int | None = None,
-        class_weight: str | None = None,
+        class_weight: str | Mapping[Any, float] | None = None,
         valid_share: float = 0.0,
         seed: int = 1,
         device: str = "auto",
@@ -106,13 +107,20 @@ class FineTunedClassifier(OfTexts, ClassifierMixin, BaseEstimator):  # type: ign
         self.__dict__.update(params)
         return self
 
-    def fit(self, X: Sequence[Any], y: Any) -> Self:  # noqa: ANN401  scikit-learn's names
+    def fit(self, X: Sequence[Any], y: Any, sample_weight: Any = None) -> Self:  # noqa: ANN401  scikit-learn's names
         """Fine-tunes the encoder on texts or pairs of texts X [N], and labels y [N].
+
+        Args:
+            X: Texts, or pairs of texts.
+            y: Their labels.
+            sample_weight: (N,) how much each counts: the loss is the weighted mean; those of weight 0 are left out.
+                None: all alike.
 
         Raises:
             SettingError: for an unknown setting, or a run whose encoder cannot be fine-tuned.
             RunError: if there is no such run, or ``out`` exists already.
-            ValueError: if there are not as many labels as texts, or fewer than two classes.
+            ValueError: if there are not as many labels, or weights, as texts, fewer than two classes, or a weight is
+                negative or not finite.
         """
         inputs = _inputs(X)
         classes, numbers = numbered(self, inputs, y)
@@ -121,9 +129,12 @@ class FineTunedClassifier(OfTexts, ClassifierMixin, BaseEstimator):  # type: ign
             raise ValueError(f"two classes are written alike: {', '.join(labels)}")
         paired = bool(inputs) and isinstance(inputs[0], tuple)
         named = [labels[number] for number in numbers.tolist()]
-        kind: Any = PairExample if paired else TextExample
-        examples = [kind(*(given if paired else (given,)), label) for given, label in zip(inputs, named, strict=True)]
         settings = {name: value for name, value in self.get_params().items() if value is not None}
+        by_class = settings.pop("class_weight") if isinstance(self.class_weight, Mapping) else None
+        weights = _weights(sample_weight, by_class, classes, numbers)
+        kind: Any = WeightedPair if paired else WeightedText
+        rows = zip(inputs, named, weights.tolist(), strict=True)
+        examples = [kind(*(given if paired else (given,)), label, weight) for given, label, weight in rows if weight]
         start, out = settings.pop("run", None), settings.pop("out", None)
         with tempfile.TemporaryDirectory(prefix="wenmai-") as folder:
             if start is None:
@@ -227,6 +238,32 @@ def _written(files: dict[str, bytes], folder: Path) -> None:
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
+
+
+def _weights(
+    given: Any,  # noqa: ANN401  numbers, a column ...
+    by_class: Mapping[Any, float] | None,
+    classes: npt.NDArray[Any],
+    numbers: npt.NDArray[np.int64],
+) -> npt.NDArray[np.float64]:
+    """Returns the weight of each of N examples: its own, times that of its class.
+
+    Raises:
+        ValueError: if there are not N, one is negative or not finite, or a class is unknown or has no example left.
+    """
+    weights = np.ones(len(numbers)) if given is None else np.asarray(given, np.float64)
+    if weights.shape != numbers.shape:
+        raise ValueError(f"sample_weight: expected {len(numbers)} numbers, one a text, not the shape {weights.shape}")
+    known = classes.tolist()
+    if by_class is not None:
+        if unknown := [name for name in by_class if name not in known]:
+            raise ValueError(f"class_weight: {unknown[0]!r} is none of the classes, {', '.join(map(str, known))[:200]}")
+        weights = weights * np.array([by_class.get(name, 1.0) for name in known], np.float64)[numbers]
+    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise ValueError("weights of examples and classes: expected finite numbers from 0 on")
+    if len(set(numbers[weights > 0].tolist())) < 2:
+        raise ValueError("fewer than two classes have an example with a weight above 0")
+    return weights
 
 
 def _inputs(given: Any) -> Inputs:  # noqa: ANN401

@@ -25,6 +25,7 @@ from wenmai.core.registry import find_system
 from wenmai.core.task_names import TaskName
 from wenmai.data.batches import plan_batches
 from wenmai.data.examples import ExamplesStats, open_examples, open_train_and_valid, require_known
+from wenmai.data.typed import weight_of
 from wenmai.inference.backbones import Fed
 from wenmai.inference.families import backbone_like, backbone_of
 from wenmai.inference.finetuned import SHORTEST, FineTuned
@@ -121,6 +122,8 @@ class LabelledExamples(Source):
             valid = list(measured)
         for example in (*train, None, *valid):
             digest.update(json.dumps(example).encode() + b"\n")
+            if (weight := weight_of(example)) != 1:
+                digest.update(str(weight).encode())
         files = {file.path: file for one in (opened, measured) if one is not None for file in one.hashes()}
         sources = [{"path": file.path, "bytes": file.size_bytes, "sha256": file.sha256} for file in files.values()]
         return FineTuneData(digest.hexdigest(), train, valid, labels, sources, stats)
@@ -268,6 +271,8 @@ class FineTuningJob(NeuralJob):
         if self.tuning.class_weight == "balanced":
             model.weigh(data.train)
         self._train = Prepared(model, data.train)
+        weights = np.array([weight_of(example) for example in data.train])
+        self._example_shares = weights / weights.mean() if (weights != 1).any() else None  # 1 on average
         if self._train.unknown == 1:
             raise CorpusError(
                 f"the vocabulary of the encoder has nothing of the {len(data.train)} examples; fine-tune one that was "
@@ -320,10 +325,13 @@ class FineTuningJob(NeuralJob):
 
     def loss(self, module: nn.Module, batch: npt.NDArray[np.int64], step: int) -> Losses:
         """The loss of the task, and of a GPT that of a language model on the same texts (Radford et al., eq. 5)."""
-        losses, _ = self._losses(module, self._train, batch)
+        shares = () if self._example_shares is None else (self._example_shares[batch].tolist(),)
+        losses, _ = self._losses(module, self._train, batch, *shares)
         return losses
 
-    def _losses(self, module: nn.Module, part: Prepared, batch: npt.NDArray[np.int64]) -> tuple[Losses, Outputs]:
+    def _losses(
+        self, module: nn.Module, part: Prepared, batch: npt.NDArray[np.int64], *shares: Sequence[float]
+    ) -> tuple[Losses, Outputs]:
         """Returns the losses of some items, and what the head made of them."""
         model = self.fine_tuned
         items = [part.items[place] for place in batch]
@@ -332,11 +340,11 @@ class FineTuningJob(NeuralJob):
         if part.features is not None:
             features, filled = self._kept([row for place in batch for row in part.features[place]])
             outputs = model.logits(model.module.mixed(features), filled, [len(item.rows) for item in items])
-            return model.loss(outputs, targets)._replace(tokens=read), outputs
+            return model.loss(outputs, targets, *shares)._replace(tokens=read), outputs
         fed, sizes = model.fed(items)
         vectors, states = module(fed)
         outputs = model.logits(vectors, fed.filled, sizes)
-        loss = model.loss(outputs, targets)._replace(tokens=read)
+        loss = model.loss(outputs, targets, *shares)._replace(tokens=read)
         if states is None:
             return loss, outputs
         return {"task": loss, "lm": self._next_tokens(fed, states)}, outputs
