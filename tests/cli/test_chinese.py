@@ -62,3 +62,13 @@ def test_results_and_reports_are_in_chinese_and_json_is_not(shell, monkeypatch):
         json.loads((shell.folder / "both/comparison.json").read_text())
     )
     assert stored.kinds["bits"].title == "Bits per character"
+
+
+def test_tables_and_checks_are_in_chinese(shell, monkeypatch):
+    (shell.folder / "labels.txt").write_text("__label__a one two\n__label__b three four\n" * 20)
+    monkeypatch.setenv("WENMAI_LANG", "zh")
+    shell("train", "fasttext-supervised", "labels.txt", "--out", "labels", "--epochs", "1", "--min-count", "1")
+    lines = shell("evaluate", "labels", "--on", "labels.txt").out.splitlines()
+    assert lines[1].split() == ["标签", "文本", "精确率", "召回率", "F1"]
+    assert lines[4].split() == ["标签＼预测为", "a", "b"]
+    assert shell("verify", "labels").out.splitlines() == ["配方：fasttext-supervised", "model：完好"]

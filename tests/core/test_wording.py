@@ -154,6 +154,25 @@ def test_messages_are_complete():
             "loss=x: expected one of softmax, hs; did you mean 'hs'?",
             "loss=x：应为以下之一：softmax, hs；是否想输入 'hs'？",
         ),
+        (
+            "no such option: --ouput; did you mean '--out'? (`wenmai systems gpt` lists the settings)",
+            "没有这个选项：--ouput；是否想输入 '--out'？（用 `wenmai systems gpt` 列出设置）",
+        ),
+        (
+            "runs/a: the training has finished already; `wenmai train --from runs/a CORPUS` continues it on new text",
+            "runs/a：训练早已完成；用 `wenmai train --from runs/a CORPUS` 在新文本上继续训练",
+        ),
+        (
+            "BLEU 1.00 [0.00, 2.00], chrF2 1.00 [0.00, 2.00], 80 sentences (nrefs:1|case:mixed)",
+            "BLEU 1.00 [0.00, 2.00]，chrF2 1.00 [0.00, 2.00]，80 个句子（nrefs:1|case:mixed）",
+        ),
+        ("checkpoints/step-1: damaged", "checkpoints/step-1：已损坏"),
+        (
+            "accuracy 50.00% [40.00%, 60.00%]  Matthews 0.5000  micro F1 0.5000  macro F1 0.5000  P@1 0.5  R@1 0.5  "
+            "(9 texts)",
+            "准确率 50.00% [40.00%, 60.00%]  马修斯系数 0.5000  微平均 F1 0.5000  宏平均 F1 0.5000  P@1 0.5  R@1 0.5  "
+            "（9 个文本）",
+        ),
         ("epochs=0: expected greater than or equal to 1", "epochs=0：应不小于 1"),
         ("a.tsv: line 2 has a NUL, which no text has", "a.tsv：第 2 行含有 NUL，文本中不应有它"),
         ("runs/a: no such run folder", "runs/a：没有这个运行文件夹"),

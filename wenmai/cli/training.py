@@ -8,7 +8,7 @@ import typer
 
 from wenmai.cli.completion import complete_system
 from wenmai.cli.options import Json, Quiet, RunFolder, Sets
-from wenmai.cli.printing import show_rows, show_run
+from wenmai.cli.printing import show, show_rows, show_run
 from wenmai.cli.settings import setting_value
 from wenmai.core.errors import SettingError
 
@@ -150,7 +150,6 @@ def verify(run: RunFolder, as_json: Json = False) -> None:
     if as_json:
         print(json.dumps({"checked": checked, "problems": problems}, ensure_ascii=False))
     else:
-        for line in checked:
-            print(line)
+        show("\n".join(checked))
     if problems:
         raise RunError("; ".join(problems))

@@ -99,12 +99,14 @@ class Catalogue:
         return None
 
     def _part(self, text: str) -> str:
-        """What fills a hole: all of it is known, or what follows a name, such as a hint after a semicolon."""
+        """What fills a hole: all of it is known, or what follows a name, such as hints after semicolons."""
         if found := self._known(text):
             return found
         places = (found.start() for found in re.finditer(r"; | \(", text))
         known = ((place, self._known(text[place:])) for place in places)
-        return next((text[:place] + rest for place, rest in known if rest is not None), text)
+        place, rest = next((one for one in known if one[1] is not None), (len(text), ""))
+        name, hint = ("", text[:place]) if text.startswith(("; ", " (")) else (text[:place], "")
+        return f"{name}{self.say(hint)}{rest}"
 
     @cached_property
     def _recognised(self) -> list[tuple[list[str], str]]:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from wenmai.core.columns import in_columns
 from wenmai.core.errors import CorpusError
+from wenmai.core.wording import say
 from wenmai.measures.bootstrap import percentile_intervals
 
 __all__ = ["Annotations", "RelationResult", "Scored", "best_threshold", "measure_relations"]
@@ -97,7 +98,7 @@ class RelationResult:
     def __str__(self) -> str:
         def row(name: str, value: float | None, low: float | None = None, high: float | None = None) -> list[str]:
             shown = "-" if value is None else f"{value:.4f}"
-            return [name, shown, "" if low is None or high is None else f"[{low:.4f}, {high:.4f}]"]
+            return [say(name), shown, "" if low is None or high is None else f"[{low:.4f}, {high:.4f}]"]
 
         rows = [
             row("F1", self.f1, self.f1_low, self.f1_high),

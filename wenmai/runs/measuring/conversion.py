@@ -9,6 +9,7 @@ from wenmai.core.clock import CLOCK
 from wenmai.core.columns import in_columns
 from wenmai.core.errors import SettingError
 from wenmai.core.showing import Table
+from wenmai.core.wording import say
 from wenmai.data.catalogue import resolve
 from wenmai.data.transliteration import TransliterationExample, read_gold
 from wenmai.measures.conversion import Conversion, measure_conversion
@@ -74,7 +75,8 @@ class ConversionEvaluation(Evaluation):
         return found
 
     def __str__(self) -> str:
-        rows = [["input", "CER", "", "sentences", "syllables", f"top {_K}", "sentences/s"]]
+        heads = ("input", "CER", "", "sentences", "syllables", f"top {_K}", "sentences/s")
+        rows = [[say(name) for name in heads]]
         for form, one in self.results.items():
             known = "" if one.syllable_accuracy is None else f"{one.syllable_accuracy:.1%}"
             top = f"{one.coverage[-1].share:.1%}" if one.coverage else ""

@@ -10,6 +10,7 @@ import numpy as np
 from wenmai.core.columns import in_columns
 from wenmai.core.errors import RunError
 from wenmai.core.showing import Table
+from wenmai.core.wording import say
 from wenmai.data.pairs import Pairs, read_pairs
 from wenmai.inference.verbs import AnyTranslator
 from wenmai.measures.translation import (
@@ -55,10 +56,10 @@ class TranslationEvaluation(Evaluation):
         return found
 
     def __str__(self) -> str:
-        rows = [["length", "sentences", "BLEU", "chrF", "exact"]]
+        rows = [[say(name) for name in ("length", "sentences", "BLEU", "chrF", "exact")]]
         for bucket in self.result.buckets:
             metrics = [f"{bucket.bleu:.1f}", f"{bucket.chrf:.1f}", f"{bucket.exact_match:.1%}"]
-            rows.append([f"{bucket.name} {self.result.length_unit}", str(bucket.sentences), *metrics])
+            rows.append([f"{bucket.name} {say(self.result.length_unit)}", str(bucket.sentences), *metrics])
         lines = [str(self.result), in_columns(rows)]
         if self.difference is not None:
             lines += [
