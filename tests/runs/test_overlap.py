@@ -43,6 +43,15 @@ def test_evaluate_and_compare_say_so(texts, tmp_path, capsys):
     assert json.loads((tmp_path / "comparison.json").read_text())["corpus"]["facts"] == found.corpus.facts
 
 
+def test_each_of_several_is_said_in_chinese(texts, tmp_path, monkeypatch):
+    monkeypatch.setenv("WENMAI_LANG", "zh")
+    wenmai.train("ngram", texts / "train.txt", out=texts / "other", order=3, quiet=True)
+    compare([texts / "run", texts / "other"], out=tmp_path, on=[str(texts / "inside.txt")], quiet=True)
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert f"50 行出现在 {texts / 'run'} 的训练文本中" in page
+    assert f"50 行出现在 {texts / 'other'} 的训练文本中" in page
+
+
 def test_nothing_is_said_by_word_of_text_without_spaces(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("今天天气很好我们一起去公园散步然后回家吃饭\n昨天下了一整天的雨所以大家都留在家里看书聊天\n" * 30)

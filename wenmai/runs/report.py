@@ -495,9 +495,8 @@ def _reproduce(comparison: Comparison) -> str:
     lists = ""
     for title, facts in (("Corpus", corpus_facts), ("Machine and versions", comparison.machine)):
         known = ((name, value) for name, value in facts.items() if value not in ("", None))
-        rows = "".join(
-            f"<dt>{escape(_fact_name(name))}</dt><dd>{escape(say(_fact(value, name)))}</dd>" for name, value in known
-        )
+        said = ((name, "; ".join(map(say, _fact(value, name).split("; ")))) for name, value in known)
+        rows = "".join(f"<dt>{escape(_fact_name(name))}</dt><dd>{escape(value)}</dd>" for name, value in said)
         lists += f"<div><h3>{say(title)}</h3><dl>{rows}</dl></div>" if rows else ""
     command = (
         f"<h3>{say('Command')}</h3><pre><code>{escape(comparison.command)}</code></pre>" if comparison.command else ""
