@@ -166,7 +166,10 @@ def test_messages_are_complete():
             "BLEU 1.00 [0.00, 2.00], chrF2 1.00 [0.00, 2.00], 80 sentences (nrefs:1|case:mixed)",
             "BLEU 1.00 [0.00, 2.00]，chrF2 1.00 [0.00, 2.00]，80 个句子（nrefs:1|case:mixed）",
         ),
-        ("BLEU -0.88 against runs/b [-0.99, -0.80], p = 0.0001", "BLEU 与 runs/b 相差 -0.88 [-0.99, -0.80]，p = 0.0001"),
+        (
+            "BLEU -0.88 against runs/b [-0.99, -0.80], p = 0.0001",
+            "BLEU 与 runs/b 相差 -0.88 [-0.99, -0.80]，p = 0.0001",
+        ),
         ("checkpoints/step-1: damaged", "checkpoints/step-1：已损坏"),
         (
             "accuracy 50.00% [40.00%, 60.00%]  Matthews 0.5000  micro F1 0.5000  macro F1 0.5000  P@1 0.5  R@1 0.5  "
