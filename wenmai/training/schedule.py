@@ -19,8 +19,8 @@ def rate_schedule(
 
     All rise linearly to ``peak`` over ``warmup`` steps. Then ``noam`` falls as 1/√step (Vaswani et al. 2017, eq. 3),
     ``linear`` and ``cosine`` fall to ``floor · peak`` at the end, ``constant`` stays. The end is the last step or the
-    end of the time, whichever is nearer; the fraction is 0 without a time limit. The rate is the lesser of the rise and
-    the fall, so it never jumps.
+    end of the time, whichever is nearer; the fraction is 0 without a time limit. The rate is the smaller of the rise
+    and the fall, so it never jumps.
 
     Args:
         kind: Which.
