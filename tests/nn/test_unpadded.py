@@ -101,7 +101,7 @@ def test_what_is_computed_with_gradients_watched_or_dropped_stays_padded(tokens,
     assert len(joined) == 1
 
 
-@pytest.mark.parametrize("settings", [{"window": 1}, {"relative": lambda q, k, s: None}], ids=str)
+@pytest.mark.parametrize("settings", [{"window": 1}, {"relative": lambda q, k, s: None}], ids=["window", "relative"])
 def test_attention_that_knows_places_needs_texts_apart(settings):
     def encoder(**options):
         layers = (
