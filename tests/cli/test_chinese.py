@@ -31,7 +31,7 @@ def test_classes_are_evaluated_in_chinese(shell, monkeypatch):
     shell("train", "fasttext-supervised", "labels.tsv", "--out", "run", "--epochs", "1", *words)
     first, heads, *_ = shell("evaluate", "run", "--on", "labels.tsv").out.splitlines()
     assert first.startswith("准确率 ")
-    assert first.endswith("（40 条文本）")
+    assert first.endswith("（40 个文本）")
     assert heads.split() == ["标签", "文本数", "精确率", "召回率", "F1"]
 
 
@@ -69,6 +69,6 @@ def test_tables_and_checks_are_in_chinese(shell, monkeypatch):
     monkeypatch.setenv("WENMAI_LANG", "zh")
     shell("train", "fasttext-supervised", "labels.txt", "--out", "labels", "--epochs", "1", "--min-count", "1")
     lines = shell("evaluate", "labels", "--on", "labels.txt").out.splitlines()
-    assert lines[1].split() == ["标签", "文本", "精确率", "召回率", "F1"]
+    assert lines[1].split() == ["标签", "文本数", "精确率", "召回率", "F1"]
     assert lines[4].split() == ["标签＼预测为", "a", "b"]
     assert shell("verify", "labels").out.splitlines() == ["配方：fasttext-supervised", "model：完好"]

@@ -35,6 +35,10 @@ FILES = {
     "新语料.txt": CHINESE + "王后也住在王宫里。\n" * 9,
     "articles.txt": CHINESE,
     "names.txt": "北京\n天安门\n",
+    "vocab.txt": "".join(
+        f"{one}\t{place}\n" for place, one in enumerate(("[PAD]", "[CLS]", "[SEP]", "[MASK]", "[UNK]", *"北京我爱"))
+    ),
+    "rows.txt": "1 5 6 7 8 2;0 0 0 0 0 0;0 1 2 3 4 5;-1 0 1 0 0 -1;1\n" * 40,
     "talks.jsonl": '["你好吗？", "很好。", "再见。"]\n' * 60,
     "reviews.tsv": CLASSES,
     "test.tsv": CLASSES,
@@ -83,6 +87,7 @@ SIZES = {  # by the beginning of a command
     "train gpt": LAYERS,
     "train bert": f"{LAYERS} vocab_size=60",
     "train ernie-2": f"{SIZE} threads=1 epochs=9 min_count=1 max_length=16 batch_tokens=64",
+    "train ernie zhwiki.txt --language chinese --file": f"{SIZE} threads=1 epochs=2 max_length=16",
     "train ernie": f"{LAYERS} vocab_size=60",
     "train elmo": f"{LOOP} hidden_size=8 cell_size=12 segment_length=6",
     "train ssan": "threads=1 epochs=1 batch_size=8",
