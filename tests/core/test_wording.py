@@ -107,7 +107,7 @@ def test_reports_are_complete():
     page = ROOT / "runs" / "page"
     wanted = [text for path in page.glob("*.html") for text in page_texts(path.read_text("utf-8"))]
     wanted += [text for path in page.glob("*.js") for text in script_texts(path.read_text("utf-8"))]
-    for path in (ROOT / "runs" / "report.py", ROOT / "runs" / "alignment.py"):
+    for path in (ROOT / "runs" / name for name in ("report.py", "charts.py", "alignment.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "say":
                 wanted += [node.args[0].value] if isinstance(node.args[0], ast.Constant) else []

@@ -1,6 +1,7 @@
 """The charts of a comparison as files."""
 
 import sys
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -49,6 +50,21 @@ def test_each_chart_is_a_whole_picture_with_words(comparison):
         assert "white" not in drawing  # no background: for light pages and dark ones
         assert "nan" not in drawing
     assert "lower is better" in found["a-set"].svg()
+
+
+def test_tasks_have_a_chart_for_the_losses_and_one_for_the_accuracies_of_a_system(comparison):
+    def points(*values):
+        return [LinePoint(x=10.0 * place, y=value) for place, value in enumerate(values, 1)]
+
+    lines = {"phrases": points(6.0, 5.0), "token document": points(0.7, 0.5), "once": points(1.0)}
+    comparison.systems[1] = replace(
+        comparison.systems[1], by_task={"loss": lines, "accuracy": {"phrases": points(0.1, None)}}
+    )
+    found = charts(comparison)
+    assert [name for name in found if "task" in name] == ["loss-by-task-gpt"]
+    words = set(ElementTree.fromstring(found["loss-by-task-gpt"].svg()).itertext())
+    assert {"Loss by task, gpt", "Updates", "phrases", "token document"} <= words
+    assert "once" not in words
 
 
 def test_charts_are_files(comparison, tmp_path):

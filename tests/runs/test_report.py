@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 
 from wenmai.core.errors import RunError
-from wenmai.runs.comparison import ComparedCorpus, ComparedSystem, Comparison, CurvePoint, MapWord, Measure
+from wenmai.runs.comparison import (
+    ComparedCorpus,
+    ComparedSystem,
+    Comparison,
+    CurvePoint,
+    LinePoint,
+    MapWord,
+    Measure,
+)
 from wenmai.runs.measuring.vectors import VECTORS
 from wenmai.runs.report import report_html, write_report
 
@@ -331,6 +339,47 @@ def test_twenty_systems_have_a_row_and_a_line_each():
     looks = list(zip(lines[::2], lines[1::2], strict=True))
     assert len(set(looks)) == 20
     assert "20 systems were trained on the same 14,100,000 tokens" in page.visible()
+
+
+def line(*values):
+    return [LinePoint(x=10.0 * place, y=value) for place, value in enumerate(values, 1)]
+
+
+def keys(source):
+    """The names in the key of each system, with their colours and dashes."""
+    item = re.compile(r'<li>.*?stroke="([^"]*)" stroke-dasharray="([^"]*)".*?<span>(.*?)</span></li>')
+    figures = re.findall(r'<figure data-system="(\d+)">(.*?)</figure>', source)
+    return {int(number): {name: (colour, dash) for colour, dash, name in item.findall(key)} for number, key in figures}
+
+
+def test_tasks_have_a_key_for_each_system_with_a_colour_for_each_name():
+    many = {f"task {number}": line(2.0, 1.0) for number in range(6)}
+    first = a_system("first", by_task={"loss": many, "accuracy": {"task 1": line(0.1, 0.5), "masked": line(0.2, 0.3)}})
+    plain = a_system("plain")
+    other = a_system("other", by_task={"loss": {"pair": line(0.7, 0.6), "task 1": line(3.0, 2.0)}}, stages=[15])
+    source = report_html(a_comparison(first, plain, other))
+    found = keys(source)
+    assert {number: list(names) for number, names in found.items()} == {
+        0: [*many, "masked"],
+        2: ["pair", "task 1"],
+    }
+    assert found[2]["task 1"] == found[0]["task 1"] == ("var(--s1)", "")
+    assert len({look for names in found.values() for look in names.values()}) == 8
+    assert found[0]["masked"] == ("var(--s0)", "6 3")
+    shown = Page(source).comparison()["systems"]
+    assert shown[2]["by_task"]["loss"]["pair"] == [{"x": 10, "y": 0.7, "note": ""}, {"x": 20, "y": 0.6, "note": ""}]
+    assert shown[2]["stages"] == [15]
+
+
+def test_tasks_without_a_curve_are_not_drawn_and_long_ones_are_thinned():
+    none = a_system("none", by_task={"loss": {"a": line(1.0), "b": line(math.nan, 2.0, math.inf), "c": []}})
+    assert keys(report_html(a_comparison(none))) == {}
+    hostile = a_system("long", by_task={"accuracy": {HOSTILE: line(*range(2000)), "b": line(1.0)}})
+    source = report_html(a_comparison(none, hostile))
+    assert len(keys(source)[1]) == 1
+    assert HOSTILE in Page(source).visible()
+    points = Page(source).comparison()["systems"][1]["by_task"]["accuracy"][HOSTILE]
+    assert (len(points), points[0]["x"], points[-1]["x"]) == (300, 10, 20_000)
 
 
 def test_chinese_is_written_as_it_is_and_broken_text_does_not_stop_the_report(tmp_path):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from wenmai.core.folder import writing
 from wenmai.core.wording import say
+from wenmai.runs.by_task import FIGURES, drawn_by_task, task_places
 from wenmai.runs.comparison import ComparedSystem, Comparison, Measure
 from wenmai.runs.drawing import Dot, Drawing, Line, Text, require_picture
 
@@ -48,7 +49,7 @@ def write_charts(comparison: Comparison, folder: str | Path, form: str = "svg") 
 
 
 def charts(comparison: Comparison) -> dict[str, Drawing]:
-    """Returns the charts of a comparison by name: measures, learning curves, and the panels of the report."""
+    """Returns the charts of a comparison by name: measures, learning curves, tasks, and the panels of the report."""
     systems, found = comparison.systems, dict[str, Drawing]()
     for title, measures in comparison.columns(spoken=True).items():
         known = [(place, one) for place, one in enumerate(measures) if one is not None and one.value is not None]
@@ -63,6 +64,12 @@ def charts(comparison: Comparison) -> dict[str, Drawing]:
         if lines:
             title = f"{say('Loss')}, {say(kind)}" if kind else say("Loss")
             found[_file_name(f"loss {kind}")] = _lines(title, say("Training done, %"), lines)
+    places = task_places(systems)
+    for system in systems:
+        for figure, tasks in drawn_by_task(system).items():
+            title = say("{figure} by task, {name}", figure=say(FIGURES[figure]), name=system.name)
+            lines = [_Curve(places[task], task, [(one.x, one.y) for one in own]) for task, own in tasks.items()]
+            found[_file_name(f"{figure} by task {system.name}")] = _lines(title, say("Updates"), lines, whole=True)
     for name, panel in comparison.panels.items():
         lines = [
             _Curve(place, system.name, [(one.x, one.y) for one in system.lines.get(name, ()) if one.y is not None])

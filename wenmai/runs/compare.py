@@ -12,6 +12,7 @@ from wenmai.core.errors import RunError
 from wenmai.core.folder import writing_json
 from wenmai.core.registry import find_system
 from wenmai.data.sources import in_catalogue
+from wenmai.runs.by_task import metrics_by_task, stage_starts
 from wenmai.runs.comparison import ComparedCorpus, ComparedSystem, Comparison, CurvePoint, Facts, Kind
 from wenmai.runs.environment import describe_environment
 from wenmai.runs.measuring.measurer import choose_measurer, watched
@@ -131,6 +132,8 @@ def _describe(name: str, run: Run) -> ComparedSystem:
         size_bytes=run.model_bytes,
         vocabulary=summary.get("vocabulary"),
         parameters=summary.get("parameters"),
+        by_task=metrics_by_task(run.records),
+        stages=stage_starts(summary.get("stages") or {}, max((one["position"] for one in run.records), default=0)),
     )
 
 

@@ -147,7 +147,7 @@ class MapWord:
 
 @dataclass(frozen=True, kw_only=True)
 class LinePoint:
-    """A point of a line in a :class:`Panel`.
+    """A point of a line of a drawing.
 
     Attributes:
         x: Position on the horizontal axis.
@@ -222,6 +222,8 @@ class ComparedSystem:
         map: Frequent words in two dimensions.
         samples: The output of the model for each prompt.
         lines: Its lines in panels, by the names of :attr:`Comparison.panels`.
+        by_task: ``loss`` and ``accuracy`` on the validation data, if there are several of them, by name and update.
+        stages: After how many updates each stage of the training but the first began.
     """
 
     name: str
@@ -241,6 +243,8 @@ class ComparedSystem:
     map: list[MapWord] = field(default_factory=list)
     samples: dict[str, str] = field(default_factory=dict)
     lines: dict[str, list[LinePoint]] = field(default_factory=dict)
+    by_task: dict[str, dict[str, list[LinePoint]]] = field(default_factory=dict)
+    stages: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,8 +17,9 @@ from typing import Any
 from wenmai.core.folder import writing
 from wenmai.core.quantities import plural
 from wenmai.core.wording import say
+from wenmai.runs.by_task import task_figures
 from wenmai.runs.comparison import ComparedSystem, Comparison, Facts, Kind, Measure, Panel
-from wenmai.runs.page import filled, json_in_script
+from wenmai.runs.page import filled, json_in_script, swatch
 
 __all__ = ["report_html", "write_report"]
 
@@ -27,8 +28,6 @@ _EPOCHS_TO_SMOOTH = 4  # with fewer, a mean over an epoch hides what happens in 
 _FEWEST_TO_SMOOTH = 20  # points of a curve
 _ROUNDING = 1e-9  # of the progress: what stands an epoch before is left out, so that the mean is over a whole one
 _RESTLESS = 3  # times the way from the lowest loss to the highest
-COLOURS = 6  # --s0 to --s5 in common.css; later systems use them again with a dash pattern
-DASHES = ("", "6 3", "2 2.5", "8 3 2 3")
 INTERVAL_WIDTH = 84  # pixels
 BAR_WIDTH = 56
 
@@ -106,6 +105,7 @@ def report_html(comparison: Comparison) -> str:
         abstract=escape(_abstract(comparison, quality)),
         table=_table(comparison, quality, cost),
         sections=_sections(comparison),
+        tasks=task_figures(comparison.systems),
         samples=_samples(comparison),
         notes=_notes(comparison, quality, cost),
         confidence=_confidence(comparison),
@@ -326,7 +326,7 @@ def _table(comparison: Comparison, quality: list[_Column], cost: list[_Column]) 
     )
     cells = [*map(_quality_cells, quality), *map(_cost_cells, cost)]
     rows = "".join(
-        f'<tr><th scope="row">{_swatch(index)}{escape(system.name)}{_small(system.label)}</th>'
+        f'<tr><th scope="row">{swatch(index)}{escape(system.name)}{_small(system.label)}</th>'
         f"{''.join(column[index] for column in cells)}</tr>"
         for index, system in enumerate(comparison.systems)
     )
@@ -444,7 +444,7 @@ def _samples(comparison: Comparison) -> str:
         for index, system in enumerate(systems):
             if prompt in system.samples:
                 text = (begun if sampled.continued else "") + escape(system.samples[prompt])
-                rows += _sample_row(f"{_swatch(index)}{escape(system.name)}", text)
+                rows += _sample_row(f"{swatch(index)}{escape(system.name)}", text)
         tables.append(
             _scroll(
                 say("Samples after {prompt}", prompt=prompt), f'<table class="samples"><tbody>{rows}</tbody></table>'
@@ -522,7 +522,7 @@ def _settings(systems: list[ComparedSystem]) -> str:
     }
     known = {name: cells for name, cells in columns.items() if set(cells) != {"–"}}
     rows = "".join(
-        f'<tr><th scope="row">{_swatch(index)}{escape(system.name)}</th>'
+        f'<tr><th scope="row">{swatch(index)}{escape(system.name)}</th>'
         + "".join(f"<td{_CLASSES.get(name, '')}>{cells[index]}</td>" for name, cells in known.items())
         + "</tr>"
         for index, system in enumerate(systems)
@@ -552,12 +552,6 @@ def _scroll(label: str, table: str) -> str:
 
 def _drawing(width: int, shapes: str) -> str:
     return f'<svg width="{width}" height="10" viewBox="0 0 {width} 10" aria-hidden="true">{shapes}</svg>'
-
-
-def _swatch(index: int) -> str:
-    stroke = f'stroke="var(--s{index % COLOURS})" stroke-dasharray="{DASHES[index // COLOURS % len(DASHES)]}"'
-    line = f'<line x1="0" x2="20" y1="4" y2="4" {stroke}/>'
-    return f'<svg class="swatch" viewBox="0 0 20 8" aria-hidden="true">{line}</svg>'
 
 
 # Numbers
@@ -615,7 +609,10 @@ def _fact(value: str | int | float | bool | None, name: str = "") -> str:
 
 def _data(stored: dict[str, Any]) -> str:
     """Returns the comparison as JSON that can stand in a script element, curves thinned, numbers rounded."""
-    systems = [{**system, "curve": _thinned(_smoothed(system["curve"]))} for system in stored["systems"]]
+    systems = [
+        {**system, "curve": _thinned(_smoothed(system["curve"])), "by_task": _thinned_lines(system["by_task"])}
+        for system in stored["systems"]
+    ]
     return json_in_script(_rounded({**stored, "systems": systems}))
 
 
@@ -643,6 +640,10 @@ def _smoothed(curve: list[Any]) -> list[Any]:
         means.append(total / (end - first))
     smooth = iter(means)
     return [point if point["loss"] is None else {**point, "mean": next(smooth)} for point in curve]
+
+
+def _thinned_lines(by_task: dict[str, Any]) -> dict[str, Any]:
+    return {figure: {task: _thinned(points) for task, points in lines.items()} for figure, lines in by_task.items()}
 
 
 def _thinned(curve: list[Any]) -> list[Any]:

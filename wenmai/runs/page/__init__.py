@@ -11,7 +11,10 @@ from string import Template
 
 from wenmai.core.wording import language, phrase
 
-__all__ = ["filled", "json_in_script", "page_texts", "script_texts"]
+__all__ = ["filled", "json_in_script", "page_texts", "script_texts", "swatch"]
+
+_COLOURS = 6  # --s0 to --s5 in common.css; later lines use them again with a dash pattern
+_DASHES = ("", "6 3", "2 2.5", "8 3 2 3")
 
 # the text between tags, unless it is only a place such as $title, and what is read aloud of elements
 _TEXT = re.compile(r"""(>\s*|aria-label=")(?!\$\w+\s*<)([^<>"$]*[A-Za-z][^<>"]*?|\$\w+ [^<>"]*?)(\s*<|")""")
@@ -52,6 +55,13 @@ def _spoken(page: str) -> str:
 
 def _text_of(found: re.Match[str]) -> str:
     return re.sub(r"\$(\w+)", r"{\1}", " ".join(found[2].split()))
+
+
+def swatch(index: int) -> str:
+    """Returns a piece of the line that is the ``index``-th of a drawing, for tables and keys."""
+    stroke = f'stroke="var(--s{index % _COLOURS})" stroke-dasharray="{_DASHES[index // _COLOURS % len(_DASHES)]}"'
+    line = f'<line x1="0" x2="20" y1="4" y2="4" {stroke}/>'
+    return f'<svg class="swatch" viewBox="0 0 20 8" aria-hidden="true">{line}</svg>'
 
 
 def json_in_script(value: object) -> str:

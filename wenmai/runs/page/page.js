@@ -6,8 +6,9 @@ const swatches = [...document.querySelectorAll("table.main .swatch line")];
 const colour = (index) => swatches[index].getAttribute("stroke");
 const dash = (index) => swatches[index].getAttribute("stroke-dasharray");
 const known = (value) => typeof value === "number";
-const swatch = (index) => svg("svg", { class: "swatch", viewBox: "0 0 20 8", "aria-hidden": "true" },
-  svg("line", { x1: 0, x2: 20, y1: 4, y2: 4, stroke: colour(index), "stroke-dasharray": dash(index) }));
+const piece = (line) => svg("svg", { class: "swatch", viewBox: "0 0 20 8", "aria-hidden": "true" },
+  svg("line", { x1: 0, x2: 20, y1: 4, y2: 4, stroke: line.colour, "stroke-dasharray": line.dash }));
+const swatch = (index) => piece({ colour: colour(index), dash: dash(index) });
 
 // Names in figures omit their common prefix, such as "word2vec-".
 const shortNames = (() => {
@@ -16,6 +17,9 @@ const shortNames = (() => {
   while (systems.length > 1 && parts.every((p) => p.length > shared + 1 && p[shared] === parts[0][shared])) shared++;
   return parts.map((p) => p.slice(shared).join("-"));
 })();
+
+// A line of a drawing: the name, the look and the points of a system
+const lineOf = (index, points) => ({ name: shortNames[index], colour: colour(index), dash: dash(index), points });
 
 // Numbers
 const SPACE = "\u00a0";
@@ -96,7 +100,7 @@ const curves = () => {
   systems.forEach((system, index) => {
     const points = system.curve.filter((point) => known(point.loss) && known(point.progress))
       .map((point) => (known(point.mean) ? { ...point, loss: point.mean, recorded: point.loss } : point));
-    if (points.length > 1) kinds.set(system.loss_kind, [...(kinds.get(system.loss_kind) || []), { index, points }]);
+    if (points.length > 1) kinds.set(system.loss_kind, [...(kinds.get(system.loss_kind) || []), lineOf(index, points)]);
   });
   if (!kinds.size) return;
   byId("curves").hidden = false;
@@ -115,8 +119,8 @@ const panels = () => {
   let section, heading;
   for (const [name, { section: title, title: what, axis, unit, caption, log, whole }] of Object.entries(data.panels)) {
     const place = `panel ${name}`;
-    const lines = systems.map((system, index) => ({ index, points: (system.lines[name] || [])
-      .filter((point) => known(point.y)).map(({ x, y, note }) => ({ [place]: x, loss: y, note })) }))
+    const lines = systems.map((system, index) => lineOf(index, (system.lines[name] || [])
+      .filter((point) => known(point.y)).map(({ x, y, note }) => ({ [place]: x, loss: y, note }))))
       .filter((line) => line.points.length > 1);
     if (!lines.length) continue;
     if (title !== heading) section = byId("panels").appendChild(html("section", {}, html("h2", {}, title)));
@@ -125,6 +129,26 @@ const panels = () => {
     const box = html("div", { class: "panel" });
     section.append(html("figure", {}, box, html("figcaption", {}, caption)));
     drawn(box, (width) => curvePanel(box, width, what, lines, place));
+  }
+};
+
+// Loss and accuracy by task: a panel each for a run; colours and dashes of tasks are those of the key above
+const byTask = () => {
+  for (const figure of document.querySelectorAll("#task-figures figure")) {
+    const { by_task: metrics, stages } = systems[figure.dataset.system], looks = new Map();
+    for (const item of figure.querySelectorAll(".legend li")) {
+      const line = item.querySelector("line");
+      looks.set(item.textContent, { colour: line.getAttribute("stroke"), dash: line.getAttribute("stroke-dasharray") });
+    }
+    for (const [metric, title] of [["loss", say`Loss`], ["accuracy", say`Accuracy`]]) {
+      const lines = Object.entries(metrics[metric] || {}).map(([name, points]) => ({ name, ...looks.get(name),
+        points: points.filter((point) => known(point.y)).map(({ x, y, note }) => ({ updates: x, loss: y, note })) }))
+        .filter((line) => line.points.length > 1);
+      if (!lines.length) continue;
+      byId("tasks").hidden = false;
+      const box = figure.querySelector(".beside").appendChild(html("div", { class: "panel" }));
+      drawn(box, (width) => curvePanel(box, width, title, lines, "updates", { stages, key: false }));
+    }
   }
 };
 
@@ -137,6 +161,7 @@ const AXES = {
       : [1, say`Wall time, seconds`]),
     label: (at) => duration(at),
   },
+  updates: { unit: () => [1, say`Updates`], label: (at) => say`${at.toFixed(0)} updates`, whole: true },
 };
 
 // Where values stand in a panel: x and y in pixels, and the value at a fraction of the width
@@ -164,16 +189,16 @@ const xAxis = (ticks, text, x, left, right, bottom, title) => [
 
 // The names at the ends of the curves, moved apart; with a leader where there is room for one
 const endLabels = (lines, labels, axis, x, y, edge, bottom) => {
-  const places = lines.map(({ index, points }, i) => ({ index, label: labels[i], x: x(points.at(-1)[axis]),
-    at: y(points.at(-1).loss) }));
+  const places = lines.map((line, i) => ({ line, label: labels[i], x: x(line.points.at(-1)[axis]),
+    at: y(line.points.at(-1).loss) }));
   places.sort((a, b) => a.at - b.at);
   spread(places, 15, edge.top, bottom);
   const moved = axis === "progress" && places.some((place) => Math.abs(place.y - place.at) > 3);
   return places.flatMap((place) => {
     const left = place.x + (moved ? 22 : 12);
     const leader = [svg("path", { class: "leader", d: `M${place.x + 5} ${place.at}L${left} ${place.y}` }),
-      svg("line", { x1: left, x2: left + 16, y1: place.y, y2: place.y, stroke: colour(place.index),
-        "stroke-dasharray": dash(place.index), "stroke-width": 2.5 })];
+      svg("line", { x1: left, x2: left + 16, y1: place.y, y2: place.y, stroke: place.line.colour,
+        "stroke-dasharray": place.line.dash, "stroke-width": 2.5 })];
     const text = svg("text", { class: "name halo", x: left + (moved ? 21 : 0), y: place.y + 4 }, place.label);
     return [...(moved ? leader : []), text];
   });
@@ -181,29 +206,36 @@ const endLabels = (lines, labels, axis, x, y, edge, bottom) => {
 
 // What the tip says of a place: a row for each line that reaches it
 const readings = (lines, axis, x, at, slack) => lines.filter(({ points }) => x(at) <= x(points.at(-1)[axis]) + slack)
-  .map(({ index, points }) => {
+  .map((line) => {
     const far = (p) => Math.abs(x(p[axis]) - x(at));
-    const point = points.reduce((best, p) => (far(p) < far(best) ? p : best));
+    const point = line.points.reduce((best, p) => (far(p) < far(best) ? p : best));
     const speed = known(point.words_per_second) ? say`${short(point.words_per_second)} words/s` : point.note || "";
-    const cells = [swatch(index), html("span", {}, shortNames[index]), html("b", {}, point.loss.toFixed(4)),
+    const cells = [piece(line), html("span", {}, line.name), html("b", {}, point.loss.toFixed(4)),
       html("span", { class: "quiet" }, speed)];
-    return { index, point, cells };
+    return { line, point, cells };
   });
 
-const curvePanel = (box, width, title, all, axis) => {
-  const lines = all.map(({ index, points }) => ({ index, points: points.filter((p) => known(p[axis])) }))
+// Vertical lines where a stage of the training begins, with its number; the word where there is room
+const stageMarks = (stages, end, x, edge, bottom) => stages.flatMap((begin, i) => {
+  const text = x(stages[i + 1] ?? end) - x(begin) > 56 ? say`stage ${i + 2}` : i + 2;
+  return [svg("line", { class: "stage", x1: x(begin), x2: x(begin), y1: edge.top, y2: bottom }),
+    svg("text", { class: "halo", x: x(begin) + 4, y: edge.top + 4 }, text)];
+});
+
+const curvePanel = (box, width, title, all, axis, { stages = [], key = true } = {}) => {
+  const lines = all.map((line) => ({ ...line, points: line.points.filter((p) => known(p[axis])) }))
     .filter((line) => line.points.length);
   const wide = width > 560, height = wide ? 340 : 260;
-  const labelled = wide && (axis === "progress" || lines.length <= MOST_LABELS);
-  const labels = labelled ? lines.map((line) => clip(shortNames[line.index], 24)) : [];
+  const labelled = key && wide && (axis === "progress" || lines.length <= MOST_LABELS);
+  const labels = labelled ? lines.map((line) => clip(line.name, 24)) : [];
   const longest = Math.max(...labels.map((label) => label.length), 4);
   const edge = { left: 44, right: labelled ? 48 + 6.4 * longest : 8, top: 30, bottom: 42 };
   const inner = { width: width - edge.left - edge.right, height: height - edge.top - edge.bottom };
   const right = edge.left + inner.width, bottom = height - edge.bottom;
   const { start, end, low, high, x, y, at } = scales(lines, axis, edge, inner);
-  const ends = ({ index, points }) => say`${shortNames[index]} from ${
+  const ends = ({ name, points }) => say`${name} from ${
     significant(points[0].loss, 4)} to ${significant(points.at(-1).loss, 4)}`;
-  const names = lines.map((line) => systems[line.index].name).join(", ");
+  const names = lines.map((line) => line.name).join(", ");
   const root = svg("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: "img",
     "aria-label": say`${title} of ${names}: ${lines.map(ends).join("; ")}` });
   const { unit, label, log, whole } = AXES[axis], [size, unitName] = unit(end);
@@ -211,16 +243,17 @@ const curvePanel = (box, width, title, all, axis) => {
     ticks = whole ? every.filter(Number.isInteger) : every,
     text = log ? short : tickText(ticks);
   root.append(svg("text", { class: "title", x: 0, y: 10 }, title), ...yAxis(low, high, y, edge.left, right),
-    ...xAxis(ticks, text, (tick) => x(tick * size), edge.left, right, bottom, unitName));
-  for (const { index, points } of lines) {
+    ...xAxis(ticks, text, (tick) => x(tick * size), edge.left, right, bottom, unitName),
+    ...stageMarks(stages, end, x, edge, bottom));
+  for (const { points, ...line } of lines) {
     const path = (value) =>
       points.map((p, i) => `${i ? "L" : "M"}${x(p[axis]).toFixed(1)} ${y(value(p)).toFixed(1)}`).join("");
     const last = points.at(-1);
     if (points.some((p) => known(p.recorded)))
-      root.append(svg("path", { class: "recorded", d: path((p) => p.recorded ?? p.loss), stroke: colour(index) }));
-    root.append(svg("path", { class: "curve", d: path((p) => p.loss), stroke: colour(index),
-      "stroke-dasharray": dash(index) }),
-      svg("circle", { cx: x(last[axis]), cy: y(last.loss), r: 3, fill: colour(index) }));
+      root.append(svg("path", { class: "recorded", d: path((p) => p.recorded ?? p.loss), stroke: line.colour }));
+    root.append(svg("path", { class: "curve", d: path((p) => p.loss), stroke: line.colour,
+      "stroke-dasharray": line.dash }),
+      svg("circle", { cx: x(last[axis]), cy: y(last.loss), r: 3, fill: line.colour }));
   }
   if (labelled) root.append(...endLabels(lines, labels, axis, x, y, edge, bottom));
   const marks = root.appendChild(svg("g"));
@@ -229,8 +262,8 @@ const curvePanel = (box, width, title, all, axis) => {
     cursor = clamp(fraction, 0, 1);
     const place = at(cursor), rows = readings(lines, axis, x, place, inner.width * 0.02);
     marks.replaceChildren(svg("line", { class: "cursor", x1: x(place), x2: x(place), y1: edge.top, y2: bottom }),
-      ...rows.map(({ index, point }) =>
-        svg("circle", { cx: x(point[axis]), cy: y(point.loss), r: 4, fill: colour(index),
+      ...rows.map(({ line, point }) =>
+        svg("circle", { cx: x(point[axis]), cy: y(point.loss), r: 4, fill: line.colour,
         stroke: "var(--paper)", "stroke-width": 1.5 })));
     rows.sort((a, b) => b.point.loss - a.point.loss);
     showTip(clientX, clientY, html("div", { class: "quiet" }, label(place)),
@@ -254,8 +287,8 @@ const curvePanel = (box, width, title, all, axis) => {
     read(cursor + step, left, frame().top + height / 2);
   });
   const legend = html("ul", { class: "legend" },
-    ...lines.map((line) => html("li", {}, swatch(line.index), shortNames[line.index])));
-  box.replaceChildren(root, ...(labelled ? [] : [legend]));
+    ...lines.map((line) => html("li", {}, piece(line), line.name)));
+  box.replaceChildren(root, ...(key && !labelled ? [legend] : []));
 };
 
 const spread = (places, gap, top, bottom) => {  // moves sorted labels apart, as little as two passes allow
@@ -572,6 +605,7 @@ const wordMap = (grid, { system, index, words }, focus, drawAll, count) => {
 
 if (systems.length > 1) sortable(document.querySelector("table.main"));
 curves();
+byTask();
 panels();
 costs();
 neighbours();
