@@ -219,7 +219,7 @@ const readings = (lines, axis, x, at, slack) => lines.filter(({ points }) => x(a
 const stageMarks = (stages, end, x, edge, bottom) => stages.flatMap((begin, i) => {
   const text = x(stages[i + 1] ?? end) - x(begin) > 56 ? say`stage ${i + 2}` : i + 2;
   return [svg("line", { class: "stage", x1: x(begin), x2: x(begin), y1: edge.top, y2: bottom }),
-    svg("text", { class: "halo", x: x(begin) + 4, y: edge.top + 4 }, text)];
+    svg("text", { class: "halo", x: x(begin), y: edge.top - 4 }, text)];
 });
 
 const curvePanel = (box, width, title, all, axis, { stages = [], key = true } = {}) => {
