@@ -48,11 +48,11 @@ def stage_starts(stages: Mapping[str, Sequence[int]], updates: int) -> list[int]
     return [round(updates * done / sum(sizes)) for done in accumulate(sizes[:-1])]
 
 
-def drawn_by_task(system: ComparedSystem) -> dict[str, Lines]:
-    """Returns what of :attr:`ComparedSystem.by_task` makes curves: the lines with two points and more."""
-    found = {}
+def drawn_by_task(system: ComparedSystem) -> dict[str, dict[str, list[tuple[float, float]]]]:
+    """Returns what of :attr:`ComparedSystem.by_task` makes curves: the points of lines that have two and more."""
+    found: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for figure, lines in system.by_task.items():
-        known = {task: [one for one in points if one.y is not None] for task, points in lines.items()}
+        known = {task: [(one.x, one.y) for one in points if one.y is not None] for task, points in lines.items()}
         curves = {task: points for task, points in known.items() if len(points) > 1}
         found |= {figure: curves} if curves else {}
     return found

@@ -68,7 +68,7 @@ def charts(comparison: Comparison) -> dict[str, Drawing]:
     for system in systems:
         for figure, tasks in drawn_by_task(system).items():
             title = say("{figure} by task, {name}", figure=say(FIGURES[figure]), name=system.name)
-            lines = [_Curve(places[task], task, [(one.x, one.y) for one in own]) for task, own in tasks.items()]
+            lines = [_Curve(places[task], task, points) for task, points in tasks.items()]
             found[_file_name(f"{figure} by task {system.name}")] = _lines(title, say("Updates"), lines, whole=True)
     for name, panel in comparison.panels.items():
         lines = [
