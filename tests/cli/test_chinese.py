@@ -2,8 +2,12 @@
 
 import json
 
+import pytest
+
 import wenmai
 from wenmai.core import wording
+from wenmai.core.errors import CorpusError
+from wenmai.data.examples import ExamplesConfig, open_examples
 
 
 def test_help_is_in_chinese(shell):
@@ -40,6 +44,25 @@ def test_what_fine_tuning_trains_is_said_in_chinese():
     assert wording.say("264 examples") == "264 个样例"
     assert wording.say("1,026 of 200,000 parameters on cpu") == "训练 200,000 个参数中的 1,026 个，设备 cpu"
     assert wording.say("200,000 parameters on cpu") == "200,000 个参数，设备 cpu"
+
+
+def test_what_is_wrong_with_examples_is_said_in_chinese(shell):
+    article = {"context": "文脉是一个工具。", "qas": [{"id": "1", "question": "是什么？"}]}
+    article["qas"][0]["answers"] = [{"text": "汽车", "answer_start": 3}]
+    (shell.folder / "answers.json").write_text(json.dumps({"data": [{"title": "", "paragraphs": [article]}]}))
+    (shell.folder / "tags.conll").write_text("EU O\nGerman I-MISC\n\n")
+    wording.speak("zh")
+    with pytest.raises(CorpusError) as wrong:
+        open_examples(shell.folder / "answers.json", "span", ExamplesConfig()).stats()
+    assert "的答案 '汽车' 不在其原文的第 3 个字符处，该处是 '一个'；原文中没有它。" in wording.say(str(wrong.value))
+    _, aside = open_examples(shell.folder / "tags.conll", "tagging", ExamplesConfig()).set_aside()
+    with pytest.raises(CorpusError) as wrong:
+        aside.stats()
+    assert "样例太少，无法留出一部分用于验证（valid_share=0.1）；请给出 valid=FILE" in wording.say(str(wrong.value))
+    assert wording.say("2 examples were left out because a text is empty") == "2 个样例因文本为空而被略去"
+    assert "keep=head" in wording.say(
+        "1 of 38 examples are longer than the 128 tokens that the model reads, and were cut (keep=head)"
+    )
 
 
 def test_results_and_reports_are_in_chinese_and_json_is_not(shell, monkeypatch):

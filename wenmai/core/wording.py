@@ -25,6 +25,7 @@ _NUMBER = r" *\d[\w., %]*?"
 _AS_THEY_ARE = {"name", "value", "other"}  # holes for what the user writes: a setting called loss stays loss
 _FEWEST_LETTERS, _FEWEST_BESIDE_ONE = 6, 4  # of a text that is recognised: fewer would be found in any other
 _FEW_WORDS = 3
+_PLACED = re.compile(r"(?P<place>\S+?(?:: line [\d,]+)?): (?P<said>.+)", re.DOTALL)  # FILE: line 3: what is wrong
 _chosen: list[str] = []  # the last one
 
 
@@ -85,8 +86,11 @@ class Catalogue:
 
     def say(self, text: str) -> str:
         """Returns a whole text in the language; English where the catalogue lacks it."""
-        found = self._known(text)
-        return text if found is None else found
+        if (found := self._known(text)) is not None:
+            return found
+        if (placed := _PLACED.fullmatch(text)) and (found := self._known(placed["said"])) is not None:
+            return f"{placed['place']}：{found}"
+        return text
 
     def _known(self, text: str) -> str | None:
         if text in self.texts:

@@ -91,15 +91,18 @@ class ExamplesStats:
         """Returns what was left out or repaired, one sentence for each reason."""
         spans = self.spans
         counted = (
-            (self.empty + spans.empty, "examples were left out because a text is empty"),
-            (self.without_label, "examples without a label were left out (unlabelled=skip)"),
-            (self.undecided, "pairs without a label that the annotators agreed on were left out"),
-            (self.repaired_tags, "tags that cannot follow the one before were read as conlleval reads them"),
-            (spans.moved_answers, "answers that are not where they should be were taken from the nearest place"),
-            (spans.absent_answers, "answers that their text does not have are for measuring only"),
-            (spans.without_answer, "questions were left out because their text has none of their answers"),
+            (self.empty + spans.empty, "{count} examples were left out because a text is empty"),
+            (self.without_label, "{count} examples without a label were left out (unlabelled=skip)"),
+            (self.undecided, "{count} pairs without a label that the annotators agreed on were left out"),
+            (self.repaired_tags, "{count} tags that cannot follow the one before were read as conlleval reads them"),
+            (
+                spans.moved_answers,
+                "{count} answers that are not where they should be were taken from the nearest place",
+            ),
+            (spans.absent_answers, "{count} answers that their text does not have are for measuring only"),
+            (spans.without_answer, "{count} questions were left out because their text has none of their answers"),
         )
-        return [f"{count:,} {what}" for count, what in counted if count]
+        return [what.format(count=f"{count:,}") for count, what in counted if count]
 
 
 class Placed(NamedTuple):

@@ -101,7 +101,7 @@ class Examples:
         stats.examples = found
         if not found:
             why = "".join(f"; {reason}" for reason in stats.left_out())
-            raise CorpusError(f"{self.describe()}: {self._nothing()}{why}")
+            raise CorpusError(self._nothing(self.describe(), why))
 
     def stats(self) -> ExamplesStats:
         """Reads all, and returns what was found and left out.
@@ -167,10 +167,13 @@ class Examples:
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
-    def _nothing(self) -> str:
+    def _nothing(self, path: str, why: str) -> str:
         if self.part == "aside":
-            return f"too few examples to set some aside (valid_share={self.config.valid_share:g}); give valid=FILE"
-        return "no examples" + (" but those that were set aside" if self.part == "rest" else "")
+            share = f"{self.config.valid_share:g}"
+            return f"{path}: too few examples to set some aside (valid_share={share}); give valid=FILE{why}"
+        if self.part == "rest":
+            return f"{path}: no examples but those that were set aside{why}"
+        return f"{path}: no examples{why}"
 
     def _is_in_part(self, placed: Placed) -> bool:
         if self.part == "all":
