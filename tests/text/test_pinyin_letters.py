@@ -113,8 +113,14 @@ def test_initials_stand_for_syllables_only_where_syllables_do_not_cover_the_lett
     assert {"z", "g", "r", "m"} == {syllable for _, syllable, kind in kinds("zgrm") if kind == "initial"}
     assert ("zh", "zh", "initial") in kinds("zhg")
     assert not any(kind == "initial" for _, _, kind in kinds("woaini"))
-    assert {kind for _, _, kind in kinds("zgrm", abbreviated=False)} == {"other", "incomplete"}
+    assert {kind for _, _, kind in kinds("zgrm", abbreviated=False)} == {"other"}
     assert {"zhong", "zi"} < set(completions("z"))
+
+
+@pytest.mark.parametrize("word", ["wifi", "usb", "vip"])
+def test_letters_that_initials_do_not_cover_stay_together(word):
+    assert {kind for _, _, kind in kinds(word)} == {"other"}
+    assert ("zho", "zho", "incomplete") in kinds(f"{word}wozho")
 
 
 def test_others_pass_through():
@@ -144,6 +150,9 @@ def test_letters_in_other_forms():
     assert normal_letters("Běijīng") == "bei3jing1"
     assert normal_letters("zhōngguó nǎr fǎngǎn fāng'àn xīān") == "zhong1guo2 nar3 fan3gan3 fang1'an4 xi1an1"
     assert normal_letters("lǜsè de") == "lv4se4 de"
+    assert normal_letters("jüzi jǘzi QǗ xu:exi yve lüe") == "juzi ju2zi qu2 xuexi yue lve"
+    assert normal_letters("ni\u030c hu\u0308") == "ni3 hv"
+    assert normal_letters("yi1 hui4 r5 wan2r0 r50 huar5") == "yi1 hui4 er5 wan2er0 r50 huar5"
     assert normal_letters("xyzō") == "xyzo"
     assert normal_letters("woai3。，'我") == "woai3。，'我"
 

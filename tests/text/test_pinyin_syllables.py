@@ -48,6 +48,7 @@ def test_all_forms_of_a_syllable_with_umlaut(form):
         ("xv", "xu"),
         ("yve4", "yue4"),
         ("ń", "en2"),
+        ("r5", "er5"),
         ("ê4", "ei4"),
         ("lu4", "lu4"),
         ("zhōng", "zhong1"),

@@ -8,14 +8,16 @@ between places in it; a decoder finds the best path. Its rules:
 - ``r`` after a syllable may be erhua (``nar``, 哪儿); a tone behind it (``nar3``) is that of the syllable.
 - The last syllable may be incomplete, as it is while somebody types (``zho``).
 - Where syllables do not cover a run of letters, initials alone may stand for syllables (``zgrm``, 中国人民); where
-  these do not either, each letter is an edge too, so that there always is a path.
+  these do not cover it either, there are none (``wifi``), and each letter is an edge, so that there always is a path.
 - Everything else, such as Chinese characters, punctuation and digits, is an edge of its own.
 - *Fuzzy pairs* make syllables equal that many speakers do not tell apart: with ``zh/z``, ``zan`` may be 站 too.
 
-Capital letters are read as small ones, full-width letters and digits as usual ones; ``ü`` and ``lu:`` as ``v``.
+Capital letters are read as small ones, full-width letters and digits as usual ones; ``ü`` and ``lu:`` as ``v``, and
+after j, q, x and y as ``u``; ``r5`` by itself, as dictionaries write erhua, as ``er5``.
 """
 
 import re
+import unicodedata
 from collections.abc import Collection, Sequence
 from functools import cache, lru_cache
 from itertools import product
@@ -62,6 +64,9 @@ _MARKED: Final = {
 _WRITTEN: Final = {"lue": "lve", "nue": "nve"}  # without the dots, as there is no other syllable
 _NO_DIGITS: Final = dict.fromkeys(map(ord, "1234"))
 _ONLY_DIGITS: Final = dict.fromkeys(range(ord("a"), ord("z") + 1))
+_AS_U: Final = re.compile("(?<=[jqxy])[vǖǘǚǜ]")
+_WITHOUT_DOTS: Final = dict(zip("vǖǘǚǜ", "uūúǔù", strict=True))
+_ERHUA_ALONE: Final = re.compile("(?<![a-z])r(?=[05](?![0-9]))")
 _MARKED_RUN: Final = re.compile(f"[a-z{''.join(_MARKED)}]*[{''.join(_MARKED)}][a-z{''.join(_MARKED)}]*")
 
 
@@ -90,7 +95,9 @@ def normal_letters(text: str) -> str:
     Digits stand behind the syllables that have the marks: ``zhōngguó`` is ``zhong1guo2``. In letters that are not all
     syllables with one mark at most, the marks are lost. A text in this form stays as it is.
     """
-    text = text.translate(_FORMS).lower().replace("u:", "v")
+    text = unicodedata.normalize("NFC", text).translate(_FORMS).lower().replace("u:", "v")
+    text = _AS_U.sub(lambda found: _WITHOUT_DOTS[found[0]], text)
+    text = _ERHUA_ALONE.sub("er", text)
     return _MARKED_RUN.sub(lambda found: _with_digits(found[0]), text)
 
 
@@ -202,9 +209,11 @@ class _Run:
         if self._covered(edges):
             return self._useful(edges)
         if abbreviated:
-            edges += self._initials()
-            if self._covered(edges):
-                return self._useful(edges)
+            with_initials = edges + self._initials()
+            if self._covered(with_initials):
+                return self._useful(with_initials)
+        ends = {self.begin} | {edge.end for edge in edges}
+        edges = [edge for edge in edges if edge.kind != "incomplete" or edge.begin in ends]
         edges += [self._edge(place, place + 1, self.letters[place], "other") for place in range(self.begin, self.end)]
         return sorted(set(edges), key=lambda edge: edge[:2])
 

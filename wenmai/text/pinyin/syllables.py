@@ -122,7 +122,7 @@ def normal_syllable(text: str) -> str:
 
     Args:
         text: The syllable, in any case and width; with a tone digit (0 is the neutral tone), a tone mark, or neither;
-            ü as ``ü``, ``v``, ``u:`` or, after l and n before e, ``u``.
+            ü as ``ü``, ``v``, ``u:`` or, after l and n before e, ``u``; ``r5`` is the 儿 of erhua.
 
     Raises:
         PinyinError: if the letters form no syllable, or there is no such tone.
@@ -163,6 +163,8 @@ def _parse(text: str) -> tuple[str, int]:
         letters = letters[0] + letters[1:].replace("v", "u", 1)
     elif letters in ("lue", "nue"):
         letters = f"{letters[0]}ve"
+    elif letters == "r" and tones == [NEUTRAL]:  # erhua, as dictionaries write it
+        letters = "er"
     return _TYPED.get(letters, letters), tones[0] if tones else 0
 
 
