@@ -11,6 +11,7 @@ from wenmai.inference.pinyin_labelling import build
 from wenmai.inference.pinyin_letters_model import PinyinLettersModel
 from wenmai.inference.pinyin_model import PinyinModel
 from wenmai.inference.pinyin_numbers import BLANK, Numbers, number_characters, number_symbols
+from wenmai.inference.pinyin_typing import Cutter
 from wenmai.models.pinyin import Pinyin, PinyinConfig
 from wenmai.models.pinyin_letters import PinyinLetters, PinyinLettersConfig
 
@@ -195,6 +196,17 @@ def test_the_text_before_is_read():
 def test_incomplete_syllables_are_completed():
     texts = {one.text for one in syllables().convert(["nih"], n_best=99)[0]}
     assert {"你好", "泥航"} <= texts
+
+
+def test_an_initial_behind_spaces_is_an_incomplete_syllable():
+    (way,) = Cutter(numbers(CANDIDATES)).read("wo ai n")
+    assert [len(piece.syllables) > 1 for piece in way.pieces] == [False, False, True]
+
+
+@pytest.mark.parametrize("toned", [None, False])
+def test_an_r_behind_a_syllable_is_erhua_without_a_tone_too(toned):
+    (way,) = Cutter(numbers([*CANDIDATES, "er", "er5"])).read("wor", toned=toned)
+    assert [piece.syllables for piece in way.pieces] == [("wo",), ("er5",)]
 
 
 def test_the_labels_of_letters_are_searched_exactly():

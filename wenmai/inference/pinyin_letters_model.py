@@ -180,7 +180,8 @@ class PinyinLettersModel(LabellingModel):
                 steps[end].append(_Step(begin, end, None, edge.syllable, score))
                 continue
             score = 0.0 if edge.kind in ("full", "erhua") else _INCOMPLETE
-            meant = completions(edge.syllable) if edge.kind == "incomplete" else (edge.syllable,)
+            whole = ("er5" if edge.kind == "erhua" else edge.syllable,)  # an r behind a syllable is 儿 alone
+            meant = completions(edge.syllable) if edge.kind == "incomplete" else whole
             found = [one for one in meant if self._choices(one) is not None]
             steps[end] += [_Step(begin, end, one, "", score) for one in found]
             if not found:  # the model knows no character of it

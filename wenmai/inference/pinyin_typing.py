@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 from wenmai.core.errors import PinyinError
 from wenmai.inference.pinyin_numbers import Numbers
-from wenmai.text.pinyin.letters import Edge, completions, edges_of, normal_letters
+from wenmai.text.pinyin.letters import INITIALS, Edge, completions, edges_of, normal_letters
 from wenmai.text.pinyin.syllables import normal_syllable, without_tone
 
 __all__ = ["Cutter", "Piece", "Reading", "is_spaced", "typed_edges"]
 
 _BREAKS = "'’"
+_ERHUA = "er5"  # also where tones are left out: an r behind a syllable is 儿 alone
 _INCOMPLETE, _INITIAL, _FUZZY = -4.0, -7.0, -1.0  # log-probabilities beside those of whole syllables
 _NO_CHARACTER = -25.0  # of a syllable of which the model knows no character
 
@@ -134,7 +135,7 @@ def _traced(way: _Way, letters: str, shown: str) -> Reading:
         if kind == "other":
             pieces.append(Piece(shown[begin:end].strip(_BREAKS + " ") or syllable, ()))
         else:
-            pieces.append(_piece(letters[begin:end], syllable, kind))
+            pieces.append(_piece(letters[begin:end], _ERHUA if kind == "erhua" else syllable, kind))
         begins.append(begin)
         step = step.before
     return Reading(way.score, tuple(reversed(pieces)), tuple(reversed(begins)))
@@ -183,7 +184,7 @@ def _plain(text: str) -> tuple[Piece, ...] | None:
     pieces = []
     parts = text.split()
     for part in parts if len(parts) > 1 else ():
-        piece = _syllable(part)
+        piece = None if part in INITIALS else _syllable(part)  # n may be en, but begins other syllables too
         if piece is None:
             return None
         pieces.append(piece)
@@ -192,4 +193,6 @@ def _plain(text: str) -> tuple[Piece, ...] | None:
 
 @lru_cache(1 << 13)
 def _bare(piece: Piece) -> Piece:
+    if piece.syllables == (_ERHUA,) and piece.text.startswith("r"):
+        return piece
     return piece._replace(syllables=tuple(dict.fromkeys(map(without_tone, piece.syllables))))
