@@ -135,6 +135,13 @@ def test_a_new_label_in_the_test_set_is_counted_not_lost(texts):
     assert (found.accuracy, found.precision_at_k) == (0.5, 1.0)
 
 
+def test_a_test_set_of_other_labels_is_refused(texts):
+    run = wenmai.train("fasttext-supervised", texts / "train.txt", out=texts / "run", **SMALL)
+    (texts / "numbers.txt").write_text("__label__0 a b\n__label__1 c d\n")
+    with pytest.raises(CorpusError, match=r"has the labels '0', '1', none of which the model knows; it knows 'colour'"):
+        wenmai.evaluate(run, on=texts / "numbers.txt")
+
+
 def test_rare_labels_are_left_out_and_told(texts):
     with open(texts / "train.txt", "a") as file:
         file.write("__label__rare colour1\n")

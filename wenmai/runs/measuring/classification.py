@@ -1,11 +1,13 @@
 """Evaluate classifiers on labelled text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from wenmai.core.columns import in_columns
+from wenmai.core.errors import CorpusError
 from wenmai.core.showing import Table
 from wenmai.core.wording import say
 from wenmai.data.datasets import named_dataset, open_labelled
@@ -30,6 +32,7 @@ from wenmai.training.run import Run
 __all__ = ["CLASSIFIERS", "ClassificationEvaluation", "check", "compare", "evaluate"]
 
 _MOST_COLUMNS = 12  # of the confusion table that is printed
+_FEW = 5  # labels that a message names
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -131,6 +134,27 @@ def evaluate(
     return found
 
 
+def _require_known(gold: Sequence[Sequence[str]], known: Sequence[str], on: Any) -> None:  # noqa: ANN401
+    """Makes sure that the test set and the classifier speak of the same labels.
+
+    Raises:
+        CorpusError: if the classifier knows none of those of the test set.
+    """
+    found = dict.fromkeys(label for labels in gold for label in labels)
+    if found and not found.keys() & set(known):
+        path = on if isinstance(on, str | Path) else "text from Python"
+        raise CorpusError(
+            f"{path}: has the labels {_few(found)}, none of which the model knows; it knows {_few(known)}; "
+            "name the test set as the training text was named, or the column of its labels (--label-column)"
+        )
+
+
+def _few(labels: Iterable[str]) -> str:
+    """Names some labels."""
+    first = list(islice(labels, _FEW + 1))
+    return ", ".join(map(repr, first[:_FEW])) + ", …" * (len(first) > _FEW)
+
+
 def _evaluated(
     run: Run,
     classifier: Classifier,
@@ -144,6 +168,7 @@ def _evaluated(
 ) -> ClassificationEvaluation:
     stats = LabelledStats()
     texts, gold = _read(run, on, columns, stats)
+    _require_known(gold, classifier.labels, on)
     every = classifier.predict(texts, -1) if curves or wrong else None
     predicted = classifier.predict(texts, k, threshold)
     return ClassificationEvaluation(
