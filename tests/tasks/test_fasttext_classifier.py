@@ -138,7 +138,9 @@ def test_a_new_label_in_the_test_set_is_counted_not_lost(texts):
 def test_a_test_set_of_other_labels_is_refused(texts):
     run = wenmai.train("fasttext-supervised", texts / "train.txt", out=texts / "run", **SMALL)
     (texts / "numbers.txt").write_text("__label__0 a b\n__label__1 c d\n")
-    with pytest.raises(CorpusError, match=r"has the labels '0', '1', none of which the model knows; it knows 'colour'"):
+    with pytest.raises(
+        CorpusError, match=r"has the labels '0', '1', none of which the model knows; it knows '(number|colour)', '"
+    ):
         wenmai.evaluate(run, on=texts / "numbers.txt")
 
 
