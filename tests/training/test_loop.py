@@ -5,6 +5,7 @@ import math
 import os
 import signal
 import time
+import weakref
 from dataclasses import asdict
 from typing import ClassVar
 
@@ -529,6 +530,22 @@ def test_long_gradients_are_shortened_to_the_clip(tmp_path):
     moved = torch.cat([(weights(clipped)[name] - start[name]).flatten() for name in start]).norm()
     assert float(moved) == pytest.approx(length / 10, rel=1e-4)
     assert records[0]["gradient_norm"] == pytest.approx(length, rel=1e-6)  # before clipping
+
+
+def test_gradients_are_gone_before_the_next_ones_are_computed(tmp_path):
+    job, before, alive = Toy(validated=False), [], []
+    for parameter in job.module.parameters():
+        parameter.register_post_accumulate_grad_hook(lambda one: before.append(weakref.ref(one.grad)))
+
+    def loss(module, batch, step):
+        alive.extend(one() is not None for one in before)
+        before.clear()
+        return Toy.loss(job, module, batch, step)
+
+    job.loss = loss
+    train(job, tmp_path / "run", steps=4)
+    assert len(alive) == 3 * len([*job.module.parameters()])
+    assert not any(alive)
 
 
 @pytest.mark.parametrize("optimiser", ["adam", "adamw", "sgd"])

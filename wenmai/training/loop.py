@@ -271,6 +271,7 @@ def train_loop(
             if config.clip is not None and norm > config.clip:
                 torch._foreach_mul_(gradients, config.clip / norm)
             optimiser.step(learning_rate)
+            del gradients  # else they would still be there while the next update computes its own
             job.note(part_means(sums))
             state.step += 1
             if device.type == "cpu" and state.step % _RELEASE_EVERY == 0:
