@@ -1,7 +1,7 @@
 """The pages that runs write: one HTML file each, with its style, script and data inside.
 
-A page is ``NAME.html``, ``NAME.css`` and ``NAME.js``, after the ``common.css`` and ``common.js`` of all pages. A page
-that needs no script has none.
+A page is ``NAME.html``, ``NAME.css`` and ``NAME.js`` in ``frame.html``, after the ``common.css`` and ``common.js`` of
+all pages. A page that needs no script has none, and may run none.
 """
 
 import json
@@ -29,10 +29,13 @@ def filled(name: str, **places: str) -> str:
         found = [folder / f"{part}.{kind}" for part in ("common", name)]
         return "\n".join(file.read_text("utf-8").strip() for file in found if file.is_file())
 
-    template, script = Template(_spoken((folder / f"{name}.html").read_text("utf-8"))), joined("js")
+    body, script = _spoken((folder / f"{name}.html").read_text("utf-8")).strip(), joined("js")
+    template = Template((folder / "frame.html").read_text("utf-8").replace("$body", body))
     spoken = {text: phrase(text) for text in script_texts(script)}
     words = json_in_script({text: other for text, other in spoken.items() if other != text})
-    return template.substitute(style=joined("css"), script=script.replace("{}; // WORDS", f"{words};"), **places)
+    places["script"] = script.replace("{}; // WORDS", f"{words};")
+    places["scripts"] = "'unsafe-inline'" if (folder / f"{name}.js").is_file() else "'none'"
+    return template.substitute(style=joined("css"), **places)
 
 
 def page_texts(page: str) -> list[str]:
