@@ -152,7 +152,7 @@ class OccurrenceIndex:
         return self._count
 
     def nearest(self, vector: Vector, topn: int = 10) -> list[Found]:
-        """Returns the occurrences with the largest cosine to a vector (d,), best first.
+        """Returns the occurrences with the largest cosine to a vector (d,), best first; equal sentences are named once.
 
         Raises:
             SettingError: if the vector has another size, or ``topn`` is below 1.
@@ -183,11 +183,14 @@ class OccurrenceIndex:
                         scores[0, low - start : high - start] = np.clip(block @ query, -1, 1)
                     return scores
 
-                rows, scores = top_scores(cosines, 1, self._count, min(topn, self._count))
-                return [
-                    self._found(row, score, file)
-                    for row, score in zip(rows[0].tolist(), scores[0].tolist(), strict=True)
-                ]
+                looked_at, found = 0, dict[tuple[str, int], Found]()
+                while len(found) < topn and looked_at < self._count:
+                    looked_at = min(max(topn, 4 * looked_at), self._count)
+                    rows, scores = top_scores(cosines, 1, self._count, looked_at)
+                    for row, score in zip(rows[0].tolist(), scores[0].tolist(), strict=True):
+                        one = self._found(row, score, file)
+                        found.setdefault((one.sentence, one.start), one)
+                return list(found.values())[:topn]
         except (OSError, SafetensorError) as error:
             raise FormatError(f"{self.path / VECTORS}: cannot be read ({error})") from None
 
