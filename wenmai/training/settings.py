@@ -34,7 +34,7 @@ class LoopConfig:
     weight_decay: Annotated[float, Ge(0), Doc("of adamw; not applied to biases and normalisation")] = 0.0
     momentum: Annotated[float, Ge(0), Lt(1), Doc("of sgd")] = 0.0
     learning_rate: Annotated[
-        float | None, Gt(0), Doc("the highest rate; none: the paper's with schedule=noam, otherwise 0.001")
+        float | None, Gt(0), Doc("the highest rate; none: as published for such a system and size, else 0.001")
     ] = None
     schedule: Annotated[Schedule, Doc("how the rate falls after the warm-up: as 1/√step, to zero, or not")] = "noam"
     rate_floor: Annotated[
