@@ -29,6 +29,7 @@ BASE: dict[str, Any] = {
     "warm_up": 1,
 }
 CURVE: dict[str, Any] = {"minutes": 5, "warmup": 100}  # with a constant rate, so that the end needs not be known
+KEY = ("size", "mode", "side", "repeat")
 SIDES = {"ours": "wenmai", "trainer": "transformers' Trainer"}
 SETTINGS: dict[str, Any] = {
     "hidden_size": 256,
@@ -61,29 +62,44 @@ CORPUS, QUICK_CORPUS = "data:enwiki-sample", "builtin:pydocs"
 
 
 def run(bench: Bench) -> None:
-    """Measures both sides alternately; the first changes with every round. Memory and curves are measured once."""
+    """Measures both sides alternately; the first changes with every round. Memory and curves are measured once.
+
+    What is there already is skipped.
+    """
     require("transformers")
     require("accelerate")
     settings = SETTINGS | (QUICK if bench.quick else {})
     corpus = QUICK_CORPUS if bench.quick else CORPUS
     named = settings | {"text": corpus, "base": BASE, "curve": CURVE}
-    results = bench.results("pretraining", named, corpus=False, baselines=("torch", "transformers", "accelerate"))
+    baselines = ("torch", "transformers", "accelerate")
+    results = bench.results("pretraining", named, corpus=False, keep=not bench.quick, baselines=baselines)
+    there = {tuple(row[name] for name in KEY) for row in results.rows}
     modes = {"default": MODES["default"]} if bench.quick else MODES
     tokenizer = bench.work / "tokenizer.json"
+
+    def wanted(*key: str | int) -> dict[str, Any] | None:
+        return None if key in there else dict(zip(KEY, key, strict=True))
+
     for repeat in range(bench.repeats(3)):
         for mode in modes:
             for side in in_turn(("ours", "trainer"), repeat) if tokenizer.exists() else ("ours", "trainer"):
-                found = _trained(bench, side, mode, settings, corpus, tokenizer, bench.work / f"{side}-{mode}-{repeat}")
-                results.add({"size": "small", "mode": mode, "side": side, "repeat": repeat, **found})
+                if (row := wanted("small", mode, side, repeat)) is None:
+                    continue
+                folder = bench.work / f"{side}-{mode}-{repeat}"
+                results.add(row | _trained(bench, side, mode, settings, corpus, tokenizer, folder))
     for mode in () if bench.quick else BASE_MODES:
         for side in ("ours", "trainer"):
+            if (row := wanted("base", mode, side, 0)) is None:
+                continue
             found = _trained(bench, side, mode, settings | BASE, corpus, tokenizer, bench.work / f"{side}-{mode}-base")
             del found["tokens_per_second"]  # of so few updates it says nothing
-            results.add({"size": "base", "mode": mode, "side": side, "repeat": 0, **found})
+            results.add(row | found)
     given = {name: value for name, value in settings.items() if name not in ("steps", "warm_up")} | CURVE
     if bench.quick:
         given |= {"minutes": 0.02, "warmup": 1}
     for side in ("ours", "trainer"):
+        if (row := wanted("curve", "default", side, 0)) is None:
+            continue
         folder = bench.work / f"{side}-curve"
         if side == "ours":
             chosen = {**given, "schedule": "constant", "epochs": 1000}
@@ -93,7 +109,7 @@ def run(bench: Bench) -> None:
             found = bench.job(
                 "curve_of_trainer", corpus=corpus, tokenizer=tokenizer, settings=chosen, bfloat16=False, folder=folder
             )
-        results.add({"size": "curve", "mode": "default", "side": side, "repeat": 0, **found})
+        results.add(row | found)
 
 
 def _trained(
