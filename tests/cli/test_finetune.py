@@ -43,7 +43,10 @@ def test_texts_are_classified(shell, tune):
     assert shell("classify", run, "a b", "h", "").out.splitlines()[2] == ""
     (found,) = rows(shell("classify", run, "a b", "--k", "2", "--json"))
     assert {one["label"] for one in found["labels"]} == {"early", "late"}
-    out = shell("evaluate", run, "--on", "classes.tsv").out
+    (shell.folder / "more.tsv").write_text((shell.folder / "classes.tsv").read_text() + "\tearly\n")
+    found = shell("evaluate", run, "--on", "more.tsv")
+    out = found.out
+    assert "1 examples were left out because a text is empty" in found.err
     assert out.startswith("accuracy")
     assert "Matthews" in out
     assert "label, predicted as" in out
@@ -94,6 +97,11 @@ def test_questions_are_answered(shell, tune):
     assert len(shell("answer", run, "a h\ta b c d", "--k", "3").out.splitlines()) == 3
     assert "expected QUESTION<TAB>TEXT, or --context FILE" in shell("answer", run, "a h", code=2).err
     assert shell("evaluate", run, "--on", "questions.json").out.startswith("F1 ")
+    moved = json.loads((shell.folder / "questions.json").read_text())
+    questions = [one for article in moved["data"] for text in article["paragraphs"] for one in text["qas"]]
+    next(one for one in questions if one["answers"])["answers"][0]["answer_start"] += 1
+    (shell.folder / "moved.json").write_text(json.dumps(moved))
+    assert "1 answers that are not where they should be" in shell("evaluate", run, "--on", "moved.json").err
 
 
 def test_options_are_chosen(shell, tune):

@@ -473,6 +473,7 @@ EXAMPLES = {
             ({"top_layers": 1}, "top_layers has no effect with mode=full"),
             ({"crf": True}, "crf=True has no effect on finetuned-classification"),
             ({"max_length": 13}, "more than the 12 tokens"),
+            ({"mode": "top", "top_layers": 9, "class_weight": "none"}, "top_layers=9: the encoder has"),
         ),
     ),
     "finetuned-pair": Example(

@@ -142,7 +142,7 @@ def test_scores_are_numbers(tmp_path):
     assert read(path, "regression") == [ScoredExample("fine", None, 4.0)]
     for bad in ("nan", "1e999", "four"):
         written(path, f"review,stars\nfine,{bad}\n")
-        with pytest.raises(CorpusError, match=f"line 2 stars is '{bad}'; expected a number"):
+        with pytest.raises(CorpusError, match=f"line 2: stars is '{bad}'; expected a number"):
             read(path, "regression")
 
 
@@ -388,7 +388,7 @@ def test_a_label_that_training_lacks_is_named_with_its_place(tmp_path):
 
 def test_what_is_empty_or_has_no_label_is_counted_or_refused(tmp_path):
     path = written(tmp_path / "a.tsv", "text\tlabel\n \t1\na\t\nb\t0\n")
-    with pytest.raises(CorpusError, match=r"a\.tsv: line 3 has no label\. unlabelled=skip leaves out such examples"):
+    with pytest.raises(CorpusError, match=r"a\.tsv: line 3: has no label\. unlabelled=skip leaves out such examples"):
         read(path, "classification")
     found = open_examples(path, "classification", ExamplesConfig(unlabelled="skip"))
     assert list(found) == [TextExample("b", "0")]
@@ -425,7 +425,7 @@ def test_wrong_names_and_tasks_are_refused(tmp_path):
         open_examples(tmp_path / "missing.tsv", "pair")
     with pytest.raises(CorpusError, match="are a list of examples or rows, not int"):
         open_examples(3, "pair")
-    with pytest.raises(CorpusError, match=r"item 1 has 3 parts; expected a text and a label"):
+    with pytest.raises(CorpusError, match=r"item 1: has 3 parts; expected a text and a label"):
         read([("a", "b"), ("a", "b", "c")], "classification")
     for setting in ({"tag_column": 0}, {"encoding": "klingon"}):
         with pytest.raises(SettingError):

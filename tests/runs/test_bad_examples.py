@@ -50,7 +50,7 @@ NOWHERE = {"text": "z", "answer_start": 0}
             "classification",
             {"train.jsonl": '{"text": "a", "label": "x"}\n{"text": "b"}\n'},
             {},
-            "line 2 has no 'label'",
+            "line 2: has no 'label'",
         ),
         ("tagging", {"train.jsonl": '{"tokens": ["a", "b"], "tags": ["O"]}\n'}, {}, "line 1 has 2 tokens and 1 tags"),
         ("tagging", {"train.txt": "a O\nb\nc O\n"}, {}, r"line 2 \('b'\) has 1 columns, others 2"),

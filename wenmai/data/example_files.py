@@ -165,12 +165,12 @@ class Reading:
                 self.stats.without_label += 1
             else:
                 advice = "unlabelled=skip leaves out such examples and counts them"
-                raise CorpusError(f"{where} {error}. {advice}") from None
+                raise CorpusError(f"{where}: {error}. {advice}") from None
             return
         except ValueError as error:
-            raise CorpusError(f"{where} {error}") from None
+            raise CorpusError(f"{where}: {error}") from None
         if self.labelled and is_empty(example):
-            self.stats.empty += 1
+            self.stats.blank += 1
             return
         self.stats.examples += 1
         yield Placed(example, where)
@@ -205,6 +205,9 @@ class Reading:
                 yield from self._kept(f"{self.path}: line {number}", marked, " ".join(row))
             return
         header, roles = self._columns_of_table(first)
+        if header is not None and len(first) == 1:
+            names = ", ".join(header)[:100]
+            raise CorpusError(f"{self.path}: has a line of column names ({names}) and nothing below it")
         for number, row in chain(first, rows) if header is None else chain(first[1:], rows):
             record = dict(zip(header or map(str, range(1, len(row) + 1)), row, strict=True))
             yield from self._kept(f"{self.path}: line {number}", roles.example, record, self.task)

@@ -72,7 +72,7 @@ class ExamplesStats:
     Attributes:
         files: Files read.
         examples: Examples.
-        empty: Examples left out because a text is empty.
+        blank: Examples left out because a text is empty.
         without_label: Examples left out because they have no label (``unlabelled=skip``).
         undecided: Pairs left out because their label is ``-``.
         repaired_tags: Tags that cannot stand where they do, read as conlleval reads them.
@@ -81,7 +81,7 @@ class ExamplesStats:
 
     files: int = 0
     examples: int = 0
-    empty: int = 0
+    blank: int = 0
     without_label: int = 0
     undecided: int = 0
     repaired_tags: int = 0
@@ -91,7 +91,7 @@ class ExamplesStats:
         """Returns what was left out or repaired, one sentence for each reason."""
         spans = self.spans
         counted = (
-            (self.empty + spans.empty, "{count} examples were left out because a text is empty"),
+            (self.blank + spans.empty, "{count} examples were left out because a text is empty"),
             (self.without_label, "{count} examples without a label were left out (unlabelled=skip)"),
             (self.undecided, "{count} pairs without a label that the annotators agreed on were left out"),
             (self.repaired_tags, "{count} tags that cannot follow the one before were read as conlleval reads them"),

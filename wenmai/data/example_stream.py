@@ -232,15 +232,15 @@ class Examples:
                     found = of_rows(self.task, item, labelled=self.labelled)
             except Unlabelled as error:
                 if self.config.unlabelled == "error":
-                    raise CorpusError(f"{where} {error}") from None
+                    raise CorpusError(f"{where}: {error}") from None
                 stats.without_label += 1
                 continue
             except ValueError as error:
-                raise CorpusError(f"{where} {error}" if where not in str(error) else str(error)) from None
+                raise CorpusError(f"{where}: {error}" if where not in str(error) else str(error)) from None
             if found is None:
                 continue
             if self.labelled and is_empty(found):
-                stats.empty += 1
+                stats.blank += 1
                 continue
             yield Placed(found, where)
 
@@ -268,7 +268,7 @@ class Examples:
         scheme = cast(Any, self._survey.scheme)
         for where, tokens, tags in self._sentences(stats):
             if not tokens:
-                stats.empty += 1
+                stats.blank += 1
                 continue
             if scheme != "none":
                 try:

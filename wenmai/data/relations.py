@@ -207,9 +207,9 @@ def _mention(given: Any, where: str, sentences: Sequence[Sequence[str]]) -> Ment
     start, end = span
     words = sentences[sentence]
     if not 0 <= start < end <= len(words):
-        why = "is empty" if 0 <= start == end <= len(words) else f"is not within the {len(words)} words of sentence"
-        behind = "" if why == "is empty" else f" {sentence}"
-        raise ValueError(f"{where}.pos [{start}, {end}] {why}{behind}; expected 0 <= first < behind")
+        outside = f"is not within the {len(words)} words of sentence {sentence}"
+        why = "is empty" if 0 <= start == end <= len(words) else outside
+        raise ValueError(f"{where}.pos [{start}, {end}] {why}; expected 0 <= first < behind")
     kind, name = given.get("type", ""), given.get("name", " ".join(words[start:end]))
     if not isinstance(kind, str) or not isinstance(name, str):
         raise ValueError(f"{where}: type and name are strings, not {_shown([kind, name])}")

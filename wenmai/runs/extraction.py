@@ -282,7 +282,7 @@ def _table(drawn: _Drawn) -> str:
         f"{f' <span>{escape(say(one.evidence_by))}</span>' if one.evidence else ''}</td></tr>"
         for one in drawn.found.relations
     )
-    names = ("probability", "head", "relation", "tail", "evidence")
+    names = ("probability", "head entity", "relation", "tail entity", "evidence")
     head = "".join(f'<th scope="col">{escape(say(name))}</th>' for name in names)
     table = f'<table class="relations"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
     return f'<div class="scroll">{table}</div>'

@@ -261,9 +261,14 @@ class FineTuningJob(NeuralJob):
             module.frozen = True
         module.whole = model.backbone.predicts and not module.frozen and self.tuning.lm_weight > 0
         self.loss_weights = {"task": 1.0, "lm": self.tuning.lm_weight} if module.whole else {"loss": 1.0}
-        names = [name for name, _ in module.named_parameters()]
+        depths = layer_depths([name for name, _ in module.named_parameters()], heads=("head", "mix", "encoder.pooler"))
+        layers = max(depths.values()) - 1  # embeddings are below them
+        if self.tuning.mode == "top" and self.tuning.top_layers > layers:
+            raise SettingError(
+                f"top_layers={self.tuning.top_layers}: the encoder has {layers} layers; mode=full trains all of it"
+            )
         self._shares = RateShares(
-            depths=layer_depths(names, heads=("head", "mix", "encoder.pooler")),
+            depths=depths,
             decay=self.tuning.layer_decay,
             deepest=self.tuning.top_layers if self.tuning.mode == "top" else None,
             unfreeze=self.tuning.unfreeze,

@@ -42,7 +42,8 @@ class ClassificationEvaluation(Evaluation):
     Attributes:
         on: The test set.
         result: Its metrics.
-        stats: What was left out of the test set.
+        stats: What was left out of a test set of lines with labels.
+        left_out: What was left out of a test set of examples, one sentence for each reason.
         curves: Precision-recall curves by label, if wanted.
         mistakes: The worst mistakes, if wanted.
     """
@@ -50,6 +51,7 @@ class ClassificationEvaluation(Evaluation):
     on: str
     result: ClassificationResult
     stats: LabelledStats
+    left_out: tuple[str, ...] = ()
     curves: tuple[Curve, ...] = ()
     mistakes: Mistakes | None = None
 
@@ -84,7 +86,7 @@ class ClassificationEvaluation(Evaluation):
     @property
     def notes(self) -> list[str]:
         """Unknown labels, and lines that were left out."""
-        notes, unknown = [], self.result.unknown_labels
+        notes, unknown = list(self.left_out), self.result.unknown_labels
         if unknown:
             listed = ", ".join(f"{label} ({count})" for label, count in list(unknown.items())[:5])
             notes.append(
@@ -167,7 +169,7 @@ def _evaluated(
     wrong: bool = False,
 ) -> ClassificationEvaluation:
     stats = LabelledStats()
-    texts, gold = _read(run, on, columns, stats)
+    texts, gold, left_out = _read(run, on, columns, stats)
     _require_known(gold, classifier.labels, on)
     every = classifier.predict(texts, -1) if curves or wrong else None
     predicted = classifier.predict(texts, k, threshold)
@@ -176,22 +178,28 @@ def _evaluated(
         on=str(on) if isinstance(on, str | Path) else "text from Python",
         result=measure_classification(gold, predicted, classifier.labels, k=k),
         stats=stats,
+        left_out=tuple(left_out),
         curves=precision_recall_curves(gold, every, classifier.labels) if curves and every is not None else (),
         mistakes=wrong_classes(texts, gold, every) if wrong and every is not None else None,
     )
 
 
-def _read(run: Run, on: Any, columns: Mapping[str, Any], stats: LabelledStats) -> tuple[list[Any], list[Sequence[str]]]:  # noqa: ANN401
-    """Reads texts, or pairs of texts, and the labels of each as the training text was read."""
+def _read(
+    run: Run,
+    on: Any,  # noqa: ANN401
+    columns: Mapping[str, Any],
+    stats: LabelledStats,
+) -> tuple[list[Any], list[Sequence[str]], list[str]]:
+    """Reads texts, or pairs of texts, and the labels of each as the training text was read, and says what it left."""
     read = list(run.recipe.sections.values())
     if any(isinstance(section, ExamplesConfig) for section in read):
-        found = read_examples(run, on, columns)
+        found, left_out = read_examples(run, on, columns)
         texts: list[Any] = [one.text if isinstance(one, TextExample) else (one.first, one.second) for one in found]
-        return texts, [(one.label,) for one in found]
+        return texts, [(one.label,) for one in found], left_out
     config = next((section for section in read if isinstance(section, LabelledConfig)), LabelledConfig())
     text = next((section for section in read if isinstance(section, TextConfig)), TextConfig())
     examples = list(open_labelled(on, replace(config, **columns), text, split="dev").read(stats))
-    return [example.text for example in examples], [example.labels for example in examples]
+    return [example.text for example in examples], [example.labels for example in examples], []
 
 
 def compare(

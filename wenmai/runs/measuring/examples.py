@@ -5,19 +5,29 @@ from dataclasses import replace
 from typing import Any
 
 from wenmai.core.errors import SettingError
-from wenmai.data.examples import ExamplesConfig, open_examples
+from wenmai.data.example_settings import ExamplesConfig, ExamplesStats
+from wenmai.data.examples import open_examples
 from wenmai.training.run import Run
 
 __all__ = ["read_examples"]
 
 
-def read_examples(run: Run, on: Any, columns: Mapping[str, Any] | None = None) -> list[Any]:  # noqa: ANN401
+def read_examples(
+    run: Run,
+    on: Any,  # noqa: ANN401
+    columns: Mapping[str, Any] | None = None,
+) -> tuple[list[Any], list[str]]:
     """Reads all examples of a test set as a run read those that it was trained on.
+
+    Only the texts of answers are measured, so one that is not where it should be is taken from the nearest place.
 
     Args:
         run: A run of a fine-tuned model.
         on: A file, the name of a data set (of which it is the dev split), or examples.
         columns: Settings of the test set that differ.
+
+    Returns:
+        The examples, and what was left out or repaired, one sentence for each reason.
 
     Raises:
         CorpusError: if there are no examples.
@@ -26,5 +36,6 @@ def read_examples(run: Run, on: Any, columns: Mapping[str, Any] | None = None) -
     config = next((one for one in run.recipe.sections.values() if isinstance(one, ExamplesConfig)), None)
     if config is None:
         raise SettingError(f"{run.path}: a {run.recipe.system} run was not trained on labelled examples")
-    opened = open_examples(on, run.task.model.task, replace(config, **(columns or {})), split="dev")
-    return list(opened)
+    given = {"bad_answers": "repair", **(columns or {})}
+    opened, stats = open_examples(on, run.task.model.task, replace(config, **given), split="dev"), ExamplesStats()
+    return [placed.example for placed in opened.read(stats)], stats.left_out()

@@ -33,13 +33,20 @@ class FineTunedEvaluation(Evaluation):
         on: The test set.
         result: Its metrics.
         main: The name of the metric that counts.
+        left_out: What was left out or repaired of the test set, one sentence for each reason.
         mistakes: The worst mistakes, if wanted.
     """
 
     on: str
     result: Result
     main: str
+    left_out: tuple[str, ...] = ()
     mistakes: Mistakes | None = None
+
+    @property
+    def notes(self) -> list[str]:
+        """What was left out or repaired."""
+        return list(self.left_out)
 
     @property
     def value(self) -> float | None:
@@ -103,7 +110,7 @@ def evaluate(
 
 
 def _evaluated(run: Run, model: Any, on: Any, *, wrong: bool = False) -> FineTunedEvaluation:  # noqa: ANN401
-    examples = read_examples(run, on)
+    examples, left_out = read_examples(run, on)
     items = model.items([model.gold(example) for example in examples])
     outputs = model.outputs(items)
     result = model.measured(examples, items, outputs)
@@ -115,6 +122,7 @@ def _evaluated(run: Run, model: Any, on: Any, *, wrong: bool = False) -> FineTun
         main="accuracy"
         if found.get("rules") == "none"
         else next(name for name in ("f1", model.best_by) if name in found),
+        left_out=tuple(left_out),
         mistakes=mistakes_of(model, examples, items, outputs) if wrong else None,
     )
 
