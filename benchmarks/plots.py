@@ -51,7 +51,10 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """One pair of axes; ``log`` names the logarithmic ones, ``marks`` are dotted vertical lines."""
+    """One pair of axes; ``log`` names the logarithmic ones, ``marks`` are dotted vertical lines.
+
+    Lines are shown from ``bottom`` up; None: from the lowest point.
+    """
 
     series: Sequence[Series]
     title: str = ""
@@ -60,6 +63,7 @@ class Panel:
     log: str = ""
     ticks: Mapping[float, str] | Sequence[float] = ()
     marks: Mapping[str, float] = field(default_factory=dict)
+    bottom: float | None = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,8 +176,8 @@ def _lines(axes: Any, panel: Panel, _: str) -> None:
         axes.plot(list(series.points), y, series.style, color=colour, ms=4, label=series.name)
     for axis in panel.log:
         axes.set(**{f"{axis}scale": "log"})
-    if "y" not in panel.log:
-        axes.set_ylim(bottom=0)
+    if "y" not in panel.log and panel.bottom is not None:
+        axes.set_ylim(bottom=panel.bottom)
     axes.set_xticks(list(panel.ticks), panel.ticks.values() if isinstance(panel.ticks, Mapping) else None)
     axes.xaxis.set_minor_locator(NullLocator())
     if not isinstance(panel.ticks, Mapping):

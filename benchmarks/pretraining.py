@@ -156,7 +156,8 @@ def plot(_: Section, result: Result) -> Plot:
     series = [
         Series(SIDES[row["side"]], dict(smoothed(row["curve"])), style="-") for row in result.rows.where(size="curve")
     ]
-    panel = Panel(series=series, x="seconds of training", y="loss of masked tokens")
+    ticks = range(0, 60 * CURVE["minutes"] + 1, 60)
+    panel = Panel(series=series, x="seconds of training", y="loss of masked tokens", ticks=ticks, bottom=None)
     return Plot(kind="lines", panels=[panel], size=(7, 3))
 
 
