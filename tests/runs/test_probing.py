@@ -82,6 +82,22 @@ def test_each_layer_of_each_model_is_probed_on_the_same_examples(folder, task):
     assert again.results == found.results
 
 
+def test_what_was_fine_tuned_is_probed_too(folder, tmp_path):
+    settings = {"epochs": 1, "threads": 1, "quiet": True, "learning_rate": 1e-9}
+    tuned = {
+        "classification": wenmai.finetune(
+            folder / "bert", folder / "train.tsv", task="classification", out=tmp_path / "class", **settings
+        ),
+        "tagging": wenmai.finetune(
+            folder / "bert", folder / "train.conll", task="tagging", out=tmp_path / "tags", **settings
+        ),
+    }
+    (before,) = wenmai.probe([folder / "bert"], on(folder, "classification"), task="classification", quiet=True).results
+    for run in tuned.values():
+        (after,) = wenmai.probe([run.path], on(folder, "classification"), task="classification", quiet=True).results
+        assert [one.accuracy for one in after.layers] == pytest.approx([one.accuracy for one in before.layers], abs=0.1)
+
+
 def test_states_are_those_that_embed_gives(folder):
     model = wenmai.load(folder / "bert")
     texts = ["the cat saw", "", "a bed", "the dog saw the mat near a log the cat saw the bed near a hen"]

@@ -100,7 +100,7 @@ def test_elmo_reads_two_texts_one_by_one_and_compares_them(begin):
     (item,) = model.items([("a b", "c")])
     assert [row.tokens for row in item.rows] == [["a", "b"], ["c"]]
     u, v = torch.randn(2, model.backbone.size)
-    found = model.vectors(torch.stack([u, v]), 2)
+    found = model.compared(torch.stack([u, v]), 2)
     torch.testing.assert_close(found[0], torch.cat([u, v, (u - v).abs(), u * v]))
 
 

@@ -87,7 +87,7 @@ class Choice(OfTexts):
         """Returns (B, C), the log-probabilities of C options; -inf where there are fewer."""
         rows = 2 if self.shape.compares else 1
         options = [size // rows for size in sizes]
-        scores = self.module.head(self.vectors(vectors, rows))
+        scores = self.module.head(self.compared(vectors, rows))
         return Outputs(choice_log_probabilities(scores.float(), options), None, options)
 
     def loss(self, outputs: Outputs, targets: Sequence[int]) -> Loss:

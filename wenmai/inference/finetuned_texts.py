@@ -112,7 +112,7 @@ class OfTexts(FineTuned):
         if self.shape.compares != (self.two and not self.backbone.paired):
             raise FormatError(f"{path}: is damaged: what it makes of two texts does not fit its encoder")
 
-    def vectors(self, vectors: Tensor, rows: int) -> Tensor:
+    def compared(self, vectors: Tensor, rows: int) -> Tensor:
         """Returns one vector of each text or pair, of those of its ``rows`` rows."""
         if rows == 1:
             return vectors
@@ -123,7 +123,7 @@ class OfTexts(FineTuned):
 
     def logits(self, vectors: Tensor, filled: Tensor, sizes: Sequence[int]) -> Outputs:
         """Returns (B, C)."""
-        return Outputs(self.module.head(self.vectors(vectors, sizes[0])))
+        return Outputs(self.module.head(self.compared(vectors, sizes[0])))
 
     def split(self, outputs: Outputs) -> list[Floats]:
         """Returns (C,) of each item."""
