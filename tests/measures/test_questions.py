@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from wenmai.core.errors import CorpusError
-from wenmai.measures.questions import answer_scores, fitting_rules, measure_questions
+from wenmai.measures.questions import _cmrc_words, answer_scores, fitting_rules, measure_questions
 
 WORDS = ["the", "a", "The", "cat", "cat's", "A-team", "1,000", "Über", ",", "an", "dog", "B.C.", "—"]
 
@@ -83,6 +83,18 @@ def test_squad_by_hand(gold, found, scores):
 )
 def test_cmrc_by_hand(gold, found, scores):
     assert answer_scores(gold, found, "cmrc") == pytest.approx(scores)
+
+
+def test_words_of_cmrc_are_chinese_characters_and_what_is_between_them():
+    drawn = random.Random(1)
+    characters = "中文龥〇,.1２ aＡé_'!。，-\t\u3000😀"
+    for _ in range(2000):
+        text = "".join(drawn.choices(characters, k=drawn.randint(0, 12)))
+        plain = "".join(
+            one for one in text.lower().strip() if one not in "-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』"
+        )
+        apart = re.sub("[\u4e00-\u9fa5]", r" \g<0> ", plain)
+        assert _cmrc_words(text) == re.findall(r"\d+(?:[.,]\d+)+|\w+|[^\w\s]", apart)
 
 
 def test_a_test_set_as_a_whole():

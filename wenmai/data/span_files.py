@@ -4,6 +4,7 @@ Sources: Rajpurkar et al. 2016, "SQuAD: 100,000+ Questions for Machine Comprehen
 "Know What You Don't Know"; Cui et al. 2019, "A Span-Extraction Dataset for Chinese Machine Reading Comprehension".
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from wenmai.data.typed import Answer, SpanExample
 __all__ = ["SpanCounts", "SpanReader", "span_questions"]
 
 _SHOWN = 60  # characters of a text in a message
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -181,7 +183,7 @@ def _nearest(context: str, text: str, start: int) -> int:
 def _string(value: Any, what: str) -> str:  # noqa: ANN401  any JSON
     if not isinstance(value, str):
         raise ValueError(f"{what} is {str(value)[:_SHOWN]!r}; expected a text")
-    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+    if _NO_TEXT.search(value):
         raise ValueError(f"{what} has a NUL or a lone surrogate, which no text has")
     return value
 

@@ -12,8 +12,10 @@ Shapes: R rows, T tokens of the longest, K places of which states are wanted, J 
 """
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -202,10 +204,11 @@ class Backbone(ABC):
             return 0, 0
         around = {self._tokenizer.cls_id, self._tokenizer.sep_id, self._tokenizer.pad_id}
         size, unknown = self._tokenizer.vocab_size, self._tokenizer.unk_id
-        pieces = [
-            one for row in rows for one in row.tokens if one not in around and not (type(one) is int and one >= size)
-        ]
-        return sum(one == unknown for one in pieces), len(pieces)
+        counted = Counter(chain.from_iterable(row.tokens for row in rows))
+        pieces = sum(
+            count for one, count in counted.items() if one not in around and not (type(one) is int and one >= size)
+        )
+        return 0 if unknown in around else counted[unknown], pieces
 
     def facts(self) -> dict[str, Any]:
         """What ``config.json`` says of it."""

@@ -278,7 +278,8 @@ class FineTuningJob(NeuralJob):
         self._train = Prepared(model, data.train)
         weights = np.array([weight_of(example) for example in data.train])
         self._example_shares = weights / weights.mean() if (weights != 1).any() else None  # 1 on average
-        if self._train.unknown == 1:
+        self._unknown = self._train.unknown(model)
+        if self._unknown == 1:
             raise CorpusError(
                 f"the vocabulary of the encoder has nothing of the {len(data.train)} examples; fine-tune one that was "
                 "trained on such text, or in this language"
@@ -437,9 +438,9 @@ class FineTuningJob(NeuralJob):
             what = "read in windows" if model.over_tokens else f"cut (keep={model.reading.keep})"
             share = f"{part.cut:,} of {len(part.examples):,} examples"
             notes.append(f"{share} are longer than the {model.length} tokens that the model reads, and were {what}")
-        if part.unknown > _UNKNOWN:
+        if self._unknown > _UNKNOWN:
             notes.append(
-                f"the vocabulary of the encoder lacks {part.unknown:.0%} of the pieces of the examples; one that was "
+                f"the vocabulary of the encoder lacks {self._unknown:.0%} of the pieces of the examples; one that was "
                 "trained on such text knows more"
             )
         if model.labels and not model.over_tokens and self.tuning.class_weight == "none":

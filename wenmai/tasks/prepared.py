@@ -23,7 +23,6 @@ class Prepared:
         items: What the encoder reads of each.
         cut: How many are longer than the model reads.
         targets: The target of each.
-        unknown: Which share of their pieces the vocabulary of the encoder lacks.
         widths: Tokens of each, (N,), with what fills up.
         features: What a frozen encoder says of each row of each item, (J, M) of texts or (J, K, M) of places; None: it
             is computed anew for each batch.
@@ -33,11 +32,14 @@ class Prepared:
         self.examples = examples
         self.items = model.items([model.gold(example) for example in examples])
         self.cut = model.cut
-        unknown, pieces = model.backbone.unknown(row for item in self.items for row in item.rows)
-        self.unknown = unknown / max(1, pieces)
         self.targets = model.targets(examples, self.items)
         self.widths = np.array([len(item.rows) * item.width for item in self.items], np.int64)
         self.features: list[list[Tensor]] | None = None
+
+    def unknown(self, model: FineTuned) -> float:
+        """Returns which share of the pieces the vocabulary of the encoder lacks."""
+        unknown, pieces = model.backbone.unknown(row for item in self.items for row in item.rows)
+        return unknown / max(1, pieces)
 
     def numbers(self, model: FineTuned) -> int:
         """Returns how many numbers its features would have."""
