@@ -13,9 +13,10 @@ import wenmai
 from tests.contract.examples import EXAMPLES, TEXTS
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.registry import find_system
+from wenmai.inference.backbones import Pieces
 from wenmai.inference.families import backbone_like
 from wenmai.inference.finetuned_network import fitted
-from wenmai.inference.finetuned_spans import _Read, tuned_threshold
+from wenmai.inference.finetuned_spans import _Read, _Text, tuned_threshold
 from wenmai.inference.finetuned_tokens import scheme_of
 from wenmai.runs.planning import plan
 from wenmai.tasks import finetuning
@@ -235,7 +236,7 @@ def test_a_window_is_as_good_as_the_sentence_where_all_of_it_fits(begin):
 
 
 def test_the_window_with_most_context_counts():
-    read = _Read("", [(0, 0)] * 10, [0, 4, 8], [6, 6, 2])
+    read = _Read("", [(0, 1)] * 10, np.ones(10, np.bool_), [0, 4, 8], [6, 6, 2])
 
     def naive(window, piece):
         scores = []
@@ -258,6 +259,28 @@ def test_answers_are_the_exact_characters_of_the_text(begin):
             if first
         }
         assert told == {answer.text for answer in example.answers[:1]}
+
+
+def test_pieces_begin_behind_white_space_and_end_behind_accents():
+    context = " ab\u3000 e\u0301 。\u200b"
+    offsets = [(0, 2), (2, 3), (3, 4), (4, 6), (7, 9)]  # " a", "b", a wide space, " é" without its accent, " 。"
+    text = _Text.of(context, Pieces([5, 6, 7, 8, 9], offsets))
+    assert [context[low:high] for low, high in text.offsets] == ["a", "b", "", "e\u0301", "。"]
+    assert text.seen.tolist() == [True, True, False, True, True]
+    assert _Text.of("", Pieces([], [])).offsets == []
+
+
+def test_answers_neither_begin_nor_end_with_white_space(begin):
+    model = begin("span", "bert").fine_tuned
+    (item,) = model.items([("a", "b c d e")])
+    read = item.info._replace(context="b\n\u3000e", offsets=[(0, 1), (2, 2), (3, 3), (3, 4)])
+    read = read._replace(seen=np.array([True, False, False, True]))
+    output = np.array([[0, 0], [1, 2], [9, 9], [9, 9], [2, 1]], np.float32)
+    found = model.answers(item._replace(info=read), output, 9)
+    places = {"b": (0, 1), "e": (3, 4), "b\n\u3000e": (0, 4)}
+    assert {one.text: (one.start, one.end) for one in found if one.text} == places
+    blank = read._replace(seen=np.zeros(4, np.bool_))
+    assert [one.start for one in model.answers(item._replace(info=blank), output, 9)] == [None]
 
 
 def test_the_best_answer_is_that_of_all_pairs_of_begin_and_end(begin):

@@ -12,6 +12,7 @@ from wenmai.cli.options import Device, File, Json, JsonLines, Quiet, RunFolder, 
 __all__ = ["answer", "choose", "finetune", "rate", "tag"]
 
 _TEXTS_AT_ONCE = 1024
+_SPACED = str.maketrans("\t\n\r", "   ")  # so that an answer is one column of one line
 
 
 def finetune(
@@ -150,7 +151,7 @@ def answer(
     """Answer questions by parts of a text.
 
     One line for each answer: the answer, where it begins and ends in the text (in characters), and its probability. An
-    empty answer says that the text has none.
+    empty answer says that the text has none. Tabs and line ends in an answer are spaces here; --json has them all.
 
     Example: wenmai answer runs/questions "Who wrote it?" --context page.txt
 
@@ -171,7 +172,7 @@ def answer(
                 continue
             for one in found:
                 place = "\t" if one.start is None else f"{one.start}\t{one.end}"
-                print(f"{one.text}\t{place}\t{one.probability:.4f}")
+                print(f"{one.text.translate(_SPACED)}\t{place}\t{one.probability:.4f}")
 
 
 def choose(

@@ -7,11 +7,13 @@
 | no answer: begin and end are the text's own token; there is none if s_null > best + τ, τ chosen on validation data | section 4.3 |
 
 The softmax is over the tokens of the text and the token that stands for none. Answers are the exact characters of the
-text, by the offsets of the tokenizer.
+text, by the offsets of the tokenizer; none begins or ends with white space.
 """  # noqa: E501  a table
 
+import unicodedata
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -55,18 +57,46 @@ class Answered(NamedTuple):
     score: float
 
 
+class _Text(NamedTuple):
+    """A text in pieces.
+
+    Attributes:
+        ids: The pieces.
+        offsets: Where each begins and ends in the text, in characters, without white space before it.
+        seen: (pieces,) which of them are more than white space, so that an answer can begin and end there.
+    """
+
+    ids: list[Any]
+    offsets: list[tuple[int, int]]
+    seen: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, context: str, pieces: Pieces) -> Self:
+        """Looks up where the pieces of a text begin and end."""
+        offsets = []
+        for (low, high), (following, _) in pairwise([*pieces.offsets, (len(context), len(context))]):
+            if context[low : low + 1].isspace():
+                low = high - len(context[low:high].lstrip())
+            while high < following and unicodedata.category(context[high])[0] == "M":
+                high += 1  # an accent, which the piece has in its letter, or has lost
+            offsets.append((low, high))
+        return cls(pieces.ids, offsets, np.array([low < high for low, high in offsets], np.bool_))
+
+
 class _Read(NamedTuple):
     """A text in windows.
 
     Attributes:
         context: The text.
-        offsets: Where each piece begins and ends in it, in characters.
+        offsets: As :class:`_Text` has them.
+        seen: Likewise.
         begins: The first piece of each window.
         widths: How many pieces each has.
     """
 
     context: str
     offsets: list[tuple[int, int]]
+    seen: npt.NDArray[np.bool_]
     begins: list[int]
     widths: list[int]
 
@@ -95,7 +125,7 @@ class Span(FineTuned):
     over_tokens = True
     labelled = False
     perhaps = frozenset({_THRESHOLD})
-    _known: dict[str, Pieces] | None = None
+    _known: dict[str, _Text] | None = None
 
     @classmethod
     def head(cls, size: int, shape: HeadShape, labels: Sequence[str]) -> nn.Module:
@@ -140,18 +170,16 @@ class Span(FineTuned):
                 row = backbone.framed(asked, pieces.ids[begin : begin + width])
                 first = backbone.begins(row)[1]
                 rows.append(row._replace(places=range(first, first + len(pieces.ids[begin : begin + width]))))
-            info = _Read(context, pieces.offsets, begins, [len(row.places) for row in rows])
+            info = _Read(context, pieces.offsets, pieces.seen, begins, [len(row.places) for row in rows])
             found.append(Item(tuple(rows), info))
         return found
 
-    def _pieces(self, context: str) -> Pieces:
-        """The pieces of a text, of which none begins with a space."""
+    def _pieces(self, context: str) -> _Text:
+        """The pieces of a text."""
         if self._known is None or len(self._known) > _MOST_KNOWN:
             self._known = {}
         if context not in self._known:
-            ids, offsets = self.backbone.pieces(context)
-            bare = [(high - len(context[low:high].lstrip()), high) for low, high in offsets]
-            self._known[context] = Pieces(ids, bare)
+            self._known[context] = _Text.of(context, self.backbone.pieces(context))
         return self._known[context]
 
     def targets(self, examples: Sequence[SpanExample], items: Sequence[Item]) -> list[list[tuple[int, int]]]:
@@ -163,7 +191,9 @@ class Span(FineTuned):
             if example.answers:
                 answer = example.answers[0]
                 end = answer.start + len(answer.text)
-                inside = [n for n, (low, high) in enumerate(read.offsets) if low < end and high > answer.start]
+                inside = [
+                    n for n, (low, high) in enumerate(read.offsets) if low < end and high > answer.start and low < high
+                ]
                 first, last = (inside[0], inside[-1]) if inside else (0, -1)
             windows = zip(read.begins, read.widths, strict=True)
             found.append(
@@ -207,9 +237,10 @@ class Span(FineTuned):
             starts, ends = output[place : place + 1 + width].astype(np.float64).T
             place += 1 + width
             null = min(null, float(starts[0] + ends[0]))
-            allowed = np.flatnonzero(read.fullest(window))
+            seen = read.seen[begin : begin + width]
+            allowed, places = np.flatnonzero(read.fullest(window) & seen), np.flatnonzero(seen)
             firsts = allowed[np.argsort(-starts[1 + allowed], kind="stable")[:most]]
-            lasts = np.argsort(-ends[1:], kind="stable")[:most]
+            lasts = places[np.argsort(-ends[1 + places], kind="stable")[:most]]
             for first in firsts.tolist():
                 for last in lasts.tolist():
                     if first <= last < first + self.reading.answer_length:
@@ -258,15 +289,17 @@ class Span(FineTuned):
         return texts, gaps
 
     def _scored(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> tuple[Table, Table]:
-        """Returns (N, 2, 2): exact match and F1 of the best answer, and of none; and how much better none is, (N,)."""
+        """Returns (N, S, 2): exact match and F1 of the best answer, and of none; and how much better none is, (N,).
+
+        S is 1 where there is always an answer.
+        """
         best, gaps = self._best(items, outputs)
         gold = [[answer.text for answer in example.answers] for example in examples]
-        rules = fitting_rules(gold)
+        rules, given = fitting_rules(gold), [best, [""] * len(best)][: 2 if _THRESHOLD in self.numbers else 1]
         scores = [
-            (answer_scores(right, text, rules), answer_scores(right, "", rules))
-            for right, text in zip(gold, best, strict=True)
+            [answer_scores(right, text, rules) for right, text in zip(gold, texts, strict=True)] for texts in given
         ]
-        return np.array(scores), np.array(gaps)
+        return np.array(scores).swapaxes(0, 1), np.array(gaps)
 
     def _text(self, read: _Read, first: int, last: int) -> str:
         return read.context[read.offsets[first][0] : read.offsets[last][1]]
