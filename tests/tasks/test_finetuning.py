@@ -377,6 +377,29 @@ def test_a_limit_takes_examples_of_all_labels_of_a_sorted_file(base, data, tmp_p
     assert run.model.labels == ["early", "late"]
 
 
+def test_a_limit_of_what_is_evaluated_is_the_same_for_all_seeds(begin):
+    texts = "text\tlabel\n" + "".join(f"{one} a\tA\n{one} b\tB\n" for one in "abcdefgh")
+    shorter = [begin("classification", "bert", texts, valid_share=0.5, valid_limit=3, seed=seed) for seed in (1, 2)]
+    whole = begin("classification", "bert", texts, valid_share=0.5)
+    assert shorter[0]._data.valid == shorter[1]._data.valid
+    assert len(shorter[0]._data.valid) == 3 < len(whole._data.valid)
+    assert set(shorter[0]._data.valid) < set(whole._data.valid)
+    assert shorter[0]._data.train == whole._data.train
+    assert shorter[0]._data.fingerprint != whole._data.fingerprint
+    with pytest.raises(SettingError, match="valid_limit=3 has no effect without examples to evaluate on"):
+        begin("classification", "bert", texts, valid_share=0, valid_limit=3)
+
+
+def test_evaluations_that_take_most_of_the_time_are_noted(begin, tmp_path):
+    texts = "text\tlabel\n" + "a b\tA\nb c\tB\n" * 9
+    (tmp_path / "valid.tsv").write_text("text\tlabel\n" + "a c\tA\n" * 60)
+    given = {"valid": str(tmp_path / "valid.tsv")}
+    _, (note,) = begin("classification", "bert", texts, **given).changes(None)
+    assert note.startswith("each evaluation reads 60 examples, 3 times the tokens of an epoch of training, and takes")
+    assert begin("classification", "bert", texts, **given, valid_limit=20).changes(None) == ({}, [])
+    assert begin("classification", "bert", texts, **given, mode="frozen").changes(None) == ({}, [])
+
+
 def test_only_the_top_layers_are_trained(base, data, tmp_path):
     before = base("bert").model.module.state_dict()
     after = encoder_of(tuned(base, data, tmp_path, "classification", "bert", mode="top", top_layers=1))

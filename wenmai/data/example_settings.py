@@ -55,6 +55,11 @@ class ExamplesConfig:
         Ge(1),
         Doc("train on at most this many examples, drawn by the seed, labels in proportion; none: all"),
     ] = None
+    valid_limit: Annotated[
+        int | None,
+        Ge(1),
+        Doc("evaluate on at most this many examples while training, the same for all seeds; none: all"),
+    ] = None
 
     def __post_init__(self) -> None:
         if self.tag_column == 0:

@@ -24,6 +24,7 @@ from wenmai.core.quantities import plural
 from wenmai.core.registry import find_system
 from wenmai.core.task_names import TaskName
 from wenmai.data.batches import plan_batches
+from wenmai.data.drawing import drawn
 from wenmai.data.examples import ExamplesStats, open_examples, open_train_and_valid, require_known
 from wenmai.data.typed import weight_of
 from wenmai.inference.backbones import Fed
@@ -48,6 +49,7 @@ __all__ = ["FineTuneData", "FineTuningJob", "FineTuningTask", "LabelledExamples"
 _MOST_KEPT = 1 << 28  # numbers of a frozen encoder that are kept in memory: a GiB
 _IMBALANCE = 10  # times as many examples of one label as of another are worth a note
 _UNKNOWN = 0.2  # share of pieces that are not known which is worth a note
+_LONG = 3  # times the tokens of an epoch in an evaluation that are worth a note: it takes about as long as the epoch
 _SMALL, _RATE, _GPT_RATE = 768, 5e-5, 6.25e-5  # the size of the published models, and their rates
 _HEAD_RATE = 1e-3  # where the encoder does not learn
 _ALONE = 30  # epochs of a head alone
@@ -120,6 +122,11 @@ class LabelledExamples(Source):
             if labels and opened.part != "rest":
                 require_known(labels, measured)
             valid = list(measured)
+            if config.valid_limit is not None:
+                places = drawn([None] * len(valid), config.valid_limit, seed=0)  # so that seeds can be compared
+                valid = [valid[place] for place in sorted(places)]
+        elif config.valid_limit is not None:
+            raise SettingError(f"valid_limit={config.valid_limit} has no effect without examples to evaluate on")
         for example in (*train, None, *valid):
             digest.update(json.dumps(example).encode() + b"\n")
             if (weight := weight_of(example)) != 1:
@@ -450,5 +457,12 @@ class FineTuningJob(NeuralJob):
                 notes.append(
                     f"{many:,} examples have the label {most}, and {few:,} have {least}; class_weight=balanced makes "
                     "rare labels count more"
+                )
+        if self._valid is not None and not model.module.frozen:
+            times = self._valid.widths.sum() / part.widths.sum()
+            if times >= _LONG:
+                notes.append(
+                    f"each evaluation reads {len(self._valid.items):,} examples, {times:.0f} times the tokens of an "
+                    "epoch of training, and takes most of the time; valid_limit=N takes N of them"
                 )
         return {}, notes
