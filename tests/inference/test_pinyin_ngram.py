@@ -9,6 +9,7 @@ import pytest
 
 import wenmai
 from wenmai.core.errors import FormatError, PinyinError, SettingError
+from wenmai.inference.pinyin_input import Typing
 from wenmai.inference.pinyin_lattice import Beam
 from wenmai.inference.pinyin_ngram import CharacterScores, PinyinNgramModel
 from wenmai.kernels.ngram_lookup import END
@@ -215,6 +216,19 @@ def test_a_long_input_is_converted(model):
     text = best(model, "woaibeijing" * 300)
     assert text == "我爱北京" * 300
     assert len(best(model, "x" * 500)) == 500
+
+
+def test_too_many_initials_are_characters_by_themselves(model):
+    """So that 10,000 of them take a second, and not all words of all of them are tried."""
+
+    def words(text):
+        ((found, _, path),) = model.lattice(text, Typing(), begin=model.begin()).best(1)
+        assert len(found) == len(text)
+        return {entry for _, entry in path}
+
+    assert best(model, "zgrmyh" * 50) == "中国人民银行" * 50
+    assert {len(model.lexicon.word(entry)) for entry in words("zgrmyh" * 100)} == {1}
+    assert best(model, "zgrmyh" * 100 + "zhongguorenmin").endswith("中国人民")  # what is complete has its words
 
 
 def test_candidates_are_in_order(model):

@@ -176,28 +176,33 @@ def test_words_are_found_in_a_graph_of_syllables():
     steps += [(3, 4, 0, 5, 0, -2.0), (3, 5, 3, 4, 3, 0.0), (4, 5, 0, 1, 0, 0.0)]
     graph = np.array([step[1:] for step in steps], SYLLABLE)
     bounds = np.searchsorted([step[0] for step in steps], np.arange(6)).astype(np.int64)
-    expected = []
+    expected, surely = [], []
 
-    def walk(place, here, left, word, number, score):
+    def walk(place, here, left, word, number, score, guessed=False):
         if not left:
             expected.append((place, here, number, round(score + word[1], 3)))
+            if not guessed or len(word[0]) == 1:
+                surely.append((place, here, number))
             return
         for begin, end, low, high, tone, more in steps:
             if begin == here and low <= left[0][0] < high:
                 wrong = -5.0 if tone not in (0, left[0][1]) else 0.0
-                walk(place, end, left[1:], word, number, score + more + wrong)
+                walk(place, end, left[1:], word, number, score + more + wrong, guessed or high - low > 1)
 
     for place in range(5):
         for number, word in enumerate(trie.words):
             walk(place, place, word[0], word, number + 7, 0.0)
-    edges, count = match_words(*trie.arrays(), graph, bounds, 7, 99, -5.0, 0, np.empty(2, EDGE), 0)
+    edges, count = match_words(*trie.arrays(), graph, bounds, 7, 99, 16, -5.0, 0, np.empty(2, EDGE), 0)
     found = [(begin, end, entry, round(score, 3)) for begin, end, entry, score, _ in edges[:count].tolist()]
     assert sorted(found) == sorted(expected)
     assert len(found) > 60
-    fewer, count = match_words(*trie.arrays(), graph, bounds, 7, 1, -5.0, 0, np.empty(2, EDGE), 0)
+    fewer, count = match_words(*trie.arrays(), graph, bounds, 7, 1, 16, -5.0, 0, np.empty(2, EDGE), 0)
     kept = {tuple(edge)[:3] for edge in fewer[:count].tolist()}
     assert kept < {edge[:3] for edge in found}
-    later, count = match_words(*trie.arrays(), graph, bounds, 7, 99, -5.0, 3, np.empty(2, EDGE), 0)
+    short, count = match_words(*trie.arrays(), graph, bounds, 7, 99, 1, -5.0, 0, np.empty(2, EDGE), 0)
+    assert 0 < count < len(found)
+    assert sorted(tuple(edge)[:3] for edge in short[:count].tolist()) == sorted(surely)
+    later, count = match_words(*trie.arrays(), graph, bounds, 7, 99, 16, -5.0, 3, np.empty(2, EDGE), 0)
     assert sorted(later[:count].tolist()) == sorted(edge for edge in edges[: len(found)].tolist() if edge[0] >= 3)
 
 

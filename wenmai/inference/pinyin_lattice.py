@@ -14,7 +14,15 @@ import numpy.typing as npt
 from wenmai.core.errors import FormatError
 from wenmai.kernels.ngram_lookup import END, ROOT, UNKNOWN
 from wenmai.kernels.pinyin_search import HYPOTHESIS, close_paths, search_lattice, trace_paths
-from wenmai.kernels.pinyin_words import EDGE, SYLLABLE, add_scores, is_reachable, match_words, order_by_end
+from wenmai.kernels.pinyin_words import (
+    EDGE,
+    MAX_SYLLABLES,
+    SYLLABLE,
+    add_scores,
+    is_reachable,
+    match_words,
+    order_by_end,
+)
 from wenmai.models.ngram import Ngram
 from wenmai.models.pinyin_ngram import Lexicon
 
@@ -24,7 +32,8 @@ Records = npt.NDArray[np.void]
 _NOTHING = np.zeros(0, np.uint32)
 _NOTHING.flags.writeable = False
 UNREAD = -20.0  # what letters add to a score that no word stands for
-_MANY = 32  # syllables that are not complete
+_MANY = 32  # syllables that are not complete: of equal ones, the likeliest word
+_TOO_MANY = 512  # with more, they are characters by themselves: all words of 10,000 initials would take long
 _ENDS = frozenset("。！？；!?;\n")
 
 
@@ -213,10 +222,12 @@ class Lattice:
         edges, count, offset = np.empty(256, EDGE), 0, 0
         incomplete = np.count_nonzero(graph.steps["high"] - graph.steps["low"] > 1)
         most = beam.open_words if incomplete <= _MANY else 1  # so many initials cannot be guessed anyway
+        longest = MAX_SYLLABLES if incomplete <= _TOO_MANY else 1
         for one in words:
             lexicon = one.lexicon
             trie = (lexicon.first, lexicon.syllables, lexicon.entries, lexicon.weights, lexicon.tones)
-            edges, count = match_words(*trie, graph.steps, graph.bounds, offset, most, beam.wrong_tone, 0, edges, count)
+            how = most, longest, beam.wrong_tone
+            edges, count = match_words(*trie, graph.steps, graph.bounds, offset, *how, 0, edges, count)
             if offset:
                 more_tokens += one.tokens.tolist()
                 more_bounds += (len(more_tokens) - one.tokens.size + lexicon.bounds[1:]).tolist()

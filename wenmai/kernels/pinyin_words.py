@@ -59,7 +59,20 @@ def _grown(array):
 
 @njit(**COMPILE)
 def match_words(
-    first, syllables, entries, weights, tones, graph, graph_bounds, offset, most, wrong_tone, begin, edges, count
+    first,
+    syllables,
+    entries,
+    weights,
+    tones,
+    graph,
+    graph_bounds,
+    offset,
+    most,
+    longest,
+    wrong_tone,
+    begin,
+    edges,
+    count,
 ):
     """Finds the words of a trie at each place of an input.
 
@@ -73,6 +86,7 @@ def match_words(
         graph_bounds: int64 [places + 1].
         offset: What is added to the number of a word.
         most: Words of a node that are taken where a syllable is not complete.
+        longest: Most syllables of a word, where one is not complete.
         wrong_tone: What a tone that differs adds to the score.
         begin: The first place where words may begin.
         edges: Records of ``EDGE``, to which the words are added.
@@ -106,6 +120,8 @@ def match_words(
                 child = _lower_bound(syllables, np.int64(first[node]), last, step.low)
                 now_typed = typed | (np.uint64(step.tone) << (_TONE_BITS * np.uint64(depth)))
                 now_open = is_open or step.high - step.low > 1
+                if now_open and depth >= longest:
+                    continue
                 now_score = score + step.score
                 while child < last and syllables[child] < step.high:
                     stop = np.int64(entries[child + 1])
