@@ -95,6 +95,10 @@ def test_questions_are_answered(shell, tune):
         ((found,),) = [one["answers"] for one in rows(shell("answer", run, *given, "--json"))]
         assert found["text"] == ("" if found["start"] is None else "a b c d"[found["start"] : found["end"]])
     assert len(shell("answer", run, "a h\ta b c d", "--k", "3").out.splitlines()) == 3
+    (shell.folder / "text.txt").write_text("a b\nc\td")
+    lines = shell("answer", run, "a h", "--context", "text.txt", "--k", "20").out.splitlines()
+    assert {line.count("\t") for line in lines} == {3}
+    assert "b c d" in {line.split("\t")[0] for line in lines}
     assert "expected QUESTION<TAB>TEXT, or --context FILE" in shell("answer", run, "a h", code=2).err
     assert shell("evaluate", run, "--on", "questions.json").out.startswith("F1 ")
     moved = json.loads((shell.folder / "questions.json").read_text())

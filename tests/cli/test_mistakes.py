@@ -48,3 +48,5 @@ def test_texts_are_escaped_and_the_page_is_chinese_if_wanted(shell, base):
     assert "&lt;b&gt;a &amp; b" in page
     assert "<b>a" not in page
     assert "最严重的错误" in page
+    assert "<span>运行 run</span><span>测试数据 test.tsv</span><span>准确率 " in page
+    assert "<span>样例 2 个</span>" in page

@@ -27,9 +27,9 @@ OTHERS = {  # of Click, of pydantic, of the operating system, or put together fr
     for key in TEXTS
     if key.startswith(
         (
-            "Arguments", "Commands", "Got unexpected", "Install completion", "Invalid value", "Is a directory",
-            "Missing ", "No s", "Not a directory", "Option '", "Options", "Permission", "Show completion",
-            "Show this message", "Usage", "'{value}' is not", "{value} is not in",
+            "Arguments", "Commands", "Got unexpected", "Input should be", "Install completion", "Invalid value",
+            "Is a directory", "Missing ", "No s", "Not a directory", "Option '", "Options", "Permission",
+            "Show completion", "Show this message", "Usage", "'{value}' is not", "{value} is not in",
             "{name}={value}: expected a valid", "{name}={value}: expected greater", "{name}={value}: expected less",
         )
     )
@@ -188,6 +188,16 @@ def test_messages_are_complete():
         ),
         ("a.txt: cannot be read (Permission denied)", "a.txt：无法读取（没有权限）"),
         ("{a: 1}: is empty; expected text", "{a: 1}：是空的；应为文本"),
+        ("runs/a: exists already; choose another --out", "runs/a：已经存在；请另选 --out"),
+        (
+            "runs/a: exists already; choose another --out, or continue that run: `wenmai resume runs/a`",
+            "runs/a：已经存在；请另选 --out，或继续那个运行：`wenmai resume runs/a`",
+        ),
+        (
+            "a.tsv: is not JSON (Expecting value); expected questions as SQuAD has them",
+            "a.tsv：不是 JSON（Expecting value）；应为 SQuAD 形式的问题",
+        ),
+        ("Invalid value for '--k': Input should be greater than or equal to 1", "'--k' 的值无效：应不小于 1"),
         ("what nobody has translated", "what nobody has translated"),
         (" ", ""),  # between sentences
     ],

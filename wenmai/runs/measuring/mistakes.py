@@ -23,6 +23,15 @@ __all__ = ["Mistakes", "mistakes_of", "require_page", "write_mistakes", "wrong_c
 
 _MOST = 100
 _AROUND = 160  # characters of a context on each side of an answer
+_SAID = {
+    "run": "run {value}",
+    "on": "on {value}",
+    "examples": "examples: {value}",
+    "accuracy": "accuracy {value}",
+    "macro_f1": "macro F1 {value}",
+    "f1": "F1 {value}",
+    "spearman": "Spearman’s ρ {value}",
+}  # what the head of the page has by its name in JSON
 
 
 @dataclass(frozen=True)
@@ -172,7 +181,7 @@ def write_mistakes(
     """
     shown = {"classification": _class, "tagging": _tagged, "span": _answered, "choice": _chosen, "regression": _rated}
     facts = {"run": evaluation.run, **evaluation._facts(), "examples": f"{mistakes.examples:,}"}
-    byline = [f"{say(name)} {_value(value)}" for name, value in facts.items()]
+    byline = [say(_SAID.get(name, f"{name} {{value}}"), value=_value(value)) for name, value in facts.items()]
     worst = say("Mistakes: {total}; the worst {shown} are shown.", total=mistakes.total, shown=_MOST)
     several = say("Mistakes: {total}; the worst come first.", total=mistakes.total)
     page = filled(
