@@ -248,6 +248,12 @@ def test_readings_are_chosen_among_those_of_the_character():
         syllables(readings=False).annotate(["银行"])
 
 
+def test_a_word_of_another_language_is_one_part():
+    (one,) = Cutter(numbers(CANDIDATES)).read("woaiiPhoneni")
+    assert [piece.text for piece in one.pieces] == ["wo", "ai", "iPhone", "ni"]
+    assert one.pieces[2].syllables == ()
+
+
 TEN_THOUSAND = "woainihao" * 1112  # letters without a break
 
 
@@ -264,6 +270,7 @@ class TestWhatPeopleType:
             ("龘wo", "龘我"),
             ("wo2026", "我2026"),
             ("vvv", "vvv"),
+            ("wo，iphone", "我，iphone"),
             ("3.14", "3.14"),
             ("\x00wo", "\x00我"),
             ("🙂wo", "🙂我"),

@@ -209,7 +209,16 @@ def test_tones_count_unless_they_are_left_out(model):
 
 def test_letters_that_form_no_syllable_stay(model):
     assert best(model, "vvv") == "vvv"
-    assert "v" in best(model, "wovaini")
+    assert best(model, "wovaini") == "我v爱你"
+    assert best(model, "usb，VIP") == "usb，VIP"  # as they are typed
+
+
+@pytest.mark.parametrize("word", ["iphone", "iPhone", "unity", "wifi", "ｉｏｓ"])
+def test_a_word_of_another_language_stays_together(model, word):
+    """Although syllables are in it: ph|o|ne, u|ni|ty."""
+    assert best(model, word) == word
+    assert best(model, f"woai{word}") == f"我爱{word}"
+    assert best(model, f"{word}zaibeijing") == f"{word}在北京"
 
 
 def test_a_long_input_is_converted(model):

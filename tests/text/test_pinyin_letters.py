@@ -113,18 +113,25 @@ def test_initials_stand_for_syllables_only_where_syllables_do_not_cover_the_lett
     assert {"z", "g", "r", "m"} == {syllable for _, syllable, kind in kinds("zgrm") if kind == "initial"}
     assert ("zh", "zh", "initial") in kinds("zhg")
     assert not any(kind == "initial" for _, _, kind in kinds("woaini"))
-    assert {kind for _, _, kind in kinds("zgrm", abbreviated=False)} == {"other"}
+    assert {kind for _, _, kind in kinds("zgrm", abbreviated=False)} == {"letters"}
     assert {"zhong", "zi"} < set(completions("z"))
 
 
 @pytest.mark.parametrize("word", ["wifi", "usb", "vip"])
 def test_letters_that_initials_do_not_cover_stay_together(word):
-    assert {kind for _, _, kind in kinds(word)} == {"other"}
+    assert kinds(word) == {(word, word, "letters")}
     assert ("zho", "zho", "incomplete") in kinds(f"{word}wozho")
 
 
+def test_letters_stay_from_where_no_syllable_begins_to_where_one_does():
+    full = {(one, one, "full") for one in ("wo", "o", "ne", "e")}
+    stretches = {(one, one, "letters") for one in ("iph", "ipho", "iphon", "iphone")}
+    assert kinds("woiphone") == full | stretches
+    assert {typed for typed, _, kind in kinds("wovaini") if kind == "letters"} == {"v", "vai", "vaini", "i", "ini"}
+
+
 def test_others_pass_through():
-    assert kinds("我u。") == {("我", "我", "other"), ("u", "u", "other"), ("。", "。", "other")}
+    assert kinds("我u。") == {("我", "我", "other"), ("u", "u", "letters"), ("。", "。", "other")}
 
 
 def test_fuzzy_pairs():
@@ -186,6 +193,7 @@ def test_what_is_typed_for_a_text_is_in_its_lattice(toned):
 
 def test_long_input_ends():
     assert len(edges_of("xian" * 2_500)) > 7_500
-    assert len(edges_of("u" * 10_000)) == 10_000
+    assert edges_of("u" * 10_000) == [Edge(0, 10_000, "u" * 10_000, "letters")]
+    assert len(edges_of("iphone" * 1_600)) < 96_000
     with pytest.raises(PinyinError, match="more than 10,000 ways"):
         segmentations("xian" * 2_500)

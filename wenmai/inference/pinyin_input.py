@@ -3,7 +3,8 @@
 import re
 from dataclasses import dataclass
 
-from wenmai.inference.pinyin_lattice import UNREAD, Graph, Literal
+from wenmai.inference.pinyin_lattice import Graph, Literal
+from wenmai.inference.pinyin_typing import score_of_letters
 from wenmai.models.pinyin_ngram import ERHUA, Lexicon
 from wenmai.text.pinyin.letters import edges_of, normal_letters
 from wenmai.text.pinyin.syllables import TONELESS, split_tone
@@ -61,10 +62,13 @@ def read_typed(text: str, lexicon: Lexicon, typing: Typing) -> Graph:
     for begin, end, syllable, kind in edges_of(
         letters, fuzzy=typing.fuzzy, incomplete=typing.incomplete, spaced=is_spaced(letters)
     ):
+        if kind == "letters":
+            typed = text[begin : begin + len(syllable)] if same else syllable
+            shown = typed if normal_letters(typed) == syllable else syllable
+            literals.append(Literal(begin, end, shown, score_of_letters(syllable)))
+            continue
         if kind == "other":
-            unread = "a" <= syllable <= "z"
-            shown = text[begin] if same and not unread else syllable
-            literals.append(Literal(begin, end, shown, UNREAD if unread else 0.0))
+            literals.append(Literal(begin, end, text[begin] if same else syllable))
             continue
         if kind == "erhua":
             low = lexicon.place_of(ERHUA)

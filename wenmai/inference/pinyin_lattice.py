@@ -44,7 +44,7 @@ class Literal(NamedTuple):
         begin: The place where it begins.
         end: The place where it ends.
         text: What it stands for, one character or more.
-        score: What it adds to the score of a path.
+        score: What it adds to the score of a path; less than 0 of letters, which are an unknown word for the models.
     """
 
     begin: int
@@ -169,15 +169,17 @@ class Scorer:
             states.append(int(state[0]))
         return states[0], states[1]
 
-    def numbers(self, text: str) -> tuple[list[int], int]:
-        """The characters of a text in the model of characters, and the text in that of words.
+    def numbers(self, literal: Literal) -> tuple[list[int], int]:
+        """The characters of a literal in the model of characters, and its text in that of words.
 
         The end of a sentence is one for both models.
         """
-        tokens = [self._number(0, self.characters, character) for character in text]
-        if text[-1:] in _ENDS:
+        if literal.score:
+            return [UNKNOWN], UNKNOWN
+        tokens = [self._number(0, self.characters, character) for character in literal.text]
+        if literal.text[-1:] in _ENDS:
             return [*tokens, END], END
-        return tokens, self._number(1, self.words, text)
+        return tokens, self._number(1, self.words, literal.text)
 
     def _number(self, which: int, model: Ngram | None, text: str) -> int:
         if model is None:
@@ -235,7 +237,7 @@ class Lattice:
                 self._texts += lexicon.lines().splitlines()
             offset += len(lexicon)
         for literals in (graph.literals, [*graph.literals, *graph.unread()]):
-            spelt = [scorer.numbers(literal.text) for literal in literals]
+            spelt = [scorer.numbers(literal) for literal in literals]
             marks = [(*one[:2], offset + place, one.score, 1) for place, one in enumerate(literals)]
             found = np.concatenate([edges[:count], np.array(marks, EDGE)])
             if len(words) > 1 or marks:

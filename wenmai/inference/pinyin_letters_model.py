@@ -16,7 +16,7 @@ from wenmai.data.batches import pad, plan_batches
 from wenmai.inference.conversion import Candidate
 from wenmai.inference.pinyin_labelling import LabellingModel
 from wenmai.inference.pinyin_numbers import BLANK
-from wenmai.inference.pinyin_typing import typed_edges
+from wenmai.inference.pinyin_typing import score_of_letters, typed_edges
 from wenmai.text.pinyin.letters import Edge, completions, normal_letters
 from wenmai.text.pinyin.syllables import split_tone, without_tone
 
@@ -28,6 +28,7 @@ __all__ = ["PinyinLettersModel"]
 _CHUNK = 256  # texts that are sorted by length and read together
 _BATCH_LETTERS = 2048
 _BREAKS = "'’"
+_KEPT = ("letters", "other")  # kinds of edges that are no syllables
 _NO_SYLLABLE, _INCOMPLETE = -30.0, -4.0  # log-probabilities beside those of the network
 
 Ints = npt.NDArray[np.int64]
@@ -161,7 +162,7 @@ class PinyinLettersModel(LabellingModel):
         letters = normal_letters(text)
         for portion in _portions(letters, self.module.max_length):
             edges = typed_edges(portion, abbreviated=False)
-            if toned is False and any(split_tone(edge.syllable)[1] for edge in edges if edge.kind != "other"):
+            if toned is False and any(split_tone(edge.syllable)[1] for edge in edges if edge.kind not in _KEPT):
                 portion = "".join(one for one in portion if one not in "012345")
                 edges = typed_edges(portion, abbreviated=False)
             if edges:
@@ -175,8 +176,8 @@ class PinyinLettersModel(LabellingModel):
         steps: list[list[_Step]] = [[] for _ in range(len(symbols) + 1)]
         for edge in edges:
             begin, end = at[edge.begin], at[edge.end]
-            if edge.kind == "other":
-                score = _NO_SYLLABLE if edge.syllable.isascii() and edge.syllable.isalpha() else 0.0
+            if edge.kind in _KEPT:
+                score = score_of_letters(edge.syllable) if edge.kind == "letters" else 0.0
                 steps[end].append(_Step(begin, end, None, edge.syllable, score))
                 continue
             score = 0.0 if edge.kind in ("full", "erhua") else _INCOMPLETE

@@ -11,12 +11,13 @@ from wenmai.inference.pinyin_numbers import Numbers
 from wenmai.text.pinyin.letters import INITIALS, Edge, completions, edges_of, normal_letters
 from wenmai.text.pinyin.syllables import normal_syllable, without_tone
 
-__all__ = ["Cutter", "Piece", "Reading", "is_spaced", "typed_edges"]
+__all__ = ["Cutter", "Piece", "Reading", "is_spaced", "score_of_letters", "typed_edges"]
 
 _BREAKS = "'’"
 _ERHUA = "er5"  # also where tones are left out: an r behind a syllable is 儿 alone
 _INCOMPLETE, _INITIAL, _FUZZY = -4.0, -7.0, -1.0  # log-probabilities beside those of whole syllables
 _NO_CHARACTER = -25.0  # of a syllable of which the model knows no character
+_LETTER = -5.0  # a letter that stays: a syllable of two costs more than a likely character, and less than a rare one
 
 
 class Piece(NamedTuple):
@@ -121,6 +122,8 @@ class Cutter:
                 return _INCOMPLETE
             case "initial":
                 return _INITIAL
+            case "letters":
+                return score_of_letters(edge.syllable)
         return 2 * self._least
 
     def _frequency(self, syllable: str) -> float:
@@ -132,13 +135,18 @@ def _traced(way: _Way, letters: str, shown: str) -> Reading:
     step: _Way | None = way
     while step is not None and step.edge is not None:
         begin, end, syllable, kind = step.edge
-        if kind == "other":
+        if kind in ("letters", "other"):
             pieces.append(Piece(shown[begin:end].strip(_BREAKS + " ") or syllable, ()))
         else:
             pieces.append(_piece(letters[begin:end], _ERHUA if kind == "erhua" else syllable, kind))
         begins.append(begin)
         step = step.before
     return Reading(way.score, tuple(reversed(pieces)), tuple(reversed(begins)))
+
+
+def score_of_letters(letters: str) -> float:
+    """Returns what letters that are no syllables add to a log-probability: as much for each, and for beginning."""
+    return _LETTER * (1 + len(letters))
 
 
 def typed_edges(letters: str, *, fuzzy: Collection[str] = frozenset(), abbreviated: bool = True) -> list[Edge]:
@@ -151,7 +159,7 @@ def typed_edges(letters: str, *, fuzzy: Collection[str] = frozenset(), abbreviat
     """
     spaced = is_spaced(letters)
     edges = edges_of(letters, fuzzy=fuzzy, incomplete=False, abbreviated=False, spaced=spaced)
-    if any(edge.kind == "other" and "a" <= edge.syllable <= "z" for edge in edges):
+    if any(edge.kind == "letters" for edge in edges):
         edges = edges_of(letters, fuzzy=fuzzy, incomplete=True, abbreviated=abbreviated, spaced=spaced)
     return edges
 

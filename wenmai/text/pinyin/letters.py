@@ -8,7 +8,8 @@ between places in it; a decoder finds the best path. Its rules:
 - ``r`` after a syllable may be erhua (``nar``, 哪儿); a tone behind it (``nar3``) is that of the syllable.
 - The last syllable may be incomplete, as it is while somebody types (``zho``).
 - Where syllables do not cover a run of letters, initials alone may stand for syllables (``zgrm``, 中国人民); where
-  these do not cover it either, there are none (``wifi``), and each letter is an edge, so that there always is a path.
+  these do not cover it either, there are none, and stretches of letters stay as they are: from a place where no
+  syllable begins to one where one does, or to the end (``wifi``, ``woaiiphone``). So there always is a path.
 - Everything else, such as Chinese characters, punctuation and digits, is an edge of its own.
 - *Fuzzy pairs* make syllables equal that many speakers do not tell apart: with ``zh/z``, ``zan`` may be 站 too.
 
@@ -18,6 +19,7 @@ after j, q, x and y as ``u``; ``r5`` by itself, as dictionaries write erhua, as 
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from functools import cache, lru_cache
 from itertools import product
@@ -40,7 +42,7 @@ __all__ = [
     "typed_letters",
 ]
 
-EdgeKind = Literal["full", "erhua", "fuzzy", "incomplete", "initial", "other"]
+EdgeKind = Literal["full", "erhua", "fuzzy", "incomplete", "initial", "letters", "other"]
 
 INITIALS: Final = (*"bpmfdtnlgkhjqx", "zh", "ch", "sh", *"rzcsyw")
 """The consonants with which syllables begin, y and w among them."""
@@ -50,6 +52,7 @@ FUZZY_PAIRS: Final = ("zh/z", "ch/c", "sh/s", "n/l", "an/ang", "en/eng", "in/ing
 
 _BREAKS: Final = "'’ \t\n\r\u3000"
 _LONGEST: Final = max(map(len, TONELESS)) + 1  # a fuzzy pair may add a letter
+_LONGEST_STRETCH: Final = 20  # letters that stay as they are, if syllables begin or end within them
 _MOST_SEGMENTATIONS: Final = 10_000
 _LABEL_OF_OTHERS: Final = "_"
 _FORMS: Final = {ord("ü"): "v", ord("Ü"): "v"} | {
@@ -77,10 +80,10 @@ class Edge(NamedTuple):
         begin: Index of its first letter in the text.
         end: Index behind it and the breaks that follow it.
         syllable: The syllable in canonical form, with a tone if one is typed; of an incomplete one or an initial its
-            letters (:func:`completions` has the syllables); of others the character.
+            letters (:func:`completions` has the syllables); of others the letters or the character.
         kind: ``full``: the syllable is typed as it is. ``erhua``: an r that stands for 儿. ``fuzzy``: a syllable that
-            the typed one may be taken for. ``incomplete``, ``initial``: the first letters of a syllable. ``other``: no
-            syllable.
+            the typed one may be taken for. ``incomplete``, ``initial``: the first letters of a syllable. ``letters``:
+            one letter or more that are no syllables. ``other``: another character.
     """
 
     begin: int
@@ -213,9 +216,27 @@ class _Run:
             if self._covered(with_initials):
                 return self._useful(with_initials)
         ends = {self.begin} | {edge.end for edge in edges}
-        edges = [edge for edge in edges if edge.kind != "incomplete" or edge.begin in ends]
-        edges += [self._edge(place, place + 1, self.letters[place], "other") for place in range(self.begin, self.end)]
-        return sorted(set(edges), key=lambda edge: edge[:2])
+        return self._stretches([edge for edge in edges if edge.kind != "incomplete" or edge.begin in ends])
+
+    def _stretches(self, edges: Sequence[Edge]) -> list[Edge]:
+        """Returns edges, and between them stretches of letters that are no syllables."""
+        after: dict[int, list[Edge]] = {}
+        for edge in edges:
+            after.setdefault(edge.begin, []).append(edge)
+        begins = {edge.begin for edge in edges if edge.kind != "erhua"}
+        stops = sorted(begins | {self.end})
+        reached, found = {self.begin}, set[Edge]()
+        for begin in range(self.begin, self.end):
+            if begin not in reached:
+                continue
+            found.update(after.get(begin, ()))
+            reached.update(edge.end for edge in after.get(begin, ()))
+            if begin not in begins:
+                first = bisect_right(stops, begin)
+                last = max(first + 1, bisect_right(stops, begin + _LONGEST_STRETCH))
+                found.update(self._edge(begin, end, self.letters[begin:end], "letters") for end in stops[first:last])
+                reached.update(stops[first:last])
+        return sorted(found, key=lambda edge: edge[:2])
 
     def _edge(self, begin: int, end: int, syllable: str, kind: EdgeKind) -> Edge:
         return Edge(begin, self.stop if end == self.end else end, syllable, kind)
