@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import wenmai
-from wenmai.core.errors import FormatError, PinyinError, SettingError
+from wenmai.core.errors import CorpusError, FormatError, PinyinError, SettingError
 from wenmai.inference.pinyin_input import Typing
 from wenmai.inference.pinyin_lattice import Beam
 from wenmai.inference.pinyin_ngram import CharacterScores, PinyinNgramModel
@@ -314,6 +314,10 @@ def test_a_model_of_words_converts(tmp_path):
         ngrams, [Reading(word, (*spelt.split(),), (1,) * len(word), 0.0) for word, spelt in readings]
     )
     assert [best(model, typed) for typed in ("woaibeijing", "beijinghao")] == ["我爱北京", "背景好"]
+    loaded = PinyinNgramModel.of_ngram(wenmai.load(tmp_path / "run"))  # with the words of the list
+    assert best(loaded, "woaibeijing") == "我爱北京"
+    with pytest.raises(SettingError, match="of_ngram takes n-grams"):
+        PinyinNgramModel.of_ngram(loaded)
     smoothed = wenmai.train("ngram", ["a b"], out=tmp_path / "k", smoothing="add-k", order=2).model.model
     with pytest.raises(SettingError, match="add-k"):
         PinyinNgramModel.of_ngram(smoothed, [])
@@ -325,6 +329,11 @@ def test_characters_that_the_model_lacks_are_still_candidates(bigram):
     assert best(model, "da2wo") == "龘wo"
     empty = PinyinNgramModel.of_ngram(bigram, [])
     assert best(empty, "woaini。") == "woaini。"
+
+
+def test_text_without_a_chinese_character_is_refused(tmp_path):
+    with pytest.raises(CorpusError, match="no Chinese character"):
+        wenmai.train("pinyin-ngram", ["hello world", "how are you"], out=tmp_path / "run")
 
 
 # --- files ----------------------------------------------------------------------------------------------------------

@@ -123,6 +123,11 @@ class TestConvertVerb:
             add_words(letters(), self.words(tmp_path))
 
 
+def test_letters_stay_together_in_annotations(runs, shell):
+    done = shell("annotate", runs / "net", "我ai Wifi 5好", "--style", "bare")
+    assert done.out == "wo ai Wifi 5 hao\n"
+
+
 WO = "wo" * 5000
 
 

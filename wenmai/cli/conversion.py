@@ -122,4 +122,18 @@ def annotate(
                 one if len(one) == 1 and one == written else spelt(one, kind)
                 for one, written in zip(found, text, strict=True)
             ]
-            print(json.dumps({"text": text, "readings": shown}, ensure_ascii=False) if as_json else " ".join(shown))
+            line = json.dumps({"text": text, "readings": shown}, ensure_ascii=False) if as_json else _joined(shown)
+            print(line, flush=waiting)
+
+
+def _joined(shown: list[str]) -> str:
+    """Readings with spaces between them; letters and digits that stand for themselves stay together, as in the text."""
+    words, open_word = list[str](), False
+    for one in shown:
+        letter = len(one) == 1 and one.isascii() and one.isalnum()
+        if letter and open_word:
+            words[-1] += one
+        elif not one.isspace():
+            words.append(one)
+        open_word = letter
+    return " ".join(words)

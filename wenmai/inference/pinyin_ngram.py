@@ -1,6 +1,6 @@
 """A converter of pinyin that is made of counts: its files, and its verb."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from math import exp
@@ -18,7 +18,7 @@ from wenmai.inference.pinyin_lattice import Beam, Lattice, Scorer, Words
 from wenmai.inference.user_words import word_reading
 from wenmai.models.folder import CONFIG, read_config, read_settings, write_config
 from wenmai.models.ngram import Ngram
-from wenmai.models.pinyin_ngram import INVENTORY, Lexicon, PinyinNgramConfig, Reading
+from wenmai.models.pinyin_ngram import INVENTORY, Lexicon, PinyinNgramConfig, Reading, weighed_readings
 from wenmai.text.normalise import normaliser
 from wenmai.text.pinyin.letters import fuzzy_pairs
 from wenmai.text.segment import segmenter
@@ -231,14 +231,27 @@ class PinyinNgramModel(Shown):
     # --- files ----------------------------------------------------------------------------------------------------
 
     @classmethod
-    def of_ngram(cls, model: Ngram, readings: Sequence[Reading], **settings: Any) -> Self:  # noqa: ANN401
+    def of_ngram(
+        cls,
+        model: Any,  # noqa: ANN401  checked here
+        readings: Iterable[Reading] | None = None,
+        **settings: Any,  # noqa: ANN401
+    ) -> Self:
         """Makes a converter of any n-gram model of characters or of words.
 
         Args:
-            model: The n-grams; with ``segment=characters`` they are of characters, else of words.
-            readings: The words with their readings, see :func:`~wenmai.models.pinyin_ngram.weighed_readings`.
+            model: The n-grams, or what :func:`wenmai.load` makes of a run of ``ngram``; with ``segment=characters``
+                they are of characters, else of words.
+            readings: The words with their readings, see :func:`~wenmai.models.pinyin_ngram.weighed_readings`; None:
+                those of the word list.
             **settings: Of :class:`~wenmai.models.pinyin_ngram.PinyinNgramConfig`.
+
+        Raises:
+            SettingError: if it is another model, or the dictionary of readings or the word list is not installed.
         """
+        model = getattr(model, "model", model)
+        if not isinstance(model, Ngram):
+            raise SettingError("of_ngram takes n-grams: a run of ngram, as wenmai.load gives it")
         by_character = model.text.segment == "characters"
         config = PinyinNgramConfig(
             **(
@@ -248,6 +261,10 @@ class PinyinNgramModel(Shown):
             )
             | settings
         )
+        if readings is None:
+            from wenmai.text.pinyin.words import word_list
+
+            readings = weighed_readings({}, word_list(), config)
         lexicon = Lexicon.of(INVENTORY, readings)
         return cls(config, model.text, model if by_character else None, None if by_character else model, lexicon)
 

@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from wenmai.config.recipe import Recipe
 from wenmai.core.clock import CLOCK
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data.encoded_corpus import EncodedCorpus
 from wenmai.data.ngram_counting import CountedText
 from wenmai.inference.pinyin_ngram import PinyinNgramModel
@@ -21,6 +22,7 @@ from wenmai.models.pinyin_ngram import INVENTORY, Lexicon, PinyinNgramConfig, we
 from wenmai.tasks.ngram import counted_vocabulary, estimate_text
 from wenmai.tasks.sources import Tokens
 from wenmai.tasks.task import Job, ReadProgress, Session, Task
+from wenmai.text.pinyin.readings import is_hanzi
 from wenmai.text.settings import TextConfig, VocabConfig
 from wenmai.text.vocab import WordTable
 from wenmai.training.records import EpochRecord, StepRecord
@@ -40,11 +42,16 @@ class _PinyinTokens(Tokens):
         """Encodes a text.
 
         Raises:
+            CorpusError: if there is no Chinese character in the text.
             SettingError: for mined phrases, and for settings that leave nothing to score.
         """
         if recipe.sections["text"].phrases:
             raise SettingError("pinyin-ngram takes no phrases, whose words have no readings; leave out phrases")
-        return super().read(recipe, source, progress, base)
+        found: EncodedCorpus = super().read(recipe, source, progress, base)
+        if not any(map(is_hanzi, chain.from_iterable(found.words))):
+            names = ", ".join(recipe.corpus[:3]) or "the text"
+            raise CorpusError(f"{names}: has no Chinese character; pinyin-ngram is trained on Chinese text")
+        return found
 
 
 class PinyinNgramTask(Task):
