@@ -21,7 +21,7 @@ import numpy.typing as npt
 from wenmai.core.errors import CorpusError
 from wenmai.core.folder import cache_folder, check_sealed, writing_json
 from wenmai.data.cached import kept, made, mapped, opened, reopened, reopened_part, stored_head
-from wenmai.data.corpus import Corpus, CorpusStats, Progress
+from wenmai.data.corpus import Corpus, CorpusStats, FileHash, Progress
 from wenmai.data.sources import open_texts
 from wenmai.data.transliteration import (
     TransliterationConfig,
@@ -61,6 +61,7 @@ class EncodedTransliteration:
         sentences: (examples) uint32, memory-mapped: CRC-32 of the sentence of each example.
         vocab: What the ids mean.
         sources: What the text is called.
+        files: Its files; none if it can be read only once, or was opened from the cache alone.
     """
 
     folder: Path
@@ -72,6 +73,7 @@ class EncodedTransliteration:
     sentences: npt.NDArray[np.uint32]
     vocab: PinyinVocab
     sources: tuple[str, ...]
+    files: tuple[FileHash, ...] = ()
 
     @classmethod
     def open(cls, folder: str | Path) -> "EncodedTransliteration":
@@ -143,7 +145,7 @@ def encode_transliteration(
     folder = cache_folder() / _ROOM
     known = None if hashes is None else _hash([*key, [file.sha256 for file in hashes]])
     if known and (found := opened(folder / known, EncodedTransliteration.open)):
-        return replace(found, sources=corpus.sources)
+        return replace(found, sources=corpus.sources, files=tuple(hashes or ()))
 
     def fill(entry: Path) -> str:
         stats, read = TransliterationStats(), CorpusStats()
@@ -162,7 +164,7 @@ def encode_transliteration(
         writing_json(entry / "transliteration.json", head)
         return fingerprint
 
-    return made(folder, fill, EncodedTransliteration.open, "encoded text")
+    return replace(made(folder, fill, EncodedTransliteration.open, "encoded text"), files=tuple(hashes or ()))
 
 
 def _hash(key: list[Any]) -> str:
@@ -261,12 +263,14 @@ class TransliterationData:
         valid: The sentences to validate on; None: some of ``train``.
         share: The part of the sentences to train on.
         names: What the text is called.
+        files: The files to train on; none if they can be read only once.
     """
 
     train: EncodedTransliteration
     valid: EncodedTransliteration | None
     share: float
     names: tuple[str, ...]
+    files: tuple[FileHash, ...] = ()
 
     @property
     def vocab(self) -> PinyinVocab:
@@ -306,7 +310,8 @@ class TransliterationData:
     def describe(self) -> dict[str, Any]:
         """Sources and statistics, as JSON values."""
         return {
-            "sources": [{"path": name} for name in self.names],
+            "sources": [{"path": path, "bytes": size, "sha256": sha} for path, size, sha in self.files]
+            or [{"path": name} for name in self.names],
             "text": {},
             "stats": asdict(self.train.stats),
             "valid": None if self.valid is None else asdict(self.valid.stats),
@@ -319,6 +324,7 @@ class TransliterationData:
     def _save(self, folder: Path) -> None:
         head = {"version": _VERSION, "train": self.train.fingerprint, "names": self.names, "share": self.share}
         head["valid"] = None if self.valid is None else self.valid.fingerprint
+        head["files"] = [file._asdict() for file in self.files]
         writing_json(folder / "data.json", head)
 
     @classmethod
@@ -335,6 +341,7 @@ class TransliterationData:
                 valid=None if valid is None else reopened_part(_ROOM, valid, EncodedTransliteration.open),
                 share=float(head["share"]),
                 names=tuple(head["names"]),
+                files=tuple(FileHash(**file) for file in head.get("files", ())),
             )
 
 
@@ -361,7 +368,7 @@ def read_transliteration_data(
     if config.valid is not None:
         given, _, _ = open_texts(config.valid)
         valid = encode_transliteration(given, config, vocab=train.vocab, progress=progress)
-    data = TransliterationData(train=train, valid=valid, share=config.share, names=corpus.sources)
+    data = TransliterationData(train=train, valid=valid, share=config.share, names=corpus.sources, files=train.files)
     if data.train_numbers.size == 0:
         raise CorpusError(
             f"{corpus.describe()}: no sentence is left to train on, of {len(train):,}; give more text, or share=1"
