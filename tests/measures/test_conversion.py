@@ -89,6 +89,7 @@ def test_forms_of_the_input():
         ("bare", 2, 1.0, 0.0),
     ]
     assert found.forms[1].low == found.forms[1].high == 1
+    assert found.forms[0].sentence_low < found.forms[0].sentence_accuracy == found.forms[0].sentence_high
 
 
 def test_the_interval_covers_most_of_the_resamples():

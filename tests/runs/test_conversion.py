@@ -38,6 +38,23 @@ def test_an_evaluation_has_each_form(runs):
     assert "pypinyin" in str(found)
 
 
+def test_every_rate_has_an_interval(runs):
+    found = wenmai.evaluate(runs / "net", on=runs / "gold.tsv", k=4, quiet=True)
+    lines = str(found).splitlines()
+    assert lines[0].split("  ")[0] == "input"
+    for name in ("CER", "sentences", "syllables", "best 4", "tone 3"):
+        (line,) = [line for line in lines if line.startswith(f"{name} ")]
+        assert line.count("[") == line.count("]") == len(FORMS)
+    assert lines[-1].count("[") == 2  # readings, of the run and of pypinyin
+    read = found.as_dict()["annotation"]
+    assert read["low"] <= read["accuracy"] <= read["high"]
+    assert read["pypinyin_low"] <= read["pypinyin"] <= read["pypinyin_high"]
+    table = found.table()
+    for name in ("cer", "sentence", "syllable"):
+        assert {f"{name}_low", f"{name}_high"} <= {*table.columns}
+    assert {"best 4", "best 4 low", "best 4 high"} <= {*table.columns}
+
+
 def test_without_tones_there_is_no_toned_form(runs, tmp_path):
     path = tmp_path / "set.csv"
     path.write_text("NUM,PINYIN,EXPECTED\n1,woaini,我爱你\n", "utf-8")
@@ -70,7 +87,19 @@ def test_options_that_do_not_fit_are_refused(runs):
 def test_a_comparison_has_error_rates_and_speed(runs, tmp_path):
     found = wenmai.compare([runs / "net", runs / "ngram"], on=[str(runs / "gold.tsv")], out=tmp_path / "c", quiet=True)
     for system in found.systems:
-        assert [one.kind for one in system.measures] == ["cer", "sentences", "speed"] * 3
+        assert [one.kind for one in system.measures] == ["cer", "sentences", "syllables", "best", "speed"] * 3
+        assert all(one.low <= one.value <= one.high for one in system.measures if one.kind != "speed")
+    lines = str(found).splitlines()
+    assert lines[0].split() == ["system", "pinyin", "pinyin-ngram"]  # a row for each of many measures
+    assert len(lines) == 1 + 5 * 3 + 4
+
+
+def test_a_network_and_ngrams_of_one_text_are_compared_as_such(runs, tmp_path):
+    small = {"hidden_size": 12, "num_layers": 1, "num_heads": 2, "min_count": 1, "epochs": 1, "threads": 1}
+    wenmai.train("pinyin", str(runs / "text.txt"), out=tmp_path / "net", quiet=True, **small)
+    both = [tmp_path / "net", runs / "ngram"]
+    found = wenmai.compare(both, on=[str(runs / "gold.tsv")], out=tmp_path / "c", quiet=True)
+    assert found.corpus.name == "text.txt"
 
 
 class TestConvertVerb:

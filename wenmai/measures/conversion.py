@@ -32,6 +32,7 @@ __all__ = [
     "ToneResult",
     "edit_distance",
     "measure_conversion",
+    "ratio_intervals",
 ]
 
 _MOST_CONFUSIONS = 5  # that are listed for a syllable
@@ -61,7 +62,18 @@ class ToneResult:
 
 @dataclass(frozen=True, kw_only=True)
 class FormResult:
-    """CER and sentence accuracy of the sentences that were typed in one form, such as ``toned spaced``."""
+    """CER and sentence accuracy of the sentences that were typed in one form, such as ``toned spaced``.
+
+    Attributes:
+        form: The form.
+        sentences: How many.
+        cer: Character error rate, from ``low`` to ``high``.
+        low: See ``cer``.
+        high: See ``cer``.
+        sentence_accuracy: Share of right sentences, from ``sentence_low`` to ``sentence_high``.
+        sentence_low: See ``sentence_accuracy``.
+        sentence_high: See ``sentence_accuracy``.
+    """
 
     form: str
     sentences: int
@@ -69,6 +81,8 @@ class FormResult:
     low: float | None
     high: float | None
     sentence_accuracy: float
+    sentence_low: float
+    sentence_high: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +211,7 @@ def measure_conversion(
     of_kinds = [np.array([form == kind for form in forms or ()]) for kind in kinds]
     rows += [(distances * chosen, lengths * chosen) for chosen in of_kinds]
     values = [_ratio(above, below) for above, below in rows]
-    intervals = _intervals(rows, resamples, seed)
+    intervals = ratio_intervals(rows, resamples=resamples, seed=seed)
 
     sentence_low, sentence_high = wilson_interval(int(exact.sum()), count)
     first_tone, first_form = 3, 2 + (1 + len(tones) if tones else 0)
@@ -237,8 +251,11 @@ def measure_conversion(
                 low=intervals[place][0],
                 high=intervals[place][1],
                 sentence_accuracy=float(exact[chosen].mean()),
+                sentence_low=low,
+                sentence_high=high,
             )
             for place, (kind, chosen) in enumerate(zip(kinds, of_kinds, strict=True), first_form)
+            for low, high in [wilson_interval(int(exact[chosen].sum()), int(chosen.sum()))]
         ),
         syllables=() if readings is None else _by_syllable(right, readings, hits),
     )
@@ -373,7 +390,14 @@ def _ratio(above: npt.NDArray[np.float64], below: npt.NDArray[np.float64]) -> fl
     return float(above.sum()) / total if total else None
 
 
-def _intervals(rows: Sequence[Row], resamples: int, seed: int) -> list[Interval]:
+def ratio_intervals(rows: Sequence[Row], *, resamples: int = 1000, seed: int = 0) -> list[Interval]:
+    """Returns the intervals of ratios of sums over sentences, all from the same draws.
+
+    Args:
+        rows: Of each ratio what is summed above and below the line, (sentences,) each.
+        resamples: Of the bootstrap.
+        seed: Makes the intervals reproducible.
+    """
     above, below = (np.stack(tables) for tables in zip(*rows, strict=True))  # (count, sentences) each
 
     def ratios(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

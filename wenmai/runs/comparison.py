@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 Facts = dict[str, str | int | float | bool | None]
+_MOST_COLUMNS = 12  # of a table as text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -331,7 +332,9 @@ class Comparison(Tabled):
         return Table.of(rows)
 
     def __str__(self) -> str:
-        return in_columns(shown_rows(self))
+        rows = shown_rows(self)
+        many = len(rows[0]) > _MOST_COLUMNS  # then the systems are the columns, so that lines fit a screen
+        return in_columns([*zip(*rows, strict=True)] if many else rows)
 
     def columns(self, *, spoken: bool = False) -> dict[str, list[Measure | None]]:
         """Returns the measures of each column, in the order of the systems; None where one was not measured.

@@ -1,9 +1,11 @@
 """Evaluate converters of pinyin: character error rates by form of the input, n-best lists, readings, and speed."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from wenmai.core.clock import CLOCK
 from wenmai.core.columns import in_columns
@@ -12,7 +14,7 @@ from wenmai.core.showing import Table
 from wenmai.core.wording import say
 from wenmai.data.catalogue import resolve
 from wenmai.data.transliteration import TransliterationExample, read_gold
-from wenmai.measures.conversion import Conversion, measure_conversion
+from wenmai.measures.conversion import Conversion, measure_conversion, ratio_intervals
 from wenmai.runs.comparison import Comparison, Kind, Measure
 from wenmai.runs.conversion import joined
 from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
@@ -24,6 +26,7 @@ from wenmai.training.run import Run
 __all__ = ["CONVERTERS", "Annotation", "ConversionEvaluation", "check", "compare", "evaluate"]
 
 _K = 5  # candidates of a sentence
+_TOP = (1, 2, 3, 5, 10)  # sizes of lists of candidates, besides that of all
 _SHOWN = 10  # syllables with most errors
 
 
@@ -33,13 +36,21 @@ class Annotation:
 
     Attributes:
         syllables: Syllables with a tone.
-        accuracy: The share that the run writes rightly.
-        pypinyin: The share of pypinyin.
+        accuracy: The share that the run writes rightly, from ``low`` to ``high``.
+        low: See ``accuracy``.
+        high: See ``accuracy``.
+        pypinyin: The share of pypinyin, from ``pypinyin_low`` to ``pypinyin_high``.
+        pypinyin_low: See ``pypinyin``.
+        pypinyin_high: See ``pypinyin``.
     """
 
     syllables: int
     accuracy: float
+    low: float | None
+    high: float | None
     pypinyin: float
+    pypinyin_low: float | None
+    pypinyin_high: float | None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -70,47 +81,68 @@ class ConversionEvaluation(Evaluation):
         if self.weights:
             found["weights"] = self.weights
         if self.annotation is not None:
-            one = self.annotation
-            found["annotation"] = {"syllables": one.syllables, "accuracy": one.accuracy, "pypinyin": one.pypinyin}
+            found["annotation"] = asdict(self.annotation)
         return found
 
     def __str__(self) -> str:
-        heads = ("input", "CER", "", "sentences", "syllables", f"top {_K}", "sentences/s")
-        rows = [[say(name) for name in heads]]
-        for form, one in self.results.items():
-            known = "" if one.syllable_accuracy is None else f"{one.syllable_accuracy:.1%}"
-            top = f"{one.coverage[-1].share:.1%}" if one.coverage else ""
-            interval = "" if one.cer_low is None else f"[{one.cer_low:.4f}, {one.cer_high:.4f}]"
-            speed = f"{self.speeds[form]:,.0f}"
-            rows.append([form, f"{one.cer:.4f}", interval, f"{one.sentence_accuracy:.1%}", known, top, speed])
+        found = [*self.results.values()]
+        rows = [
+            [say("input"), *map(say, self.results)],
+            ["CER", *[_shown(one.cer, one.cer_low, one.cer_high, ".4f") for one in found]],
+            [say("sentences"), *[_shown(one.sentence_accuracy, one.sentence_low, one.sentence_high) for one in found]],
+            [say("syllables"), *[_shown(one.syllable_accuracy, one.syllable_low, one.syllable_high) for one in found]],
+        ]
+        if all(one.coverage for one in found):
+            last = [one.coverage[-1] for one in found]
+            most = max(one.k for one in last)
+            rows.append([say("best {k}", k=most), *[_shown(one.share, one.low, one.high) for one in last]])
+        rows += [_tone_row(tone, found) for tone in sorted({one.tone for each in found for one in each.tones} - {0})]
+        rows.append([say("sentences/s"), *[f"{speed:,.0f}" for speed in self.speeds.values()]])
         lines = [in_columns(rows)]
         if self.weights:
-            lines.append(f"weight of the network: {', '.join(f'{form} {one:g}' for form, one in self.weights.items())}")
+            weights = ", ".join(f"{say(form)} {one:g}" for form, one in self.weights.items())
+            lines.append(f"weight of the network: {weights}")
         worst = [one for result in self.results.values() for one in result.syllables[:_SHOWN]][:_SHOWN]
         if worst:
             shown = [f"{one.syllable} {one.errors}/{one.total}" for one in worst]
             lines.append(f"errors by syllable, {next(iter(self.results))}: {', '.join(shown)}")
         if self.annotation is not None:
-            found = self.annotation
-            lines.append(
-                f"readings of {found.syllables:,} characters: {found.accuracy:.2%} right, pypinyin {found.pypinyin:.2%}"
-            )
+            read = self.annotation
+            right = _shown(read.accuracy, read.low, read.high, ".2%")
+            usual = _shown(read.pypinyin, read.pypinyin_low, read.pypinyin_high, ".2%")
+            lines.append(f"readings of {read.syllables:,} characters: {right} right, pypinyin {usual}")
         return "\n".join(lines)
 
     def table(self) -> Table:
         """Returns a row for each form of the input, and those of each tone."""
         rows = []
         for form, one in self.results.items():
-            row = {
-                "input": form,
-                "sentences": one.sentences,
-                "cer": one.cer,
-                "sentence_accuracy": one.sentence_accuracy,
-            }
-            row["syllable_accuracy"] = one.syllable_accuracy
+            row = {"input": form, "sentences": one.sentences}
+            row |= {"cer": one.cer, "cer_low": one.cer_low, "cer_high": one.cer_high}
+            for name in ("sentence", "syllable"):
+                row |= {f"{name}_{end}": getattr(one, f"{name}_{end}") for end in ("accuracy", "low", "high")}
+            if one.coverage:
+                last = one.coverage[-1]
+                row |= {f"best {last.k}": last.share, f"best {last.k} low": last.low, f"best {last.k} high": last.high}
             row |= {f"tone {tone.tone}": tone.accuracy for tone in one.tones}
             rows.append(row | {"sentences_per_second": self.speeds[form]})
         return Table.of(rows)
+
+
+def _tone_row(tone: int, found: Sequence[Conversion]) -> list[str]:
+    """How many syllables of a tone are right, by form of the input."""
+    known = [{one.tone: one for one in each.tones}.get(tone) for each in found]
+    return [
+        say("tone {tone}", tone=tone),
+        *["" if one is None else _shown(one.accuracy, one.low, one.high) for one in known],
+    ]
+
+
+def _shown(value: float | None, low: float | None, high: float | None, form: str = ".1%") -> str:
+    """A value with its interval."""
+    if value is None:
+        return ""
+    return f"{value:{form}}" if low is None or high is None else f"{value:{form}} [{low:{form}}, {high:{form}}]"
 
 
 def evaluate(
@@ -250,6 +282,7 @@ def _measured(
         [texts[0] if texts else "" for texts in found],
         readings=[example.syllables for example in examples],
         n_best=found,
+        top=(*_TOP, k),
     )
     return result, len(typed) / max(seconds, 1e-9)
 
@@ -259,15 +292,34 @@ def _annotated(model: Any, examples: Sequence[TransliterationExample]) -> Annota
     if not gold or not getattr(model, "annotates", True):
         return None
     texts = [example.characters for example in gold]
-    right = usual = total = 0
-    for example, found, known in zip(gold, model.annotate(texts), map(readings_of, texts), strict=True):
+    counts = np.zeros((3, len(gold)))  # of each sentence: written rightly by the run and by pypinyin, and all
+    for number, (example, found, known) in enumerate(
+        zip(gold, model.annotate(texts), map(readings_of, texts), strict=True)
+    ):
         for syllable, one, other in zip(example.syllables, found, known, strict=True):
             if split_tone(syllable)[1]:
-                right, usual, total = right + (one == syllable), usual + (other == syllable), total + 1
-    return Annotation(syllables=total, accuracy=right / total, pypinyin=usual / total)
+                counts[:, number] += one == syllable, other == syllable, 1
+    right, usual, total = counts
+    (low, high), (usual_low, usual_high) = ratio_intervals([(right, total), (usual, total)])
+    return Annotation(
+        syllables=int(total.sum()),
+        accuracy=float(right.sum() / total.sum()),
+        low=low,
+        high=high,
+        pypinyin=float(usual.sum() / total.sum()),
+        pypinyin_low=usual_low,
+        pypinyin_high=usual_high,
+    )
 
 
 def _measures(name: str, result: Conversion, speed: float) -> list[Measure]:
+    rates: list[tuple[str, float, float | None, float | None]]
+    rates = [("sentences", result.sentence_accuracy, result.sentence_low, result.sentence_high)]
+    if result.syllable_accuracy is not None:
+        rates.append(("syllables", result.syllable_accuracy, result.syllable_low, result.syllable_high))
+    if result.coverage:
+        last = result.coverage[-1]
+        rates.append(("best", last.share, last.low, last.high))
     return [
         Measure(
             name=name,
@@ -278,13 +330,9 @@ def _measures(name: str, result: Conversion, speed: float) -> list[Measure]:
             total=result.sentences,
             lower_is_better=True,
         ),
-        Measure(
-            name=name,
-            kind="sentences",
-            value=result.sentence_accuracy,
-            low=result.sentence_low,
-            high=result.sentence_high,
-            total=result.sentences,
+        *(
+            Measure(name=name, kind=kind, value=value, low=low, high=high, total=result.sentences)
+            for kind, value, low, high in rates
         ),
         Measure(name=name, kind="speed", value=speed, total=result.sentences),
     ]
@@ -308,6 +356,20 @@ CONVERTERS = Measurer(
             name="sentences",
             items="sentences",
             about="are the share of the sentences all of whose characters are right.",
+            percent=True,
+        ),
+        "syllables": Kind(
+            title="Right syllables",
+            name="syllables",
+            items="sentences",
+            about="are the share of the syllables whose character is right.",
+            percent=True,
+        ),
+        "best": Kind(
+            title="Right sentence among the best",
+            name="among the best",
+            items="sentences",
+            about="is the share of the sentences that are among the five best candidates.",
             percent=True,
         ),
         "speed": Kind(
