@@ -5,11 +5,9 @@ One task and one job for all of them: what is special about a task is in its mod
 sections 3.2 and 3.3; Peters et al. 2018, section 3.2.
 """
 
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +20,7 @@ from wenmai.config.recipe import Recipe
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.quantities import plural
 from wenmai.core.registry import find_system
-from wenmai.core.task_names import TaskName
 from wenmai.data.batches import plan_batches
-from wenmai.data.drawing import drawn
-from wenmai.data.examples import ExamplesStats, open_examples, open_train_and_valid, require_known
 from wenmai.data.typed import weight_of
 from wenmai.inference.backbones import Fed
 from wenmai.inference.families import backbone_like, backbone_of
@@ -37,14 +32,15 @@ from wenmai.models.gpt import Gpt
 from wenmai.nn.encoder import TextEncoder
 from wenmai.objectives.language import next_token_loss
 from wenmai.objectives.loss import Loss, Losses, evaluated
+from wenmai.tasks.labelled_examples import FineTuneData, LabelledExamples, refuse_without_base
 from wenmai.tasks.neural import NeuralJob, NeuralTask
 from wenmai.tasks.prepared import Prepared
 from wenmai.tasks.settings import FINE_TUNED, FineTuneConfig
-from wenmai.tasks.task import Opened, ReadProgress, Session, Source, Task
+from wenmai.tasks.task import Session, Task
 from wenmai.training.settings import LoopConfig
 from wenmai.training.shares import RateShares, layer_depths
 
-__all__ = ["FineTuneData", "FineTuningJob", "FineTuningTask", "LabelledExamples"]
+__all__ = ["FineTuningJob", "FineTuningTask"]
 
 _MOST_KEPT = 1 << 28  # numbers of a frozen encoder that are kept in memory: a GiB
 _IMBALANCE = 10  # times as many examples of one label as of another are worth a note
@@ -53,98 +49,6 @@ _LONG = 3  # times the tokens of an epoch in an evaluation that are worth a note
 _SMALL, _RATE, _GPT_RATE = 768, 5e-5, 6.25e-5  # the size of the published models, and their rates
 _HEAD_RATE = 1e-3  # where the encoder does not learn
 _ALONE = 30  # epochs of a head alone
-
-
-@dataclass(frozen=True, eq=False)
-class FineTuneData:
-    """Labelled examples in memory.
-
-    Attributes:
-        fingerprint: Hash of all examples.
-        train: The examples to train on.
-        valid: Those to validate on; none: nothing is measured.
-        labels: All labels, in a stable order; none where the task has none.
-        sources: The files, as JSON values.
-        stats: What was left out of the examples to train on.
-    """
-
-    fingerprint: str
-    train: list[Any]
-    valid: list[Any]
-    labels: tuple[str, ...]
-    sources: list[dict[str, Any]]
-    stats: ExamplesStats
-
-    def describe(self) -> dict[str, Any]:
-        """What ``corpus.json`` holds, as JSON values."""
-        sizes = {"examples": len(self.train), "valid_examples": len(self.valid), "labels": list(self.labels)}
-        return {"sources": self.sources, "stats": asdict(self.stats), **sizes}
-
-
-class LabelledExamples(Source):
-    """Labelled examples of a task: files, names of data sets, or examples in memory.
-
-    Args:
-        task: Which task.
-    """
-
-    def __init__(self, task: TaskName) -> None:
-        self._task = task
-
-    def open(self, corpus: Any) -> Opened:  # noqa: ANN401
-        """Opens examples; they are read once the settings are known."""
-        source = open_examples(corpus, self._task)
-        kept = corpus if source.repeatable else source  # an iterator has been read
-        return Opened(kept, {}, source.sources, source.repeatable)
-
-    def read(self, recipe: Recipe, source: Any, progress: ReadProgress, base: Any) -> FineTuneData:  # noqa: ANN401
-        """Reads examples to train on and to validate on.
-
-        Raises:
-            CorpusError: if there are none, or one to validate on has a label that none to train on has.
-        """
-        if base is None:
-            _require_base(recipe)
-        config, seed = recipe.sections["data"], recipe.sections["train"].seed
-        opened, measured = open_train_and_valid(source, self._task, config, seed=seed)
-        stats, digest = ExamplesStats(), hashlib.sha256(self._task.encode())
-        train = [placed.example for placed in opened.read(stats)]
-        # What is set aside by chance may have labels of its own, unlike what somebody gave.
-        labels = replace(opened, part="all", limit=None).labels() if opened.part == "rest" else opened.labels()
-        kept = {example.label for example in train} if self._task in ("classification", "pair") else set(labels)
-        if opened.part == "rest" and len(kept) < 2 <= len(labels):
-            raise CorpusError(
-                f"all {len(train)} examples that were not set aside to validate on have the label {min(kept)!r}; "
-                "expected at least 2 labels: give valid=FILE, or valid_share=0"
-            )
-        valid: list[Any] = []
-        if measured is not None:
-            if labels and opened.part != "rest":
-                require_known(labels, measured)
-            valid = list(measured)
-            if config.valid_limit is not None:
-                places = drawn([None] * len(valid), config.valid_limit, seed=0)  # so that seeds can be compared
-                valid = [valid[place] for place in sorted(places)]
-        elif config.valid_limit is not None:
-            raise SettingError(f"valid_limit={config.valid_limit} has no effect without examples to evaluate on")
-        for example in (*train, None, *valid):
-            digest.update(json.dumps(example).encode() + b"\n")
-            if (weight := weight_of(example)) != 1:
-                digest.update(str(weight).encode())
-        files = {file.path: file for one in (opened, measured) if one is not None for file in one.hashes()}
-        sources = [{"path": file.path, "bytes": file.size_bytes, "sha256": file.sha256} for file in files.values()]
-        return FineTuneData(digest.hexdigest(), train, valid, labels, sources, stats)
-
-    def reopen(self, fingerprint: str) -> None:
-        """None: the files are read again."""
-
-
-def _require_base(recipe: Recipe) -> None:
-    task = recipe.system.removeprefix("finetuned-")
-    raise SettingError(
-        f"{recipe.system} starts from a trained encoder; name its run with --from RUN, or say "
-        f"`wenmai finetune RUN DATA --task {task}`"
-    )
 
 
 class FineTuningTask(NeuralTask):
@@ -190,7 +94,7 @@ class FineTuningTask(NeuralTask):
     def make(self, recipe: Recipe, data: FineTuneData, base: Any) -> FineTuned:  # noqa: ANN401
         """Makes a model: the encoder of ``base``, and a head with fresh parameters for the labels of the data."""
         if base is None:
-            _require_base(recipe)
+            refuse_without_base(recipe)
         tuning: FineTuneConfig = recipe.sections["tuning"]
         reading: TuneReadingConfig = recipe.sections["reading"]
         self._require_effect(recipe.system, reading, tuning)

@@ -331,8 +331,7 @@ def _is_tone(letters: str, place: int) -> bool:
 
 
 def _ends_syllable(letters: str, end: int) -> bool:
-    begins = range(max(0, end - _LONGEST - 1), end)
-    found = (letters[begin:end] for begin in begins)
+    found = (letters[begin:end] for begin in range(max(0, end - _LONGEST - 1), end))
     return any(part in _syllables() or (part[-1] == "r" and part[:-1] in _syllables()) for part in found)
 
 

@@ -1,0 +1,113 @@
+"""The labelled examples of a fine-tuning, read as a whole."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NoReturn
+
+from wenmai.config.recipe import Recipe
+from wenmai.core.errors import CorpusError, SettingError
+from wenmai.core.task_names import TaskName
+from wenmai.data.drawing import drawn
+from wenmai.data.examples import ExamplesStats, open_examples, open_train_and_valid, require_known
+from wenmai.data.typed import weight_of
+from wenmai.tasks.task import Opened, ReadProgress, Source
+
+__all__ = ["FineTuneData", "LabelledExamples", "refuse_without_base"]
+
+
+@dataclass(frozen=True, eq=False)
+class FineTuneData:
+    """Labelled examples in memory.
+
+    Attributes:
+        fingerprint: Hash of all examples.
+        train: The examples to train on.
+        valid: Those to validate on; none: nothing is measured.
+        labels: All labels, in a stable order; none where the task has none.
+        sources: The files, as JSON values.
+        stats: What was left out of the examples to train on.
+    """
+
+    fingerprint: str
+    train: list[Any]
+    valid: list[Any]
+    labels: tuple[str, ...]
+    sources: list[dict[str, Any]]
+    stats: ExamplesStats
+
+    def describe(self) -> dict[str, Any]:
+        """What ``corpus.json`` holds, as JSON values."""
+        sizes = {"examples": len(self.train), "valid_examples": len(self.valid), "labels": list(self.labels)}
+        return {"sources": self.sources, "stats": asdict(self.stats), **sizes}
+
+
+class LabelledExamples(Source):
+    """Labelled examples of a task: files, names of data sets, or examples in memory.
+
+    Args:
+        task: Which task.
+    """
+
+    def __init__(self, task: TaskName) -> None:
+        self._task = task
+
+    def open(self, corpus: Any) -> Opened:  # noqa: ANN401
+        """Opens examples; they are read once the settings are known."""
+        source = open_examples(corpus, self._task)
+        kept = corpus if source.repeatable else source  # an iterator has been read
+        return Opened(kept, {}, source.sources, source.repeatable)
+
+    def read(self, recipe: Recipe, source: Any, progress: ReadProgress, base: Any) -> FineTuneData:  # noqa: ANN401
+        """Reads examples to train on and to validate on.
+
+        Raises:
+            CorpusError: if there are none, or one to validate on has a label that none to train on has.
+        """
+        if base is None:
+            refuse_without_base(recipe)
+        config, seed = recipe.sections["data"], recipe.sections["train"].seed
+        opened, measured = open_train_and_valid(source, self._task, config, seed=seed)
+        stats, digest = ExamplesStats(), hashlib.sha256(self._task.encode())
+        train = [placed.example for placed in opened.read(stats)]
+        # What is set aside by chance may have labels of its own, unlike what somebody gave.
+        labels = replace(opened, part="all", limit=None).labels() if opened.part == "rest" else opened.labels()
+        kept = {example.label for example in train} if self._task in ("classification", "pair") else set(labels)
+        if opened.part == "rest" and len(kept) < 2 <= len(labels):
+            raise CorpusError(
+                f"all {len(train)} examples that were not set aside to validate on have the label {min(kept)!r}; "
+                "expected at least 2 labels: give valid=FILE, or valid_share=0"
+            )
+        valid: list[Any] = []
+        if measured is not None:
+            if labels and opened.part != "rest":
+                require_known(labels, measured)
+            valid = list(measured)
+            if config.valid_limit is not None:
+                places = drawn([None] * len(valid), config.valid_limit, seed=0)  # so that seeds can be compared
+                valid = [valid[place] for place in sorted(places)]
+        elif config.valid_limit is not None:
+            raise SettingError(f"valid_limit={config.valid_limit} has no effect without examples to evaluate on")
+        for example in (*train, None, *valid):
+            digest.update(json.dumps(example).encode() + b"\n")
+            if (weight := weight_of(example)) != 1:
+                digest.update(str(weight).encode())
+        files = {file.path: file for one in (opened, measured) if one is not None for file in one.hashes()}
+        sources = [{"path": file.path, "bytes": file.size_bytes, "sha256": file.sha256} for file in files.values()]
+        return FineTuneData(digest.hexdigest(), train, valid, labels, sources, stats)
+
+    def reopen(self, fingerprint: str) -> None:
+        """None: the files are read again."""
+
+
+def refuse_without_base(recipe: Recipe) -> NoReturn:
+    """Says that an encoder to start from is missing.
+
+    Raises:
+        SettingError: always.
+    """
+    task = recipe.system.removeprefix("finetuned-")
+    raise SettingError(
+        f"{recipe.system} starts from a trained encoder; name its run with --from RUN, or say "
+        f"`wenmai finetune RUN DATA --task {task}`"
+    )
