@@ -10,7 +10,7 @@ from typing import Any, cast
 from wenmai.core.compressed import reading
 from wenmai.core.errors import CorpusError
 
-__all__ = ["COMPRESSED_ENDINGS", "beginning", "numbered_lines", "plain_name", "read_json", "rows_of"]
+__all__ = ["COMPRESSED_ENDINGS", "beginning", "numbered_lines", "plain_name", "read_json", "rows_of", "text_lines"]
 
 COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
 MAX_LINE = 1 << 24  # bytes: more than any text has, less than a file that is not text
@@ -52,6 +52,18 @@ def numbered_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, s
                 yield number, _fault(error, line, encoding)
                 continue
             yield number, (content.removeprefix("\ufeff") if number == 1 else content).rstrip("\r\n")
+
+
+def text_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+    """Yields number and content of the lines of a file, without their ends.
+
+    Raises:
+        CorpusError: if the file cannot be read, or at the first line that is no text.
+    """
+    for number, line in numbered_lines(path, encoding):
+        if isinstance(line, ValueError):
+            raise CorpusError(f"{path}: line {number}: {line}")
+        yield number, line
 
 
 def _fault(error: ValueError, line: bytes, encoding: str) -> ValueError:

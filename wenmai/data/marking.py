@@ -10,7 +10,7 @@ from wenmai.core.errors import CorpusError
 from wenmai.data.corpus import Corpus, Progress
 from wenmai.data.encoded_corpus import encode_corpus
 from wenmai.data.encoded_text import EncodedText, LinesConfig
-from wenmai.data.lines import numbered_lines
+from wenmai.data.lines import text_lines
 from wenmai.data.pretraining.settings import TasksConfig
 from wenmai.data.token_marks import ENTITY, PHRASE, EntityFinder, Marker
 from wenmai.text.names import NameMatcher, codes_of, in_words
@@ -88,12 +88,7 @@ def read_names(path: Path) -> NameMatcher:
     Raises:
         CorpusError: if the file cannot be read, is no text, or has no name.
     """
-    names = []
-    for number, line in numbered_lines(path):
-        if isinstance(line, ValueError):
-            raise CorpusError(f"{path}: line {number}: {line}; expected a name a line")
-        names.append(line)
-    matcher = NameMatcher(names)
+    matcher = NameMatcher([line for _, line in text_lines(path)])
     if not matcher.names:
         raise CorpusError(f"{path}: has no name; expected one a line")
     return matcher

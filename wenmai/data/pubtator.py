@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from wenmai.core.errors import CorpusError
-from wenmai.data.lines import numbered_lines
+from wenmai.data.lines import text_lines
 from wenmai.data.mentions import Word, cut_words
 from wenmai.data.relations import Entity, Mention, Relation, RelationDocument
 
@@ -70,9 +70,7 @@ class _BadLine(ValueError):
 
 def _documents(path: Path) -> Iterator[_Parts]:
     parts: _Parts | None = None
-    for number, line in numbered_lines(path):
-        if isinstance(line, ValueError):
-            raise CorpusError(f"{path}: line {number}: {line}")
+    for number, line in text_lines(path):
         if not line.strip():
             if parts is not None:
                 yield parts
@@ -215,9 +213,7 @@ def read_tree_numbers(path: str | Path) -> dict[str, tuple[str, ...]]:
         CorpusError: if a line is something else, or there is none.
     """
     found: dict[str, list[str]] = {}
-    for number, line in numbered_lines(Path(path)):
-        if isinstance(line, ValueError):
-            raise CorpusError(f"{path}: line {number}: {line}")
+    for number, line in text_lines(Path(path)):
         if not line.strip():
             continue
         name, tab, numbers = line.strip().partition("\t")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wenmai.core.errors import CorpusError
-from wenmai.data.lines import numbered_lines, read_json
+from wenmai.data.lines import read_json, text_lines
 
 __all__ = ["Turn", "read_threads"]
 
@@ -55,9 +55,7 @@ def read_threads(path: Path) -> list[tuple[Turn, ...]]:
 def _values(path: Path) -> Iterator[tuple[str, Any]]:
     """Yields the JSON values of a file, and where they are."""
     first = True
-    for number, line in numbered_lines(path):
-        if isinstance(line, ValueError):
-            raise CorpusError(f"{path}: line {number}: {line}")
+    for number, line in text_lines(path):
         if not line.strip():
             continue
         try:

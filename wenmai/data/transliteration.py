@@ -27,7 +27,7 @@ from typing_extensions import Doc
 from wenmai.config.recipe import Located
 from wenmai.core.errors import CorpusError, PinyinError
 from wenmai.data.catalogue import resolve
-from wenmai.data.lines import numbered_lines
+from wenmai.data.lines import text_lines
 from wenmai.data.sources import absolute_name
 from wenmai.text.normalise import normaliser
 from wenmai.text.pinyin.letters import normal_letters
@@ -128,9 +128,7 @@ def read_gold(path: str | Path, *, encoding: str = "utf-8") -> Iterator[Translit
     file = Path((resolve(path) if isinstance(path, str) else None) or path)
     lines = _Lines(TransliterationConfig(longest=1000))
     found = False
-    for number, line in numbered_lines(file, encoding):
-        if isinstance(line, ValueError):
-            raise CorpusError(f"{file}: line {number}: {line}")
+    for number, line in text_lines(file, encoding):
         if not line or line.isspace():
             continue
         try:

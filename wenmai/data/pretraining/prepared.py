@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wenmai.core.errors import CorpusError, SettingError
-from wenmai.data.lines import beginning, numbered_lines
+from wenmai.data.lines import beginning, text_lines
 from wenmai.data.masking import MaskingConfig
 from wenmai.data.pretraining.knowledge import as_units
 from wenmai.data.pretraining.task import Context, Drawn, PretrainingTask, Row, set_aside, sources_of
@@ -105,9 +105,7 @@ def _files(path: Path) -> list[tuple[Path, float]]:
     if ";" in beginning(path).partition("\n")[0]:
         return [(path, 1.0)]
     found = []
-    for number, line in numbered_lines(path):
-        if isinstance(line, ValueError):
-            raise CorpusError(f"{path}: line {number}: {line}")
+    for number, line in text_lines(path):
         if not line.strip():
             continue
         name, _, share = line.rpartition("\t")
@@ -132,9 +130,7 @@ def read_prepared(path: Path) -> Iterator[PreparedRow]:
     Raises:
         CorpusError: if a line is of another form.
     """
-    for number, line in numbered_lines(path):
-        if isinstance(line, ValueError):
-            raise CorpusError(f"{path}: line {number}: {line}")
+    for number, line in text_lines(path):
         if line.strip():
             try:
                 yield _row(line)

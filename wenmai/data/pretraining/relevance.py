@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from wenmai.core.errors import CorpusError
-from wenmai.data.lines import numbered_lines
+from wenmai.data.lines import text_lines
 from wenmai.data.pretraining.sentence_pairs import PairTask, other_documents
 from wenmai.data.pretraining.task import Context, Drawn, Row, set_aside, sources_of
 from wenmai.data.sequences import SentenceStream
@@ -105,9 +105,7 @@ def read_queries(path: Path) -> list[tuple[str, str, int]]:
     """
     names = {name: number for number, name in enumerate(_CLASSES)} | {str(number): number for number in range(3)}
     found = []
-    for number, line in numbered_lines(path):
-        if isinstance(line, ValueError):
-            raise CorpusError(f"{path}: line {number}: {line}")
+    for number, line in text_lines(path):
         if not line.strip():
             continue
         cells = [cell.strip() for cell in line.split("\t")]
