@@ -179,6 +179,10 @@ def test_messages_are_complete():
         ),
         ("epochs=0: expected greater than or equal to 1", "epochs=0：应不小于 1"),
         ("a.tsv: line 2 has a NUL, which no text has", "a.tsv：第 2 行含有 NUL，文本中不应有它"),
+        (
+            "a.tsv: line 2: has 1 syllables for 2 characters; expected one each, such as 'id<tab>ni3 hao3<tab>你好'",
+            "a.tsv：第 2 行：有 1 个音节，却有 2 个字；应一一对应，如“id<tab>ni3 hao3<tab>你好”",
+        ),
         ("runs/a: no such run folder", "runs/a：没有这个运行文件夹"),
         (
             "a.csv: line 3: 0xff is not utf-8 (invalid start byte); if the file has another encoding, name it "

@@ -25,7 +25,8 @@ _NUMBER = r" *\d[\w., %]*?"
 _AS_THEY_ARE = {"name", "value", "other"}  # holes for what the user writes: a setting called loss stays loss
 _FEWEST_LETTERS, _FEWEST_BESIDE_ONE = 6, 4  # of a text that is recognised: fewer would be found in any other
 _FEW_WORDS = 3
-_PLACED = re.compile(r"(?P<place>\S+?(?:: line [\d,]+)?): (?P<said>.+)", re.DOTALL)  # FILE: line 3: what is wrong
+_PLACED = re.compile(r"(?P<place>\S+?)(?:: line (?P<line>[\d,]+))?: (?P<said>.+)", re.DOTALL)  # FILE: line 3: this
+_LINE = "line {number}: {what}"
 _chosen: list[str] = []  # the last one
 
 
@@ -89,7 +90,9 @@ class Catalogue:
         if (found := self._known(text)) is not None:
             return found
         if (placed := _PLACED.fullmatch(text)) and (found := self._known(placed["said"])) is not None:
-            return f"{placed['place']}：{found}"
+            line = placed["line"]
+            what = found if line is None else self.texts.get(_LINE, _LINE).format(number=line, what=found)
+            return f"{placed['place']}：{what}"
         return text
 
     def _known(self, text: str) -> str | None:
