@@ -254,7 +254,7 @@ def test_answers_are_the_exact_characters_of_the_text(begin):
     for example, item, targets in zip(job._data.train, job._train.items, job._train.targets, strict=True):
         read = item.info
         told = {
-            example.context[read.offsets[begin + first - 1][0] : read.offsets[begin + last - 1][1]]
+            read.text.part(begin + first - 1, begin + last - 1)[0]
             for begin, (first, last) in zip(read.begins, targets, strict=True)
             if first
         }
@@ -273,13 +273,13 @@ def test_pieces_begin_behind_white_space_and_end_behind_accents():
 def test_answers_neither_begin_nor_end_with_white_space(begin):
     model = begin("span", "bert").fine_tuned
     (item,) = model.items([("a", "b c d e")])
-    read = item.info._replace(context="b\n\u3000e", offsets=[(0, 1), (2, 2), (3, 3), (3, 4)])
-    read = read._replace(seen=np.array([True, False, False, True]))
+    text = _Text("b\n\u3000e", [5, 6, 7, 8], [(0, 1), (2, 2), (3, 3), (3, 4)], np.array([True, False, False, True]))
+    read = item.info._replace(text=text)
     output = np.array([[0, 0], [1, 2], [9, 9], [9, 9], [2, 1]], np.float32)
     found = model.answers(item._replace(info=read), output, 9)
     places = {"b": (0, 1), "e": (3, 4), "b\n\u3000e": (0, 4)}
     assert {one.text: (one.start, one.end) for one in found if one.text} == places
-    blank = read._replace(seen=np.zeros(4, np.bool_))
+    blank = read._replace(text=text._replace(seen=np.zeros(4, np.bool_)))
     assert [one.start for one in model.answers(item._replace(info=blank), output, 9)] == [None]
 
 

@@ -61,11 +61,13 @@ class _Text(NamedTuple):
     """A text in pieces.
 
     Attributes:
+        context: The text.
         ids: The pieces.
         offsets: Where each begins and ends in the text, in characters, without white space before it.
         seen: (pieces,) which of them are more than white space, so that an answer can begin and end there.
     """
 
+    context: str
     ids: list[Any]
     offsets: list[tuple[int, int]]
     seen: npt.NDArray[np.bool_]
@@ -80,23 +82,24 @@ class _Text(NamedTuple):
             while high < following and unicodedata.category(context[high])[0] == "M":
                 high += 1  # an accent, which the piece has in its letter, or has lost
             offsets.append((low, high))
-        return cls(pieces.ids, offsets, np.array([low < high for low, high in offsets], np.bool_))
+        return cls(context, pieces.ids, offsets, np.array([low < high for low, high in offsets], np.bool_))
+
+    def part(self, first: int, last: int) -> tuple[str, int, int]:
+        """Returns what some pieces in a row stand for, its first character and the character behind it."""
+        start, end = self.offsets[first][0], self.offsets[last][1]
+        return self.context[start:end], start, end
 
 
 class _Read(NamedTuple):
     """A text in windows.
 
     Attributes:
-        context: The text.
-        offsets: As :class:`_Text` has them.
-        seen: Likewise.
+        text: The text.
         begins: The first piece of each window.
         widths: How many pieces each has.
     """
 
-    context: str
-    offsets: list[tuple[int, int]]
-    seen: npt.NDArray[np.bool_]
+    text: _Text
     begins: list[int]
     widths: list[int]
 
@@ -159,19 +162,19 @@ class Span(FineTuned):
         found, self.cut = [], 0
         for ids, (_, context) in zip(questions, inputs, strict=True):
             asked = ids[: max(1, min(_QUESTION, room // 2))]
-            pieces, width = self._pieces(context), room - len(asked)
-            size = len(pieces.ids)
+            text, width = self._pieces(context), room - len(asked)
+            size = len(text.ids)
             self.cut += size > width
             begins = [0]
             while begins[-1] + width < size:
                 begins.append(begins[-1] + min(width, stride))
             rows = []
             for begin in begins:
-                row = backbone.framed(asked, pieces.ids[begin : begin + width])
+                window = text.ids[begin : begin + width]
+                row = backbone.framed(asked, window)
                 first = backbone.begins(row)[1]
-                rows.append(row._replace(places=range(first, first + len(pieces.ids[begin : begin + width]))))
-            info = _Read(context, pieces.offsets, pieces.seen, begins, [len(row.places) for row in rows])
-            found.append(Item(tuple(rows), info))
+                rows.append(row._replace(places=range(first, first + len(window))))
+            found.append(Item(tuple(rows), _Read(text, begins, [len(row.places) for row in rows])))
         return found
 
     def _pieces(self, context: str) -> _Text:
@@ -191,9 +194,8 @@ class Span(FineTuned):
             if example.answers:
                 answer = example.answers[0]
                 end = answer.start + len(answer.text)
-                inside = [
-                    n for n, (low, high) in enumerate(read.offsets) if low < end and high > answer.start and low < high
-                ]
+                offsets = enumerate(read.text.offsets)
+                inside = [n for n, (low, high) in offsets if low < end and high > answer.start and low < high]
                 first, last = (inside[0], inside[-1]) if inside else (0, -1)
             windows = zip(read.begins, read.widths, strict=True)
             found.append(
@@ -237,7 +239,7 @@ class Span(FineTuned):
             starts, ends = output[place : place + 1 + width].astype(np.float64).T
             place += 1 + width
             null = min(null, float(starts[0] + ends[0]))
-            seen = read.seen[begin : begin + width]
+            seen = read.text.seen[begin : begin + width]
             allowed, places = np.flatnonzero(read.fullest(window) & seen), np.flatnonzero(seen)
             firsts = allowed[np.argsort(-starts[1 + allowed], kind="stable")[:most]]
             lasts = places[np.argsort(-ends[1 + places], kind="stable")[:most]]
@@ -284,7 +286,7 @@ class Span(FineTuned):
         texts, gaps = [], []
         for item, output in zip(items, outputs, strict=True):
             best, null = self.ranked(item, output)
-            texts.append(self._text(item.info, *best[0][1:]) if best else "")
+            texts.append(item.info.text.part(*best[0][1:])[0] if best else "")
             gaps.append(null - best[0][0] if best else np.inf)
         return texts, gaps
 
@@ -300,9 +302,6 @@ class Span(FineTuned):
             [answer_scores(right, text, rules) for right, text in zip(gold, texts, strict=True)] for texts in given
         ]
         return np.array(scores).swapaxes(0, 1), np.array(gaps)
-
-    def _text(self, read: _Read, first: int, last: int) -> str:
-        return read.context[read.offsets[first][0] : read.offsets[last][1]]
 
     # --- verbs --------------------------------------------------------------------------------------------------
 
@@ -336,7 +335,7 @@ class Span(FineTuned):
         shares = np.exp(scores - scores.max())
         shares /= shares.sum()
         found = [
-            Answered(self._text(read, first, last), read.offsets[first][0], read.offsets[last][1], float(share), score)
+            Answered(*read.text.part(first, last), float(share), score)
             for (score, first, last), share in zip(best, shares, strict=False)
         ]
         if nothing:
