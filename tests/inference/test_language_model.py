@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from tests.inference.toy import toy_language_model
 from wenmai.core.errors import SettingError
 from wenmai.core.registry import find_system
 from wenmai.inference.language_model import LanguageModel, build
@@ -22,14 +23,7 @@ TEXTS = ["a b c", "", "d", "zzz a", "e d c b a " * 6]
 
 
 def make(kind, **changes):
-    cutter = Tokenizer.train(["a b c d e"] * 2, TokenizerConfig(kind="whitespace"))
-    config = find_system(kind).load_model().config_class(**SIZES[kind] | changes)
-    torch.manual_seed(1)
-    module = build(find_system(kind).load_model(), config, cutter)
-    for parameter in module.parameters():
-        if parameter.dim() > 1:
-            torch.nn.init.normal_(parameter, std=0.5)
-    return LanguageModel(module.eval(), cutter)
+    return toy_language_model(kind, **SIZES[kind] | changes)
 
 
 @pytest.fixture(params=SIZES)

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from tests.inference.toy import toy_language_model
 from wenmai.core.errors import SettingError
 from wenmai.core.registry import find_system
-from wenmai.inference.language_model import LanguageModel, build
 from wenmai.inference.states import LayerStates
-from wenmai.text.pieces import TokenizerConfig
-from wenmai.text.tokenizer import Tokenizer
 
 SIZES = {
     "gpt": {"hidden_size": 8, "num_layers": 2, "num_heads": 2, "max_length": 12},
@@ -26,14 +24,7 @@ TEXTS = ["a b c", "", "d", "e d c b a"]
 
 
 def make(name, **changes):
-    cutter = Tokenizer.train(["a b c d e"] * 2, TokenizerConfig(kind="whitespace"))
-    system = find_system(SYSTEMS.get(name, name)).load_model()
-    torch.manual_seed(1)
-    module = build(system, system.config_class(**SIZES.get(name, {}) | changes), cutter)
-    for parameter in module.parameters():
-        if parameter.dim() > 1:
-            torch.nn.init.normal_(parameter, std=0.5)
-    return LanguageModel(module.eval(), cutter)
+    return toy_language_model(SYSTEMS.get(name, name), **SIZES.get(name, {}) | changes)
 
 
 @pytest.fixture(params=SIZES)
