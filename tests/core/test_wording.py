@@ -21,7 +21,10 @@ from wenmai.runs.page import page_texts, script_texts
 ROOT = Path(__file__).resolve().parents[2] / "wenmai"
 TEXTS = json.loads((files("wenmai.core") / "zh.json").read_text("utf-8"))
 HOLE = re.compile(r"\{\w*\}")
-MESSAGES = ("cli", "config", "core", "data", "inference", "runs", "tasks", "text", "training")
+MESSAGES = (
+    "cli", "config", "core", "data", "formats", "inference", "kernels", "models", "objectives", "runs", "tasks", "text",
+    "training",
+)  # fmt: skip
 OTHERS = {  # of Click, of pydantic, of the operating system, or put together from parts that the code has
     key
     for key in TEXTS
