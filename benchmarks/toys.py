@@ -154,7 +154,7 @@ TRAININGS = {
     "bert": Training("bert", _BERT, resumed=True, exports={"huggingface": "huggingface"}),
     "bert-pairs": Training("bert", f"{_BERT} pairs=order heads=mlm,pair pooler=tanh short_length=16 dupe_factor=2"),
     "bert-documents": Training("bert", f"{_BERT} boundaries=masked masking=whole-word norm=pre"),
-    "bert-efficient": Training("bert-efficient", f"{_BERT} ffn_size=24 buckets=8", resumed=True),
+    "bert-efficient": Training("bert-efficient", f"{_BERT} ffn_size=24 buckets=8 masking=span", resumed=True),
     "ernie": Training("ernie", f"{_BERT} tasks=characters,phrases phrases_from=mined", resumed=True),
     "ernie-2": Training(
         "ernie-2", f"{_BERT} tasks=phrases,token-document,reordering,capitalisation task_types=4", resumed=True

@@ -71,7 +71,6 @@ _EFFICIENT = {
     "activation": "gelu_tanh",
     "epsilon": 1e-7,
     "segments": 0,
-    "masking": "span",
 }
 _ERNIE_2 = {"lowercase": True, "sentences": "split", "segments": 4, "task_types": 16, "pooler": "tanh"}
 _ELMO = {
@@ -231,7 +230,7 @@ SYSTEMS = (
     ),
     _bert(
         name="bert-efficient",
-        summary="contextual encoder for small corpora: relative positions, more norms, gates, masked spans (LTG-BERT)",
+        summary="contextual encoder for small corpora: relative positions, more norms, gated networks (LTG-BERT)",
         settings={"kind": "wordpiece", "vocab_size": 8192, **_MASKED, **_EFFICIENT},
     ),
     *(

@@ -15,7 +15,8 @@ Relatives with the same equations differ in settings: RoBERTa and DistilBERT hav
 tasks, ELECTRA's embeddings may be narrower than its layers. ``bert-efficient`` is LTG-BERT (Samuel, Kutuzov, Øvrelid,
 Velldal, "Trained on 100 million words and still in shape", Findings of EACL 2023,
 https://aclanthology.org/2023.findings-eacl.146): relative positions (``wenmai.nn.disentangled``), norms on both sides
-of attention and inside gated feed-forward networks. Unlike theirs, norms have gains and biases.
+of attention and inside gated feed-forward networks. Unlike theirs, norms have gains and biases, and unless
+``masking=span`` single tokens are masked.
 
 Shapes: B rows, T tokens, M hidden size, E embedding size, V vocabulary.
 """
