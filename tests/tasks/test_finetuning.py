@@ -236,7 +236,7 @@ def test_a_window_is_as_good_as_the_sentence_where_all_of_it_fits(begin):
 
 
 def test_the_window_with_most_context_counts():
-    read = _Read("", [(0, 1)] * 10, np.ones(10, np.bool_), [0, 4, 8], [6, 6, 2])
+    read = _Read(_Text("", [], [(0, 1)] * 10, np.ones(10, np.bool_)), [0, 4, 8], [6, 6, 2])
 
     def naive(window, piece):
         scores = []
