@@ -52,7 +52,7 @@ parity: $(DEV) ## Run only the comparisons with reference libraries
 	$(BIN)/python -m pytest -m parity
 
 bench: $(BENCH) ## Measure speed and quality against the reference library; see benchmarks/
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks all
 
 clean: ## Remove the environment, caches and the demo; the runs of your own stay
 	rm -rf $(VENV) runs/demo dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -32,8 +32,7 @@ def main(arguments: Sequence[str]) -> None:
         "themes",
         nargs="*",
         metavar="THEME",
-        default=["all"],
-        help="all, page, fingerprints, revisions, or some themes [all]",
+        help="all (about three hours), page, fingerprints, revisions, or some themes",
     )
     parser.add_argument("--corpus", default="data:en8", help="a file, or a name of the catalogue [data:en8]")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that it works, measures nothing")
@@ -50,8 +49,8 @@ def main(arguments: Sequence[str]) -> None:
         type=Path,
         nargs="+",
         default=(),
-        help="for translation, language, fewshot, minimal_pairs, finetuned, pinyin, knowledge, continual, relations: "
-        "finished runs",
+        help="for translation, language, fewshot, minimal_pairs, equal_time, finetuned, pinyin, knowledge, continual, "
+        "relations: finished runs",
     )
     parser.add_argument(
         "--pairs",
@@ -70,9 +69,10 @@ def main(arguments: Sequence[str]) -> None:
         default=(),
         help="for fingerprints: trainings, revisions: work, faults: parts and groups, finetuning and finetuned: sets, "
         "modes, ways; knowledge, continual: parts, sets; relations: sets, structures; pretraining_tasks: languages, "
-        "tasks; pinyin: parts [all]",
+        "tasks; pinyin: parts; equal_time: languages, systems [all]",
     )
     parser.add_argument("--examples", type=int, help="for finetuning: how many to train on [2048]")
+    parser.add_argument("--minutes", type=float, help="for equal_time: of each training [8]")
     parser.add_argument(
         "--limit", type=int, help="for finetuned, knowledge, continual: most examples of a set to train on [all]"
     )
@@ -86,6 +86,9 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--against", type=Path, metavar="FOLDER", help="for revisions: the other checkout")
     parser.add_argument("--write", action="store_true", help="for fingerprints: write the file instead of comparing")
     chosen = parser.parse_args(arguments)
+    if not chosen.themes:
+        parser.print_help()
+        return
     themes = [*THEMES, "page"] if chosen.themes == ["all"] else chosen.themes
     if unknown := sorted(set(themes) - {*THEMES, *NOT_MEASURED}):
         parser.error(
@@ -114,6 +117,7 @@ def main(arguments: Sequence[str]) -> None:
         minilm=chosen.minilm,
         against_trainer=chosen.against_trainer,
         names=chosen.names,
+        minutes=chosen.minutes,
     )
     for theme in themes:
         if theme == "page":

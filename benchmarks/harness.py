@@ -88,6 +88,7 @@ class Options:
         minilm: Whether it also measures all-MiniLM-L6-v2.
         against_trainer: Whether it compares that with transformers' Trainer.
         names: Those that the theme ``knowledge`` asks for.
+        minutes: How long the theme ``equal_time`` trains; None: it decides.
     """
 
     corpus: str
@@ -110,6 +111,7 @@ class Options:
     minilm: bool = False
     against_trainer: bool = False
     names: Path | None = None
+    minutes: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,13 +2,15 @@
 
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from benchmarks.neural import COMPILED_AFTER, timed_tokens
 
-__all__ = ["generate_gpt", "read_context", "score_run", "train_gpt"]
+__all__ = ["first_lines", "generate_gpt", "hold_out", "read_context", "score_run", "train_gpt"]
 
 Sizes = Mapping[str, int]  # vocab_size, hidden_size, num_layers, num_heads, max_length
 
@@ -133,6 +135,42 @@ def score_run(run: str, on: str, memory: int | None = None) -> dict[str, Any]:
     begin = time.perf_counter()
     found = evaluate(run, on=on, memory=memory).result.as_dict()
     return dict(found) | {"seconds": time.perf_counter() - begin, "memory": memory}
+
+
+def first_lines(text: str, lines: int, target: str) -> dict[str, Any]:
+    """Writes the first lines of a text that are not blank."""
+    found = (line for line in _lines(text) if line)
+    Path(target).write_text("".join(f"{line}\n" for line in islice(found, lines)), encoding="utf-8")
+    return {}
+
+
+def hold_out(text: str, lines: int, target: str, rest: str) -> dict[str, Any]:
+    """Writes the last lines of a text that are not blank, and what comes before them."""
+    found = list(_lines(text))
+    full = [place for place, line in enumerate(found) if line]
+    end = full[-lines]
+    Path(target).write_text("".join(f"{line}\n" for line in found[end:] if line), encoding="utf-8")
+    Path(rest).write_text("".join(f"{line}\n" for line in found[:end]), encoding="utf-8")
+    return {}
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Yields the lines of a text that are not blank as they are written, and an empty one between documents."""
+    from wenmai.data.documents import CorpusStats
+    from wenmai.data.sources import open_texts
+    from wenmai.text.settings import TextConfig
+
+    corpus, hints, _ = open_texts([text])
+    settings = TextConfig(**{name.removeprefix("text."): value for name, value in hints.items()})
+    held, begun = "", False
+    for line in corpus.lines(settings, stats=CorpusStats()):
+        if line.begins_document and begun:
+            yield ""
+        begun, held = True, held + line.text
+        if line.ends:
+            if held and not held.isspace():
+                yield held
+            held = ""
 
 
 def _ours(sizes: Sizes, *, dropout: float) -> Any:

@@ -16,10 +16,10 @@ from benchmarks.section import Section, table
 from benchmarks.translation import train_command
 from wenmai.data.catalogue import MIRROR_VARIABLE
 
-__all__ = ["HOUR", "PUBLISHED", "run"]
+__all__ = ["HOUR", "PUBLISHED", "found_pairs", "run"]
 
 PUBLISHED = {"ngram": "5-gram", "lstm": "LSTM", "txl": "Transformer-XL", "gpt2": "GPT-2"}
-HOUR = 3660  # seconds of training, and what writing the model takes
+HOUR = 2 * 3660  # seconds of an hour of training and what writing the model takes, times two threads
 FIGURES = Path("blimp") / "published.jsonl"  # in a mirror: the accuracy of each model on each paradigm
 QUICK_TEXT = "the cat sat on the mat with the dog .\n" * 40
 QUICK_PAIRS = "The cat sat.\tThe sat cat.\tone\tfirst\nThe dog sat.\tThe sat dog.\ttwo\tsecond\n"
@@ -46,7 +46,9 @@ def run(bench: Bench) -> None:
         found, seconds = bench.wenmai("evaluate", path.absolute(), "--pairs", pairs)
         _add_published(results, {one["name"]: one["phenomenon"] for one in found["paradigms"]})
         bits = {} if on is None else _bits(bench, path, on)
-        results.add({**facts, "pairs": public_name(pairs), "on": public, **_found(found), **bits, "seconds": seconds})
+        results.add(
+            {**facts, "pairs": public_name(pairs), "on": public, **found_pairs(found), **bits, "seconds": seconds}
+        )
 
 
 def _tiny(bench: Bench) -> tuple[tuple[Path, ...], str, str]:
@@ -62,8 +64,8 @@ def _bits(bench: Bench, path: Path, on: str) -> dict[str, Any]:
     return {"bits": float(found["spelled_bits_per_character"]), "pseudo": bool(found.get("pseudo"))}
 
 
-def _found(result: Mapping[str, Any]) -> dict[str, Any]:
-    """What the page shows of an evaluation; of phenomena accuracy and interval."""
+def found_pairs(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what the page shows of an evaluation on pairs; of phenomena accuracy and interval."""
     names = ("accuracy", "low", "high", "pair_accuracy", "ties", "unknown_ties", "uneven", "spelling")
     phenomena = {one["name"]: [one["accuracy"], one["low"], one["high"]] for one in result["phenomena"]}
     return {name: result[name] for name in names} | {"count": result["pairs"], "phenomena": phenomena}
@@ -95,6 +97,7 @@ COLUMNS = {
     "text": "{corpus}",
     "parameters": "{parameters:,}",
     "training, s": "{training_seconds:,.0f}",
+    "threads": "{threads}",
     "training tokens": "{training_tokens:,}",
     "bits per character": "{bits:.4f}{mark}",
     "accuracy": "{interval}",
@@ -126,7 +129,9 @@ def facts(rows: Rows, _: Result) -> dict[str, Any]:
     gains = [
         100 * (row["accuracy"] - ngrams[row["corpus"]])
         for row in own
-        if row["system"].startswith("bert") and row["training_seconds"] <= HOUR and row["corpus"] in ngrams
+        if row["system"].startswith("bert")
+        and row["training_seconds"] * row["threads"] <= HOUR
+        and row["corpus"] in ngrams
     ]
     best = own.largest(lambda row: row["accuracy"])
     mark = " (pseudo)" if rows[0].get("pseudo") else ""

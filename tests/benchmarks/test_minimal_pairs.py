@@ -21,7 +21,7 @@ HEAD: dict[str, Any] = {
 def row(system: str, accuracy: float, seconds: float) -> dict[str, Any]:
     return {
         "run": f"a-{system}", "system": system, "corpus": "text.txt", "valid": None, "changed": {}, "on": None,
-        "training_seconds": seconds, "pairs": "blimp", "accuracy": accuracy, "low": accuracy - 0.01,
+        "training_seconds": seconds, "threads": 2, "pairs": "blimp", "accuracy": accuracy, "low": accuracy - 0.01,
         "high": accuracy + 0.01, "ties": 3, "spelling": "written",
         "phenomena": {"binding": [accuracy, accuracy - 0.02, accuracy + 0.02]},
     }  # fmt: skip
@@ -45,7 +45,7 @@ def test_the_page_has_published_figures_beside_ours(tmp_path: Path, monkeypatch:
         results.add(one)
     found = read_results(tmp_path)
     text = page_text(found)
-    assert "| GPT-2, published | - | - | - | - | - | - | **0.850** | - | - |" in text
+    assert "| GPT-2, published | - | - | - | - | - | - | - | **0.850** | - | - |" in text
     assert "| phenomenon | 5-gram, published | LSTM, published | a-ngram |" in text
     assert "| binding | 50.0 | 60.0 | 60.0 ± 2.0 |" in text
     assert "wenmai train bert text.txt --out runs/a-bert" in text
