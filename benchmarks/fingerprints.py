@@ -183,18 +183,16 @@ def check(results: Path, *, only: Sequence[str] = (), write: bool = False) -> No
     """
     if unknown := [name for name in only if name not in {SETTINGS, *TRAININGS}]:
         raise SystemExit(f"unknown training: {', '.join(unknown)}; expected some of {SETTINGS}, {', '.join(TRAININGS)}")
-    path = results / "fingerprints.json"
-    known = json.loads(path.read_bytes()) if path.exists() else {"machine": _machine(), "facts": {}}
-    machine = _machine()
-    for name in sorted({*machine, *known["machine"]}):
-        if machine.get(name) != known["machine"].get(name):
-            print(f"{name} is {machine.get(name)}; the file is from {known['machine'].get(name)}: bytes may differ")
-    found = _in_one_thread(only or (SETTINGS, *TRAININGS))
+    path, machine = results / "fingerprints.json", _machine()
+    known = json.loads(path.read_bytes()) if path.exists() else {"machines": [], "made_on": {}, "facts": {}}
+    names = only or (SETTINGS, *TRAININGS)
+    for place in sorted({known["made_on"][name] for name in names if name in known["made_on"]}):
+        print(*_unlike(known["machines"][place], machine), sep="\n")
+    found = _in_one_thread(names)
     if failed := [name for name, facts in found.items() if FAILED in facts]:
         raise SystemExit(f"failed: {', '.join(failed)}; the messages are above")
     if write:
-        facts = (known["facts"] if only else {}) | found
-        writing_json(path, {"machine": machine, "facts": {name: facts[name] for name in sorted(facts)}})
+        writing_json(path, _written(known if only else {"machines": [], "made_on": {}, "facts": {}}, found, machine))
         print(f"wrote {path}")
         return
     expected = {name: facts for name, facts in known["facts"].items() if not only or name in only}
@@ -204,6 +202,27 @@ def check(results: Path, *, only: Sequence[str] = (), write: bool = False) -> No
     if changed:
         raise SystemExit(f"{len(changed)} differences in {count} facts of {len(found)} trainings")
     print(f"nothing changed: {count} facts of {len(found)} trainings")
+
+
+def _written(known: dict[str, Any], found: Facts, machine: dict[str, Any]) -> dict[str, Any]:
+    """What the file has then: all facts, and the machine that each training was made on."""
+    machines = {name: known["machines"][place] for name, place in known["made_on"].items()}
+    machines |= dict.fromkeys(found, machine)
+    distinct: list[dict[str, Any]] = []
+    for one in machines.values():
+        distinct += [] if one in distinct else [one]
+    return {
+        "machines": distinct,
+        "made_on": {name: distinct.index(machines[name]) for name in sorted(machines)},
+        "facts": dict(sorted((known["facts"] | found).items())),
+    }
+
+
+def _unlike(known: dict[str, Any], machine: dict[str, Any]) -> Iterator[str]:
+    """Yields a line for each fact in which a machine of the file is not like this one."""
+    for name in sorted({*machine, *known}):
+        if machine.get(name) != known.get(name):
+            yield f"{name} is {machine.get(name)}; the file is from {known.get(name)}: bytes may differ"
 
 
 def differences(expected: Facts, found: Facts) -> list[str]:

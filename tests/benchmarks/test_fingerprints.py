@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.fingerprints import differences
+from benchmarks.fingerprints import _written, differences
 from wenmai.core.registry import systems
 
 
@@ -21,7 +21,7 @@ def test_a_changed_fact_is_reported(tmp_path: Path, capsys: pytest.CaptureFixtur
     facts = content["facts"]["ngram-mle"]
     assert {"recipe.yaml", "config.json", "summary", "scores", "greedy", "evaluation"} <= set(facts)
     right, facts["config.json"] = facts["config.json"], "another"
-    content["machine"]["numpy"] = "0.1"
+    content["machines"][0]["numpy"] = "0.1"
     path.write_text(json.dumps(content), encoding="utf-8")
     capsys.readouterr()
     with pytest.raises(SystemExit, match=f"^1 differences in {len(facts)} facts of 1 trainings$"):
@@ -29,6 +29,15 @@ def test_a_changed_fact_is_reported(tmp_path: Path, capsys: pytest.CaptureFixtur
     printed = capsys.readouterr().out
     assert f"ngram-mle: config.json: was another, is {right}\n" in printed
     assert "the file is from 0.1: bytes may differ" in printed
+
+
+def test_each_training_keeps_the_machine_it_was_made_on():
+    known = {"machines": [{"processor": "A"}, {"processor": "B"}], "made_on": {"a": 0, "b": 1}}
+    known |= {"facts": {"a": {"x": "1"}, "b": {"x": "1"}}}
+    written = _written(known, {"b": {"x": "2"}, "c": {"x": "3"}}, {"processor": "C"})
+    assert written["machines"] == [{"processor": "A"}, {"processor": "C"}]
+    assert written["made_on"] == {"a": 0, "b": 1, "c": 1}
+    assert written["facts"] == {"a": {"x": "1"}, "b": {"x": "2"}, "c": {"x": "3"}}
 
 
 def test_facts_that_are_new_or_missing_are_differences():
