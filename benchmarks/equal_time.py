@@ -51,7 +51,7 @@ class Language:
 
 LANGUAGES = {
     ENGLISH: Language(
-        "English", ("data:enwiki-sample", "data:wikitext-2-train"), 400, measured="data:wikitext-2-valid", pairs="blimp"
+        "English", ("data:enwiki-sample", "data:wikitext-2-train"), 200, measured="data:wikitext-2-valid", pairs="blimp"
     ),
     CHINESE: Language("Chinese", ("data:zhwiki-sample",), 300, segment="characters"),
 }
