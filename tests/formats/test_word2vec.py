@@ -233,8 +233,9 @@ def test_every_change_of_a_heading_byte_is_noticed_or_harmless(tmp_path, kind, c
     else:
         data = text_of(WordVectors(words, rows), True)
         data = data.replace(b"\n", b" \n") if "word2vec.c" in kind else data
+    every = range(256) if shape == (5, 2) and not compressed else TELLING  # the other headings differ in few digits
     for place in range(data.index(b"\n") + 1):
-        for byte in TELLING if compressed else range(256):
+        for byte in every:
             changed = data[:place] + bytes([byte]) + data[place + 1 :]
             try:
                 found = loaded(tmp_path, gzip.compress(changed) if compressed else changed)

@@ -239,10 +239,12 @@ def measures_of(model: AnyLanguageModel, text: str) -> list[Measure]:
 def describe_positions(model: AnyLanguageModel, text: str) -> list[LinePoint]:
     """Returns bits per character by how many characters of a passage were read before.
 
-    Passages are successive lines, taken at even distances; the model reads each without the text before it.
+    Passages are successive lines, taken at even distances, which share half of their text at most; the model reads each
+    without the text before it.
     """
     lines = [line for line in read_lines(text) if line.strip()]
-    starts = np.linspace(0, max(0, len(lines) - 1), _PASSAGES + 1)[:-1].astype(int)
+    apart = math.ceil(2 * sum(len(line) + 1 for line in lines) / _PASSAGE_CHARACTERS)
+    starts = np.linspace(0, max(0, len(lines) - 1), min(_PASSAGES, apart) + 1)[:-1].astype(int)
     passages = [_passage(lines, start) for start in dict.fromkeys(starts.tolist())] if lines else []
     bits, characters = _by_position(model, passages)
     middle = (np.arange(_BINS) + 0.5) * _PASSAGE_CHARACTERS / _BINS
