@@ -196,11 +196,13 @@ def training_text(target: Path, most: int, lines: int | None = None) -> dict[str
                 held["zhwiki"].append(Held(sentence, (*readings_of(sentence),)))
             else:
                 file.write(sentence + "\n")
+    if lines is None and (few := [f"{name} has {len(own)}" for name, own in held.items() if len(own) < most]):
+        raise SystemExit(f"{most} sentences are to be held out of each set; {', '.join(few)}")
     return held
 
 
 def _is_held(sentence: str) -> bool:
-    return _PLAIN.fullmatch(sentence) is not None and zlib.crc32(sentence.encode()) % 100 == 0
+    return _PLAIN.fullmatch(sentence) is not None and zlib.crc32(sentence.encode()) % 50 == 0
 
 
 def _sentences(source: str) -> Iterator[str]:

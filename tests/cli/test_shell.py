@@ -183,6 +183,7 @@ MISTAKES = [
     (2, ["import", "word2wec", "x", "--out", "y"], "did you mean 'word2vec'?"),
     (5, ["import", "word2vec", "TEXT", "--out", "y"], "topics.txt"),
     (5, ["import", "word2vec", "nowhere", "--out", "y"], "nowhere: no such file"),
+    (5, ["import", "word2vec", "CUT", "--out", "y"], "it is truncated or damaged"),
     (2, ["evaluate", "RUN"], "name at least one test set"),
     (5, ["evaluate", "RUN", "--analogy", "TEXT"], "topics.txt, line 1: expected ': section'"),
     (2, ["evaluate", "RUN", "--similarity", "data:ws353"], "did you mean 'data:ws353-"),
@@ -197,10 +198,17 @@ MISTAKES = [
 ]
 
 
+@pytest.fixture(scope="module")
+def cut(tmp_path_factory):
+    path = tmp_path_factory.mktemp("cut") / "vectors.txt"
+    path.write_text("3 2\na 1 2\n")
+    return path
+
+
 @pytest.mark.parametrize(("code", "arguments", "message"), MISTAKES, ids=[" ".join(case[1]) for case in MISTAKES])
-def test_a_mistake_is_one_clear_message_and_an_exit_code(code, arguments, message, run, topics, shell, tmp_path):
-    places = {"RUN": str(run), "TEXT": str(topics), "OUT": str(tmp_path / "out")}
-    arguments = [re.sub("RUN|TEXT|OUT", lambda found: places[found.group()], argument) for argument in arguments]
+def test_a_mistake_is_one_clear_message_and_an_exit_code(code, arguments, message, run, topics, cut, shell, tmp_path):
+    places = {"RUN": str(run), "TEXT": str(topics), "CUT": str(cut), "OUT": str(tmp_path / "out")}
+    arguments = [re.sub("RUN|TEXT|CUT|OUT", lambda found: places[found.group()], argument) for argument in arguments]
     finished = shell(*arguments, code=code)
     assert message in finished.err
     assert finished.out == "" or arguments[0] == "data"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wenmai.core.errors import CorpusError, RunError, VocabError
-from wenmai.data.corpus import Corpus
+from wenmai.data.corpus import Corpus, CorpusStats
 from wenmai.data.encoded_transliteration import (
     EncodedTransliteration,
     TransliterationData,
@@ -14,6 +14,7 @@ from wenmai.data.encoded_transliteration import (
     read_transliteration_data,
 )
 from wenmai.data.transliteration import (
+    ChineseOfGold,
     TransliterationConfig,
     TransliterationStats,
     examples_of,
@@ -104,6 +105,20 @@ def test_bad_lines_and_repetitions_of_gold_are_counted():
     lines = [*GOLD.split("\n"), "x\tni3\t你好", *GOLD.split("\n")]
     assert len(list(examples_of(lines, TransliterationConfig(), stats))) == 2
     assert (stats.gold, stats.malformed, stats.repeated) == (2, 1, 2)
+
+
+def test_lines_of_gold_are_their_chinese_whatever_is_read_at_once():
+    text = f"{CSV}# of others\n\n3,nihao,你好\n{GOLD}1\tni3\t你好\n词\t12\n{GOLD}plain\ttext\twith\ttabs 的\r\n"
+    whole = (
+        "在哪儿办理？\n重庆的女儿，ok。\n# of others\n\n你好\n绿是这儿的\n你好Ｔ\n词\nplain\ttext\twith\ttabs 的\r\n"
+    )
+    for size in (1, 3, 100):
+        stats = CorpusStats()
+        read = ChineseOfGold(stats)
+        lines = text.splitlines(keepends=True)
+        parts = ["".join(lines[place : place + size]) for place in range(0, len(lines), size)]
+        assert "".join(map(read, parts)) == whole
+        assert (stats.repeated, stats.malformed) == (2, 1)
 
 
 def test_traditional_characters_become_simplified_ones():

@@ -76,6 +76,24 @@ def test_words_of_the_user_and_fuzzy_sounds_are_offered(model):
     assert session.type("zongguo")[0].text == "中国"
 
 
+@pytest.mark.parametrize("make", [lambda model: model, lambda model: JoinedConverter(syllables(), model, weight=0.1)])
+@pytest.mark.parametrize(("typed", "word", "left"), [("nǚérhang", "女儿", "hang"), ("nu:erhang", "女儿", "hang")])
+def test_what_is_left_after_a_choice_is_as_it_was_typed(model, make, typed, word, left):
+    session = make(model).session()
+    session.type(typed)
+    session.choose([offer.text for offer in session.candidates].index(word))
+    assert session.letters == left
+    session.backspace()
+    for _ in left[1:]:
+        session.backspace()
+    session.backspace()
+    assert session.letters == typed.removesuffix(left)
+
+
+def test_spaces_alone_have_no_candidates(model):
+    assert model.session().type("   ") == []
+
+
 class TestOtherConverters:
     """Networks, and a network with n-grams."""
 

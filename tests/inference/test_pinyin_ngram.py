@@ -188,6 +188,10 @@ def spelt(lexicon):
         ("zgrmyh", "中国人民银行"),
         ("wozaiyinhanggongz", "我在银行工作"),
         ("xingzou", "行走"),
+        ("zai4na3r", "在哪儿"),
+        ("woaizho", "我爱中"),  # the last syllable is not complete
+        ("woaizhon", "我爱中"),
+        ("nǐ wo VIP", "你我VIP"),
         ("我zai银行gongzuo，2024", "我在银行工作，2024"),
         ("", ""),
         ("  ", ""),
@@ -219,6 +223,16 @@ def test_a_word_of_another_language_stays_together(model, word):
     assert best(model, word) == word
     assert best(model, f"woai{word}") == f"我爱{word}"
     assert best(model, f"{word}zaibeijing") == f"{word}在北京"
+
+
+def test_the_end_of_a_foreign_word_is_no_likely_character(tmp_path):
+    """Where the model knows 呢 and 而: ipho|ne, twitt|er."""
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join([*TEXT, "你在哪儿呢？", "我想先来而后走。"]))
+    model = wenmai.train("pinyin-ngram", text, out=tmp_path / "run", listed=False, least=1, order=3).model
+    assert best(model, "zainarne") == "在哪儿呢"
+    assert best(model, "woaiiphone") == "我爱iphone"
+    assert best(model, "woxiangtwitter") == "我想twitter"
 
 
 def test_a_long_input_is_converted(model):

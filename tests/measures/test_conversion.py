@@ -34,7 +34,7 @@ def test_the_published_example():
     assert found.sentence_accuracy == 0
     assert (found.equally_long, found.character_accuracy, found.character_low) == (0, None, None)
     assert found.syllable_accuracy is None
-    assert found.coverage == found.tones == found.forms == found.syllables == ()
+    assert found.coverage == found.tones == found.syllables == ()
 
 
 def test_all_sentences_count_together():
@@ -82,16 +82,6 @@ def test_coverage_of_n_best_lists():
     assert found.coverage[0].share == found.sentence_accuracy
 
 
-def test_forms_of_the_input():
-    found = measure_conversion(["你", "好", "吗"], ["你", "号", "码"], forms=["toned", "bare", "bare"])
-    assert [(one.form, one.sentences, one.cer, one.sentence_accuracy) for one in found.forms] == [
-        ("toned", 1, 0.0, 1.0),
-        ("bare", 2, 1.0, 0.0),
-    ]
-    assert found.forms[1].low == found.forms[1].high == 1
-    assert found.forms[0].sentence_low < found.forms[0].sentence_accuracy == found.forms[0].sentence_high
-
-
 def test_the_interval_covers_most_of_the_resamples():
     references = ["你好吗"] * 40
     hypotheses = ["你好吗"] * 20 + ["你号码"] * 20
@@ -101,7 +91,7 @@ def test_the_interval_covers_most_of_the_resamples():
 
 
 def test_results_are_plain_values():
-    found = measure_conversion(["你好"], ["你号"], readings=[["ni3", "hao3"]], n_best=[["你号", "你好"]], forms=["a"])
+    found = measure_conversion(["你好"], ["你号"], readings=[["ni3", "hao3"]], n_best=[["你号", "你好"]])
     again = json.loads(json.dumps(found.as_dict()))
     assert again == found.as_dict()
     assert again["syllables"][0]["confusions"] == [["好", "号", 1]]

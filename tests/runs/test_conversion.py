@@ -55,6 +55,18 @@ def test_every_rate_has_an_interval(runs):
     assert {"best 4", "best 4 low", "best 4 high"} <= {*table.columns}
 
 
+def test_errors_of_syllables_stand_beside_the_form_of_the_input(runs, tmp_path):
+    path = tmp_path / "set.tsv"
+    path.write_text("1\two3 ai4\t我矮\n", "utf-8")  # 矮 is no character of the model
+    found = str(wenmai.evaluate(runs / "net", on=path, quiet=True)).splitlines()
+    assert [line for line in found if line.startswith("errors by syllable")] == [
+        f"errors by syllable, {form}: ai4 1/1" for form in FORMS
+    ]
+    right = tmp_path / "right.tsv"
+    right.write_text("1\two3\t我\n", "utf-8")
+    assert "errors by syllable" not in str(wenmai.evaluate(runs / "net", on=right, quiet=True))
+
+
 def test_without_tones_there_is_no_toned_form(runs, tmp_path):
     path = tmp_path / "set.csv"
     path.write_text("NUM,PINYIN,EXPECTED\n1,woaini,我爱你\n", "utf-8")
@@ -145,9 +157,19 @@ class TestConvertVerb:
         done = shell("convert", runs / "net", "wo", "--words", self.words(tmp_path, line), code=3)
         assert message in done.err
 
-    def test_letters_take_no_fuzzy_pairs_and_no_words(self, tmp_path):
+    def test_tones_are_left_out_if_the_user_wants_that(self, runs, shell):
+        with_tones, without, bare = (
+            shell("convert", runs / "ngram", *one, "--json").out
+            for one in (["ni4 hao4"], ["ni4 hao4", "--toneless"], ["ni hao"])
+        )
+        assert with_tones != without
+        assert without.replace("ni4 hao4", "ni hao") == bare
+
+    def test_letters_take_no_fuzzy_pairs_no_context_and_no_words(self, tmp_path):
         with pytest.raises(SettingError, match="pinyin-letters labels letters as they are typed"):
             require_conversion(letters(), fuzzy=True)
+        with pytest.raises(SettingError, match="--context: pinyin-letters"):
+            require_conversion(letters(), context=True)
         with pytest.raises(SettingError, match="takes no words"):
             add_words(letters(), self.words(tmp_path))
 

@@ -16,6 +16,7 @@ from wenmai.text.pinyin.letters import (
     normal_letters,
     segmentations,
     typed_letters,
+    typed_places,
 )
 from wenmai.text.pinyin.readings import readings_of
 from wenmai.text.pinyin.syllables import TONELESS
@@ -197,3 +198,44 @@ def test_long_input_ends():
     assert len(edges_of("iphone" * 1_600)) < 96_000
     with pytest.raises(PinyinError, match="more than 10,000 ways"):
         segmentations("xian" * 2_500)
+
+
+@pytest.mark.parametrize(
+    ("text", "beginnings"),
+    [
+        ("wo ai'ni", ["w", "o", " ", "a", "i", "'", "n", "i"]),
+        ("iPhone", ["i", "P", "h", "o", "n", "e"]),
+        ("lu:se", ["l", "u:", "s", "e"]),
+        ("lǜse", ["l", "ǜ", "s", "s", "e"]),  # lv4se: the tone begins where the next letter does
+        ("nǐhǎo", ["n", "ǐ", "h", "h", "ǎ", "o", ""]),
+        ("ni\u030chao", ["n", "i\u030c", "h", "h", "a", "o"]),
+        ("wo r5", ["w", "o", " ", "r", "r", "5"]),  # er5
+        ("ＬÜ3我", ["Ｌ", "Ü", "3", "我"]),
+        ("", []),
+    ],
+)
+def test_each_letter_has_its_place_in_what_was_typed(text, beginnings):
+    letters = normal_letters(text)
+    places = [*typed_places(text, letters)]
+    assert len(places) == len(letters) + 1
+    assert places[-1] == len(text)
+    assert places == sorted(places)
+    assert all(text[place:].startswith(one) for place, one in zip(places, beginnings, strict=False))
+    assert len(beginnings) == len(letters)
+
+
+@given(st.text(alphabet="aeilnorsuvü:ǐǜń r5我'A\u030cİ", max_size=12))
+def test_places_lead_from_the_beginning_to_the_end(text):
+    letters = normal_letters(text)
+    places = [*typed_places(text, letters)]
+    assert len(places) == len(letters) + 1
+    assert places == sorted(places)
+    assert places[-1] == len(text)
+
+
+@pytest.mark.parametrize("typed", ["hua1r", "huar1", "hua1r5"])
+def test_the_tone_of_erhua_is_before_the_r_or_behind(typed):
+    found = {(edge.begin, edge.syllable, edge.kind) for edge in edges_of(typed, incomplete=False, abbreviated=False)}
+    place = typed.index("r")
+    assert (0, "hua1", "full") in found
+    assert (place, "er5", "erhua") in found

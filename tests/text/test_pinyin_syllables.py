@@ -6,7 +6,6 @@ from wenmai.core.errors import PinyinError
 from wenmai.text.pinyin.syllables import (
     TONED,
     TONELESS,
-    join_erhua,
     normal_syllable,
     spelt,
     split_erhua,
@@ -96,7 +95,7 @@ def test_what_is_no_syllable_is_said(text, says):
     assert len(str(error.value)) < 200
 
 
-def test_erhua_is_read_and_written():
+def test_erhua_is_two_syllables():
     assert split_erhua("zher4") == ("zhe4", "er5")
     assert split_erhua("nar") == ("na", "er")
     assert split_erhua("er2") == ("er2",)
@@ -104,6 +103,3 @@ def test_erhua_is_read_and_written():
     assert split_erhua("lü4") == ("lv4",)
     with pytest.raises(PinyinError):
         split_erhua("xyzr")
-    assert join_erhua(["zhe4", "er5", "nv3", "er2"]) == ["zher4", "nv3", "er2"]
-    assert join_erhua(["na", "er", "a"], places={1}) == ["nar", "a"]
-    assert join_erhua(["er5", "，", "er5"]) == ["er5", "，", "er5"]

@@ -5,7 +5,7 @@ import lzma
 import pytest
 
 from wenmai.core.errors import FormatError
-from wenmai.text.pinyin.words import count_words, merged, word_list, word_readings
+from wenmai.text.pinyin.words import word_list
 
 
 def test_the_dictionary_has_words_with_frequencies():
@@ -44,19 +44,3 @@ def test_damaged_files(tmp_path, content, says):
     (tmp_path / "words.txt").write_bytes(content)
     with pytest.raises(FormatError, match=says):
         word_list(tmp_path / "words.txt")
-
-
-def test_words_of_a_text_extend_the_list():
-    counts = count_words(["我们在北京，我们 ok", "北京北京"])
-    assert counts["我们"] == 2
-    assert counts["北京"] == 3
-    assert "，" not in counts
-    assert merged({"我们": 10}, counts, minimum=3) == {"我们": 12, "北京": 3}
-
-
-def test_readings_of_words():
-    assert dict(word_readings(["银行", "a", "𠀀", "一会儿"])) == {
-        "银行": ("yin2", "hang2"),
-        "𠀀": ("he1",),
-        "一会儿": ("yi1", "hui4", "er5"),
-    }

@@ -261,6 +261,7 @@ def test_the_usual_names_of_others_give_the_roles(tmp_path):
         (["<s>", "<pad>", "</s>", "<unk>", "<mask>"], (0, 2, 0, 2, 4)),  # RoBERTa
         (["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>"], (1, 2, 3, 4, 6)),  # XLNet
         (["<unk>", "<s>", "</s>", "<pad>"], (1, 2, None, None, None)),
+        (["[PAD]", "[UNK]", "[SEP]", "[MASK]"], (2, 2, None, 2, 3)),  # what ends a text does not begin it
     ],
 )
 def test_files_of_masked_models_have_their_roles(tmp_path, names, roles):

@@ -23,10 +23,9 @@ def convert(
     texts: Texts = None,
     file: File = None,
     n_best: Annotated[int, typer.Option("--n-best", min=1, help="Most candidates of each text, best first.")] = 1,
-    toned: Annotated[
-        bool | None,
-        typer.Option("--toned/--toneless", help="Whether tones count; by default where there are some."),
-    ] = None,
+    toneless: Annotated[
+        bool, typer.Option("--toneless", help="Leave out tones; by default they count where there are some.")
+    ] = False,
     context: Annotated[str, typer.Option("--context", metavar="TEXT", help="The text before the input.")] = "",
     ngram: NgramRun = None,
     weight: NetworkWeight = None,
@@ -59,7 +58,7 @@ def convert(
 
     Example: wenmai convert runs/pinyin woaibeijingtiananmen --n-best 5
 
-    Example: wenmai convert runs/pinyin woaibeijingtiananmen --ngram runs/pinyin-ngram
+    Example: wenmai convert runs/encoder woaibeijingtiananmen --ngram runs/pinyin
 
     Example: wenmai convert runs/pinyin zongguo --fuzzy zh/z,an/ang --words names.txt
     """
@@ -75,10 +74,12 @@ def convert(
         model = joined(model, ngram, 1.0 if weight is None else weight)
     elif weight is not None:
         raise SettingError("--weight is that of the network beside n-grams; add --ngram RUN, or leave it out")
-    require_conversion(model, fuzzy=bool(pairs), attention=attention)
+    require_conversion(model, fuzzy=bool(pairs), context=bool(context), attention=attention)
     if words is not None:
         add_words(model, words)
-    read: dict[str, Any] = {"toned": toned, "context": context} | ({"fuzzy": pairs} if pairs else {})
+    read: dict[str, Any] = {"toned": False if toneless else None, "context": context}
+    if pairs:
+        read["fuzzy"] = pairs
     drawn: list[str] = []
     lines, waiting = texts_of(texts, file), reads_terminal(texts, file)
     for portion in portions(lines, 1 if waiting else _TEXTS_AT_ONCE):
@@ -106,7 +107,7 @@ def annotate(
 ) -> None:
     """Write the pinyin of Chinese text.
 
-    Example: wenmai annotate runs/pinyin 他在银行里行走 --style mark
+    Example: wenmai annotate runs/encoder 他在银行里行走 --style mark
     """
     from wenmai.text.pinyin.syllables import spelt
     from wenmai.training.run import Run

@@ -5,9 +5,10 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from wenmai.cli import (
     classification,
@@ -26,14 +27,26 @@ from wenmai.cli import (
     vectors,
 )
 from wenmai.cli.settings import AutotuneCommand, CompareCommand, ExportCommand, FinetuneCommand, TrainCommand
-from wenmai.core.errors import SettingError, WenmaiError, is_out_of_memory
+from wenmai.core.errors import FormatError, SettingError, TruncatedError, WenmaiError, is_out_of_memory
 from wenmai.core.wording import LANGUAGES, environment_language, say, speak
 from wenmai.core.wording import language as spoken_language
 from wenmai.training.interrupts import terminations_as_interrupts
 
 __all__ = ["app", "main"]
 
+
+class _Verbs(TyperGroup):
+    """The verbs; a file that ends early is a damaged file, while Typer takes any EOFError for the user's wish to end."""
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401  Click's context, whose class Typer does not name
+        try:
+            return super().invoke(ctx)
+        except TruncatedError as error:
+            raise FormatError(str(error)) from error
+
+
 app = typer.Typer(
+    cls=_Verbs,
     help="Train, evaluate and compare text representations on your own corpus. 一份语料，历代模型，一次公平的比较。\n\n"
     "Example, with text that comes with Python: wenmai train word2vec builtin:pydocs --out runs/first,"
     " then wenmai nearest runs/first function",

@@ -184,6 +184,7 @@ class Corpus:
         stats: CorpusStats,
         hashes: list[FileHash] | None = None,
         progress: Progress | None = None,
+        rewrite: Callable[[str], str] | None = None,
     ) -> Iterator[list[str]]:
         r"""Reads the corpus once, as lists of about a megabyte of tokens.
 
@@ -193,6 +194,7 @@ class Corpus:
                 the tokens: sentences, blank lines, tokens, types.
             hashes: What :meth:`hashes` returned; a file that has changed since is an error.
             progress: Called after each block.
+            rewrite: Changes decoded text before it is normalised, many lines at a time.
 
         Yields:
             Tokens in order, with :data:`~wenmai.text.segment.LINE_END` at the end of each line; a line may continue
@@ -202,7 +204,7 @@ class Corpus:
             CorpusError: if the text cannot be read.
         """
         for source in self._opened(text, stats, hashes, progress):
-            yield from source.batches()
+            yield from source.batches(rewrite)
 
     def lines(
         self,
@@ -304,7 +306,7 @@ class _TokenLists:
     stats: CorpusStats
     progress: Progress | None
 
-    def batches(self) -> Iterator[list[str]]:
+    def batches(self, _: object = None) -> Iterator[list[str]]:
         """Yields the tokens of many lists as flat batches."""
         batch: list[str] = []
         size = 0

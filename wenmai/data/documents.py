@@ -44,6 +44,8 @@ class CorpusStats:
         pruned_types: Types dropped to keep their number bounded; their tokens have the id -1.
         pruned_tokens: Tokens of the dropped types.
         pruned_pairs: Different pairs of words that were dropped while phrases were counted.
+        repeated: Sentences of gold files (:mod:`wenmai.data.transliteration`) that were there before, left out.
+        malformed: Lines of gold files that cannot be read, left out.
     """
 
     files: int = 0
@@ -59,6 +61,8 @@ class CorpusStats:
     pruned_types: int = 0
     pruned_tokens: int = 0
     pruned_pairs: int = 0
+    repeated: int = 0
+    malformed: int = 0
 
 
 class Line(NamedTuple):
@@ -179,15 +183,21 @@ class DocumentReader:
         self._head = ""  # decoded, but kept back because it may end within a token
         self._dropping = False  # the rest of the line, because it is bad
 
-    def batches(self) -> Iterator[list[str]]:
+    def batches(self, rewrite: Callable[[str], str] | None = None) -> Iterator[list[str]]:
         """Yields the tokens of the source, normalised, with ``LINE_END`` at the end of each line.
+
+        Args:
+            rewrite: Changes decoded text before it is normalised, many lines at a time.
 
         Raises:
             CorpusError: if a line cannot be decoded, has a NUL or a word that never ends, or the layout differs.
         """
         cutter, normalise = segmenter(self._text.segment), normaliser(self._text)
         for piece in self._texts(cutter.cut):
-            if text := piece.replace(_BOUNDARY, ""):
+            text = piece.replace(_BOUNDARY, "")
+            if rewrite is not None:
+                text = rewrite(text)
+            if text:
                 yield cutter.tokens(normalise(text))
 
     def lines(self) -> Iterator[Line]:

@@ -22,6 +22,7 @@ from wenmai.core.errors import CorpusError, RunError
 from wenmai.core.folder import cache_folder, check_sealed, writing_json
 from wenmai.data.cached import made, mapped, opened, stored_head
 from wenmai.data.corpus import Corpus, CorpusStats, FileHash, Progress
+from wenmai.data.transliteration import ChineseOfGold
 from wenmai.text.phrases import PairCounter, joined_pairs
 from wenmai.text.segment import LINE_END
 from wenmai.text.settings import TextConfig
@@ -139,6 +140,7 @@ def encode_corpus(
     cache: Path | None = None,
     max_types: int = MAX_TYPES,
     progress: Progress | None = None,
+    gold: bool = False,
 ) -> EncodedCorpus:
     """Returns the corpus encoded, reading the text only if that was not done before.
 
@@ -149,6 +151,7 @@ def encode_corpus(
         max_types: When more different words are known than this, the rarest are forgotten, as in word2vec.c;
             their tokens become -1 and are counted in the stats.
         progress: Called with bytes read and, if known, bytes in all.
+        gold: Lines of gold files (:mod:`wenmai.data.transliteration`) are their Chinese alone.
 
     Raises:
         CorpusError: if the text cannot be read, or has no words.
@@ -157,15 +160,15 @@ def encode_corpus(
     folder = (cache or cache_folder()) / "corpora"
     if text.phrases > 0:
         fewer = replace(text, phrases=text.phrases - 1, phrase_threshold=2 * text.phrase_threshold)
-        base = encode_corpus(corpus, fewer, cache=cache, max_types=max_types, progress=progress)
+        base = encode_corpus(corpus, fewer, cache=cache, max_types=max_types, progress=progress, gold=gold)
         return _with_phrases(base, text, folder)
-    return _encoded(corpus, text, folder, max_types, progress)
+    return _encoded(corpus, text, folder, max_types, progress, gold=gold)
 
 
 def _encoded(
-    corpus: Corpus, text: TextConfig, folder: Path, max_types: int, progress: Progress | None
+    corpus: Corpus, text: TextConfig, folder: Path, max_types: int, progress: Progress | None, *, gold: bool
 ) -> EncodedCorpus:
-    settings = text.identity()
+    settings = text.identity() | ({"gold": ChineseOfGold.VERSION} if gold else {})
     hashes = corpus.hashes()
     content = hashlib.sha256(json.dumps([VERSION, settings, max_types], sort_keys=True).encode())
     if hashes is not None:
@@ -176,7 +179,8 @@ def _encoded(
     def fill(entry: Path) -> str:
         stats = CorpusStats()
         with _Numbering(entry, stats, max_types) as numbering:
-            for batch in corpus.batches(text, stats=stats, hashes=hashes, progress=progress):
+            read = ChineseOfGold(stats) if gold else None
+            for batch in corpus.batches(text, stats=stats, hashes=hashes, progress=progress, rewrite=read):
                 ids = numbering.add(batch)
                 if hashes is None:
                     content.update(ids.data)
@@ -376,4 +380,6 @@ def _describe(entry: Path, fingerprint: str, stats: CorpusStats, sources: list[F
 
 def _no_words(corpus: Corpus, stats: CorpusStats) -> str:
     skipped = f", {stats.skipped_lines} of them skipped as bad" if stats.skipped_lines else ""
+    if stats.malformed:
+        skipped += f", {stats.malformed} of them bad lines of gold files"
     return f"{corpus.describe()}: no words in {stats.lines} lines{skipped}; expected text"

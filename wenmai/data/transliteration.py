@@ -27,6 +27,7 @@ from typing_extensions import Doc
 from wenmai.config.recipe import Located
 from wenmai.core.errors import CorpusError, PinyinError
 from wenmai.data.catalogue import resolve
+from wenmai.data.documents import CorpusStats
 from wenmai.data.lines import text_lines
 from wenmai.data.sources import absolute_name
 from wenmai.text.normalise import normaliser
@@ -36,7 +37,14 @@ from wenmai.text.pinyin.syllables import NEUTRAL, split_erhua, split_tone, witho
 from wenmai.text.sentences import sentences
 from wenmai.text.settings import BadLines, Script, TextConfig, TextFormat
 
-__all__ = ["TransliterationConfig", "TransliterationExample", "TransliterationStats", "examples_of", "read_gold"]
+__all__ = [
+    "ChineseOfGold",
+    "TransliterationConfig",
+    "TransliterationExample",
+    "TransliterationStats",
+    "examples_of",
+    "read_gold",
+]
 
 _KYUBYONG: Final = "NUM,PINYIN,EXPECTED"
 _NUMBERED: Final = re.compile(r"(\d+),([^,\u4e00-\u9fff]*),(.*)")
@@ -171,17 +179,78 @@ def examples_of(
             stats.malformed += 1
 
 
+class ChineseOfGold:
+    """Leaves of lines of gold files their Chinese, and all other lines as they are, but for labels.
+
+    Bad lines of gold files are left out and counted, and so are sentences of gold files that were there before.
+
+    Args:
+        stats: Counters of these lines to be increased.
+    """
+
+    VERSION: Final = 1  # goes up when the same lines leave other text
+
+    def __init__(self, stats: CorpusStats) -> None:
+        self._stats = stats
+        self._lines = _Lines(TransliterationConfig())
+        self._seen: set[str] = set()
+
+    def __call__(self, text: str) -> str:
+        """Returns a text that follows the one before, whole lines with their ends."""
+        if "\t" not in text and _KYUBYONG not in text and not self._lines.numbered:
+            return text
+        *lines, last = text.split("\n")
+        return "".join(map(self._line, lines)) + last
+
+    def _line(self, line: str) -> str:
+        try:
+            found = self._lines.recognise(line)
+        except _Malformed:
+            self._stats.malformed += 1
+            return ""
+        if isinstance(found, str):
+            return f"{found}\n"
+        if found is None:
+            return ""
+        if found.characters in self._seen:
+            self._stats.repeated += 1
+            return ""
+        self._seen.add(found.characters)
+        return f"{found.characters}\n"
+
+
 class _Malformed(Exception):
     """A line of a gold file that cannot be read."""
 
 
 class _Lines:
-    """Reads lines one by one."""
+    """Reads lines one by one.
+
+    Attributes:
+        numbered: Whether the lines are those of a file of Kyubyong Park.
+    """
 
     def __init__(self, config: TransliterationConfig) -> None:
         self._longest = config.longest
         self._normalise: Callable[[str], str] = normaliser(TextConfig(script=config.script))
-        self._numbered = False
+        self.numbered = False
+
+    def recognise(self, line: str) -> TransliterationExample | str | None:
+        """Returns the example of a line of a gold file, or the text of another line; None for a heading.
+
+        Raises:
+            _Malformed: for a line of a gold file that cannot be read.
+        """
+        if line.strip() == _KYUBYONG:
+            self.numbered = True
+            return None
+        if self.numbered and (row := _NUMBERED.fullmatch(line.strip())):
+            return _numbered(row[1], row[2], row[3], self._normalise)
+        self.numbered = self.numbered and _CHINESE.search(line) is None
+        fields = line.split("\t")
+        if len(fields) == 3 and fields[1].strip():
+            return _gold(fields[0], fields[1], fields[2], self._normalise)
+        return fields[0] if len(fields) == 2 and not any(map(is_hanzi, fields[1])) else line
 
     def read(
         self, line: str, number: int, stats: TransliterationStats | None = None
@@ -190,19 +259,13 @@ class _Lines:
             if stats is not None:
                 stats.not_chinese += not line.isspace() and bool(line)
             return
-        if line.strip() == _KYUBYONG:
-            self._numbered = True
+        found = self.recognise(line)
+        if found is None:
             return
-        if self._numbered and (row := _NUMBERED.fullmatch(line.strip())):
-            yield from self._cut(_numbered(row[1], row[2], row[3], self._normalise))
+        if isinstance(found, TransliterationExample):
+            yield from self._cut(found)
             return
-        self._numbered = False
-        fields = line.split("\t")
-        if len(fields) == 3 and fields[1].strip():
-            yield from self._cut(_gold(fields[0], fields[1], fields[2], self._normalise))
-            return
-        text = fields[0] if len(fields) == 2 and not any(map(is_hanzi, fields[1])) else line
-        for place, sentence in enumerate(sentences(self._normalise(text))):
+        for place, sentence in enumerate(sentences(self._normalise(found))):
             characters = _SPACE.sub("", sentence)
             if any(map(is_hanzi, characters)):
                 yield from self._cut(_plain(f"{number}.{place}", characters))

@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass
 
 from wenmai.inference.pinyin_lattice import Graph, Literal
-from wenmai.inference.pinyin_typing import score_of_letters
+from wenmai.inference.pinyin_typing import score_of_letters, typed_edges
 from wenmai.models.pinyin_ngram import ERHUA, Lexicon
-from wenmai.text.pinyin.letters import edges_of, normal_letters
+from wenmai.text.pinyin.letters import edges_of, normal_letters, typed_places
 from wenmai.text.pinyin.syllables import TONELESS, split_tone
 
 __all__ = ["Typing", "is_spaced", "read_typed"]
@@ -24,7 +24,7 @@ class Typing:
     Attributes:
         toned: Whether tones count.
         fuzzy: Pairs of sounds that are one, such as ``zh/z``.
-        incomplete: Whether the last syllable may be incomplete, and syllables may be initials where others do not fit.
+        incomplete: Whether the last syllable may be incomplete though whole ones fit, as while somebody types.
         fuzzy_score: What a sound that was not typed adds to the score.
         incomplete_score: What an incomplete syllable or an initial adds.
     """
@@ -57,18 +57,20 @@ def read_typed(text: str, lexicon: Lexicon, typing: Typing) -> Graph:
         typing: How it is read.
     """
     letters = normal_letters(text)
-    same = len(letters) == len(text)
+    places, spaced = typed_places(text, letters), is_spaced(letters)
+    if typing.incomplete:
+        edges = edges_of(letters, fuzzy=typing.fuzzy, spaced=spaced)
+    else:
+        edges = typed_edges(letters, fuzzy=typing.fuzzy, spaced=spaced)
     steps, literals = [], []
-    for begin, end, syllable, kind in edges_of(
-        letters, fuzzy=typing.fuzzy, incomplete=typing.incomplete, spaced=is_spaced(letters)
-    ):
+    for begin, end, syllable, kind in edges:
         if kind == "letters":
-            typed = text[begin : begin + len(syllable)] if same else syllable
+            typed = text[places[begin] : places[begin + len(syllable)]]
             shown = typed if normal_letters(typed) == syllable else syllable
             literals.append(Literal(begin, end, shown, score_of_letters(syllable)))
             continue
         if kind == "other":
-            literals.append(Literal(begin, end, text[begin] if same else syllable))
+            literals.append(Literal(begin, end, text[places[begin] : places[begin + 1]] or syllable))
             continue
         if kind == "erhua":
             low = lexicon.place_of(ERHUA)

@@ -17,7 +17,7 @@ from wenmai.inference.conversion import Candidate
 from wenmai.inference.pinyin_labelling import LabellingModel
 from wenmai.inference.pinyin_numbers import BLANK
 from wenmai.inference.pinyin_typing import score_of_letters, typed_edges
-from wenmai.text.pinyin.letters import Edge, completions, normal_letters
+from wenmai.text.pinyin.letters import Edge, completions, normal_letters, typed_places
 from wenmai.text.pinyin.syllables import split_tone, without_tone
 
 if TYPE_CHECKING:
@@ -120,15 +120,16 @@ class PinyinLettersModel(LabellingModel):
         """Returns the candidates of an input that is not finished: for all of it, and for its first syllable."""
         from wenmai.inference.input_session import MOST, SENTENCES, Offer, first_offers
 
-        read = [*self._read(letters, None)]
-        if len(read) != 1 or len(normal_letters(letters)) != len(letters):  # places are not those of what is typed
+        read, normal = [*self._read(letters, None)], normal_letters(letters)
+        if len(read) != 1:
             (found,) = self._convert([letters], SENTENCES, None)
             return [Offer(one.text, one.probability, len(letters)) for one in found if one.text]
         (one,) = read
         ((_, blank, scored),) = self._read_all([one], MOST)
         paths = heapq.nlargest(SENTENCES, _best_paths(one.steps, blank, scored, SENTENCES), key=lambda path: path[1])
         whole = [Offer(text, float(np.exp(min(0.0, score))), len(letters)) for text, score in paths if text]
-        kept = [place for place, one in enumerate(letters) if not (one.isspace() or one in _BREAKS)]
+        places = typed_places(letters, normal)
+        kept = [places[place] for place, one in enumerate(normal) if not (one.isspace() or one in _BREAKS)]
         ends = [*kept, len(letters)]  # behind each symbol, and the breaks that follow it
         likely: dict[tuple[str, int], float] = {}
         sums = np.concatenate([[0.0], np.cumsum(blank, dtype=np.float64)])

@@ -19,7 +19,7 @@ from wenmai.inference.pinyin_ways import Options, Way, likeliest, put_words, spa
 from wenmai.inference.user_words import UserWord, word_reading
 from wenmai.nn.attention import watch_attention
 from wenmai.nn.labelling import Labeller
-from wenmai.text.pinyin.letters import fuzzy_pairs, normal_letters
+from wenmai.text.pinyin.letters import fuzzy_pairs, normal_letters, typed_places
 from wenmai.text.pinyin.readings import readings_of
 from wenmai.text.pinyin.syllables import split_tone, without_tone
 
@@ -241,7 +241,8 @@ class PinyinModel(LabellingModel):
     ) -> list[Floats]:
         """Returns log P(character) of all characters at each place of texts, (places, C) each.
 
-        A row is of the syllable that begins there, in whichever way the text is cut; other rows are zero.
+        A row is of the syllable that begins there, in whichever way the text is cut. Where none begins in the ways that
+        the encoder reads, every character is as unlikely as can be.
 
         Args:
             texts: What was typed.
@@ -272,7 +273,7 @@ class PinyinModel(LabellingModel):
                     place += 1
             some = mass > 0
             sums[some] = np.log(np.maximum(sums[some] / mass[some, None], _LEAST))
-            sums[some, : BLANK + 1] = np.log(_LEAST)
+            sums[~some] = sums[:, : BLANK + 1] = np.log(_LEAST)
             found.append(sums)
         return found
 
@@ -299,11 +300,11 @@ class PinyinModel(LabellingModel):
         lattices = [*self._lattices(ways, before, self._labels(MOST), True)]
         likely = [[options[:SENTENCES] for options in lattice] for lattice in lattices]
         firsts: dict[tuple[str, int], float] = {}
-        same = len(normal_letters(letters)) == len(letters)  # else places are not those of what is typed
+        places = typed_places(letters, normal_letters(letters))
         for way, lattice in zip(ways, lattices, strict=True):
-            if same and len(way.pieces) > 1 and way.pieces[0].syllables:
+            if len(way.pieces) > 1 and way.pieces[0].syllables:
                 for text, score in lattice[0]:
-                    key = text, way.begins[1]
+                    key = text, places[way.begins[1]]
                     firsts[key] = float(np.logaddexp(firsts.get(key, -np.inf), way.score + score))
         (found,) = self._chosen(ways, lattices if self._user else likely, 1, SENTENCES)
         whole = [Offer(one.text, one.probability, len(letters)) for one in found if one.text]

@@ -20,7 +20,7 @@ from wenmai.models.folder import CONFIG, read_config, read_settings, write_confi
 from wenmai.models.ngram import Ngram
 from wenmai.models.pinyin_ngram import INVENTORY, Lexicon, PinyinNgramConfig, Reading, weighed_readings
 from wenmai.text.normalise import normaliser
-from wenmai.text.pinyin.letters import fuzzy_pairs
+from wenmai.text.pinyin.letters import fuzzy_pairs, normal_letters, typed_places
 from wenmai.text.segment import segmenter
 from wenmai.text.settings import TextConfig
 from wenmai.training.passes import available_cores
@@ -191,8 +191,10 @@ class PinyinNgramModel(Shown):
 
         typing, begin = Typing(fuzzy=frozenset(fuzzy), incomplete=True), self.begin(context)
         lattice = self.lattice(letters, typing, begin=begin, best=SENTENCES, others=others, columns=columns)
-        whole = [Offer(text, exp(score), len(letters)) for text, score, _ in lattice.best(SENTENCES, close=False)]
-        return first_offers(whole, [Offer(text, None, end) for text, end in lattice.first_words(MOST)])
+        found = lattice.best(SENTENCES, close=False)
+        whole = [Offer(text, exp(score), len(letters)) for text, score, _ in found if text]
+        places = typed_places(letters, normal_letters(letters))
+        return first_offers(whole, [Offer(text, None, places[end]) for text, end in lattice.first_words(MOST)])
 
     # --- the user's words -----------------------------------------------------------------------------------------
 

@@ -2,13 +2,13 @@
 
 import heapq
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from wenmai.core.errors import PinyinError
 from wenmai.inference.pinyin_numbers import Numbers
-from wenmai.text.pinyin.letters import INITIALS, Edge, completions, edges_of, normal_letters
+from wenmai.text.pinyin.letters import INITIALS, Edge, completions, edges_of, normal_letters, typed_places
 from wenmai.text.pinyin.syllables import normal_syllable, without_tone
 
 __all__ = ["Cutter", "Piece", "Reading", "is_spaced", "score_of_letters", "typed_edges"]
@@ -17,7 +17,7 @@ _BREAKS = "'’"
 _ERHUA = "er5"  # also where tones are left out: an r behind a syllable is 儿 alone
 _INCOMPLETE, _INITIAL, _FUZZY = -4.0, -7.0, -1.0  # log-probabilities beside those of whole syllables
 _NO_CHARACTER = -25.0  # of a syllable of which the model knows no character
-_LETTER = -5.0  # a letter that stays: a syllable of two costs more than a likely character, and less than a rare one
+_LETTERS, _LETTER = -11.0, -2.2  # letters that stay, and each: the letters of a likely character cost less than it
 
 
 class Piece(NamedTuple):
@@ -94,8 +94,8 @@ class Cutter:
         else:
             letters = normal_letters(text)
             edges = typed_edges(letters, fuzzy=fuzzy)
-            shown = text if len(text) == len(letters) else letters
-            ways = [_traced(way, letters, shown) for way in self._ways(edges, len(letters), most)]
+            places = typed_places(text, letters)
+            ways = [_traced(way, letters, text, places) for way in self._ways(edges, len(letters), most)]
         if toned is False:
             ways = [way._replace(pieces=tuple(map(_bare, way.pieces))) for way in ways]
         return ways
@@ -130,13 +130,13 @@ class Cutter:
         return self._scores.get(syllable, self._least if syllable in self._known else _NO_CHARACTER)
 
 
-def _traced(way: _Way, letters: str, shown: str) -> Reading:
+def _traced(way: _Way, letters: str, text: str, places: Sequence[int]) -> Reading:
     pieces, begins = [], []
     step: _Way | None = way
     while step is not None and step.edge is not None:
         begin, end, syllable, kind = step.edge
         if kind in ("letters", "other"):
-            pieces.append(Piece(shown[begin:end].strip(_BREAKS + " ") or syllable, ()))
+            pieces.append(Piece(text[places[begin] : places[end]].strip(_BREAKS + " ") or syllable, ()))
         else:
             pieces.append(_piece(letters[begin:end], _ERHUA if kind == "erhua" else syllable, kind))
         begins.append(begin)
@@ -145,19 +145,22 @@ def _traced(way: _Way, letters: str, shown: str) -> Reading:
 
 
 def score_of_letters(letters: str) -> float:
-    """Returns what letters that are no syllables add to a log-probability: as much for each, and for beginning."""
-    return _LETTER * (1 + len(letters))
+    """Returns what letters that are no syllables add to a log-probability."""
+    return _LETTERS + _LETTER * len(letters)
 
 
-def typed_edges(letters: str, *, fuzzy: Collection[str] = frozenset(), abbreviated: bool = True) -> list[Edge]:
+def typed_edges(
+    letters: str, *, fuzzy: Collection[str] = frozenset(), abbreviated: bool = True, spaced: bool | None = None
+) -> list[Edge]:
     """Returns the edges of what was typed; incomplete syllables and initials only where whole syllables do not do.
 
     Args:
         letters: In the form of ``normal_letters``.
         fuzzy: Pairs of sounds that may be meant by each other.
         abbreviated: Whether initials may stand for syllables.
+        spaced: As of ``edges_of``; None: as :func:`is_spaced` says.
     """
-    spaced = is_spaced(letters)
+    spaced = is_spaced(letters) if spaced is None else spaced
     edges = edges_of(letters, fuzzy=fuzzy, incomplete=False, abbreviated=False, spaced=spaced)
     if any(edge.kind == "letters" for edge in edges):
         edges = edges_of(letters, fuzzy=fuzzy, incomplete=True, abbreviated=abbreviated, spaced=spaced)

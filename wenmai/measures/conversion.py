@@ -27,7 +27,6 @@ from wenmai.measures.bootstrap import percentile_intervals, wilson_interval
 __all__ = [
     "Conversion",
     "Coverage",
-    "FormResult",
     "SyllableErrors",
     "ToneResult",
     "edit_distance",
@@ -58,31 +57,6 @@ class ToneResult:
     accuracy: float
     low: float | None
     high: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class FormResult:
-    """CER and sentence accuracy of the sentences that were typed in one form, such as ``toned spaced``.
-
-    Attributes:
-        form: The form.
-        sentences: How many.
-        cer: Character error rate, from ``low`` to ``high``.
-        low: See ``cer``.
-        high: See ``cer``.
-        sentence_accuracy: Share of right sentences, from ``sentence_low`` to ``sentence_high``.
-        sentence_low: See ``sentence_accuracy``.
-        sentence_high: See ``sentence_accuracy``.
-    """
-
-    form: str
-    sentences: int
-    cer: float
-    low: float | None
-    high: float | None
-    sentence_accuracy: float
-    sentence_low: float
-    sentence_high: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +94,6 @@ class Conversion:
             None without readings.
         coverage: Of the n-best lists, if there are any.
         tones: By tone, if there are readings.
-        forms: By form of the input, if forms are given.
         syllables: The syllables with errors, most errors first.
     """
 
@@ -142,13 +115,12 @@ class Conversion:
     syllable_high: float | None = None
     coverage: tuple[Coverage, ...] = ()
     tones: tuple[ToneResult, ...] = ()
-    forms: tuple[FormResult, ...] = ()
     syllables: tuple[SyllableErrors, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Returns all fields as plain values, ready for JSON."""
         found = asdict(self)
-        for name in ("coverage", "tones", "forms", "syllables"):
+        for name in ("coverage", "tones", "syllables"):
             found[name] = list(found[name])
         for one in found["syllables"]:
             one["confusions"] = [list(confusion) for confusion in one["confusions"]]
@@ -168,7 +140,6 @@ def measure_conversion(
     *,
     readings: Sequence[Sequence[str]] | None = None,
     n_best: Sequence[Sequence[str]] | None = None,
-    forms: Sequence[str] | None = None,
     top: Sequence[int] = (1, 2, 3, 5, 10),
     resamples: int = 1000,
     seed: int = 0,
@@ -180,7 +151,6 @@ def measure_conversion(
         hypotheses: What was found, one for each reference.
         readings: Of each reference its reading, one item a character, the character itself where it has no syllable.
         n_best: Of each reference the best hypotheses, the best first.
-        forms: Of each reference the form of what was typed.
         top: The sizes k of n-best lists; those larger than the longest list are left out.
         resamples: Of the bootstrap.
         seed: Makes the intervals reproducible.
@@ -191,7 +161,7 @@ def measure_conversion(
     """
     right = ["".join(text.split()) for text in references]
     found = ["".join(text.split()) for text in hypotheses]
-    _check(right, found, readings, n_best, forms)
+    _check(right, found, readings, n_best)
     count = len(right)
     hits = [_hits(one, other) for one, other in zip(right, found, strict=True)]
     lengths = np.array([len(one) for one in right], np.float64)
@@ -207,14 +177,10 @@ def measure_conversion(
         tones = sorted(by_tone)
         rows += [tuple(sum(tables) for tables in zip(*by_tone.values(), strict=True))] if tones else []
         rows += [by_tone[tone] for tone in tones]
-    kinds = list(dict.fromkeys(forms or ()))
-    of_kinds = [np.array([form == kind for form in forms or ()]) for kind in kinds]
-    rows += [(distances * chosen, lengths * chosen) for chosen in of_kinds]
     values = [_ratio(above, below) for above, below in rows]
     intervals = ratio_intervals(rows, resamples=resamples, seed=seed)
 
     sentence_low, sentence_high = wilson_interval(int(exact.sum()), count)
-    first_tone, first_form = 3, 2 + (1 + len(tones) if tones else 0)
     return Conversion(
         sentences=count,
         characters=int(lengths.sum()),
@@ -241,21 +207,7 @@ def measure_conversion(
                 low=intervals[place][0],
                 high=intervals[place][1],
             )
-            for place, tone in enumerate(tones, first_tone)
-        ),
-        forms=tuple(
-            FormResult(
-                form=kind,
-                sentences=int(chosen.sum()),
-                cer=values[place] or 0.0,
-                low=intervals[place][0],
-                high=intervals[place][1],
-                sentence_accuracy=float(exact[chosen].mean()),
-                sentence_low=low,
-                sentence_high=high,
-            )
-            for place, (kind, chosen) in enumerate(zip(kinds, of_kinds, strict=True), first_form)
-            for low, high in [wilson_interval(int(exact[chosen].sum()), int(chosen.sum()))]
+            for place, tone in enumerate(tones, 3)
         ),
         syllables=() if readings is None else _by_syllable(right, readings, hits),
     )
@@ -270,11 +222,10 @@ def _check(
     found: Sequence[str],
     readings: Sequence[Sequence[str]] | None,
     n_best: Sequence[Sequence[str]] | None,
-    forms: Sequence[str] | None,
 ) -> None:
     if not right:
         raise CorpusError("there is no sentence to measure; expected one at least")
-    lists = {"hypotheses": found, "readings": readings, "n-best lists": n_best, "forms": forms}
+    lists = {"hypotheses": found, "readings": readings, "n-best lists": n_best}
     for name, given in lists.items():
         if given is not None and len(given) != len(right):
             raise CorpusError(f"there are {len(right)} references and {len(given)} {name}; expected one for each")

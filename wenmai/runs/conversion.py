@@ -31,12 +31,19 @@ def joined(model: Any, ngram: str | Path | Run, weight: float = 1.0) -> "JoinedC
     return JoinedConverter(model, Run.of(ngram).model_for("convert"), weight=weight)
 
 
-def require_conversion(model: Any, *, fuzzy: bool = False, attention: Path | None = None) -> None:  # noqa: ANN401
+def require_conversion(
+    model: Any,  # noqa: ANN401
+    *,
+    fuzzy: bool = False,
+    context: bool = False,
+    attention: Path | None = None,
+) -> None:
     """Makes sure that a converter takes options, before anything is converted.
 
     Args:
         model: The converter.
         fuzzy: Whether there are fuzzy pairs.
+        context: Whether there is text before the input.
         attention: The file for its attention.
 
     Raises:
@@ -47,6 +54,11 @@ def require_conversion(model: Any, *, fuzzy: bool = False, attention: Path | Non
     if fuzzy and isinstance(model, PinyinLettersModel):
         raise SettingError(
             "--fuzzy: pinyin-letters labels letters as they are typed, and takes no sounds for each other; use a run "
+            "of pinyin or pinyin-ngram"
+        )
+    if context and isinstance(model, PinyinLettersModel):
+        raise SettingError(
+            "--context: pinyin-letters labels letters by themselves, and does not read the text before them; use a run "
             "of pinyin or pinyin-ngram"
         )
     if attention is None:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from wenmai.config.recipe import Recipe
 from wenmai.core.clock import CLOCK
 from wenmai.core.errors import CorpusError, SettingError
-from wenmai.data.encoded_corpus import EncodedCorpus
+from wenmai.data.encoded_corpus import EncodedCorpus, encode_corpus
 from wenmai.data.ngram_counting import CountedText
 from wenmai.inference.pinyin_ngram import PinyinNgramModel
 from wenmai.models.ngram import SPECIALS, CountingConfig, Estimated, Ngram, NgramConfig, Words
@@ -36,7 +36,7 @@ _ENDS = frozenset("。！？；!?;")
 
 
 class _PinyinTokens(Tokens):
-    """Text whose words and characters are counted."""
+    """Text whose words and characters are counted; of gold files, their Chinese alone."""
 
     def read(self, recipe: Recipe, source: Any, progress: ReadProgress, base: None) -> EncodedCorpus:  # noqa: ANN401
         """Encodes a text.
@@ -47,7 +47,7 @@ class _PinyinTokens(Tokens):
         """
         if recipe.sections["text"].phrases:
             raise SettingError("pinyin-ngram takes no phrases, whose words have no readings; leave out phrases")
-        found: EncodedCorpus = super().read(recipe, source, progress, base)
+        found = encode_corpus(source, recipe.sections["text"], progress=progress, gold=True)
         if not any(map(is_hanzi, chain.from_iterable(found.words))):
             names = ", ".join(recipe.corpus[:3]) or "the text"
             raise CorpusError(f"{names}: has no Chinese character; pinyin-ngram is trained on Chinese text")

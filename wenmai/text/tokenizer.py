@@ -106,8 +106,11 @@ class Tokenizer:
         self.pad_id, self.unk_id = roles["pad"], roles["unk"]
         self.bos_id, self.eos_id = roles["bos"], roles["eos"]
         self.mask_id = roles.get("mask")
-        # Where there is a mask, BOS and EOS take the roles that have no token of their own, as in RoBERTa.
-        shared = {} if self.mask_id is None else {"cls": self.bos_id, "sep": self.eos_id}
+        # Where there is a mask, BOS and EOS take the roles that have no token of their own, as in RoBERTa; an EOS that
+        # is BOS too begins no text.
+        shared = {} if self.mask_id is None else {"sep": self.eos_id}
+        if shared and self.bos_id != self.eos_id:
+            shared["cls"] = self.bos_id
         self.cls_id, self.sep_id = (roles.get(role, shared.get(role)) for role in ("cls", "sep"))
         added = backend.get_added_tokens_decoder()
         special = {number for number, token in added.items() if token.special} | set(roles.values())
@@ -162,7 +165,7 @@ class Tokenizer:
 
         In files of others the roles go to special tokens with the usual names (such as ``[PAD]`` or
         ``<|endoftext|>``); where padding or BOS is missing, EOS takes the role. Where there is a mask but no
-        ``[CLS]`` or ``[SEP]``, BOS and EOS take theirs. Sections that cut texts, pad them, put special tokens around
+        ``[CLS]`` or ``[SEP]``, BOS and EOS take theirs, but for an EOS that is BOS too. Sections that cut texts, pad them, put special tokens around
         them or segment them at random have no effect; :attr:`left_out` names them.
 
         Raises:

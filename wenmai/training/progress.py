@@ -31,6 +31,8 @@ _LEFT_OUT = {
     "pruned_types": "rare types",
     "empty": "pairs with an empty side",
     "too_long": "pairs longer than data.longest",
+    "repeated": "repeated sentences of gold files",
+    "malformed": "bad lines of gold files",
 }
 
 

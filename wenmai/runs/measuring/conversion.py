@@ -27,7 +27,7 @@ __all__ = ["CONVERTERS", "Annotation", "ConversionEvaluation", "check", "compare
 
 _K = 5  # candidates of a sentence
 _TOP = (1, 2, 3, 5, 10)  # sizes of lists of candidates, besides that of all
-_SHOWN = 10  # syllables with most errors
+_SHOWN = 10  # syllables with most errors, of each form
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,10 +102,10 @@ class ConversionEvaluation(Evaluation):
         if self.weights:
             weights = ", ".join(f"{say(form)} {one:g}" for form, one in self.weights.items())
             lines.append(f"weight of the network: {weights}")
-        worst = [one for result in self.results.values() for one in result.syllables[:_SHOWN]][:_SHOWN]
-        if worst:
-            shown = [f"{one.syllable} {one.errors}/{one.total}" for one in worst]
-            lines.append(f"errors by syllable, {next(iter(self.results))}: {', '.join(shown)}")
+        for form, result in self.results.items():
+            if result.syllables:
+                shown = [f"{one.syllable} {one.errors}/{one.total}" for one in result.syllables[:_SHOWN]]
+                lines.append(f"errors by syllable, {form}: {', '.join(shown)}")
         if self.annotation is not None:
             read = self.annotation
             right = _shown(read.accuracy, read.low, read.high, ".2%")

@@ -5,7 +5,8 @@ between places in it; a decoder finds the best path. Its rules:
 
 - An apostrophe and white space are hard breaks: ``xi'an`` is 西安 and never 先. They belong to the edge before them.
 - A digit from 1 to 5, or 0, after a syllable is its tone, unless another digit follows (``wo3``, but ``wo30``).
-- ``r`` after a syllable may be erhua (``nar``, 哪儿); a tone behind it (``nar3``) is that of the syllable.
+- ``r`` after a syllable may be erhua (``nar``, 哪儿); the tone of the syllable is before it or behind (``nar3``,
+  ``na3r``).
 - The last syllable may be incomplete, as it is while somebody types (``zho``).
 - Where syllables do not cover a run of letters, initials alone may stand for syllables (``zgrm``, 中国人民); where
   these do not cover it either, there are none, and stretches of letters stay as they are: from a place where no
@@ -22,7 +23,7 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from functools import cache, lru_cache
-from itertools import product
+from itertools import pairwise, product
 from typing import Final, Literal, NamedTuple
 
 from wenmai.core.errors import PinyinError, SettingError, nearest_name
@@ -40,6 +41,7 @@ __all__ = [
     "normal_letters",
     "segmentations",
     "typed_letters",
+    "typed_places",
 ]
 
 EdgeKind = Literal["full", "erhua", "fuzzy", "incomplete", "initial", "letters", "other"]
@@ -102,6 +104,32 @@ def normal_letters(text: str) -> str:
     text = _AS_U.sub(lambda found: _WITHOUT_DOTS[found[0]], text)
     text = _ERHUA_ALONE.sub("er", text)
     return _MARKED_RUN.sub(lambda found: _with_digits(found[0]), text)
+
+
+def typed_places(text: str, letters: str) -> Sequence[int]:
+    """Returns where each letter of ``normal_letters(text)`` begins in the text, and behind them the text's length.
+
+    A tone that is a mark there begins where the next letter does.
+    """
+    if len(text) == len(letters) and text.lower() == letters:
+        return range(len(text) + 1)
+    places: list[int] = []
+    for begin, end in pairwise([*_begins_of_letters(text), len(text)]):
+        typed = unicodedata.normalize("NFC", text[begin:end]).lower()
+        while len(places) < len(letters) and letters[len(places)] in "1234" and typed[0] not in "01234":
+            places.append(begin)
+        size = 2 if typed == "r" and letters[len(places) : len(places) + 2] == "er" else len(typed.replace("u:", "v"))
+        places += [begin] * size
+    return [*places[: len(letters)], *[len(text)] * (len(letters) + 1 - min(len(letters), len(places)))]
+
+
+def _begins_of_letters(text: str) -> list[int]:
+    """Where letters begin: not at a mark that belongs to the one before, nor at the colon of ``u:``."""
+    return [
+        place
+        for place, one in enumerate(text)
+        if place == 0 or not (unicodedata.combining(one) or text[place - 1 : place + 1].lower() == "u:")
+    ]
 
 
 def _with_digits(marked: str) -> str:
@@ -264,11 +292,12 @@ class _Run:
                     continue
                 tone, after = self._tone(end)
                 edges += [self._edge(begin, after, syllable + tone, kind) for syllable, kind in known]
-                if typed != "er" and not tone and self.letters[end : end + 1] == "r" and end < self.end:
-                    tone, after = self._tone(end + 1)
-                    erhua[self._edge(end, after, f"er{NEUTRAL}" if tone else "er", "erhua")] = None
-                    if tone:
-                        edges += [self._edge(begin, end, syllable + tone, kind) for syllable, kind in known]
+                if typed != "er" and after < self.end and self.letters[after] == "r":
+                    of_both, behind = self._tone(after + 1)  # in hua1r the r has no tone, in huar1 both have one
+                    said = f"er{NEUTRAL}" if tone or of_both else "er"
+                    erhua[self._edge(after, behind, said, "erhua")] = None
+                    if of_both and not tone:
+                        edges += [self._edge(begin, end, syllable + of_both, kind) for syllable, kind in known]
         return [*edges, *erhua]
 
     def _tone(self, place: int) -> tuple[str, int]:

@@ -6,7 +6,6 @@ from left to right, the longest phrase first. That gives pypinyin's own readings
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
@@ -17,7 +16,7 @@ from wenmai.core.errors import FormatError, PinyinError, SettingError, install_h
 from wenmai.core.folder import writing
 from wenmai.text.pinyin.syllables import NEUTRAL, normal_syllable, split_tone, without_tone
 
-__all__ = ["CandidateTable", "count_readings", "is_hanzi", "readings_of", "syllables_of"]
+__all__ = ["CandidateTable", "is_hanzi", "readings_of", "syllables_of"]
 
 _HANZI: Final = re.compile("[〇㐀-䶿一-鿿\uf900-\ufaff\U00020000-\U0003ffff]+")
 _ROWS: Final = range(0xB0, 0xF8)  # of the characters of GB 2312: 3,755 common ones, and from 0xD8 on 3,008 others
@@ -59,19 +58,6 @@ def syllables_of(character: str) -> tuple[str, ...]:
         SettingError: if pypinyin is not installed.
     """
     return _dictionary().syllables(character)
-
-
-def count_readings(texts: Iterable[str]) -> Counter[tuple[str, str]]:
-    """Counts the pairs of a Chinese character and its syllable with a tone in texts.
-
-    Raises:
-        SettingError: if pypinyin is not installed.
-    """
-    counts: Counter[tuple[str, str]] = Counter()
-    for text in texts:
-        pairs = zip(text, readings_of(text), strict=True)
-        counts.update(pair for pair in pairs if pair[0] != pair[1])
-    return counts
 
 
 class _Dictionary:
@@ -175,8 +161,8 @@ class CandidateTable:
         """Makes a table of pypinyin's dictionary.
 
         Args:
-            counts: How often a character has a reading in the user's text (:func:`count_readings`); its characters are
-                in the table beside those of GB 2312, and the order is that of their counts. Ties, and everything
+            counts: How often a character has a reading in the user's text; its characters are in the table beside those
+                of GB 2312, and the order is that of their counts. Ties, and everything
                 without counts, are in the order of the dictionary: usual readings first, then common characters.
 
         Raises:

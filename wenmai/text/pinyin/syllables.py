@@ -6,7 +6,7 @@ y, as pinyin itself writes it. :func:`normal_syllable` reads the other forms: ``
 ``lue4``, ``ma0``.
 
 Erhua (``zher4`` for 这儿) is two characters in one syllable. It is read into two syllables, ``zhe4 er5``, by
-:func:`split_erhua`, and written back by :func:`join_erhua`.
+:func:`split_erhua`.
 
 Source: the readings of GB 2312's characters and of phrases in pypinyin's dictionaries, the syllables of the transcripts
 of AISHELL-1 and THCHS-30, and a few syllables of the spoken language (``biang4``, ``rua2``). Sounds without a vowel
@@ -14,7 +14,6 @@ have the syllable that is typed for them: ``ń`` of 嗯 is ``en2``, ``m2`` is ``
 """
 
 import unicodedata
-from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import Final, Literal
 
@@ -25,7 +24,6 @@ __all__ = [
     "TONED",
     "TONELESS",
     "Style",
-    "join_erhua",
     "normal_syllable",
     "spelt",
     "split_erhua",
@@ -212,21 +210,3 @@ def split_erhua(text: str) -> tuple[str, ...]:
     if letters in _TONES or stem == letters or stem not in _TONES:
         return (normal_syllable(text),)
     return (f"{stem}{tone}", f"er{NEUTRAL}") if tone else (stem, "er")
-
-
-def join_erhua(syllables: Sequence[str], places: Collection[int] | None = None) -> list[str]:
-    """Returns a reading as it is written with erhua: ``zhe4 er5`` of 这儿 becomes ``zher4``.
-
-    Args:
-        syllables: In canonical form; what is no syllable is kept, and nothing joins it.
-        places: Indices of the syllables ``er`` that join the one before them; None: all that are ``er5``, which the
-            ``er2`` of 女儿 is not.
-    """
-    written: list[str] = []
-    for place, syllable in enumerate(syllables):
-        letters, tone = split_tone(written[-1]) if written else ("", 0)
-        if (syllable == "er5" if places is None else place in places) and letters in _TONES and letters != "er":
-            written[-1] = f"{letters}r{tone or ''}"
-        else:
-            written.append(syllable)
-    return written

@@ -1,12 +1,11 @@
-"""Chinese words with frequencies: jieba's dictionary, a file of the same form, and words counted in a text.
+"""Chinese words with frequencies: jieba's dictionary, or a file of the same form.
 
 The dictionary has 349,000 words with how often each was counted (jieba, Sun Junyi, MIT licence). It comes with
 jieba-py, the kept up fork of jieba that has a wheel. rjieba, which segments, has the same words, but cannot list them.
 """
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -14,15 +13,13 @@ from typing import BinaryIO, Final
 
 from wenmai.core.compressed import reading
 from wenmai.core.errors import FormatError, SettingError, install_hint
-from wenmai.text.pinyin.readings import readings_of
 
-__all__ = ["count_words", "merged", "word_list", "word_readings"]
+__all__ = ["word_list"]
 
 _CHINESE: Final = re.compile("[〇㐀-䶿一-鿿\uf900-\ufaff\U00020000-\U0003ffff]+")
 _MOST_BYTES: Final = 1 << 28
 _LONGEST: Final = 32  # characters of a word
 _MOST: Final = 1 << 53  # of a frequency
-_AT_ONCE: Final = 4096
 
 
 def word_list(path: str | Path | None = None) -> Mapping[str, int]:
@@ -74,44 +71,3 @@ def _words(file: BinaryIO, name: str) -> dict[str, int]:
     if not words:
         raise FormatError(f"{name}: has no Chinese words; expected lines such as '中国 129470'")
     return words
-
-
-def count_words(texts: Iterable[str]) -> Counter[str]:
-    """Counts the words of Chinese characters in texts, as rjieba finds them, new ones by its HMM too."""
-    import rjieba
-
-    counts: Counter[str] = Counter()
-    for batch in _joined(texts):
-        counts.update(word for word in rjieba.cut(batch) if len(word) <= _LONGEST and _CHINESE.fullmatch(word))
-    return counts
-
-
-def _joined(texts: Iterable[str]) -> Iterator[str]:
-    batch: list[str] = []
-    for text in texts:
-        batch.append(text)
-        if len(batch) == _AT_ONCE:
-            yield "\n".join(batch)
-            batch = []
-    yield "\n".join(batch)
-
-
-def merged(words: Mapping[str, int], counts: Mapping[str, int], *, minimum: int = 2) -> dict[str, int]:
-    """Returns words with what was counted in a text added; new words if they were counted ``minimum`` times."""
-    found = dict(words)
-    for word, count in counts.items():
-        if word in found or count >= minimum:
-            found[word] = found.get(word, 0) + count
-    return found
-
-
-def word_readings(words: Iterable[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yields words and their readings with tones, a syllable a character; words with unknown characters are left out.
-
-    Raises:
-        SettingError: if pypinyin is not installed.
-    """
-    for word in words:
-        syllables = readings_of(word)
-        if min(map(len, syllables), default=0) > 1:  # what is no syllable is one character
-            yield word, tuple(syllables)
