@@ -67,7 +67,6 @@ _EFFICIENT = {
     "positions": "relative",
     "norm": "nested",
     "gated": True,
-    "ffn_size": 683,  # as many parameters as a network of four times hidden_size that has no gate
     "activation": "gelu_tanh",
     "epsilon": 1e-7,
     "segments": 0,

@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from benchmarks import pinyin, pinyin_ladder, pinyin_networks
-from benchmarks.harness import Results
+from benchmarks.harness import ROOT, Results
 from benchmarks.page import page_text
 from benchmarks.pinyin_ladder import Held, measured, session_of, tuning_sentences, typed
 from benchmarks.pinyin_networks import SHARES, in_share
-from benchmarks.result import read_results
+from benchmarks.pinyin_page import ladder
+from benchmarks.readme import PINYIN
+from benchmarks.result import Result, read_results
 
 HEAD: dict[str, Any] = {
     "theme": "pinyin", "quick": False, "commands": ["python -m benchmarks pinyin --only networks"], "peer": {},
@@ -49,6 +51,40 @@ def test_the_page_has_networks_sizes_and_sessions(tmp_path: Path) -> None:
     assert "| with the encoder | aishell | spaced | 0.0512 | 62.5% | 1,234 |" in text
     assert "| `pinyin-ngram` | 1% | aishell | spaced | 0.0512 | 62.5% |" in text
     assert "| encoder | 7.2 | 7.0 | 9.0 |" in text
+
+
+def test_the_pages_have_the_ladder_and_say_where_a_rung_is_worse() -> None:
+    def row(part: str, rung: str, name: str, cer: float, **others: Any) -> dict[str, Any]:
+        row = {"part": part, "rung": rung, "set": name, "form": "unspaced", "sentences": 500}
+        return {**row, "cer": cer, "cer_low": cer - 0.01, "cer_high": cer + 0.01, **others}
+
+    rows = [
+        row("ladder", "words", "aishell", 0.12),
+        row("ladder", "words", "zhwiki", 0.12),
+        row("ladder", "words", "aishell", 0.99, form="spaced"),
+        row("ladder", "character bigram", "aishell", 0.13),
+        row("ladder", "character bigram", "zhwiki", 0.11),
+        row("networks", "encoder", "aishell", 0.05, sentences=343),
+        {"part": "readings", "set": "aishell"},
+    ]
+    result = Result({**HEAD, "rows": rows})
+    assert ladder(result, chinese=False).splitlines() == [
+        "| model | aishell, 500 sentences | zhwiki, 500 sentences |",
+        "| --- | --: | --: |",
+        "| words | 0.1200 [0.1100, 0.1300] | 0.1200 [0.1100, 0.1300] |",
+        "| character bigram | 0.1300 [0.1200, 0.1400] ↑ | 0.1100 [0.1000, 0.1200] |",
+        "| encoder | 0.0500 [0.0400, 0.0600] (343) | - |",
+        "",
+        "CER with 95 % intervals. ↑: more errors than the row above. The character bigram has more errors than words "
+        "alone on 1 of 2 sets: a word list already has the frequencies of whole words, and a bigram knows one "
+        "character before.",
+    ]
+    chinese = ladder(result, chinese=True)
+    assert "| 字的二元语法 | 0.1300 [0.1200, 0.1400] ↑ |" in chinese
+    assert "aishell，500 句" in chinese
+    assert "alone on" not in ladder(Result({**HEAD, "rows": rows[:2]}), chinese=False)
+    assert ladder(Result({**HEAD, "rows": rows[-1:]}), chinese=False) == "Not measured yet.\n"
+    assert [(ROOT / name).read_text("utf-8").count("<!-- measured -->") for name in PINYIN] == [1, 1]
 
 
 def test_a_converter_is_measured_on_what_is_typed() -> None:

@@ -8,6 +8,9 @@ import wenmai
 from wenmai.core import wording
 from wenmai.core.errors import CorpusError
 from wenmai.data.examples import ExamplesConfig, open_examples
+from wenmai.measures.questions import measure_questions
+from wenmai.measures.regression import measure_regression
+from wenmai.measures.tagging import measure_tagging
 
 
 def test_help_is_in_chinese(shell):
@@ -37,6 +40,55 @@ def test_classes_are_evaluated_in_chinese(shell, monkeypatch):
     assert first.startswith("准确率 ")
     assert first.endswith("（40 个文本）")
     assert heads.split() == ["标签", "文本数", "精确率", "召回率", "F1"]
+
+
+TAGS = [["B-X", "O"], ["O"], ["B-Y"]]
+
+
+@pytest.mark.parametrize(
+    ("result", "chinese"),
+    [
+        (
+            measure_tagging(TAGS, TAGS),
+            "实体 F1 1.0000 [0.0000, 1.0000]（精确率 1.0000，召回率 1.0000）  宏平均 F1 1.0000  "
+            "标记正确率 1.0000  （3 个句子）",
+        ),
+        (
+            measure_tagging([["N", "V"]], [["N", "N"]], rules="none"),
+            "标记正确率 0.5000 [0.5000, 0.5000]  （1 个句子，2 个词）",
+        ),
+        (
+            measure_questions([["a"], []], ["a", ""], best=["a", "b"], gaps=[-1.0, 1.0], rules="squad2"),
+            "F1 1.0000 [1.0000, 1.0000]  完全匹配 1.0000 [1.0000, 1.0000]  有答案的 F1 1.0000，完全匹配 1.0000  "
+            "无答案的 1.0000  最佳阈值 F1 1.0000，完全匹配 1.0000  （2 个问题）",
+        ),
+        (
+            measure_questions([["a"]], ["a"], rules="squad1"),
+            "F1 1.0000 [1.0000, 1.0000]  完全匹配 1.0000 [1.0000, 1.0000]  （1 个问题）",
+        ),
+        (measure_regression([1.0, 1.0], [1.0, 2.0]), "平方误差 0.5000 [0.0000, 1.0000]  （2 个样例）"),
+        (
+            "Spearman's ρ 0.5000  Pearson's r 0.4000  squared error 0.1000 [0.0000, 1.0000]  (9 examples)",
+            "斯皮尔曼 ρ 0.5000  皮尔逊 r 0.4000  平方误差 0.1000 [0.0000, 1.0000]  （9 个样例）",
+        ),
+        (
+            "note: 16 of 20 examples are longer than the 12 tokens that the model reads, and were cut (keep=head)",
+            "提示：16 个样例（共 20 个）长于模型能读的 12 个词元，已截断（keep=head）",
+        ),
+        (
+            "lm_weight=0.1 has no effect on an encoder that does not predict the next token; leave it out",
+            "lm_weight=0.1 不起作用，因为编码器不预测下一个词元；请去掉",
+        ),
+        (
+            "a.txt: has the tags 'PER', none of which the model knows; it knows 'X', 'Y'; name a test set that is "
+            "tagged as the training data were",
+            "a.txt：所含的标记 'PER' 模型都不认识；它认识 'X', 'Y'；请给出与训练数据标注方式相同的测试集",
+        ),
+    ],
+)
+def test_what_fine_tuned_models_are_worth_is_said_in_chinese(result, chinese):
+    wording.speak("zh")
+    assert wording.say(str(result)) == chinese
 
 
 def test_what_fine_tuning_trains_is_said_in_chinese():

@@ -78,6 +78,16 @@ def test_masks_are_filled_in(shell, runs):
     assert "mask 2:" in shell("fill", run, "[MASK] cat [MASK] on").out
 
 
+def test_a_text_without_a_mask_is_named_by_its_line(shell, runs, tmp_path):
+    assert "'' has no mask; write [MASK]" in shell("fill", runs / "bert", "", code=2).err
+    path = tmp_path / "masks.txt"
+    path.write_text("the cat [MASK] on\n\nthe cat sat\n")
+    found = shell("fill", runs / "bert", "--file", path, code=2)
+    assert "the cat [MASK] on" in found.out
+    assert f"{path}: line 3: 'the cat sat' has no mask" in found.err
+    assert "standard input: line 1: 'a' has no mask" in shell("fill", runs / "bert", "-", stdin="a\n", code=2).err
+
+
 def test_vectors_of_texts_and_of_words(shell, runs, tmp_path):
     run = runs / "bert"
     model = wenmai.load(run)

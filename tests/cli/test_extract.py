@@ -5,6 +5,7 @@ import re
 import struct
 import zlib
 from base64 import b64decode
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,7 @@ import wenmai
 from tests.contract.examples import EXAMPLES, TEXTS
 from wenmai.data.relation_files import open_documents, read_documents
 from wenmai.data.relations import docred_documents, tagged_sentences
-from wenmai.runs.extraction import document_of_text
+from wenmai.runs.extraction import document_of_text, write_relation_page
 
 QUIET = ("--threads", "1", "--quiet")
 
@@ -66,6 +67,9 @@ def test_what_is_printed_is_what_the_model_finds(shell, runs):
     for one, row in zip(found, rows, strict=True):
         assert [label["probability"] for label in row["labels"]] == [relation.probability for relation in one.relations]
         assert row["sents"] == [list(words) for words in one.document.sentences]
+    (shell.folder / "found.txt").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    again = shell("extract", runs / "ssan", "found.txt", "--json").out.splitlines()
+    assert [json.loads(line) for line in again] == rows
 
 
 def test_the_page_shows_entities_relations_and_the_structure(shell, runs):
@@ -96,10 +100,26 @@ def test_the_page_shows_entities_relations_and_the_structure(shell, runs):
     picture = b64decode(re.search(r'base64,([^"]+)"', page)[1])
     width, height = struct.unpack(">II", picture[16:24])
     assert width == height == 5
+    assert "5 tokens of the sentences 0-1." in page
     rows = zlib.decompress(picture[picture.index(b"IDAT") + 4 : picture.index(b"IEND") - 8])
     # a sees itself, & and . as words of no entity, b, and its other mention
     assert list(rows[1:6]) == [0, 2, 1, 2, 3]
     assert "is a folder" in shell("extract", runs / "ssan", "one.json", "--html", ".", code=2).err
+
+
+def test_the_page_names_the_sentences_that_are_drawn(runs, tmp_path):
+    model = wenmai.load(runs / "ssan")
+    far = model.length // 3 * 3
+    sentences = [["x"] * 3] * far + [["a", "b"]]
+    vertices = [[{"sent_id": far, "pos": [at, at + 1], "type": "X"}] for at in (0, 1)]
+    found = model.extract([{"sents": sentences, "vertexSet": vertices}])
+    write_relation_page(tmp_path / "page.html", model, found, run="r")
+    page = (tmp_path / "page.html").read_text()
+    first, last = re.search(r"tokens of the sentences (\d+)-(\d+)\.", page).groups()
+    assert 0 < int(first) < int(last) == far
+    model.module.config = replace(model.config, structure="none", structured=())
+    write_relation_page(tmp_path / "page.html", model, found, run="r")
+    assert "<img" not in (tmp_path / "page.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -127,7 +147,7 @@ def test_wrong_options(shell, runs):
 
 
 def test_a_tagger_of_other_types_is_refused(shell, runs):
-    (shell.folder / "tags.txt").write_text("".join(f"a B-Z\n{number} O\n\n" for number in range(60)))
+    (shell.folder / "tags.txt").write_text("".join(f"a B-Z\n{b} O\n{c} O\n\n" for b in "bcdefgh" for c in "bcdefgh"))
     shell("finetune", runs / "base", "tags.txt", "--task", "tagging", "--epochs", "1", *QUIET, "--out", "other")
     refused = shell("extract", runs / "ssan", "tags.txt", "--tagger", "other", code=2).err
     assert "tags Z, but the relations are between entities of the types X, Y" in refused

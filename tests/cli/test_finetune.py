@@ -1,6 +1,7 @@
 """``wenmai finetune`` and the verbs of what comes out of it, in the shell."""
 
 import json
+import statistics
 
 import pytest
 
@@ -8,6 +9,7 @@ import wenmai
 from tests.contract.examples import EXAMPLES, TEXTS
 from wenmai.config.recipe import settings_of
 from wenmai.core.registry import find_system
+from wenmai.runs.finetune import SeedRuns
 from wenmai.runs.tuning_presets import PRESETS
 
 TINY = ("--threads", "1", "--epochs", "2", "--learning-rate", "0.02", "--quiet")
@@ -57,6 +59,11 @@ def test_pairs_are_two_columns(shell, tune):
     assert len(shell("classify", run, stdin="a b\tc\nd\te f\n").out.splitlines()) == 2
     error = shell("classify", run, "a b", code=2).err
     assert "the model takes two texts, FIRST<TAB>SECOND; there are 1" in error
+    assert "line" not in error
+    (shell.folder / "given.tsv").write_text("a b\tc\n" * 5 + "d e\n" + "a b\tc\n" * 4)
+    error = shell("classify", run, "--file", "given.tsv", code=2).err
+    assert "given.tsv: line 6: 'd e': the model takes two texts, FIRST<TAB>SECOND; there are 1" in error
+    assert "standard input: line 2: 'd': " in shell("classify", run, stdin="a b\tc\nd\n", code=2).err
     assert json.loads(shell("evaluate", run, "--on", "related.tsv", "--json").out)["examples"] == 60
 
 
@@ -82,10 +89,20 @@ def test_words_are_tagged(shell, tune):
         kind, text, begin, end, _ = line.split("\t")
         assert kind in "XY"
         assert text == "a b c a b"[int(begin) : int(end)]
+    alone = [shell("tag", run, text, "--entities").out for text in ("a b c", "h", "")]
+    assert shell("tag", run, "--entities", stdin="a b c\nh\n\n").out == "".join(f"{one}\n" for one in alone)
     assert shell("evaluate", run, "--on", "tags.txt").out.startswith("entity F1 ")
     found = json.loads(shell("evaluate", run, "--on", "tags.txt", "--json").out)
     assert {one["label"] for one in found["types"]} <= {"X", "Y"}
     assert found["f1_low"] <= found["f1"] <= found["f1_high"]
+    (shell.folder / "foreign.txt").write_text("a B-PER\nb O\n")
+    error = shell("evaluate", run, "--on", "foreign.txt", code=3).err
+    assert "foreign.txt: has the tags 'PER', none of which the model knows; it knows 'X', 'Y'; name a test" in error
+    (shell.folder / "some.txt").write_text("a B-PER\nb O\n\na B-X\nb O\n\nc B-PER\nd I-PER\n")
+    found = shell("evaluate", run, "--on", "some.txt", "--mistakes", "page.html", "--json")
+    assert "3 tags of the test set are unknown to the model and count as missed: PER (3)" in found.err
+    assert [one["cost"] for one in json.loads(found.out)["mistakes"]][:2] == [None, None]
+    assert "<dd class=''>∞</dd>" in (shell.folder / "page.html").read_text("utf-8")
 
 
 def test_questions_are_answered(shell, tune):
@@ -95,6 +112,13 @@ def test_questions_are_answered(shell, tune):
         ((found,),) = [one["answers"] for one in rows(shell("answer", run, *given, "--json"))]
         assert found["text"] == ("" if found["start"] is None else "a b c d"[found["start"] : found["end"]])
     assert len(shell("answer", run, "a h\ta b c d", "--k", "3").out.splitlines()) == 3
+    alone = [shell("answer", run, f"{text}\ta b c d", "--k", "3").out for text in ("a h", "b")]
+    (shell.folder / "asked.tsv").write_text("a h\ta b c d\nb\ta b c d\nc\n")
+    error = shell("answer", run, "--file", "asked.tsv", "--k", "3", code=2).err
+    assert "asked.tsv: line 3: 'c' has no text to answer from: expected QUESTION<TAB>TEXT" in error
+    (shell.folder / "asked.tsv").write_text("a h\ta b c d\nb\ta b c d\n")
+    assert shell("answer", run, "--file", "asked.tsv", "--k", "3").out == "".join(f"{one}\n" for one in alone)
+    assert len(shell("answer", run, "--file", "asked.tsv").out.splitlines()) == 2
     (shell.folder / "text.txt").write_text("a b\nc\td")
     lines = shell("answer", run, "a h", "--context", "text.txt", "--k", "20").out.splitlines()
     assert {line.count("\t") for line in lines} == {3}
@@ -130,6 +154,28 @@ def test_several_seeds(shell, base):
     assert found == json.loads((shell.folder / "runs" / "seeds.json").read_text())
     assert found["mean"] == pytest.approx(sum(found["values"]) / 2)
     assert found["high"] - found["mean"] == pytest.approx(12.706 * abs(found["values"][0] - found["values"][1]) / 2)
+
+
+def test_several_seeds_need_something_to_be_compared_by(shell, base):
+    (shell.folder / "classes.tsv").write_text(TEXTS["classes.tsv"]["enough"])
+    command = ("finetune", base, "classes.tsv", "--task", "classification", "--out", "runs", *TINY, "--seeds", "2")
+    found = shell(*command, "--valid-share", "0", code=2)
+    assert "several seeds are compared on validation data: give valid=FILE" in found.err
+    assert not (shell.folder / "runs").exists()
+    (shell.folder / "lengths.tsv").write_text(TEXTS["lengths.tsv"]["enough"])
+    (shell.folder / "same.tsv").write_text("text\tscore\na b\t1\nc\t1\n")
+    command = ("finetune", base, "lengths.tsv", "--task", "regression", "--out", "rated", *TINY, "--seeds", "2")
+    told = shell(*command, "--valid", "same.tsv").out.splitlines()
+    assert told[0].startswith("rated/seed-1: loss ")
+    assert told[-1].startswith("spearman cannot be told: all numbers of the validation data")
+    assert json.loads((shell.folder / "rated" / "seeds.json").read_text())["untold"] == "spearman"
+
+
+@pytest.mark.parametrize(("count", "quantile"), [(2, 12.706), (10, 2.262), (11, 2.228), (31, 2.042)])
+def test_the_interval_of_seeds_is_by_students_t(count, quantile):
+    values = tuple(n / count for n in range(count))
+    found = SeedRuns(runs=(None,) * count, metric="f1", values=values)
+    assert found.margin == pytest.approx(quantile * statistics.stdev(values) / count**0.5, rel=1e-3)
 
 
 def test_several_seeds_are_not_mixed_with_other_trainings(shell, base):

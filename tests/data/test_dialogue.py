@@ -159,11 +159,6 @@ def test_the_longest_are_cut(sizes, room, wanted):
     assert _fitting(sizes, room) == wanted
 
 
-def test_an_encoder_without_segments_has_no_roles(tmp_path):
-    task = dialogue(written(tmp_path, lines(*KDCONV)), segments=0)
-    assert {tuple(row.segments) for row in rows(task, TRAIN)} == {(0,) * 10}
-
-
 def test_what_cannot_be_learned_from(tmp_path):
     path = written(tmp_path, lines(*KDCONV[:3]))
     with pytest.raises(CorpusError, match=r"threads\.jsonl: has 3 dialogues, but fake turns are from others"):
@@ -173,8 +168,9 @@ def test_what_cannot_be_learned_from(tmp_path):
     with pytest.raises(CorpusError, match="nothing"):
         dialogue(tmp_path / "nothing")
     path = written(tmp_path, lines(*KDCONV))
-    with pytest.raises(SettingError, match="one segment"):
-        dialogue(path, segments=1)
+    for segments in (0, 1):
+        with pytest.raises(SettingError, match=f"has segments={segments}; set segments=2"):
+            dialogue(path, segments=segments)
     with pytest.raises(SettingError, match="max_length=7 at least"):
         dialogue(path, max_length=6)
     context = Context(tokenizer=dialogue(path).context.tokenizer, max_length=24, masking=MaskingConfig(),

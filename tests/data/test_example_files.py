@@ -228,3 +228,36 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path, task, name, content, mes
     path = written(tmp_path / name, content)
     with pytest.raises(CorpusError, match=message):
         read(path, task)
+
+
+# --- names of columns -----------------------------------------------------------------------------------------------
+
+SPAM = ["ham\tsee you at nine", "spam\tfree prize inside", "ham\tfine", "ham\tis it far?"] * 4
+
+
+def test_names_that_are_unusual_are_no_example(tmp_path):
+    path = written(tmp_path / "spam.tsv", "\n".join(["v1\tv2", *SPAM]) + "\n")
+    message = (
+        r"line 1 \(v1, v2\) looks like names .*; give text_column=v2 label_column=v1, or if it is an example text_"
+    )
+    with pytest.raises(CorpusError, match=message):
+        read(path, "classification")
+    assert len(read(path, "classification", text_column="v2", label_column="v1")) == len(SPAM)
+    assert read(path, "classification", text_column="2", label_column="1")[0] == ("v2", "v1")
+    pairs = [f"a {n}\tb {n}\t{'yes' if n % 2 else 'no'}" for n in range(12)]
+    path = written(tmp_path / "pairs.tsv", "\n".join(["left\tright\trelated_to", *pairs]) + "\n")
+    with pytest.raises(CorpusError, match="give text_column=left second_column=right label_column=related_to, or"):
+        read(path, "pair")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["never\tword", *SPAM[:8]],  # few: a label may have one example
+        ["never\ttwo words", *SPAM],
+        ["ham\tword", *SPAM],
+        ["never\tword", "once\tcat", *(f"{label}\tdog{n}" for n, label in enumerate("xyxyxyxyxyxy"))],  # all are words
+    ],
+)
+def test_a_first_example_is_no_names(tmp_path, lines):
+    assert len(read(written(tmp_path / "a.tsv", "\n".join(lines) + "\n"), "classification")) == len(lines)

@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from tests.data.spans import entity_spans
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data.corpus import Corpus
 from wenmai.data.encoded_text import LinesConfig
@@ -14,7 +15,7 @@ from wenmai.data.masking import Masker, MaskingConfig
 from wenmai.data.pretraining import TASKS, Context, task_of
 from wenmai.data.pretraining.settings import TasksConfig
 from wenmai.data.running_text import LanguageData, read_language_data
-from wenmai.data.token_marks import CAPITAL, ENTITY, PHRASE, entity_spans, unit_begins
+from wenmai.data.token_marks import CAPITAL, ENTITY, PHRASE, unit_begins
 from wenmai.text.pieces import StreamTokenizerConfig
 from wenmai.text.word_starts import WordStarts
 

@@ -117,6 +117,7 @@ def test_a_relation_between_mentions_of_one_entity_is_none(read):
         (HEAD + "7\t0\t99999\tAspirin\tChemical\tD1\n", 3, "are not within the 55 of document '7'"),
         (HEAD + "7\t7\t7\t\tChemical\tD1\n", 3, "characters 7 to 7"),
         (HEAD + "7\t9\t7\tAspirin\tChemical\tD1\n", 3, "characters 9 to 7"),
+        (HEAD + "7\t3\t10\tAspirin\tChemical\tD1\n", 3, "characters 3 to 10 are 'irin an', not 'Aspirin'"),
         (HEAD + "7\t7\t8\t \tChemical\tD1\n", 3, "have no words"),
         ("7|t| \n7\t0\t1\t \tChemical\tD1\n", 2, "have no words"),
         (HEAD + MENTIONS + "7\tCID\tD1\tD7\n", 7, "the relation CID is to 'D7', which document '7' never mentions"),
@@ -148,7 +149,7 @@ def test_nothing_is_no_document(read):
 # --- more general terms ----------------------------------------------------------------------------------------------
 
 GENERAL = "7|t|Aspirin Renal liver failure\n" + "".join(
-    f"7\t{start}\t{end}\tx\t{kind}\t{name}\n"
+    f"7\t{start}\t{end}\t{'Aspirin Renal liver failure'[start:end]}\t{kind}\t{name}\n"
     for start, end, kind, name in (
         (0, 7, "Chemical", "D1"),
         (8, 13, "Disease", "D2"),

@@ -8,7 +8,13 @@ from functools import reduce
 import pytest
 
 from wenmai.core.errors import CorpusError, SettingError
-from wenmai.data.relation_files import open_documents, read_documents, read_relation_data, require_measurable
+from wenmai.data.relation_files import (
+    holds_documents,
+    open_documents,
+    read_documents,
+    read_relation_data,
+    require_measurable,
+)
 from wenmai.data.relation_settings import RelationsConfig
 from wenmai.data.relations import (
     Entity,
@@ -169,7 +175,9 @@ def test_a_wrong_document_is_named(read, changed, why):
         (lzma.compress(json.dumps([record()] * 99).encode())[:-40], "some.json"),
         (b"[" * 100_000, "is not JSON"),
         (b"\xff\xfe[]", "is not JSON"),
-        (record(), "expected a JSON list of documents, not dict"),
+        ({"P1": "knows"}, "document 1: sents is missing; expected a list"),
+        (b'{"title": 3}\n{"title"', "line 2 is not JSON"),
+        (b'{\n"title"', "is not JSON"),
         (3, "expected a JSON list of documents, not int"),
         ([3], "document 1: expected an object, not 3"),
         ([[]], "document 1: expected an object, not []"),
@@ -236,6 +244,36 @@ def test_data_of_a_training(tmp_path):
     assert data_of(titled(60), valid_share=0).valid == []
 
 
+def test_other_files_that_are_not_there():
+    for setting, why in (("meanings", "a JSON file of what relations mean"), ("hypernyms", "of MeSH tree numbers")):
+        with pytest.raises(CorpusError, match=f"/nosuch: no such file; expected .*{why}, or data:NAME"):
+            data_of(titled(60), **{setting: "/nosuch"})
+
+
+def test_documents_to_validate_on_have_a_relation(tmp_path):
+    path = tmp_path / "valid.json"
+    path.write_text(json.dumps([record(labels=[])]))
+    with pytest.raises(CorpusError, match=r"valid\.json: no document to validate on has a relation"):
+        data_of(titled(5), valid=str(path))
+    aside = {int(one.title) for one in data_of(titled(60)).valid}
+    alone = [record(title=str(number), labels=[] if number in aside else label()) for number in range(60)]
+    with pytest.raises(CorpusError, match="no document to validate on has a relation"):
+        data_of(alone)
+
+
+@pytest.mark.parametrize("name", ["some.json", "some.data"])
+def test_one_document_or_a_document_a_line(tmp_path, name):
+    path = tmp_path / name
+    for content, count in (
+        (json.dumps(record()), 1),
+        (json.dumps(record(), indent=1), 1),
+        (json.dumps(record()) + "\n\n" + json.dumps(record(labels=[])) + "\n", 2),
+    ):
+        path.write_text(content)
+        assert holds_documents(path)
+        assert read_documents(open_documents(path)) == docred_documents([record(), record(labels=[])][:count], "here")
+
+
 def test_documents_are_drawn_by_the_seed():
     one, again, other = (data_of(titled(60), seed=seed, limit=10, valid_share=0) for seed in (1, 1, 2))
     assert len(one.train) == 10
@@ -264,6 +302,8 @@ def test_valid_of_its_own(tmp_path):
     with pytest.raises(SettingError, match="'P2'"):
         require_measurable(("Na", "P1"), docred_documents(titled(1, "P2"), "here"), "here")
     require_measurable(("Na", "P2"), docred_documents(titled(1, "P2"), "here"), "here")
+    with pytest.raises(CorpusError, match="here: no document has a relation; expected labels to measure with"):
+        require_measurable(("Na", "P2"), docred_documents([record(labels=[])], "here"), "here")
     alone = [
         document._replace(entities=document.entities[:1], relations=()) for document in docred_documents(titled(2), "x")
     ]

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.data.spans import entity_spans
 from wenmai.core.errors import CorpusError
 from wenmai.data.corpus import Corpus
 from wenmai.data.encoded_text import EncodedText, LinesConfig, encode_text
 from wenmai.data.sequences import SentenceStream
-from wenmai.data.token_marks import CAPITAL, ENTITY, INSIDE, PHRASE, Marker, entity_spans, unit_begins
+from wenmai.data.token_marks import CAPITAL, ENTITY, INSIDE, PHRASE, Marker, unit_begins
 from wenmai.text.names import NameMatcher
 from wenmai.text.pieces import TokenizerConfig
 from wenmai.text.segment import segmenter

@@ -12,6 +12,7 @@ from tests.docs.test_pages import FENCED, commands, read
 
 ROOT = Path(__file__).resolve().parents[2]
 LATIN, CLASSES = TEXTS["documents.txt"]["enough"], TEXTS["classes.tsv"]["enough"]
+IN_CHINESE = str.maketrans("abcdefgh", "我你爱中国北京人")
 CHINESE = TEXTS["chinese.txt"]["enough"].replace("。\n", "。\n\n")  # each sentence is a document
 ENGLISH = "The cat saw the bank. But it sat on the mat.\nHowever, the river ran.\nThe Cat slept.\n\n" * 40
 SPOKEN = "king queen man woman Paris is the [MASK] of France . a quiet lovely film\n"
@@ -31,7 +32,7 @@ FILES = {
     "chinese.txt": CHINESE,
     "zh.txt": CHINESE,
     "zhwiki.txt": CHINESE.replace("。\n\n", "。但是我爱北京。\n", 20) + "\n国王住在王宫里。\n" * 9,
-    "语料.txt": CHINESE + "国王住在王宫里。\n" * 9 + "abcdefgh。\n",
+    "语料.txt": CHINESE + "国王住在王宫里。\n" * 9 + "a b c d e f g h。\n" * 9,
     "新语料.txt": CHINESE + "王后也住在王宫里。\n" * 9,
     "articles.txt": CHINESE,
     "names.txt": "北京\n天安门\n",
@@ -43,7 +44,7 @@ FILES = {
     "reviews.tsv": CLASSES,
     "test.tsv": CLASSES,
     "train.tsv": CLASSES,
-    "评论.tsv": CLASSES.replace("a", "北京").replace("l北京bel", "label"),
+    "评论.tsv": "text\tlabel\n" + CLASSES.partition("\n")[2].translate(IN_CHINESE),
     "documents.json": RELATED,
     "meanings.json": '{"before": "stands before"}',
     "article.txt": "a b c d\n",

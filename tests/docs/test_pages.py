@@ -11,6 +11,7 @@ import pytest
 import typer
 
 from wenmai.cli.main import app
+from wenmai.cli.settings import setting_value as shown
 from wenmai.config.recipe import parse_assignments, settings_of
 from wenmai.core.registry import systems
 from wenmai.data.datasets import datasets
@@ -104,10 +105,6 @@ def test_every_setting_is_in_the_glossary() -> None:
     )
     known = {(setting.name, setting.section) for setting in chain.from_iterable(SETTINGS.values())}
     assert sorted(listed) == sorted(known)
-
-
-def shown(value: object) -> str:
-    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def tables(page: str, heading: str) -> Iterator[list[str]]:

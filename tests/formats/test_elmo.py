@@ -10,6 +10,7 @@ import torch
 
 import wenmai
 from wenmai.core.errors import FormatError, RunError, SettingError
+from wenmai.formats import elmo
 from wenmai.formats.elmo import read_elmo, write_elmo
 from wenmai.inference.elmo_model import ElmoModel
 from wenmai.models.elmo import Elmo, ElmoConfig
@@ -70,6 +71,19 @@ def test_an_imported_model_is_continued_with_a_new_softmax(folder, tmp_path):
     assert run.model.module.vocab_size == run.model.tokenizer.vocab_size
     with pytest.raises(SettingError, match="the settings ask for"):
         wenmai.train("elmo", lines, start=base.path, out=tmp_path / "other", hidden_size=6, **given)
+
+
+def test_a_pair_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    def full(path, content):
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(elmo, "writing_json", full)
+        with pytest.raises(OSError, match="no space"):
+            write_elmo(tmp_path / "model", make())
+    assert [*tmp_path.iterdir()] == []
+    write_elmo(tmp_path / "model", make())
+    assert {path.name for path in (tmp_path / "model").iterdir()} == {"options.json", "weights.hdf5", "manifest.json"}
 
 
 def test_a_folder_that_is_taken_is_left_alone(folder):

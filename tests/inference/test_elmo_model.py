@@ -14,6 +14,7 @@ from wenmai.core.registry import find_system
 from wenmai.inference.elmo_model import ElmoModel, Lexicon
 from wenmai.models.elmo import Elmo
 from wenmai.nn.characters import BEGIN, END, spelled
+from wenmai.vectors.pooling import pooled, token_encoder
 
 LINES = ["the cat sat on the mat", "a dog ran", "the dog sat", "a cat ran on a mat"] * 12
 SIZES = {"hidden_size": 8, "cell_size": 12, "filters": (4, 6), "max_characters": 12, "character_size": 4}
@@ -69,8 +70,10 @@ def test_words_and_texts_are_embedded_as_by_any_encoder(model):
     (words, _, _) = model.embed_words(texts)
     assert words.words == ["the", "cat", "sat"]
     np.testing.assert_allclose(words.vectors, every[0].vectors.mean(0), atol=1e-6)
-    (tokens,) = model.embed_tokens([["the", "cat"]])
+    assert token_encoder(model) is model
+    (tokens,) = model.token_vectors([["the", "cat"]])
     np.testing.assert_allclose(tokens, next(model.layers(["the cat"])).vectors[-1], atol=1e-6)
+    np.testing.assert_allclose(pooled(model, [["the", "cat"], []])[0], tokens.mean(0), atol=1e-6)
     for pooling in ("cls", "pooler"):
         with pytest.raises(SettingError, match=f"pooling={pooling}: the model has mean, max"):
             model.embed(texts, pooling=pooling)

@@ -166,7 +166,9 @@ def test_the_likeliest_tokens_come_first_without_special_ones():
     (found,) = one.fill("the [MASK] sat", topn=3)
     assert [token for token, _ in found] == ["cat", "dog", "mat"]
     assert [probability for _, probability in found] == pytest.approx([0.5, 0.2, 0.1], abs=1e-6)
-    assert len(one.fill("the [MASK]", topn=10**6)[0]) == one.tokenizer.vocab_size - 6  # pad, bos, eos, cls, sep, mask
+    every = [token for token, _ in one.fill("the [MASK]", topn=10**6)[0]]
+    assert len(every) == one.tokenizer.vocab_size - 7  # pad, unk, bos, eos, cls, sep, mask
+    assert "<unk>" not in every
 
 
 def test_each_mask_has_its_own_list():

@@ -344,7 +344,7 @@ def test_plain_text(make, text, names):
         begin = text.index(name, begin)
         found.append(Found(begin, begin + len(name), kind))
         begin += len(name)
-    given, _ = entities_of("", cut_words(text), found)
+    given = entities_of("", cut_words(text), found)
     (extracted,) = make().extract([given], threshold=0.0)
     count = len(given.entities)
     assert count == len({name for name, _ in names}) - (("Anna Bell", "PER") in names)  # who is Anna

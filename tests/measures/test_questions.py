@@ -37,6 +37,7 @@ def squad(gold, found):
     return tuple(best)
 
 
+@pytest.mark.parity
 def test_squad_against_a_plain_reading():
     draw = random.Random(1)
     for _ in range(500):

@@ -67,6 +67,7 @@ def conlleval(gold, predicted):
     return precision, recall, 2 * precision * recall / (precision + recall)
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize("seed", range(8))
 def test_agrees_with_conlleval(seed):
     gold, predicted = drawn("OBI", seed)

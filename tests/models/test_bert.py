@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from wenmai.core.registry import find_system
 from wenmai.models.bert import Bert, BertConfig
 from wenmai.nn.encoder import apart
 from wenmai.nn.multihead import rows_at
@@ -35,6 +36,17 @@ def test_states_and_gradients_at_some_positions(form, mask):
     )
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize(("size", "inner"), [(256, 683), (128, 341), (12, 32)])
+def test_gated_networks_have_as_many_weights_as_those_without(size, inner):
+    settings = find_system("bert-efficient").settings
+    sizes = {name: settings[name] for name in ("positions", "norm", "gated", "activation", "epsilon", "segments")}
+    assert "ffn_size" not in settings
+    model = Bert(BertConfig(hidden_size=size, num_layers=1, **sizes), vocab_size=VOCAB)
+    ffn = model.encoder.layers[0].ffn
+    assert ffn.outer.weight.shape == (size, inner)
+    assert sum(one.weight.numel() for one in (ffn.inner, ffn.outer)) == pytest.approx(8 * size**2, rel=0.02)
 
 
 def test_learned_positions_begin_as_sinusoids_of_the_size_of_the_other_embeddings():

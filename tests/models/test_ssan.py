@@ -135,6 +135,17 @@ def test_at_first_the_encoder_says_what_it_did(structure):
         assert torch.allclose(model.states(given)[given.real], before[given.real], atol=1e-12)
 
 
+def test_relative_positions_without_structure():
+    given, before = documents(), encoder(positions="relative", norm="nested").double().eval()
+    model = Ssan(SsanConfig(structure="none", **SIZES), before, labels=C, types=TYPES).double().eval()
+    with torch.no_grad():
+        expected = before(given.tokens, mask=given.real[:, None, None])
+        assert torch.allclose(model.states(given)[given.real], expected[given.real], atol=1e-12)
+    model.train()(given).square().sum().backward()
+    still = {name for name, one in model.named_parameters() if one.grad is None or not one.grad.any()}
+    assert all(name.startswith("encoder.heads.") for name in still)
+
+
 @pytest.mark.parametrize("structure", ["decomposed", "biaffine"])
 def test_everything_learns(structure):
     model, given = network(structure, zeros=True), documents()
@@ -196,9 +207,10 @@ def test_dropout_of_entities_only_while_training():
 
 def test_encoders_that_will_not_do():
     relative = encoder(positions="relative", norm="nested")
-    for other in (relative, torch.nn.Linear(2, 2)):
-        with pytest.raises(SettingError, match="vector for each position"):
-            Ssan(SsanConfig(), other, labels=C, types=TYPES)
+    with pytest.raises(SettingError, match="structure=biaffine needs an encoder with a vector for each position"):
+        Ssan(SsanConfig(), relative, labels=C, types=TYPES)
+    with pytest.raises(SettingError, match="needs a BERT"):
+        Ssan(SsanConfig(), torch.nn.Linear(2, 2), labels=C, types=TYPES)
     with pytest.raises(SettingError, match="structured=3: the encoder has 2 layers"):
         Ssan(SsanConfig(structured=(1, 3)), encoder(), labels=C, types=TYPES)
 

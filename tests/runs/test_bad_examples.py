@@ -7,6 +7,7 @@ import pytest
 import wenmai
 from tests.contract.examples import EXAMPLES, TEXTS
 from wenmai.core.errors import CorpusError, RunError, SettingError, WenmaiError
+from wenmai.training.callback import Callback
 
 PLAIN = {"threads": 1, "epochs": 1, "learning_rate": 0.01, "valid_share": 0, "device": "cpu"}
 TABLE = "text\tlabel\n" + "a b\tx\nc d\ty\n" * 4
@@ -90,7 +91,13 @@ NOWHERE = {"text": "z", "answer_start": 0}
             "classification",
             {"train.tsv": "text\tlabel\n你 好\tx\n世 界\ty\n"},
             {},
-            "the vocabulary of the encoder has nothing of the 2 examples",
+            "the vocabulary of the encoder lacks 100% of the pieces of the 2 examples",
+        ),
+        (
+            "classification",
+            {"train.tsv": "text\tlabel\na 好\tx\nb 界\ty\n"},
+            {},
+            "the vocabulary of the encoder lacks 50% of the pieces of the 2 examples; fine-tune one",
         ),
     ],
 )
@@ -111,6 +118,22 @@ def test_texts_that_are_half_unknown_or_too_long_are_noted(base, tmp_path, capsy
     notes = capsys.readouterr().err
     assert "note: 1 of 3 examples are longer than the 12 tokens that the model reads, and were cut" in notes
     assert "note: the vocabulary of the encoder lacks 21% of the pieces of the examples" in notes
+
+
+def test_unknown_pieces_are_noted_before_the_training(base, tmp_path):
+    told = []
+
+    class Told(Callback):
+        def note(self, text):
+            told.append(text.partition(" lacks")[0])
+
+        def record(self, record):
+            told.append("record")
+
+    rows = [("a 好", "x"), ("c d", "y")]
+    wenmai.finetune(base, rows, task="classification", out=tmp_path / "run", callback=Told(), **PLAIN)
+    assert told[0] == "the vocabulary of the encoder"
+    assert "record" in told
 
 
 @pytest.mark.parametrize(

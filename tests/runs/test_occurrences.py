@@ -280,6 +280,13 @@ def test_vectors_are_written_for_other_programs(runs, tmp_path, name):
         wenmai.distil(runs / "elmo", runs / "text.txt", out=tmp_path / name, quiet=True)
 
 
+@pytest.mark.parametrize(("name", "suffix"), [("words.npz", ".npz"), ("words.vec.gz", ".gz")])
+def test_vectors_are_not_written_into_folders_that_are_called_like_files(runs, tmp_path, name, suffix):
+    with pytest.raises(SettingError, match=rf"expected a file .*, or a run folder, whose .* not end in \{suffix}"):
+        wenmai.distil(runs / "elmo", runs / "text.txt", out=tmp_path / name, quiet=True)
+    assert not (tmp_path / name).exists()
+
+
 def test_wrong_settings_and_runs_are_refused_before_the_text_is_read(runs, tmp_path):
     out = tmp_path / "words"
     with pytest.raises(SettingError, match="there is no setting 'layers'; did you mean 'layer'"):
@@ -361,6 +368,8 @@ def test_mistakes_at_the_command_line(shell, runs, tmp_path):
     assert "add --in SENTENCE" in shell("nearest", runs / "word2vec", "bank", "--layer", "1", code=2).err
     assert "--in takes one word" in shell("nearest", runs / "bert", "--in", "a bank", code=2).err
     assert "there is no index yet" in shell("nearest", runs / "elmo", "--in", "a bank", "--word", "bank", code=2).err
+    error = shell("nearest", runs / "word2vec", "--in", "a bank", "--word", "bank", code=6).err
+    assert "is a run of word2vec, which has no words in context" in error
 
 
 def test_verbs_make_an_index_and_vectors(shell, runs, tmp_path):

@@ -8,6 +8,7 @@ import yaml
 
 import wenmai
 from wenmai.cli.main import main
+from wenmai.core import wording
 from wenmai.core.errors import CorpusError, RunError, SettingError, WenmaiError
 from wenmai.runs.formats import export_run, import_run
 from wenmai.runs.preview import asked_in_words, preview, write_preview_page
@@ -189,6 +190,15 @@ def test_what_cannot_be_shown(english, recipe, tmp_path, capsys):
     assert "is a folder" in capsys.readouterr().err
     with pytest.raises(SettingError, match="is a folder"):
         write_preview_page(tmp_path, [], training="x", system="bert")
+
+
+def test_names_of_tasks_stay_as_they_are_set():
+    wording.speak("zh")
+    try:
+        assert asked_in_words(Asked("characters", ())).startswith("characters")
+        assert not asked_in_words(Asked("next token", ())).startswith("next")
+    finally:
+        wording.speak(None)
 
 
 def test_words_of_a_page_are_escaped(tmp_path):

@@ -100,8 +100,8 @@ def test_a_contextual_model_gives_its_own_vectors(monkeypatch):
 def test_sentence_pairs_have_no_probe(vectors):
     with pytest.raises(SettingError, match="sentence pairs"):
         probe_encoder(StaticTokens(vectors), find_dataset("mrpc"))
-    with pytest.raises(RunError, match="no vectors of words"):
-        token_encoder(object())
+    with pytest.raises(RunError, match="a translation run has no vectors of words"):
+        token_encoder(object(), "translation")
 
 
 def test_windows_are_rows_beside_each_other(vectors):

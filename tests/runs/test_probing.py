@@ -253,6 +253,7 @@ MISTAKES = [
     ({"on": "data:sst2", "task": "tagging"}, SettingError, "not for tagging"),
     ({"on": "{}/one.tsv", "task": "classification"}, CorpusError, "all training examples have the label 'x'"),
     ({"on": "{}/few.tsv,{}/test.tsv", "task": "classification"}, CorpusError, "too few"),
+    ({"on": "{}/few.tsv", "task": "classification"}, CorpusError, "to measure on; name what to measure on, TRAIN,TEST"),
     ({"on": "{}/train.tsv,{}/one.tsv", "task": "classification"}, CorpusError, "no label is one of those"),
     ({"on": "{}/text.txt", "task": "tagging"}, CorpusError, "text.txt"),
     ({"on": "{}/none.tsv", "task": "tagging"}, CorpusError, "no such file"),

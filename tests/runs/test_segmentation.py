@@ -48,6 +48,7 @@ def test_chinese_is_segmented_and_the_user_is_told(text, tmp_path, capsys):
         ("glove", CHINESE, "chinese"),
         ("fasttext", JAPANESE, "characters"),
         ("rnnlm", CHINESE, "characters"),  # its tokenizers know no dictionary words
+        ("rnnlm", "今天 天气 很 好 ， 我们 一起 去 公园 里 散步 。\n" * 9, "whitespace"),
         ("gpt", CHINESE, "byte-bpe"),  # which needs no spaces
         ("word2vec", ENGLISH, "whitespace"),
         ("word2vec", ENGLISH * 10 + CHINESE, "whitespace"),
@@ -61,6 +62,9 @@ def test_the_text_decides(system, corpus, expected, tmp_path):
     found, notes = segment(system, path)
     assert found == expected
     assert len(notes) == (found in ("chinese", "characters"))
+    assert [one for one in notes if "for words, put spaces between them first" in one] == (
+        [*notes] if system == "rnnlm" else []
+    )
 
 
 def test_all_forms_of_a_text_are_looked_at(text, tmp_path, monkeypatch):

@@ -11,8 +11,9 @@ import torch
 import wenmai
 from tests.contract.examples import EXAMPLES, TEXTS
 from wenmai.config.recipe import Recipe
-from wenmai.core.errors import RunError
+from wenmai.core.errors import RunError, SettingError
 from wenmai.core.registry import find_system
+from wenmai.runs.planning import overruled
 from wenmai.training.callback import Callback
 from wenmai.training.optimiser import Optimiser
 
@@ -154,3 +155,65 @@ def test_a_training_does_not_go_on_with_another_file_of_a_task(tmp_path):
     queries.write_text("".join(f"a b\tc e\t{n % 3}\n" for n in range(40)))
     with pytest.raises(RunError, match="what the tasks read has changed"):
         wenmai.resume(tmp_path / "run", quiet=True)
+
+
+# --- what is implied ------------------------------------------------------------------------------------------------
+
+
+UNITS = {"masking.masking": "unit"}  # which tasks of masking alone have
+
+
+def implied(system="ernie", base=None, **given):
+    return find_system(system).load().implied(given, base)
+
+
+def recipe_of(system, **given):
+    """A recipe as a training with these settings has it."""
+    sections = find_system(system).load().sections
+    chosen = overruled(overruled(find_system(system).settings, implied(system, **given)), given)
+    return Recipe.build(system, sections, chosen)
+
+
+def test_dialogues_alternate_with_masking():
+    found = implied(dialogue_threads="talks.jsonl")
+    assert found["stages.tasks"] == ["characters", "phrases", "dialogue"]
+    assert found["stages.stages"] == "mixed"
+    assert recipe_of("ernie", dialogue_threads="talks.jsonl").sections["stages"].stages == "mixed"
+    assert implied(tasks="phrases,dialogue", dialogue_threads="talks.jsonl")["stages.stages"] == "mixed"
+    given = {"dialogue_threads": "talks.jsonl", "stages": "sequential"}
+    assert recipe_of("ernie", **given).sections["stages"].stages == "sequential"
+    assert "stages.stages" not in implied(tasks="dialogue", dialogue_threads="talks.jsonl")
+    assert "stages.stages" not in implied("ernie-2", dialogue_threads="talks.jsonl")
+    assert "stages.stages" not in implied()
+
+
+def test_a_continued_run_says_what_the_tasks_read(tmp_path):
+    names = str(tmp_path / "names.txt")
+    base = recipe_of("ernie", language="chinese", entities_list=names, tasks=("entities", "phrases"))
+    of_base = {"tasks.language": "chinese", "stages.tasks": ["entities", "phrases"], "tasks.entities_list": names}
+    assert implied(base=base) == of_base | UNITS
+    assert implied(base=base, tasks="phrases") == {"tasks.language": "chinese"} | UNITS
+    assert implied(base=base, language="english")["tasks.language"] == "english"
+    assert "tasks.entities_list" not in implied(base=base, entities_run="runs/tagger")
+    longer = implied(base=base, dialogue_threads="talks.jsonl")
+    assert longer["stages.tasks"] == ["entities", "phrases", "dialogue"]
+    other = implied("ernie-2", base=base)
+    assert other["stages.tasks"] == ["knowledge", "reordering", "distance", "discourse", "relevance"]
+    assert other["tasks.entities_list"] == names
+    talking = recipe_of("ernie", dialogue_threads=names)
+    assert implied(base=talking)["tasks.dialogue_threads"] == names
+    assert implied(base=recipe_of("ernie"), entities_list=names)["stages.tasks"] == [
+        "characters",
+        "phrases",
+        "entities",
+    ]
+    assert implied(base=recipe_of("bert")) == {"stages.tasks": ["characters", "phrases"]} | UNITS
+
+
+@pytest.mark.parametrize("masking", ["token", "whole-word", "span"])
+def test_masking_that_has_no_effect_is_refused(masking):
+    with pytest.raises(SettingError, match=f"masking={masking} has no effect on the tasks characters, phrases"):
+        implied(masking=masking)
+    assert implied("ernie-2", masking=masking)
+    assert implied(masking="released")
+    assert implied(masking="unit")

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 import wenmai
+from tests.data.spans import entity_spans
 from wenmai.core.errors import RunError, SettingError
 from wenmai.data.corpus import Corpus
 from wenmai.data.encoded_text import LinesConfig
 from wenmai.data.pretraining import marks_of
 from wenmai.data.pretraining.settings import TasksConfig
 from wenmai.data.running_text import read_language_data
-from wenmai.data.token_marks import CAPITAL, ENTITY, INSIDE, PHRASE, entity_spans
+from wenmai.data.token_marks import CAPITAL, ENTITY, INSIDE, PHRASE
 from wenmai.tasks.marking import marking
 from wenmai.text.pieces import StreamTokenizerConfig
 

@@ -14,12 +14,13 @@ from wenmai.core.registry import find_system
 PLAIN = {"heads": ("mlm",), "pooler": "none", "pairs": "none", "short_length": None, "short_share": 0.9}
 
 
-def begin(tmp_path, text=TEXTS["documents.txt"]["enough"], **settings):
+def begin(tmp_path, text=TEXTS["documents.txt"]["enough"], start=None, **settings):
     task = find_system("bert").load()
     path = tmp_path / "documents.txt"
     path.write_text(text)
     opened = task.source.open([path])
-    recipe = Recipe.build("bert", task.sections, EXAMPLES["bert"].settings | settings, corpus=opened.names)
+    chosen = EXAMPLES["bert"].settings | settings
+    recipe = Recipe.build("bert", task.sections, chosen, corpus=opened.names, start=start)
     return task.begin(recipe, task.source.read(recipe, opened.source, lambda done, total: None, None))
 
 
@@ -113,6 +114,39 @@ def test_long_sequences_come_last(tmp_path):
     assert max(longest[2][:cut]) <= 8
 
 
+@pytest.mark.parametrize("accumulation", [1, 2])
+@pytest.mark.parametrize("steps", [10, 60, 150])
+def test_steps_that_end_a_training_decide_when_long_sequences_come(tmp_path, steps, accumulation):
+    phases = PLAIN | {"short_length": 8, "short_share": 0.75, "batch_tokens": 24}
+    limits = phases | {"steps": steps, "accumulation": accumulation}
+    job = begin(tmp_path, epochs=1000, **limits)
+    read, epoch = [], 0
+    while len(read) < steps:
+        plan = job.plan(epoch)
+        groups = [plan[place : place + accumulation] for place in range(0, len(plan), accumulation)]
+        read += [max(job._size(row) for batch in group for row in batch.rows) for group in groups]
+        epoch += 1
+    short = [size <= 8 for size in read[:steps]]
+    assert sum(short) == pytest.approx(0.75 * steps, abs=2)
+    assert short == sorted(short, reverse=True)
+    few = begin(tmp_path, epochs=4, **phases)
+    many = begin(tmp_path, epochs=4, **limits | {"steps": 10**6})
+    assert [len(few.plan(epoch)) for epoch in range(4)] == [len(many.plan(epoch)) for epoch in range(4)]
+
+
+def test_minutes_may_end_before_long_sequences_come(tmp_path):
+    job = begin(tmp_path, epochs=4, short_share=0.5, minutes=1.0, batch_tokens=24)
+    (warning,) = job.warnings()
+    assert "the epochs decide when sequences of max_length=12 come: with minutes=1.0" in warning
+    _, (note,) = job.changes(None)
+    assert note == "the training ended before sequences of max_length=12 tokens: all were of short_length=8"
+    job.state.epoch, job.state.batch = 2, 1
+    assert job.changes(None) == ({}, [])
+    job = begin(tmp_path, **PLAIN)
+    assert job.changes(None) == ({}, [])
+    assert job.warnings() == []
+
+
 def test_evaluations_repeat(tmp_path):
     job = begin(tmp_path)
     job.module.eval()
@@ -146,14 +180,43 @@ def test_a_tokenizer_without_special_tokens_is_refused(tmp_path):
         begin(tmp_path, file=str(tmp_path / "tokenizer.json"), kind="bpe", vocab_size=8000, min_count=None)
 
 
+def test_parts_that_nothing_trains_are_refused_unless_they_are_continued(tmp_path):
+    for settings, said in (
+        ({"heads": ("mlm", "replaced")}, "heads=mlm,replaced: replaced would not be trained; leave out"),
+        ({"heads": ("mlm", "classification"), "labels": ("a", "b"), "pooler": "tanh"}, "classification would not be"),
+        ({"pooler": "tanh"}, "pooler=tanh would not be trained without the head pair; leave it out"),
+        ({"task_types": 3}, "task_types=3 would not be trained; leave it out, or train ernie-2"),
+    ):
+        with pytest.raises(SettingError, match=said):
+            begin(tmp_path, **PLAIN | settings)
+        assert begin(tmp_path, start="runs/imported", **PLAIN | settings).plan(0)
+
+
+@pytest.mark.parametrize("missing", ["[CLS]", "[PAD]"])
+def test_a_vocabulary_without_a_special_token_is_refused(tmp_path, missing):
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz"]
+    (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens if token != missing))
+    role = missing.strip("[]").lower()
+    with pytest.raises(SettingError, match=rf"vocab\.txt: has no token for \{missing} \({role}\), which"):
+        begin(tmp_path, file=str(tmp_path / "vocab.txt"), kind="bpe", vocab_size=8000, min_count=None)
+
+
 def test_pairs_need_documents(tmp_path):
     text = TEXTS["documents.txt"]["enough"]
     with pytest.raises(CorpusError, match=r"^the text is one document"):
         begin(tmp_path, text.replace("\n\n", "\n"))
-    with pytest.raises(CorpusError, match=r"^the text to validate on is one document"):
-        begin(tmp_path, text + "\n" + text.replace("\n\n", "\n"))
     with pytest.raises(CorpusError, match=r"^the text has no document of two sentences"):
         begin(tmp_path, text.replace("\n", "\n\n"), pairs="order")
+    with pytest.raises(CorpusError, match=r"^the text has no document of two .* pairs=next .* set sentences=split, or"):
+        begin(tmp_path, text.replace("\n", "\n\n"))
+
+
+@pytest.mark.parametrize("kind", ["next", "order"])
+def test_the_text_set_aside_may_be_too_little_for_pairs(tmp_path, kind):
+    text = TEXTS["documents.txt"]["enough"]
+    end = text.replace("\n\n", "\n") if kind == "next" else text.replace("\n", "\n\n")
+    with pytest.raises(CorpusError, match=r"^the text set aside to validate on .*; give one with --valid, or"):
+        begin(tmp_path, text + "\n" + end, pairs=kind)
 
 
 @pytest.mark.parametrize("kind", ["characters", "wordpiece"])

@@ -13,6 +13,7 @@ from tests.contract.examples import EXAMPLES, TEXTS
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.registry import find_system
 from wenmai.data.relations import docred_documents
+from wenmai.inference.relations import RelationModel
 from wenmai.measures.relations import Scored, best_threshold, measure_relations
 from wenmai.objectives.relations import adaptive_threshold_loss, binary_loss
 from wenmai.runs.planning import plan
@@ -40,7 +41,7 @@ def records(count, seed=0, verbs=("likes", "hates"), filler=0):
 def base(tmp_path_factory):
     """A BERT that was hardly trained, of texts such as the documents."""
     folder = tmp_path_factory.mktemp("bert")
-    lines = [" ".join(word for sentence in one["sents"] for word in sentence) for one in records(200)]
+    lines = ["\n".join(" ".join(sentence) for sentence in one["sents"]) for one in records(200)]
     (folder / "text.txt").write_text("\n\n".join(lines) + "\n")
     settings = {**EXAMPLES["bert"].settings, "max_length": 16, "epochs": 1, "dropout": 0.0}
     return wenmai.train("bert", folder / "text.txt", out=folder / "run", quiet=True, **settings)
@@ -109,6 +110,23 @@ def test_pairs_that_are_not_asked_for_teach_nothing(begin):
     assert [len(one) for one in job._targets] == [0, 1]
 
 
+def test_other_documents_are_asked_for_the_pairs_of_the_training(begin, tmp_path):
+    (document,) = docred_documents(records(1), "here")
+    typed = [one._replace(type=kind) for one, kind in zip(document.entities, ("A", "B", "B"), strict=True)]
+    document = document._replace(entities=tuple(typed))
+    named = document._replace(pairs=((0, 1), (0, 2)))
+    begun = begin([named]).model
+    begun.save(tmp_path)
+    for model in (begun, RelationModel.load(tmp_path)):
+        assert model.facts.asked == {("A", "B")}
+        assert model.rows(document).pairs.tolist() == [[0, 1], [0, 2]]
+        assert model.rows(named._replace(pairs=((2, 1),))).pairs.tolist() == [[2, 1]]
+    facts = json.loads((tmp_path / "facts.json").read_text())
+    (tmp_path / "facts.json").write_text(json.dumps({name: facts[name] for name in ("meanings", "seen")}))
+    assert len(RelationModel.load(tmp_path).rows(document).pairs) == 6  # of an older version
+    assert begin([named, document]).model.facts.asked is None
+
+
 def parameters(job):
     return {name: one.detach().clone() for name, one in job.module.named_parameters()}
 
@@ -154,7 +172,7 @@ def trained(base, tmp_path_factory):
     for name, seed, count in (("train", 1, 60), ("valid", 2, 20), ("test", 3, 20)):
         (folder / f"{name}.json").write_text(json.dumps(records(count, seed)))
     seen = Metrics()
-    settings = {"valid": str(folder / "valid.json"), "epochs": 20, "learning_rate": 0.01, "encoder_share": 0.5}
+    settings = {"valid": str(folder / "valid.json"), "epochs": 40, "learning_rate": 0.01, "encoder_share": 0.5}
     run = wenmai.train(
         "ssan",
         folder / "train.json",
@@ -242,6 +260,13 @@ def test_one_may_start_from_a_model_of_relations(trained, begin):
     }
     assert {name for name in new if name.startswith("encoder.") and ".relative." not in name} <= same
     assert not any(new[name].any() for name in new if ".relative." in name)
+
+
+def test_the_threshold_is_a_half_where_nothing_is_right(begin, monkeypatch):
+    job = begin(records(40), valid_share=0.3)
+    monkeypatch.setattr(RelationModel, "scored", lambda *_, **options: [Scored(0, 1, 0, "likes", 0.9)])
+    assert job.evaluate()["f1"] == 0
+    assert job.model.threshold == 0.5
 
 
 def test_adaptive_thresholds_need_none(begin):

@@ -1,18 +1,18 @@
 """``wenmai classify`` and ``wenmai autotune``."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from wenmai.cli.lines import portions, reads_terminal, texts_of
+from wenmai.cli.lines import answered, named_file, reads_terminal, texts_of
 from wenmai.cli.options import Device, File, Json, JsonLines, Quiet, RunFolder, Sets, Texts
 from wenmai.core.errors import SettingError
 
 __all__ = ["autotune", "classify"]
 
-_TEXTS_AT_ONCE = 1024
 Threshold = Annotated[float, typer.Option("--threshold", min=0, max=1, help="Leave out less probable labels.")]
 
 
@@ -45,10 +45,14 @@ def classify(
     if k < 1 and k != -1:
         raise SettingError(f"--k {k}: expected at least 1 label, or -1 for all")
     classifier: Classifier = Run(run, device).model_for("classify")
-    lines, waiting = texts_of(texts, file), reads_terminal(texts, file)
-    for portion in portions(lines, 1 if waiting else _TEXTS_AT_ONCE):
+    waiting, source = reads_terminal(texts, file), named_file(texts, file)
+
+    def ask(portion: list[str]) -> Sequence[Sequence[tuple[str, float]]]:
+        return classifier.predict(portion, k, threshold)
+
+    for portion, predicted in answered(texts_of(texts, file), ask, source=source, waiting=waiting):
         written = []
-        for text, found in zip(portion, classifier.predict(portion, k, threshold), strict=True):
+        for text, found in zip(portion, predicted, strict=True):
             labels = found if text.strip() else []
             if as_json:
                 named = [{"label": label, "probability": probability} for label, probability in labels]

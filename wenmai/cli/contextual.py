@@ -120,7 +120,7 @@ def nearest_in_sentences(
     as_json: bool,
 ) -> None:
     """Shows the occurrences nearest to a word in each sentence, and the words nearest to its one static vector."""
-    from wenmai.runs.occurrences import default_index, vectors_in_context
+    from wenmai.runs.occurrences import default_index, reader_for, vectors_in_context
     from wenmai.training.run import Run
     from wenmai.vectors.lengths import cosine
     from wenmai.vectors.occurrence_index import OccurrenceIndex
@@ -128,6 +128,7 @@ def nearest_in_sentences(
     opened, static = Run(run, device), None if beside is None else Run(beside).vectors
     folder = default_index(run) if index is None else index
     if index is None and not folder.exists():
+        reader_for(opened, layer)  # whether there can be one
         raise SettingError(f"{folder}: there is no index yet; `wenmai index {run} CORPUS` makes one of a text")
     found = OccurrenceIndex(folder)
     vectors = vectors_in_context(opened, sentences, word, index=found, occurrence=occurrence, layer=layer)

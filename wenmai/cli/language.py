@@ -126,11 +126,17 @@ def fill(
     from wenmai.training.run import Run
 
     model = Run(run, device).model_for("fill")
-    several = named_file(texts, file) is not None or len(texts or ()) > 1
-    for text in texts_of(texts, file):
-        if not text.strip():
-            continue  # an empty line of a file
-        found = model.fill(text, topn)
+    source = named_file(texts, file)
+    several = source is not None or len(texts or ()) > 1
+    for line, text in enumerate(texts_of(texts, file), start=1):
+        if source is not None and not text.strip():
+            continue
+        try:
+            found = model.fill(text, topn)
+        except SettingError as error:
+            if source is None:
+                raise
+            raise SettingError(f"{'standard input' if source == '-' else source}: line {line}: {error}") from None
         if as_json:
             masks = [[{"token": token, "probability": value} for token, value in one] for one in found]
             print(json.dumps({"text": text, "masks": masks}, ensure_ascii=False, allow_nan=False))

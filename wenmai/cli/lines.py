@@ -5,13 +5,17 @@ alone, or nothing at all, is standard input. See ADR 25.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
+from typing import TypeVar
 
 from wenmai.core.errors import CorpusError, SettingError
 
-__all__ = ["lines_of", "named_file", "portions", "reads_terminal", "texts_of"]
+__all__ = ["answered", "lines_of", "named_file", "portions", "reads_terminal", "several", "texts_of"]
+
+_TEXTS_AT_ONCE = 1024
+Found = TypeVar("Found")
 
 
 def texts_of(texts: Sequence[str] | None, file: str | None) -> Iterator[str]:
@@ -86,6 +90,57 @@ def portions(lines: Iterator[str], size: int) -> Iterator[list[str]]:
     """Yields lines in lists of ``size``; the last may be shorter."""
     while portion := list(islice(lines, size)):
         yield portion
+
+
+def several(lines: Iterator[str]) -> tuple[bool, Iterator[str]]:
+    """Returns whether there is more than one line, and the lines."""
+    first = list(islice(lines, 2))
+    return len(first) > 1, chain(first, lines)
+
+
+def answered(
+    lines: Iterator[str],
+    ask: Callable[[list[str]], Sequence[Found]],
+    *,
+    source: str | None,
+    waiting: bool = False,
+) -> Iterator[tuple[list[str], Sequence[Found]]]:
+    """Yields lines in lists, and what is found for each.
+
+    Args:
+        lines: The texts.
+        ask: What finds something for each of some lines.
+        source: What is read, as :func:`named_file` says.
+        waiting: Whether somebody waits for the answer to each line.
+
+    Raises:
+        SettingError: for a line that cannot be answered; of a file it names the line.
+    """
+    done = 0
+    for portion in portions(lines, 1 if waiting else _TEXTS_AT_ONCE):
+        try:
+            found = ask(portion)
+        except SettingError as error:
+            if source is None or waiting:
+                raise
+            number = done + _first_wrong(portion, ask)
+            raise SettingError(f"{'standard input' if source == '-' else source}: line {number}: {error}") from None
+        yield portion, found
+        done += len(portion)
+
+
+def _first_wrong(portion: Sequence[str], ask: Callable[[list[str]], object]) -> int:
+    """Returns the number, from 1, of the first line that is refused; mistakes are found before anything is computed."""
+    low, high = 0, len(portion)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            ask(list(portion[low:middle]))
+        except SettingError:
+            high = middle
+        else:
+            low = middle
+    return high
 
 
 def _is_file(text: str) -> bool:

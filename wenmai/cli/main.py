@@ -36,7 +36,7 @@ __all__ = ["app", "main"]
 
 
 class _Verbs(TyperGroup):
-    """The verbs; a file that ends early is a damaged file, while Typer takes any EOFError for the user's wish to end."""
+    """The verbs. A file that ends early is damaged, though Typer takes any EOFError for the wish to end."""
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401  Click's context, whose class Typer does not name
         try:

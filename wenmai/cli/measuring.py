@@ -86,7 +86,12 @@ def evaluate(
     max_occurrences: Most = None,
     on: Annotated[
         str | None,
-        typer.Option("--on", metavar="FILE", help="Pairs to translate, or texts to classify or predict; see the docs."),
+        typer.Option(
+            "--on",
+            metavar="FILE",
+            help="Pairs to translate, texts to classify or predict, tags, questions, choices, numbers, or pinyin; "
+            "see the docs.",
+        ),
     ] = None,
     pairs: Annotated[
         str | None,
@@ -152,7 +157,7 @@ def evaluate(
 
     Example: wenmai evaluate runs/de-en --on test.de,test.en --json
 
-    Example: wenmai evaluate runs/pinyin --on data:kyubyong --ngram runs/pinyin-ngram
+    Example: wenmai evaluate runs/encoder --on data:kyubyong --ngram runs/pinyin
 
     Example: wenmai evaluate runs/gpt --few-shot 8 --on data:sst2
 

@@ -180,6 +180,8 @@ class ExportCommand(SettingsCommand):
 
 def setting_value(value: Any) -> str:  # noqa: ANN401  a setting's default
     """Writes a value as ``--set`` takes it."""
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 

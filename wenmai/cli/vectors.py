@@ -187,7 +187,7 @@ def embed(
         typer.Option(
             "--layer",
             help="Encoders: last, last4, or numbers such as -1 or 3,4, whose mean is taken; 0: the input. ELMo: mix, "
-            "all layers by the weights of the model [mix].",
+            "all layers by the weights of the model [last; of ELMo mix].",
         ),
     ] = None,
     concat: Annotated[bool, typer.Option("--concat", help="Encoders: put several layers side by side.")] = False,
@@ -195,7 +195,8 @@ def embed(
         str | None,
         typer.Option(
             "--pooling",
-            help="Encoders: mean or max of the tokens, cls for the first, or pooler; of language models last [mean].",
+            help="Encoders: mean or max of the tokens, cls for the first, or pooler; of language models last [mean, or "
+            "what an imported model says].",
         ),
     ] = None,
     normalise: Annotated[bool, typer.Option("--normalise", help="Scale vectors to length 1.")] = False,

@@ -13,7 +13,7 @@ the one that was mentioned last before it.
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -108,42 +108,30 @@ def _words(text: str, low: int, high: int, inside: str, cuts: Sequence[int]) -> 
             yield Word(text[start:end], start, end)
 
 
-def entities_of(
-    title: str,
-    sentences: Sequence[Sequence[Word]],
-    found: Iterable[Found],
-    same: Callable[[str, str], bool] | None = None,
-) -> tuple[RelationDocument, list[list[Found]]]:
-    """Puts the mentions of a text together as entities.
+def entities_of(title: str, sentences: Sequence[Sequence[Word]], found: Iterable[Found]) -> RelationDocument:
+    """Puts the mentions of a text together as entities, and returns the document.
 
     Args:
         title: Of the document.
         sentences: Of :func:`cut_words`.
         found: The mentions, in any order; of those that overlap the longest stays.
-        same: Whether two names of one type are of one entity; None: as the module says.
-
-    Returns:
-        The document, and where the mentions of each entity are in the text.
     """
     flat = [(number, place, word) for number, words in enumerate(sentences) for place, word in enumerate(words)]
-    places: list[tuple[Found, Mention, str]] = []
+    mentions: list[Mention] = []
     taken = set[int]()
     for one in sorted(found, key=lambda one: (one.start - one.end, one.start)):
         covered = [at for at in _covered(flat, one) if at not in taken]
         if not covered or len({flat[at][0] for at in covered}) > 1 or len(covered) != len(_covered(flat, one)):
             continue
         taken.update(covered)
-        sentence, start, first = flat[covered[0]]
-        last = flat[covered[-1]]
+        sentence, start, _ = flat[covered[0]]
         name = _between([flat[at][2] for at in covered])
-        places.append(
-            (Found(first.start, last[2].end, one.type), Mention(name, sentence, start, last[1] + 1, one.type), name)
-        )
-    places.sort(key=lambda one: one[0].start)
-    groups = _joined([(name, mention.type) for _, mention, name in places], same or aliased)
-    entities = tuple(Entity(tuple(places[at][1] for at in group), places[group[0]][1].type) for group in groups)
+        mentions.append(Mention(name, sentence, start, flat[covered[-1]][1] + 1, one.type))
+    mentions.sort(key=lambda one: (one.sentence, one.start))
+    groups = _joined([(one.name, one.type) for one in mentions])
+    entities = tuple(Entity(tuple(mentions[at] for at in group), mentions[group[0]].type) for group in groups)
     words = tuple(tuple(word.text for word in sentence) for sentence in sentences)
-    return RelationDocument(title, words, entities), [[places[at][0] for at in group] for group in groups]
+    return RelationDocument(title, words, entities)
 
 
 def _covered(flat: Sequence[tuple[int, int, Word]], one: Found) -> list[int]:
@@ -167,7 +155,7 @@ def _between(words: Sequence[Word]) -> str:
     return "".join(parts)
 
 
-def _joined(names: Sequence[tuple[str, str]], same: Callable[[str, str], bool]) -> list[list[int]]:
+def _joined(names: Sequence[tuple[str, str]]) -> list[list[int]]:
     """Groups mentions by their names and types, in the order in which they are first mentioned."""
     groups: list[list[int]] = []
     longest: list[str] = []  # of each group
@@ -177,8 +165,8 @@ def _joined(names: Sequence[tuple[str, str]], same: Callable[[str, str], bool]) 
         plain = _plain(name)
         known = exact.get((plain, kind))
         if known is None or _plain(longest[known]) != plain:
-            sought, given = _keys(name) if same is aliased else ((("",),) * 2)
-            fitting = {one for key in sought for one in index.get((kind, key), ()) if same(name, longest[one])}
+            sought, given = _keys(name)
+            fitting = {one for key in sought for one in index.get((kind, key), ()) if aliased(name, longest[one])}
             fitting |= set() if known is None else {known}
             if fitting:
                 known = max(fitting, key=lambda one: groups[one][-1])

@@ -38,7 +38,9 @@ class _Parts:
     def __init__(self, name: str, line: int) -> None:
         self.name, self.line = name, line
         self.texts: dict[str, str] = {}
-        self.mentions: list[tuple[int, int, int, str, tuple[str, ...]]] = []  # line, first, behind, type, ids
+        self.mentions: list[
+            tuple[int, int, int, str, str, tuple[str, ...]]
+        ] = []  # line, first, behind, text, type, ids
         self.relations: list[tuple[int, str, str, str]] = []  # line, relation, ids
 
 
@@ -108,7 +110,7 @@ def _read_line(line: str, number: int, parts: _Parts | None) -> _Parts:
             "and two ids, with tabs between"
         )
     ids = tuple(columns[5].split("|")) if len(columns) > 5 else ("",)
-    parts.mentions.append((number, int(columns[1]), int(columns[2]), columns[4], ids))
+    parts.mentions.append((number, int(columns[1]), int(columns[2]), columns[3], columns[4], ids))
     return parts
 
 
@@ -116,16 +118,18 @@ def _document(parts: _Parts, trees: TreeNumbers | None) -> RelationDocument:
     if "t" not in parts.texts:
         raise _BadLine(parts.line, f"document {parts.name!r} has no title, PMID|t|TITLE")
     text = " ".join(parts.texts[kind] for kind in "ta" if kind in parts.texts)
-    borders = sorted({edge for _, low, high, _, _ in parts.mentions for edge in (low, high)})
+    borders = sorted({edge for _, low, high, *_ in parts.mentions for edge in (low, high)})
     sentences = cut_words(text, inside=_INSIDE, borders=borders, apart=(len(parts.texts["t"]),))
     flat = [(number, place, word) for number, words in enumerate(sentences) for place, word in enumerate(words)]
     starts = [word.start for _, _, word in flat]
     mentions: list[tuple[Mention, tuple[str, ...]]] = []
-    for line, low, high, kind, ids in parts.mentions:
+    for line, low, high, name, kind, ids in parts.mentions:
         if not 0 <= low < high <= len(text):
             raise _BadLine(
                 line, f"characters {low} to {high} are not within the {len(text)} of document {parts.name!r}"
             )
+        if text[low:high] != name:
+            raise _BadLine(line, f"characters {low} to {high} are {text[low:high][:60]!r}, not {name[:60]!r}")
         mentions.append((_located(line, text, low, high, kind, flat, starts), ids))
     entities, of_id = _entities(mentions)
     relations: dict[tuple[int, int, str], Relation] = {}

@@ -111,12 +111,12 @@ def open_documents(spec: Any) -> OpenedDocuments:  # noqa: ANN401  whatever name
     return OpenedDocuments(tuple(name for name, _ in located), tuple(path for _, path in located))
 
 
-def _located(name: str) -> tuple[str, Path]:
+def _located(name: str, expected: str = "documents of DocRED or PubTator") -> tuple[str, Path]:
     if found := resolve(name):
         return name, found
     path = Path(name).expanduser().absolute()
     if not path.is_file():
-        raise CorpusError(f"{path!s:.300}: no such file; expected documents of DocRED or PubTator, or data:NAME")
+        raise CorpusError(f"{path!s:.300}: no such file; expected {expected}, or data:NAME")
     return str(path), path
 
 
@@ -129,10 +129,10 @@ def read_documents(opened: OpenedDocuments, config: RelationsConfig | None = Non
     config = config or RelationsConfig()
     trees = None
     if config.hypernyms is not None:
-        trees = read_tree_numbers(_located(config.hypernyms)[1])
+        trees = read_tree_numbers(_located(config.hypernyms, "a file of MeSH tree numbers")[1])
     found: list[RelationDocument] = []
     for path in opened.paths:
-        if ".json" in plain_name(path) or beginning(path).lstrip()[:1] == "[":
+        if ".json" in plain_name(path) or beginning(path).lstrip()[:1] in ("[", "{"):
             found += read_docred(path)
         else:
             found += read_pubtator(path, trees)
@@ -150,7 +150,7 @@ def holds_documents(path: Path) -> bool:
         CorpusError: if it cannot be read.
     """
     head = beginning(path).lstrip()
-    return (head.startswith("[") and '"vertexSet"' in head) or _PUBTATOR.match(head) is not None
+    return (head.startswith(("[", "{")) and '"vertexSet"' in head) or _PUBTATOR.match(head) is not None
 
 
 def read_relation_data(opened: OpenedDocuments, config: RelationsConfig, *, seed: int) -> RelationData:
@@ -159,8 +159,8 @@ def read_relation_data(opened: OpenedDocuments, config: RelationsConfig, *, seed
     The latter is ``valid``, else the share ``valid_share`` of the documents, by the CRC-32 of their titles and texts.
 
     Raises:
-        CorpusError: if the documents have no two entities or no relation, or one to validate on has a relation that
-            none to train on has.
+        CorpusError: if the documents have no two entities or no relation, those to validate on have none, or one of
+            these has a relation that none to train on has.
     """
     documents = read_documents(opened, config)
     named = opened
@@ -188,6 +188,11 @@ def read_relation_data(opened: OpenedDocuments, config: RelationsConfig, *, seed
         raise CorpusError(f"{opened.describe()}: no document has a relation; expected labels to learn from")
     if NO_RELATION in relations:
         raise CorpusError(f"{opened.describe()}: a relation is called {NO_RELATION!r}, which means that there is none")
+    if valid and not any(document.relations for document in valid):
+        raise CorpusError(
+            f"{named.describe()}: no document to validate on has a relation; give others (valid=FILE), or train "
+            "without any (valid_share=0)"
+        )
     if config.valid is not None:
         _require_known(relations, valid, named.describe())
     types = sorted({mention.type for document in train for one in document.entities for mention in one.mentions})
@@ -195,6 +200,9 @@ def read_relation_data(opened: OpenedDocuments, config: RelationsConfig, *, seed
     for document in (*train, None, *valid):
         digest.update(json.dumps(document).encode() + b"\n")
     digest.update(json.dumps(config.meanings).encode())
+    meanings = {}
+    if config.meanings is not None:
+        meanings = relation_names(_located(config.meanings, "a JSON file of what relations mean")[1])
     files = {*opened.paths, *(named.paths if config.valid is not None else ())}
     return RelationData(
         fingerprint=digest.hexdigest(),
@@ -202,7 +210,7 @@ def read_relation_data(opened: OpenedDocuments, config: RelationsConfig, *, seed
         valid=valid,
         labels=(NO_RELATION, *relations),
         types=tuple(types),
-        meanings={} if config.meanings is None else relation_names(_located(config.meanings)[1]),
+        meanings=meanings,
         seen=frozenset(facts_of(train)),
         sources=[
             {"path": str(path), "bytes": path.stat().st_size, "sha256": file_sha256(path)} for path in sorted(files)
@@ -236,14 +244,16 @@ def _require_known(relations: Sequence[str], documents: Sequence[RelationDocumen
 
 
 def require_measurable(labels: Sequence[str], documents: Sequence[RelationDocument], where: str) -> None:
-    """Makes sure that documents to measure on have pairs of entities, and no relation that a model does not know.
+    """Makes sure that documents to measure on have pairs of entities and relations, none of which is new to a model.
 
     Raises:
-        CorpusError: if there is no pair.
+        CorpusError: if there is no pair, or no relation.
         SettingError: if there is such a relation.
     """
     if not any(len(document.entities) > 1 for document in documents):
         raise CorpusError(f"{where}: none of {len(documents):,} documents has two entities; there is no pair to relate")
+    if not any(document.relations for document in documents):
+        raise CorpusError(f"{where}: no document has a relation; expected labels to measure with")
     try:
         _require_known(labels[1:], documents, where)
     except CorpusError as error:

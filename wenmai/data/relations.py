@@ -4,7 +4,7 @@ An entity is mentioned several times, perhaps by different names; a relation hol
 and its evidence is the sentences that say so. Files are a JSON list of ``{"title", "sents": [[word, ...], ...],
 "vertexSet": [[{"name", "sent_id", "pos": [first, behind], "type"}, ...], ...], "labels": [{"h", "t", "r",
 "evidence"}]}``; those of DocRED, Re-DocRED and HacRED are read as they are. ``labels`` may be missing: then nothing is
-known of the relations.
+known of the relations. A file may also be one document, or have one a line.
 """
 
 import json
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wenmai.core.errors import CorpusError
-from wenmai.data.lines import read_json
+from wenmai.data.lines import beginning, read_json, text_lines
 
 __all__ = [
     "Entity",
@@ -21,6 +21,7 @@ __all__ = [
     "Mention",
     "Relation",
     "RelationDocument",
+    "asked_types",
     "cooccurring",
     "docred_documents",
     "facts_of",
@@ -100,15 +101,34 @@ class RelationDocument(NamedTuple):
 
 
 def read_docred(path: str | Path) -> list[RelationDocument]:
-    """Reads a JSON file of documents; compressed ones are recognised.
+    """Reads a JSON file of documents: a list of them, one a line, or a single one; compressed ones are recognised.
 
     Raises:
         CorpusError: if it is no JSON, or a document is not as it should be; the message names it.
     """
-    content = read_json(Path(path), "utf-8")
+    opened = Path(path)
+    content: Any = _of_lines(opened) if beginning(opened).lstrip().startswith("{") else []
+    content = content or read_json(opened, "utf-8")
+    if isinstance(content, dict):
+        content = [content]
     if not isinstance(content, list):
         raise CorpusError(f"{path}: expected a JSON list of documents, not {type(content).__name__}")
     return docred_documents(content, str(path))
+
+
+def _of_lines(path: Path) -> list[Any]:
+    """What the lines of a file are; nothing if the first is no JSON, but perhaps all of the file."""
+    found: list[Any] = []
+    for number, line in text_lines(path):
+        if not line.strip():
+            continue
+        try:
+            found.append(json.loads(line))
+        except (ValueError, RecursionError) as error:
+            if not found:
+                return []
+            raise CorpusError(f"{path}: line {number} is not JSON ({error})") from None
+    return found
 
 
 def docred_documents(records: Iterable[Any], where: str) -> list[RelationDocument]:
@@ -277,6 +297,17 @@ def facts_of(documents: Iterable[RelationDocument]) -> set[Fact]:
         for one in document.relations:
             found |= {(head, tail, one.relation) for head in names[one.head] for tail in names[one.tail]}
     return found
+
+
+def asked_types(documents: Iterable[RelationDocument]) -> frozenset[tuple[str, str]] | None:
+    """Returns the types of head and tail of all pairs; None if a document names no pairs, which asks for all."""
+    found = set()
+    for document in documents:
+        if document.pairs is None:
+            return None
+        types = [entity.type for entity in document.entities]
+        found |= {(types[head], types[tail]) for head, tail in document.pairs}
+    return frozenset(found)
 
 
 def tagged_sentences(document: RelationDocument) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:

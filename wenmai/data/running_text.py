@@ -231,9 +231,11 @@ def read_language_data(
 
 
 def _require_roles(tokenizer: Tokenizer, roles: Sequence[OptionalRole], file: str | None) -> None:
-    missing = [role for role in roles if getattr(tokenizer, f"{role}_id") is None]
+    missing = [f"{OPTIONAL_SPECIALS[role]} ({role})" for role in roles if getattr(tokenizer, f"{role}_id") is None]
+    if roles and file is not None and tokenizer.pad_id == tokenizer.eos_id:
+        missing.append("[PAD] (pad)")
     if missing:
-        names = ", ".join(f"{OPTIONAL_SPECIALS[role]} ({role})" for role in missing)
+        names = ", ".join(missing)
         raise SettingError(
             f"{file or 'the tokenizer of the continued run'}: has no token for {names}, which this system needs; use a "
             "tokenizer that has them, or leave out file, and one is trained"

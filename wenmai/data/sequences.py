@@ -222,22 +222,30 @@ def pairs(
     return Examples.of(np.array(spans, np.int64), np.array(labels, np.int64))
 
 
-def require_pairs(stream: SentenceStream, kind: PairKind, what: str = "the text") -> None:
+def require_pairs(stream: SentenceStream, kind: PairKind, what: str = "the text", *, aside: bool = False) -> None:
     """Makes sure that pairs can be made.
 
+    Args:
+        stream: The text.
+        kind: The kind of pairs.
+        what: What messages call the text.
+        aside: Whether it is the end of another text, and could be given instead.
+
     Raises:
-        CorpusError: if the text, which messages call ``what``, has no second document, or no document of two sentences.
+        CorpusError: if the text has no second document, or no document of two sentences.
     """
     bounds = stream.document_sentences
     if kind == "next" and len(bounds) < 2:
+        cure = "give one with --valid" if aside else "separate documents by blank lines"
         raise CorpusError(
-            f"{what} is one document, but pairs=next takes half of the second texts from another one; separate "
-            "documents by blank lines, or set pairs=order or pairs=none"
+            f"{what} is one document, but pairs=next takes half of the second texts from another one; {cure}, or set "
+            "pairs=order or pairs=none"
         )
-    if kind == "order" and all(behind - first < 2 for first, behind in bounds):
+    if all(behind - first < 2 for first, behind in bounds):
+        cure = "give one with --valid" if aside else "give one sentence a line, set sentences=split"
         raise CorpusError(
-            f"{what} has no document of two sentences, but pairs=order makes pairs of neighbours; give one sentence a "
-            "line, or set sentences=split or pairs=none"
+            f"{what} has no document of two sentences, but pairs={kind} makes pairs of neighbours; {cure}, or set "
+            "pairs=none"
         )
 
 

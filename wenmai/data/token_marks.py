@@ -40,7 +40,6 @@ __all__ = [
     "EntityFinder",
     "MarkStats",
     "Marker",
-    "entity_spans",
     "unit_begins",
 ]
 
@@ -243,13 +242,6 @@ def unit_begins(marks: Marks, *, entities: bool) -> Bools:
         begins &= ~_inside_entities(marks)
         begins |= (marks & ENTITY) > 0
     return begins
-
-
-def entity_spans(marks: Marks) -> Spans:
-    """Returns the first token of each entity and the one behind its last, (N, 2)."""
-    first = np.flatnonzero(marks & ENTITY)
-    outside = np.flatnonzero(~_inside_entities(marks))
-    return np.stack((first, np.append(outside, len(marks))[np.searchsorted(outside, first + 1)]), 1)
 
 
 def _inside_entities(marks: Marks) -> Bools:

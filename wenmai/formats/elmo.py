@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import FormatError, SettingError, install_hint
-from wenmai.core.folder import plain_file, read_json_object, writing, writing_json
+from wenmai.core.folder import plain_file, read_json_object, sealed_folder, writing_json
 from wenmai.core.tensors import require_finite
 from wenmai.formats.format import Format, Imported, Trained, require_free
 from wenmai.models.settings import ElmoConfig
@@ -88,7 +88,7 @@ def read_elmo(folder: str | Path) -> "Elmo":
 
 
 def write_elmo(folder: str | Path, module: "Elmo") -> None:
-    """Writes ``options.json`` and ``weights.hdf5`` without the softmax, each whole or not at all.
+    """Writes ``options.json`` and ``weights.hdf5`` without the softmax, both whole or none of them.
 
     Raises:
         SettingError: if the files cannot hold the model, or the package h5py is not installed.
@@ -103,11 +103,12 @@ def write_elmo(folder: str | Path, module: "Elmo") -> None:
             "this model cannot be written"
         )
     named = dict(module.named_parameters())
-    with writing(folder / WEIGHTS) as output, h5py.File(output, "w") as file:
-        for one in _stored(config):
-            parts = [named[name].detach().cpu().float().numpy() for name in one.parameters]
-            file.create_dataset(one.name, data=_matrix(one, parts).reshape(one.shape).astype(np.float32))
-    writing_json(folder / OPTIONS, _options(config))
+    with sealed_folder(folder) as temporary:
+        with open(temporary / WEIGHTS, "wb+") as output, h5py.File(output, "w") as file:
+            for one in _stored(config):
+                parts = [named[name].detach().cpu().float().numpy() for name in one.parameters]
+                file.create_dataset(one.name, data=_matrix(one, parts).reshape(one.shape).astype(np.float32))
+        writing_json(temporary / OPTIONS, _options(config))
 
 
 # --- options ----------------------------------------------------------------------------------------------------------

@@ -273,7 +273,7 @@ class ElmoModel(Network):
         encoder, number = self._of(layer, concat)
         return embed_words(encoder, texts, layer=number, concat=concat, **options)
 
-    def embed_tokens(self, sentences: Iterable[Sequence[str]]) -> Iterator[Rows]:
+    def token_vectors(self, sentences: Iterable[Sequence[str]]) -> Iterator[Rows]:
         """Yields the vectors (T, 2M) of given tokens; see :func:`wenmai.inference.embedding.embed_tokens`."""
         return embed_tokens(self, sentences)
 

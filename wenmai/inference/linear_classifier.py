@@ -181,7 +181,8 @@ def load_encoder(folder: Path) -> TokenVectors:
     Raises:
         RunError: if there is no finished run, or its model has no vectors.
     """
-    return token_encoder(Run(folder).model)
+    run = Run(folder)
+    return token_encoder(run.model, run.recipe.system)
 
 
 def read_tensors(path: Path) -> dict[str, npt.NDArray[Any]]:

@@ -170,7 +170,7 @@ class MaskedModel(Network):
             raise SettingError(f"{text[:60]!r} has no mask; write {spelled} where a token is to be filled in")
         probabilities = mask_probabilities(self.module, self._framer, ids, places)
         one = self.tokenizer
-        never = set(one.special_ids) - {one.unk_id} | one.nameless | set(range(one.vocab_size, self.module.vocab_size))
+        never = one.special_ids | one.nameless | set(range(one.vocab_size, self.module.vocab_size))
         probabilities[:, list(never)] = 0.0
         top = probabilities.topk(min(topn, probabilities.shape[1] - len(never)), dim=1)
         rows = zip(top.values.tolist(), top.indices.tolist(), strict=True)

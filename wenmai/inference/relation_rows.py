@@ -4,8 +4,8 @@ A document that is longer than the encoder reads becomes several overlapping win
 which it has most context: its state there counts for the entities that it is part of, and no other state of it.
 """
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Container, Sequence
+from itertools import pairwise, permutations
 from typing import NamedTuple
 
 import numpy as np
@@ -93,16 +93,18 @@ def document_rows(
     length: int,
     stride: int | None,
     known: dict[str, tuple[list[int], int]],
+    asked: Container[tuple[str, str]] | None = None,
 ) -> DocumentRows:
     """Cuts a document into pieces and windows.
 
     Args:
-        document: Its pairs, if it does not name them, are all of two different entities.
+        document: Its pairs, if it does not name them, are all of two different entities of the types ``asked``.
         backbone: The encoder.
         types: The types of entities that a model knows.
         length: Most tokens of a window, special ones included.
         stride: Pieces from the beginning of a window to that of the next; None: a half of it.
         known: Words that were cut before; grows.
+        asked: The types of head and tail of pairs; None: any.
     """
     words = [word for sentence in document.sentences for word in sentence]
     begins = np.cumsum([0, *map(len, document.sentences)])
@@ -151,7 +153,7 @@ def document_rows(
     members[:, 2] += shift[members[:, 1]]
     members[:, 1] = [kept[window] for window in members[:, 1].tolist()]
     places = np.array(firsts, np.int64)
-    return DocumentRows(tokens, sentences, entities, kinds, members, places, _pairs(document, places))
+    return DocumentRows(tokens, sentences, entities, kinds, members, places, _pairs(document, places, asked))
 
 
 def _windows(size: int, room: int, stride: int | None) -> list[int]:
@@ -160,10 +162,15 @@ def _windows(size: int, room: int, stride: int | None) -> list[int]:
     return [0] if size <= room else [*range(0, size - room, step), size - room]
 
 
-def _pairs(document: RelationDocument, firsts: Ints) -> Ints:
+def _pairs(document: RelationDocument, firsts: Ints, asked: Container[tuple[str, str]] | None) -> Ints:
     """The pairs that are asked for, of entities that have a mention."""
     if document.pairs is not None:
         found = np.array(document.pairs, np.int64).reshape(-1, 2)
+    elif asked is not None:
+        types = [entity.type for entity in document.entities]
+        ordered = permutations(range(len(types)), 2)
+        some = [(head, tail) for head, tail in ordered if (types[head], types[tail]) in asked]
+        found = np.array(some, np.int64).reshape(-1, 2)
     else:
         count = len(firsts)
         found = np.stack(np.nonzero(~np.eye(count, dtype=np.bool_)), 1)

@@ -93,10 +93,12 @@ class RelationFacts(NamedTuple):
     Attributes:
         meanings: What relations mean, by name.
         seen: Their facts, for Ign F1; see :func:`wenmai.data.relations.facts_of`.
+        asked: The types of head and tail of their pairs; None: any. See :func:`wenmai.data.relations.asked_types`.
     """
 
     meanings: Mapping[str, str]
     seen: frozenset[Fact]
+    asked: frozenset[tuple[str, str]] | None = None
 
 
 class RelationModel(Shown):
@@ -180,7 +182,9 @@ class RelationModel(Shown):
             decision=self.decision,
             threshold=self.threshold,
         )
-        facts = {"meanings": dict(self.facts.meanings), "seen": sorted(map(list, self.facts.seen))}
+        asked = None if self.facts.asked is None else sorted(map(list, self.facts.asked))
+        seen = sorted(map(list, self.facts.seen))
+        facts = {"meanings": dict(self.facts.meanings), "seen": seen, "asked": asked}
         writing_json(folder / _FACTS, facts)
         save_model(self.module, folder)
         self.backbone.save(folder)
@@ -245,6 +249,7 @@ class RelationModel(Shown):
             length=self.length,
             stride=self.reading.stride,
             known=self._known,
+            asked=self.facts.asked,
         )
 
     def batch(self, documents: Sequence[DocumentRows]) -> DocumentBatch:
@@ -419,6 +424,8 @@ def _read_facts(path: Path) -> RelationFacts:
     try:
         meanings = checked(dict[str, str], found.get("meanings"))
         seen = checked(list[Fact], found.get("seen"))
+        asked = found.get("asked")  # older models have none
+        types = None if asked is None else frozenset(checked(list[tuple[str, str]], asked))
     except SettingError as error:
         raise FormatError(f"{path}: is damaged: {error}") from None
-    return RelationFacts(meanings, frozenset(seen))
+    return RelationFacts(meanings, frozenset(seen), types)

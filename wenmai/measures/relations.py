@@ -22,9 +22,6 @@ from wenmai.measures.bootstrap import percentile_intervals
 __all__ = ["Annotations", "RelationResult", "Scored", "best_threshold", "measure_relations"]
 
 
-Fact = tuple[str, str, str]  # names of head and tail, and the relation
-
-
 class Annotations(Protocol):
     """What is known of a document; :class:`wenmai.data.relations.RelationDocument`."""
 
@@ -140,7 +137,7 @@ def _descending(one: Scored) -> float:
 def measure_relations(
     predicted: Sequence[Scored],
     documents: Sequence[Annotations],
-    seen: Container[Fact] | None = None,
+    seen: Container[tuple[str, str, str]] | None = None,
     *,
     intervals: bool = True,
     resamples: int = 1000,
@@ -151,7 +148,7 @@ def measure_relations(
     Args:
         predicted: Those that were decided for.
         documents: With the right relations.
-        seen: The facts of the training; None: there was none.
+        seen: The facts of the training, names of head and tail and a relation; None: there was none.
         intervals: Whether to draw resamples.
         resamples: How many.
         seed: Of the draws.
@@ -253,6 +250,6 @@ def _near(document: Annotations) -> Any:  # noqa: ANN401  a function
     return near
 
 
-def _is_seen(document: Annotations, one: Scored, seen: Container[Fact]) -> bool:
+def _is_seen(document: Annotations, one: Scored, seen: Container[tuple[str, str, str]]) -> bool:
     heads, tails = ({mention.name for mention in document.entities[side].mentions} for side in (one.head, one.tail))
     return any((head, tail, one.relation) in seen for head in heads for tail in tails)

@@ -212,7 +212,7 @@ class Bert(TextEncoder):
         embedded = self.embed(tokens, segments=segments, positions=positions, task_type=task_type)
         if (states := self._short(embedded, mask)) is not None:
             return self.encoder.norm(states[-1:]) if places is None else rows_at(self.encoder.norm(states[-1:]), places)
-        structure = self._structure(tokens, positions)
+        structure = self.structure(tokens, positions)
         hidden: Tensor = self.encoder(embedded, mask=mask, structure=structure, places=places)
         return hidden
 
@@ -224,7 +224,7 @@ class Bert(TextEncoder):
             self.encoder, embedded, num_heads=self.config.num_heads, activation=self.config.activation
         )
 
-    def _structure(self, tokens: Tensor, positions: Tensor | None) -> Structure | None:
+    def structure(self, tokens: Tensor, positions: Tensor | None = None) -> Structure | None:
         """What attention needs to know of distances, if it knows them."""
         if self.buckets is None:
             return None
@@ -244,7 +244,7 @@ class Bert(TextEncoder):
         embedded = self.embed(tokens, segments=segments, positions=positions)
         if (found := self._short(embedded, mask)) is not None:
             return [embedded, *found[:-1, None], self.encoder.norm(found[-1:])]
-        return self.encoder.states(embedded, mask=mask, structure=self._structure(tokens, positions))
+        return self.encoder.states(embedded, mask=mask, structure=self.structure(tokens, positions))
 
     def pooled(self, hidden: Tensor) -> Tensor:
         """Returns f(W h_[CLS] + b), (B, M), of states (B, T, M).
@@ -262,7 +262,8 @@ _POOLERS = {"tanh": torch.tanh, "relu": ACTIVATIONS["relu"], "gelu": ACTIVATIONS
 
 
 def _layer(config: BertConfig) -> EncoderLayer:
-    size, inner = config.hidden_size, config.ffn_size or 4 * config.hidden_size
+    size = config.hidden_size
+    inner = config.ffn_size or (round(8 * size / 3) if config.gated else 4 * size)  # a gate is a third matrix
     attention = (DisentangledAttention if config.positions == "relative" else MultiHead)(
         size, config.num_heads, dropout=config.attention_dropout
     )

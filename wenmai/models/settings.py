@@ -125,7 +125,9 @@ class BertConfig:
     num_layers: Annotated[int, Ge(1), Doc("layers")] = 4
     num_heads: Annotated[int, Ge(1), Doc("attention heads of a layer")] = 4
     ffn_size: Annotated[
-        int | None, Ge(1), Doc("inner size of the feed-forward networks; none: four times hidden_size")
+        int | None,
+        Ge(1),
+        Doc("inner size of the feed-forward networks; none: four times hidden_size; gated: 8/3 of it, as many weights"),
     ] = None
     embedding_size: Annotated[
         int | None, Ge(1), Doc("dimensions of the embeddings, which are projected to hidden_size; none: hidden_size")

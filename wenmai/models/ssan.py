@@ -13,9 +13,9 @@ Relation Extraction", AAAI 2021, https://arxiv.org/abs/2102.10249.
 vector of the distance between the first mentions of head and tail. Those at the input begin with 0, so that at first
 the encoder says what it did without them; so do the parameters of the structure.
 
-Any BERT of ours will do, imported ones too, unless its positions are relative, whose scores are made otherwise. Tokens
-of entities are put first while the encoder reads, each with the position that it had: attention does not mind, and
-the bias of the scores is one block of rows.
+Any BERT of ours will do, imported ones too; one with relative positions, whose scores are made otherwise, only without
+structure. Tokens of entities are put first while the encoder reads, each with the position that it had: attention does
+not mind, and the bias of the scores is one block of rows.
 
 Shapes: R windows, T tokens, E entities of the documents, K tokens of mentions, P pairs, C classes of relations.
 """
@@ -27,6 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from wenmai.core.errors import SettingError
+from wenmai.models.bert import Bert
 from wenmai.models.ssan_settings import SsanConfig
 from wenmai.nn.dropout import dropout
 from wenmai.nn.encoder import TextEncoder
@@ -94,7 +95,7 @@ class Ssan(nn.Module):
         types: Types of entities.
 
     Raises:
-        SettingError: if the encoder has relative positions, or too few layers.
+        SettingError: if the encoder is no BERT, has too few layers, or has relative positions and is to have structure.
     """
 
     kind: ClassVar[str] = "ssan"
@@ -103,12 +104,15 @@ class Ssan(nn.Module):
     def __init__(self, config: SsanConfig, encoder: Any, *, labels: int, types: int) -> None:  # noqa: ANN401
         super().__init__()
         self.config = config
-        if not isinstance(encoder, TextEncoder) or getattr(encoder, "positions", None) is None:
-            raise SettingError(
-                "structured attention needs a BERT with a vector for each position (positions=learned); the encoder "
-                "has none"
-            )
         network: Any = encoder
+        self._in_order = isinstance(encoder, Bert) and encoder.buckets is not None  # relative positions
+        if not self._in_order and (not isinstance(encoder, TextEncoder) or getattr(network, "positions", None) is None):
+            raise SettingError("ssan needs a BERT; the encoder has no vectors of positions")
+        if self._in_order and config.structure != "none":
+            raise SettingError(
+                f"structure={config.structure} needs an encoder with a vector for each position (positions=learned), "
+                "but this one knows distances; start from another one, or set structure=none"
+            )
         layers = list(network.encoder.layers)
         chosen = config.structured or range(1, len(layers) + 1)
         if max(chosen, default=0) > len(layers):
@@ -163,7 +167,7 @@ class Ssan(nn.Module):
         )
         features = self._features(entities, documents.types.gather(1, order)) if self.config.features else None
         embedded = encoder.embed(tokens, positions=order, features=features)
-        structure = {}
+        structure = encoder.structure(tokens) if self._in_order else {}
         if self.config.structure != "none":
             structure = {"dependencies": dependencies(sentences, entities, rows)}
         mask = None if bool(real.all()) else real[:, None, None]
@@ -171,9 +175,13 @@ class Ssan(nn.Module):
         back = order.argsort(dim=1)
         return hidden.gather(1, back[..., None].expand_as(hidden))
 
-    @staticmethod
-    def order(entities: Tensor) -> Tensor:
-        """Returns the tokens (R, T) int64 in the order in which the encoder reads them, those of entities first."""
+    def order(self, entities: Tensor) -> Tensor:
+        """Returns the tokens (R, T) int64 in the order in which the encoder reads them, those of entities first.
+
+        An encoder with relative positions reads them as they stand.
+        """
+        if self._in_order:
+            return torch.arange(entities.shape[1], device=entities.device).expand(entities.shape)
         return (entities < 0).to(torch.int8).argsort(dim=1, stable=True)
 
     def _features(self, entities: Tensor, types: Tensor) -> Tensor:

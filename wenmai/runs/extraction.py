@@ -131,7 +131,7 @@ def document_of_text(text: str, tagger: Any, *, title: str = "") -> RelationDocu
         for one in tagged.entities
     ]
     sentences = cut_words(text, borders=[edge for one in found for edge in one[:2]])
-    return entities_of(title, sentences, found)[0]
+    return entities_of(title, sentences, found)
 
 
 def as_docred(found: "Extracted") -> dict[str, Any]:
@@ -167,11 +167,12 @@ def as_docred(found: "Extracted") -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Drawn:
-    """A document on the page: its number, what was found, and the dependencies of its tokens."""
+    """A document on the page: its number, what was found, and the dependencies of some tokens, of which sentences."""
 
     number: int
     found: "Extracted"
     matrix: npt.NDArray[np.int8]
+    sentences: str
 
 
 def write_relation_page(path: str | Path, model: "RelationModel", found: Iterable["Extracted"], *, run: str) -> None:
@@ -188,7 +189,7 @@ def write_relation_page(path: str | Path, model: "RelationModel", found: Iterabl
     """
     if Path(path).is_dir():
         raise SettingError(f"{path} is a folder; name the page to write, such as {Path(path) / 'relations.html'}")
-    drawn = [_Drawn(number, one, _dependencies(model, one.document)) for number, one in enumerate(found, start=1)]
+    drawn = [_Drawn(number, one, *_dependencies(model, one.document)) for number, one in enumerate(found, start=1)]
     count = sum(len(one.found.relations) for one in drawn)
     facts = [("run", run), ("documents", f"{len(drawn):,}"), ("relations", f"{count:,}")]
     page = filled(
@@ -201,18 +202,19 @@ def write_relation_page(path: str | Path, model: "RelationModel", found: Iterabl
         file.write(page.encode("utf-8", "replace"))  # a lone surrogate becomes "?"
 
 
-def _dependencies(model: "RelationModel", document: RelationDocument) -> npt.NDArray[np.int8]:
-    """Returns the dependencies of the first tokens of a document, special ones left out."""
+def _dependencies(model: "RelationModel", document: RelationDocument) -> tuple[npt.NDArray[np.int8], str]:
+    """Returns the dependencies of the first tokens that are read, special ones left out, and of which sentences."""
     import torch
 
     from wenmai.nn.structure_bias import dependencies
 
     rows = model.rows(document)
-    if not rows.tokens:
-        return np.zeros((0, 0), np.int8)
+    if not rows.tokens or model.config.structure == "none":
+        return np.zeros((0, 0), np.int8), ""
     keep = np.flatnonzero(rows.sentences[0] >= 0)[:_DRAWN]
     sentences, entities = (torch.from_numpy(part[0][keep])[None] for part in (rows.sentences, rows.entities))
-    return dependencies(sentences, entities)[0].numpy()
+    first, last = int(sentences.min()), int(sentences.max())
+    return dependencies(sentences, entities)[0].numpy(), str(first) if first == last else f"{first}-{last}"
 
 
 def _section(drawn: _Drawn) -> str:
@@ -302,7 +304,11 @@ def _matrix(drawn: _Drawn) -> str:
         return ""
     picture = b64encode(_png(drawn.matrix)).decode()
     legend = "".join(f'<span class="dependency d{number}">{escape(say(name))}</span>' for number, name in _MEANINGS)
-    caption = say("Which token (a row) sees which by the structure, of the first {count} tokens.", count=size)
+    caption = say(
+        "Which token (a row) sees which by the structure: {count} tokens of the sentences {sentences}.",
+        count=size,
+        sentences=drawn.sentences,
+    )
     alt = escape(say("structure matrix"))
     return (
         f'<figure class="structure"><img src="data:image/png;base64,{picture}" alt="{alt}" width="{size}">'

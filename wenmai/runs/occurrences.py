@@ -1,5 +1,6 @@
 """Words in context: an index of occurrences, their neighbours, and static vectors made of them."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
@@ -287,11 +288,15 @@ def distil(
 
     Raises:
         RunError: if the run has no words in context, or ``out`` exists or cannot be written.
-        SettingError: for a wrong setting.
+        SettingError: for a wrong setting, or a file of another suffix.
         CorpusError: if the text cannot be read.
     """
     target, config = Path(out), occurrence_settings(settings)
     binary = _FILES.get(target.suffix)
+    if binary is None and re.fullmatch(r"\.[A-Za-z]\w*", target.suffix):
+        raise SettingError(
+            f"{target}: expected a file .txt, .vec or .bin, or a run folder, whose name does not end in {target.suffix}"
+        )
     if binary is None:
         require_room(target)
     else:

@@ -16,6 +16,7 @@ from wenmai.core.errors import RunError, SettingError
 from wenmai.core.folder import writing
 from wenmai.core.registry import find_system
 from wenmai.core.wording import say
+from wenmai.data.pretraining import TASKS
 from wenmai.data.sources import named_texts
 from wenmai.runs.page import filled
 from wenmai.runs.planning import plan
@@ -99,7 +100,8 @@ def asked_in_words(asked: Asked) -> str:
     """Returns in one line what is asked in an example."""
     fates = Counter(token.fate for token in asked.tokens if token.fate is not None)
     counts = ", ".join(say(f"{fates[fate]} {fate}") for fate in get_args(Fate) if fates[fate])
-    line = say("{task}: {tokens} tokens", task=say(asked.task), tokens=len(asked.tokens))
+    task = asked.task if asked.task in TASKS else say(asked.task)  # the names of tasks are settings
+    line = say("{task}: {tokens} tokens", task=task, tokens=len(asked.tokens))
     if counts:
         line += f" ({counts})"
     return f"{line} -> {asked.label}" if asked.label else line

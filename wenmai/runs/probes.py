@@ -69,7 +69,7 @@ def probe_model(
     """Trains linear probes on the vectors of a model that was trained by a recipe; see :func:`probe`."""
     found = find_dataset(dataset)
     text = recipe.sections.get("text", TextConfig())
-    return probe_encoder(token_encoder(model), found, split=split, seed=seed, text=text)
+    return probe_encoder(token_encoder(model, recipe.system), found, split=split, seed=seed, text=text)
 
 
 def probe_encoder(

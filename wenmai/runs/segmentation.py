@@ -43,5 +43,7 @@ def suited_segmentation(
             note = f"{seen}: with {plain}={before} whole clauses are words; {anew}{plain}={better} separates them"
             return {}, (note,)
         note = f"{seen}: {plain}={better} was chosen; {plain}={before} takes what white space separates as words"
+        if name == "tokenizer.kind":  # tokenizers know no words of a dictionary
+            note = f"{seen}: {plain}={better} was chosen; for words, put spaces between them first"
         return {name: better}, (note,)
     return {}, ()

@@ -249,6 +249,8 @@ def _go_on(run: Run, job: Job, base: "_Base", resumed: Resumed | None, callback:
     """Trains a run from wherever it is to the end."""
     position = int(resumed[0].name.removeprefix("step-")) if resumed is not None else 0
     callback.begin(run, {"system": run.recipe.system, "position": position, **job.facts()})
+    for note in job.warnings():
+        callback.note(note)
     records = RecordFile(run.path / METRICS, position=position)
 
     def report(record: Record) -> None:

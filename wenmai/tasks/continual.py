@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from torch import Tensor, nn
 
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import RunError, SettingError
+from wenmai.core.registry import find_system
 from wenmai.core.seeding import mixed_seed
 from wenmai.data.batches import plan_batches
 from wenmai.data.masking import Masker
@@ -39,6 +40,7 @@ from wenmai.nn.linear import Linear
 from wenmai.objectives.language import most_probable, next_token_loss
 from wenmai.objectives.loss import Loss, Losses
 from wenmai.tasks.asked import Asked, asked_of_row
+from wenmai.tasks.implied import implied_tasks
 from wenmai.tasks.masked import MaskedTask
 from wenmai.tasks.masked_rows import MaskedRows, RowMaker
 from wenmai.tasks.neural import NeuralJob
@@ -55,7 +57,6 @@ _VALIDATION_TOKENS = 250_000  # of all tasks together
 _STD = 0.02  # of the heads
 _LOOKED_AT = 20  # rows for each that is shown
 _MASKED = "mlm"  # the part of the loss that masked tokens are
-_FILES = {"dialogue": "dialogue_threads", "prepared": "prepared_files"}  # what a task reads that comes with its file
 
 Ints = npt.NDArray[np.int64]
 
@@ -80,16 +81,12 @@ class ErnieTask(MaskedTask):
 
     source = MarkedText("cls", "sep", "mask")
     sections: Mapping[str, type] = CONTINUAL
+    alternates: ClassVar[bool] = True  # dialogues with masking
 
     def implied(self, given: Mapping[str, Any], base: Recipe | None) -> Mapping[str, Any]:
-        """The tasks that there are data for, and the pooler that tasks of whole texts need."""
-        plain = {name.rpartition(".")[2]: value for name, value in given.items()}
-        if "tasks" in plain:
-            return {}
-        entities = any(plain.get(name) for name in ("entities_list", "entities_run", "entities_inline"))
-        of_files = [name for name, file in _FILES.items() if plain.get(file)]
-        tasks = [*self._tasks(plain, entities=entities), *of_files]
-        return {"stages.tasks": tasks} | ({"model.pooler": "tanh"} if of_files else {})
+        """The tasks that there are data for, when they come, and what those of the continued run read."""
+        same = base is not None and type(find_system(base.system).load()) is type(self)
+        return implied_tasks(given, base, self._tasks, same=same, alternates=self.alternates)
 
     def _tasks(self, given: Mapping[str, Any], *, entities: bool) -> list[str]:
         return ["characters", "phrases", *(["entities"] if entities else [])]
@@ -120,6 +117,8 @@ class ErnieTask(MaskedTask):
 
 class Ernie2Task(ErnieTask):
     """ERNIE 2.0: tasks about words, structure and meaning, learned continually."""
+
+    alternates = False
 
     def _tasks(self, given: Mapping[str, Any], *, entities: bool) -> list[str]:
         first = "knowledge" if entities else "phrases"

@@ -5,9 +5,11 @@ have no padding; pieces of different documents share a row, where they do not se
 like lengths.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +29,7 @@ from wenmai.data.sequences import Examples, SentenceStream, documents, packed, p
 from wenmai.formats.huggingface import Pretrained
 from wenmai.inference.embedding_config import EmbeddingConfig
 from wenmai.inference.masked_model import MaskedModel, build
+from wenmai.models.settings import BertConfig
 from wenmai.objectives.language import most_probable, next_token_loss
 from wenmai.objectives.loss import Loss, Losses, evaluated
 from wenmai.tasks.asked import Asked, asked_of_row
@@ -38,6 +41,7 @@ from wenmai.tasks.sources import RunningText
 __all__ = ["MaskedJob", "MaskedTask"]
 
 _VALIDATION_TOKENS = 250_000
+_PARTS = 1_000_000  # of an epoch, the unit of phases
 _VALIDATION_DRAW = 0xE7A1  # the same sequences and masks at every evaluation
 
 Ints = npt.NDArray[np.int64]
@@ -114,11 +118,15 @@ class MaskedJob(NeuralJob):
             raise SettingError(f"pairs={self.objective.pairs} needs the head pair; add heads=mlm,pair pooler=tanh")
         if "pair" in heads and self.objective.pairs == "none":
             raise SettingError("the head pair is not trained with pairs=none; add pairs=next or pairs=order")
+        if self.recipe.start is None:
+            _refuse_untrained(self.model.config)
         if (self.objective.short_length or 0) > longest:
             raise SettingError(f"short_length={self.objective.short_length} is more than max_length={longest}")
         if self.objective.pairs != "none":
             require_pairs(self._train, self.objective.pairs)
-            require_pairs(self._valid, self.objective.pairs, "the text to validate on")
+            aside = self._data.valid is None
+            what = "the text set aside to validate on" if aside else "the text to validate on"
+            require_pairs(self._valid, self.objective.pairs, what, aside=aside)
 
     @property
     def objective_name(self) -> str:  # type: ignore[override]  # it depends on the settings
@@ -144,19 +152,30 @@ class MaskedJob(NeuralJob):
         return [_Batch(tuple(rows), epoch, number) for number, rows in enumerate(batches)]
 
     def _phases(self, epoch: int, longest: int) -> Iterator[tuple[slice, int]]:
-        """Yields which examples of an epoch, as a slice of thousandths, have which length."""
+        """Yields which examples of an epoch, as a slice of millionths, have which length."""
         short = self.objective.short_length
-        share = 0.0 if short is None else self.objective.short_share * self.config.epochs - epoch
-        cut = round(1000 * min(1.0, max(0.0, share)))
+        cut = round(_PARTS * min(1.0, max(0.0, self._short_epochs - epoch)))
         if short is not None and cut:
             yield slice(0, cut), short
-        if cut < 1000:
-            yield slice(cut, 1000), longest
+        if cut < _PARTS:
+            yield slice(cut, _PARTS), longest
+
+    @cached_property
+    def _short_epochs(self) -> float:
+        """How many epochs, and which part of one more, have short sequences; asked when the processes are known."""
+        short, epochs, steps = self.objective.short_length, float(self.config.epochs), self.config.steps
+        if short is None:
+            return 0.0
+        if steps is not None:
+            random = np.random.default_rng(mixed_seed(self.config.seed, 0))
+            batches = len(self._batches(self._rows(slice(0, _PARTS), short, random), 0))
+            epochs = min(epochs, steps / math.ceil(batches / (self.config.accumulation * self.strategy.size)))
+        return self.objective.short_share * epochs
 
     def _rows(self, part: slice, length: int, random: np.random.Generator) -> list[Examples]:
         found = self._examples(self._train, length, random)
         order = random.permutation(len(found.labels))
-        first, last = (len(order) * edge // 1000 for edge in (part.start, part.stop))
+        first, last = (len(order) * edge // _PARTS for edge in (part.start, part.stop))
         examples = found.take(order[first:last])
         if self.objective.pairs == "none" and self.objective.boundaries == "masked":
             return [examples.take(row) for row in packed(examples.lengths + 2, length)]
@@ -287,9 +306,43 @@ class MaskedJob(NeuralJob):
         stats = asdict(self._data.text.stats)
         return {"sizes": sizes, **self.effort, "threads": self.threads, "stats": stats}
 
+    def warnings(self) -> list[str]:
+        """That a time cannot be shared between short sequences and long ones."""
+        if self.objective.short_length is None or self.config.minutes is None:
+            return []
+        return [
+            f"the epochs decide when sequences of max_length={self.model.config.max_length} come: with "
+            f"minutes={self.config.minutes} the training may end before; set epochs or steps to what it reaches"
+        ]
+
+    def changes(self, base: Any) -> tuple[dict[str, Any], list[str]]:  # noqa: ANN401
+        """Notes if the training ended before its long sequences."""
+        state, cut = self.state, self._short_epochs
+        if state.epoch >= cut or state.epoch + state.batch / len(self.plan(state.epoch)) > cut:
+            return {}, []
+        short, longest = self.objective.short_length, self.model.config.max_length
+        return {}, [
+            f"the training ended before sequences of max_length={longest} tokens: all were of short_length={short}"
+        ]
+
     def summary(self) -> dict[str, Any]:
         """Speed, losses and sizes."""
         found, size = super().summary(), self._data.tokenizer.vocab_size
         words = found["tokens_per_second"] * self._data.text.stats.words_per_token
         sizes = {"words_per_second": words, "vocabulary": size}
         return {**found, **sizes, "objective": f"{self.objective_name}, {size:,} tokens"}
+
+
+def _refuse_untrained(config: BertConfig) -> None:
+    """Makes sure that all parts of a new model are trained; a continued one may have others.
+
+    Raises:
+        SettingError: if some would stay as they are drawn.
+    """
+    others = [head for head in config.heads if head not in ("mlm", "pair")]
+    if others:
+        raise SettingError(f"heads={','.join(config.heads)}: {others[0]} would not be trained; leave out {others[0]}")
+    if config.pooler != "none" and "pair" not in config.heads:
+        raise SettingError(f"pooler={config.pooler} would not be trained without the head pair; leave it out")
+    if config.task_types:
+        raise SettingError(f"task_types={config.task_types} would not be trained; leave it out, or train ernie-2")

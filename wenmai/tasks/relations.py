@@ -17,7 +17,7 @@ from wenmai.core.quantities import plural
 from wenmai.data.batches import plan_batches
 from wenmai.data.relation_files import RelationData, open_documents, read_relation_data
 from wenmai.data.relation_settings import RelationsConfig
-from wenmai.data.relations import RelationDocument
+from wenmai.data.relations import RelationDocument, asked_types
 from wenmai.inference.families import backbone_like, backbone_of
 from wenmai.inference.finetuned import SHORTEST
 from wenmai.inference.relation_rows import DocumentRows
@@ -36,7 +36,7 @@ from wenmai.tasks.task import Opened, ReadProgress, Source, Task
 __all__ = ["RelationDocuments", "RelationJob", "RelationTask"]
 
 _RATE, _MOST_RATE, _SMALL = 5e-5, 1e-3, 768  # of the encoder at the size of the published models; of what is new
-_FLOOR = 0.005
+_UNDECIDED = 0.5  # the threshold as long as no prediction is right
 
 
 class RelationDocuments(Source):
@@ -113,7 +113,7 @@ class RelationTask(NeuralTask):
             data.labels,
             data.types,
             decision="adaptive" if tuning.loss == "adaptive" else "threshold",
-            facts=RelationFacts(data.meanings, data.seen),
+            facts=RelationFacts(data.meanings, data.seen, asked_types(data.train)),
         )
 
     def initialise(self, model: RelationModel, data: RelationData, base: Any) -> None:  # noqa: ANN401
@@ -230,9 +230,10 @@ class RelationJob(NeuralJob):
                 yield self._loss(self.module, self._valid_rows[some], self._valid_targets[some])
 
         metrics = evaluated(losses(), self.loss_weights)
-        scored: list[Scored] = model.scored(self._data.valid, floor=_FLOOR)
+        scored: list[Scored] = model.scored(self._data.valid)
         if model.decision == "threshold":
-            model.threshold = float(min(1.0, max(0.0, best_threshold(scored, self._data.valid)[0])))
+            cut, best = best_threshold(scored, self._data.valid)
+            model.threshold = float(min(1.0, max(0.0, cut))) if best else _UNDECIDED
         found = measure_relations(
             [one for one in scored if one.score >= model.cut], self._data.valid, model.facts.seen, intervals=False
         )

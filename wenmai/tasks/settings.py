@@ -104,7 +104,9 @@ class MaskedConfig:
     short_length: Annotated[
         int | None, Ge(4), Doc("most of the training is on sequences of this length, the rest on max_length; none: all")
     ] = None
-    short_share: Annotated[float, Gt(0), Lt(1), Doc("short_length: that fraction of the epochs")] = _SHORT_SHARE
+    short_share: Annotated[
+        float, Gt(0), Lt(1), Doc("short_length: that fraction of the epochs, or of the steps if they end first")
+    ] = _SHORT_SHARE
 
     def __post_init__(self) -> None:
         if self.pairs == "none" and self.short_pairs != _SHORT_PAIRS:

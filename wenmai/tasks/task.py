@@ -151,6 +151,10 @@ class Job(ABC):
         """What must be noted at the beginning to resume the training, as JSON values: by default nothing."""
         return {}
 
+    def warnings(self) -> list[str]:
+        """Notes for the user before it is trained: by default none."""
+        return []
+
     def changes(self, base: Any) -> tuple[dict[str, Any], list[str]]:  # noqa: ANN401  the model that is continued
         """What to add to the summary, and notes for the user at the end: by default nothing."""
         return {}, []

@@ -163,10 +163,10 @@ class Tokenizer:
     def load(cls, path: str | Path) -> "Tokenizer":
         """Reads a ``tokenizer.json``, of wenmai or of others.
 
-        In files of others the roles go to special tokens with the usual names (such as ``[PAD]`` or
-        ``<|endoftext|>``); where padding or BOS is missing, EOS takes the role. Where there is a mask but no
-        ``[CLS]`` or ``[SEP]``, BOS and EOS take theirs, but for an EOS that is BOS too. Sections that cut texts, pad them, put special tokens around
-        them or segment them at random have no effect; :attr:`left_out` names them.
+        In files of others the roles go to special tokens with the usual names (such as ``[PAD]`` or ``<|endoftext|>``);
+        where padding or BOS is missing, EOS takes the role. Where there is a mask but no ``[CLS]`` or ``[SEP]``, BOS
+        and EOS take theirs, but for an EOS that is BOS too. Sections that cut texts, pad them, put special tokens
+        around them or segment them at random have no effect; :attr:`left_out` names them.
 
         Raises:
             FormatError: if the file is missing or damaged, is no tokenizer, lacks special tokens, or has steps that

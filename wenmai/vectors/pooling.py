@@ -68,11 +68,12 @@ class StaticTokens:
         return self._unseen[token]
 
 
-def token_encoder(model: Any) -> TokenVectors:  # noqa: ANN401  the model of any run
+def token_encoder(model: Any, system: str = "model") -> TokenVectors:  # noqa: ANN401  the model of any run
     """Returns the token vectors of a model.
 
     Args:
         model: Has ``token_vectors``, or is word vectors, or has word vectors under ``vectors()``.
+        system: What was trained, for the message.
 
     Raises:
         RunError: if it has none of these.
@@ -84,7 +85,7 @@ def token_encoder(model: Any) -> TokenVectors:  # noqa: ANN401  the model of any
         return StaticTokens(model)
     if callable(getattr(model, "vectors", None)):
         return StaticTokens(model.vectors())
-    raise RunError(f"a {type(model).__name__} has no vectors of words; name a run of word vectors or of an encoder")
+    raise RunError(f"a {system} run has no vectors of words; name a run of word vectors or of an encoder")
 
 
 def pooled(

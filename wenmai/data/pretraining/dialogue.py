@@ -39,8 +39,11 @@ class Dialogue(PretrainingTask):
                 "the task dialogue has no dialogues; name a file of them (dialogue_threads=FILE), a dialogue a line of "
                 "JSON, or leave dialogue out of tasks"
             )
-        if 0 < context.segments < 2:
-            raise SettingError("the task dialogue tells two roles apart, but the model has one segment (segments=2)")
+        if context.segments < 2:
+            raise SettingError(
+                f"the task dialogue tells two roles apart, but the model has segments={context.segments}; set "
+                "segments=2"
+            )
         if context.room(_TURNS) < _TURNS:
             raise SettingError(f"the task dialogue needs max_length={2 * _TURNS + 1} at least, for three turns")
         path = Path(settings.dialogue_threads)
@@ -106,10 +109,9 @@ class Dialogue(PretrainingTask):
         texts = [self._tokens[turn] for turn in numbers[:_TURNS].tolist()]
         sizes = _fitting([len(text) for text in texts], self.context.room(_TURNS))
         texts = [text[:size] for text, size in zip(texts, sizes, strict=True)]
-        tokens, segments = self.context.frame(*texts)
-        if self.context.segments:
-            segments = np.repeat(numbers[_TURNS : 2 * _TURNS], [len(text) + 1 for text in texts])
-            segments = np.concatenate([segments[:1], segments])  # [CLS] belongs to the first
+        tokens, _ = self.context.frame(*texts)
+        segments = np.repeat(numbers[_TURNS : 2 * _TURNS], [len(text) + 1 for text in texts])
+        segments = np.concatenate([segments[:1], segments])  # [CLS] belongs to the first
         return Row(tokens, segments, labels=int(numbers[-1]))
 
 

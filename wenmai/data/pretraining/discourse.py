@@ -46,10 +46,11 @@ class Discourse(PairTask):
         """Makes sure that some sentence begins with a connective."""
         if not len(self.examples(stream, np.random.default_rng(0)).lengths):
             known = ", ".join(self.classes[:3])
+            other = "chinese" if self._words is not None else "english"
             raise CorpusError(
                 f"{what} has no sentence that follows another one and begins with a connective such as {known}, which "
-                f"the task discourse needs; say which language={'chinese' if self._words is not None else 'english'} "
-                "it is, set sentences=split, or leave discourse out of tasks"
+                f"the task discourse needs; set language={other} if the text is {other.capitalize()}, set "
+                "sentences=split, or leave discourse out of tasks"
             )
 
     def examples(self, stream: SentenceStream, random: np.random.Generator) -> Drawn:

@@ -25,7 +25,10 @@ from wenmai.data.pretraining.windows import WindowTask
 from wenmai.data.sequences import SentenceStream
 from wenmai.data.token_marks import ENTITY, PHRASE, Marks, unit_begins
 
-__all__ = ["Characters", "Entities", "Knowledge", "Phrases", "as_units"]
+__all__ = ["MASKING_TASKS", "Characters", "Entities", "Knowledge", "Phrases", "as_units"]
+
+MASKING_TASKS = ("characters", "phrases", "entities", "knowledge")
+"""The tasks that nothing but masking is of."""
 
 
 def as_units(masking: MaskingConfig) -> MaskingConfig:

@@ -29,7 +29,7 @@ from wenmai.runs.measuring.mistakes import Mistakes, require_page, write_mistake
 from wenmai.text.settings import TextConfig
 from wenmai.training.run import Run
 
-__all__ = ["CLASSIFIERS", "ClassificationEvaluation", "check", "compare", "evaluate"]
+__all__ = ["CLASSIFIERS", "ClassificationEvaluation", "check", "compare", "evaluate", "few"]
 
 _MOST_COLUMNS = 12  # of the confusion table that is printed
 _FEW = 5  # labels that a message names
@@ -146,12 +146,12 @@ def _require_known(gold: Sequence[Sequence[str]], known: Sequence[str], on: Any)
     if found and not found.keys() & set(known):
         path = on if isinstance(on, str | Path) else "text from Python"
         raise CorpusError(
-            f"{path}: has the labels {_few(found)}, none of which the model knows; it knows {_few(known)}; "
+            f"{path}: has the labels {few(found)}, none of which the model knows; it knows {few(known)}; "
             "name the test set as the training text was named, or the column of its labels (--label-column)"
         )
 
 
-def _few(labels: Iterable[str]) -> str:
+def few(labels: Iterable[str]) -> str:
     """Names some labels."""
     first = list(islice(labels, _FEW + 1))
     return ", ".join(map(repr, first[:_FEW])) + ", …" * (len(first) > _FEW)

@@ -4,6 +4,7 @@ The page is plain HTML (``page/mistakes.html``) and needs neither a script nor a
 wrong answers come first: they show wrong labels of the data as often as what the model lacks.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -104,7 +105,11 @@ def mistakes_of(model: Any, examples: Sequence[Any], items: Sequence[Any], outpu
 
 
 def _worst(task: str, found: list[dict[str, Any]], examples: int, key: str) -> Mistakes:
-    return Mistakes(task, sorted(found, key=lambda one: -one[key])[:_MOST], len(found), examples)
+    worst = sorted(found, key=lambda one: -one[key])[:_MOST]
+    for one in worst:
+        if math.isinf(one[key]):
+            one[key] = None  # which JSON can hold
+    return Mistakes(task, worst, len(found), examples)
 
 
 def _tags(model: Any, examples: Any, items: Any, outputs: Any) -> tuple[list[dict[str, Any]], str]:  # noqa: ANN401
@@ -245,7 +250,8 @@ def _tagged(one: dict[str, Any]) -> str:
     gold, found = ({tuple(span) for span in one[side]} for side in ("gold", "found"))
     sides = [("gold", gold, found, "missed"), ("found", found, gold, "wrong")]
     rows = [(n, "text", _entities(one, spans, other, kind)) for n, spans, other, kind in sides]
-    return _pairs([*rows, ("cost", "", f"{one['cost']:.2f}")])
+    cost = "∞" if one["cost"] is None else f"{one['cost']:.2f}"
+    return _pairs([*rows, ("cost", "", cost)])
 
 
 def _entities(one: dict[str, Any], spans: set[Any], other: set[Any], kind: str) -> str:

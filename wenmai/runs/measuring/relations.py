@@ -54,7 +54,7 @@ def evaluate(run: Run, *, on: Any, threshold: float | None = None) -> RelationEv
 
     Raises:
         RunError: if the run is not finished.
-        CorpusError: if the test set cannot be read, or has no document with two entities.
+        CorpusError: if the test set cannot be read, or has no two entities or no relation.
         SettingError: if it has a relation that the model does not know.
     """
     return _evaluated(run, run.model, on, threshold)

@@ -180,7 +180,15 @@ def _opened(first: str, second: str, task: ProbeTask) -> tuple[Examples, Example
 def _made(
     name: str, task: ProbeTask, train: Examples, test: Examples, segment: str, limit: int | None, seed: int
 ) -> ProbeSet:
-    learnt, measured = list(train), list(test)
+    learnt = list(train)
+    try:
+        measured = list(test)
+    except CorpusError:
+        if test.part == "all":
+            raise
+        raise CorpusError(
+            f"{train.describe()}: too few examples to set some aside to measure on; name what to measure on, TRAIN,TEST"
+        ) from None
     available = len(learnt)
     if limit is not None and available > limit:
         kept = np.sort(np.random.default_rng(seed).choice(available, limit, replace=False))
