@@ -1,5 +1,6 @@
 """Fine-tuning: what is read of examples, what is minimised, and what is trained of the encoder."""
 
+import json
 import math
 import shutil
 from dataclasses import replace
@@ -261,6 +262,15 @@ def test_answers_are_the_exact_characters_of_the_text(begin):
         assert told == {answer.text for answer in example.answers[:1]}
 
 
+def test_the_first_answer_that_the_text_has_is_learnt(begin):
+    answers = [{"text": "z", "answer_start": 1}, {"text": "c d", "answer_start": 4}, {"text": "a", "answer_start": 0}]
+    asked = {"context": "a b c d", "question": "h", "id": "q", "answers": answers}
+    job = begin("span", "bert", json.dumps({"data": [asked]}), valid_share=0, bad_answers="repair")
+    assert [answer.start for answer in job._data.train[0].answers] == [-1, 4, 0]
+    (item,), (((first, last),),) = job._train.items, job._train.targets
+    assert item.info.text.part(first - 1, last - 1)[0] == "c d"
+
+
 def test_pieces_begin_behind_white_space_and_end_behind_accents():
     context = " ab\u3000 e\u0301 。\u200b"
     offsets = [(0, 2), (2, 3), (3, 4), (4, 6), (7, 9)]  # " a", "b", a wide space, " é" without its accent, " 。"
@@ -481,3 +491,21 @@ def test_settings_of_other_tasks_are_refused(begin):
         assert getattr(replace(reading, **{name: value}), name) == value
         with pytest.raises(SettingError, match=f"{name}={value} has no effect on finetuned-classification"):
             begin("classification", "bert", **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("task", "start", "settings", "message"),
+    [
+        (
+            "classification",
+            "bert",
+            {"lm_weight": 0.1},
+            "lm_weight=0.1 has no effect on an encoder that does not predict",
+        ),
+        ("classification", "gpt", {"lm_weight": 0, "mode": "frozen"}, "lm_weight=0 has no effect with mode=frozen"),
+        ("pair", "elmo", {"both_orders": True}, "both_orders has no effect on an encoder that reads two texts one by"),
+    ],
+)
+def test_settings_that_the_encoder_does_not_heed_are_refused(begin, task, start, settings, message):
+    with pytest.raises(SettingError, match=message):
+        begin(task, start, **settings)

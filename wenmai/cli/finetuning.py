@@ -6,12 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from wenmai.cli.lines import lines_of, portions, reads_terminal, texts_of
+from wenmai.cli.lines import answered, lines_of, named_file, reads_terminal, several, texts_of
 from wenmai.cli.options import Device, File, Json, JsonLines, Quiet, RunFolder, Sets, Texts
 
 __all__ = ["answer", "choose", "finetune", "rate", "tag"]
 
-_TEXTS_AT_ONCE = 1024
 _SPACED = str.maketrans("\t\n\r", "   ")  # so that an answer is one column of one line
 
 
@@ -90,9 +89,9 @@ def rate(
     from wenmai.training.run import Run
 
     model = Run(run, device).model_for("rate")
-    lines, waiting = texts_of(texts, file), reads_terminal(texts, file)
-    for portion in portions(lines, 1 if waiting else _TEXTS_AT_ONCE):
-        for text, value in zip(portion, model.rate(portion), strict=True):
+    waiting, source = reads_terminal(texts, file), named_file(texts, file)
+    for portion, values in answered(texts_of(texts, file), model.rate, source=source, waiting=waiting):
+        for text, value in zip(portion, values, strict=True):
             print(json.dumps({"text": text, "value": value}, ensure_ascii=False) if as_json else f"{value:.6g}")
 
 
@@ -111,7 +110,8 @@ def tag(
 ) -> None:
     """Tag the words of sentences.
 
-    A line for each word, with its tag after a tab, and an empty line after each sentence.
+    A line for each word, with its tag after a tab, and an empty line after each sentence. With --entities there is one
+    where there are several sentences.
 
     Example: wenmai tag runs/names "Angela Merkel was born in Hamburg."
 
@@ -121,14 +121,21 @@ def tag(
 
     model = Run(run, device).model_for("tag")
     lines, waiting = texts_of(texts, file), reads_terminal(texts, file)
-    for portion in portions(lines, 1 if waiting else _TEXTS_AT_ONCE):
-        for found in model.tag([text.split() if words else text for text in portion]):
+    many, lines = (True, lines) if waiting or not entities else several(lines)
+
+    def ask(portion: list[str]) -> Any:  # noqa: ANN401  what the model says of each
+        return model.tag([text.split() if words else text for text in portion])
+
+    for _, tagged in answered(lines, ask, source=named_file(texts, file), waiting=waiting):
+        for found in tagged:
             if as_json:
                 known = [one._asdict() for one in found.entities]
                 print(json.dumps(found._asdict() | {"entities": known}, ensure_ascii=False))
             elif entities:
                 for one in found.entities:
                     print(f"{one.type}\t{one.text}\t{one.start}\t{one.end}\t{one.probability:.4f}")
+                if many:
+                    print()
             else:
                 print("".join(f"{word}\t{one}\n" for word, one in zip(found.tokens, found.tags, strict=True)))
 
@@ -151,7 +158,8 @@ def answer(
     """Answer questions by parts of a text.
 
     One line for each answer: the answer, where it begins and ends in the text (in characters), and its probability. An
-    empty answer says that the text has none. Tabs and line ends in an answer are spaces here; --json has them all.
+    empty answer says that the text has none. Tabs and line ends in an answer are spaces here; --json has them all. With
+    --k an empty line follows the answers to each of several questions.
 
     Example: wenmai answer runs/questions "Who wrote it?" --context page.txt
 
@@ -163,16 +171,22 @@ def answer(
     model = Run(run, device).model_for("answer")
     text = None if context is None else "\n".join(lines_of(str(context)))
     lines, waiting = texts_of(texts, file), reads_terminal(texts, file)
-    for portion in portions(lines, 1 if waiting else _TEXTS_AT_ONCE):
-        given = [question_of(line, text) for line in portion]
-        for (question, _), found in zip(given, model.answer(given, k), strict=True):
+    many, lines = (k > 1, lines) if waiting or k == 1 else several(lines)
+
+    def ask(portion: list[str]) -> Any:  # noqa: ANN401
+        return model.answer([question_of(line, text) for line in portion], k)
+
+    for portion, answers in answered(lines, ask, source=named_file(texts, file), waiting=waiting):
+        for line, found in zip(portion, answers, strict=True):
             if as_json:
                 rows = [one._asdict() for one in found]
-                print(json.dumps({"question": question, "answers": rows}, ensure_ascii=False))
+                print(json.dumps({"question": question_of(line, text)[0], "answers": rows}, ensure_ascii=False))
                 continue
             for one in found:
                 place = "\t" if one.start is None else f"{one.start}\t{one.end}"
                 print(f"{one.text.translate(_SPACED)}\t{place}\t{one.probability:.4f}")
+            if many:
+                print()
 
 
 def choose(
@@ -193,9 +207,13 @@ def choose(
     from wenmai.training.run import Run
 
     model = Run(run, device).model_for("choose")
-    lines, waiting = texts_of(texts, file), reads_terminal(texts, file)
-    for portion in portions(lines, 1 if waiting else _TEXTS_AT_ONCE):
-        for found in model.choose([choice_of(line) for line in portion]):
+    waiting, source = reads_terminal(texts, file), named_file(texts, file)
+
+    def ask(portion: list[str]) -> Any:  # noqa: ANN401
+        return model.choose([choice_of(line) for line in portion])
+
+    for _, chosen in answered(texts_of(texts, file), ask, source=source, waiting=waiting):
+        for found in chosen:
             if as_json:
                 print(json.dumps(found._asdict(), ensure_ascii=False))
             else:

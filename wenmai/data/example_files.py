@@ -25,7 +25,16 @@ from wenmai.core.task_names import TaskName
 from wenmai.data.example_settings import ExamplesConfig, ExamplesStats, Placed
 from wenmai.data.lines import beginning, numbered_lines, plain_name, read_json, rows_of
 from wenmai.data.readers import questions_of_text, tagged_spans
-from wenmai.data.records import Roles, Unlabelled, choice_of, guessed_roles, is_heading, marked, unnamed_roles
+from wenmai.data.records import (
+    Roles,
+    Unlabelled,
+    choice_of,
+    guessed_roles,
+    is_heading,
+    looks_like_names,
+    marked,
+    unnamed_roles,
+)
 from wenmai.data.relation_files import holds_documents, open_documents, read_documents
 from wenmai.data.relations import tagged_sentences
 from wenmai.data.span_files import SpanReader
@@ -232,9 +241,20 @@ class Reading:
                 raise CorpusError(f"{self.path}: line {number}: two columns have one name ({', '.join(header)[:200]})")
             return header, self._roles(header, str(self.path))
         try:
-            return None, unnamed_roles([row for _, row in first], self.task, labelled=self.labelled)
+            rows = [row for _, row in first]
+            roles = unnamed_roles(rows, self.task, labelled=self.labelled)
         except ValueError as error:
             raise CorpusError(f"{self.path}: {error}") from None
+        if looks_like_names(rows, roles):
+            shown, columns = ", ".join(header)[:100], [*roles.first, *roles.second, roles.label]
+            settings = ["text_column", *["second_column"] * len(roles.second), "label_column"]
+            numbers = " ".join(f"{name}={place}" for name, place in zip(settings, columns, strict=True))
+            names = " ".join(f"{name}={header[int(at) - 1]}" for name, at in zip(settings, columns, strict=True))
+            raise CorpusError(
+                f"{self.path}: line {number} ({shown}) looks like names of columns: its label stands in no other line; "
+                f"give {names}, or if it is an example {numbers}"
+            )
+        return None, roles
 
     def _choices(self) -> Iterator[Placed]:
         choice = partial(choice_of, labelled=self.labelled)

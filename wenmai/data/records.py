@@ -2,6 +2,8 @@
 
 import json
 import math
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +19,7 @@ __all__ = [
     "guessed_roles",
     "is_heading",
     "labels_apart",
+    "looks_like_names",
     "marked",
     "text_of",
     "unnamed_roles",
@@ -45,6 +48,8 @@ _ANSWER = ("answer", "label", "answerkey", "correct", "gold", "target", "correct
 _NUMBERED = ("ending", "choice", "option", "answer", "选项", "")  # and a number or a letter
 _LETTERS = "ABCDEFGHIJ"
 _MARK = "__label__"
+_FEWEST_ROWS = 10  # that show whether the first one has names
+_WORD = re.compile(r"\w[\w.-]{0,29}")
 _UNDECIDED = "-"  # of pairs on which the annotators did not agree, in SNLI and its relatives
 
 
@@ -157,6 +162,27 @@ def is_heading(cells: Sequence[str]) -> bool:
         return found[0] in ("text", "sentence", "文本", "句子")
     usual = {*_TEXT, *_FIRST, *_SECOND, *_LABEL, *_SCORE, *_CONTEXT, *_QUESTION, *_ANSWER}
     return len(set(found)) == len(found) and any(name in usual for name in found)
+
+
+def looks_like_names(rows: Sequence[Sequence[str]], roles: Roles) -> bool:
+    """Whether the first row of a table without usual names seems to have names that are unusual.
+
+    So it is if its label stands in no other row, and each of its texts is a single word, which most others are not,
+    or no other label is so rare. A few rows show nothing: there a label may have one example.
+
+    Args:
+        rows: The first rows.
+        roles: The columns, by their numbers.
+    """
+    if not roles.label or len(rows) < _FEWEST_ROWS:
+        return False
+    counted = Counter(row[int(roles.label) - 1].strip() for row in rows)
+    texts = [int(name) - 1 for name in (*roles.first, *roles.second)]
+    words = [all(_WORD.fullmatch(row[place].strip()) for place in texts) for row in rows]
+    alone = [label for label, count in counted.items() if count == 1]
+    return (
+        words[0] and rows[0][int(roles.label) - 1].strip() in alone and (len(alone) == 1 or 2 * sum(words) < len(rows))
+    )
 
 
 def guessed_roles(

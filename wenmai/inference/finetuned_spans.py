@@ -191,8 +191,8 @@ class Span(FineTuned):
         for example, item in zip(examples, items, strict=True):
             read: _Read = item.info
             first, last = 0, -1  # pieces of the answer
-            if example.answers:
-                answer = example.answers[0]
+            answer = next((one for one in example.answers if one.start >= 0), None)  # others their text does not have
+            if answer is not None:
                 end = answer.start + len(answer.text)
                 offsets = enumerate(read.text.offsets)
                 inside = [n for n, (low, high) in offsets if low < end and high > answer.start and low < high]

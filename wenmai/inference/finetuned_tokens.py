@@ -6,6 +6,7 @@ sentence that is longer than the encoder reads is read in windows; the state of 
 has most context, and the sequence of tags is one again.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -246,9 +247,13 @@ class Tagging(FineTuned):
     def costs(
         self, examples: Sequence[TaggedSentence], items: Sequence[Item], outputs: Sequence[Floats]
     ) -> list[float]:
-        """Returns the negative log-likelihood of the right tags of each sentence, in nats."""
-        found = []
-        for wanted, output in zip(self.targets(examples, items), outputs, strict=True):
+        """Returns the negative log-likelihood of the right tags of each sentence, in nats; of unknown ones infinity."""
+        found, known = [], set(self.labels)
+        for example, item, output in zip(examples, items, outputs, strict=True):
+            if not known.issuperset(example.tags):
+                found.append(math.inf)
+                continue
+            (wanted,) = self.targets([example], [item])
             logits = torch.from_numpy(output)[None].to(self.device)
             real = torch.ones(logits.shape[:2], dtype=torch.bool, device=self.device)
             with torch.no_grad():

@@ -1,7 +1,7 @@
 """Fine-tune an encoder for a task, once or from several seeds."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from wenmai.core.folder import writing_json
 from wenmai.core.registry import find_system, systems
 from wenmai.core.showing import Table, Tabled
 from wenmai.data.datasets import named_dataset
+from wenmai.data.examples import open_train_and_valid
 from wenmai.runs.planning import plan, require_same
 from wenmai.runs.train import resume, train
 from wenmai.runs.tuning_presets import preset_of
@@ -21,7 +22,6 @@ __all__ = ["SeedRuns", "choice_of", "finetune", "question_of", "task_names"]
 
 _PREFIX = "finetuned-"
 _SEEDS = "seeds.json"
-_T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)  # Student's t, two-sided, by degrees of freedom
 
 
 def task_names() -> list[str]:
@@ -37,11 +37,13 @@ class SeedRuns(Tabled):
         runs: The run of each.
         metric: What was measured on the validation data.
         values: That metric of each run.
+        untold: The metric that the loss stands for, as it cannot be told of all runs; usually empty.
     """
 
     runs: tuple[Run, ...]
     metric: str
     values: tuple[float, ...]
+    untold: str = ""
 
     @property
     def mean(self) -> float:
@@ -51,9 +53,11 @@ class SeedRuns(Tabled):
     @property
     def margin(self) -> float:
         """Half of the 95 % interval of the mean, by Student's t."""
+        from scipy.special import stdtrit  # the quantile of Student's t
+
         count = len(self.values)
         spread = math.sqrt(sum((value - self.mean) ** 2 for value in self.values) / (count - 1))
-        return (_T95[count - 2] if count - 2 < len(_T95) else 1.96) * spread / math.sqrt(count)
+        return float(stdtrit(count - 1, 0.975)) * spread / math.sqrt(count)
 
     @property
     def best(self) -> Run:
@@ -71,12 +75,15 @@ class SeedRuns(Tabled):
             "low": self.mean - self.margin,
             "high": self.mean + self.margin,
             "best": str(self.best.path),
+            **({"untold": self.untold} if self.untold else {}),
         }
 
     def __str__(self) -> str:
         rows = [f"{run.path}: {self.metric} {value:.4f}" for run, value in zip(self.runs, self.values, strict=True)]
         told = f"{self.metric} {self.mean:.4f} ± {self.margin:.4f} (mean of {len(self.runs)} seeds, 95 % interval)"
-        return "\n".join([*rows, told, f"best: {self.best.path}"])
+        why = "all numbers of the validation data, or all that a run predicts, are the same"
+        note = [f"{self.untold} cannot be told: {why}"] if self.untold else []
+        return "\n".join([*rows, told, f"best: {self.best.path}", *note])
 
     def _facts(self) -> dict[str, Any]:
         return {"metric": self.metric, "mean": self.mean, "margin": self.margin, "best": str(self.best.path)}
@@ -120,7 +127,8 @@ def finetune(
         The finished run; of several seeds :class:`SeedRuns`.
 
     Raises:
-        SettingError: for an unknown task or setting, or a run whose encoder cannot be fine-tuned.
+        SettingError: for an unknown task or setting, or a run whose encoder cannot be fine-tuned; of several seeds, if
+            there are no validation data.
         CorpusError: if the examples cannot be read.
         RunError: if there is no such run, or ``out`` exists already; of several seeds, if one that is there was trained
             otherwise.
@@ -144,10 +152,13 @@ def finetune(
         raise SettingError("several seeds make several runs; name the folder for them with --out")
     if (Path(out) / RECIPE).exists():
         raise RunError(f"{out}: is a run; several seeds need a folder of their own, choose another --out")
+    if isinstance(data, Iterator):
+        data = list(data)  # which is read for each seed
     first = int(settings.pop("train.seed", settings.pop("seed", 1)))
     folders = {seed: Path(out) / f"seed-{seed}" for seed in range(first, first + seeds)}
     there = [seed for seed, folder in folders.items() if folder.exists()]
-    for seed in there:  # all mistakes are found before the first training
+    _require_measured(system, data, start, {**settings, "seed": first})  # mistakes are found before the first training
+    for seed in there:
         require_same(folders[seed], plan(system, data, start=start, seed=seed, **settings)[0])
     found = []
     for seed, folder in folders.items():
@@ -182,17 +193,31 @@ def _task(task: str | None, data: Any, start: Run) -> str:  # noqa: ANN401
     return task
 
 
+def _require_measured(system: str, data: Any, start: Run, settings: Mapping[str, Any]) -> None:  # noqa: ANN401
+    """Makes sure that there will be something to compare seeds by.
+
+    Raises:
+        SettingError: if there are no validation data.
+    """
+    recipe, opened = plan(system, data, start=start, **settings)
+    task = find_system(system).load().model.task
+    if open_train_and_valid(opened.source, task, recipe.sections["data"])[1] is None:
+        raise SettingError("several seeds are compared on validation data: give valid=FILE, or a valid_share above 0")
+
+
 def _measured(runs: Sequence[Run]) -> SeedRuns:
-    """Compares finished runs by the metric that their best states were chosen by.
+    """Compares finished runs by the metric that their best states were chosen by; by the loss if one has none.
 
     Raises:
         RunError: if nothing was measured.
     """
-    metric = str(runs[0].summary.get("best_by"))
-    values = [run.summary.get("validation", {}).get(metric) for run in runs]
+    wanted, measured = str(runs[0].summary.get("best_by")), [run.summary.get("validation", {}) for run in runs]
+    metric = wanted if all(wanted in one for one in measured) else "loss"
+    values = [one.get(metric) for one in measured]
     if None in values:
         raise RunError(f"{runs[0].path.parent}: nothing was measured while training; add valid, or a valid_share")
-    return SeedRuns(runs=tuple(runs), metric=metric, values=tuple(values))
+    untold = wanted if metric != wanted else ""
+    return SeedRuns(runs=tuple(runs), metric=metric, values=tuple(values), untold=untold)
 
 
 def question_of(line: str, context: str | None) -> tuple[str, str]:

@@ -22,7 +22,7 @@ from wenmai.core.quantities import plural
 from wenmai.core.registry import find_system
 from wenmai.data.batches import plan_batches
 from wenmai.data.typed import weight_of
-from wenmai.inference.backbones import Fed
+from wenmai.inference.backbones import Backbone, Fed
 from wenmai.inference.families import backbone_like, backbone_of
 from wenmai.inference.finetuned import SHORTEST, FineTuned
 from wenmai.inference.finetuned_network import HeadShape, Outputs
@@ -45,6 +45,7 @@ __all__ = ["FineTuningJob", "FineTuningTask"]
 _MOST_KEPT = 1 << 28  # numbers of a frozen encoder that are kept in memory: a GiB
 _IMBALANCE = 10  # times as many examples of one label as of another are worth a note
 _UNKNOWN = 0.2  # share of pieces that are not known which is worth a note
+_FOREIGN = 0.5  # share from which on the text is of another language
 _LONG = 3  # times the tokens of an epoch in an evaluation that are worth a note: it takes about as long as the epoch
 _SMALL, _RATE, _GPT_RATE = 768, 5e-5, 6.25e-5  # the size of the published models, and their rates
 _HEAD_RATE = 1e-3  # where the encoder does not learn
@@ -97,12 +98,12 @@ class FineTuningTask(NeuralTask):
             refuse_without_base(recipe)
         tuning: FineTuneConfig = recipe.sections["tuning"]
         reading: TuneReadingConfig = recipe.sections["reading"]
-        self._require_effect(recipe.system, reading, tuning)
+        known = backbone_like(base)
+        self._require_effect(recipe.system, reading, tuning, known)
         self.model.require(data.train)
         labels = list(data.labels)
         if isinstance(base, self.model) and set(base.labels) == set(labels):
             labels = list(base.labels)  # whose outputs have an order
-        known = backbone_like(base)
         if known.max_length < SHORTEST:
             raise SettingError(f"the encoder reads {known.max_length} tokens; at least {SHORTEST} are needed")
         if reading.max_length is not None and reading.max_length > known.max_length:
@@ -136,13 +137,23 @@ class FineTuningTask(NeuralTask):
                     new.load_state_dict(old.state_dict())
         return model
 
-    def _require_effect(self, system: str, reading: TuneReadingConfig, tuning: FineTuneConfig) -> None:
-        """Raises SettingError for a setting that the task does not heed."""
+    def _require_effect(
+        self, system: str, reading: TuneReadingConfig, tuning: FineTuneConfig, encoder: Backbone
+    ) -> None:
+        """Raises SettingError for a setting that the task or the encoder does not heed."""
         for section in (reading, tuning):
             usual = type(section)()
             for name in _SPECIAL & set(type(section).__dataclass_fields__) - self.model.takes:
                 if (value := getattr(section, name)) != getattr(usual, name):
                     raise SettingError(f"{name}={value} has no effect on {system}; leave it out")
+        if reading.both_orders and not encoder.paired:
+            raise SettingError("both_orders has no effect on an encoder that reads two texts one by one; leave it out")
+        if tuning.lm_weight != type(tuning)().lm_weight:
+            given = f"lm_weight={tuning.lm_weight:g} has no effect"
+            if not encoder.predicts:
+                raise SettingError(f"{given} on an encoder that does not predict the next token; leave it out")
+            if tuning.mode in ("frozen", "mix"):
+                raise SettingError(f"{given} with mode={tuning.mode}, where the encoder does not learn; leave it out")
 
     def initialise(self, model: FineTuned, data: FineTuneData, base: Any) -> None:  # noqa: ANN401
         """Nothing: the model was made of ``base``."""
@@ -190,10 +201,10 @@ class FineTuningJob(NeuralJob):
         weights = np.array([weight_of(example) for example in data.train])
         self._example_shares = weights / weights.mean() if (weights != 1).any() else None  # 1 on average
         self._unknown = self._train.unknown(model)
-        if self._unknown == 1:
+        if self._unknown >= _FOREIGN:
             raise CorpusError(
-                f"the vocabulary of the encoder has nothing of the {len(data.train)} examples; fine-tune one that was "
-                "trained on such text, or in this language"
+                f"the vocabulary of the encoder lacks {self._unknown:.0%} of the pieces of the {len(data.train):,} "
+                "examples; fine-tune one that was trained on such text, or in this language"
             )
         self._valid = Prepared(model, data.valid) if data.valid else None
 
@@ -334,6 +345,13 @@ class FineTuningJob(NeuralJob):
             "stats": asdict(self._data.stats),
         }
 
+    def warnings(self) -> list[str]:
+        """Says how much of the text the encoder does not know."""
+        if self._unknown <= _UNKNOWN:
+            return []
+        lacking = f"the vocabulary of the encoder lacks {self._unknown:.0%} of the pieces of the examples"
+        return [f"{lacking}; one that was trained on such text knows more"]
+
     def summary(self) -> dict[str, Any]:
         """Speed, losses, sizes, and the weights of the layers where they are mixed."""
         found, mix = super().summary(), self.fine_tuned.module.mix
@@ -347,12 +365,9 @@ class FineTuningJob(NeuralJob):
         notes, model, part = self._data.stats.left_out(), self.fine_tuned, self._train
         if part.cut:
             what = "read in windows" if model.over_tokens else f"cut (keep={model.reading.keep})"
-            share = f"{part.cut:,} of {len(part.examples):,} examples"
-            notes.append(f"{share} are longer than the {model.length} tokens that the model reads, and were {what}")
-        if self._unknown > _UNKNOWN:
             notes.append(
-                f"the vocabulary of the encoder lacks {self._unknown:.0%} of the pieces of the examples; one that was "
-                "trained on such text knows more"
+                f"{part.cut:,} of {len(part.examples):,} examples are longer than the {model.length} tokens that the "
+                f"model reads, and were {what}"
             )
         if model.labels and not model.over_tokens and self.tuning.class_weight == "none":
             counted = Counter(example.label for example in part.examples).most_common()

@@ -1,11 +1,13 @@
 """Evaluate fine-tuned models that are no classifiers: taggers, answers to questions, choices and numbers."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from wenmai.core.columns import in_columns
+from wenmai.core.errors import CorpusError
 from wenmai.core.showing import Table
 from wenmai.core.wording import say
 from wenmai.measures.classification import ChoiceResult
@@ -13,7 +15,7 @@ from wenmai.measures.questions import QuestionResult
 from wenmai.measures.regression import RegressionResult
 from wenmai.measures.tagging import TaggingResult
 from wenmai.runs.comparison import Comparison, Kind, Measure
-from wenmai.runs.measuring.classification import check
+from wenmai.runs.measuring.classification import check, few
 from wenmai.runs.measuring.examples import read_examples
 from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
 from wenmai.runs.measuring.mistakes import Mistakes, mistakes_of, require_page, write_mistakes
@@ -99,7 +101,7 @@ def evaluate(
 
     Raises:
         RunError: if the run is not finished.
-        CorpusError: if the test set cannot be read, or has a label that the model does not know.
+        CorpusError: if the test set cannot be read, or the model knows none of its tags.
         SettingError: if the page cannot be where it should.
     """
     require_page(mistakes)
@@ -111,6 +113,8 @@ def evaluate(
 
 def _evaluated(run: Run, model: Any, on: Any, *, wrong: bool = False) -> FineTunedEvaluation:  # noqa: ANN401
     examples, left_out = read_examples(run, on)
+    if model.task == "tagging":
+        left_out += _unknown_tags(model, examples, on)
     items = model.items([model.gold(example) for example in examples])
     outputs = model.outputs(items)
     result = model.measured(examples, items, outputs)
@@ -125,6 +129,30 @@ def _evaluated(run: Run, model: Any, on: Any, *, wrong: bool = False) -> FineTun
         left_out=tuple(left_out),
         mistakes=mistakes_of(model, examples, items, outputs) if wrong else None,
     )
+
+
+def _unknown_tags(model: Any, examples: Sequence[Any], on: Any) -> list[str]:  # noqa: ANN401
+    """Returns a note on the tags that a tagger does not know, if there are any; of entities it is their types.
+
+    Raises:
+        CorpusError: if it knows none.
+    """
+    known, found = dict.fromkeys(_types(model.labels)), Counter(_types(tag for one in examples for tag in one.tags))
+    if found and not found.keys() & known.keys():
+        path = on if isinstance(on, str | Path) else "text from Python"
+        raise CorpusError(
+            f"{path}: has the tags {few(found)}, none of which the model knows; it knows {few(known)}; name a test set "
+            "that is tagged as the training data were"
+        )
+    unknown = [(name, count) for name, count in found.most_common() if name not in known]
+    listed = ", ".join(f"{name} ({count:,})" for name, count in unknown[:5])
+    total = sum(count for _, count in unknown)
+    return [f"{total:,} tags of the test set are unknown to the model and count as missed: {listed}"] if total else []
+
+
+def _types(tags: Iterable[str]) -> Iterable[str]:
+    """The types of entities, and tags that are of none; not what is outside."""
+    return (tag.partition("-")[2] if tag[1:2] == "-" else tag for tag in tags if tag != "O")
 
 
 def compare(
