@@ -27,7 +27,6 @@ import torch
 from torch import Tensor, nn
 
 from wenmai.core.errors import SettingError
-from wenmai.models.bert import Bert
 from wenmai.models.ssan_settings import SsanConfig
 from wenmai.nn.dropout import dropout
 from wenmai.nn.encoder import TextEncoder
@@ -105,7 +104,7 @@ class Ssan(nn.Module):
         super().__init__()
         self.config = config
         network: Any = encoder
-        self._in_order = isinstance(encoder, Bert) and encoder.buckets is not None  # relative positions
+        self._in_order = getattr(network, "buckets", None) is not None  # relative positions
         if not self._in_order and (not isinstance(encoder, TextEncoder) or getattr(network, "positions", None) is None):
             raise SettingError("ssan needs a BERT; the encoder has no vectors of positions")
         if self._in_order and config.structure != "none":

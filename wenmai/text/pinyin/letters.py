@@ -26,7 +26,7 @@ from functools import cache, lru_cache
 from itertools import pairwise, product
 from typing import Final, Literal, NamedTuple
 
-from wenmai.core.errors import PinyinError, SettingError, nearest_name
+from wenmai.core.errors import SettingError, nearest_name
 from wenmai.text.pinyin.syllables import NEUTRAL, TONELESS, split_tone, without_tone
 
 __all__ = [
@@ -37,9 +37,7 @@ __all__ = [
     "completions",
     "edges_of",
     "fuzzy_pairs",
-    "letter_labels",
     "normal_letters",
-    "segmentations",
     "typed_letters",
     "typed_places",
 ]
@@ -55,8 +53,6 @@ FUZZY_PAIRS: Final = ("zh/z", "ch/c", "sh/s", "n/l", "an/ang", "en/eng", "in/ing
 _BREAKS: Final = "'’ \t\n\r\u3000"
 _LONGEST: Final = max(map(len, TONELESS)) + 1  # a fuzzy pair may add a letter
 _LONGEST_STRETCH: Final = 20  # letters that stay as they are, if syllables begin or end within them
-_MOST_SEGMENTATIONS: Final = 10_000
-_LABEL_OF_OTHERS: Final = "_"
 _FORMS: Final = {ord("ü"): "v", ord("Ü"): "v"} | {
     code: chr(code - 0xFEE0).lower()
     for code in (*range(0xFF10, 0xFF1A), *range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))
@@ -416,30 +412,6 @@ def _finals(final: str, fuzzy: frozenset[str]) -> list[str]:
     return [final[: len(final) - len(ending)] + one for one in _taken_for(ending, fuzzy)] if ending else [final]
 
 
-def segmentations(letters: str) -> list[tuple[str, ...]]:
-    """Returns all ways to read letters as full syllables, those with the fewest syllables first; none if there is none.
-
-    Args:
-        letters: In the form of :func:`normal_letters`; an apostrophe is a break. ``er`` for an r of erhua is not read.
-
-    Raises:
-        PinyinError: if there are more than 10,000 ways.
-    """
-    edges = [edge for edge in edges_of(letters, incomplete=False, abbreviated=False) if edge.kind == "full"]
-    ways = [1] + [0] * len(letters)
-    for edge in edges:
-        ways[edge.end] += ways[edge.begin]
-    if ways[-1] > _MOST_SEGMENTATIONS:
-        raise PinyinError(
-            f"{letters[:20]!r}… can be read as syllables in more than {_MOST_SEGMENTATIONS:,} ways; use edges_of"
-        )
-    found: list[list[tuple[str, ...]]] = [[] for _ in ways]
-    found[len(letters)] = [()]
-    for edge in reversed(edges):
-        found[edge.begin] += [(edge.syllable, *rest) for rest in found[edge.end]]
-    return sorted(found[0], key=lambda one: (len(one), tuple(-len(syllable) for syllable in one)))
-
-
 def typed_letters(reading: Sequence[str], *, toned: bool = False, erhua: Collection[int] | None = None) -> list[str]:
     """Returns what is typed for each item of a reading: letters without spaces, r for 儿 of erhua.
 
@@ -460,20 +432,3 @@ def typed_letters(reading: Sequence[str], *, toned: bool = False, erhua: Collect
         else:
             typed.append(item if toned or not tone else letters)
     return typed
-
-
-def letter_labels(reading: Sequence[str], characters: Sequence[str]) -> tuple[str, list[str]]:
-    """Returns the letters of a reading without spaces and tones, and a label for each letter.
-
-    The label of a syllable's first letter is its character, and that of the others ``_``, as in Kyubyong Park's
-    transliterator: ``woaini。`` has 我_爱_你_。.
-
-    Args:
-        reading: One item a character.
-        characters: As many characters.
-    """
-    letters, labels = [], []
-    for typed, character in zip(typed_letters(reading), characters, strict=True):
-        letters.append(typed)
-        labels += [character, *_LABEL_OF_OTHERS * (len(typed) - 1)]
-    return "".join(letters), labels
