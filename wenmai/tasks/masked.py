@@ -312,7 +312,7 @@ class MaskedJob(NeuralJob):
             return []
         return [
             f"the epochs decide when sequences of max_length={self.model.config.max_length} come: with "
-            f"minutes={self.config.minutes:g} the training may end before; set epochs or steps to what it reaches"
+            f"minutes={self.config.minutes} the training may end before; set epochs or steps to what it reaches"
         ]
 
     def changes(self, base: Any) -> tuple[dict[str, Any], list[str]]:  # noqa: ANN401
