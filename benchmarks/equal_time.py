@@ -5,18 +5,19 @@ Trainings run side by side, as many as there are cores, with one thread each. A 
 measured on the same texts, longer trainings for instance.
 """
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import mean
+from typing import Any
 
-from benchmarks.finetuned import margin, summarised
+from benchmarks.finetuned import summarised
 from benchmarks.harness import Bench, Results
 from benchmarks.minimal_pairs import found_pairs
 from benchmarks.result import Result, Rows
 from benchmarks.section import Section, table
+from benchmarks.variants import difference
+from wenmai.training.passes import available_cores
 
 __all__ = ["LANGUAGES", "SYSTEMS", "run"]
 
@@ -25,6 +26,7 @@ SYSTEMS = ("ngram", "nnlm", "rnnlm", "transformer-xl", "gpt", "elmo", "bert", "b
 REPEATED = ("bert", "bert-efficient")  # with several seeds: which of them is better is a question
 COUNTED = ("ngram",)  # not trained for minutes
 ENGLISH, CHINESE = "en", "zh"
+ENGLISH_LINES, CHINESE_LINES = 200, 300
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,13 @@ class Language:
 
 LANGUAGES = {
     ENGLISH: Language(
-        "English", ("data:enwiki-sample", "data:wikitext-2-train"), 200, measured="data:wikitext-2-valid", pairs="blimp"
+        "English",
+        ("data:enwiki-sample", "data:wikitext-2-train"),
+        ENGLISH_LINES,
+        measured="data:wikitext-2-valid",
+        pairs="blimp",
     ),
-    CHINESE: Language("Chinese", ("data:zhwiki-sample",), 300, segment="characters"),
+    CHINESE: Language("Chinese", ("data:zhwiki-sample",), CHINESE_LINES, segment="characters"),
 }
 QUICK_TEXT = "the cat sat on the mat with the dog .\n" * 40
 _QUICK_SIZES = ("hidden_size=8", "num_layers=1", "num_heads=2", "max_length=16", "steps=2", "min_count=1")
@@ -83,9 +89,10 @@ def run(bench: Bench) -> None:
             bench.job("hold_out", text=language.corpus[0], lines=language.lines, target=lines, rest=rest)
         else:
             bench.job("first_lines", text=language.measured, lines=language.lines, target=lines)
-        given = [path for path in bench.options.runs if _reads(bench, path, language)]
-        for path in given:
-            _measure(bench, results, name, language, path, lines)
+        given = {path: bench.job("run_facts", run=path.absolute()) for path in bench.options.runs}
+        for path, facts in given.items():
+            if facts["corpus"] == ",".join(language.corpus):
+                _measure(bench, results, name, language, path, facts, lines)
         if not given:
             corpus = language.corpus if language.measured else (str(rest),)
             _train_all(bench, results, name, replace(language, corpus=corpus), lines)
@@ -95,12 +102,13 @@ def _train_all(bench: Bench, results: Results, name: str, language: Language, li
     minutes = bench.options.minutes or MINUTES
     there = {(row["language"], row["system"], row["seed"]) for row in results.rows if row["minutes"] in (minutes, None)}
     todo = [one for one in _trainings(bench, language, minutes) if (name, one.system, one.seed) not in there]
-    cores = os.cpu_count() or 1
+    cores = available_cores()
     for some in (todo[first : first + cores] for first in range(0, len(todo), cores)):
         with ThreadPoolExecutor(len(some)) as side_by_side:
             list(side_by_side.map(lambda one: _train(bench, language, one), some))
         for one in some:
-            _measure(bench, results, name, language, one.out, lines)
+            facts = bench.job("run_facts", run=one.out)
+            _measure(bench, results, name, language, one.out, facts, lines)
             bench.clear(one.out)
 
 
@@ -124,9 +132,16 @@ def _train(bench: Bench, language: Language, one: Training) -> None:
     bench.wenmai("train", one.system, *language.corpus, "--out", one.out, "--quiet", *chosen)
 
 
-def _measure(bench: Bench, results: Results, name: str, language: Language, path: Path, lines: Path) -> None:
+def _measure(
+    bench: Bench,
+    results: Results,
+    name: str,
+    language: Language,
+    path: Path,
+    facts: Mapping[str, Any],
+    lines: Path,
+) -> None:
     """Adds the row of a finished run, unless it is there."""
-    facts = bench.job("run_facts", run=path.absolute())
     if facts["model_sha256"] in {row["model_sha256"] for row in results.rows}:
         print(f"  {facts['run']}: is there already")
         return
@@ -145,11 +160,6 @@ def _measure(bench: Bench, results: Results, name: str, language: Language, path
         pairs, seconds = bench.wenmai("evaluate", path.absolute(), "--pairs", language.pairs)
         row |= {**found_pairs(pairs), "pairs_seconds": seconds}
     results.add(row)
-
-
-def _reads(bench: Bench, path: Path, language: Language) -> bool:
-    """Whether a finished run was trained on the text of a language."""
-    return bool(bench.job("run_facts", run=path.absolute())["corpus"] == ",".join(language.corpus))
 
 
 def _tiny(bench: Bench) -> Language:
@@ -171,8 +181,8 @@ def tables(_: Section, result: Result) -> Iterator[str]:
         differences = [
             {
                 f"{title}, seed by seed": f"bert-efficient minus bert, {minutes:g} minutes",
-                "masked tokens right": _difference(_better(own, "masked_accuracy")),
-                "BLiMP": _difference(_better(own, "accuracy")),
+                "masked tokens right": difference(_better(own, "masked_accuracy")),
+                "BLiMP": difference(_better(own, "accuracy")),
             }
             for minutes, own in rows.by("minutes").items()
             if minutes is not None and _better(own, "masked_accuracy")
@@ -208,7 +218,3 @@ def _better(rows: Rows, name: str) -> list[float]:
         for system in ("bert-efficient", "bert")
     )
     return [ours[seed] - theirs[seed] for seed in ours if seed in theirs]
-
-
-def _difference(found: Sequence[float]) -> str:
-    return "-" if not found else f"{mean(found):+.4f}" + (f" ± {margin(found):.4f}" if len(found) > 1 else "")

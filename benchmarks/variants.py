@@ -17,7 +17,7 @@ from benchmarks.result import Row, Rows
 from benchmarks.section import table
 from benchmarks.translation import train_command
 
-__all__ = ["TUNED", "asked", "average_gain", "commands", "gains", "opened", "set_tables", "values"]
+__all__ = ["TUNED", "asked", "average_gain", "commands", "difference", "gains", "opened", "set_tables", "values"]
 
 TUNED = {"encoder": ("tuned",)}  # ways of fine-tuning, by the family of the model
 _FACTS = (*FACTS, "training_tokens")
@@ -96,13 +96,14 @@ def set_tables(rows: Rows, variants: Sequence[str], baseline: Callable[[str], st
             differences = {about.title: gains(some.where(set=one), base.where(set=one)) for one, about in known.items()}
             if name == baseline(name) or not any(differences.values()):
                 continue
-            shown = {one: _difference(found) for one, found in differences.items()}
+            shown = {one: difference(found) for one, found in differences.items()}
             line = {f"{LANGUAGES[language]}, minus {baseline(name)}": name} | shown
-            better.setdefault(baseline(name), []).append(line | {"mean": _difference(average_gain(some, base))})
+            better.setdefault(baseline(name), []).append(line | {"mean": difference(average_gain(some, base))})
         yield from map(table, better.values())
 
 
-def _difference(found: Sequence[float]) -> str:
+def difference(found: Sequence[float]) -> str:
+    """Returns the mean of differences, with half of its 95 % interval; bold if the interval leaves out zero."""
     if not found:
         return "-"
     if len(found) == 1:

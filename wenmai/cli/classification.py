@@ -1,7 +1,6 @@
 """``wenmai classify`` and ``wenmai autotune``."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -46,11 +45,12 @@ def classify(
         raise SettingError(f"--k {k}: expected at least 1 label, or -1 for all")
     classifier: Classifier = Run(run, device).model_for("classify")
     waiting, source = reads_terminal(texts, file), named_file(texts, file)
-
-    def ask(portion: list[str]) -> Sequence[Sequence[tuple[str, float]]]:
-        return classifier.predict(portion, k, threshold)
-
-    for portion, predicted in answered(texts_of(texts, file), ask, source=source, waiting=waiting):
+    for portion, predicted in answered(
+        texts_of(texts, file),
+        lambda portion: classifier.predict(portion, k, threshold),
+        source=source,
+        waiting=waiting,
+    ):
         written = []
         for text, found in zip(portion, predicted, strict=True):
             labels = found if text.strip() else []

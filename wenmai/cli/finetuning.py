@@ -122,11 +122,12 @@ def tag(
     model = Run(run, device).model_for("tag")
     lines, waiting = texts_of(texts, file), reads_terminal(texts, file)
     many, lines = (True, lines) if waiting or not entities else several(lines)
-
-    def ask(portion: list[str]) -> Any:  # noqa: ANN401  what the model says of each
-        return model.tag([text.split() if words else text for text in portion])
-
-    for _, tagged in answered(lines, ask, source=named_file(texts, file), waiting=waiting):
+    for _, tagged in answered(
+        lines,
+        lambda portion: model.tag([text.split() if words else text for text in portion]),
+        source=named_file(texts, file),
+        waiting=waiting,
+    ):
         for found in tagged:
             if as_json:
                 known = [one._asdict() for one in found.entities]
@@ -172,11 +173,12 @@ def answer(
     text = None if context is None else "\n".join(lines_of(str(context)))
     lines, waiting = texts_of(texts, file), reads_terminal(texts, file)
     many, lines = (k > 1, lines) if waiting or k == 1 else several(lines)
-
-    def ask(portion: list[str]) -> Any:  # noqa: ANN401
-        return model.answer([question_of(line, text) for line in portion], k)
-
-    for portion, answers in answered(lines, ask, source=named_file(texts, file), waiting=waiting):
+    for portion, answers in answered(
+        lines,
+        lambda portion: model.answer([question_of(line, text) for line in portion], k),
+        source=named_file(texts, file),
+        waiting=waiting,
+    ):
         for line, found in zip(portion, answers, strict=True):
             if as_json:
                 rows = [one._asdict() for one in found]
@@ -208,11 +210,12 @@ def choose(
 
     model = Run(run, device).model_for("choose")
     waiting, source = reads_terminal(texts, file), named_file(texts, file)
-
-    def ask(portion: list[str]) -> Any:  # noqa: ANN401
-        return model.choose([choice_of(line) for line in portion])
-
-    for _, chosen in answered(texts_of(texts, file), ask, source=source, waiting=waiting):
+    for _, chosen in answered(
+        texts_of(texts, file),
+        lambda portion: model.choose([choice_of(line) for line in portion]),
+        source=source,
+        waiting=waiting,
+    ):
         for found in chosen:
             if as_json:
                 print(json.dumps(found._asdict(), ensure_ascii=False))

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wenmai.cli.lines import named_file, texts_of
+from wenmai.cli.lines import located, named_file, texts_of
 from wenmai.cli.options import ClampLength, Context, Device, File, JsonLines, MemoryLength, RunFolder, SameLength, Texts
 from wenmai.cli.printing import show, show_columns
 from wenmai.core.errors import SettingError
@@ -134,9 +134,7 @@ def fill(
         try:
             found = model.fill(text, topn)
         except SettingError as error:
-            if source is None:
-                raise
-            raise SettingError(f"{'standard input' if source == '-' else source}: line {line}: {error}") from None
+            raise located(error, source, line) from None
         if as_json:
             masks = [[{"token": token, "probability": value} for token, value in one] for one in found]
             print(json.dumps({"text": text, "masks": masks}, ensure_ascii=False, allow_nan=False))

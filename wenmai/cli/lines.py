@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from wenmai.core.errors import CorpusError, SettingError
 
-__all__ = ["answered", "lines_of", "named_file", "portions", "reads_terminal", "several", "texts_of"]
+__all__ = ["answered", "lines_of", "located", "named_file", "portions", "reads_terminal", "several", "texts_of"]
 
 _TEXTS_AT_ONCE = 1024
 Found = TypeVar("Found")
@@ -121,12 +121,18 @@ def answered(
         try:
             found = ask(portion)
         except SettingError as error:
-            if source is None or waiting:
+            if waiting:
                 raise
-            number = done + _first_wrong(portion, ask)
-            raise SettingError(f"{'standard input' if source == '-' else source}: line {number}: {error}") from None
+            raise located(error, source, done + _first_wrong(portion, ask)) from None
         yield portion, found
         done += len(portion)
+
+
+def located(error: SettingError, source: str | None, line: int) -> SettingError:
+    """Returns a mistake with its place: of a file or standard input its line, of arguments none."""
+    if source is None:
+        return error
+    return SettingError(f"{'standard input' if source == '-' else source}: line {line}: {error}")
 
 
 def _first_wrong(portion: Sequence[str], ask: Callable[[list[str]], object]) -> int:

@@ -73,7 +73,7 @@ def _has_entities(tasks: Iterable[str]) -> bool:
     return any(TASKS[name].marks & ENTITY for name in tasks if name in TASKS)
 
 
-def _require_units(masking: Any, tasks: Sequence[str]) -> None:  # noqa: ANN401  unchecked
+def _require_units(masking: object, tasks: Sequence[str]) -> None:
     """Makes sure that a policy that is given has an effect: tasks of masking have units of their own."""
     if masking in ("token", "whole-word", "span"):
         raise SettingError(

@@ -113,15 +113,16 @@ def evaluate(
 
 def _evaluated(run: Run, model: Any, on: Any, *, wrong: bool = False) -> FineTunedEvaluation:  # noqa: ANN401
     examples, left_out = read_examples(run, on)
+    name = str(on) if isinstance(on, str | Path) else "examples from Python"
     if model.task == "tagging":
-        left_out += _unknown_tags(model, examples, on)
+        left_out += _unknown_tags(model.labels, (tag for one in examples for tag in one.tags), name)
     items = model.items([model.gold(example) for example in examples])
     outputs = model.outputs(items)
     result = model.measured(examples, items, outputs)
     found = result.as_dict()
     return FineTunedEvaluation(
         run=str(run.path),
-        on=str(on) if isinstance(on, str | Path) else "examples from Python",
+        on=name,
         result=result,
         main="accuracy"
         if found.get("rules") == "none"
@@ -131,17 +132,16 @@ def _evaluated(run: Run, model: Any, on: Any, *, wrong: bool = False) -> FineTun
     )
 
 
-def _unknown_tags(model: Any, examples: Sequence[Any], on: Any) -> list[str]:  # noqa: ANN401
+def _unknown_tags(labels: Iterable[str], tags: Iterable[str], on: str) -> list[str]:
     """Returns a note on the tags that a tagger does not know, if there are any; of entities it is their types.
 
     Raises:
         CorpusError: if it knows none.
     """
-    known, found = dict.fromkeys(_types(model.labels)), Counter(_types(tag for one in examples for tag in one.tags))
+    known, found = dict.fromkeys(_types(labels)), Counter(_types(tags))
     if found and not found.keys() & known.keys():
-        path = on if isinstance(on, str | Path) else "text from Python"
         raise CorpusError(
-            f"{path}: has the tags {few(found)}, none of which the model knows; it knows {few(known)}; name a test set "
+            f"{on}: has the tags {few(found)}, none of which the model knows; it knows {few(known)}; name a test set "
             "that is tagged as the training data were"
         )
     unknown = [(name, count) for name, count in found.most_common() if name not in known]
