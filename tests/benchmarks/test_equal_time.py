@@ -38,7 +38,7 @@ def test_a_table_has_the_systems_by_age_and_means_over_seeds() -> None:
     assert some.endswith("| **1.5000** ± 0.0000 (pseudo) | **0.3000** ± 0.0000 | **0.5700** ± 0.0248 |")
     assert more.startswith("| bert | 60 | 2 | 1 |")
     assert efficient.startswith("| bert-efficient | 8 |")
-    assert "| bert-efficient minus bert, 8 minutes | +0.0150 ± 0.0635 | +0.0100 ± 0.0000 |" in text
+    assert "| bert-efficient minus bert, 8 minutes | +0.0150 ± 0.0635 | **+0.0100** ± 0.0000 |" in text
 
 
 def test_the_repeated_systems_alone_have_more_seeds(tmp_path: Path) -> None:
