@@ -103,6 +103,8 @@ def _train_all(bench: Bench, results: Results, name: str, language: Language, li
     there = {(row["language"], row["system"], row["seed"]) for row in results.rows if row["minutes"] in (minutes, None)}
     todo = [one for one in _trainings(bench, language, minutes) if (name, one.system, one.seed) not in there]
     cores = available_cores()
+    for source in (one for one in language.corpus if one.startswith("data:")):
+        bench.wenmai("data", "get", source.removeprefix("data:"))  # once, not by each of those side by side
     for some in (todo[first : first + cores] for first in range(0, len(todo), cores)):
         with ThreadPoolExecutor(len(some)) as side_by_side:
             list(side_by_side.map(lambda one: _train(bench, language, one), some))
