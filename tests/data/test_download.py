@@ -8,8 +8,10 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import zipfile
 from collections.abc import Iterator
+from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -301,14 +303,25 @@ def test_a_folder_that_cannot_be(server, tmp_path):
         download(server.address(), tmp_path / "file" / "x")
 
 
-def test_two_processes_do_not_write_the_same_file(server, path):
-    def again(done: int, total: int | None) -> None:
-        with pytest.raises(DownloadError, match="another process is fetching this file"):
-            download(server.address(), path)
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_file_that_another_is_fetching_is_waited_for_and_taken(server, path, whole, caplog):
+    others = []
 
-    download(server.address(), path, progress=again)
+    def again(done: int, total: int | None) -> None:
+        if not others:
+            others.append(threading.Thread(target=download, args=(server.address(), path)))
+            others[0].start()
+            while not caplog.messages:
+                time.sleep(0.01)
+        if not whole:
+            raise KeyboardInterrupt
+
+    with nullcontext() if whole else pytest.raises(KeyboardInterrupt):
+        download(server.address(), path, progress=again)
+    others[0].join()
+    assert caplog.messages == [f"{path}: another process is fetching this file; waiting for it"]
     assert path.read_bytes() == CONTENT
-    assert len(server.requests) == 1
+    assert whole == (len(server.requests) == 1)
 
 
 def zipped(path: Path, **members: bytes) -> Path:

@@ -353,6 +353,17 @@ def test_long_texts_are_cut_and_counted(caplog):
 # --- vectors of words -----------------------------------------------------------------------------------------------
 
 
+def test_words_of_chinese_text_are_those_of_the_dictionary():
+    one = model(tokenizer("characters", ["我爱北京天安门"] * 2))
+    for text, words in (
+        ("我爱 北京天安门", ["我", "爱", "北京", "天安门"]),
+        ("今天的天气\n很好", ["今天", "的", "天气", "很", "好"]),
+        ("今天天 气 很好", ["今天天", "气", "很好"]),  # segmented before
+    ):
+        (found,) = one.embed_words([text])
+        assert found.words == words
+
+
 def test_vectors_of_words_are_the_means_of_their_pieces():
     one = model(tokenizer("wordpiece", [*TEXTS, LONG], size=45))
     text = "  the sings,  sat\t"

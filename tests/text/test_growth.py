@@ -19,7 +19,7 @@ def made(kind, **settings):
     return Tokenizer.train(OLD, TokenizerConfig(**{"kind": kind, "vocab_size": size, "min_count": 1} | settings))
 
 
-@pytest.mark.parametrize("kind", ["bpe", "byte-bpe", "wordpiece", "words", "whitespace", "characters"])
+@pytest.mark.parametrize("kind", ["bpe", "byte-bpe", "wordpiece", "words", "whitespace", "chinese", "characters"])
 def test_old_texts_keep_their_tokens_and_new_ones_get_fewer_or_known_ones(kind):
     old = made(kind)
     grown, parts = grow(old, iter(NEW), 20)

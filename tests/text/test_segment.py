@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wenmai.core.errors import SettingError
-from wenmai.text.segment import LINE_END, segmenter
+from wenmai.text.segment import LINE_END, places_before_spacing, segmenter, spaced_words, token_spans
 
 NAMES = ["whitespace", "words", "characters", "chinese"]
 # Without NUL, which text never holds, and without lone surrogates, which cannot be read from a file.
@@ -62,3 +62,19 @@ def test_chinese_is_cut_after_punctuation_or_else_after_a_chinese_character() ->
 def test_unknown_segmenter() -> None:
     with pytest.raises(SettingError, match="did you mean 'characters'"):
         segmenter("charakters")
+
+
+def test_spaces_between_chinese_words_and_where_they_came_from():
+    text = "我爱 北京天安门，ok good"
+    spaced = spaced_words(text, text)
+    assert spaced == "我 爱 北京 天安门 ， ok good"
+    places = places_before_spacing(text, spaced)
+    assert "".join(text[place] for character, place in zip(spaced, places, strict=False) if character != " ") == (
+        "我爱北京天安门，okgood"
+    )
+    assert [text[low:high] for low, high in token_spans(text, "chinese")] == spaced.split(" ")
+
+
+def test_the_dictionary_reads_the_normalised_text_where_it_is_as_long():
+    assert spaced_words("風險評估", "风险评估") == "风险 评估"
+    assert spaced_words("風險評估", "shorter") == spaced_words("風險評估", "風險評估")

@@ -437,3 +437,38 @@ def test_a_template_of_something_else_is_left_out(part, tmp_path):
     content["post_processor"] = {"type": "TemplateProcessing", "single": [part], "pair": [], "special_tokens": {}}
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))
     assert "post_processor" in Tokenizer.load(tmp_path / "tokenizer.json").left_out
+
+
+def test_chinese_words_by_a_dictionary_before_and_after_saving(tmp_path):
+    text = "我爱北京天安门。今天 天气很好，OK！"
+    tokenizer = train("chinese", [text] * 2)
+    tokenizer.save(tmp_path / "tokenizer.json")
+    for one in (tokenizer, Tokenizer.load(tmp_path / "tokenizer.json")):
+        words = ["我", "爱", "北京", "天安门", "。", "今天", "天气", "很", "好", "，", "OK", "！"]
+        assert one.words(text) == words
+        found = one.encode(text)
+        assert found.tokens == words
+        assert [text[low:high] for low, high in found.offsets] == words
+        assert one.encode_batch([text, ""]) == [found.ids, []]
+        ((ids, offsets), (none, empty)) = one.encode_batch_placed([text, ""])
+        assert (ids, none, [tuple(pair) for pair in offsets]) == (found.ids, [], found.offsets)
+        assert empty.shape == (0, 2)
+        assert one.pieces_of_words([text]) == [(number,) for number in found.ids]
+        assert one.decode(found.ids) == "我爱北京天安门。今天天气很好，OK！"
+        assert not one.takes_unknown
+        with pytest.raises(SettingError, match=r"no tokenizer\.json can say"):
+            one.require_portable()
+    assert tokenizer.fingerprint != train("whitespace", [" ".join(words)] * 2).fingerprint
+
+
+def test_the_dictionary_reads_simplified_characters():
+    tokenizer = train("chinese", ["风险评估"] * 2, script="simplified")
+    found = tokenizer.encode("風險評估")
+    assert (found.tokens, found.offsets) == (["风险", "评估"], [(0, 2), (2, 4)])
+
+
+def test_a_file_with_an_unknown_segmentation(tmp_path):
+    tokenizer = train("chinese", ["风险评估"] * 2)
+    (tmp_path / "tokenizer.json").write_text(tokenizer.to_json().replace('"segment": "chinese"', '"segment": "x"'))
+    with pytest.raises(FormatError, match="segment='x' is unknown; expected 'chinese'"):
+        Tokenizer.load(tmp_path / "tokenizer.json")

@@ -6,6 +6,7 @@ library is used, for ``http``, ``https`` and ``file`` addresses.
 
 import http.client
 import json
+import logging
 import os
 import shutil
 import socket
@@ -24,6 +25,8 @@ from wenmai.core.errors import DownloadError
 from wenmai.core.folder import file_sha256, writing, writing_json
 
 __all__ = ["Progress", "disk_errors", "download", "unzip"]
+
+_log = logging.getLogger(__name__)
 
 Progress = Callable[[int, int | None], None]  # bytes done, bytes in all or None if unknown
 
@@ -70,7 +73,9 @@ def download(
         progress=progress,
         timeout_seconds=timeout_seconds,
     )
-    with disk_errors(path.parent), _alone(path):
+    with disk_errors(path.parent), _alone(path) as waited:
+        if waited and path.exists() and (found := file_sha256(path)) == (sha256 or found):
+            return found
         older_bytes = transfer.patiently(attempts)
         found = file_sha256(transfer.part)
         if sha256 is not None and found != sha256 and older_bytes:
@@ -270,17 +275,23 @@ class _Transfer:
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Keeps two processes from writing the same partial file; the lock ends with its process."""
+def _alone(path: Path) -> Iterator[bool]:
+    """Keeps two processes from writing the same partial file; gives whether another one had to be waited for.
+
+    The lock ends with its process.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path.with_name(f".{path.name}.lock"), "wb") as lock:
         try:
             import fcntl
         except ImportError:  # Windows: the checksum is the only guard
-            yield
+            yield False
             return
+        waited = False
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DownloadError(f"{path}: another process is fetching this file now; wait until it is done") from None
-        yield
+            waited = True
+            _log.warning("%s: another process is fetching this file; waiting for it", path)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield waited

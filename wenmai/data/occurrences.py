@@ -19,7 +19,7 @@ from wenmai.core.errors import CorpusError
 from wenmai.data.corpus import Corpus
 from wenmai.data.documents import CorpusStats
 from wenmai.data.sources import open_texts
-from wenmai.text.segment import segmenter
+from wenmai.text.segment import token_spans
 from wenmai.text.sentences import sentences
 from wenmai.text.settings import Lowercase, Segmentation, TextConfig
 from wenmai.text.unspaced import find_unspaced
@@ -32,7 +32,6 @@ __all__ = [
     "SentenceWords",
     "spans_of",
     "suited",
-    "tokens_of",
 ]
 
 LONGEST = 1000
@@ -81,19 +80,9 @@ class SentenceWords(NamedTuple):
     words: list[Occurrence]
 
 
-def tokens_of(text: str, segment: Segmentation) -> list[tuple[int, int]]:
-    """Returns where each token of a text without line ends begins and ends, in characters."""
-    found, place = [], 0
-    for token in segmenter(segment).tokens(text):
-        start = text.index(token, place)
-        place = start + len(token)
-        found.append((start, place))
-    return found
-
-
 def spans_of(text: str, word: str, segment: Segmentation) -> list[tuple[int, int]]:
     """Returns where a word, or several with spaces between them, stands in a text; in any case if not as written."""
-    tokens = tokens_of(text, segment)
+    tokens = token_spans(text, segment)
     starts, ends = {low for low, _ in tokens}, {high for _, high in tokens}
 
     def places(text: str, word: str) -> Iterator[tuple[int, int]]:
@@ -182,7 +171,7 @@ class Occurrences:
     def _words(self, sentence: str) -> Iterator[Occurrence]:
         """Yields the tokens that are words: those with a letter or a digit."""
         segment, lower, wanted = self.config.segment or "words", self.config.lowercase, self._wanted
-        for low, high in tokens_of(sentence, segment):
+        for low, high in token_spans(sentence, segment):
             token = sentence[low:high]
             word = token.lower() if lower else token
             if any(map(str.isalnum, token)) and (wanted is None or word in wanted):

@@ -68,6 +68,7 @@ def write_ctranslate2(folder: str | Path, model: "nn.Module", *, source: "Tokeni
         (source, spec.register_source_vocabulary),
         (target, spec.register_target_vocabulary),
     ):
+        tokenizer.require_portable()
         register([tokenizer.token(number) for number in range(tokenizer.vocab_size)])
     spec.config.bos_token = spec.config.decoder_start_token = target.token(target.bos_id)
     spec.config.eos_token = target.token(target.eos_id)
@@ -141,6 +142,7 @@ def write_encoder(folder: str | Path, model: "nn.Module", tokenizer: "Tokenizer"
 
 def _tokens(tokenizer: "Tokenizer", vocab_size: int) -> list[str]:
     """The names of all rows of a table."""
+    tokenizer.require_portable()
     return [
         f"<unused{number}>"
         if number >= tokenizer.vocab_size or number in tokenizer.nameless

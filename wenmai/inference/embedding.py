@@ -6,7 +6,6 @@ some of the layers a state of each token is made, their mean or all of them side
 section 3; four layers side by side are the features of Devlin et al. 2019, section 5.3.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Literal, NamedTuple, Protocol, get_args
@@ -19,6 +18,8 @@ from torch import Tensor
 from wenmai.core.errors import SettingError
 from wenmai.core.tensors import require_numbers
 from wenmai.inference.layers import Layers
+from wenmai.text.segment import token_spans
+from wenmai.text.unspaced import find_unspaced
 from wenmai.vectors.lengths import unit_rows
 
 __all__ = [
@@ -38,7 +39,7 @@ Rows = npt.NDArray[np.float32]
 Pooling = Literal["mean", "max", "cls", "pooler", "last"]
 Unit = Literal["words", "pieces"]
 
-_WORD = re.compile(r"\S+")
+_FEWEST_LETTERS = 5  # of a script without spaces: fewer in a text may be one word
 
 
 class StateBatch(NamedTuple):
@@ -184,7 +185,8 @@ def embed_words(
     Args:
         model: The encoder.
         texts: Texts, read as they are needed.
-        unit: ``words``: what white space separates, the mean of its pieces; ``pieces``: those of the tokenizer.
+        unit: ``words``: what white space separates, the mean of its pieces, and Chinese words by a dictionary in texts
+            without spaces; ``pieces``: those of the tokenizer.
         layer: See :func:`chosen_layers`; of several, their mean.
         concat: Whether several layers are put side by side instead.
         normalise: Whether vectors have the length 1.
@@ -207,7 +209,8 @@ def _in_context(
         vectors = _merged(found.vectors[numbers], concat)
         words, offsets = found.tokens, found.offsets
         if unit == "words":
-            offsets = [one.span() for one in _WORD.finditer(text)]
+            unspaced = find_unspaced(text, fewest_letters=_FEWEST_LETTERS)
+            offsets = token_spans(text.replace("\n", " "), "whitespace" if unspaced is None else unspaced.segment)
             words = [text[low:high] for low, high in offsets]
             vectors = _means(vectors, found.offsets, offsets)
         require_numbers(not np.isnan(vectors).any())

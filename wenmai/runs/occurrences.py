@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from wenmai.config.recipe import Recipe, settings_of
 from wenmai.core.errors import FormatError, RunError, SettingError, nearest_name
 from wenmai.core.folder import MANIFEST, file_sha256
-from wenmai.data.occurrences import OccurrenceConfig, Occurrences, SentenceWords, spans_of, tokens_of
+from wenmai.data.occurrences import OccurrenceConfig, Occurrences, SentenceWords, spans_of
 from wenmai.formats.format import Imported
 from wenmai.formats.word2vec import write_word2vec
 from wenmai.models.word2vec import Word2Vec, Word2VecConfig
 from wenmai.runs.formats import adopt_run
 from wenmai.runs.owner import require_room
+from wenmai.text.segment import token_spans
 from wenmai.text.vocab import Vocab
 from wenmai.training.callback import Callback
 from wenmai.training.progress import following
@@ -247,7 +248,7 @@ def _the_span(text: str, word: str, segment: Any, occurrence: int | None) -> tup
     """
     spans = spans_of(text, word, segment)
     if not spans:
-        words = ", ".join(text[low:high] for low, high in tokens_of(text, segment)[:30])
+        words = ", ".join(text[low:high] for low, high in token_spans(text, segment)[:30])
         raise SettingError(f"the word {word!r} is not in the sentence; its words are {words}")
     if occurrence is None and len(spans) > 1:
         places = ", ".join(f"{number} at character {low + 1}" for number, (low, _) in enumerate(spans, 1))

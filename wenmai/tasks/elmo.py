@@ -27,7 +27,7 @@ from wenmai.tasks.sources import RunningText
 
 __all__ = ["ElmoJob", "ElmoTask"]
 
-_KINDS = ("whitespace", "words", "characters")
+_KINDS = ("whitespace", "words", "chinese", "characters")
 _SOFTMAX = ("output.", "classes.")  # beginnings of the names of its parameters
 _DRAW = 0xE130  # keeps the draws of words apart from others of the seed
 

@@ -47,7 +47,7 @@ def grow(tokenizer: Tokenizer, texts: Iterable[str], most: int) -> tuple[Tokeniz
     else:
         raise SettingError(
             f"grow={most}: the vocabulary of a {model['type']} tokenizer follows from its training text as a whole; "
-            "bpe, byte-bpe, wordpiece, words, whitespace and characters can grow"
+            "bpe, byte-bpe, wordpiece, words, whitespace, chinese and characters can grow"
         )
     return Tokenizer.of_json(json.dumps(content), "the grown tokenizer"), made
 

@@ -17,6 +17,7 @@ from typing_extensions import Doc
 from wenmai.config.recipe import Located
 from wenmai.core.errors import SettingError
 from wenmai.text.normalise import tokenizer_steps
+from wenmai.text.segment import spaced_words
 from wenmai.text.settings import SCRIPTS, FoldWidth, Lowercase, Nfkc, Script, check_choices, normalisation_of
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ __all__ = [
     "trained",
 ]
 
-TokenizerKind = Literal["bpe", "byte-bpe", "wordpiece", "unigram", "words", "whitespace", "characters"]
+TokenizerKind = Literal["bpe", "byte-bpe", "wordpiece", "unigram", "words", "whitespace", "chinese", "characters"]
 
 CHOICES: dict[str, tuple[str, ...]] = {"kind": get_args(TokenizerKind), "script": SCRIPTS}
 
@@ -71,7 +72,8 @@ class TokenizerConfig:
         Doc(
             "bpe, unigram: pieces of words, as in SentencePiece; byte-bpe: pieces of bytes, any text survives; "
             "wordpiece: pieces of words, Chinese characters and punctuation, as in BERT; words: words and punctuation; "
-            "whitespace: what white space separates; characters: single characters"
+            "whitespace: what white space separates; chinese: words by jieba's dictionary; "
+            "characters: single characters"
         ),
     ] = "bpe"
     vocab_size: Annotated[int, Ge(5), Doc("most pieces, special ones included")] = 8000
@@ -122,7 +124,8 @@ class TokenizerConfig:
     def lossy(self) -> dict[str, bool | str]:
         """The settings by which different texts have the same pieces."""
         accents = {"strip_accents": True} if self.strip_accents else {}
-        return normalisation_of(self) | accents | ({"kind": self.kind} if self.kind in ("words", "wordpiece") else {})
+        joins = self.kind in ("words", "wordpiece", "chinese")
+        return normalisation_of(self) | accents | ({"kind": self.kind} if joins else {})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -166,9 +169,10 @@ def suitable(known: Mapping[str, Any]) -> dict[str, Any]:
     """Turns settings of :class:`TextConfig` into settings of a tokenizer.
 
     Normalisation has the same names; the segmentations into words, characters and by white space are kinds of pieces.
+    That into Chinese words is one too, but only for those who ask: most networks read pieces or characters.
     """
     same = {field.name for field in fields(TokenizerConfig)}
-    kind = {"kind": known["segment"]} if known.get("segment") in CHOICES["kind"] else {}
+    kind = {"kind": known["segment"]} if known.get("segment") in ("words", "whitespace", "characters") else {}
     return kind | {name: value for name, value in known.items() if name in same}
 
 
@@ -217,10 +221,13 @@ def trained(
     if config.kind == "characters":
         backend.model = _characters(texts, backend, config, specials)
         backend.decoder = decoders.Fuse()
-    elif config.kind in ("words", "whitespace"):
+    elif config.kind in ("words", "whitespace", "chinese"):
         backend.model = models.WordLevel(unk_token=unknown)
         if config.kind == "whitespace":  # there <unk> in a text is the unknown word
             texts = (" ".join(word for word in text.split() if word != unknown) for text in texts)
+        elif config.kind == "chinese":
+            normalizer = _normalizer(config)  # that of the backend cannot be asked during its training
+            texts = (spaced_words(text, normalizer.normalize_str(text) if normalizer else text) for text in texts)
         backend.train_from_iterator(texts, trainers.WordLevelTrainer(**counted))
     elif config.kind == "byte-bpe":
         every_byte = pre_tokenizers.ByteLevel.alphabet()
@@ -268,7 +275,7 @@ def _pre_tokenizer(config: TokenizerConfig) -> Any:  # noqa: ANN401  a pre-token
 
     if config.kind == "words":
         return Split(Regex(WORDS), "removed", invert=True)
-    if config.kind == "whitespace":
+    if config.kind in ("whitespace", "chinese"):
         return pre_tokenizers.WhitespaceSplit()
     if config.kind == "byte-bpe":
         return pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -6,13 +6,13 @@ a line ends. One flat list for a megabyte of text, rather than a list for each l
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 
 from wenmai.core.errors import SettingError, nearest_name
 
-__all__ = ["LINE_END", "Segmenter", "segmenter"]
+__all__ = ["LINE_END", "Segmenter", "places_before_spacing", "segmenter", "spaced_words", "token_spans"]
 
 LINE_END = "\0"
 """The token that ends a line. No text holds it, as NUL characters are refused when text is read."""
@@ -53,6 +53,42 @@ def segmenter(name: str) -> Segmenter:
     if name not in makers:
         raise SettingError(f"segment={name!r} is not one of {', '.join(makers)}{nearest_name(name, makers)}")
     return makers[name]()
+
+
+def spaced_words(text: str, normalised: str) -> str:
+    """Returns a text with one space between its words, which are those of ``chinese``.
+
+    Args:
+        text: The text.
+        normalised: The same as the dictionary should read it, with simplified characters for instance. Where it is not
+            as long, its words have no places in the text, and the dictionary reads the text itself.
+    """
+    read = normalised if len(normalised) == len(text) else text
+    return " ".join(segmenter("chinese").tokens(read.replace("\n", " ")))
+
+
+def token_spans(text: str, segment: str) -> list[tuple[int, int]]:
+    """Returns where each token of a text without line ends begins and ends, in characters."""
+    return _spans(text, segmenter(segment).tokens(text))
+
+
+def places_before_spacing(text: str, spaced: str) -> list[int]:
+    """Returns the place in a text of each character that :func:`spaced_words` made of it; of a space, the one before.
+
+    Args:
+        text: The text; or what the dictionary read of it, which is as long.
+        spaced: The words with one space between them.
+    """
+    return [place for begin, end in _spans(text, spaced.split(" ")) for place in range(begin, end + 1)]
+
+
+def _spans(text: str, tokens: Iterable[str]) -> list[tuple[int, int]]:
+    found, place = list[tuple[int, int]](), 0
+    for token in tokens:
+        start = text.index(token, place)
+        place = start + len(token)
+        found.append((start, place))
+    return found
 
 
 def _whitespace() -> Segmenter:

@@ -7,8 +7,7 @@ errors that say what is wrong with a file.
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
@@ -20,6 +19,7 @@ import numpy.typing as npt
 from wenmai.core.errors import CorpusError, FormatError, SettingError, VocabError, nearest_name
 from wenmai.core.folder import plain_file, writing
 from wenmai.text.admission import adds_tokens, require_harmless
+from wenmai.text.encodable import encodable, explaining, is_panic
 from wenmai.text.joining import joined
 from wenmai.text.pieces import (
     OPTIONAL_SPECIALS,
@@ -30,6 +30,7 @@ from wenmai.text.pieces import (
     special_tokens,
     trained,
 )
+from wenmai.text.segment import places_before_spacing, spaced_words
 
 if TYPE_CHECKING:
     import tokenizers
@@ -54,6 +55,7 @@ _NO_EFFECT = {
     "dropout": "equal texts have equal ids",
 }  # section of a file to what is done instead
 _MOST_HOLES = 1000  # ids without a token, besides as many as there are tokens
+_BY_DICTIONARY = {"segment": "chinese"}  # a section that only files of ours have
 _LINE_END = "\n</w>"  # the only end that GPT-1 knows
 _SPACES = "▁Ġ"  # what stands for a space in pieces
 _STAND_IN = "\ue000"  # a private character: no vocabulary has it, so it is a piece of its own, or several
@@ -83,8 +85,8 @@ class Tokenizer:
     - ``bpe``, ``unigram``: the normalised text, in which white space is one space between words and none around;
     - ``byte-bpe``, ``characters``: the normalised text with all its white space;
     - ``whitespace``: the words with one space between them;
-    - ``words``, ``wordpiece``: the words, with spaces where ordinary writing has them: none before closing and after
-      opening punctuation, around hyphens and apostrophes, and next to Chinese and Japanese characters.
+    - ``words``, ``wordpiece``, ``chinese``: the words, with spaces where ordinary writing has them: none before closing
+      and after opening punctuation, around hyphens and apostrophes, and next to Chinese and Japanese characters.
 
     Attributes:
         pad_id: The id that fills up batches.
@@ -96,12 +98,19 @@ class Tokenizer:
         mask_id: The id of a masked token, or None.
         takes_unknown: Whether the spelling of the unknown token in a text, such as ``<unk>``, is that token.
         left_out: What the file has that has no effect here: section to what is done instead.
+        by_dictionary: Whether Chinese words are found by a dictionary first, which no other program does for its file.
     """
 
     def __init__(
-        self, backend: "tokenizers.Tokenizer", roles: dict[str, int], left_out: Mapping[str, str] | None = None
+        self,
+        backend: "tokenizers.Tokenizer",
+        roles: dict[str, int],
+        left_out: Mapping[str, str] | None = None,
+        *,
+        by_dictionary: bool = False,
     ) -> None:
         self.left_out = dict(left_out or {})
+        self.by_dictionary = by_dictionary
         self._backend = backend
         self.pad_id, self.unk_id = roles["pad"], roles["unk"]
         self.bos_id, self.eos_id = roles["bos"], roles["eos"]
@@ -121,9 +130,8 @@ class Tokenizer:
         self._size = 1 + max(numbers)
         self.nameless = frozenset(range(self._size)) - numbers if len(numbers) < self._size else frozenset()
         model = type(backend.model).__name__
-        self.takes_unknown = by_space = model == "WordLevel" and '"WhitespaceSplit"' in str(
-            backend.pre_tokenizer.__getstate__()
-        )
+        by_space = model == "WordLevel" and '"WhitespaceSplit"' in str(backend.pre_tokenizer.__getstate__())
+        self.takes_unknown = by_space = by_space and not by_dictionary
         kept = special - {self.unk_id} if by_space else special  # there <unk> in a text is the unknown word
         guard(backend, [token for number in kept if (token := backend.id_to_token(number))])
         backend.encode_special_tokens = True  # the text "</s>" is text
@@ -150,8 +158,9 @@ class Tokenizer:
                 f"vocab_size={config.vocab_size} is too small: with special tokens for {', '.join(roles)} "
                 f"kind={config.kind} needs {smallest}"
             )
-        backend = trained(_encodable(texts), config, specials)
-        found = cls(backend, {role: specials.index(token) for role, token in named.items()})
+        backend = trained(encodable(texts), config, specials)
+        numbers = {role: specials.index(token) for role, token in named.items()}
+        found = cls(backend, numbers, by_dictionary=config.kind == _BY_DICTIONARY["segment"])
         if found.vocab_size == len(specials):
             raise CorpusError(
                 "no vocabulary can be made of the texts: nothing in them occurs"
@@ -191,12 +200,15 @@ class Tokenizer:
             raise FormatError(f"{path}: is not a tokenizer in JSON: {error}") from None
         if not isinstance(content, dict) or not isinstance(content.get("model"), dict):
             raise FormatError(f"{path}: is not a tokenizer: it has no 'model'; expected a tokenizer.json")
+        segment = {name: content.pop(name) for name in _BY_DICTIONARY if name in content}
+        if segment and segment != _BY_DICTIONARY:
+            raise FormatError(f"{path}: its segment={segment['segment']!r} is unknown; expected 'chinese'")
         require_harmless(content, path)
         left_out = _without_effect(content)
         try:
             backend = tokenizers.Tokenizer.from_str(json.dumps(content))  # which names nothing twice
         except BaseException as error:
-            if isinstance(error, Exception) or _is_panic(error):
+            if isinstance(error, Exception) or is_panic(error):
                 raise FormatError(f"{path}: is damaged, or of a later version of tokenizers: {error}") from None
             raise
         vocab = backend.get_vocab(with_added_tokens=True)
@@ -204,21 +216,36 @@ class Tokenizer:
             raise FormatError(
                 f"{path}: has {len(vocab)} tokens, but ids up to {highest}; models have a row for each id"
             )
-        return cls(backend, _roles(backend, content["model"], path), left_out)
+        return cls(backend, _roles(backend, content["model"], path), left_out, by_dictionary=bool(segment))
 
     def save(self, path: str | Path) -> None:
         """Writes ``path`` (usually ``tokenizer.json``), whole or not at all."""
         with writing(path) as file:
-            file.write(self._backend.to_str(pretty=True).encode())
+            file.write(self.to_json(pretty=True).encode())
 
-    def to_json(self) -> str:
+    def require_portable(self) -> None:
+        """Checks that other programs segment texts as this one does, given its file.
+
+        Raises:
+            SettingError: if they do not.
+        """
+        if self.by_dictionary:
+            raise SettingError(
+                "its words are found by a dictionary of Chinese, which no tokenizer.json can say; other programs read "
+                "models of kind=characters, wordpiece or bpe"
+            )
+
+    def to_json(self, *, pretty: bool = False) -> str:
         """Returns the content of ``tokenizer.json``."""
-        return str(self._backend.to_str())
+        content = str(self._backend.to_str(pretty=pretty))
+        if self.by_dictionary:
+            return json.dumps(json.loads(content) | _BY_DICTIONARY, ensure_ascii=False, indent=2 if pretty else None)
+        return content
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 of all that the ids depend on."""
-        return hashlib.sha256(self._backend.to_str().encode()).hexdigest()
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     @property
     def vocab_size(self) -> int:
@@ -254,21 +281,32 @@ class Tokenizer:
 
     def words(self, text: str) -> list[str]:
         """Returns the words of a text, before they are segmented into pieces."""
-        normal = self._normalised(text)
+        normal = self._normalised(self._spaced_words(text))
         before = self._backend.pre_tokenizer
-        with _explaining([text]):
+        with explaining([text]):
             return [normal] if before is None else [word for word, _ in before.pre_tokenize_str(normal)]
 
     def _normalised(self, text: str) -> str:
         normalizer = self._backend.normalizer
-        with _explaining([text]):
+        with explaining([text]):
             return text if normalizer is None else str(normalizer.normalize_str(text))
+
+    def _spaced_words(self, text: str) -> str:
+        return spaced_words(text, self._normalised(text)) if self.by_dictionary else text
+
+    def _placed(self, text: str, spaced: str, offsets: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Turns places in a text with spaces between its words into places in the text."""
+        if not self.by_dictionary or not offsets:
+            return offsets
+        normal = self._normalised(text)
+        places = places_before_spacing(normal if len(normal) == len(text) else text, spaced)
+        return [(places[low], places[high - 1] + 1) for low, high in offsets]
 
     def pieces_of_words(self, texts: list[str]) -> list[tuple[int, ...]]:
         """Returns the ids of the pieces of each word of some texts."""
         found: list[tuple[int, ...]] = []
-        with _explaining(texts):
-            encodings = self._backend.encode_batch(texts, add_special_tokens=False)
+        with explaining(texts):
+            encodings = self._backend.encode_batch(list(map(self._spaced_words, texts)), add_special_tokens=False)
         for encoding in encodings:
             ends = [place for place, (one, other) in enumerate(pairwise(encoding.word_ids), 1) if one != other]
             found += [tuple(encoding.ids[low:high]) for low, high in pairwise([0, *ends, len(encoding.ids)])]
@@ -281,9 +319,10 @@ class Tokenizer:
             CorpusError: if the text has a lone surrogate, which is no character.
             FormatError: if the file of the tokenizer turns out to be damaged.
         """
-        with _explaining([text]):
-            found = self._backend.encode(text, add_special_tokens=False)
-        return Encoding(ids=found.ids, tokens=found.tokens, offsets=found.offsets)
+        with explaining([text]):
+            spaced = self._spaced_words(text)
+            found = self._backend.encode(spaced, add_special_tokens=False)
+        return Encoding(ids=found.ids, tokens=found.tokens, offsets=self._placed(text, spaced, found.offsets))
 
     def encode_masked(self, text: str) -> Encoding:
         """Segments a text in which the spelling of the mask, such as ``[MASK]``, is the mask.
@@ -325,8 +364,8 @@ class Tokenizer:
             CorpusError: if a text has a lone surrogate, which is no character.
             FormatError: if the file of the tokenizer turns out to be damaged.
         """
-        with _explaining(texts):
-            found = self._backend.encode_batch_fast(texts, add_special_tokens=False)
+        with explaining(texts):
+            found = self._backend.encode_batch_fast(list(map(self._spaced_words, texts)), add_special_tokens=False)
         return [encoding.ids for encoding in found]
 
     def encode_batch_placed(self, texts: list[str]) -> list[tuple[list[int], npt.NDArray[np.int64]]]:
@@ -336,10 +375,14 @@ class Tokenizer:
             CorpusError: as :meth:`encode_batch` does.
             FormatError: likewise.
         """
-        with _explaining(texts):
-            found = self._backend.encode_batch(texts, add_special_tokens=False)
+        with explaining(texts):
+            spaced = list(map(self._spaced_words, texts))
+            found = self._backend.encode_batch(spaced, add_special_tokens=False)
+        offsets = (self._placed(text, own, one.offsets) for text, own, one in zip(texts, spaced, found, strict=True))
         flat = chain.from_iterable
-        return [(one.ids, np.fromiter(flat(one.offsets), np.int64).reshape(-1, 2)) for one in found]
+        return [
+            (one.ids, np.fromiter(flat(own), np.int64).reshape(-1, 2)) for one, own in zip(found, offsets, strict=True)
+        ]
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool | None = None) -> str:
         """Returns the text of some ids.
@@ -358,7 +401,7 @@ class Tokenizer:
             self.token(number)
         if self._spaced:
             return joined(map(self.token, shown))
-        with _explaining([]):
+        with explaining([]):
             return str(self._backend.decode(shown, skip_special_tokens=False))
 
 
@@ -404,44 +447,3 @@ def _roles(backend: "tokenizers.Tokenizer", model: dict[str, Any], path: str | P
     if model.get("type") == "Unigram" and model.get("unk_id") is None and not knows_bytes:
         raise FormatError(f"{path}: has no token for what is unknown: its unk_id is missing")
     return dict.fromkeys(("pad", "unk", "bos"), found["eos"]) | found
-
-
-@contextmanager
-def _explaining(texts: Sequence[str]) -> Iterator[None]:
-    """Says what is wrong with texts, or with the tokenizer itself, where the library only fails."""
-    try:
-        yield
-    except BaseException as error:
-        for text in texts if isinstance(error, UnicodeEncodeError | TypeError) else ():  # said of lone surrogates
-            _check_encodable(text)
-        if type(error) is Exception or _is_panic(error):
-            raise FormatError(f"the tokenizer of this model is damaged: it fails at a text ({error})") from None
-        raise
-
-
-def _is_panic(error: BaseException) -> bool:
-    """Whether the library ended where it should not; it says so beside all usual exceptions."""
-    return type(error).__name__ == "PanicException"
-
-
-def _encodable(texts: Iterable[str]) -> Iterator[str]:
-    """Yields texts, after a check that they are texts and not all empty."""
-    if isinstance(texts, str):
-        raise CorpusError("texts from Python are an iterable of strings, not one string")
-    empty = True
-    for text in texts:
-        if not isinstance(text, str):
-            raise CorpusError(f"texts from Python are strings; one is {type(text).__name__}")
-        _check_encodable(text)
-        empty = empty and not text.strip()
-        yield text
-    if empty:
-        raise CorpusError("no vocabulary can be made of the texts: there are none, or all are empty")
-
-
-def _check_encodable(text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        found = f"a text has the lone surrogate {text[error.start]!r} at character {error.start}"
-        raise CorpusError(f"{found}, which no UTF-8 text has; decode the text with its right encoding") from None

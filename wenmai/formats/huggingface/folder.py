@@ -241,7 +241,11 @@ def described_tokenizer(tokenizer: "Tokenizer", roles: Mapping[str, int], longes
         tokenizer: The tokenizer.
         roles: Ids of the tokens that have a role, by its name there.
         longest: Tokens of a text, at most.
+
+    Raises:
+        SettingError: if other programs would segment texts otherwise.
     """
+    tokenizer.require_portable()
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": longest,

@@ -1,0 +1,49 @@
+"""Texts that a tokenizer can encode, and what is wrong where it cannot."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from wenmai.core.errors import CorpusError, FormatError
+
+__all__ = ["encodable", "explaining", "is_panic"]
+
+
+@contextmanager
+def explaining(texts: Sequence[str]) -> Iterator[None]:
+    """Says what is wrong with texts, or with the tokenizer itself, where the library only fails."""
+    try:
+        yield
+    except BaseException as error:
+        for text in texts if isinstance(error, UnicodeEncodeError | TypeError) else ():  # said of lone surrogates
+            _check_encodable(text)
+        if type(error) is Exception or is_panic(error):
+            raise FormatError(f"the tokenizer of this model is damaged: it fails at a text ({error})") from None
+        raise
+
+
+def is_panic(error: BaseException) -> bool:
+    """Whether the library ended where it should not; it says so beside all usual exceptions."""
+    return type(error).__name__ == "PanicException"
+
+
+def encodable(texts: Iterable[str]) -> Iterator[str]:
+    """Yields texts, after a check that they are texts and not all empty."""
+    if isinstance(texts, str):
+        raise CorpusError("texts from Python are an iterable of strings, not one string")
+    empty = True
+    for text in texts:
+        if not isinstance(text, str):
+            raise CorpusError(f"texts from Python are strings; one is {type(text).__name__}")
+        _check_encodable(text)
+        empty = empty and not text.strip()
+        yield text
+    if empty:
+        raise CorpusError("no vocabulary can be made of the texts: there are none, or all are empty")
+
+
+def _check_encodable(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        found = f"a text has the lone surrogate {text[error.start]!r} at character {error.start}"
+        raise CorpusError(f"{found}, which no UTF-8 text has; decode the text with its right encoding") from None
