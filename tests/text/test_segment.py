@@ -3,7 +3,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wenmai.core.errors import SettingError
-from wenmai.text.segment import LINE_END, places_before_spacing, segmenter, spaced_words, token_spans
+from wenmai.text.segment import (
+    LINE_END,
+    places_before_spacing,
+    segmenter,
+    spaced_words,
+    token_spans,
+    treebank_spans,
+    word_spans,
+)
 
 NAMES = ["whitespace", "words", "characters", "chinese"]
 # Without NUL, which text never holds, and without lone surrogates, which cannot be read from a file.
@@ -78,3 +86,26 @@ def test_spaces_between_chinese_words_and_where_they_came_from():
 def test_the_dictionary_reads_the_normalised_text_where_it_is_as_long():
     assert spaced_words("風險評估", "风险评估") == "风险 评估"
     assert spaced_words("風險評估", "shorter") == spaced_words("風險評估", "風險評估")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("The party's leader didn't win.", "The party 's leader did n't win ."),
+        ("Mr. O'Brien of the U.S. paid $1,000.50 (10%).", "Mr. O'Brien of the U.S. paid $ 1,000.50 ( 10 % ) ."),
+        ("They're well-known at AT&T... CAN'T", "They 're well-known at AT&T ... CA N'T"),
+        ("naïve cafe\u0301 1990s 3rd a.b", "naïve cafe\u0301 1990s 3rd a.b"),
+        ("我爱北京天安门。", "我 爱 北京 天安门 。"),
+        ("今天 天气 很 好", "今天 天气 很 好"),
+        ("", ""),
+    ],
+)
+def test_words_as_in_corpora_of_tagged_sentences(text, words):
+    assert [text[low:high] for low, high in treebank_spans(text)] == words.split()
+
+
+@given(TEXT | LIVELY)
+def test_words_of_sentences_hold_all_but_white_space(text):
+    for spans in (word_spans(text), treebank_spans(text)):
+        held = "".join(text[low:high] for low, high in spans)
+        assert "".join(held.split()) == "".join(text.split())

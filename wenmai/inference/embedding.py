@@ -18,8 +18,7 @@ from torch import Tensor
 from wenmai.core.errors import SettingError
 from wenmai.core.tensors import require_numbers
 from wenmai.inference.layers import Layers
-from wenmai.text.segment import token_spans
-from wenmai.text.unspaced import find_unspaced
+from wenmai.text.segment import word_spans
 from wenmai.vectors.lengths import unit_rows
 
 __all__ = [
@@ -38,8 +37,6 @@ __all__ = [
 Rows = npt.NDArray[np.float32]
 Pooling = Literal["mean", "max", "cls", "pooler", "last"]
 Unit = Literal["words", "pieces"]
-
-_FEWEST_LETTERS = 5  # of a script without spaces: fewer in a text may be one word
 
 
 class StateBatch(NamedTuple):
@@ -209,8 +206,7 @@ def _in_context(
         vectors = _merged(found.vectors[numbers], concat)
         words, offsets = found.tokens, found.offsets
         if unit == "words":
-            unspaced = find_unspaced(text, fewest_letters=_FEWEST_LETTERS)
-            offsets = token_spans(text.replace("\n", " "), "whitespace" if unspaced is None else unspaced.segment)
+            offsets = word_spans(text)
             words = [text[low:high] for low, high in offsets]
             vectors = _means(vectors, found.offsets, offsets)
         require_numbers(not np.isnan(vectors).any())

@@ -29,12 +29,12 @@ from wenmai.measures.tagging import TaggingResult, entities, measure_tagging
 from wenmai.nn.crf import Crf, Scheme, constraints_of
 from wenmai.nn.heads import TokenHead
 from wenmai.objectives.loss import Loss
+from wenmai.text.segment import treebank_spans
 
 __all__ = ["Entity", "Tagged", "Tagging"]
 
 Table = npt.NDArray[np.float64]
 
-_WORD = re.compile(r"\w+(?:[-.'’]\w+)*|[^\w\s]")
 _MOST_KNOWN = 1 << 20  # words whose pieces are remembered
 
 
@@ -303,7 +303,7 @@ class Tagging(FineTuned):
         """Returns where the words of a sentence are, or its characters, as it was in training."""
         if self.numbers["characters"]:
             return [(place, place + 1) for place, character in enumerate(text) if not character.isspace()]
-        return [found.span() for found in _WORD.finditer(text)]
+        return treebank_spans(text)
 
     def tag(self, sentences: Iterable[str | Sequence[str]]) -> list[Tagged]:
         """Tags sentences.

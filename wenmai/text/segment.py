@@ -11,11 +11,23 @@ from dataclasses import dataclass
 from functools import cache
 
 from wenmai.core.errors import SettingError, nearest_name
+from wenmai.text.unspaced import find_unspaced
 
-__all__ = ["LINE_END", "Segmenter", "places_before_spacing", "segmenter", "spaced_words", "token_spans"]
+__all__ = [
+    "LINE_END",
+    "Segmenter",
+    "places_before_spacing",
+    "segmenter",
+    "spaced_words",
+    "token_spans",
+    "treebank_spans",
+    "word_spans",
+]
 
 LINE_END = "\0"
 """The token that ends a line. No text holds it, as NUL characters are refused when text is read."""
+
+_FEWEST_LETTERS = 5  # of a script without spaces: fewer in a sentence may be one word
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +101,45 @@ def _spans(text: str, tokens: Iterable[str]) -> list[tuple[int, int]]:
         place = start + len(token)
         found.append((start, place))
     return found
+
+
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """Returns where what white space separates begins and ends; in text without spaces words by :func:`token_spans`."""
+    return token_spans(text.replace("\n", " "), _unspaced_segmentation(text) or "whitespace")
+
+
+def treebank_spans(text: str) -> list[tuple[int, int]]:
+    """Returns where the words of a sentence begin and end as corpora of tagged sentences have them.
+
+    As in the Penn Treebank and CoNLL-2003 ``party's`` are two words and ``don't`` are ``do n't``, while ``1,000``,
+    ``U.S.``, ``Mr.`` and ``well-known`` are one. In text without spaces words are those of :func:`word_spans`.
+    """
+    if _unspaced_segmentation(text) is not None:
+        return word_spans(text)
+    return [found.span() for found in _treebank().finditer(text)]
+
+
+def _unspaced_segmentation(text: str) -> str | None:
+    """Returns the segmentation that a text needs that has no spaces between words."""
+    found = find_unspaced(text, fewest_letters=_FEWEST_LETTERS)
+    return None if found is None else found.segment
+
+
+@cache
+def _treebank() -> re.Pattern[str]:
+    letter = rf"[\w{_marks()}]"
+    ending = rf"(?:s|m|d|ll|re|ve)(?!{letter})"
+    parts = (
+        r"(?:Mr|Mrs|Ms|Dr|St|Prof|Gen|Gov|Sen|Rep|Lt|Col|Capt)\.(?=\s)",
+        rf"(?<!{letter})(?:[^\W\d_]\.){{2,}}",
+        rf"\d+(?:[.,:/]\d+)+(?!{letter})",
+        rf"n['’]t(?!{letter})",
+        rf"['’]{ending}",
+        rf"{letter}+?(?=n['’]t(?!{letter}))",
+        rf"{letter}+(?:(?:[-.&]|['’](?!{ending})){letter}+)*",
+        r"\.{2,}|-{2,}|[^\w\s]",
+    )
+    return re.compile("|".join(parts), re.IGNORECASE)
 
 
 def _whitespace() -> Segmenter:
