@@ -186,10 +186,10 @@ def test_messages_are_complete():
         ),
         ("checkpoints/step-1: damaged", "checkpoints/step-1：已损坏"),
         (
-            "accuracy 50.00% [40.00%, 60.00%]  Matthews 0.5000  micro F1 0.5000  macro F1 0.5000  P@1 0.5  R@1 0.5  "
-            "(9 texts)",
-            "准确率 50.00% [40.00%, 60.00%]  马修斯系数 0.5000  微平均 F1 0.5000  宏平均 F1 0.5000  P@1 0.5  R@1 0.5  "
-            "（9 个文本）",
+            "accuracy 50.00% [40.00%, 60.00%]  Matthews 0.5000  micro F1 0.5000 [0.4, 0.6]  macro F1 0.5000  "
+            "P@1 0.5  R@1 0.5  (9 texts)",
+            "准确率 50.00% [40.00%, 60.00%]  马修斯系数 0.5000  微平均 F1 0.5000 [0.4, 0.6]  宏平均 F1 0.5000  "
+            "P@1 0.5  R@1 0.5  （9 个文本）",
         ),
         ("epochs=0: expected greater than or equal to 1", "epochs=0：应不小于 1"),
         ("a.tsv: line 2 has a NUL, which no text has", "a.tsv：第 2 行含有 NUL，文本中不应有它"),

@@ -55,6 +55,32 @@ def test_agrees_with_scikit_learn(k):
     assert found.macro_f1_low <= found.macro_f1 <= found.macro_f1_high
 
 
+def test_intervals_of_f1_are_those_of_the_metric_on_drawn_texts():
+    draw = random.Random(3)
+    labels = ["a", "b", "c"]
+    gold = [draw.sample(labels, draw.randint(1, 2)) for _ in range(40)]
+    predicted = [named(draw.choice([*truth, *labels])) for truth in gold]
+    found = measure_classification(gold, predicted, labels, resamples=30)
+    binary = MultiLabelBinarizer(classes=labels)
+    truth, guess = binary.fit_transform(gold), binary.transform([[answer[0][0]] for answer in predicted])
+    drawn = np.random.default_rng(0).integers(40, size=(30, 40))
+
+    def interval(average, only=None):
+        scores = [f1_score(truth[rows], guess[rows], average=average, labels=only) for rows in drawn]
+        return pytest.approx(np.percentile(scores, (2.5, 97.5)).tolist())
+
+    assert [found.micro_f1_low, found.micro_f1_high] == interval("micro")
+    assert [found.macro_f1_low, found.macro_f1_high] == interval("macro")
+    for one in found.labels:
+        assert [one.f1_low, one.f1_high] == interval("macro", [labels.index(one.label)])
+    assert f"micro F1 {found.micro_f1:.4f} [{found.micro_f1_low:.4f}, {found.micro_f1_high:.4f}]" in str(found)
+
+
+def test_a_label_that_no_text_has_has_no_interval():
+    found = measure_classification([["a"], ["a"]], [named("a"), named("b")], ["a", "b"])
+    assert [(one.label, one.f1_low is None) for one in found.labels] == [("a", False), ("b", True)]
+
+
 def test_texts_without_an_answer_count():
     found = measure_classification([["a"], ["b"]], [[], named("b")], ["a", "b"])
     assert (found.accuracy, found.precision_at_k, found.recall_at_k) == (0.5, 1.0, 0.5)

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wenmai.core.errors import CorpusError
-from wenmai.measures.bootstrap import percentile_interval
+from wenmai.measures.bootstrap import percentile_interval, percentile_intervals
 
 __all__ = [
     "ChoiceResult",
@@ -48,6 +48,8 @@ class LabelResult:
         precision: Proportion of the texts for which this label was predicted that have it.
         recall: Proportion of the texts with this label for which it was predicted.
         f1: Harmonic mean of the two.
+        f1_low: 95 % bootstrap interval, from (None: no text has it, or there are too many labels) ...
+        f1_high: ... to.
         support: Texts that have it.
     """
 
@@ -55,6 +57,8 @@ class LabelResult:
     precision: float
     recall: float
     f1: float
+    f1_low: float | None
+    f1_high: float | None
     support: int
 
 
@@ -73,8 +77,10 @@ class ClassificationResult:
         precision_at_k: As ``fasttext test``.
         recall_at_k: As ``fasttext test``.
         micro_f1: Over all pairs of a text and a label.
+        micro_f1_low: 95 % bootstrap interval, from (None: there are too many labels) ...
+        micro_f1_high: ... to.
         macro_f1: Mean over the labels that the texts have.
-        macro_f1_low: 95 % bootstrap interval, from (None: there are too many labels) ...
+        macro_f1_low: 95 % bootstrap interval, from (None likewise) ...
         macro_f1_high: ... to.
         matthews: Matthews' coefficient (None: a text has several labels, or none or several were named).
         matthews_low: 95 % bootstrap interval, from ...
@@ -94,6 +100,8 @@ class ClassificationResult:
     precision_at_k: float
     recall_at_k: float
     micro_f1: float
+    micro_f1_low: float | None
+    micro_f1_high: float | None
     macro_f1: float
     macro_f1_low: float | None
     macro_f1_high: float | None
@@ -116,8 +124,9 @@ class ClassificationResult:
         matthews = "" if self.matthews is None else f"Matthews {self.matthews:.4f}  "
         return (
             f"accuracy {self.accuracy:.2%} [{self.accuracy_low:.2%}, {self.accuracy_high:.2%}]  {matthews}"
-            f"micro F1 {self.micro_f1:.4f}  macro F1 {self.macro_f1:.4f}  P@{self.k} {self.precision_at_k:.4f}  "
-            f"R@{self.k} {self.recall_at_k:.4f}  ({self.examples:,} texts)"
+            f"micro F1 {_ranged(self.micro_f1, self.micro_f1_low, self.micro_f1_high)}  "
+            f"macro F1 {_ranged(self.macro_f1, self.macro_f1_low, self.macro_f1_high)}  "
+            f"P@{self.k} {self.precision_at_k:.4f}  R@{self.k} {self.recall_at_k:.4f}  ({self.examples:,} texts)"
         )
 
 
@@ -238,12 +247,12 @@ def measure_classification(
         lambda weights: weights @ correct / len(correct), len(correct), resamples=resamples, seed=seed
     )
 
-    def macro(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        sums = [
-            np.asarray(weights @ found[:, present], np.float64) for found in (true_table, named_table + given_table)
-        ]
-        shares: npt.NDArray[np.float64] = _share(2 * sums[0], sums[1]).mean(axis=1)
-        return shares
+    def f1_scores(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """The micro F1, the macro F1, and that of each label that occurs."""
+        right, both = (np.asarray(weights @ found, np.float64) for found in (true_table, named_table + given_table))
+        micro = _share(2 * right.sum(1), both.sum(1))
+        labels = _share(2 * right[:, present], both[:, present])
+        return np.column_stack([micro, labels.mean(1), labels])
 
     single = all(len(labels) == 1 for rows in (gold, named) for labels in rows)
     matthews: tuple[float | None, float | None, float | None] = (None, None, None)
@@ -254,9 +263,12 @@ def measure_classification(
 
         bounds = percentile_interval(coefficient, len(gold), resamples=resamples, seed=seed)
         matthews = (float(coefficient(np.ones((1, len(gold))))[0]), *bounds)
-    macro_low, macro_high = None, None
-    if len(present) <= _MOST_LABELS:
-        macro_low, macro_high = percentile_interval(macro, len(gold), resamples=resamples, seed=seed)
+    count = 2 + len(present)
+    intervals: list[tuple[float, float] | tuple[None, None]] = [(None, None)] * count
+    if 0 < len(present) <= _MOST_LABELS:
+        intervals = percentile_intervals(f1_scores, len(gold), count, resamples=resamples, seed=seed)
+    (micro_low, micro_high), (macro_low, macro_high), *own = intervals
+    by_label = dict(zip(present.tolist(), own, strict=True))
     knows = set(known)
     seen = np.array([any(label in knows for label in labels) for labels in gold])
     known_given = sum(label in knows for labels in gold for label in dict.fromkeys(labels))
@@ -279,6 +291,8 @@ def measure_classification(
         precision_at_k=true_seen / max(1.0, float(named_table.sum(axis=1)[seen].sum())),
         recall_at_k=true_seen / max(1, known_given),
         micro_f1=2 * true_seen / max(1.0, float(of_named.sum() + of_given.sum())),
+        micro_f1_low=micro_low,
+        micro_f1_high=micro_high,
         macro_f1=float(f1[present].mean()) if len(present) else 0.0,
         macro_f1_low=macro_low,
         macro_f1_high=macro_high,
@@ -291,6 +305,8 @@ def measure_classification(
                 precision=float(precision[place]),
                 recall=float(recall[place]),
                 f1=float(f1[place]),
+                f1_low=by_label.get(place, (None, None))[0],
+                f1_high=by_label.get(place, (None, None))[1],
                 support=int(of_given[place]),
             )
             for place in order
@@ -316,6 +332,11 @@ def classification_metrics(gold: npt.NDArray[np.int64], found: npt.NDArray[np.in
         "macro_f1": float((2 * right[occurring] / (given + named)[occurring]).mean()),
         "matthews": float(_matthews(right.sum(keepdims=True), given[None], named[None])[0]),
     }
+
+
+def _ranged(value: float, low: float | None, high: float | None) -> str:
+    """A metric with its interval."""
+    return f"{value:.4f}" if low is None else f"{value:.4f} [{low:.4f}, {high:.4f}]"
 
 
 def _matthews(right: Any, given: Any, named: Any) -> npt.NDArray[np.float64]:  # noqa: ANN401  counts of any type
