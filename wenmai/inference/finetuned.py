@@ -7,6 +7,7 @@ same for all of them: the encoder, the mix of its layers, batches, files.
 Shapes: R rows, K places of a row, J layers that are looked at, M size of a state, C outputs of the head.
 """
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["SHORTEST", "FineTuned"]
 
 SHORTEST = 8  # tokens that an encoder must read at once
+_log = logging.getLogger(__name__)
 _BATCH_TOKENS = {"cpu": 4096, "cuda": 65_536}
 
 Floats = npt.NDArray[np.float32]
@@ -122,6 +124,22 @@ class FineTuned(Shown, ABC):
     @abstractmethod
     def items(self, inputs: Sequence[Any]) -> list[Item]:
         """Puts inputs as rows; counts in :attr:`cut` those that were too long."""
+
+    def cut_note(self, cut: int, examples: int, *, windows: bool | None = None) -> str:
+        """What became of the examples that were too long; ``windows``: they lost nothing, as of a model of tokens."""
+        windows = self.over_tokens if windows is None else windows
+        what = "read in windows" if windows else f"cut (keep={self.reading.keep})"
+        return (
+            f"{cut:,} of {examples:,} examples are longer than the {self.length} tokens that the model reads, and "
+            f"were {what}"
+        )
+
+    def read(self, inputs: Sequence[Any]) -> list[Item]:
+        """Puts inputs as rows, as :meth:`items`; a warning is logged if anything of them was left out."""
+        found = self.items(inputs)
+        if self.cut and not self.over_tokens:
+            _log.warning("%s", self.cut_note(self.cut, len(inputs)))
+        return found
 
     @abstractmethod
     def logits(self, vectors: Tensor, filled: Tensor, sizes: Sequence[int]) -> Outputs:
@@ -318,7 +336,11 @@ class FineTuned(Shown, ABC):
         if isinstance(texts, str):
             raise SettingError("embed takes a list of texts; put a single one in brackets")
         backbone, room = self.backbone, self.backbone.room(pair=False) - (self.backbone.max_length - self.length)
-        rows = [backbone.framed(fitted([ids], room, self.reading.keep)[0]) for ids in backbone.ids(list(texts))]
+        given = backbone.ids(list(texts))
+        self.cut = sum(len(ids) > room for ids in given)
+        if self.cut:
+            _log.warning("%s", self.cut_note(self.cut, len(given), windows=False))
+        rows = [backbone.framed(fitted([ids], room, self.reading.keep)[0]) for ids in given]
         found = np.zeros((len(rows), backbone.size), np.float32)
         self.module.eval()
         kept, self.module.pooling = self.module.pooling, "mean" if self.over_tokens else self.module.pooling

@@ -130,7 +130,7 @@ class Choice(OfTexts):
                     f"{question[:60]!r}: {len(options)} options; there must be at least 2 to choose from"
                 )
         found = []
-        for (_, _, options), output in zip(given, self.outputs(self.items(given)), strict=True):
+        for (_, _, options), output in zip(given, self.outputs(self.read(given)), strict=True):
             probabilities = np.exp(output.astype(np.float64))
             place = int(output.argmax())
             found.append(Chosen(place, options[place], probabilities.tolist()))

@@ -204,7 +204,7 @@ class Classification(OfTexts):
         if isinstance(texts, str):
             raise SettingError("predict takes a list of texts; put a single one in brackets")
         given = self.given(texts)
-        outputs = np.array(self.outputs(self.items(given)), np.float64).reshape(len(given), len(self.labels))
+        outputs = np.array(self.outputs(self.read(given)), np.float64).reshape(len(given), len(self.labels))
         shares = np.exp(outputs - outputs.max(1, keepdims=True, initial=-np.inf))
         found: npt.NDArray[np.float64] = shares / shares.sum(1, keepdims=True)
         return found
@@ -305,7 +305,7 @@ class Regression(OfTexts):
             raise SettingError("rate takes a list of texts; put a single one in brackets")
         given = self.given(texts)
         mean, deviation = self.numbers["mean"], self.numbers["deviation"]
-        return [mean + deviation * float(output[0]) for output in self.outputs(self.items(given))]
+        return [mean + deviation * float(output[0]) for output in self.outputs(self.read(given))]
 
 
 def one_text(text: Any) -> str:  # noqa: ANN401  whatever a user gives

@@ -364,11 +364,7 @@ class FineTuningJob(NeuralJob):
         """Notes which texts were too long, and which labels are rare."""
         notes, model, part = self._data.stats.left_out(), self.fine_tuned, self._train
         if part.cut:
-            what = "read in windows" if model.over_tokens else f"cut (keep={model.reading.keep})"
-            notes.append(
-                f"{part.cut:,} of {len(part.examples):,} examples are longer than the {model.length} tokens that the "
-                f"model reads, and were {what}"
-            )
+            notes.append(model.cut_note(part.cut, len(part.examples)))
         if model.labels and not model.over_tokens and self.tuning.class_weight == "none":
             counted = Counter(example.label for example in part.examples).most_common()
             (most, many), (least, few) = counted[0], counted[-1]

@@ -117,6 +117,8 @@ def _evaluated(run: Run, model: Any, on: Any, *, wrong: bool = False) -> FineTun
     if model.task == "tagging":
         left_out += _unknown_tags(model.labels, (tag for one in examples for tag in one.tags), name)
     items = model.items([model.gold(example) for example in examples])
+    if model.cut:
+        left_out.append(model.cut_note(model.cut, len(items)))
     outputs = model.outputs(items)
     result = model.measured(examples, items, outputs)
     found = result.as_dict()
