@@ -124,5 +124,5 @@ def test_what_is_left_out_of_long_texts_is_said(trained, caplog):
         assert [note.format(model.length) in one for one in caplog.messages] == [True], task
     caplog.clear()
     model = find_system("finetuned-tagging").load().load(trained["tagging"])
-    assert len(model.tag([long])[0].tags) == 40
+    assert len(model.tag([long])[0].tags) > model.length
     assert not caplog.messages  # read in windows, all of it
