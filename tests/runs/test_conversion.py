@@ -114,6 +114,27 @@ def test_a_network_and_ngrams_of_one_text_are_compared_as_such(runs, tmp_path):
     assert found.corpus.name == "text.txt"
 
 
+def test_a_comparison_joins_networks_with_ngrams(runs, tmp_path):
+    (tmp_path / "less.txt").write_text((runs / "text.txt").read_text("utf-8")[:-7], "utf-8")
+    counted = {"order": 2, "listed": False, "least": 1}
+    wenmai.train("pinyin-ngram", tmp_path / "less.txt", out=tmp_path / "less", quiet=True, **counted)
+    three = [runs / "net", runs / "ngram", tmp_path / "less"]
+    gold = str(runs / "gold.tsv")
+    found = wenmai.compare(three, on=[gold], ngram=runs / "ngram", tune=gold, out=tmp_path / "c", quiet=True)
+    *alone, joined = found.systems
+    assert [one.name for one in found.systems] == ["net", "ngram", "less", "net + ngram"]
+    assert list(joined.settings) == [f"weight, {form}" for form in FORMS]
+    right = wenmai.evaluate(runs / "net", on=gold, ngram=runs / "ngram", tune=gold, quiet=True)
+    assert [one.value for one in joined.measures if one.kind == "cer"] == [one.cer for one in right.results.values()]
+    files = [runs / "gold.tsv", runs / "text.txt", tmp_path / "less.txt"]  # quality is drawn against their size
+    assert [system.corpus_bytes for system in alone] == [path.stat().st_size for path in files]
+    assert all(system.answers_per_second > 0 for system in found.systems)
+    with pytest.raises(SettingError, match="add --ngram"):
+        wenmai.compare(three, on=[gold], tune=gold, out=tmp_path / "d", quiet=True)
+    with pytest.raises(SettingError, match="none of the runs is a network"):
+        wenmai.compare([runs / "ngram"], on=[gold], ngram=runs / "ngram", out=tmp_path / "d", quiet=True)
+
+
 class TestConvertVerb:
     def words(self, tmp_path, text="# mine\n\n泥号\tni hao\t40\n京北\tjing bei\n"):
         path = tmp_path / "words.txt"

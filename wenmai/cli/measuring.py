@@ -22,6 +22,7 @@ from wenmai.cli.options import (
     RunFolder,
     SameLength,
     Sets,
+    Tune,
 )
 from wenmai.cli.printing import note, show
 from wenmai.core.errors import SettingError, nearest_name
@@ -142,9 +143,7 @@ def evaluate(
     tokenize: Tokenize = None,
     ngram: NgramRun = None,
     weight: NetworkWeight = None,
-    tune: Annotated[
-        str | None, typer.Option("--tune", metavar="FILE", help="With --ngram: find the weight on these sentences.")
-    ] = None,
+    tune: Tune = None,
     device: Device = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -252,6 +251,8 @@ def compare(
     clamp_length: ClampLength = None,
     beam: EvaluationBeam = None,
     tokenize: Tokenize = None,
+    ngram: NgramRun = None,
+    tune: Tune = None,
     device: Device = None,
     form: Annotated[
         str, typer.Option("--table", metavar="FORM", help="How the table is printed: text, csv, markdown or latex.")
@@ -276,6 +277,8 @@ def compare(
 
     Example: wenmai compare runs/transformer runs/seq2seq --on test.de,test.en
 
+    Example: wenmai compare runs/pinyin runs/ngram --on data:kyubyong --ngram runs/ngram --tune dev.tsv
+
     Example: wenmai compare runs/first runs/second --similarity data:ws353-all --table latex > table.tex
     """
     from wenmai.config.recipe import parse_assignments
@@ -298,6 +301,8 @@ def compare(
         clamp_length=clamp_length,
         beam=beam,
         tokenize=tokenize,
+        ngram=ngram,
+        tune=tune,
     )
     if form not in _FORMS:
         raise SettingError(f"--table {form}: expected {', '.join(_FORMS)}{nearest_name(form, _FORMS)}")

@@ -22,6 +22,7 @@ __all__ = [
     "SameLength",
     "Sets",
     "Texts",
+    "Tune",
 ]
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", autocompletion=complete_run)]
@@ -67,6 +68,9 @@ NgramRun = Annotated[
         help="pinyin: a run of pinyin-ngram, whose scores are added.",
         autocompletion=complete_run,
     ),
+]
+Tune = Annotated[
+    str | None, typer.Option("--tune", metavar="FILE", help="With --ngram: find the weight on these sentences.")
 ]
 NetworkWeight = Annotated[
     float | None,

@@ -9,7 +9,7 @@ from wenmai.models.pinyin_ngram import ERHUA, Lexicon
 from wenmai.text.pinyin.letters import edges_of, normal_letters, typed_places
 from wenmai.text.pinyin.syllables import TONELESS, split_tone
 
-__all__ = ["Typing", "is_spaced", "read_typed"]
+__all__ = ["Typing", "read_typed"]
 
 _SYLLABLES = frozenset(TONELESS)
 _LETTERS = re.compile("[a-z]+")
@@ -36,7 +36,7 @@ class Typing:
     incomplete_score: float = -2.0
 
 
-def is_spaced(letters: str) -> bool:
+def _is_single_syllables(letters: str) -> bool:
     """Whether white space separates single syllables all through."""
     parts = [part for part in _MARK.sub(" ", letters).split() if _LETTERS.search(part)]
     return len(parts) > 1 and all(
@@ -57,7 +57,7 @@ def read_typed(text: str, lexicon: Lexicon, typing: Typing) -> Graph:
         typing: How it is read.
     """
     letters = normal_letters(text)
-    places, spaced = typed_places(text, letters), is_spaced(letters)
+    places, spaced = typed_places(text, letters), _is_single_syllables(letters)
     if typing.incomplete:
         edges = edges_of(letters, fuzzy=typing.fuzzy, spaced=spaced)
     else:

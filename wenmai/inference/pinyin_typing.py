@@ -11,7 +11,7 @@ from wenmai.inference.pinyin_numbers import Numbers
 from wenmai.text.pinyin.letters import INITIALS, Edge, completions, edges_of, normal_letters, typed_places
 from wenmai.text.pinyin.syllables import normal_syllable, without_tone
 
-__all__ = ["Cutter", "Piece", "Reading", "is_spaced", "score_of_letters", "typed_edges"]
+__all__ = ["Cutter", "Piece", "Reading", "score_of_letters", "typed_edges"]
 
 _BREAKS = "'’"
 _ERHUA = "er5"  # also where tones are left out: an r behind a syllable is 儿 alone
@@ -158,16 +158,16 @@ def typed_edges(
         letters: In the form of ``normal_letters``.
         fuzzy: Pairs of sounds that may be meant by each other.
         abbreviated: Whether initials may stand for syllables.
-        spaced: As of ``edges_of``; None: as :func:`is_spaced` says.
+        spaced: As of ``edges_of``; None: whether it has spaces or apostrophes inside.
     """
-    spaced = is_spaced(letters) if spaced is None else spaced
+    spaced = _has_breaks(letters) if spaced is None else spaced
     edges = edges_of(letters, fuzzy=fuzzy, incomplete=False, abbreviated=False, spaced=spaced)
     if any(edge.kind == "letters" for edge in edges):
         edges = edges_of(letters, fuzzy=fuzzy, incomplete=True, abbreviated=abbreviated, spaced=spaced)
     return edges
 
 
-def is_spaced(text: str) -> bool:
+def _has_breaks(text: str) -> bool:
     """Whether a text has spaces or apostrophes inside."""
     inner = text.strip()
     return any(one.isspace() or one in _BREAKS for one in inner)

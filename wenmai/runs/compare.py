@@ -130,6 +130,7 @@ def _describe(name: str, run: Run) -> ComparedSystem:
         seconds=summary.get("seconds"),
         peak_memory_bytes=summary.get("peak_memory_bytes"),
         size_bytes=run.model_bytes,
+        corpus_bytes=sum(source.get("bytes", 0) for source in run.corpus.get("sources", ())) or None,
         vocabulary=summary.get("vocabulary"),
         parameters=summary.get("parameters"),
         by_task=metrics_by_task(run.records),

@@ -217,6 +217,8 @@ class ComparedSystem:
         seconds: Wall time of the training.
         peak_memory_bytes: Largest resident memory of the training process.
         size_bytes: Size of the model on disk.
+        corpus_bytes: Size of the files that it was trained on.
+        answers_per_second: How fast it answers the test sets.
         vocabulary: Size of the vocabulary.
         parameters: Number of trained parameters.
         neighbours: For each query word, its nearest words and their cosines, nearest first.
@@ -238,6 +240,8 @@ class ComparedSystem:
     seconds: float | None = None
     peak_memory_bytes: int | None = None
     size_bytes: int | None = None
+    corpus_bytes: int | None = None
+    answers_per_second: float | None = None
     vocabulary: int | None = None
     parameters: int | None = None
     neighbours: dict[str, list[tuple[str, float | None]]] = field(default_factory=dict)

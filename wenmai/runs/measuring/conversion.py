@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from statistics import harmonic_mean
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from wenmai.core.wording import say
 from wenmai.data.catalogue import resolve
 from wenmai.data.transliteration import TransliterationExample, read_gold
 from wenmai.measures.conversion import Conversion, measure_conversion, ratio_intervals
-from wenmai.runs.comparison import Comparison, Kind, Measure
+from wenmai.runs.comparison import ComparedSystem, Comparison, Kind, Measure
 from wenmai.runs.conversion import joined
 from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
 from wenmai.text.pinyin.letters import typed_letters
@@ -200,7 +201,14 @@ def evaluate(
 
 
 def compare(
-    runs: Sequence[Run], comparison: Comparison, *, on: Sequence[str], k: int = _K, progress: Progress = unwatched
+    runs: Sequence[Run],
+    comparison: Comparison,
+    *,
+    on: Sequence[str],
+    k: int = _K,
+    ngram: str | Path | Run | None = None,
+    tune: str | Path | None = None,
+    progress: Progress = unwatched,
 ) -> Comparison:
     """Compares character error rates, right sentences and speed, by form of the input.
 
@@ -209,23 +217,62 @@ def compare(
         comparison: Describes them.
         on: Test sets, as of :func:`evaluate`.
         k: Candidates of each sentence.
+        ngram: A run of ``pinyin-ngram``: each network of the runs is joined with it as one more system.
+        tune: The sentences on which their weights are found; None: the weight is 1.
         progress: Watches.
 
     Raises:
         CorpusError: if a test set cannot be read.
+        SettingError: if ``tune`` stands without ``ngram``, or no run can be joined with it.
     """
+    if ngram is None and tune is not None:
+        raise SettingError("tune finds the weight of a network beside n-grams; add --ngram RUN, or leave it out")
     sets = {name: list(read_gold(name)) for name in on}
-    turns = Turns(progress, runs=len(runs), sets=sum(len(_forms_of(examples)) for examples in sets.values()))
-    systems = []
-    for run, system in zip(runs, comparison.systems, strict=True):
-        model, measures = run.read_model(), list[Measure]()
+    held = [] if tune is None else list(read_gold(tune))
+    compared = [(run, system, run.read_model()) for run, system in zip(runs, comparison.systems, strict=True)]
+    alone = len(compared)
+    if ngram is not None:
+        compared += _joined(compared, Run.of(ngram))
+    turns = Turns(progress, runs=len(compared), sets=sum(len(_forms_of(examples)) for examples in sets.values()))
+    systems = list[ComparedSystem]()
+    for number, (_, system, model) in enumerate(compared):
+        measures, speeds, weights = list[Measure](), list[float](), dict[str, float]()
         for name, examples in sets.items():
             for form in _forms_of(examples):
                 turns.begin(name, system.name)
+                if number >= alone:
+                    if held:
+                        model.tune([_FORMS[form](one) for one in held], [one.characters for one in held])
+                    weights[f"weight, {form}"] = model.weight
                 result, speed = _measured(model, examples, form, k)
                 measures += _measures(f"{title_of(name)}, {form}", result, speed)
-        systems.append(replace(system, measures=measures))
+                speeds.append(speed)
+        answered = harmonic_mean(speeds) if speeds else None
+        settings = system.settings | weights
+        systems.append(replace(system, measures=measures, answers_per_second=answered, settings=settings))
     return replace(comparison, systems=systems)
+
+
+def _joined(compared: Sequence[tuple[Run, ComparedSystem, Any]], ngram: Run) -> list[tuple[Run, ComparedSystem, Any]]:
+    """Joins each network among systems with n-grams, as systems that were not trained as such.
+
+    Raises:
+        SettingError: if there is no network.
+    """
+    from wenmai.inference.pinyin_model import PinyinModel
+
+    found: list[tuple[Run, ComparedSystem, Any]] = []
+    named = {run.path.resolve(): system.name for run, system, _ in compared}.get(ngram.path.resolve(), ngram.path.name)
+    for run, system, model in compared:
+        if isinstance(model, PinyinModel):
+            name = f"{system.name} + {named}"
+            both = ComparedSystem(name=name, label="a network joined with n-grams", run=system.run)
+            found.append((run, both, joined(model, ngram)))
+    if not found:
+        raise SettingError(
+            f"{ngram.path}: none of the runs is a network that can be joined with it; name one of pinyin"
+        )
+    return found
 
 
 def check(*, on: Sequence[str], **others: Any) -> None:  # noqa: ANN401  what names no file

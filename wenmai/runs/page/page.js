@@ -299,7 +299,8 @@ const spread = (places, gap, top, bottom) => {  // moves sorted labels apart, as
 
 // Quality against cost
 const COSTS = { words_per_second: [say`words/s`, short, 1], seconds: [say`wall time`, duration, -1],
-  peak_memory_bytes: [say`peak memory`, bytes, -1], size_bytes: [say`size on disk`, bytes, -1] };
+  peak_memory_bytes: [say`peak memory`, bytes, -1], size_bytes: [say`size on disk`, bytes, -1],
+  corpus_bytes: [say`training text`, bytes, -1], answers_per_second: [say`answers/s`, short, 1] };
 
 const kindName = (kind) => data.kinds[kind]?.name || kind;
 const qualities = () => {  // the mean of each kind over the measures that all systems have, then every measure
@@ -324,8 +325,8 @@ const qualities = () => {  // the mean of each kind over the measures that all s
 
 const costs = () => {
   const choices = qualities();
-  const fields = Object.keys(COSTS).filter((field) => systems
-    .filter((system) => known(system[field]) && system[field] > 0).length > 1);
+  const values = (field) => new Set(systems.map((system) => system[field]).filter((value) => known(value) && value > 0));
+  const fields = Object.keys(COSTS).filter((field) => values(field).size > 1);
   if (!choices.length || !fields.length) return;
   byId("cost").hidden = false;
   byId("cost-y").append(...choices.map((choice, i) => html("option", { value: i }, choice.name)));
@@ -352,7 +353,7 @@ const costPlot = (box, width, quality, field) => {
     "aria-label": say`${quality.name} against ${costName}: ${said}` });
   const right = width - edge.right, bottom = height - edge.bottom;
   const ticks = logTicks(10 ** (middle - span / 2), 10 ** (middle + span / 2));
-  const title = costSign > 0 ? say`${costName}, faster to the right` : say`${costName}, cheaper to the left`;
+  const title = costSign > 0 ? say`${costName}, faster to the right` : say`${costName}, less to the left`;
   root.append(...yAxis(low, high, y, edge.left, right),
     ...xAxis(ticks, costText, x, edge.left, right, bottom, title),
     svg("text", { class: "title", x: 0, y: 10 }, quality.name));
