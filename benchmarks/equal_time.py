@@ -8,6 +8,7 @@ measured on the same texts, longer trainings for instance.
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,8 @@ from wenmai.training.passes import available_cores
 __all__ = ["LANGUAGES", "SYSTEMS", "run"]
 
 MINUTES = 8
-SYSTEMS = ("ngram", "nnlm", "rnnlm", "transformer-xl", "gpt", "elmo", "bert", "bert-efficient")
-REPEATED = ("bert", "bert-efficient")  # with several seeds: which of them is better is a question
+SYSTEMS = ("ngram", "nnlm", "rnnlm", "transformer-xl", "gpt", "elmo", "bert", "bert-efficient", "gpt-bert")
+REPEATED = ("bert", "bert-efficient", "gpt-bert")  # with several seeds: which of them is better is a question
 COUNTED = ("ngram",)  # not trained for minutes
 ENGLISH, CHINESE = "en", "zh"
 ENGLISH_LINES, CHINESE_LINES = 200, 300
@@ -182,12 +183,13 @@ def tables(_: Section, result: Result) -> Iterator[str]:
         yield table([{title: own[0]["system"], **_cells(own)} for own in groups])
         differences = [
             {
-                f"{title}, seed by seed": f"bert-efficient minus bert, {minutes:g} minutes",
-                "masked tokens right": difference(_better(own, "masked_accuracy")),
-                "BLiMP": difference(_better(own, "accuracy")),
+                f"{title}, seed by seed": f"{one} minus {other}, {minutes:g} minutes",
+                "masked tokens right": difference(_better(own, one, other, "masked_accuracy")),
+                "BLiMP": difference(_better(own, one, other, "accuracy")),
             }
             for minutes, own in rows.by("minutes").items()
-            if minutes is not None and _better(own, "masked_accuracy")
+            for other, one in pairwise(REPEATED)
+            if minutes is not None and _better(own, one, other, "masked_accuracy")
         ]
         if differences:
             yield table(differences)
@@ -213,10 +215,9 @@ def _values(rows: Rows, name: str) -> list[float]:
     return [row[name] for row in rows if name in row]
 
 
-def _better(rows: Rows, name: str) -> list[float]:
-    """By how much ``bert-efficient`` is better than ``bert``, seed by seed."""
+def _better(rows: Rows, one: str, other: str, name: str) -> list[float]:
+    """By how much a system is better than another, seed by seed."""
     ours, theirs = (
-        {row["seed"]: row[name] for row in rows.where(system=system) if name in row}
-        for system in ("bert-efficient", "bert")
+        {row["seed"]: row[name] for row in rows.where(system=system) if name in row} for system in (one, other)
     )
     return [ours[seed] - theirs[seed] for seed in ours if seed in theirs]

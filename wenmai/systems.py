@@ -71,6 +71,7 @@ _EFFICIENT = {
     "epsilon": 1e-7,
     "segments": 0,
 }
+_HYBRID = {"shifted": True, "causal": 0.5}
 _ERNIE_2 = {"lowercase": True, "sentences": "split", "segments": 4, "task_types": 16, "pooler": "tanh"}
 _ELMO = {
     **_LANGUAGE,
@@ -231,6 +232,11 @@ SYSTEMS = (
         name="bert-efficient",
         summary="contextual encoder for small corpora: relative positions, more norms, gated networks (LTG-BERT)",
         settings={"kind": "wordpiece", "vocab_size": 8192, **_MASKED, **_EFFICIENT},
+    ),
+    _bert(
+        name="gpt-bert",
+        summary="contextual encoder for small corpora: bert-efficient that also learns next tokens (GPT-BERT)",
+        settings={"kind": "wordpiece", "vocab_size": 8192, **_MASKED, **_EFFICIENT, **_HYBRID},
     ),
     *(
         _bert(

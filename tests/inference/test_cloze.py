@@ -17,12 +17,13 @@ LONG = " ".join(["the bird sings in the old tree"] * 4 + ["of new york city"] + 
 ROOM = 10
 
 
-@pytest.fixture(scope="module")
-def model() -> MaskedModel:
+@pytest.fixture(scope="module", params=[False, True], ids=["", "shifted"])
+def model(request) -> MaskedModel:
     config = TokenizerConfig(kind="whitespace", vocab_size=60, min_count=1)
     cutter = Tokenizer.train([*TEXTS, LONG], config, roles=("cls", "sep", "mask"))
     torch.manual_seed(3)
     sizes = {"hidden_size": 8, "num_layers": 2, "num_heads": 2, "max_length": ROOM + 2, "heads": ("mlm",)}
+    sizes["shifted"] = request.param
     module = Bert(BertConfig(**sizes), vocab_size=cutter.vocab_size)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -43,7 +44,8 @@ def naive(model, row, low, high, order):
 
     def best(places):
         with torch.inference_mode():
-            logits = module.heads["mlm"](module(torch.tensor([ids])))[0, places]
+            states = module(torch.tensor([ids]))[0, np.array(places) - int(module.config.shifted)]
+            logits = module.heads["mlm"](states)
             logits[:, list(cutter.special_ids - {cutter.unk_id})] = -np.inf
         return logits.argmax(-1).tolist()
 

@@ -50,7 +50,8 @@ def naive_scores(one, text):
         row = [cutter.cls_id, *windows[low], cutter.sep_id]
         row[1 + place - low] = cutter.mask_id
         hidden = module(torch.tensor([row]))
-        found.append(module.heads["mlm"](hidden)[0, 1 + place - low].log_softmax(-1)[wanted].item())
+        at = 1 + place - low - int(module.config.shifted)
+        found.append(module.heads["mlm"](hidden)[0, at].log_softmax(-1)[wanted].item())
     one.module.float()
     return found
 
@@ -58,7 +59,9 @@ def naive_scores(one, text):
 # --- scores ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("settings", [{}, {"norm": "pre", "segments": 0}, {"positions": "relative", "norm": "nested"}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"norm": "pre", "segments": 0}, {"positions": "relative", "norm": "nested"}, {"shifted": True}]
+)
 def test_each_token_is_predicted_from_all_others(settings):
     one = model(**settings)
     texts = [*TEXTS, LONG, "a dog ran"]

@@ -54,6 +54,63 @@ def test_the_loss_is_the_mean_of_each_part(tmp_path, settings):
     }
 
 
+@pytest.mark.parametrize("boundaries", ["joined", "masked"])
+def test_masked_and_next_tokens_are_predicted_from_the_state_before_them(tmp_path, boundaries):
+    job = begin(tmp_path, **PLAIN, boundaries=boundaries, shifted=True, causal=0.5)
+    model, seen = job.masked_model.module.double().eval(), set()
+    for batch in job.plan(0):
+        made, _ = job._tensors(batch, job._train)
+        pieces = torch.zeros_like(made.tokens) if made.positions is None else (made.positions == 0).cumsum(1)
+        reads = pieces[:, :, None] == pieces[:, None, :]
+        targets = {}
+        if batch.causal:  # every token but [CLS], from what stands before it in its piece
+            reads = reads.tril()
+            real = made.tokens != job.masked_model.tokenizer.pad_id
+            firsts = torch.cat([torch.ones_like(real[:, :1]), pieces[:, 1:] != pieces[:, :-1]], 1)
+            targets = {(row, place): made.tokens[row, place] for row, place in (real & ~firsts).nonzero().tolist()}
+        else:
+            places = made.places.flatten()[made.masked].tolist()
+            rows = [place // made.places.shape[1] for place in made.masked.tolist()]
+            targets = dict(zip(zip(rows, places, strict=True), made.targets, strict=True))
+        table = model.heads["mlm"](model(made.tokens, mask=reads[:, None], positions=made.positions)).log_softmax(-1)
+        losses = [-table[row, place - 1, wanted] for (row, place), wanted in targets.items()]
+        ((name, loss),) = job.loss(job.module, batch, 0).items()
+        assert (name, loss.targets) == ("causal" if batch.causal else "mlm", len(losses))
+        assert float(loss.nll) / loss.targets == pytest.approx(torch.stack(losses).mean().item(), rel=1e-5)
+        assert job.counts(batch)[name] == len(losses)
+        seen.add(name)
+    assert seen == {"mlm", "causal"} == job.loss_weights.keys()
+    found = job.evaluate()
+    assert {"mlm_loss", "causal_loss", "masked_accuracy", "next_accuracy"} <= found.keys()
+    assert {one.task for (one,) in job.asked(9)} == {"masked tokens", "next tokens"}
+
+
+def test_no_token_sees_what_it_should_say(tmp_path):
+    job = begin(tmp_path, **PLAIN, shifted=True, causal=0.5, dropout=0)
+    batch = next(batch for batch in job.plan(0) if batch.causal)
+    made, _ = job._tensors(batch, job._train)
+    model, length = job.masked_model.module.eval(), made.tokens.shape[1]
+    before = model(made.tokens, mask=made.mask)
+    changed = made.tokens.clone()
+    changed[:, -1] = job.masked_model.tokenizer.mask_id
+    after = model(changed, mask=made.mask)
+    assert torch.equal(before[:, : length - 1], after[:, : length - 1])
+    assert not torch.equal(before[:, -1], after[:, -1])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (PLAIN | {"causal": 0.5}, "add shifted=true"),
+        (PLAIN | {"pairs": "next", "causal": 0.5, "heads": ("mlm", "pair"), "pooler": "tanh"}, "leave out pairs"),
+        ({"heads": (), "shifted": True}, "no effect without the head mlm"),
+    ],
+)
+def test_hybrids_that_make_no_sense(tmp_path, settings, message):
+    with pytest.raises(SettingError, match=message):
+        begin(tmp_path, **settings)
+
+
 @pytest.mark.parametrize("settings", [{}, PLAIN, PLAIN | {"boundaries": "masked"}])
 def test_sequences_have_special_tokens_where_the_paper_has_them(tmp_path, settings):
     job = begin(tmp_path, **settings)

@@ -16,6 +16,7 @@ from wenmai.inference.framing import Framer, centred
 from wenmai.inference.masked_model import MaskedModel
 from wenmai.inference.pseudo import require_predictions
 from wenmai.measures.cloze import ClozeResult, measure_cloze
+from wenmai.nn.encoder import predicting
 from wenmai.text.names import NameMatcher
 
 __all__ = ["Cloze", "clozes_of", "fill_clozes", "probe_cloze"]
@@ -134,7 +135,8 @@ def fill_clozes(
             for batch in framer.batches(tokens, starts, widths):
                 wanted = table[batch.rows][:, step] - starts[batch.rows, None] + 1  # in the row, behind [CLS]
                 fed, mask = batch.fed(model.device)
-                hidden = model.module(fed, mask=mask, places=torch.from_numpy(wanted).to(fed.device))
+                places_of = predicting(torch.from_numpy(wanted), shifted=model.config.shifted)
+                hidden = model.module(fed, mask=mask, places=places_of.to(fed.device))
                 logits = head(hidden)
                 logits[..., never] = float("-inf")
                 found[batch.rows, step] = logits.argmax(-1).cpu().numpy()

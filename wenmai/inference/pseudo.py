@@ -16,7 +16,7 @@ from torch import Tensor
 from wenmai.core.errors import SettingError
 from wenmai.core.tensors import require_numbers
 from wenmai.inference.framing import Framer, centred, joined
-from wenmai.nn.encoder import TextEncoder
+from wenmai.nn.encoder import TextEncoder, predicting
 
 __all__ = ["mask_probabilities", "pseudo_log_probs", "require_predictions"]
 
@@ -97,7 +97,8 @@ def mask_probabilities(module: TextEncoder, framer: Framer, row: Sequence[int], 
 
 
 def _states_at(module: TextEncoder, fed: tuple[Tensor, Tensor | None], places: npt.NDArray[np.int64]) -> Tensor:
-    """Returns the states (B, K, M) at places (B, K)."""
+    """Returns the states (B, K, M) that tokens at places (B, K) are predicted from."""
     tokens, mask = fed
-    hidden: Tensor = module(tokens, mask=mask, places=torch.from_numpy(places).to(tokens.device))
+    wanted = predicting(torch.from_numpy(places), shifted=module.config.shifted)
+    hidden: Tensor = module(tokens, mask=mask, places=wanted.to(tokens.device))
     return hidden

@@ -166,6 +166,9 @@ class BertConfig:
         tuple[str, ...], BeforeValidator(listed), Doc("names of the classes of a head that classifies texts or tokens")
     ] = ()
     tied: Annotated[bool, Doc("the output matrix of mlm is that of the embeddings, as in the published models")] = True
+    shifted: Annotated[
+        bool, Doc("mlm predicts a token from the state of the token before it, as next tokens are predicted (GPT-BERT)")
+    ] = False
 
     def __post_init__(self) -> None:
         if self.hidden_size % self.num_heads:
@@ -173,6 +176,8 @@ class BertConfig:
                 f"hidden_size={self.hidden_size} is not a multiple of num_heads={self.num_heads}; each head gets an "
                 "equal share"
             )
+        if self.shifted and "mlm" not in self.heads:
+            raise SettingError("shifted has no effect without the head mlm; leave it out")
         if self.buckets != _BUCKETS and self.positions != "relative":
             raise SettingError(f"buckets has no effect with positions={self.positions}; leave it out")
         if self.gated and self.norm != "nested":

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from wenmai.nn.masks import Mask
 
-__all__ = ["TextEncoder", "apart"]
+__all__ = ["TextEncoder", "apart", "predicting"]
 
 
 class TextEncoder(nn.Module):
@@ -81,6 +81,18 @@ class TextEncoder(nn.Module):
     ) -> list[Tensor]:
         """Returns the states of all layers, (B, T, M) each, the first those of the embeddings."""
         raise NotImplementedError
+
+
+def predicting(places: Tensor, *, shifted: bool) -> Tensor:
+    """Returns the places of the states that tokens are predicted from.
+
+    Args:
+        places: Of the tokens, none of them the first.
+        shifted: Whether a token is predicted from the state of the token before it, as in Charpentier, Samuel, "GPT or
+            BERT: why not both?", CoNLL BabyLM 2024, https://aclanthology.org/2024.conll-babylm.24, section 2, where a
+            masked token is predicted like a next one, so that one network and one output learn both.
+    """
+    return (places - 1).clamp(min=0) if shifted else places
 
 
 def apart(pieces: Tensor) -> Tensor:

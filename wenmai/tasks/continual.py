@@ -193,6 +193,8 @@ class ContinualJob(NeuralJob):
             raise SettingError("tasks names no task; name some, or leave it out")
         if "mlm" not in config.heads:
             raise SettingError(f"heads={','.join(config.heads)} cannot predict masked tokens; add mlm")
+        if config.shifted:
+            raise SettingError("tasks ask for tokens and classes at the same places; leave out shifted")
         if config.task_types and config.task_types < len(self.stages.tasks):
             raise SettingError(
                 f"task_types={config.task_types} are too few for {len(self.stages.tasks)} tasks; with 0 they have no "

@@ -30,6 +30,7 @@ from wenmai.formats.huggingface import Pretrained
 from wenmai.inference.embedding_config import EmbeddingConfig
 from wenmai.inference.masked_model import MaskedModel, build
 from wenmai.models.settings import BertConfig
+from wenmai.nn.encoder import predicting
 from wenmai.objectives.language import most_probable, next_token_loss
 from wenmai.objectives.loss import Loss, Losses, evaluated
 from wenmai.tasks.asked import Asked, asked_of_row
@@ -43,6 +44,7 @@ __all__ = ["MaskedJob", "MaskedTask"]
 _VALIDATION_TOKENS = 250_000
 _PARTS = 1_000_000  # of an epoch, the unit of phases
 _VALIDATION_DRAW = 0xE7A1  # the same sequences and masks at every evaluation
+_CAUSAL_DRAW = 0xCA05  # keeps the choice of batches apart from other draws of the seed
 
 Ints = npt.NDArray[np.int64]
 
@@ -54,11 +56,13 @@ class _Batch(NamedTuple):
         rows: The examples of each row.
         epoch: Decides the masks, together with the numbers of the examples.
         number: Of the batch in the epoch.
+        causal: Whether each token is predicted from those before it, and none is masked.
     """
 
     rows: tuple[Examples, ...]
     epoch: int
     number: int
+    causal: bool = False
 
 
 class MaskedTask(NeuralTask):
@@ -107,8 +111,8 @@ class MaskedJob(NeuralJob):
         self._cls, self._sep = tokenizer.cls_id, tokenizer.sep_id
         self._train, self._valid = data.sentences(separator=self._sep)
         self._check()
-        weights = {"mlm": 1.0} if self.objective.pairs == "none" else {"mlm": 1.0, "pair": 1.0}
-        self.loss_weights = weights
+        also = {"pair": self.objective.pairs != "none", "causal": self.objective.causal > 0}
+        self.loss_weights = {"mlm": 1.0} | {name: 1.0 for name, there in also.items() if there}
 
     def _check(self) -> None:
         heads, longest = self.model.config.heads, self.model.config.max_length
@@ -118,6 +122,11 @@ class MaskedJob(NeuralJob):
             raise SettingError(f"pairs={self.objective.pairs} needs the head pair; add heads=mlm,pair pooler=tanh")
         if "pair" in heads and self.objective.pairs == "none":
             raise SettingError("the head pair is not trained with pairs=none; add pairs=next or pairs=order")
+        if self.objective.causal and not self.model.config.shifted:
+            raise SettingError(
+                f"causal={self.objective.causal:g}: a token that predicts itself reads what it should say; add "
+                "shifted=true"
+            )
         if self.recipe.start is None:
             _refuse_untrained(self.model.config)
         if (self.objective.short_length or 0) > longest:
@@ -136,7 +145,8 @@ class MaskedJob(NeuralJob):
             "next": ", and is the second text the next one?",
             "order": ", and of the order of two texts",
         }
-        return "cross-entropy of masked tokens" + also[self.objective.pairs]
+        causal = ", and of next tokens" if self.objective.causal else ""
+        return "cross-entropy of masked tokens" + also[self.objective.pairs] + causal
 
     # --- sequences ----------------------------------------------------------------------------------------------
 
@@ -149,7 +159,9 @@ class MaskedJob(NeuralJob):
         for part, length in self._phases(epoch, longest):
             rows = self._rows(part, length, random)
             batches += self._batches(rows, epoch)
-        return [_Batch(tuple(rows), epoch, number) for number, rows in enumerate(batches)]
+        drawn = np.random.default_rng(mixed_seed(self.config.seed, epoch, _CAUSAL_DRAW)).random(len(batches))
+        causal = drawn < self.objective.causal
+        return [_Batch(tuple(rows), epoch, number, bool(causal[number])) for number, rows in enumerate(batches)]
 
     def _phases(self, epoch: int, longest: int) -> Iterator[tuple[slice, int]]:
         """Yields which examples of an epoch, as a slice of millionths, have which length."""
@@ -227,6 +239,7 @@ class MaskedJob(NeuralJob):
             sequences=pieces if several else None,
             positions=positions if several else None,
             asked=[np.arange(len(row)) == 0 for row in rows] if paired else None,  # [CLS]
+            causal=batch.causal,
         )
         labels = np.concatenate([row.labels for row in batch.rows])
         return made, torch.from_numpy(labels).to(made.tokens.device) if paired else None
@@ -238,7 +251,8 @@ class MaskedJob(NeuralJob):
         for batch in self.plan(0)[:count]:
             made, labels = self._tensors(batch._replace(rows=batch.rows[:1]), self._train)
             label = names[int(labels[0])] if labels is not None else ""
-            found.append([asked_of_row(made, self._data.tokenizer, task="masked tokens", label=label)])
+            task = "next tokens" if batch.causal else "masked tokens"
+            found.append([asked_of_row(made, self._data.tokenizer, task=task, label=label)])
         return found
 
     # --- what the loop calls ------------------------------------------------------------------------------------
@@ -246,26 +260,33 @@ class MaskedJob(NeuralJob):
     def counts(self, batch: _Batch) -> dict[str, int]:
         """Masked tokens and pairs of a batch, which is kept until its loss is asked for."""
         made, labels = self._made[batch.number] = self._tensors(batch, self._train)
-        return {"mlm": len(made.targets), "pair": 0 if labels is None else len(labels)}
+        name = "causal" if batch.causal else "mlm"
+        return {name: len(made.targets), "pair": 0 if labels is None else len(labels)}
 
     def loss(self, module: nn.Module, batch: _Batch, step: int) -> Losses:
         """Cross-entropies of masked tokens and of pairs."""
         found = self._made.pop(batch.number, None) or self._tensors(batch, self._train)
-        return self._losses(module, *found)
+        return self._losses(module, batch, *found)
 
     def _losses(
-        self, module: nn.Module, made: MaskedRows, labels: Tensor | None, right: Counter[str] | None = None
+        self,
+        module: nn.Module,
+        batch: _Batch,
+        made: MaskedRows,
+        labels: Tensor | None,
+        right: Counter[str] | None = None,
     ) -> dict[str, Loss]:
         """The losses of a batch; counts in ``right`` how many targets are the most probable ones."""
         model: Any = self.masked_model.module
+        places = predicting(made.places, shifted=model.config.shifted)
         hidden: Tensor = module(
-            made.tokens, segments=made.segments, mask=made.mask, positions=made.positions, places=made.places
+            made.tokens, segments=made.segments, mask=made.mask, positions=made.positions, places=places
         )
-        head = model.heads["mlm"]
+        head, name = model.heads["mlm"], "causal" if batch.causal else "mlm"
         states = head.transform(hidden.flatten(0, 1)[made.masked])
-        losses = {"mlm": next_token_loss(head.output, states, made.targets)._replace(tokens=made.read)}
+        losses = {name: next_token_loss(head.output, states, made.targets)._replace(tokens=made.read)}
         if right is not None:
-            right["mlm"] += most_probable(head.output, states, made.targets)
+            right[name] += most_probable(head.output, states, made.targets)
         if labels is not None:
             logits = model.heads["pair"](model.pooled(hidden)).float()
             total = F.cross_entropy(logits, labels, reduction="sum")
@@ -281,18 +302,20 @@ class MaskedJob(NeuralJob):
         most = max(1, _VALIDATION_TOKENS // self.model.config.max_length)
         rows = [found.take(np.array([place])) for place in range(min(most, len(found.labels)))]
         batches = [
-            _Batch(tuple(batch), _VALIDATION_DRAW, number) for number, batch in enumerate(self._batches(rows, 0))
+            _Batch(tuple(batch), _VALIDATION_DRAW, number, causal)
+            for causal in ((False, True) if self.objective.causal else (False,))
+            for number, batch in enumerate(self._batches(rows, 0))
         ]
         right, counted = Counter[str](), Counter[str]()
 
         def losses() -> Iterator[dict[str, Loss]]:
             for batch in batches:
-                found = self._losses(self.module, *self._tensors(batch, self._valid), right)
+                found = self._losses(self.module, batch, *self._tensors(batch, self._valid), right)
                 counted.update({name: loss.targets for name, loss in found.items()})
                 yield found
 
         metrics = evaluated(losses(), self.loss_weights)
-        named = {"mlm": "masked_accuracy", "pair": "pair_accuracy"}
+        named = {"mlm": "masked_accuracy", "pair": "pair_accuracy", "causal": "next_accuracy"}
         return metrics | {named[name]: right[name] / counted[name] for name in self.loss_weights if counted[name]}
 
     # --- what a run calls ---------------------------------------------------------------------------------------

@@ -73,6 +73,7 @@ class RowMaker:
         positions: Arrays | None = None,
         units: Arrays | None = None,
         asked: Arrays | None = None,
+        causal: bool = False,
     ) -> MaskedRows:
         """Makes a batch.
 
@@ -84,13 +85,20 @@ class RowMaker:
             positions: Of the tokens within their sequences, where rows have several.
             units: Where units begin that are masked together; None: the words that the ids tell of.
             asked: Where something is asked for besides masked tokens.
+            causal: Whether no token is masked, and each of a sequence but the first is to be predicted from those
+                before it.
         """
         ids, real = pad(rows, self._tokenizer.pad_id)
         number = np.where(real, np.arange(len(rows))[:, None], -1) if sequences is None else pad(sequences, -1)[0]
         wanted = np.zeros(ids.shape, np.bool_) if asked is None else pad(asked, 0)[0] > 0
         also, targets, read = wanted.copy(), np.zeros_like(wanted), int(real.sum())
         seen: npt.NDArray[np.integer] = ids
-        if self._masker is not None:
+        if causal:
+            targets = real.copy()
+            targets[:, 0] = False
+            targets[:, 1:] &= number[:, 1:] == number[:, :-1]
+            read = int(real.sum()) if self._masker is None else int((self._masker.maskable(ids) & real).sum())
+        elif self._masker is not None:
             maskable = self._masker.maskable(ids) & real
             begins: npt.NDArray[Any] | None = None if units is None else pad(units, 0)[0]
             if begins is None and self._words is not None:
@@ -101,8 +109,9 @@ class RowMaker:
         places = np.argsort(~wanted, axis=1, kind="stable")[:, : max(1, int(wanted.sum(1).max()))]
         chosen = np.take_along_axis(targets, places, 1)
         mask = None
-        if sequences is not None:
+        if sequences is not None or causal:
             mask = apart(self._tensor(number))
+            mask = mask.tril() if causal else mask
         elif not real.all():
             mask = self._tensor(real)[:, None, None]
         return MaskedRows(

@@ -107,8 +107,16 @@ class MaskedConfig:
     short_share: Annotated[
         float, Gt(0), Lt(1), Doc("short_length: that fraction of the epochs, or of the steps if they end first")
     ] = _SHORT_SHARE
+    causal: Annotated[
+        float,
+        Ge(0),
+        Lt(1),
+        Doc("fraction of the batches that are read from left to right, each token predicted from those before it"),
+    ] = 0.0
 
     def __post_init__(self) -> None:
+        if self.causal and self.pairs != "none":
+            raise SettingError(f"causal={self.causal:g} goes with running text; leave out pairs={self.pairs}")
         if self.pairs == "none" and self.short_pairs != _SHORT_PAIRS:
             raise SettingError("short_pairs has no effect with pairs=none; leave it out")
         if self.pairs != "none" and self.boundaries != "joined":
