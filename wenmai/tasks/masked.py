@@ -252,7 +252,10 @@ class MaskedJob(NeuralJob):
             made, labels = self._tensors(batch._replace(rows=batch.rows[:1]), self._train)
             label = names[int(labels[0])] if labels is not None else ""
             task = "next tokens" if batch.causal else "masked tokens"
-            found.append([asked_of_row(made, self._data.tokenizer, task=task, label=label)])
+            row = asked_of_row(made, self._data.tokenizer, task=task, label=label)
+            if batch.causal:  # what stands there is what is to be said, but it is not read for that
+                row = row._replace(tokens=tuple(one._replace(fate=one.fate and "asked") for one in row.tokens))
+            found.append([row])
         return found
 
     # --- what the loop calls ------------------------------------------------------------------------------------
