@@ -43,7 +43,8 @@ class GroupLoss:
         device: Where the losses are.
 
     Attributes:
-        tally: (parts, 3) float64: sum, targets and tokens of each part; to be summed over the processes.
+        tally: (parts, 3) float64: sum and targets of each part, and in the first row all tokens; to be summed over the
+            processes.
     """
 
     def __init__(self, weights: Mapping[str, float], counts: Sequence[int] | None, device: torch.device) -> None:
@@ -63,11 +64,12 @@ class GroupLoss:
         for place, part in parts.items():
             self.tally[place, 0] += part.total.detach()
             self.tally[place, 1] += part.targets
-            self.tally[place, 2] += part.targets if part.tokens is None else part.tokens
+        first = next(iter(parts.values()))
+        self.tally[0, 2] += first.targets if first.tokens is None else first.tokens
 
     @property
     def tokens(self) -> int:
-        """Tokens that were read, by the first part of the loss."""
+        """Tokens that were read, by the first part of the loss of each batch."""
         return int(self.tally[0, 2])
 
     def finish(self, gradients: list[Tensor]) -> dict[str, tuple[float, float]]:

@@ -372,15 +372,12 @@ class ContinualJob(NeuralJob):
             states = head.transform(flat[made.masked])
             losses[_MASKED] = next_token_loss(head.output, states, made.targets)._replace(tokens=made.read)
             right[_MASKED] = most_probable(head.output, states, made.targets) if measured else 0
-        else:
-            nothing = torch.zeros((), device=hidden.device)
-            losses[_MASKED] = Loss(nothing, nothing, 0, made.read)
         if labels is not None:
             of = self.tasks[task]
             states = flat[made.asked] if of.level == "token" else self._encoder.pooled(hidden)
             logits = self._with_heads.tasks[of.name](states).float()
             total = F.cross_entropy(logits, labels, reduction="sum")
-            losses[of.name] = Loss(total.double(), total.detach().double(), len(labels))
+            losses[of.name] = Loss(total.double(), total.detach().double(), len(labels), made.read)
             right[of.name] = int((logits.argmax(1) == labels).sum()) if measured else 0
         return losses, right
 
