@@ -231,8 +231,8 @@ class Tokenizer:
         """
         if self.by_dictionary:
             raise SettingError(
-                "its words are found by a dictionary of Chinese, which no tokenizer.json can say; other programs read "
-                "models of kind=characters, wordpiece or bpe"
+                "the tokenizer finds words by a dictionary of Chinese, which no tokenizer.json can say; other programs "
+                "read models of kind=characters, wordpiece or bpe"
             )
 
     def to_json(self, *, pretty: bool = False) -> str:
