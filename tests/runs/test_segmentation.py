@@ -47,7 +47,7 @@ def test_chinese_is_segmented_and_the_user_is_told(text, tmp_path, capsys):
         ("ngram", CHINESE, "chinese"),
         ("glove", CHINESE, "chinese"),
         ("fasttext", JAPANESE, "characters"),
-        ("rnnlm", CHINESE, "characters"),  # its tokenizers know no dictionary words
+        ("rnnlm", CHINESE, "characters"),  # as most networks read Chinese
         ("rnnlm", "今天 天气 很 好 ， 我们 一起 去 公园 里 散步 。\n" * 9, "whitespace"),
         ("gpt", CHINESE, "byte-bpe"),  # which needs no spaces
         ("word2vec", ENGLISH, "whitespace"),
@@ -62,9 +62,19 @@ def test_the_text_decides(system, corpus, expected, tmp_path):
     found, notes = segment(system, path)
     assert found == expected
     assert len(notes) == (found in ("chinese", "characters"))
-    assert [one for one in notes if "for words, put spaces between them first" in one] == (
+    assert [one for one in notes if one.endswith("kind=chinese finds words by a dictionary")] == (
         [*notes] if system == "rnnlm" else []
     )
+
+
+def test_chinese_is_noticed_where_the_tasks_are_english(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text(CHINESE * 5, encoding="utf-8")
+    fits = "with language=english its phrases are not found; language=chinese fits"
+    assert [note.endswith(fits) for note in segment("ernie", path)[1]] == [True]
+    assert segment("ernie", path, language="chinese")[1] == ()
+    path.write_text(ENGLISH * 5, encoding="utf-8")
+    assert segment("ernie", path)[1] == ()
 
 
 def test_all_forms_of_a_text_are_looked_at(text, tmp_path, monkeypatch):

@@ -43,7 +43,17 @@ def suited_segmentation(
             note = f"{seen}: with {plain}={before} whole clauses are words; {anew}{plain}={better} separates them"
             return {}, (note,)
         note = f"{seen}: {plain}={better} was chosen; {plain}={before} takes what white space separates as words"
-        if name == "tokenizer.kind":  # tokenizers know no words of a dictionary
-            note = f"{seen}: {plain}={better} was chosen; for words, put spaces between them first"
+        if name == "tokenizer.kind":
+            words = (
+                "kind=chinese finds words by a dictionary"
+                if found.segment == "chinese"
+                else "for words, put spaces between them first"
+            )
+            note = f"{seen}: {plain}={better} was chosen; {words}"
         return {name: better}, (note,)
+    if settings.get("tasks.language") == "english" and "language" not in chosen:
+        found = find_unspaced(task.source.sample(recipe, opened.source))
+        if found is not None and found.segment == "chinese":
+            seen = f"the text is written without spaces ({found.language}, {found.share:.0%} of the letters)"
+            return {}, (f"{seen}: with language=english its phrases are not found; language=chinese fits",)
     return {}, ()
