@@ -112,7 +112,7 @@ SPELLED = ["a <unk> b", "<unk>", "x<unk>y", "</s>", "one </s> two <s>", "<pad><p
 
 
 @pytest.mark.parity
-@pytest.mark.parametrize("kind", get_args(TokenizerKind))
+@pytest.mark.parametrize("kind", [kind for kind in get_args(TokenizerKind) if kind != "chinese"])  # which is refused
 def test_transformers_takes_special_tokens_in_a_text_as_text_too(kind, tmp_path):
     theirs = pytest.importorskip("transformers")
     size = 60 if kind == "unigram" else 300

@@ -40,7 +40,7 @@ def test_the_written_tokenizer_puts_the_special_tokens_around_texts(segments, to
 
 
 @pytest.mark.parity
-@pytest.mark.parametrize("kind", get_args(TokenizerKind))
+@pytest.mark.parametrize("kind", [kind for kind in get_args(TokenizerKind) if kind != "chinese"])  # which is refused
 def test_tokenizers_of_every_kind_are_written(kind, tmp_path):
     theirs = pytest.importorskip("transformers")
     size = 60 if kind == "unigram" else 300

@@ -325,7 +325,8 @@ const qualities = () => {  // the mean of each kind over the measures that all s
 
 const costs = () => {
   const choices = qualities();
-  const values = (field) => new Set(systems.map((system) => system[field]).filter((value) => known(value) && value > 0));
+  const values = (field) => new Set(systems.map((system) => system[field])
+    .filter((value) => known(value) && value > 0));
   const fields = Object.keys(COSTS).filter((field) => values(field).size > 1);
   if (!choices.length || !fields.length) return;
   byId("cost").hidden = false;
