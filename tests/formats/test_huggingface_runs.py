@@ -91,16 +91,18 @@ class Later(BertConfig):
         ({"shared": True}, "shared=True"),
         ({"positions": "relative"}, "positions=relative"),
         ({"norm": "nested"}, "norm=nested"),
-        ({"norm": "nested", "gated": True}, "norm=nested|gated=True"),
+        ({"norm": "nested", "gated": True}, "norm=nested"),
     ],
 )
 def test_settings_that_the_exports_do_not_know_are_refused_by_each(settings, named, tokenizer, tmp_path):
     model = shaken(Bert(Later(**SIZES, **settings), vocab_size=VOCABULARY))
-    for write, message in (
+    writers = [
         (lambda path: write_huggingface(path, model, tokenizer), "transformers has no BERT with"),
         (lambda path: write_encoder(path, model, tokenizer), "CTranslate2 has no BERT with"),
-        (lambda path: write_onnx(path, model), "no ONNX form of a bert with"),
-    ):
-        with pytest.raises(SettingError, match=f"{message} (?:{named})"):
+    ]
+    if "shared" in settings:  # the others are known to ONNX
+        writers.append((lambda path: write_onnx(path, model), "no ONNX form of a bert with"))
+    for write, message in writers:
+        with pytest.raises(SettingError, match=f"{message} {named}"):
             write(tmp_path / "out")
         assert not (tmp_path / "out").exists()

@@ -17,6 +17,7 @@ runtime = pytest.importorskip("onnxruntime")
 
 VOCABULARY, LONGEST = 60, 24
 LABELS = ("cold", "warm", "hot")
+EFFICIENT = {"norm": "nested", "gated": True, "positions": "relative", "buckets": 4, "activation": "gelu_tanh"}
 MODELS = {
     "mlm": {},
     "no heads": {"heads": ()},
@@ -33,6 +34,16 @@ MODELS = {
     "like ERNIE": {"task_types": 3},
     "untied, pre-norm": {"tied": False, "norm": "pre", "activation": "gelu_tanh"},
     "silu": {"activation": "silu", "segments": 4},
+    "bert-efficient": EFFICIENT,
+    "bert-efficient, classification": {
+        **EFFICIENT,
+        "heads": ("classification",),
+        "labels": LABELS,
+        "pooler": "tanh",
+        "segments": 0,
+    },
+    "gpt-bert": {**EFFICIENT, "shifted": True},
+    "distances alone": {"positions": "relative", "buckets": 3},
 }
 
 
@@ -69,7 +80,8 @@ def expected(model, given):
         if pooled is not None:
             found["pooler_output"] = pooled
         for name, head in model.heads.items():
-            logits = head(pooled if name in ("pair", "classification", "multiple-choice") else hidden)
+            states = torch.cat((hidden[:, :1], hidden[:, :-1]), 1) if model.config.shifted else hidden
+            logits = head(pooled if name in ("pair", "classification", "multiple-choice") else states)
             alone = len(model.heads) == 1
             if name == "question-answering":
                 found["start_logits"], found["end_logits"] = logits.unbind(-1)
@@ -117,7 +129,9 @@ def test_the_part_encoder_leaves_out_the_heads(tmp_path):
 
 
 @pytest.mark.parity
-@pytest.mark.parametrize("settings", [{}, {"heads": ("classification",), "labels": LABELS, "pooler": "tanh"}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"heads": ("classification",), "labels": LABELS, "pooler": "tanh"}, {**EFFICIENT, "segments": 2}]
+)
 def test_int8_is_smaller_and_nearly_the_same(settings, tmp_path):
     model = make(settings | {"hidden_size": 64, "num_layers": 2, "num_heads": 4})
     write_onnx(tmp_path / "whole.onnx", model)

@@ -81,8 +81,12 @@ class DisentangledAttention(MultiHead):
         distances = structure["distances"]  # (T, T) or (B, T, T)
         return {**structure, "distances": rows_at(distances.expand(len(places), -1, -1), places)}
 
+    def of_buckets(self, vectors: Tensor) -> Tensor:
+        """Returns the queries and keys q^p and k^p of the vectors (R, M) of the buckets, (2, 1, H, R, D)."""
+        return self._projected(vectors[None], slice(2 * self.hidden_size))
+
     def _slots(self, query: Tensor, key: Tensor, structure: Structure) -> Slots:
-        positions = self._projected(structure["buckets"][None], slice(2 * self.hidden_size))  # (2, 1, H, R, D)
+        positions = self.of_buckets(structure["buckets"])
         index = structure["distances"]  # (T, T) or (B, T, T), or from some positions (B, K, T)
         index = index.expand(len(query), *index.shape[-2:])[:, None].expand(-1, self.num_heads, -1, -1)
         query = query * 3**-0.5

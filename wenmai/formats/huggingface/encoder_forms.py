@@ -19,11 +19,12 @@ Queries, keys and values are three matrices there, one here. Source: ``transform
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from wenmai.models.settings import BertConfig
     from wenmai.nn.names import HeadName
 
 __all__ = ["FORMS", "POOLED", "SUFFIXES", "Form", "Pooler", "unknown_setting"]
@@ -46,16 +47,23 @@ _KNOWN = {
 }
 
 
-def unknown_setting(config: Any) -> str | None:  # noqa: ANN401  settings of a BERT
-    """Returns a chosen setting that the exports of encoders know nothing of, as ``name=value``; None: there is none.
+def unknown_setting(
+    config: "BertConfig", known: Collection[str] = (), *, norms: Collection[str] = ("post", "pre")
+) -> str | None:
+    """Returns a chosen setting that an export of encoders knows nothing of, as ``name=value``; None: there is none.
 
-    What they write has the equations of BERT, whatever settings a model may get besides.
+    What exports write has the equations of BERT, whatever settings a model may get besides.
+
+    Args:
+        config: Settings of a BERT.
+        known: What an export knows beyond them.
+        norms: Places of layer norms that it knows.
     """
-    if config.norm == "nested":
-        return "norm=nested"
+    if config.norm not in norms:
+        return f"norm={config.norm}"
     for one in fields(config):
         value = getattr(config, one.name)
-        if (one.name not in _KNOWN and value != one.default) or (one.name == "norm" and value not in ("post", "pre")):
+        if one.name not in _KNOWN and one.name not in known and value != one.default:
             return f"{one.name}={value}"
     return None
 

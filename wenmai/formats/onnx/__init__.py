@@ -26,6 +26,7 @@ __all__ = ["FORMATS", "OnnxConfig", "Part", "write_onnx"]
 
 Part = Literal["encoder", "decoder"]
 Quantisation = Literal["none", "int8"]
+_SETTINGS = ("positions", "buckets", "gated", "shifted")  # beyond those of every export of encoders
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,7 +76,7 @@ def write_onnx(
     if isinstance(model, Bert):
         if part == "decoder":
             raise SettingError("a bert has no decoder; leave out part=decoder")
-        if (setting := unknown_setting(model.config)) is not None:
+        if (setting := unknown_setting(model.config, _SETTINGS, norms=("post", "pre", "nested"))) is not None:
             raise SettingError(f"there is no ONNX form of a bert with {setting}")
         graph = Graph()
         title, outputs = "bert", contextual.bert(graph, model, heads=part is None)
@@ -126,10 +127,18 @@ def _quantised(content: bytes) -> bytes:
         plain.write_bytes(content)
         root.addFilter(silent)  # it advises to fuse nodes first, which this graph has no need of
         try:
-            quantise(plain, small, per_channel=True)
+            quantise(plain, small, per_channel=True, nodes_to_exclude=_without_matrix(content))
         finally:
             root.removeFilter(silent)
         return small.read_bytes()
+
+
+def _without_matrix(content: bytes) -> list[str]:
+    """The nodes with a constant that is no matrix of floats: vectors of distances by head, and whole numbers."""
+    onnx = import_module("onnx")
+    graph = onnx.load_from_string(content).graph
+    others = {one.name for one in graph.initializer if len(one.dims) != 2 or one.data_type != onnx.TensorProto.FLOAT}
+    return [node.name for node in graph.node if node.op_type in ("Gather", "MatMul") and others & {*node.input}]
 
 
 def _export(path: Path, run: Trained) -> None:

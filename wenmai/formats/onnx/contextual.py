@@ -1,4 +1,4 @@
-"""BERT as an ONNX graph, with its heads; names of inputs and outputs are those that ``transformers`` has.
+"""BERT and ``bert-efficient`` as ONNX graphs, with their heads; names are those that ``transformers`` has.
 
 The graph takes ``input_ids`` (B, T) int64, ``attention_mask`` (B, T) int64, 1 = real token, and, of a model with more
 than one segment, ``token_type_ids`` (B, T) int64. It returns ``last_hidden_state`` (B, T, M), with a pooler
@@ -13,18 +13,22 @@ than one segment, ``token_type_ids`` (B, T) int64. It returns ``last_hidden_stat
 | ``multiple-choice`` | ``logits`` (B, 1), of one choice a row |
 | ``question-answering`` | ``start_logits``, ``end_logits`` (B, T) |
 
-Padding stands behind texts. Its own states and logits have no meaning.
+The ``mlm`` logits of a token are those that it is predicted with: of ``gpt-bert`` they come from the state of the token
+before it. Padding stands behind texts. Its own states and logits have no meaning.
 """
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 from wenmai.formats.onnx.encoders import encoder_layer
-from wenmai.formats.onnx.graph import Graph, Outputs, Shape, activated, array
+from wenmai.formats.onnx.graph import Disentangled, Graph, Outputs, Shape, activated, array, distances
+from wenmai.nn.disentangled import bucket_of
 
 if TYPE_CHECKING:
     from wenmai.models.bert import Bert
+    from wenmai.nn.disentangled import Buckets
     from wenmai.nn.names import HeadName
 
 __all__ = ["bert"]
@@ -33,13 +37,12 @@ __all__ = ["bert"]
 def bert(graph: Graph, model: "Bert", *, heads: bool = True) -> Outputs:
     """Adds a BERT, with its heads or without."""
     config = model.config
-    assert model.positions is not None
     graph.input("input_ids", "INT64", "batch", "length")
     mask = graph.input("attention_mask", "INT64", "batch", "length")
     table = graph.numbers(array(model.embedding.weight))
     hidden = graph.add("Gather", table, "input_ids")
-    assert model.positions is not None
-    hidden = graph.add("Add", hidden, graph.first(array(model.positions.weight), "input_ids"))
+    if model.positions is not None:
+        hidden = graph.add("Add", hidden, graph.first(array(model.positions.weight), "input_ids"))
     if config.segments == 1:
         hidden = graph.add("Add", hidden, graph.numbers(_first_row(model.segments)))
     elif config.segments:
@@ -53,9 +56,10 @@ def bert(graph: Graph, model: "Bert", *, heads: bool = True) -> Outputs:
     if model.projection is not None:
         hidden = graph.linear(hidden, model.projection)
     allowed = graph.unsqueezed(graph.add("Greater", mask, graph.numbers(np.int64(0))), 1, 2)  # (B, 1, 1, T)
+    far = None if model.buckets is None else _disentangled(graph, model.buckets, config.max_length)
     for layer in model.encoder.layers:
-        hidden = encoder_layer(graph, layer, config.activation, hidden, allowed)  # type: ignore[arg-type]
-    if config.norm == "pre":
+        hidden = encoder_layer(graph, layer, config.activation, hidden, allowed, far)  # type: ignore[arg-type]
+    if config.norm != "post":
         hidden = graph.norm(hidden, model.encoder.norm)
     outputs: Outputs = {"last_hidden_state": (hidden, ["batch", "length", config.hidden_size])}
     pooled = None
@@ -65,6 +69,16 @@ def bert(graph: Graph, model: "Bert", *, heads: bool = True) -> Outputs:
     for name in config.heads if heads else ():
         outputs |= _head(graph, model, name, hidden, pooled, table)
     return outputs
+
+
+def _disentangled(graph: Graph, buckets: "Buckets", longest: int) -> Disentangled:
+    """The buckets of the distances in texts of any length up to the longest."""
+    reach = longest - 1
+    table = bucket_of(torch.arange(-reach, longest), buckets.near, buckets.farthest).numpy()
+    places = graph.add("Range", graph.numbers(np.int64(0)), graph.length("input_ids", 1), graph.numbers(np.int64(1)))
+    far = graph.add("Add", distances(graph, places, places), graph.numbers(np.int64(reach)))
+    index = graph.add("Gather", graph.numbers(table), far)
+    return Disentangled(buckets.norm(buckets.weight), index, graph.add("Transpose", index, perm=(1, 0)))
 
 
 def _first_row(table: Any) -> Any:  # noqa: ANN401  a table of vectors, and an array
@@ -78,6 +92,8 @@ def _head(graph: Graph, model: "Bert", name: "HeadName", hidden: str, pooled: st
     tokens: Shape = ["batch", "length"]
     match name:
         case "mlm":
+            if model.config.shifted:  # a token is predicted from the state of the token before it
+                hidden = _behind(graph, hidden)
             active = activated(graph, model.config.activation, graph.linear(hidden, head.dense))
             matrix = table if model.config.tied else graph.numbers(array(head.output.weight))
             product = graph.add("MatMul", graph.norm(active, head.norm), graph.add("Transpose", matrix, perm=(1, 0)))
@@ -98,6 +114,15 @@ def _head(graph: Graph, model: "Bert", name: "HeadName", hidden: str, pooled: st
             assert pooled is not None
             title = "seq_relationship_logits" if name == "pair" and not alone else "logits"
             return {title: (graph.linear(pooled, head), ["batch", head.out_features])}
+
+
+def _behind(graph: Graph, hidden: str) -> str:
+    """The states (B, T, M) of the tokens before, where the first has its own."""
+    start, axis = graph.numbers(np.array([0], np.int64)), graph.numbers(np.array([1], np.int64))
+    first = graph.add("Slice", hidden, start, graph.numbers(np.array([1], np.int64)), axis)
+    rest = graph.add("Slice", hidden, start, graph.numbers(np.array([-1], np.int64)), axis)
+    joined: str = graph.add("Concat", first, rest, axis=1)
+    return joined
 
 
 def _taken(graph: Graph, tensor: str, place: int, axis: int) -> str:

@@ -17,6 +17,7 @@ from wenmai.formats.onnx.graph import (
     FLOAT,
     INT32,
     INT64,
+    Disentangled,
     Graph,
     Outputs,
     add_residual,
@@ -81,7 +82,12 @@ def transformer_encoder(graph: Graph, model: "Transformer") -> Outputs:
 
 
 def encoder_layer(
-    graph: Graph, layer: "EncoderLayer", activation: "ActivationName", hidden: str, allowed: str, far: str | None = None
+    graph: Graph,
+    layer: "EncoderLayer",
+    activation: "ActivationName",
+    hidden: str,
+    allowed: str,
+    far: str | Disentangled | None = None,
 ) -> str:
     """Adds a layer to states (B, S, M); see :func:`wenmai.formats.onnx.graph.attend`."""
 

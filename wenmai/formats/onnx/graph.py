@@ -7,7 +7,7 @@ Source: https://onnx.ai/onnx/operators/, operator set 20.
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from wenmai.core.errors import SettingError, install_hint
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from wenmai.nn.disentangled import DisentangledAttention
     from wenmai.nn.multihead import MultiHead
     from wenmai.nn.names import ActivationName
     from wenmai.nn.transformer import FeedForward, GatedFeedForward, PostNorm
@@ -25,6 +26,7 @@ __all__ = [
     "FLOAT",
     "INT32",
     "INT64",
+    "Disentangled",
     "Graph",
     "Outputs",
     "activated",
@@ -70,7 +72,7 @@ class Graph:
     def add(self, operator: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:  # noqa: ANN401
         """Adds a node; returns the name of its output, or a list of names if there are several."""
         names = [self._name() for _ in range(outputs)]
-        self._nodes.append(self._onnx.helper.make_node(operator, inputs, names, **attributes))
+        self._nodes.append(self._onnx.helper.make_node(operator, inputs, names, names[0], **attributes))
         return names if outputs > 1 else names[0]
 
     def numbers(self, values: Any) -> str:  # noqa: ANN401  whatever numpy takes
@@ -92,7 +94,9 @@ class Graph:
 
     def norm(self, hidden: str, norm: Any) -> str:  # noqa: ANN401
         """Layer norm over the last dimension."""
-        weights = [self.numbers(array(part)) for part in (norm.weight, norm.bias)]
+        plain = norm.weight is None
+        gain = np.ones(norm.normalized_shape, np.float32) if plain else array(norm.weight)
+        weights = [self.numbers(part) for part in ((gain,) if plain else (gain, array(norm.bias)))]
         normed: str = self.add("LayerNormalization", hidden, *weights, axis=-1, epsilon=norm.eps)
         return normed
 
@@ -169,17 +173,27 @@ def within(graph: Graph, far: str, window: int, allowed: str) -> str:
 
 def add_residual(graph: Graph, residual: "PostNorm", hidden: str, sublayer: Callable[[str], str]) -> str:
     """A part of a layer with its sum and its layer norm."""
-    from wenmai.nn.transformer import PreNorm
+    from wenmai.nn.transformer import NestedNorm, PreNorm
 
     if isinstance(residual, PreNorm):
-        found: str = graph.add("Add", hidden, sublayer(graph.norm(hidden, residual.norm)))
+        output = sublayer(graph.norm(hidden, residual.norm))
+        if isinstance(residual, NestedNorm):
+            output = graph.norm(output, residual.after)
+        found: str = graph.add("Add", hidden, output)
         return found
     return graph.norm(graph.add("Add", hidden, sublayer(hidden)), residual.norm)
 
 
 def feed_forward(graph: Graph, ffn: "FeedForward | GatedFeedForward", activation: "ActivationName", hidden: str) -> str:
-    """The network at each position, without gates."""
-    return graph.linear(activated(graph, activation, graph.linear(hidden, ffn.inner)), ffn.outer)
+    """The network at each position."""
+    from wenmai.nn.transformer import GatedFeedForward
+
+    inner = graph.linear(hidden, ffn.inner)
+    if not isinstance(ffn, GatedFeedForward):
+        return graph.linear(activated(graph, activation, inner), ffn.outer)
+    linear, gate = graph.add("Split", inner, outputs=2, axis=-1, num_outputs=2)
+    gated = graph.add("Mul", linear, activated(graph, activation, gate))
+    return graph.linear(graph.norm(gated, ffn.norm), ffn.outer)
 
 
 def activated(graph: Graph, activation: "ActivationName | Literal['tanh']", inner: str) -> str:
@@ -201,8 +215,28 @@ def heads(graph: Graph, attention: "MultiHead", projected: str) -> str:
     return found
 
 
+class Disentangled(NamedTuple):
+    """What disentangled attention knows of a text.
+
+    Attributes:
+        vectors: (R, M), of the buckets.
+        buckets: Those (T, T) of the distances j - i.
+        turned: The same, transposed.
+    """
+
+    vectors: "Tensor"
+    buckets: str
+    turned: str
+
+
 def attend(
-    graph: Graph, attention: "MultiHead", query: str, key: str, value: str, allowed: str, far: str | None = None
+    graph: Graph,
+    attention: "MultiHead",
+    query: str,
+    key: str,
+    value: str,
+    allowed: str,
+    far: "str | Disentangled | None" = None,
 ) -> str:
     """Attention of queries (B, H, T, D) to keys and values (B, H, S, D), with the projection after it: (B, T, M).
 
@@ -213,16 +247,21 @@ def attend(
         key: Of all positions.
         value: Of all positions.
         allowed: What broadcasts to (B, H, T, S) bool.
-        far: The distances (T, S), for relative positions.
+        far: For relative positions, the distances (T, S), or their buckets.
     """
     from wenmai.nn.biases import ShawRelative
+    from wenmai.nn.disentangled import DisentangledAttention
 
-    query = graph.add("Mul", query, graph.numbers(np.float32(attention.head_size**-0.5)))
+    terms = 3 if isinstance(attention, DisentangledAttention) else 1  # of a score, with a variance each
+    query = graph.add("Mul", query, graph.numbers(np.float32((terms * attention.head_size) ** -0.5)))
     scores = graph.add("MatMul", query, graph.add("Transpose", key, perm=(0, 1, 3, 2)))  # (B, H, T, S)
     relative, places, by_distance = attention.relative, "", ""
+    if isinstance(attention, DisentangledAttention):
+        assert isinstance(far, Disentangled)
+        scores, relative = _by_buckets(graph, attention, query, key, scores, far), None
     assert relative is None or isinstance(relative, ShawRelative)
     if relative is not None:
-        assert far is not None
+        assert isinstance(far, str)
         reach = relative.max_distance
         clipped = graph.add("Clip", far, graph.numbers(np.int64(-reach)), graph.numbers(np.int64(reach)))
         places = graph.add("Add", clipped, graph.numbers(np.int64(reach)))
@@ -238,3 +277,18 @@ def attend(
         context = graph.add("Add", context, graph.add("MatMul", sums, graph.numbers(array(relative.values))))
     context = graph.add("Transpose", context, perm=(0, 2, 1, 3))
     return graph.linear(graph.shaped(context, 0, 0, attention.hidden_size), attention.output)
+
+
+def _by_buckets(
+    graph: Graph, attention: "DisentangledAttention", query: str, key: str, scores: str, far: Disentangled
+) -> str:
+    """Adds to scores (B, H, T, T) those from content to distance, and from distance to content."""
+    shape, scale = graph.add("Shape", scores), (3 * attention.head_size) ** -0.5  # which the query has already
+    queries, keys = array(attention.of_buckets(far.vectors)[:, 0])  # (H, R, D) each
+    to_distance = graph.add("MatMul", query, graph.numbers(keys.swapaxes(1, 2)))  # (B, H, T, R)
+    from_distance = graph.add("MatMul", key, graph.numbers(scale * queries.swapaxes(1, 2)))
+    found = graph.add("GatherElements", to_distance, graph.add("Expand", far.buckets, shape), axis=3)
+    turned = graph.add("GatherElements", from_distance, graph.add("Expand", far.turned, shape), axis=3)
+    both = graph.add("Add", found, graph.add("Transpose", turned, perm=(0, 1, 3, 2)))
+    summed: str = graph.add("Add", scores, both)
+    return summed
