@@ -19,15 +19,15 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from wenmai.data.relations import Entity, Mention, RelationDocument
+from wenmai.text.ranges import HAN
 from wenmai.text.sentences import sentences as sentences_of
 
 __all__ = ["Found", "Word", "aliased", "cut_words", "entities_of"]
 
-_CHINESE = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_LETTERS = rf"(?:(?![{_CHINESE}])\w[\u0300-\u036f]*)+"  # accents may be characters of their own
+_LETTERS = rf"(?:(?![{HAN}])\w[\u0300-\u036f]*)+"  # accents may be characters of their own
 _OF = r"['’]s\b"  # a word of its own, as in Kenya's
-_WORD = re.compile(rf"[{_CHINESE}]|\d+(?:[.,]\d+)+|{_LETTERS}(?:(?!{_OF})['’.-]{_LETTERS})*|{_OF}|[^\w\s]")
-_IS_CHINESE = re.compile(f"[{_CHINESE}]+")
+_WORD = re.compile(rf"[{HAN}]|\d+(?:[.,]\d+)+|{_LETTERS}(?:(?!{_OF})['’.-]{_LETTERS})*|{_OF}|[^\w\s]")
+_IS_CHINESE = re.compile(f"[{HAN}]+")
 _IN_NAMES = re.compile(r"\w+(?:['’-]\w+)*")
 _SMALL = frozenset(
     (

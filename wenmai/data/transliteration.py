@@ -34,6 +34,7 @@ from wenmai.text.normalise import normaliser
 from wenmai.text.pinyin.letters import normal_letters
 from wenmai.text.pinyin.readings import is_hanzi, readings_of, syllables_of
 from wenmai.text.pinyin.syllables import NEUTRAL, split_erhua, split_tone, without_tone
+from wenmai.text.ranges import HANZI
 from wenmai.text.sentences import sentences
 from wenmai.text.settings import BadLines, Script, TextConfig, TextFormat
 
@@ -48,7 +49,7 @@ __all__ = [
 
 _KYUBYONG: Final = "NUM,PINYIN,EXPECTED"
 _NUMBERED: Final = re.compile(r"(\d+),([^,\u4e00-\u9fff]*),(.*)")
-_CHINESE: Final = re.compile("[〇㐀-䶿一-鿿\uf900-\ufaff\U00020000-\U0003ffff]")
+_CHINESE: Final = re.compile(f"[{HANZI}]")
 _SPACE: Final = re.compile(r"\s+")
 _MARKS: Final = "。！？；，、：…!?;,:”』」）》"
 

@@ -27,6 +27,7 @@ from wenmai.data.mentions import Found, cut_words, entities_of
 from wenmai.data.relation_files import holds_documents, open_documents, read_documents
 from wenmai.data.relations import RelationDocument
 from wenmai.runs.page import filled
+from wenmai.text.ranges import EAST_ASIAN
 from wenmai.training.run import Run
 
 if TYPE_CHECKING:
@@ -259,7 +260,7 @@ def _joined(words: Sequence[str], start: int, end: int) -> str:
 
 
 _NO_SPACE_BEFORE = re.compile(r"[,.;:!?%)\]}'’”]|n't|['’]\w{1,2}")
-_EAST_ASIAN = re.compile("[\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
+_EAST_ASIAN = re.compile(f"[{EAST_ASIAN}]")
 
 
 def _apart(words: Sequence[str], at: int) -> bool:

@@ -14,6 +14,8 @@ What is cut apart and joined with what stood between is the text again.
 
 import re
 
+from wenmai.text.ranges import EAST_ASIAN
+
 __all__ = ["VERSION", "sentences"]
 
 VERSION = 1
@@ -25,7 +27,7 @@ _GAP = re.compile(r"\s+[\"'“‘«(\[（「『《〈]*")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?(?!\.\w)\.?")
 _CLOSED = re.compile(r"\s+\"(?=\s|$)")  # of text with spaces between all marks
 _GOES_ON = "，、；：。！？…—,:;"  # with the sentence, behind the end of one that is quoted
-_CHINESE = re.compile("[\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
+_CHINESE = re.compile(f"[{EAST_ASIAN}]")
 _DOTTED = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]")  # U.S, e.g, Ph.D below
 _LIST = re.compile(r"\d{1,3}|[A-Za-z]|[ivx]{1,4}|[IVX]{1,4}")
 # By whom what was quoted was said.

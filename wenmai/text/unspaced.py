@@ -6,11 +6,11 @@ Split at white space, such a text has whole clauses or lines as its words, and n
 import re
 from typing import NamedTuple
 
+from wenmai.text.ranges import HAN
 from wenmai.text.settings import Segmentation
 
 __all__ = ["Unspaced", "find_unspaced"]
 
-_HAN = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _KANA = "\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9f"
 _SOUTHERN = "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Tibetan; Burmese; Khmer
 _LETTER = re.compile(r"[^\W\d_]")
@@ -19,7 +19,7 @@ _FEWEST_LETTERS = 20  # of a sample, fewer say nothing
 _SHARE = 0.2  # of all letters; a Chinese character says as much as three Latin letters
 _KANA_SHARE = 0.05  # of Chinese and Japanese characters: Chinese texts have some の too
 # Words have fewer letters, half of the letters counted: where spaces separate words, they do so at least as often.
-_LONGEST_WORDS = {_HAN + _KANA: 4, _SOUTHERN: 12}
+_LONGEST_WORDS = {HAN + _KANA: 4, _SOUTHERN: 12}
 
 
 class Unspaced(NamedTuple):

@@ -20,6 +20,7 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
+from wenmai.text.ranges import HAN
 from wenmai.text.segment import segmenter
 from wenmai.text.tokenizer import Tokenizer
 
@@ -27,7 +28,7 @@ __all__ = ["WordStarts"]
 
 _SPACES = ("▁", " ")
 _WORD_END = "</w>"
-_CHINESE = re.compile("[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+")
+_CHINESE = re.compile(f"[{HAN}]+")
 
 Parts = tuple[bool, bool, str]
 """Of a token: whether it may go on with the word before it, whether the next may go on with it, and what it spells."""

@@ -9,6 +9,7 @@ from wenmai.models.pinyin_ngram.config import PinyinNgramConfig
 from wenmai.models.pinyin_ngram.lexicon import Reading
 from wenmai.text.pinyin.readings import CandidateTable, readings_of
 from wenmai.text.pinyin.syllables import TONELESS, split_tone
+from wenmai.text.ranges import HANZI
 
 __all__ = ["ERHUA", "INVENTORY", "weighed_readings"]
 
@@ -16,7 +17,7 @@ ERHUA = "r"
 """The syllable of 儿 in erhua: ``nar`` is ``na`` and ``r``."""
 INVENTORY: tuple[str, ...] = tuple(sorted((*TONELESS, ERHUA)))
 
-_CHINESE = re.compile("[〇㐀-䶿一-鿿\uf900-\ufaff\U00020000-\U0003ffff]+")
+_CHINESE = re.compile(f"[{HANZI}]+")
 _LEAST = 1e-9  # the probability of a word that was never seen
 _LEAST_READING = 1e-3  # of a character's readings, one that is in no word; the usual one has as much more
 _UNSEEN = -5.0  # of a character that the text lacks: all of these share the probability of the unknown one

@@ -15,10 +15,11 @@ from wenmai.core.compressed import reading
 from wenmai.core.errors import FormatError, PinyinError, SettingError, install_hint
 from wenmai.core.folder import writing
 from wenmai.text.pinyin.syllables import NEUTRAL, normal_syllable, split_tone, without_tone
+from wenmai.text.ranges import HANZI
 
 __all__ = ["CandidateTable", "is_hanzi", "readings_of", "syllables_of"]
 
-_HANZI: Final = re.compile("[〇㐀-䶿一-鿿\uf900-\ufaff\U00020000-\U0003ffff]+")
+_HANZI: Final = re.compile(f"[{HANZI}]+")
 _ROWS: Final = range(0xB0, 0xF8)  # of the characters of GB 2312: 3,755 common ones, and from 0xD8 on 3,008 others
 _NO_CHARACTERS: Final = range(0xD7FA, 0xD7FF)
 _MOST_BYTES: Final = 1 << 26  # of a table: more than all characters with all their readings take

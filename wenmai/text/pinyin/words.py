@@ -13,10 +13,11 @@ from typing import BinaryIO, Final
 
 from wenmai.core.compressed import reading
 from wenmai.core.errors import FormatError, SettingError, install_hint
+from wenmai.text.ranges import HANZI
 
 __all__ = ["word_list"]
 
-_CHINESE: Final = re.compile("[〇㐀-䶿一-鿿\uf900-\ufaff\U00020000-\U0003ffff]+")
+_CHINESE: Final = re.compile(f"[{HANZI}]+")
 _MOST_BYTES: Final = 1 << 28
 _LONGEST: Final = 32  # characters of a word
 _MOST: Final = 1 << 53  # of a frequency
