@@ -20,7 +20,14 @@ __all__ = ["LENGTH", "PLAIN", "SETS", "STRUCTURES", "run"]
 SETS = {"redocred": "Re-DocRED", "cdr": "CDR"}
 PLAIN = "none"
 STRUCTURES = {PLAIN: "without structure", "decomposed": "decomposed", "biaffine": "biaffine"}
-MEASURES = {"f1": "F1", "ign_f1": "Ign F1", "intra_f1": "intra F1", "inter_f1": "inter F1"}
+DISTANCES = {1: "next sentence", 2: "two sentences apart", 3: "farther apart"}
+MEASURES = {
+    "f1": "F1",
+    "ign_f1": "Ign F1",
+    "intra_f1": "intra F1",
+    "inter_f1": "inter F1",
+    **{f"f1_{distance}": title for distance, title in DISTANCES.items()},
+}
 LENGTH = 512  # tokens at which the cost counts
 SETTINGS: dict[str, Any] = {"epochs": 20, "threads": 2}
 STEPS: dict[str, Any] = {"rows": 4, "seconds": 60}
@@ -102,6 +109,7 @@ def _trained(bench: Bench, model: Model, row: Row, settings: dict[str, Any]) -> 
     given = [f"--set={name}={value}" for name, value in chosen.items()]
     summary, wall = bench.wenmai("train", "ssan", train, "--from", model.path, "--out", target, "--quiet", *given)
     found, _ = bench.wenmai("evaluate", target, "--on", dev)
+    found |= {f"f1_{distance}": found["by_distance"][distance]["f1"] for distance in DISTANCES}
     names = ("seconds", "documents", "steps", "threshold", "peak_memory_bytes")
     measures = ("f1_low", "f1_high", "ign_f1_low", "ign_f1_high", "precision", "recall", "evidence_f1")
     kept = {name: summary[name] for name in names if name in summary}

@@ -19,7 +19,8 @@ from tests.contract.examples import TEXTS
 def trained(structure: str, seed: int, f1: float, *, name: str = "cdr") -> dict[str, Any]:
     return {
         "part": "sets", "run": "minilm", "model_sha256": "minilm", "set": name, "structure": structure, "seed": seed,
-        "f1": f1, "ign_f1": f1, "intra_f1": f1, "inter_f1": None, "seconds": 60.0, "commit": "abc",
+        "f1": f1, "ign_f1": f1, "intra_f1": f1, "inter_f1": None, "f1_1": f1 / 2, "f1_2": None, "f1_3": None,
+        "seconds": 60.0, "commit": "abc",
     }  # fmt: skip
 
 
@@ -46,8 +47,9 @@ def test_structures_are_compared_with_the_plain_encoder() -> None:
         ("relations, minilm, biaffine, 512 tokens: time of an update over the plain encoder's", "1.60 ×", True),
     ]
     text = page_text(results)
-    assert "| CDR | F1 | Ign F1 | intra F1 | inter F1 | seconds of training |" in text
-    assert "| minilm, biaffine | +1.50 ± 6.35 | +1.50 ± 6.35 | +1.50 ± 6.35 | - |" in text
+    titles = "F1 | Ign F1 | intra F1 | inter F1 | next sentence | two sentences apart | farther apart"
+    assert f"| CDR | {titles} | seconds of training |" in text
+    assert "| minilm, biaffine | +1.50 ± 6.35 | +1.50 ± 6.35 | +1.50 ± 6.35 | - | +0.75 ± 3.18 | - | - |" in text
     assert "| minilm | biaffine | 512 | 2,450.0 | **1.60** (1.50, 1.70) | 1,225.0 | 1.60 |" in text
 
 
@@ -71,7 +73,7 @@ class Stub(Bench):
                 raise SystemExit("it failed")
             self.asked.append((Path(arguments[2]).name, Path(given["valid"]).name, given["structure"], given["seed"]))
         measures = ("f1_low", "f1_high", "ign_f1_low", "ign_f1_high", "precision", "recall", "evidence_f1")
-        return dict.fromkeys((*relations.MEASURES, *measures), 0.5), 1.0
+        return dict.fromkeys((*relations.MEASURES, *measures), 0.5) | {"by_distance": [{"f1": 0.5}] * 4}, 1.0
 
 
 def test_what_is_there_is_not_measured_again_and_a_failure_does_not_end_the_rest(

@@ -18,7 +18,7 @@ def drawn_documents(draw, count=6):
     for number in range(count):
         entities = tuple(
             Entity(
-                tuple(Mention(draw.choice(NAMES), draw.randrange(3), 0, 1, "X") for _ in range(draw.randint(1, 2))), "X"
+                tuple(Mention(draw.choice(NAMES), draw.randrange(6), 0, 1, "X") for _ in range(draw.randint(1, 2))), "X"
             )
             for _ in range(draw.randint(0, 4))
         )
@@ -29,7 +29,7 @@ def drawn_documents(draw, count=6):
             for label in LABELS
             if draw.random() < 0.3
         )
-        found.append(RelationDocument(str(number), (("w",),) * 3, entities, relations))
+        found.append(RelationDocument(str(number), (("w",),) * 6, entities, relations))
     return found
 
 
@@ -105,6 +105,25 @@ def parts(predicted, documents):
     return found
 
 
+def by_distance(predicted, documents):
+    """Relations, predictions and F1 of pairs 0, 1, 2 and more sentences apart."""
+
+    def distance(document, head, tail):
+        one, other = (document.entities[side].mentions for side in (head, tail))
+        return min(abs(a.sentence - b.sentence) for a in one for b in other)
+
+    found = []
+    for wanted in ({0}, {1}, {2}, set(range(3, 99))):
+        gold = {
+            (n, *one[:3]) for n, d in enumerate(documents) for one in d.relations if distance(d, *one[:2]) in wanted
+        }
+        said = {one[:4] for one in predicted if distance(documents[one.document], *one[1:3]) in wanted}
+        right = len(gold & said)
+        score = f1(right / len(said) if said else 0, right / len(gold)) if gold else None
+        found.append((len(gold), len(said), pytest.approx(score)))
+    return found
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_against_the_official_script(seed):
     draw = random.Random(seed)
@@ -116,6 +135,7 @@ def test_against_the_official_script(seed):
     expected = official(predicted, documents, seen)
     assert {name: getattr(found, name) for name in expected} == pytest.approx(expected)
     assert [found.intra_f1, found.inter_f1] == pytest.approx(parts(predicted, documents))
+    assert [(one.gold, one.found, one.f1) for one in found.by_distance] == by_distance(predicted, documents)
     assert found.documents == len(documents)
     assert found.f1 == pytest.approx(f1(found.precision, found.recall))
 

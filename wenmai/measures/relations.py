@@ -3,8 +3,8 @@
 A prediction is right if the document has that relation between the two entities; all documents are counted together.
 *Ign F1* leaves predictions out of the precision that are right and that the training could have told: a name of the
 head and a name of the tail had that relation there. The recall stays as it is. *Intra* counts pairs with a sentence in
-which both are mentioned, *inter* the others. Evidence is measured over the sentences of right predictions and of all
-gold relations.
+which both are mentioned, *inter* the others; the *distance* of a pair is the sentences from a mention of one to the
+nearest of the other. Evidence is measured over the sentences of right predictions and of all gold relations.
 """
 
 from collections.abc import Container, Sequence
@@ -55,6 +55,23 @@ class Scored(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DistanceResult:
+    """The relations of pairs of one distance.
+
+    Attributes:
+        distance: In sentences; 0: both are mentioned in one. The longest stands for longer ones too.
+        gold: Relations that there are.
+        found: Relations that were predicted.
+        f1: None where there are none.
+    """
+
+    distance: int
+    gold: int
+    found: int
+    f1: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class RelationResult:
     """The metrics; bounds are those of 95 % bootstrap intervals over documents.
 
@@ -69,6 +86,7 @@ class RelationResult:
         intra_f1: Of pairs that share a sentence; None where there are none.
         inter_f1: Of pairs that share none.
         evidence_f1: Of the sentences; None if the documents name none.
+        by_distance: By the distance of the pair, from 0.
     """
 
     documents: int
@@ -87,6 +105,7 @@ class RelationResult:
     intra_f1: float | None
     inter_f1: float | None
     evidence_f1: float | None
+    by_distance: tuple[DistanceResult, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """Returns plain JSON values."""
@@ -106,6 +125,7 @@ class RelationResult:
             row("inter F1", self.inter_f1),
             row("evidence F1", self.evidence_f1),
         ]
+        rows += [row(_DISTANCES[one.distance], one.f1) for one in self.by_distance[1:]]
         counts = f"{self.documents:,} documents, {self.gold:,} relations, {self.found:,} found, {self.right:,} right"
         return f"{counts}\n{in_columns(rows)}"
 
@@ -156,16 +176,16 @@ def measure_relations(
     Raises:
         CorpusError: if a prediction is of a document or an entity that there is not.
     """
-    # Of each document: gold, found, right, known; the same of intra and inter; evidence: right, found, gold.
-    counts = np.zeros((len(documents), 13))
+    # Of each document: gold, found, right, known; evidence: right, found, gold; by distance: gold, found, right.
+    counts = np.zeros((len(documents), _BY_DISTANCE + 3 * (_FARTHEST + 1)))
     once = {one[:4]: one for one in reversed(predicted)}  # the first, with its evidence
-    near = [_near(document) for document in documents]
+    distances = [_Distances(document) for document in documents]
     gold = [{one[:3]: one for one in document.relations} for document in documents]
     for number, document in enumerate(documents):
         for true in document.relations:
             counts[number, 0] += 1
-            counts[number, 4 if near[number](true.head, true.tail) else 7] += 1
-            counts[number, 12] += len(set(true.evidence))
+            counts[number, _BY_DISTANCE + 3 * distances[number](true.head, true.tail)] += 1
+            counts[number, 6] += len(set(true.evidence))
     for one in once.values():
         number = one.document
         known = len(documents[number].entities) if 0 <= number < len(documents) else 0
@@ -173,16 +193,16 @@ def measure_relations(
             raise CorpusError(
                 f"a prediction is of document {number}, entities {one.head} and {one.tail}; there is none"
             )
-        side = 4 if near[number](one.head, one.tail) else 7
+        place = _BY_DISTANCE + 3 * distances[number](one.head, one.tail)
         counts[number, 1] += 1
-        counts[number, side + 1] += 1
-        counts[number, 11] += len(set(one.evidence))
+        counts[number, place + 1] += 1
+        counts[number, 5] += len(set(one.evidence))
         said = gold[number].get((one.head, one.tail, one.relation))
         if said is None:
             continue
         counts[number, 2] += 1
-        counts[number, side + 2] += 1
-        counts[number, 10] += len(set(one.evidence) & set(said.evidence))
+        counts[number, place + 2] += 1
+        counts[number, 4] += len(set(one.evidence) & set(said.evidence))
         if seen is not None and _is_seen(documents[number], one, seen):
             counts[number, 3] += 1
     sums = counts.sum(0)
@@ -207,47 +227,65 @@ def measure_relations(
         ign_f1=None if seen is None else has["ign_f1"],
         ign_f1_low=None if seen is None else bounds[1][0],
         ign_f1_high=None if seen is None else bounds[1][1],
-        intra_f1=has["intra_f1"] if sums[4] else None,
-        inter_f1=has["inter_f1"] if sums[7] else None,
-        evidence_f1=has["evidence_f1"] if sums[12] else None,
+        intra_f1=has["intra_f1"] if sums[_BY_DISTANCE] else None,
+        inter_f1=has["inter_f1"] if sums[_BY_DISTANCE + 3 :: 3].any() else None,
+        evidence_f1=has["evidence_f1"] if sums[6] else None,
+        by_distance=tuple(
+            DistanceResult(
+                distance=distance, gold=int(gold), found=int(said), f1=float(_f1(gold, said, right)) if gold else None
+            )
+            for distance, (gold, said, right) in enumerate(sums[_BY_DISTANCE:].reshape(-1, 3))
+        ),
     )
 
 
+_BY_DISTANCE = 7  # where the counts by distance begin
+_DISTANCES = ("same sentence", "next sentence", "two sentences apart", "farther apart")
+_FARTHEST = len(_DISTANCES) - 1
 _NAMES = ("f1", "ign_f1", "intra_f1", "inter_f1", "evidence_f1")
 
 
 def _values(sums: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Returns the metrics (R, 5) of sums (R, 13)."""
+    """Returns the metrics (R, 5) of sums (R, 19)."""
     gold, found, right, known = sums[:, :4].T
     precision, recall = _share(right - known, found - known), _share(right, gold)
     ign = _share(2 * precision * recall, precision + recall)
+    near = sums[:, _BY_DISTANCE : _BY_DISTANCE + 3].T
+    far = sums[:, _BY_DISTANCE + 3 :].reshape(len(sums), -1, 3).sum(1).T
+    evidence_right, evidence_found, evidence_gold = sums[:, 4:7].T
     return np.stack(
         [
-            _share(2 * right, gold + found),
+            _f1(gold, found, right),
             ign,
-            _share(2 * sums[:, 6], sums[:, 4] + sums[:, 5]),
-            _share(2 * sums[:, 9], sums[:, 7] + sums[:, 8]),
-            _share(2 * sums[:, 10], sums[:, 11] + sums[:, 12]),
+            _f1(*near),
+            _f1(*far),
+            _f1(evidence_gold, evidence_found, evidence_right),
         ],
         1,
     )
+
+
+def _f1(gold: Any, found: Any, right: Any) -> Any:  # noqa: ANN401  numbers or arrays
+    return _share(2 * right, gold + found)
 
 
 def _share(part: Any, whole: Any) -> Any:  # noqa: ANN401  numbers or arrays
     return np.divide(part, whole, out=np.zeros_like(np.asarray(part, np.float64)), where=np.asarray(whole) > 0)
 
 
-def _near(document: Annotations) -> Any:  # noqa: ANN401  a function
-    found: dict[tuple[int, int], bool] = {}
+class _Distances:
+    """Tells how far apart two entities of a document are mentioned, up to the farthest distance."""
 
-    def near(head: int, tail: int) -> bool:
-        key = (min(head, tail), max(head, tail))
-        if key not in found:
-            one, other = ({mention.sentence for mention in document.entities[side].mentions} for side in key)
-            found[key] = not one.isdisjoint(other)
-        return found[key]
+    def __init__(self, document: Annotations) -> None:
+        self._sentences = [sorted({one.sentence for one in entity.mentions}) for entity in document.entities]
+        self._known: dict[tuple[int, int], int] = {}
 
-    return near
+    def __call__(self, head: int, tail: int) -> int:
+        pair = (min(head, tail), max(head, tail))
+        if pair not in self._known:
+            one, other = (self._sentences[side] for side in pair)
+            self._known[pair] = min((*(abs(a - b) for a in one for b in other), _FARTHEST))
+        return self._known[pair]
 
 
 def _is_seen(document: Annotations, one: Scored, seen: Container[tuple[str, str, str]]) -> bool:

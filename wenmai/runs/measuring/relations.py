@@ -41,7 +41,9 @@ class RelationEvaluation(Evaluation):
 
     def table(self) -> Table:
         """Returns one row of all metrics."""
-        return Table.of([self.result.as_dict()])
+        found = self.result.as_dict()
+        apart = {f"f1, distance {one['distance']}": one["f1"] for one in found.pop("by_distance")}
+        return Table.of([found | apart])
 
 
 def evaluate(run: Run, *, on: Any, threshold: float | None = None) -> RelationEvaluation:  # noqa: ANN401
