@@ -339,6 +339,10 @@ def test_words_are_compared_by_their_sentences(shell, runs, tmp_path):
     assert "pairs" in compared.out
     systems = json.loads((tmp_path / "both" / "comparison.json").read_text())["systems"]
     assert [one["measures"][0]["covered"] for one in systems] == [6, 6, 6, 6]
+    wenmai.train("word2vec", runs / "text.txt", out=tmp_path / "few", **SETTINGS["word2vec"] | {"min_count": 7})
+    shell("compare", runs / "bert", tmp_path / "few", *options, "--out", tmp_path / "shared")
+    systems = json.loads((tmp_path / "shared" / "comparison.json").read_text())["systems"]
+    assert [one["measures"][0]["covered"] for one in systems] == [4, 4]  # the words that both know
     assert (
         "static vectors have one" in shell("compare", runs / "word2vec", *options, "--out", tmp_path / "c", code=2).err
     )

@@ -1,16 +1,19 @@
 """Word similarity of encoders by the sentences of a text, beside that of static vectors."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from wenmai.core.errors import SettingError
 from wenmai.data.sources import named_texts
-from wenmai.measures.contextual import evaluate_in_context
-from wenmai.measures.words import SimilarityResult, evaluate_similarity, read_similarity
+from wenmai.measures.contextual import InContextResult, evaluate_in_context
+from wenmai.measures.words import read_similarity
 from wenmai.runs.measuring.measurer import Progress
 from wenmai.runs.occurrences import mean_states
 from wenmai.training.run import Run
+from wenmai.vectors.questions import given_words
 from wenmai.vectors.word_vectors import WordVectors
 
 __all__ = ["require_occurrences", "words_compared"]
@@ -40,31 +43,47 @@ def require_occurrences(
 
 
 def words_compared(
-    run: Run,
+    runs: Sequence[Run],
     named: Sequence[tuple[str, Path]],
     occurrences: str | Path,
     max_occurrences: int | None,
     progress: Progress,
-) -> list[SimilarityResult]:
+) -> list[list[InContextResult]]:
     """Compares words by their means over sentences; static vectors, which are compared beside them, as they are.
 
+    Several runs are measured on the same pairs: those whose words all of them know.
+
     Args:
-        run: The run.
+        runs: The runs.
         named: The name and the file of each set of pairs.
         occurrences: The text.
         max_occurrences: Sentences of a word; None: 20.
         progress: Watches.
+
+    Returns:
+        Of each run, the results of the sets.
 
     Raises:
         FormatError: if a set has a malformed line.
         RunError: if a run has neither vectors of words nor words in context.
         CorpusError: if the text cannot be read.
     """
-    model = run.model
-    if isinstance(model, WordVectors):
-        return [replace(evaluate_similarity(model, path), name=name) for name, path in named]
     sets = [read_similarity(path) for _, path in named]
     words = {word.lower() for pairs in sets for first, second, _ in pairs for word in (first, second)}
     corpus, most = named_texts([str(occurrences)]), max_occurrences or _OCCURRENCES
-    vectors = mean_states(run, corpus, words, max_occurrences=most, progress=progress)
-    return [evaluate_in_context(name, pairs, vectors) for (name, _), pairs in zip(named, sets, strict=True)]
+    found: list[dict[str, NDArray[np.float32]]] = []
+    for run in runs:
+        model = run.model
+        if isinstance(model, WordVectors):
+            given = given_words(model, words, limit=len(model), fold_case=True, unseen=True)
+            found.append({word: one.vector[None] for word, one in given.items()})
+        else:
+            found.append(mean_states(run, corpus, words, max_occurrences=most, progress=progress))
+    shared = set.intersection(*({*vectors} for vectors in found))
+    return [
+        [
+            evaluate_in_context(name, pairs, {word: vectors[word] for word in shared})
+            for (name, _), pairs in zip(named, sets, strict=True)
+        ]
+        for vectors in found
+    ]

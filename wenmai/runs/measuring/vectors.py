@@ -194,7 +194,7 @@ def evaluate_embeddings(
         pairs = tuple(_texts_compared(run, given, turns) for given in similarity)
     else:
         named = [_set(given) for given in similarity]
-        pairs = tuple(words_compared(run, named, occurrences, max_occurrences, progress))
+        pairs = tuple(words_compared([run], named, occurrences, max_occurrences, progress)[0])
     return VectorsEvaluation(run=str(run.path), similarity=pairs, probes=_probed(run, probe, turns))
 
 
@@ -229,17 +229,18 @@ def compare_embeddings(
 ) -> Comparison:
     """Compares by pairs of texts and by probes, as :func:`evaluate_embeddings` does.
 
-    With ``occurrences`` the words of static vectors are compared by their vectors, beside the means of encoders.
+    With ``occurrences`` the words of static vectors are compared by their vectors, beside the means of encoders, and
+    all on the same pairs, whose words each of them knows.
     """
     _require_sets(similarity, probe)
     require_occurrences(runs, occurrences, max_occurrences, similarity)
     systems, turns = [], Turns(progress, runs=len(runs), sets=len(similarity) + len(probe))
-    for run, system in zip(runs, comparison.systems, strict=True):
-        if occurrences is None:
-            found = [_texts_compared(run, given, turns, system.name) for given in similarity]
-        else:
-            found = words_compared(run, [*map(_set, similarity)], occurrences, max_occurrences, progress)
-        measures = [*map(_similarity, found)]
+    in_context: Sequence[Sequence[SimilarityResult]] = [()] * len(runs)
+    if occurrences is not None:
+        in_context = words_compared(runs, [*map(_set, similarity)], occurrences, max_occurrences, progress)
+    for run, system, words in zip(runs, comparison.systems, in_context, strict=True):
+        texts = [] if occurrences else [_texts_compared(run, given, turns, system.name) for given in similarity]
+        measures = [*map(_similarity, [*words, *texts])]
         model = run.read_model()
         for dataset in probe:
             turns.begin(dataset, system.name)
