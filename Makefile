@@ -46,7 +46,7 @@ format: $(DEV) ## Rewrite the code the way `make check` wants it
 	$(BIN)/ruff format .
 
 test: $(DEV) ## Run all tests
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 parity: $(DEV) ## Run only the comparisons with reference libraries
 	$(BIN)/python -m pytest -m parity

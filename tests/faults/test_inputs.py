@@ -91,23 +91,24 @@ def reading_functions() -> set[tuple[str, str]]:
 
 
 def test_every_function_that_reads_a_file_is_reached_by_the_lab(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    reached = set()
+    reached = {}
 
-    def profile(frame, event, _):
-        if event == "call":
-            reached.add((frame.f_code.co_filename, frame.f_code.co_name))
+    def called(frame, event, _):  # returns None, so that lines are not traced
+        reached[id(frame.f_code)] = frame.f_code
 
     known = inputs.known_subjects(lab)
     subjects = [one for one in known.values() if not one.name.startswith(SLOW) or one.name == "checkpoints of nnlm"]
     for subject in subjects:
         assert subject.damage.samples
-        sys.setprofile(profile)
+        sys.settrace(called)
         try:
             inputs.warm(subject, lab)
         finally:
-            sys.setprofile(None)
+            sys.settrace(None)
     names = {
-        (Path(file).relative_to(PACKAGE).as_posix(), name) for file, name in reached if file.startswith(str(PACKAGE))
+        (Path(code.co_filename).relative_to(PACKAGE).as_posix(), code.co_name)
+        for code in reached.values()
+        if code.co_filename.startswith(str(PACKAGE))
     }
     missing = {one for one in reading_functions() - names if one[0] not in NOT_OF_STRANGERS}
     assert missing == set(), "readers that the fault lab does not know: add a subject in benchmarks/faults/readers.py"

@@ -87,6 +87,8 @@ class Lattice:
             ends = np.cumsum([0, *map(len, spelt)])
             entries += [np.array([*itertools.chain(*spelt)], np.uint32), ends.astype(np.uint32)]
             entries += [np.array(word, np.uint32)]
+        for array in entries:
+            array.flags.writeable = False  # as those of models are
         for first in [1] if start is None else [1, start]:
             assert search_lattice(*tables, edges, bounds, *entries, first, reach, best, hypotheses, counts)
         last = self.places - 1

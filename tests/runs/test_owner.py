@@ -78,7 +78,7 @@ def interrupted(text, tmp_path):
 # --- one owner --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("starts", "there"), [(50, False), (10, True)])
+@pytest.mark.parametrize(("starts", "there"), [(20, False), (10, True)])
 def test_of_many_starts_with_one_folder_one_trains_and_no_other_touches_it(text, tmp_path, starts, there):
     folder = tmp_path / "run"
     if there:

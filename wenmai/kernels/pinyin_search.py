@@ -168,7 +168,7 @@ def search_lattice(
     node_of, other_of = np.zeros((places, beam), np.int32), np.zeros((places, beam), np.int32)
     node_counts, other_counts = np.zeros(places, np.int64), np.zeros(places, np.int64)
     for place in range(start, places):
-        count, top, limit = 0, -np.inf, -np.inf
+        count, top, limit = np.int64(0), -np.inf, -np.inf
         table[:] = 0
         last = bounds[place]
         while last < bounds[place + 1]:
@@ -274,7 +274,7 @@ def search_lattice(
                     if held < 0:
                         if count == capacity:
                             limit = max(limit, _keep_best(candidates, count, table, beam, by_text))
-                            count = beam
+                            count = np.int64(beam)
                             if score < limit:
                                 continue
                             slot_held = _slot(candidates, table, state, word_state, seen, by_text)
@@ -359,13 +359,13 @@ def close_paths(
         scores[one] = hypotheses[one].score
         if character_weight != 0:
             state, log_prob = _score(
-                characters, character_leaves, character_order, hypotheses[one].characters, np.uint32(END)
+                characters, character_leaves, character_order, np.int64(hypotheses[one].characters), np.uint32(END)
             )
             if state == DAMAGED:
                 return False
             scores[one] += character_weight * log_prob
         if word_weight != 0:
-            state, log_prob = _score(words, word_leaves, word_order, hypotheses[one].words, np.uint32(END))
+            state, log_prob = _score(words, word_leaves, word_order, np.int64(hypotheses[one].words), np.uint32(END))
             if state == DAMAGED:
                 return False
             scores[one] += word_weight * log_prob

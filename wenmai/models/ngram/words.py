@@ -129,6 +129,8 @@ def mapped_file(path: Path, dtype: np.dtype[np.generic], size: int | None) -> An
             size = found // dtype.itemsize
         if found != size * dtype.itemsize:
             raise FormatError(f"{path}: has {found} bytes, expected {size * dtype.itemsize}")
-        return np.asarray(np.memmap(path, dtype, "r", shape=(size,))) if size else np.zeros(0, dtype)
+        mapped = np.asarray(np.memmap(path, dtype, "r", shape=(size,))) if size else np.zeros(0, dtype)
+        mapped.flags.writeable = False  # as files are, also of none: to numba it is a type of its own
+        return mapped
     except OSError as error:
         raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
