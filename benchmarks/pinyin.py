@@ -28,7 +28,7 @@ PARTS = {
     "networks": measure_networks,
     "sizes": measure_sizes,
 }
-REPLACED = {"networks": ("network-session",)}  # further parts of which a measurement makes rows
+REPLACED = {"networks": ("network-session", "annotation")}  # further parts of which a measurement makes rows
 
 Reader = Callable[[str], list[str]]
 

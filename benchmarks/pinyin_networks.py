@@ -1,4 +1,4 @@
-"""Finished networks that convert pinyin, alone and joined with n-grams; error rates by how much text is trained on."""
+"""Finished networks of pinyin, alone and joined with n-grams: conversion, readings, and errors by the size of texts."""
 
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,6 +39,8 @@ Add = Callable[[Mapping[str, Any]], None]
 def measure_networks(bench: Bench, add: Add) -> None:
     """Measures the runs of ``--runs``; an encoder also joined with a run of ``pinyin-ngram``, if there is one.
 
+    What an encoder writes of characters is compared with the gold pinyin of transcripts, beside pypinyin.
+
     The weight is found for each form of the input, on reviews that are neither trained on nor measured.
     """
     text, held = bench_text(bench)
@@ -53,6 +55,8 @@ def measure_networks(bench: Bench, add: Add) -> None:
     for system, run in found.items():
         if system != "pinyin-ngram":
             _measure(add, NAMES[system], run.model_for("convert"), sets, _facts(run))
+        if system == "pinyin":
+            _annotated(bench, add, run, held["aishell"])
     if {"pinyin", "pinyin-ngram"} <= {*found}:
         model: Any = joined(found["pinyin"].model_for("convert"), found["pinyin-ngram"])
         _measure(add, JOINED, model, sets, _facts(found["pinyin"], found["pinyin-ngram"]), _tuning(bench, held))
@@ -76,6 +80,14 @@ def _measure(
                 add({"part": "networks", "rung": rung, **facts, **weight, **measured(model, name, form, pairs)})
         if form == FORMS[0] and hasattr(model, "session"):
             add({"part": "network-session", "rung": rung, **session_of(model)})
+
+
+def _annotated(bench: Bench, add: Add, run: Run, held: Sequence[Held]) -> None:
+    gold = bench.work / "gold.txt"
+    lines = (f"{number}\t{' '.join(one.reading)}\t{one.text}\n" for number, one in enumerate(held))
+    gold.write_text("".join(lines), encoding="utf-8")
+    found, _ = bench.wenmai("evaluate", run.path, "--on", gold)
+    add({"part": "annotation", "rung": NAMES[run.recipe.system], "set": "aishell", **found["annotation"]})
 
 
 def measure_sizes(bench: Bench, add: Add) -> None:
@@ -116,6 +128,7 @@ def _facts(*runs: Run) -> dict[str, Any]:
     return {
         "train_seconds": sum(one["seconds"] for one in summaries),
         "size_bytes": sum(one["size_bytes"] for one in summaries),
+        "train_memory_bytes": max(one["peak_memory_bytes"] for one in summaries),
     }
 
 

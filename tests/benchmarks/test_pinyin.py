@@ -42,12 +42,18 @@ class Echo:
 
 def test_the_page_has_networks_sizes_and_sessions(tmp_path: Path) -> None:
     results = Results(tmp_path / "pinyin.json", HEAD)
-    results.add({"part": "networks", "rung": "with the encoder", "weight": 0.5, **FOUND})
+    facts = {"train_seconds": 4500.0, "size_bytes": 30e6, "train_memory_bytes": 1.2e9}
+    results.add({"part": "networks", "rung": "with the encoder", "weight": 0.5, **FOUND, **facts})
     results.add({"part": "sizes", "system": "pinyin-ngram", "share": 0.01, **FOUND})
     results.add(
         {"part": "network-session", "rung": "encoder", "median_ms": 7.25, "processor_ms": 7.0, "most_processor_ms": 9}
     )
+    shares = {"accuracy": 0.995, "low": 0.99, "high": 0.999}
+    others = {"pypinyin": 0.9944, "pypinyin_low": 0.99, "pypinyin_high": 0.998}
+    results.add({"part": "annotation", "rung": "encoder", "set": "aishell", "syllables": 7145, **shares, **others})
     text = page_text(read_results(tmp_path))
+    assert "| encoder | aishell | 7,145 | 99.50% [99.00%, 99.90%] | 99.44% [99.00%, 99.80%] |" in text
+    assert "| with the encoder | 4,500 | 30 | 1,200 |" in text
     assert "| with the encoder | aishell | spaced | 0.0512 | 62.5% | 1,234 |" in text
     assert "| `pinyin-ngram` | 1% | aishell | spaced | 0.0512 | 62.5% |" in text
     assert "| encoder | 7.2 | 7.0 | 9.0 |" in text
@@ -123,7 +129,7 @@ def test_parts_are_measured_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         pinyin, "PARTS", {part: lambda bench, add, part=part: add({"part": part, **FOUND}) for part in pinyin.PARTS}
     )
     results = Results(tmp_path / "pinyin.json", HEAD)
-    for part in ("ladder", "networks", "network-session", "sizes"):
+    for part in ("ladder", "networks", "network-session", "annotation", "sizes"):
         results.add({"part": part, "old": True})
 
     def bench(*only: str) -> Any:
