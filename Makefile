@@ -11,6 +11,9 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 export PIP_CONSTRAINT := constraints.txt
 export PIP_BUILD_CONSTRAINT := constraints.txt
 
+# Processes that tests start read compiled sources, also where the environment forbids to write them.
+export PYTHONDONTWRITEBYTECODE :=
+
 DEMO := wenmai compare --systems word2vec-sgns,fasttext,glove,ppmi-svd builtin:pydocs \
   --analogy builtin:pydocs-analogies --set epochs=20 --set buckets=100000 --out runs/demo
 REPORT := runs/demo/report.html

@@ -20,6 +20,7 @@ from wenmai.inference.masked_model import MaskedModel
 from wenmai.models.elmo import Elmo
 from wenmai.models.folder import CONFIG
 from wenmai.models.gpt import Gpt
+from wenmai.nn.blank import blank
 from wenmai.nn.characters import BEGIN, END, spelled
 from wenmai.nn.encoder import TextEncoder
 from wenmai.nn.lora import LoraLinear, merge_lora
@@ -274,7 +275,7 @@ def backbone_of(base: Any, *, pooler: bool, dropout: float | None, fresh: bool) 
 
 def _with_three_more(module: Gpt) -> Gpt:
     """The same architecture, on the meta device, with start, delimiter and extract behind its tokens."""
-    with torch.device("meta"):
+    with blank(on_meta=True):
         return type(module)(module.config, vocab_size=module.vocab_size + 3, bos_id=module.bos_id)
 
 

@@ -141,6 +141,8 @@ class Bert(TextEncoder):
         Positions begin as sinusoids of the same size, not as noise: one linear map then leads from each position to
         its neighbour, and a masked token finds what stands beside it after some hundred updates instead of thousands.
         """
+        if self.embedding.weight.is_meta:  # of shapes alone
+            return
         nested = self.config.norm == "nested"
         std = math.sqrt(2 / (5 * self.config.hidden_size)) if nested else _STD
         for name, parameter in self.named_parameters():

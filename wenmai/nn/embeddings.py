@@ -68,6 +68,8 @@ def sinusoid(positions: Tensor, size: int) -> Tensor:
     Returns:
         (T, size) float32.
     """
+    if positions.is_meta:  # shapes alone
+        return torch.empty(len(positions), size)
     even = torch.arange(0, size, 2, device=positions.device, dtype=torch.float64)
     angles = positions.to(torch.float64)[:, None] * 10000.0 ** (-even / size)  # float64: exact far out
     table = torch.stack((angles.sin(), angles.cos()), dim=-1)  # (T, size/2, 2)

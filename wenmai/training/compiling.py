@@ -4,7 +4,6 @@ from typing import cast
 
 import torch
 from torch import nn
-from torch._dynamo.callback import callback_handler
 
 from wenmai.core.clock import CLOCK
 
@@ -13,6 +12,8 @@ __all__ = ["compiled"]
 
 def compiled(module: nn.Module) -> nn.Module:
     """Returns a model that is compiled when it is first called; the clock stands still meanwhile."""
+    from torch._dynamo.callback import callback_handler  # takes a second, which models that answer must not take
+
     if _begin not in callback_handler.start_callbacks:
         callback_handler.register_start_callback(_begin)
         callback_handler.register_end_callback(_end)

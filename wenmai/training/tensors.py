@@ -13,6 +13,7 @@ from torch import Tensor
 from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.folder import plain_file
 from wenmai.core.tensors import require_finite, tensor_shapes
+from wenmai.nn.blank import blank
 
 __all__ = [
     "load_carried",
@@ -93,10 +94,11 @@ def loaded_model(
             )
     with torch.random.fork_rng(devices=[]):
         try:
-            with torch.device("meta"):  # where nothing takes memory
+            with blank(on_meta=True):  # where nothing takes memory
                 claimed = make()
             _compare(claimed, shapes, folder)
-            module = make()
+            with blank():
+                module = make()
         except SettingError as error:
             raise FormatError(f"{folder / 'config.json'}: is damaged: {error}") from None
         except (RuntimeError, TypeError, OverflowError):  # more than a tensor or memory can hold

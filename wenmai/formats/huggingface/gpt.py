@@ -136,11 +136,10 @@ def _read(folder: Path, content: Mapping[str, Any]) -> Pretrained:
             f"{path}: bos_token_id={begin} stands before every text of this model, and {tokenizer.eos_id} behind it; "
             "expected one token for both, as GPT-2 has"
         )
-    import torch
-
     from wenmai.models.gpt import Gpt
+    from wenmai.nn.blank import blank
 
-    with torch.device("meta"):  # which allocates no memory
+    with blank(on_meta=True):
         module = Gpt(config, vocab_size=vocab_size, bos_id=tokenizer.eos_id)
     module.load_state_dict(_tensors(names, places, folder), assign=True)
     _scale_queries(module, content)
