@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from safetensors.numpy import load_file
 
 import wenmai
 from wenmai.core.errors import SettingError
+from wenmai.runs.planning import plan
 
 TEXT = "the cat sat on the mat\nthe dog sat on the log\n" * 40
 SETTINGS = {
@@ -86,6 +88,37 @@ def test_a_text_without_a_mask_is_named_by_its_line(shell, runs, tmp_path):
     assert "the cat [MASK] on" in found.out
     assert f"{path}: line 3: 'the cat sat' has no mask" in found.err
     assert "standard input: line 1: 'a' has no mask" in shell("fill", runs / "bert", "-", stdin="a\n", code=2).err
+
+
+def test_mistakes_say_what_is_wrong_and_what_to_do(shell, runs, tmp_path):
+    run = runs / "bert"
+    assert "which has no vectors of words; it has score" in shell("analogy", run, "a", "b", "c", code=6).err
+    (tmp_path / "empty.txt").touch()
+    for verb in ("fill", "embed", "score"):
+        assert "empty.txt: is empty; expected text" in shell(verb, run, "--file", tmp_path / "empty.txt", code=3).err
+        assert shell(verb, run, "-", code=3 if verb == "score" else 0).out.count("\n") == (verb == "score")
+    with pytest.raises(SettingError, match="fill takes one text, not a list; call it for each text"):
+        wenmai.load(run).fill(["the [MASK] sat"])
+    shutil.copytree(run, tmp_path / "run")
+    for name in ("config.json", "tokenizer.json", "model.safetensors"):
+        content = (run / "model" / name).read_bytes()
+        (tmp_path / "run" / "model" / name).write_bytes(content[: len(content) // 2])
+        said = shell("fill", tmp_path / "run", "a [MASK]", code=5).err
+        assert said.count("\n") == 1
+        assert said.endswith("; copy or train the model again\n")
+        (tmp_path / "run" / "model" / name).write_bytes(content)
+
+
+def test_settings_that_do_not_fit_are_refused_before_the_text_is_read(runs):
+    for system, wrong, said in (
+        ("gpt-bert", {"shifted": False}, "causal=0.5: a token that predicts itself"),
+        ("bert", {"pairs": "next"}, "pairs=next needs the head pair"),
+        ("bert", {"heads": ("mlm", "pair"), "pooler": "tanh"}, "is not trained with pairs=none"),
+        ("bert", {"pooler": "tanh"}, "pooler=tanh would not be trained"),
+        ("bert", {"short_length": 512}, "short_length=512 is more than max_length=128"),
+    ):
+        with pytest.raises(SettingError, match=said):
+            plan(system, runs / "text.txt", **wrong)
 
 
 def test_vectors_of_texts_and_of_words(shell, runs, tmp_path):

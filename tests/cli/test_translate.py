@@ -146,7 +146,7 @@ def test_the_attention_is_that_of_the_translation_that_was_printed(call, tmp_pat
 
 def test_verbs_of_other_systems_are_explained(call):
     assert "is a run of word2vec, which has no translate" in call("translate", "words", "a", code=6)[1]
-    assert "is a run of transformer, which has no nearest" in call("nearest", "transformer", "a", code=6)[1]
+    assert "is a run of transformer, which has no vectors of words" in call("nearest", "transformer", "a", code=6)[1]
     assert "--on: not for word vectors" in call("evaluate", "words", "--on", "builtin:numerals-valid", code=2)[1]
 
 

@@ -42,6 +42,13 @@ def test_every_line_is_closed_by_the_end_token_and_blank_lines_are_left_out(tmp_
     assert text.ends.tolist() == [[3, 4], [6, 10], [8, 12]]
 
 
+def test_words_are_counted_alike_whatever_the_tokenizer(tmp_path):
+    path = written(tmp_path, "我爱北京 and GPT4\n你好，世界。\n")
+    for kind in ("characters", "chinese", "whitespace"):
+        stats = encoded(path, tokenizer(["我爱北京 and GPT4", "你好，世界。"], kind=kind)).stats
+        assert stats.words == 4 + 2 + 1 + len("你好，世界。") + 1
+
+
 def test_a_line_of_several_megabytes_is_one_line(tmp_path):
     cutter = tokenizer()
     text = encoded(written(tmp_path, "a b " * 700_000), cutter)

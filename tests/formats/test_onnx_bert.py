@@ -132,10 +132,11 @@ def test_the_part_encoder_leaves_out_the_heads(tmp_path):
 @pytest.mark.parametrize(
     "settings", [{}, {"heads": ("classification",), "labels": LABELS, "pooler": "tanh"}, {**EFFICIENT, "segments": 2}]
 )
-def test_int8_is_smaller_and_nearly_the_same(settings, tmp_path):
+def test_int8_is_smaller_and_nearly_the_same(settings, tmp_path, caplog):
     model = make(settings | {"hidden_size": 64, "num_layers": 2, "num_heads": 4})
     write_onnx(tmp_path / "whole.onnx", model)
     write_onnx(tmp_path / "int8.onnx", model, quantise="int8")
+    assert not caplog.records
     sizes = [(tmp_path / name).stat().st_size for name in ("int8.onnx", "whole.onnx")]
     assert sizes[0] < 0.4 * sizes[1]
     for given in batches(2):

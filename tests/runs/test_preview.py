@@ -78,6 +78,14 @@ def test_masked_tokens_and_pairs(english, recipe):
         assert {token.segment for token in asked.tokens} == {0, 1}
 
 
+def test_as_many_of_masked_and_of_next_tokens(english, recipe):
+    sizes = {**SMALL, "max_length": 40, "shifted": True}
+    chosen = {"tokenizer": {"kind": "words"}, "objective": {"causal": 0.3}, "train": {"batch_tokens": 256}}
+    path = recipe("bert", english, model=sizes, **chosen)
+    groups = preview(path, examples=2, quiet=True)
+    assert [asked.task for (asked,) in groups] == ["masked tokens"] * 2 + ["next tokens"] * 2
+
+
 def test_three_levels_of_masking_on_the_same_text(chinese, recipe, tmp_path):
     (tmp_path / "names.txt").write_text("北京\n西湖\n杭州\n")
     tasks = {"language": "chinese", "entities_list": str(tmp_path / "names.txt")}

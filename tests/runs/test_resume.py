@@ -312,6 +312,7 @@ def test_the_shell_tells_of_damaged_checkpoints(killed, shell, expected):
     assert finished.out.splitlines()[-1] == "not finished: resume would start over"
     finished = shell("resume", killed, "--quiet")
     assert finished.err.count("note: passed over a damaged checkpoint") == 2
+    assert finished.err.endswith("note: no whole checkpoint is left: the training begins anew\n")
     assert model_sha256(killed) == expected[1]
     assert_whole(killed)
 

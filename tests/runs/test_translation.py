@@ -155,7 +155,7 @@ def test_a_damaged_model_is_refused_with_a_message(tmp_path, runs):
 def test_systems_that_cannot_do_something_say_what_they_can(runs):
     with pytest.raises(RunError, match=r"which has no translate; it has nearest, analogy, similarity, embed$"):
         runs["words"].model_for("translate")
-    with pytest.raises(RunError, match="is a run of transformer, which has no nearest; it has translate"):
+    with pytest.raises(RunError, match="is a run of transformer, which has no vectors of words; it has translate"):
         _ = runs["transformer"].vectors
 
 

@@ -11,7 +11,7 @@ import typer
 
 from wenmai.cli.completion import complete_format
 from wenmai.cli.options import Json, RunFolder, Sets
-from wenmai.cli.printing import show_rows
+from wenmai.cli.printing import note, show_rows
 from wenmai.core.errors import SettingError
 
 __all__ = ["export_command", "formats_command", "import_command"]
@@ -73,19 +73,15 @@ def export_command(
             raise SettingError("--json would be printed among the model on standard output; leave one of them out")
         _print_export(run, name, chosen)
         return
-    written = export_run(run, name, path, on_note=_note, **chosen)
+    written = export_run(run, name, path, on_note=note, **chosen)
     print(json.dumps({"path": str(written), "format": name}) if as_json else written)
-
-
-def _note(message: str) -> None:
-    print(message, file=sys.stderr)
 
 
 def _print_export(run: Path, name: str, settings: dict[str, str]) -> None:
     from wenmai.runs.formats import export_run
 
     with TemporaryDirectory() as folder:
-        written = export_run(run, name, Path(folder) / "model", on_note=_note, **settings)
+        written = export_run(run, name, Path(folder) / "model", on_note=note, **settings)
         if written.is_dir():
             raise SettingError(f"{name} is a folder of files, which cannot go to standard output; name a folder")
         with open(written, "rb") as file:

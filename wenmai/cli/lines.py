@@ -62,7 +62,7 @@ def lines_of(file: str) -> Iterator[str]:
     """Yields the lines of a file, or of standard input if it is called ``-``, without their ends.
 
     Raises:
-        CorpusError: if the file cannot be read or is not UTF-8.
+        CorpusError: if the file cannot be read, is not UTF-8 or is empty; standard input may be empty.
     """
     from wenmai.core.compressed import reading
     from wenmai.data.sources import in_catalogue
@@ -76,12 +76,15 @@ def lines_of(file: str) -> Iterator[str]:
         print("note: reading texts from the terminal, one a line; Ctrl-D ends", file=sys.stderr)
     try:
         with reading(Path(file), error=CorpusError) if file != "-" else sys.stdin.buffer as stream:
+            number = 0
             for number, line in enumerate(stream, start=1):
                 try:
                     yield line.decode("utf-8").rstrip("\r\n")
                 except UnicodeDecodeError:
                     name = "standard input" if file == "-" else file
                     raise CorpusError(f"{name}, line {number}: is not UTF-8; convert the text first") from None
+            if not number and file != "-":
+                raise CorpusError(f"{file}: is empty; expected text, one a line")
     except OSError as error:
         raise CorpusError(f"{file}: cannot be read ({error.strerror})") from None
 

@@ -8,6 +8,7 @@
 
 import hashlib
 import json
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -28,6 +29,7 @@ from wenmai.data.corpus import Corpus, CorpusStats, Line, Progress
 from wenmai.data.sources import absolute_name
 from wenmai.data.token_marks import Marker, MarkStats
 from wenmai.text import sentences
+from wenmai.text.ranges import HAN
 from wenmai.text.settings import BadLines, TextConfig, TextFormat, check_choices
 from wenmai.text.tokenizer import Tokenizer
 
@@ -37,6 +39,7 @@ VERSION = 3  # of the files
 _CONTENT = 2  # of the ids that a text and a tokenizer give
 _BATCH_CHARACTERS = 1 << 20
 _NO_MARK = np.zeros(1, np.uint8)  # of the end of a line
+_CHINESE, _CHINESE_OR_WORD = re.compile(f"[{HAN}]"), re.compile(rf"[{HAN}]|[^{HAN}\s]+")
 _MOST_HELD = 1 << 20  # characters of a sentence that does not end
 
 _Sentences = Literal["lines", "split"]
@@ -83,7 +86,7 @@ class EncodedTextStats:
         skipped_lines: Lines left out because of ``bad_lines=skip``.
         tokens: Their tokens, the end of each line among them.
         unknown: Tokens that the vocabulary lacks.
-        words: What white space separates, and the ends of lines.
+        words: What white space separates, each Chinese character by itself, and the ends of lines.
         characters: Unicode characters, and the ends of lines.
     """
 
@@ -297,6 +300,11 @@ def _batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
         yield batch
 
 
+def _words(text: str) -> int:
+    """Words of a text in a unit that does not depend on the tokenizer."""
+    return len(_CHINESE_OR_WORD.findall(text)) if _CHINESE.search(text) else len(text.split())
+
+
 def _encoded(
     lines: Iterator[Line], tokenizer: Tokenizer, stats: EncodedTextStats, marker: Marker | None
 ) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint8]]]:
@@ -323,7 +331,7 @@ def _encoded(
             marks += facts[place : place + 1]
             stats.unknown += row.count(tokenizer.unk_id) - (text.split().count(named) if tokenizer.takes_unknown else 0)
             if inside:
-                stats.words += len(text.split()) + ends
+                stats.words += _words(text) + ends
                 stats.characters += len(text) + ends
             if ends:
                 if inside:

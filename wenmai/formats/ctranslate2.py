@@ -158,7 +158,7 @@ def _expressible_bert(model: "nn.Module") -> "Bert":
     if not isinstance(model, Bert):
         raise SettingError(f"CTranslate2 has no {type(model).__name__} models; it takes Transformers, GPTs and BERTs")
     if (setting := unknown_setting(model.config)) is not None:
-        raise SettingError(f"CTranslate2 has no BERT with {setting}")
+        raise SettingError(f"CTranslate2 has no BERT with {setting}; onnx takes more settings")
     if model.projection is not None:
         raise SettingError(
             f"CTranslate2 has no BERT with embedding_size={model.config.embedding_size} beside "

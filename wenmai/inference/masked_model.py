@@ -160,9 +160,11 @@ class MaskedModel(Network):
             topn: How many tokens; special ones are never among them.
 
         Raises:
-            SettingError: if the text has no mask, or the encoder predicts no tokens.
+            SettingError: if the text has no mask or is none, or the encoder predicts no tokens.
         """
         require_predictions(self.module)
+        if not isinstance(text, str):
+            raise SettingError(f"fill takes one text, not a {type(text).__name__}; call it for each text")
         mask, spelled = self._mask_id, self.tokenizer.token(self._mask_id)
         ids = self.tokenizer.encode_masked(text.replace(_MASK, spelled)).ids
         places = [place for place, number in enumerate(ids) if number == mask]

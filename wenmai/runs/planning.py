@@ -41,6 +41,7 @@ def plan(
     recipe = Recipe.build(
         system, task.sections, chosen, corpus=opened.names, start=None if start is None else str(start)
     )
+    task.check(recipe)
     if "-" in opened.names and several_processes():  # which share what they read
         return recipe, opened
     decided = {name.rpartition(".")[2] for name in chosen if name in settings or name not in implied}

@@ -162,6 +162,8 @@ def _resume(run: Run, strategy: Strategy, callback: Callback) -> Run:
             newest, state, passed_over = run.checkpoints.newest_good()
             for problem in passed_over:
                 callback.note(f"passed over a damaged checkpoint: {problem}")
+            if newest is None and passed_over:
+                callback.note("no whole checkpoint is left: the training begins anew")
             if newest is None:
                 job, resumed = _first_job(run, data, base, strategy), None
             else:

@@ -91,6 +91,9 @@ class ErnieTask(MaskedTask):
     def _tasks(self, given: Mapping[str, Any], *, entities: bool) -> list[str]:
         return ["characters", "phrases", *(["entities"] if entities else [])]
 
+    def check(self, recipe: Recipe) -> None:
+        """Heads are those of the tasks, and thrown away at the end."""
+
     def starts_from(self, other: Task) -> bool:
         """Any encoder that fills in masked tokens can go on to learn other tasks."""
         return isinstance(other, MaskedTask)

@@ -74,6 +74,12 @@ class MaskedTask(NeuralTask):
     sections: Mapping[str, type] = MASKED
     verbs = ("score", "fill", "embed")
 
+    def check(self, recipe: Recipe) -> None:
+        """Makes sure that the objective fits the network, and that each of its heads is trained."""
+        if recipe.start is None:  # else it is the network of that run that counts
+            _require_fitting(recipe.sections["objective"], recipe.sections["model"])
+            _refuse_untrained(recipe.sections["model"])
+
     def load(self, folder: Path) -> MaskedModel:
         """Reads a finished model."""
         return MaskedModel.load(folder)
@@ -115,22 +121,9 @@ class MaskedJob(NeuralJob):
         self.loss_weights = {"mlm": 1.0} | {name: 1.0 for name, there in also.items() if there}
 
     def _check(self) -> None:
-        heads, longest = self.model.config.heads, self.model.config.max_length
-        if "mlm" not in heads:
-            raise SettingError(f"heads={','.join(heads)} cannot predict masked tokens; add mlm")
-        if self.objective.pairs != "none" and "pair" not in heads:
-            raise SettingError(f"pairs={self.objective.pairs} needs the head pair; add heads=mlm,pair pooler=tanh")
-        if "pair" in heads and self.objective.pairs == "none":
-            raise SettingError("the head pair is not trained with pairs=none; add pairs=next or pairs=order")
-        if self.objective.causal and not self.model.config.shifted:
-            raise SettingError(
-                f"causal={self.objective.causal:g}: a token that predicts itself reads what it should say; add "
-                "shifted=true"
-            )
+        _require_fitting(self.objective, self.model.config)
         if self.recipe.start is None:
             _refuse_untrained(self.model.config)
-        if (self.objective.short_length or 0) > longest:
-            raise SettingError(f"short_length={self.objective.short_length} is more than max_length={longest}")
         if self.objective.pairs != "none":
             require_pairs(self._train, self.objective.pairs)
             aside = self._data.valid is None
@@ -245,10 +238,11 @@ class MaskedJob(NeuralJob):
         return made, torch.from_numpy(labels).to(made.tokens.device) if paired else None
 
     def asked(self, count: int) -> list[list[Asked]]:
-        """The first rows of the first batches."""
+        """The first rows of the first batches of each kind."""
         names = {"none": (), "next": ("next", "not next"), "order": ("in order", "swapped")}[self.objective.pairs]
-        found = []
-        for batch in self.plan(0)[:count]:
+        found, plan = [], self.plan(0)
+        kinds = ([batch for batch in plan if batch.causal is causal] for causal in (False, True))
+        for batch in [batch for kind in kinds for batch in kind[:count]]:
             made, labels = self._tensors(batch._replace(rows=batch.rows[:1]), self._train)
             label = names[int(labels[0])] if labels is not None else ""
             task = "next tokens" if batch.causal else "masked tokens"
@@ -357,6 +351,26 @@ class MaskedJob(NeuralJob):
         words = found["tokens_per_second"] * self._data.text.stats.words_per_token
         sizes = {"words_per_second": words, "vocabulary": size}
         return {**found, **sizes, "objective": f"{self.objective_name}, {size:,} tokens"}
+
+
+def _require_fitting(objective: MaskedConfig, config: BertConfig) -> None:
+    """Makes sure that an objective and a network fit each other.
+
+    Raises:
+        SettingError: if they do not.
+    """
+    if "mlm" not in config.heads:
+        raise SettingError(f"heads={','.join(config.heads)} cannot predict masked tokens; add mlm")
+    if objective.pairs != "none" and "pair" not in config.heads:
+        raise SettingError(f"pairs={objective.pairs} needs the head pair; add heads=mlm,pair pooler=tanh")
+    if "pair" in config.heads and objective.pairs == "none":
+        raise SettingError("the head pair is not trained with pairs=none; add pairs=next or pairs=order")
+    if objective.causal and not config.shifted:
+        raise SettingError(
+            f"causal={objective.causal:g}: a token that predicts itself reads what it should say; add shifted=true"
+        )
+    if (objective.short_length or 0) > config.max_length:
+        raise SettingError(f"short_length={objective.short_length} is more than max_length={config.max_length}")
 
 
 def _refuse_untrained(config: BertConfig) -> None:

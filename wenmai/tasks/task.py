@@ -200,6 +200,13 @@ class Task(ABC):
         """
         return {}
 
+    def check(self, recipe: Recipe) -> None:  # noqa: B027  of most systems all settings do
+        """Makes sure that settings of several sections fit each other, before any text is read: by default they do.
+
+        Raises:
+            SettingError: if they do not.
+        """
+
     @abstractmethod
     def load(self, folder: Path) -> Any:  # noqa: ANN401
         """Reads a finished model as the object that has the verbs."""

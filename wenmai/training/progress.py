@@ -100,7 +100,7 @@ class Progress(Callback):
             return
         effort = plural(facts["epochs"], "epoch")
         if facts.get("steps"):
-            effort = f"{plural(facts['steps'], 'update')} or {effort} at most"
+            effort = say("{updates} or {epochs} at most", updates=plural(facts["steps"], "update"), epochs=effort)
         effort += f", {plural(facts['threads'], 'thread')}"
         sizes = ", ".join(map(say, facts["sizes"].split(", ")))
         self._print(f"{facts['system']}: {sizes}; {effort} -> {run.path}")

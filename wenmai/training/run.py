@@ -42,6 +42,7 @@ METRICS, ENVIRONMENT, SUMMARY, CORPUS = "metrics.jsonl", "environment.json", "su
 LOCK = ".lock"
 _FOLDERS = (MODEL, CHECKPOINTS, CURVES)
 _OWN = (*_FOLDERS, RECIPE, METRICS, ENVIRONMENT, SUMMARY, CORPUS, MANIFEST, LOCK)  # only these are ever changed
+_AGAIN = "copy or train the model again"
 _CHECKED_BYTES = 1 << 28  # of a model, whenever it is read: a quarter of a second, beside the reading
 _SEALED = (RECIPE, CORPUS)  # what a resumed training relies on
 
@@ -137,11 +138,12 @@ class Run(Shown):
         Raises:
             RunError: if it cannot; the message says what it can do.
         """
-        verbs = self.task.verbs
-        if verb not in verbs:
-            raise RunError(
-                f"{self.path}: is a run of {self.recipe.system}, which has no {verb}; it has {', '.join(verbs)}"
-            )
+        if verb not in self.task.verbs:
+            raise self._lacks(verb)
+
+    def _lacks(self, what: str) -> RunError:
+        verbs = ", ".join(self.task.verbs)
+        return RunError(f"{self.path}: is a run of {self.recipe.system}, which has no {what}; it has {verbs}")
 
     def embed(
         self,
@@ -209,7 +211,9 @@ class Run(Shown):
         Raises:
             RunError: if it has none.
         """
-        vectors: WordVectors = self.model_for("nearest")
+        if "nearest" not in self.task.verbs:
+            raise self._lacks("vectors of words")
+        vectors: WordVectors = self.model
         return vectors
 
     @cached_property
@@ -232,13 +236,15 @@ class Run(Shown):
     def _read_unchanged(self, read: Callable[[Path], Any]) -> Any:  # noqa: ANN401
         """Reads the model, and meanwhile compares its files with their checksums if they are not too large for that."""
         folder = self.model_folder
-        if folder_bytes(folder) > _CHECKED_BYTES:
-            return read(folder)
         with ThreadPoolExecutor(1) as pool:
-            check = pool.submit(check_sealed, folder)
-            found = read(folder)
-        if problems := check.result():
-            raise FormatError(f"{problems[0]}; copy or train the model again")
+            check = pool.submit(check_sealed, folder) if folder_bytes(folder) <= _CHECKED_BYTES else None
+            try:
+                found = read(folder)
+            except FormatError as error:
+                advice = "" if _AGAIN in str(error) else f"; {_AGAIN}"
+                raise FormatError(f"{error}{advice}") from None
+        if check is not None and (problems := check.result()):
+            raise FormatError(f"{problems[0]}; {_AGAIN}")
         return found
 
     def model_for(self, verb: str) -> Any:  # noqa: ANN401  a protocol of `wenmai.inference.verbs`

@@ -99,12 +99,11 @@ def _planned(path: Path, config: "BertConfig", vocab_size: int) -> "Bert":
     Raises:
         FormatError: if its sizes are more than a tensor can have.
     """
-    import torch
-
     from wenmai.models.bert import Bert
+    from wenmai.nn.blank import blank
 
     try:
-        with torch.device("meta"):
+        with blank(on_meta=True):
             return Bert(config, vocab_size=vocab_size)
     except (RuntimeError, TypeError, OverflowError):
         raise FormatError(f"{path}: its sizes are larger than any model; the file is damaged") from None
@@ -268,7 +267,7 @@ def _form(config: "BertConfig", tokenizer: "Tokenizer") -> Form:
         SettingError: if none has such a model.
     """
     if (setting := unknown_setting(config)) is not None:
-        raise SettingError(f"transformers has no BERT with {setting}")
+        raise SettingError(f"transformers has no BERT with {setting}; onnx takes more settings")
     if config.norm != "post":
         raise SettingError(f"transformers has no BERT with norm={config.norm}; only norm=post can be written")
     if config.task_types:

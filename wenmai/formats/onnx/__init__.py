@@ -121,11 +121,11 @@ def _quantised(content: bytes) -> bytes:
         raise SettingError(
             f"quantise=int8 needs onnxruntime, which cannot be imported ({error}); {install_hint('onnx')}"
         ) from None
-    root, silent = logging.getLogger(), lambda record: "pre-processing" not in record.getMessage()
+    root, silent = logging.getLogger(), lambda record: record.levelno > logging.WARNING
     with tempfile.TemporaryDirectory() as folder:
         plain, small = Path(folder, "plain.onnx"), Path(folder, "int8.onnx")
         plain.write_bytes(content)
-        root.addFilter(silent)  # it advises to fuse nodes first, which this graph has no need of
+        root.addFilter(silent)  # it advises to fuse nodes first, and names what has no numbers to quantise
         try:
             quantise(plain, small, per_channel=True, nodes_to_exclude=_without_matrix(content))
         finally:
