@@ -125,7 +125,7 @@ class RelationResult:
             row("inter F1", self.inter_f1),
             row("evidence F1", self.evidence_f1),
         ]
-        rows += [row(_DISTANCES[one.distance], one.f1) for one in self.by_distance[1:]]
+        rows += [row(name, one.f1) for name, one in zip(_APART, self.by_distance[1:], strict=True)]
         counts = f"{self.documents:,} documents, {self.gold:,} relations, {self.found:,} found, {self.right:,} right"
         return f"{counts}\n{in_columns(rows)}"
 
@@ -176,7 +176,7 @@ def measure_relations(
     Raises:
         CorpusError: if a prediction is of a document or an entity that there is not.
     """
-    # Of each document: gold, found, right, known; evidence: right, found, gold; by distance: gold, found, right.
+    # Of each document: gold, found, right, known; gold, found, right of evidence, and of each distance.
     counts = np.zeros((len(documents), _BY_DISTANCE + 3 * (_FARTHEST + 1)))
     once = {one[:4]: one for one in reversed(predicted)}  # the first, with its evidence
     distances = [_Distances(document) for document in documents]
@@ -185,7 +185,7 @@ def measure_relations(
         for true in document.relations:
             counts[number, 0] += 1
             counts[number, _BY_DISTANCE + 3 * distances[number](true.head, true.tail)] += 1
-            counts[number, 6] += len(set(true.evidence))
+            counts[number, 4] += len(set(true.evidence))
     for one in once.values():
         number = one.document
         known = len(documents[number].entities) if 0 <= number < len(documents) else 0
@@ -202,11 +202,11 @@ def measure_relations(
             continue
         counts[number, 2] += 1
         counts[number, place + 2] += 1
-        counts[number, 4] += len(set(one.evidence) & set(said.evidence))
+        counts[number, 6] += len(set(one.evidence) & set(said.evidence))
         if seen is not None and _is_seen(documents[number], one, seen):
             counts[number, 3] += 1
     sums = counts.sum(0)
-    values = _values(sums[None])[0]
+    values, apart = _values(sums[None])[0], sums[_BY_DISTANCE:].reshape(-1, 3)
     bounds: list[tuple[float, float] | tuple[None, None]] = [(None, None)] * 2
     if intervals and len(documents) > 1:
         bounds = percentile_intervals(
@@ -227,21 +227,19 @@ def measure_relations(
         ign_f1=None if seen is None else has["ign_f1"],
         ign_f1_low=None if seen is None else bounds[1][0],
         ign_f1_high=None if seen is None else bounds[1][1],
-        intra_f1=has["intra_f1"] if sums[_BY_DISTANCE] else None,
-        inter_f1=has["inter_f1"] if sums[_BY_DISTANCE + 3 :: 3].any() else None,
-        evidence_f1=has["evidence_f1"] if sums[6] else None,
+        intra_f1=has["intra_f1"] if apart[0, 0] else None,
+        inter_f1=has["inter_f1"] if apart[1:, 0].any() else None,
+        evidence_f1=has["evidence_f1"] if sums[4] else None,
         by_distance=tuple(
-            DistanceResult(
-                distance=distance, gold=int(gold), found=int(said), f1=float(_f1(gold, said, right)) if gold else None
-            )
-            for distance, (gold, said, right) in enumerate(sums[_BY_DISTANCE:].reshape(-1, 3))
+            DistanceResult(distance=distance, gold=int(gold), found=int(said), f1=float(f1) if gold else None)
+            for distance, ((gold, said, _), f1) in enumerate(zip(apart, _f1(apart), strict=True))
         ),
     )
 
 
 _BY_DISTANCE = 7  # where the counts by distance begin
-_DISTANCES = ("same sentence", "next sentence", "two sentences apart", "farther apart")
-_FARTHEST = len(_DISTANCES) - 1
+_APART = ("next sentence", "two sentences apart", "farther apart")  # distances 1, 2, and all others
+_FARTHEST = len(_APART)
 _NAMES = ("f1", "ign_f1", "intra_f1", "inter_f1", "evidence_f1")
 
 
@@ -250,23 +248,16 @@ def _values(sums: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     gold, found, right, known = sums[:, :4].T
     precision, recall = _share(right - known, found - known), _share(right, gold)
     ign = _share(2 * precision * recall, precision + recall)
-    near = sums[:, _BY_DISTANCE : _BY_DISTANCE + 3].T
-    far = sums[:, _BY_DISTANCE + 3 :].reshape(len(sums), -1, 3).sum(1).T
-    evidence_right, evidence_found, evidence_gold = sums[:, 4:7].T
-    return np.stack(
-        [
-            _f1(gold, found, right),
-            ign,
-            _f1(*near),
-            _f1(*far),
-            _f1(evidence_gold, evidence_found, evidence_right),
-        ],
-        1,
-    )
+    apart = sums[:, _BY_DISTANCE:].reshape(len(sums), -1, 3)
+    f1, evidence = _f1(sums[:, :3]), _f1(sums[:, 4:7])
+    return np.stack([f1, ign, _f1(apart[:, 0]), _f1(apart[:, 1:].sum(1)), evidence], 1)
 
 
-def _f1(gold: Any, found: Any, right: Any) -> Any:  # noqa: ANN401  numbers or arrays
-    return _share(2 * right, gold + found)
+def _f1(counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Returns F1 (...) of what is gold, found and right, (..., 3)."""
+    gold, found, right = np.moveaxis(counts, -1, 0)
+    f1: npt.NDArray[np.float64] = _share(2 * right, gold + found)
+    return f1
 
 
 def _share(part: Any, whole: Any) -> Any:  # noqa: ANN401  numbers or arrays

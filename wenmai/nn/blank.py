@@ -17,11 +17,11 @@ class _Zeros(TorchFunctionMode):
 
     def __torch_function__(
         self,
-        function: Callable[..., Any],
+        function: Callable[..., object],
         types: object,
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:  # noqa: ANN401  what torch returns
+    ) -> object:
         if getattr(function, "__name__", "") in _DRAWING:
             return (args[0] if args else (kwargs or {})["tensor"]).detach().zero_()
         return function(*args, **(kwargs or {}))
