@@ -280,7 +280,7 @@ SYSTEMS = (
         sections="wenmai.tasks.settings:PINYIN",
         model="wenmai.models.pinyin:Pinyin",
         config="wenmai.models.pinyin_settings:PinyinConfig",
-        settings=_PINYIN,
+        settings=_PINYIN | {"learning_rate": 2e-3},
     ),
     System(
         name="pinyin-letters",

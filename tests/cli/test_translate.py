@@ -125,6 +125,8 @@ def test_what_cannot_be_read_is_one_message(call, tmp_path):
     out, err = call("translate", "transformer", stdin=b"a\n\xff\n", code=3)
     assert "standard input, line 2: is not UTF-8" in err
     assert out == ""
+    out, err = call("translate", "transformer", stdin=b"a\n\0\n", code=3)
+    assert "standard input, line 2: has a NUL" in err
 
 
 def test_attention_is_written_beside_the_translations(call, tmp_path):

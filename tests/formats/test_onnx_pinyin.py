@@ -23,7 +23,8 @@ def letters(**settings):
 
 MODELS = {
     "pinyin": pinyin,
-    "pinyin, pre-norm": lambda: pinyin(norm="pre"),
+    "pinyin, post-norm": lambda: pinyin(norm="post"),
+    "pinyin, no convolution": lambda: pinyin(convolution=0),
     "cbhg": lambda: letters(widths=3, highway_layers=2),
     "cbhg of one width": lambda: letters(widths=1, highway_layers=0),
     "letters, transformer": lambda: letters(encoder="transformer", num_heads=3),

@@ -16,7 +16,7 @@ V, C, B, T, M, H = 23, 11, 3, 7, 12, 3
 
 def made(seed=1, **settings):
     torch.manual_seed(seed)
-    config = PinyinConfig(**{"hidden_size": M, "num_layers": 2, "num_heads": H} | settings)
+    config = PinyinConfig(**{"hidden_size": M, "num_layers": 2, "num_heads": H, "norm": "post"} | settings)
     model = Pinyin(config, vocab_size=V, characters=C).double().eval()
     for name, parameter in model.named_parameters():  # so that biases and gains are seen
         if name.endswith("bias") or ".norm." in name:
@@ -57,11 +57,25 @@ def norm(x, layer):
     return (x - mean) / (variance + layer.eps).sqrt() * layer.weight + layer.bias
 
 
+def convolved(hidden, convolution):
+    """A convolution of (B, T, in), place by place."""
+    width = convolution.kernel_size[0]
+    left = (width - 1) // 2
+    found = hidden.new_zeros(B, T, convolution.out_channels)
+    for t in range(T):
+        for j in range(width):
+            if 0 <= t + j - left < T:
+                found[:, t] += hidden[:, t + j - left] @ convolution.weight[:, :, j].T
+    return found
+
+
 def reference(model, symbols, real, defect=None):
     """The logits of the example, as the equations have them, or with one of the defects of the public copies."""
     size, heads = M // H, model.config.num_heads
     angles = torch.arange(T, dtype=torch.float64)[:, None] / 10000 ** (torch.arange(0, M, 2, dtype=torch.float64) / M)
     x = model.embedding.weight[symbols]
+    if (convolution := model.neighbours) is not None:
+        x = x + convolved(x * real[..., None], convolution) + convolution.bias
     x = x + torch.stack((angles.sin(), angles.cos()), -1).flatten(1).float()
     for number in range(model.config.num_layers):
         layer = model.encoder.layers[0 if defect == "one layer" else number]
@@ -90,8 +104,9 @@ def reference(model, symbols, real, defect=None):
     return F.linear(x, model.heads["characters"].matrix, model.heads["characters"].bias)
 
 
-def test_the_network_is_its_equations(symbols, real):
-    model = made()
+@pytest.mark.parametrize("convolution", [0, 1, 3, 5])
+def test_the_network_is_its_equations(symbols, real, convolution):
+    model = made(convolution=convolution)
     close(model.logits(symbols, real)[real], reference(model, symbols, real)[real])
 
 
@@ -160,21 +175,14 @@ def test_letters_pass_the_bank_the_highways_and_the_gru(symbols):
     x = model.embedding.weight[symbols]
     for layer in net.prenet:
         x = F.relu(F.linear(x, layer.weight, layer.bias))
-    half = M // 2
 
-    def convolved(one, hidden, width):  # (B, T, in) -> (B, T, out), place by place
-        left = (width - 1) // 2
-        found = hidden.new_zeros(B, T, half)
-        for t in range(T):
-            for j in range(width):
-                if 0 <= t + j - left < T:
-                    found[:, t] += hidden[:, t + j - left] @ one.convolution.weight[:, :, j].T
-        return found / math.sqrt(1 + one.norm.eps)  # statistics of a new network are 0 and 1
+    def normed(one, hidden):  # statistics of a new network are 0 and 1
+        return convolved(hidden, one.convolution) / math.sqrt(1 + one.norm.eps)
 
-    banked = torch.cat([F.relu(convolved(one, x, width + 1)) for width, one in enumerate(net.bank)], -1)
+    banked = torch.cat([F.relu(normed(one, x)) for one in net.bank], -1)
     pooled = torch.stack([banked[:, t : t + 2].amax(1) for t in range(T)], 1)
     first, second = net.projections
-    x = x + convolved(second, F.relu(convolved(first, pooled, 5)), 5)
+    x = x + normed(second, F.relu(normed(first, pooled)))
     for layer in net.highways:
         assert (layer.carry.bias == -1).all()
         gate = torch.sigmoid(F.linear(x, layer.carry.weight, layer.carry.bias))
@@ -194,6 +202,8 @@ def test_norms_of_letters_see_real_ones_only(symbols, real):
 def test_settings_without_effect_are_refused():
     with pytest.raises(SettingError, match="not a multiple"):
         PinyinConfig(num_heads=5)
+    with pytest.raises(SettingError, match="convolution=4 is even"):
+        PinyinConfig(convolution=4)
     with pytest.raises(SettingError, match="are for encoder=cbhg"):
         PinyinLettersConfig(encoder="transformer", widths=3)
     with pytest.raises(SettingError, match="are for encoder=transformer"):

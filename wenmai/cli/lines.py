@@ -62,7 +62,7 @@ def lines_of(file: str) -> Iterator[str]:
     """Yields the lines of a file, or of standard input if it is called ``-``, without their ends.
 
     Raises:
-        CorpusError: if the file cannot be read, is not UTF-8 or is empty; standard input may be empty.
+        CorpusError: if the file cannot be read, is not UTF-8, has a NUL or is empty; standard input may be empty.
     """
     from wenmai.core.compressed import reading
     from wenmai.data.sources import in_catalogue
@@ -74,15 +74,18 @@ def lines_of(file: str) -> Iterator[str]:
         return
     if file == "-" and sys.stdin.isatty():
         print("note: reading texts from the terminal, one a line; Ctrl-D ends", file=sys.stderr)
+    name = "standard input" if file == "-" else file
     try:
         with reading(Path(file), error=CorpusError) if file != "-" else sys.stdin.buffer as stream:
             number = 0
-            for number, line in enumerate(stream, start=1):
+            for number, raw in enumerate(stream, start=1):
                 try:
-                    yield line.decode("utf-8").rstrip("\r\n")
+                    line = raw.decode("utf-8").rstrip("\r\n")
                 except UnicodeDecodeError:
-                    name = "standard input" if file == "-" else file
                     raise CorpusError(f"{name}, line {number}: is not UTF-8; convert the text first") from None
+                if "\0" in line:
+                    raise CorpusError(f"{name}, line {number}: has a NUL, which no text has; check that this is UTF-8")
+                yield line
             if not number and file != "-":
                 raise CorpusError(f"{file}: is empty; expected text, one a line")
     except OSError as error:

@@ -28,13 +28,18 @@ class PinyinConfig:
     ffn_size: Annotated[
         int | None, Ge(1), Doc("inner size of the feed-forward networks; none: four times hidden_size")
     ] = None
+    convolution: Annotated[
+        int, Ge(0), Doc("syllables around each that a convolution reads before the layers, an odd number; 0: none")
+    ] = 5
     dropout: Annotated[float, Ge(0), Lt(1), Doc("of the outputs of sub-layers")] = _DROPOUT
     embedding_dropout: Annotated[float, Ge(0), Lt(1), Doc("of the sum of syllables and positions")] = 0.05
-    norm: Annotated[Literal["post", "pre"], Doc("layer norm after a sub-layer as in the paper, or before it")] = "post"
+    norm: Annotated[Literal["pre", "post"], Doc("layer norm before a sub-layer, or after it as in the paper")] = "pre"
     max_length: Annotated[int, Ge(4), Doc("most syllables that are read at once; longer texts are read in parts")] = 100
 
     def __post_init__(self) -> None:
         _heads_fit(self.hidden_size, self.num_heads)
+        if self.convolution and self.convolution % 2 == 0:
+            raise SettingError(f"convolution={self.convolution} is even; expected an odd number, such as 5")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,6 +13,8 @@ from wenmai.formats.onnx.encoders import encoder_layer, recurrent_layer
 from wenmai.formats.onnx.graph import INT32, Graph, Outputs, array
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from wenmai.models.pinyin_letters import Cbhg, ConvolutionNorm, PinyinLetters
     from wenmai.nn.characters import Highway
     from wenmai.nn.labelling import Labeller
@@ -28,6 +30,9 @@ def labeller(graph: Graph, model: "Labeller") -> Outputs:
     graph.input("mask", "BOOL", "batch", "length")
     made: Any = model
     hidden = graph.add("Gather", graph.numbers(array(made.embedding.weight)), "token_ids")
+    neighbours = getattr(made, "neighbours", None)
+    if neighbours is not None:
+        hidden = graph.add("Add", hidden, _neighbours(graph, neighbours, hidden))
     if made.positions is not None:
         hidden = graph.add("Add", hidden, graph.first(array(made.positions(0, made.max_length)), "token_ids"))
     if isinstance(made.encoder, Encoder):
@@ -44,6 +49,15 @@ def labeller(graph: Graph, model: "Labeller") -> Outputs:
         logits = graph.linear(hidden, head)
         outputs[name] = (logits, ["batch", "length", head.vocab_size])
     return outputs
+
+
+def _neighbours(graph: Graph, convolution: "nn.Conv1d", vectors: str) -> str:
+    entered = graph.zero_unless(graph.unsqueezed("mask", 1), graph.add("Transpose", vectors, perm=(0, 2, 1)))
+    parts = [graph.numbers(array(part)) for part in (convolution.weight, convolution.bias)]
+    found: str = graph.add(
+        "Transpose", graph.add("Conv", entered, *parts, pads=2 * tuple(convolution.padding)), perm=(0, 2, 1)
+    )
+    return found
 
 
 def _cbhg(graph: Graph, model: "PinyinLetters", hidden: str) -> str:
