@@ -112,7 +112,7 @@ class LabellingModel(Network):
         most: int,
         head: str,
         candidates: Callable[[Any], Ints],
-    ) -> tuple[list[list[int]], list[list[float]]]:
+    ) -> tuple[Ints, Floats]:
         """Labels symbols.
 
         Args:
@@ -123,7 +123,8 @@ class LabellingModel(Network):
             candidates: The labels of a key.
 
         Returns:
-            The best labels of each symbol, and their log-probabilities among the labels of its key.
+            The best labels of each symbol, (N, most), and their log-probabilities among the labels of its key; -inf
+            where there are no more.
         """
         numbered: dict[Hashable, int] = {}
         kinds = np.fromiter(
@@ -149,26 +150,7 @@ class LabellingModel(Network):
                 states = self.module(*(torch.from_numpy(one).to(self.device) for one in (tokens, real)))
                 flat = torch.from_numpy(np.flatnonzero(labelled)[wanted]).to(self.device)
                 self._choose(states.flatten(0, 1)[flat], places[wanted], kinds, names, head, candidates, ids, scores)
-        return ids.tolist(), scores.tolist()
-
-    def log_probs(self, spans: Sequence[tuple[Ints, int]], head: str) -> Floats:
-        """Returns log P of all labels of symbols, (N, labels); see :meth:`label`."""
-        lengths = np.array([len(symbols) for symbols, _ in spans], np.int64)
-        sizes = lengths - np.array([skipped for _, skipped in spans], np.int64)
-        starts = np.cumsum(sizes) - sizes
-        layer: Any = self.module.heads[head]
-        found = np.zeros((int(sizes.sum()), layer.vocab_size), np.float32)
-        self.module.eval()
-        with torch.inference_mode():
-            for batch in plan_batches(lengths, max_tokens=_BATCH_SYMBOLS, seed=0, epoch=0) if len(spans) else ():
-                tokens, real = pad([spans[number][0] for number in batch.tolist()], 0)
-                skipped = np.array([spans[number][1] for number in batch.tolist()], np.int64)
-                labelled = torch.from_numpy(real & (np.arange(tokens.shape[1]) >= skipped[:, None])).to(self.device)
-                states = self.module(*(torch.from_numpy(one).to(self.device) for one in (tokens, real)))
-                places = np.concatenate([starts[n] + np.arange(sizes[n]) for n in batch.tolist()])
-                found[places] = layer.log_probs(states[labelled]).cpu().numpy()
-        require_numbers(bool(np.isfinite(found).all()))
-        return found
+        return ids, scores
 
     def _choose(
         self,

@@ -214,12 +214,13 @@ class PinyinModel(LabellingModel):
             for way in ways
         ]
         rows = [keys_of[place] for keys_of in keys for place in range(len(keys_of))]
-        labels = self.label(parts, rows, most, "characters", self._candidates)
+        found = self.label(parts, rows, most, "characters", self._candidates)
+        labels, probabilities = (one.tolist() for one in found)
         token, place = self.numbers.characters.tokens, 0
         for way in ways:
             lattice: Options = []
             for piece in way.pieces:
-                ids, scores = labels[0][place], labels[1][place]
+                ids, scores = labels[place], probabilities[place]
                 place += 1
                 if not piece.syllables:
                     lattice.append([(piece.text, 0.0)])
@@ -241,8 +242,9 @@ class PinyinModel(LabellingModel):
     ) -> list[Floats]:
         """Returns log P(character) of all characters at each place of texts, (places, C) each.
 
-        A row is of the syllable that begins there, in whichever way the text is cut. Where none begins in the ways that
-        the encoder reads, every character is as unlikely as can be.
+        A row is of the syllable that begins there, in whichever way the text is cut; the probabilities are among the
+        characters that it can be, as those of :meth:`convert`. Every other character is as unlikely as can be, and so
+        are all where none begins in the ways that the encoder reads.
 
         Args:
             texts: What was typed.
@@ -250,32 +252,29 @@ class PinyinModel(LabellingModel):
             context: The text before.
             fuzzy: As of :meth:`convert`.
         """
-        before = [self.numbers.character(one) for one in context[-_CONTEXT:]]
-        most = _MORE_WAYS if fuzzy else _WAYS
-        cuts = [self.cutter.read(text, toned=toned, most=most, fuzzy=fuzzy, placed=True) for text in texts]
-        ways = [
-            Way(number, one.score, one.pieces, np.array([*before, *map(self._symbol, one.pieces)], np.int64))
-            for number, readings in enumerate(cuts)
-            for one in readings
-        ]
-        parts = [part for way in ways for part in spans(way, len(before), self.module.max_length)]
-        rows = self.log_probs(parts, "characters")
-        found, place = [], 0
-        for text, readings in zip(texts, cuts, strict=True):
-            shape = len(normal_letters(text)), len(self.numbers.characters)
-            sums, mass = np.zeros(shape, np.float32), np.zeros(shape[0], np.float32)
-            best = max(one.score for one in readings)
-            for one in readings:
-                share = np.float32(np.exp(one.score - best))
-                for begin in one.begins:
-                    sums[begin] += share * np.exp(rows[place])
-                    mass[begin] += share
-                    place += 1
-            some = mass > 0
-            sums[some] = np.log(np.maximum(sums[some] / mass[some, None], _LEAST))
-            sums[~some] = sums[:, : BLANK + 1] = np.log(_LEAST)
-            found.append(sums)
-        return found
+        ways, before = self._ways_of(texts, toned, context, fuzzy, placed=True)
+        parts = [part for way in ways for part in spans(way, before, self.module.max_length)]
+        keys = [piece.syllables or None for way in ways for piece in way.pieces]
+        most = max((len(self._candidates(key)) for key in {*keys} if key is not None), default=1)
+        ids, scores = self.label(parts, keys, most, "characters", self._candidates)
+        best = [-np.inf] * len(texts)
+        for way in ways:
+            best[way.text] = max(best[way.text], way.score)
+        sums = [np.zeros((len(normal_letters(text)), len(self.numbers.characters)), np.float32) for text in texts]
+        mass = [np.zeros(len(one), np.float32) for one in sums]
+        place = 0
+        for way in ways:
+            share = np.float32(np.exp(way.score - best[way.text]))
+            for begin, piece in zip(way.begins, way.pieces, strict=True):
+                if piece.syllables:
+                    known = scores[place] > -np.inf
+                    sums[way.text][begin, ids[place, known]] += share * np.exp(scores[place, known])
+                    mass[way.text][begin] += share
+                place += 1
+        for found, weight in zip(sums, mass, strict=True):
+            found /= np.maximum(weight, 1e-30)[:, None]
+            np.log(np.maximum(found, _LEAST, out=found), out=found)
+        return sums
 
     # --- key by key ---------------------------------------------------------------------------------------------
 
@@ -413,7 +412,7 @@ class PinyinModel(LabellingModel):
         for way in ways:
             for index, piece in enumerate(way.pieces):
                 if piece.syllables:
-                    found[way.text][index] = tokens[labels[place][0]]
+                    found[way.text][index] = tokens[labels[place, 0]]
                 place += 1
         return found
 
