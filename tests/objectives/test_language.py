@@ -101,6 +101,23 @@ def test_half_precision_is_close_and_gives_gradients_of_the_type_of_the_weights(
         torch.testing.assert_close(one, other, atol=0.1, rtol=0.05)
 
 
+def test_rows_of_half_precision_are_padded_without_a_trace():
+    hidden, weight, shift, targets = problem(rows=language._ROWS + 3)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        whole = cross_entropy(hidden, weight, shift, targets, label_smoothing=0.1)
+        parts = [
+            cross_entropy(hidden[rows], weight, shift, targets[rows], label_smoothing=0.1)
+            for rows in (slice(language._ROWS), slice(language._ROWS, None))
+        ]
+    assert float(whole.nll) == pytest.approx(sum(float(part.nll) for part in parts), rel=1e-6)
+    together, apart = whole.total, parts[0].total + parts[1].total
+    assert float(together.detach()) == pytest.approx(float(apart.detach()), rel=1e-6)
+    for one, other in zip(
+        gradients(together, hidden, weight, shift), gradients(apart, hidden, weight, shift), strict=True
+    ):
+        torch.testing.assert_close(one, other, atol=0.02, rtol=0.02)
+
+
 def test_a_loss_over_many_tokens_keeps_its_digits():
     torch.manual_seed(2)
     rows = 200_000

@@ -10,6 +10,7 @@ from itertools import pairwise, starmap
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from wenmai.nn.linear import linear, transposed_product
@@ -22,6 +23,7 @@ _CHUNK_NUMBERS = 1 << 21  # logits of predictions alive at once: 8 MB
 _GROUP_NUMBERS = 1 << 24  # logits kept for the gradients at once: 64 MB
 _GROUP_ROWS = 1 << 10
 _BLOCK_NUMBERS = 1 << 21  # logits computed at once on a CPU: 8 MB, which stay in the cache
+_ROWS = 128  # oneDNN, which multiplies in bfloat16, compiles code for each new size: some 20 ms
 
 
 def cross_entropy(
@@ -93,10 +95,14 @@ class _LinearCrossEntropy(torch.autograd.Function):
         states, matrix = hidden.detach().to(compute), weight.detach().to(compute)
         shift = None if bias is None else bias.detach().to(compute)
         norms, of_targets = torch.zeros((2,), dtype=torch.float64, device=hidden.device).unbind()
+        if hidden.is_cpu and compute is not wide:
+            missing = -rows % _ROWS
+            states, targets = F.pad(states, (0, 0, 0, missing)), F.pad(targets, (0, missing), value=-1)
         grad_hidden = torch.empty_like(states) if wanted else None
         grad_weight = torch.empty_like(matrix, dtype=weight.dtype) if wanted else None
         grad_bias = torch.empty_like(bias) if wanted and bias is not None else None
-        for group in _cut(rows, math.ceil(max(rows * size / _GROUP_NUMBERS, rows / _GROUP_ROWS))):
+        padded = states.shape[0]
+        for group in _cut(padded, math.ceil(max(padded * size / _GROUP_NUMBERS, padded / _GROUP_ROWS))):
             part, expected = states[group], targets[group]
             blocks = _cut(size, math.ceil(len(part) * size / _BLOCK_NUMBERS) if hidden.is_cpu else 1)
             kept: list[Tensor] = []
@@ -112,7 +118,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 if wanted:
                     kept.append(exps)
             norm = (torch.cat(highest, 1) + torch.cat(sums, 1).log_()).logsumexp(1, keepdim=True)
-            norms += norm.sum(dtype=torch.float64)
+            norm[max(0, rows - group.start) :] = math.inf  # of padding, whose probabilities and gradients are then 0
+            norms += norm[: max(0, rows - group.start)].sum(dtype=torch.float64)
             if grad_hidden is None or grad_weight is None:
                 continue
             back = torch.zeros_like(part, dtype=wide)
@@ -138,6 +145,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 grad_weight -= smoothing / size * state
                 if grad_bias is not None:
                     grad_bias -= rows * smoothing / size
+        grad_hidden = None if grad_hidden is None else grad_hidden[:rows]
         ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)  # which lets go of them: others are added in place
         ctx.mark_non_differentiable(nll)
         return total, nll
