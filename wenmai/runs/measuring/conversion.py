@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from statistics import harmonic_mean
 from typing import Any
@@ -29,6 +30,8 @@ __all__ = ["CONVERTERS", "Annotation", "ConversionEvaluation", "check", "compare
 _K = 5  # candidates of a sentence
 _TOP = (1, 2, 3, 5, 10)  # sizes of lists of candidates, besides that of all
 _SHOWN = 10  # syllables with most errors, of each form
+
+_Compared = tuple[ComparedSystem, Callable[[], Any]]  # a system, and what reads its model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,13 +232,14 @@ def compare(
         raise SettingError("tune finds the weight of a network beside n-grams; add --ngram RUN, or leave it out")
     sets = {name: list(read_gold(name)) for name in on}
     held = [] if tune is None else list(read_gold(tune))
-    compared = [(run, system, run.read_model()) for run, system in zip(runs, comparison.systems, strict=True)]
+    compared: list[_Compared] = [(system, run.read_model) for run, system in zip(runs, comparison.systems, strict=True)]
     alone = len(compared)
     if ngram is not None:
-        compared += _joined(compared, Run.of(ngram))
+        compared += _joined(runs, comparison.systems, Run.of(ngram))
     turns = Turns(progress, runs=len(compared), sets=sum(len(_forms_of(examples)) for examples in sets.values()))
     systems = list[ComparedSystem]()
-    for number, (_, system, model) in enumerate(compared):
+    for number, (system, read_model) in enumerate(compared):
+        model = read_model()
         measures, speeds, weights = list[Measure](), list[float](), dict[str, float]()
         for name, examples in sets.items():
             for form in _forms_of(examples):
@@ -250,29 +254,33 @@ def compare(
         answered = harmonic_mean(speeds) if speeds else None
         settings = system.settings | weights
         systems.append(replace(system, measures=measures, answers_per_second=answered, settings=settings))
+        del model  # one at a time: n-grams are large
     return replace(comparison, systems=systems)
 
 
-def _joined(compared: Sequence[tuple[Run, ComparedSystem, Any]], ngram: Run) -> list[tuple[Run, ComparedSystem, Any]]:
+def _joined(runs: Sequence[Run], systems: Sequence[ComparedSystem], ngram: Run) -> list[_Compared]:
     """Joins each network among systems with n-grams, as systems that were not trained as such.
 
     Raises:
         SettingError: if there is no network.
     """
-    from wenmai.inference.pinyin_model import PinyinModel
-
-    found: list[tuple[Run, ComparedSystem, Any]] = []
-    named = {run.path.resolve(): system.name for run, system, _ in compared}.get(ngram.path.resolve(), ngram.path.name)
-    for run, system, model in compared:
-        if isinstance(model, PinyinModel):
+    names = {run.path.resolve(): system.name for run, system in zip(runs, systems, strict=True)}
+    named = names.get(ngram.path.resolve(), ngram.path.name)
+    found: list[_Compared] = []
+    for run, system in zip(runs, systems, strict=True):
+        if "annotate" in run.task.verbs:
             name = f"{system.name} + {named}"
             both = ComparedSystem(name=name, label="a network joined with n-grams", run=system.run)
-            found.append((run, both, joined(model, ngram)))
+            found.append((both, partial(_read_joined, run, ngram)))
     if not found:
         raise SettingError(
             f"{ngram.path}: none of the runs is a network that can be joined with it; name one of pinyin"
         )
     return found
+
+
+def _read_joined(run: Run, ngram: Run) -> Any:  # noqa: ANN401  a converter
+    return joined(run.read_model(), ngram)
 
 
 def check(*, on: Sequence[str], **others: Any) -> None:  # noqa: ANN401  what names no file
