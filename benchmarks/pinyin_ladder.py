@@ -60,6 +60,7 @@ RUNGS: Mapping[str, Mapping[str, Any]] = {
     "character 5-gram": {"longest": 1, "character_weight": 1, "list_weight": 0, "order": 5},
     "words and 5-gram": {},
 }
+TYPED = Path(__file__).with_name("pinyin_typed.csv")  # 50 everyday sentences, typed for this
 FORMS = ("unspaced", "spaced", "toned spaced")
 SESSION = "jin tian tian qi hen hao wo men yi qi qu gong yuan kan mei li de feng jing ba"  # 20 syllables
 _HELD, _QUICK = 500, 3  # sentences of each set
@@ -120,7 +121,10 @@ def bench_text(bench: Bench) -> tuple[Path, dict[str, list[Held]]]:
 
 def tested_sets(held: Mapping[str, Sequence[Held]]) -> Pairs:
     """What is typed and what is meant, by set and form; of the set of Kyubyong the first 100 sentences."""
-    sets = {("kyubyong", "unspaced"): [(one.typed, one.characters) for one in read_gold("data:kyubyong")]}
+    letters = {"kyubyong": "data:kyubyong", "typed by hand": TYPED}
+    sets = {
+        (name, "unspaced"): [(one.typed, one.characters) for one in read_gold(file)] for name, file in letters.items()
+    }
     for name, sentences in held.items():
         for form in FORMS:
             sets[name, form] = [(typed(one, form), one.text) for one in sentences]
