@@ -195,11 +195,30 @@ def test_distances_are_as_the_class_says(tmp_path):
     assert min(counts.values()) > len(documents)
 
 
+@pytest.mark.parametrize("name", ["distance", "relevance"])
+def test_a_single_document_has_no_example_of_another(tmp_path, name):
+    alone = tmp_path / "valid.txt"
+    alone.write_text(ENGLISH.split("\n\n", maxsplit=1)[0])
+    task, _, tokenizer = made(tmp_path, name, valid=str(alone))
+    data = read_language_data(
+        Corpus.of_paths([tmp_path / "text.txt"]),
+        LinesConfig(valid=str(alone)),
+        StreamTokenizerConfig(),
+        inherited=tokenizer,
+        roles=("cls", "sep", "mask"),
+        marking=marking(TasksConfig(), [name]),
+    )
+    _, stream = data.sentences(separator=tokenizer.sep_id)
+    labels = {row.labels for row in rows_of(task, stream)}
+    assert labels == {0, 1}
+
+
 # --- connectives ----------------------------------------------------------------------------------------------------
 
 
-def test_connectives_are_taken_away_and_are_the_class(tmp_path):
-    task, stream, tokenizer = made(tmp_path, "discourse", max_length=64)
+@pytest.mark.parametrize("kind", ["wordpiece", "bpe"])
+def test_connectives_are_taken_away_and_are_the_class(tmp_path, kind):
+    task, stream, tokenizer = made(tmp_path, "discourse", max_length=64, kind=kind)
     rows = rows_of(task, stream)
     documents = len(stream.document_sentences)
     counts = Counter(task.classes[row.labels] for row in rows)

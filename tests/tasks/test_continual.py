@@ -187,6 +187,27 @@ def test_dialogues_alternate_with_masking():
     assert "stages.stages" not in implied()
 
 
+@pytest.mark.parametrize("off", ["none", "false", "None", False, None])
+def test_what_is_turned_off_implies_nothing(off):
+    for name in ("entities_inline", "entities_list", "dialogue_threads"):
+        assert implied(**{name: off})["stages.tasks"] == ["characters", "phrases"]
+
+
+def test_a_batch_without_targets_costs_nothing(tmp_path):
+    settings = {"tasks": ("phrases",), "masking": "released", "batch_tokens": 12, "accumulation": 1}
+    (tmp_path / "text.txt").write_text(TEXTS["documents.txt"]["enough"])
+    run = wenmai.train(
+        "ernie", tmp_path / "text.txt", out=tmp_path / "run", quiet=True, **EXAMPLES["ernie"].settings | settings
+    )
+    assert np.isfinite(run.summary["loss"])
+
+
+def test_heads_that_no_task_trains_are_refused(tmp_path):
+    (tmp_path / "text.txt").write_text(TEXTS["documents.txt"]["enough"])
+    with pytest.raises(SettingError, match="heads=mlm,pair: pair would not be trained"):
+        wenmai.train("ernie", tmp_path / "text.txt", out=tmp_path / "run", heads=("mlm", "pair"), pooler="tanh")
+
+
 def test_a_continued_run_says_what_the_tasks_read(tmp_path):
     names = str(tmp_path / "names.txt")
     base = recipe_of("ernie", language="chinese", entities_list=names, tasks=("entities", "phrases"))

@@ -150,7 +150,8 @@ def holds_documents(path: Path) -> bool:
         CorpusError: if it cannot be read.
     """
     head = beginning(path).lstrip()
-    return (head.startswith(("[", "{")) and '"vertexSet"' in head) or _PUBTATOR.match(head) is not None
+    docred = head.startswith(("[", "{")) and ('"vertexSet"' in head or '"sents"' in head)
+    return docred or _PUBTATOR.match(head) is not None
 
 
 def read_relation_data(opened: OpenedDocuments, config: RelationsConfig, *, seed: int) -> RelationData:

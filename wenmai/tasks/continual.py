@@ -41,7 +41,7 @@ from wenmai.objectives.language import most_probable, next_token_loss
 from wenmai.objectives.loss import Loss, Losses
 from wenmai.tasks.asked import Asked, asked_of_row
 from wenmai.tasks.implied import implied_tasks
-from wenmai.tasks.masked import MaskedTask
+from wenmai.tasks.masked import MaskedTask, refuse_untrained
 from wenmai.tasks.masked_rows import MaskedRows, RowMaker
 from wenmai.tasks.neural import NeuralJob
 from wenmai.tasks.settings import CONTINUAL
@@ -92,7 +92,9 @@ class ErnieTask(MaskedTask):
         return ["characters", "phrases", *(["entities"] if entities else [])]
 
     def check(self, recipe: Recipe) -> None:
-        """Heads are those of the tasks, and thrown away at the end."""
+        """Makes sure that the tasks train each head of a new network; their own are thrown away at the end."""
+        if recipe.start is None:
+            refuse_untrained(recipe.sections["model"], ("mlm",))
 
     def starts_from(self, other: Task) -> bool:
         """Any encoder that fills in masked tokens can go on to learn other tasks."""
@@ -371,7 +373,7 @@ class ContinualJob(NeuralJob):
         flat = hidden.flatten(0, 1)
         head: Any = self._encoder.heads["mlm"]
         right, losses = {}, {}
-        if len(made.targets):
+        if len(made.targets) or labels is None:
             states = head.transform(flat[made.masked])
             losses[_MASKED] = next_token_loss(head.output, states, made.targets)._replace(tokens=made.read)
             right[_MASKED] = most_probable(head.output, states, made.targets) if measured else 0
@@ -386,7 +388,7 @@ class ContinualJob(NeuralJob):
 
     def evaluate(self) -> dict[str, float]:
         """Loss and accuracy of each task on the validation text, always of the same examples and masks."""
-        metrics: dict[str, float] = {}
+        metrics, measured = dict[str, float](), 0  # tasks; some may have no example in the text
         for number, task in enumerate(self.tasks):
             random = np.random.default_rng(mixed_seed(_VALIDATION, zlib.crc32(task.name.encode())))
             found = self._planned(task, self._valid, random, 0, _VALIDATION_TOKENS // len(self.tasks))
@@ -398,9 +400,10 @@ class ContinualJob(NeuralJob):
                     sums[name][0] += float(loss.nll)
                     sums[name][1] += loss.targets
                     sums[name][2] += right.get(name, 0)
-            metrics |= dict(_named(task, sums))
+            if named := dict(_named(task, sums)):
+                metrics, measured = metrics | named, measured + 1
         whole = [value for name, value in metrics.items() if name.endswith("_loss")]
-        return {"loss": sum(whole) / len(self.tasks), **metrics} if whole else {}
+        return {"loss": sum(whole) / measured, **metrics} if whole else {}
 
     def carried(self) -> Mapping[str, Tensor]:
         """The heads of the tasks."""

@@ -15,6 +15,7 @@ __all__ = ["implied_tasks"]
 _FILES = {"dialogue": "dialogue_threads", "prepared": "prepared_files", "relevance": "relevance_file"}
 _WITH_FILES = ("dialogue", "prepared")  # tasks that come with their files
 _ENTITIES = ("entities_list", "entities_run", "entities_inline")
+_SOURCES = {*_ENTITIES, *_FILES.values()}
 
 
 def implied_tasks(
@@ -38,6 +39,7 @@ def implied_tasks(
         SettingError: if ``masking`` is given, but would have no effect.
     """
     plain = {name.rpartition(".")[2]: value for name, value in given.items()}
+    plain |= {name: None for name in _SOURCES & plain.keys() if str(plain[name]).lower() in ("none", "null", "false")}
     before: dict[str, Any] = {} if base is None or "stages" not in base.sections else base.flat_settings()
     sources: Mapping[str, Any] = plain if set(_ENTITIES) & set(plain) else _of_tasks(before)
     entities = {name: value for name in _ENTITIES if (value := sources.get(name))}

@@ -39,7 +39,7 @@ from wenmai.tasks.neural import NeuralJob, NeuralTask
 from wenmai.tasks.settings import MASKED, MaskedConfig
 from wenmai.tasks.sources import RunningText
 
-__all__ = ["MaskedJob", "MaskedTask"]
+__all__ = ["MaskedJob", "MaskedTask", "refuse_untrained"]
 
 _VALIDATION_TOKENS = 250_000
 _PARTS = 1_000_000  # of an epoch, the unit of phases
@@ -78,7 +78,7 @@ class MaskedTask(NeuralTask):
         """Makes sure that the objective fits the network, and that each of its heads is trained."""
         if recipe.start is None:  # else it is the network of that run that counts
             _require_fitting(recipe.sections["objective"], recipe.sections["model"])
-            _refuse_untrained(recipe.sections["model"])
+            _refuse_unused(recipe.sections["model"])
 
     def load(self, folder: Path) -> MaskedModel:
         """Reads a finished model."""
@@ -123,7 +123,7 @@ class MaskedJob(NeuralJob):
     def _check(self) -> None:
         _require_fitting(self.objective, self.model.config)
         if self.recipe.start is None:
-            _refuse_untrained(self.model.config)
+            _refuse_unused(self.model.config)
         if self.objective.pairs != "none":
             require_pairs(self._train, self.objective.pairs)
             aside = self._data.valid is None
@@ -373,15 +373,19 @@ def _require_fitting(objective: MaskedConfig, config: BertConfig) -> None:
         raise SettingError(f"short_length={objective.short_length} is more than max_length={config.max_length}")
 
 
-def _refuse_untrained(config: BertConfig) -> None:
-    """Makes sure that all parts of a new model are trained; a continued one may have others.
+def refuse_untrained(config: BertConfig, trained: Sequence[str]) -> None:
+    """Makes sure that all heads of a new model are trained; a continued one may have others.
 
     Raises:
         SettingError: if some would stay as they are drawn.
     """
-    others = [head for head in config.heads if head not in ("mlm", "pair")]
+    others = [head for head in config.heads if head not in trained]
     if others:
         raise SettingError(f"heads={','.join(config.heads)}: {others[0]} would not be trained; leave out {others[0]}")
+
+
+def _refuse_unused(config: BertConfig) -> None:
+    refuse_untrained(config, ("mlm", "pair"))
     if config.pooler != "none" and "pair" not in config.heads:
         raise SettingError(f"pooler={config.pooler} would not be trained without the head pair; leave it out")
     if config.task_types:

@@ -37,9 +37,10 @@ class Discourse(PairTask):
         super().__init__(context)
         self.classes = CONNECTIVES[context.settings.language]
         self._spelled = _spelled(self.classes, context.tokenizer)
-        self._commas = np.array(
-            sorted({ids[0] for ids in _encoded(",", "，", tokenizer=context.tokenizer) if len(ids) == 1})
-        )
+        behind = _encoded("a,", "一，", tokenizer=context.tokenizer)  # by some tokenizers unlike one by itself
+        commas = {ids[-1] for ids in behind if len(ids) > 1}
+        commas |= {ids[0] for ids in _encoded(",", "，", tokenizer=context.tokenizer) if len(ids) == 1}
+        self._commas = np.array(sorted(commas - {context.tokenizer.unk_id}), np.int64)
         self._words = None if context.settings.language == "chinese" else WordStarts(context.tokenizer)
 
     def require(self, stream: SentenceStream, what: str = "the text") -> None:

@@ -48,8 +48,10 @@ class Distance(PairTask):
         drawn = (random.random(len(same)) * far[same]).astype(np.int64)
         before = np.maximum(place[same] - 1, 0)  # sentences far in front of it
         chosen[same] = bounds[of[same], 0] + np.where(drawn < before, drawn, drawn + place[same] + 2 - before)
-        other = np.flatnonzero(labels == _OTHER)
+        other = np.flatnonzero(labels == _OTHER) if len(bounds) > 1 else np.zeros(0, np.int64)
         elsewhere = other_documents(of[other], bounds, random)
         chosen[other] = bounds[elsewhere, 0] + (random.random(len(other)) * sizes[elsewhere]).astype(np.int64)
-        keep = np.flatnonzero((spans[:, 1] > spans[:, 0]) & (spans[chosen, 1] > spans[chosen, 0]))
+        known = (labels != _OTHER) | (len(bounds) > 1)  # a text to validate on may be one document
+        chosen = np.where(known, chosen, 0)
+        keep = np.flatnonzero(known & (spans[:, 1] > spans[:, 0]) & (spans[chosen, 1] > spans[chosen, 0]))
         return self.drawn(spans[keep], spans[chosen[keep]], labels[keep])

@@ -76,11 +76,12 @@ class Relevance(PairTask):
         long = np.flatnonzero(sizes > 2)
         later = bounds[long, 0] + 2 + (random.random(len(long)) * (sizes[long] - 2)).astype(np.int64)
         titled = np.flatnonzero(sizes > 1)
-        elsewhere = other_documents(titled, bounds, random)
-        another = bounds[elsewhere, 0] + (random.random(len(titled)) * sizes[elsewhere]).astype(np.int64)
-        of = np.concatenate((titled, long, titled))
+        weak = titled if len(bounds) > 1 else titled[:0]  # a text to validate on may be one document
+        elsewhere = other_documents(weak, bounds, random)
+        another = bounds[elsewhere, 0] + (random.random(len(weak)) * sizes[elsewhere]).astype(np.int64)
+        of = np.concatenate((titled, long, weak))
         texts = np.concatenate((bounds[titled, 0] + 1, later, another))
-        labels = np.repeat(np.arange(3), (len(titled), len(long), len(titled)))
+        labels = np.repeat(np.arange(3), (len(titled), len(long), len(weak)))
         queries = bounds[of, 0]
         keep = np.flatnonzero((spans[queries, 1] > spans[queries, 0]) & (spans[texts, 1] > spans[texts, 0]))
         return self.drawn(spans[queries[keep]], spans[texts[keep]], labels[keep])
