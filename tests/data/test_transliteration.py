@@ -231,6 +231,11 @@ def test_text_without_chinese_is_refused(tmp_path, content):
         read_transliteration_data(Corpus.of_texts(["你好"]), TransliterationConfig())
 
 
+def test_characters_that_are_all_too_rare_are_said():
+    with pytest.raises(VocabError, match="no character occurs min_count=9 times"):
+        read_transliteration_data(Corpus.of_texts(["你好。", "我爱你。"] * 2), TransliterationConfig(min_count=9))
+
+
 def test_a_damaged_folder_is_said(tmp_path):
     data = encode_transliteration(Corpus.of_texts(["你好，你好。"]), TransliterationConfig())
     for name in ("symbols.bin", "starts.bin", "vocab.json", "transliteration.json"):

@@ -33,6 +33,14 @@ def test_a_sentence_is_typed(model):
     assert session.preview == "天安门"
 
 
+def test_no_candidate_stands_for_no_letter(model):
+    assert all(offer.letters for offer in model.session().type("r5"))
+    wide = model.session()
+    wide.type("ｗｏ３ａｉ")
+    wide.choose(next(number for number, offer in enumerate(wide.candidates) if offer.text == "我"))
+    assert wide.letters == "ａｉ"
+
+
 def test_parts_are_chosen(model):
     session = model.session(context="我在")
     session.type("xianfangan")

@@ -70,6 +70,10 @@ def sharpened(model):
 
 @pytest.mark.parametrize("make", [syllables, letters])
 class TestConverters:
+    def test_any_white_space_separates_syllables(self, make):
+        (plain, *others) = make().convert([f"wo{space}ai" for space in " \u00a0\u2003\u3000\x1f\u2028\u0085"])
+        assert all(one == plain for one in others)
+
     def test_every_character_has_the_reading_that_was_typed(self, make):
         model = make()
         for typed in ("wo ai ni hao", "wo3 ai4 ni3 hao4", "wǒ ài nǐ hǎo", "ni hao xi an"):

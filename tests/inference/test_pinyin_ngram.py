@@ -304,6 +304,8 @@ def test_a_word_of_the_user_wins(model):
         model.add_word("文脉", "wen2")
     with pytest.raises(PinyinError):
         model.add_word("abc")
+    with pytest.raises(PinyinError, match="17 characters; a word has at most 16"):
+        model.add_word("文" * 17)
 
 
 # --- other models ---------------------------------------------------------------------------------------------------

@@ -131,6 +131,8 @@ def test_a_comparison_joins_networks_with_ngrams(runs, tmp_path):
     assert all(system.answers_per_second > 0 for system in found.systems)
     with pytest.raises(SettingError, match="add --ngram"):
         wenmai.compare(three, on=[gold], tune=gold, out=tmp_path / "d", quiet=True)
+    with pytest.raises(SettingError, match="one of each"):
+        wenmai.compare(three, on=[gold], ngram=runs / "net", out=tmp_path / "d", quiet=True)
     with pytest.raises(SettingError, match="none of the runs is a network"):
         wenmai.compare([runs / "ngram"], on=[gold], ngram=runs / "ngram", out=tmp_path / "d", quiet=True)
 
@@ -198,6 +200,16 @@ class TestConvertVerb:
 def test_letters_stay_together_in_annotations(runs, shell):
     done = shell("annotate", runs / "net", "我ai Wifi 5好", "--style", "bare")
     assert done.out == "wo ai Wifi 5 hao\n"
+
+
+WIDE = ["ｗｏ３，ａｉ４。", " ，wo", "wo\u00a0ai", "wo\u2003ai", "wo，\u3000ai", "\two\u2028"]
+
+
+@pytest.mark.parametrize("run", ["net", "ngram"])
+def test_breaks_and_wide_digits_are_read_and_left_out(runs, run):
+    model = wenmai.load(runs / run)
+    found = [one[0].text for one in model.convert(WIDE)]
+    assert found == ["我，爱。", "，我", "我爱", "我爱", "我，爱", "我"]
 
 
 WO = "wo" * 5000

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from wenmai.core.errors import CorpusError
+from wenmai.core.errors import CorpusError, VocabError
 from wenmai.core.folder import cache_folder, check_sealed, writing_json
 from wenmai.data.cached import kept, made, mapped, opened, reopened, reopened_part, stored_head
 from wenmai.data.corpus import Corpus, CorpusStats, FileHash, Progress
@@ -362,6 +362,7 @@ def read_transliteration_data(
 
     Raises:
         CorpusError: if the text cannot be read, or is too little.
+        VocabError: if no character is frequent enough.
     """
     train = encode_transliteration(corpus, config, vocab=inherited, progress=progress)
     valid = None
@@ -372,6 +373,11 @@ def read_transliteration_data(
     if data.train_numbers.size == 0:
         raise CorpusError(
             f"{corpus.describe()}: no sentence is left to train on, of {len(train):,}; give more text, or share=1"
+        )
+    if not train.vocab.characters:
+        raise VocabError(
+            f"{corpus.describe()}: no character occurs min_count={config.min_count} times; use more text, or a lower "
+            "min_count"
         )
     data.keep()
     return data

@@ -112,5 +112,6 @@ def first_offers(whole: list[Offer], first: list[Offer], *, most: int = MOST) ->
     """Returns candidates for the whole input, and after them those for its beginning, each text once."""
     found = {offer.text: offer for offer in whole}
     for offer in first:
-        found.setdefault(offer.text, offer)
+        if offer.letters:  # er of r5 begins where it ends
+            found.setdefault(offer.text, offer)
     return list(found.values())[:most]

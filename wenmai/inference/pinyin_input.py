@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from wenmai.inference.pinyin_lattice import Graph, Literal
 from wenmai.inference.pinyin_typing import score_of_letters, typed_edges
 from wenmai.models.pinyin_ngram import ERHUA, Lexicon
-from wenmai.text.pinyin.letters import edges_of, normal_letters, typed_places
+from wenmai.text.pinyin.letters import edges_of, normal_letters, typed_places, without_breaks
 from wenmai.text.pinyin.syllables import TONELESS, split_tone
 
 __all__ = ["Typing", "read_typed"]
@@ -65,12 +65,12 @@ def read_typed(text: str, lexicon: Lexicon, typing: Typing) -> Graph:
     steps, literals = [], []
     for begin, end, syllable, kind in edges:
         if kind == "letters":
-            typed = text[places[begin] : places[begin + len(syllable)]]
+            typed = without_breaks(text[places[begin] : places[end]])
             shown = typed if normal_letters(typed) == syllable else syllable
             literals.append(Literal(begin, end, shown, score_of_letters(syllable)))
             continue
         if kind == "other":
-            literals.append(Literal(begin, end, text[places[begin] : places[begin + 1]] or syllable))
+            literals.append(Literal(begin, end, without_breaks(text[places[begin] : places[end]]) or syllable))
             continue
         if kind == "erhua":
             low = lexicon.place_of(ERHUA)

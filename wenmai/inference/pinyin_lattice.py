@@ -25,6 +25,7 @@ from wenmai.kernels.pinyin_words import (
 )
 from wenmai.models.ngram import Ngram
 from wenmai.models.pinyin_ngram import Lexicon
+from wenmai.text.pinyin.letters import without_breaks
 
 __all__ = ["UNREAD", "Beam", "Graph", "Lattice", "Literal", "Scorer", "Words"]
 
@@ -85,7 +86,7 @@ class Graph(NamedTuple):
         """The syllables as they were typed, for a model that has no words for them."""
         begins = np.repeat(np.arange(self.bounds.size - 1), np.diff(self.bounds)).tolist()
         found = sorted({*zip(begins, self.steps["end"].tolist(), strict=True)})
-        return [Literal(begin, end, self.letters[begin:end].strip(" '’\t\u3000"), UNREAD) for begin, end in found]
+        return [Literal(begin, end, without_breaks(self.letters[begin:end]), UNREAD) for begin, end in found]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from wenmai.inference.conversion import Candidate
 from wenmai.inference.pinyin_labelling import LabellingModel
 from wenmai.inference.pinyin_numbers import BLANK
 from wenmai.inference.pinyin_typing import score_of_letters, typed_edges
-from wenmai.text.pinyin.letters import Edge, completions, normal_letters, typed_places
+from wenmai.text.pinyin.letters import Edge, completions, is_break, normal_letters, typed_places, without_breaks
 from wenmai.text.pinyin.syllables import split_tone, without_tone
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ __all__ = ["PinyinLettersModel"]
 
 _CHUNK = 256  # texts that are sorted by length and read together
 _BATCH_LETTERS = 2048
-_BREAKS = "'’"
 _KEPT = ("letters", "other")  # kinds of edges that are no syllables
 _NO_SYLLABLE, _INCOMPLETE = -30.0, -4.0  # log-probabilities beside those of the network
 
@@ -129,7 +128,7 @@ class PinyinLettersModel(LabellingModel):
         paths = heapq.nlargest(SENTENCES, _best_paths(one.steps, blank, scored, SENTENCES), key=lambda path: path[1])
         whole = [Offer(text, float(np.exp(min(0.0, score))), len(letters)) for text, score in paths if text]
         places = typed_places(letters, normal)
-        kept = [places[place] for place, one in enumerate(normal) if not (one.isspace() or one in _BREAKS)]
+        kept = [places[place] for place, one in enumerate(normal) if not is_break(one)]
         ends = [*kept, len(letters)]  # behind each symbol, and the breaks that follow it
         likely: dict[tuple[str, int], float] = {}
         sums = np.concatenate([[0.0], np.cumsum(blank, dtype=np.float64)])
@@ -171,7 +170,7 @@ class PinyinLettersModel(LabellingModel):
 
     def _letters(self, letters: str, edges: Sequence[Edge]) -> _Letters:
         """The symbols of letters, without the breaks, and the steps of edges."""
-        kept = [not (one.isspace() or one in _BREAKS) for one in letters]
+        kept = [not is_break(one) for one in letters]
         at = np.concatenate([[0], np.cumsum(kept)]).tolist()
         symbols = [self.numbers.symbol(one) for one, there in zip(letters, kept, strict=True) if there]
         steps: list[list[_Step]] = [[] for _ in range(len(symbols) + 1)]
@@ -187,7 +186,7 @@ class PinyinLettersModel(LabellingModel):
             found = [one for one in meant if self._choices(one) is not None]
             steps[end] += [_Step(begin, end, one, "", score) for one in found]
             if not found:  # the model knows no character of it
-                typed = letters[edge.begin : edge.end].strip(_BREAKS + " ")
+                typed = without_breaks(letters[edge.begin : edge.end])
                 steps[end].append(_Step(begin, end, None, typed, _NO_SYLLABLE))
         return _Letters(symbols, steps)
 

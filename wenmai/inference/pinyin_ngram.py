@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from wenmai.core.errors import FormatError, SettingError
+from wenmai.core.errors import FormatError, PinyinError, SettingError
 from wenmai.core.showing import Shown
 from wenmai.inference.conversion import Candidate
 from wenmai.inference.pinyin_input import Typing, read_typed
 from wenmai.inference.pinyin_lattice import Beam, Lattice, Scorer, Words
 from wenmai.inference.user_words import word_reading
+from wenmai.kernels.pinyin_words import MAX_SYLLABLES
 from wenmai.models.folder import CONFIG, read_config, read_settings, write_config
 from wenmai.models.ngram import Ngram
 from wenmai.models.pinyin_ngram import INVENTORY, Lexicon, PinyinNgramConfig, Reading, weighed_readings
@@ -207,9 +208,11 @@ class PinyinNgramModel(Shown):
             weight: What it adds to the score of a sentence, in nats; None: more than any other word can.
 
         Raises:
-            PinyinError: if the reading has not one syllable a character.
+            PinyinError: if the reading has not one syllable a character, or the word is too long for the lattice.
         """
         added = word_reading(word, reading, weight)
+        if len(word) > MAX_SYLLABLES:
+            raise PinyinError(f"{word!r} has {len(word)} characters; a word has at most {MAX_SYLLABLES}")
         self._user.setdefault(word, [])
         self._user[word] = [one for one in self._user[word] if one.syllables != added.syllables]
         self._user[word].append(Reading(*added))

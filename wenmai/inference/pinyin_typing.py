@@ -8,12 +8,20 @@ from typing import NamedTuple
 
 from wenmai.core.errors import PinyinError
 from wenmai.inference.pinyin_numbers import Numbers
-from wenmai.text.pinyin.letters import INITIALS, Edge, completions, edges_of, normal_letters, typed_places
+from wenmai.text.pinyin.letters import (
+    INITIALS,
+    Edge,
+    completions,
+    edges_of,
+    is_break,
+    normal_letters,
+    typed_places,
+    without_breaks,
+)
 from wenmai.text.pinyin.syllables import normal_syllable, without_tone
 
 __all__ = ["Cutter", "Piece", "Reading", "score_of_letters", "typed_edges"]
 
-_BREAKS = "'’"
 _ERHUA = "er5"  # also where tones are left out: an r behind a syllable is 儿 alone
 _INCOMPLETE, _INITIAL, _FUZZY = -4.0, -7.0, -1.0  # log-probabilities beside those of whole syllables
 _NO_CHARACTER = -25.0  # of a syllable of which the model knows no character
@@ -136,7 +144,7 @@ def _traced(way: _Way, letters: str, text: str, places: Sequence[int]) -> Readin
     while step is not None and step.edge is not None:
         begin, end, syllable, kind = step.edge
         if kind in ("letters", "other"):
-            pieces.append(Piece(text[places[begin] : places[end]].strip(_BREAKS + " ") or syllable, ()))
+            pieces.append(Piece(without_breaks(text[places[begin] : places[end]]) or syllable, ()))
         else:
             pieces.append(_piece(letters[begin:end], _ERHUA if kind == "erhua" else syllable, kind))
         begins.append(begin)
@@ -169,8 +177,7 @@ def typed_edges(
 
 def _has_breaks(text: str) -> bool:
     """Whether a text has spaces or apostrophes inside."""
-    inner = text.strip()
-    return any(one.isspace() or one in _BREAKS for one in inner)
+    return any(map(is_break, text.strip()))
 
 
 def _score(way: _Way) -> float:

@@ -101,8 +101,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
         grad_hidden = torch.empty_like(states) if wanted else None
         grad_weight = torch.empty_like(matrix, dtype=weight.dtype) if wanted else None
         grad_bias = torch.empty_like(bias) if wanted and bias is not None else None
-        padded = states.shape[0]
-        for group in _cut(padded, math.ceil(max(padded * size / _GROUP_NUMBERS, padded / _GROUP_ROWS))):
+        padded, unit = states.shape[0], 1 if states.shape[0] == rows else _ROWS
+        number = math.ceil(max(padded * size / _GROUP_NUMBERS, padded / _GROUP_ROWS))
+        for group in _cut(padded, number, unit):
             part, expected = states[group], targets[group]
             blocks = _cut(size, math.ceil(len(part) * size / _BLOCK_NUMBERS) if hidden.is_cpu else 1)
             kept: list[Tensor] = []
@@ -164,10 +165,11 @@ def _autocast(tensor: Tensor) -> bool:
     return bool(torch.is_autocast_enabled(tensor.device.type))
 
 
-def _cut(size: int, number: int) -> list[slice]:
-    """Cuts a dimension into so many parts, whose sizes differ by one at most."""
-    number = max(1, min(size, number))
-    return list(starmap(slice, pairwise(size * part // number for part in range(number + 1))))
+def _cut(size: int, number: int, unit: int = 1) -> list[slice]:
+    """Cuts a dimension into so many parts of whole units, whose sizes differ by one unit at most."""
+    units = size // unit
+    number = max(1, min(units, number))
+    return list(starmap(slice, pairwise(units * part // number * unit for part in range(number + 1))))
 
 
 def _column(targets: Tensor, block: slice) -> tuple[Tensor, Tensor]:

@@ -245,14 +245,16 @@ def compare(
             for form in _forms_of(examples):
                 turns.begin(name, system.name)
                 if number >= alone:
-                    if held:
+                    if (known := weights.get(form)) is not None:
+                        model.weight = known
+                    elif held:
                         model.tune([_FORMS[form](one) for one in held], [one.characters for one in held])
-                    weights[f"weight, {form}"] = model.weight
+                    weights[form] = model.weight
                 result, speed = _measured(model, examples, form, k)
                 measures += _measures(f"{title_of(name)}, {form}", result, speed)
                 speeds.append(speed)
         answered = harmonic_mean(speeds) if speeds else None
-        settings = system.settings | weights
+        settings = system.settings | {f"weight, {form}": weight for form, weight in weights.items()}
         systems.append(replace(system, measures=measures, answers_per_second=answered, settings=settings))
         del model  # one at a time: n-grams are large
     return replace(comparison, systems=systems)
@@ -266,7 +268,11 @@ def _joined(runs: Sequence[Run], systems: Sequence[ComparedSystem], ngram: Run) 
     """
     names = {run.path.resolve(): system.name for run, system in zip(runs, systems, strict=True)}
     named = names.get(ngram.path.resolve(), ngram.path.name)
+    from wenmai.tasks.pinyin_ngram import PinyinNgramTask
+
     found: list[_Compared] = []
+    if not isinstance(ngram.task, PinyinNgramTask):  # before anything is measured
+        raise SettingError("a run of pinyin is joined with one of pinyin-ngram; name one of each")
     for run, system in zip(runs, systems, strict=True):
         if "annotate" in run.task.verbs:
             name = f"{system.name} + {named}"
@@ -424,7 +430,7 @@ CONVERTERS = Measurer(
             title="Right sentence among the best",
             name="among the best",
             items="sentences",
-            about="is the share of the sentences that are among the five best candidates.",
+            about="is the share of the sentences that are among the best candidates.",
             percent=True,
         ),
         "speed": Kind(

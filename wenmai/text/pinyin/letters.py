@@ -37,9 +37,11 @@ __all__ = [
     "completions",
     "edges_of",
     "fuzzy_pairs",
+    "is_break",
     "normal_letters",
     "typed_letters",
     "typed_places",
+    "without_breaks",
 ]
 
 EdgeKind = Literal["full", "erhua", "fuzzy", "incomplete", "initial", "letters", "other"]
@@ -50,7 +52,7 @@ INITIALS: Final = (*"bpmfdtnlgkhjqx", "zh", "ch", "sh", *"rzcsyw")
 FUZZY_PAIRS: Final = ("zh/z", "ch/c", "sh/s", "n/l", "an/ang", "en/eng", "in/ing", "v/u")
 """The pairs of initials and of finals that may be taken for each other; v/u is lu for lü and nu for nü."""
 
-_BREAKS: Final = "'’ \t\n\r\u3000"
+_BREAKS: Final = re.compile(r"^[\s'’]+|[\s'’]+$")
 _LONGEST: Final = max(map(len, TONELESS)) + 1  # a fuzzy pair may add a letter
 _LONGEST_STRETCH: Final = 20  # letters that stay as they are, if syllables begin or end within them
 _FORMS: Final = {ord("ü"): "v", ord("Ü"): "v"} | {
@@ -90,6 +92,16 @@ class Edge(NamedTuple):
     kind: EdgeKind
 
 
+def is_break(character: str) -> bool:
+    """Whether a character separates syllables and is no part of the text: an apostrophe, or white space."""
+    return character in "'’" or character.isspace()
+
+
+def without_breaks(text: str) -> str:
+    """Returns a text without the breaks at both ends."""
+    return _BREAKS.sub("", text)
+
+
 def normal_letters(text: str) -> str:
     """Returns typed text with letters in one form: small, of usual width, ü as v, tones as digits (``lǜ`` is ``lv4``).
 
@@ -111,7 +123,7 @@ def typed_places(text: str, letters: str) -> Sequence[int]:
         return range(len(text) + 1)
     places: list[int] = []
     for begin, end in pairwise([*_begins_of_letters(text), len(text)]):
-        typed = unicodedata.normalize("NFC", text[begin:end]).lower()
+        typed = unicodedata.normalize("NFC", text[begin:end]).translate(_FORMS).lower()
         while len(places) < len(letters) and letters[len(places)] in "1234" and typed[0] not in "01234":
             places.append(begin)
         size = 2 if typed == "r" and letters[len(places) : len(places) + 2] == "er" else len(typed.replace("u:", "v"))
@@ -192,12 +204,9 @@ def edges_of(
     Raises:
         SettingError: if there is no such fuzzy pair.
     """
-    spellings = _spellings(frozenset(fuzzy))
+    spellings = _spellings(fuzzy_pairs(fuzzy))
     edges: list[Edge] = []
-    begin = 0
-    while begin < len(letters) and letters[begin] in _BREAKS:
-        begin += 1
-    opening = begin  # breaks before the first edge
+    opening = begin = _skip(letters, 0)  # breaks before the first edge
     while begin < len(letters):
         if _is_letter(letters[begin]):
             end = begin
@@ -362,7 +371,7 @@ def _ends_syllable(letters: str, end: int) -> bool:
 
 def _skip(letters: str, place: int) -> int:
     """Returns the place behind the breaks."""
-    while place < len(letters) and letters[place] in _BREAKS:
+    while place < len(letters) and is_break(letters[place]):
         place += 1
     return place
 
@@ -381,11 +390,6 @@ def _syllables() -> frozenset[str]:
 @cache
 def _spellings(fuzzy: frozenset[str]) -> dict[str, tuple[tuple[str, EdgeKind], ...]]:
     """Returns the syllables, with the kinds of their edges, that may be meant by letters."""
-    for name in fuzzy:
-        if name not in FUZZY_PAIRS:
-            raise SettingError(
-                f"{name!r} is not one of the fuzzy pairs {', '.join(FUZZY_PAIRS)}{nearest_name(name, FUZZY_PAIRS)}"
-            )
     spellings: dict[str, dict[str, EdgeKind]] = {typed: {syllable: "full"} for typed, syllable in _WRITTEN.items()}
     for syllable in TONELESS:
         initial = next((one for one in sorted(INITIALS, key=len, reverse=True) if syllable.startswith(one)), "")
