@@ -84,7 +84,8 @@ def test_words_are_tagged(shell, tune):
     assert found[0]["tokens"] == ["a", ",", "b", "-", "c"]
     assert found[0]["offsets"] == [[0, 1], [1, 2], [3, 4], [4, 5], [5, 6]]
     assert found[1]["tokens"] == []
-    assert rows(shell("tag", run, "a, b-c", "--words", "--json"))[0]["tokens"] == ["a,", "b-c"]
+    (spaced,) = rows(shell("tag", run, "a,  b-c", "--words", "--json"))
+    assert (spaced["text"], spaced["tokens"], spaced["offsets"]) == ("a,  b-c", ["a,", "b-c"], [[0, 2], [4, 7]])
     for line in shell("tag", run, "a b c a b", "--entities").out.splitlines():
         kind, text, begin, end, _ = line.split("\t")
         assert kind in "XY"
@@ -198,6 +199,8 @@ def test_what_is_not_possible_is_said_in_one_line(shell, base):
     (shell.folder / "classes.tsv").write_text(TEXTS["classes.tsv"]["enough"])
     assert "--task classification, pair" in shell("finetune", base, "classes.tsv", code=2).err
     assert "did you mean 'tagging'" in shell("finetune", base, "classes.tsv", "--task", "taging", code=2).err
+    seeds = ("--task", "classification", "--seeds", "2", "--seed", "abc", "--out", "no")
+    assert "seed" in shell("finetune", base, "classes.tsv", *seeds, code=2).err
     one = shell("train", "finetuned-pair", "classes.tsv", code=2).err
     assert "wenmai finetune RUN DATA --task pair" in one
     assert "which has no tag" in shell("tag", base, "a", code=6).err

@@ -156,6 +156,8 @@ def test_pairs_that_nobody_agreed_on_are_left_out(tmp_path):
 def test_labels_are_sorted_and_numbers_by_their_value():
     assert open_examples([("a", "10"), ("b", "9"), ("c", "-1")], "classification").labels() == ("-1", "9", "10")
     assert open_examples([("a", "b"), ("b", "10"), ("c", "9")], "classification").labels() == ("10", "9", "b")
+    odd = [(one, one) for one in ("nan", "2", "inf", "10")]
+    assert open_examples(odd, "classification").labels() == ("10", "2", "inf", "nan")  # as texts, nan being no number
     assert datasets()["sst2"].labels == ("negative", "positive")
 
 

@@ -14,6 +14,7 @@ import wenmai
 from tests.contract.examples import EXAMPLES, TEXTS
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.registry import find_system
+from wenmai.data.examples import open_examples
 from wenmai.inference.backbones import Pieces
 from wenmai.inference.families import backbone_like
 from wenmai.inference.finetuned_network import fitted
@@ -170,6 +171,31 @@ def test_numbers_are_learnt_as_deviations_and_given_as_they_are(begin):
     np.testing.assert_allclose(rated, values.mean() + values.std() * outputs, rtol=1e-4)
 
 
+def test_a_head_goes_on_with_numbers_of_another_scale(base, data, tmp_path):
+    rows = [f"{'a b c d'[: 2 * n % 7 + 1]}\t{100 + n % 7}" for n in range(60)]
+    first = wenmai.finetune(
+        base("bert"), data("regression", "\n".join(["text\tlabel", *rows])), task="regression", out=tmp_path / "one",
+        quiet=True, valid_share=0, **PLAIN
+    )  # fmt: skip
+    path = tmp_path / "other.tsv"
+    path.write_text("\n".join(["text\tlabel", *(row.replace("\t10", "\t90") for row in rows)]))
+    recipe, opened = plan("finetuned-regression", path, start=first.path, valid_share=0, **PLAIN)
+    known = find_system(recipe.system).load()
+    read = known.source.read(recipe, opened.source, lambda done, total: None, first.read_base())
+    going_on = known.begin(recipe, read, first.read_base()).fine_tuned
+    assert going_on.numbers["mean"] > 800
+    texts = ["a b", "c", "a b c d"]
+    np.testing.assert_allclose(going_on.rate(texts), first.model.rate(texts), rtol=1e-4)
+
+
+def test_one_text_and_two_are_not_mixed(begin, tmp_path):
+    job = begin("regression", "bert")
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"a b\tb {one}\t{place}\n" for place, one in enumerate("abcd")))
+    with pytest.raises(CorpusError, match="an example has two texts, where the model takes one: 'a b'"):
+        [job.fine_tuned.gold(one) for one in open_examples(path, "regression")]
+
+
 def test_gpt_also_predicts_the_tokens_of_its_texts(begin):
     job = begin("classification", "gpt", lm_weight=0.25)
     assert job.loss_weights == {"task": 1.0, "lm": 0.25}
@@ -212,9 +238,9 @@ def test_options_compete_with_each_other(begin):
 # --- windows --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("crf", [False, True])
-def test_each_word_of_a_long_sentence_is_tagged_once(begin, crf):
-    model = begin("tagging", "bert", max_length=8, stride=3, crf=crf).fine_tuned
+@pytest.mark.parametrize(("crf", "stride"), [(False, 3), (True, 3), (False, 20)])
+def test_each_word_of_a_long_sentence_is_tagged_once(begin, crf, stride):
+    model = begin("tagging", "bert", max_length=8, stride=stride, crf=crf).fine_tuned
     words = ["a", "b", "c", "d", "e", "f", "g", "h", "a", "b", "c", "d", "e", "f", "g", "h", "a"]
     (item,) = model.items([words])
     assert len(item.rows) > 2

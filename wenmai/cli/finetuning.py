@@ -124,7 +124,7 @@ def tag(
     many, lines = (True, lines) if waiting or not entities else several(lines)
     for _, tagged in answered(
         lines,
-        lambda portion: model.tag([text.split() if words else text for text in portion]),
+        lambda portion: model.tag(portion, spaced=words),
         source=named_file(texts, file),
         waiting=waiting,
     ):

@@ -381,7 +381,8 @@ def is_empty(example: Any) -> bool:  # noqa: ANN401  any example
     """Whether a text of an example is empty; questions are checked where they are read."""
     if isinstance(example, ChoiceExample | SpanExample):
         return False
-    return not all(part.strip() for part in example[:2] if isinstance(part, str))
+    texts = (getattr(example, name, None) for name in ("text", "first", "second"))
+    return not all(text.strip() for text in texts if isinstance(text, str))
 
 
 def of_rows(task: TaskName, row: Any, *, labelled: bool) -> Any:  # noqa: ANN401  whatever Python has

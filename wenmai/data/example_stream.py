@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -307,9 +308,12 @@ def _in_order(labels: Iterable[str]) -> tuple[str, ...]:
     """Sorts labels; numbers by their value."""
     found = list(labels)
     try:
-        return tuple(sorted(found, key=lambda label: (float(label), label)))
+        values = {label: float(label) for label in found}
     except ValueError:
         return tuple(sorted(found))
+    if any(map(math.isnan, values.values())):  # which has no place among numbers
+        return tuple(sorted(found))
+    return tuple(sorted(found, key=lambda label: (values[label], label)))
 
 
 def _span_record(item: Any) -> Any:  # noqa: ANN401

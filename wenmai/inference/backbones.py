@@ -279,11 +279,11 @@ def windowed(backbone: Backbone, pieces: Pieces, room: int, stride: int) -> Iter
         backbone: Which reads them.
         pieces: Of :func:`joined_ids`.
         room: Most pieces of a window.
-        stride: Pieces from the beginning of a window to that of the next.
+        stride: Pieces from the beginning of a window to that of the next; at most ``room``.
     """
     ids, size = pieces.ids, len(pieces.ids)
     starts = np.array([start for start, _ in pieces.offsets], np.int64)
-    begins = [0] if size <= room else [*range(0, size - room, stride), size - room]
+    begins = [0] if size <= room else [*range(0, size - room, min(stride, room)), size - room]
     # Most context has the window whose middle is nearest; of two the first.
     middles = np.array(begins, np.float64) + min(size, room) / 2
     nearest = np.abs(starts[:, None] + 0.5 - middles).argmin(1) if len(starts) else starts

@@ -229,6 +229,12 @@ class FineTuned(Shown, ABC):
             )
         return network
 
+    def take_head(self, other: "FineTuned") -> None:
+        """Takes over the head of a model of the same labels and shape, and its mix of layers."""
+        for new, old in ((self.module.head, other.module.head), (self.module.mix, other.module.mix)):
+            if new is not None and old is not None:
+                new.load_state_dict(old.state_dict())
+
     def save(self, folder: Path) -> None:
         """Writes ``config.json``, ``model.safetensors`` and the tokenizer."""
         write_fields(

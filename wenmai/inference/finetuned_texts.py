@@ -250,7 +250,14 @@ class Regression(OfTexts):
         return bool(self.numbers.get("two"))
 
     def gold(self, example: ScoredExample) -> Texts:
-        """Returns the text, or both."""
+        """Returns the text, or both.
+
+        Raises:
+            CorpusError: if there are two, and the model was trained on one, or the reverse.
+        """
+        if (example.second is not None) != self.two and not self.numbers.get("either"):
+            found, expected = ("two texts", "one") if example.second is not None else ("one text", "two")
+            raise CorpusError(f"an example has {found}, where the model takes {expected}: {example.first[:40]!r}")
         return example.first if example.second is None else (example.first, example.second)
 
     def learn(self, examples: Sequence[ScoredExample]) -> None:
@@ -267,6 +274,17 @@ class Regression(OfTexts):
             "deviation": float(values.std()),
             "two": float(examples[0].second is not None),
         }
+
+    def take_head(self, other: FineTuned) -> None:
+        """Takes over a head, whose output is in deviations from the mean of other numbers."""
+        super().take_head(other)
+        head = self.module.head
+        assert isinstance(head, ClassificationHead)
+        ratio = other.numbers["deviation"] / self.numbers["deviation"]
+        shift = (other.numbers["mean"] - self.numbers["mean"]) / self.numbers["deviation"]
+        with torch.no_grad():
+            head.output.weight.mul_(ratio)
+            head.output.bias.mul_(ratio).add_(shift)
 
     def targets(self, examples: Sequence[ScoredExample], items: Sequence[Item]) -> list[float]:
         """Returns the numbers as deviations from the mean."""

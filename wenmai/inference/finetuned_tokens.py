@@ -266,7 +266,7 @@ class Tagging(FineTuned):
         found = np.zeros((len(examples), 5))
         for row, example, numbers in zip(found, examples, chosen, strict=True):
             tags = [self.labels[number] for number in numbers]
-            row[:2] = len(tags), sum(map(str.__eq__, tags, example.tags))
+            row[:2] = len(tags), sum(map(str.__eq__, plain(tags, self.scheme), plain(example.tags, self.scheme)))
             one, other = self.spans(tags), self.spans(example.tags)
             row[2:] = len(one & other), len(one), len(other)
         return found
@@ -285,17 +285,17 @@ class Tagging(FineTuned):
         chosen, _ = self.decoded(outputs)
         gold = [list(example.tags) for example in examples]
         found = [[self.labels[number] for number in numbers] for numbers in chosen]
-        tags = measure_tagging(gold, found, rules="none")
+        tags = measure_tagging(*([plain(one, self.scheme) for one in side] for side in (gold, found)), rules="none")
         if self.scheme == "none":
             return tags
-        of_entities = measure_tagging([bio(one) for one in gold], [bio(one) for one in found])
+        of_entities = measure_tagging([bioes(one) for one in gold], [bioes(one) for one in found])
         return replace(  # entities do not depend on how their ends are marked, but the tags do
             of_entities, accuracy=tags.accuracy, accuracy_low=tags.accuracy_low, accuracy_high=tags.accuracy_high
         )
 
     def spans(self, tags: Sequence[str]) -> set[tuple[int, int, str]]:
         """Returns the entities of a tagged sentence as (first word, place behind the last, type)."""
-        return entities(bio(tags)) if self.scheme != "none" else set()
+        return entities(bioes(tags)) if self.scheme != "none" else set()
 
     # --- verbs --------------------------------------------------------------------------------------------------
 
@@ -305,28 +305,29 @@ class Tagging(FineTuned):
             return [(place, place + 1) for place, character in enumerate(text) if not character.isspace()]
         return treebank_spans(text)
 
-    def tag(self, sentences: Iterable[str | Sequence[str]]) -> list[Tagged]:
+    def tag(self, sentences: Iterable[str | Sequence[str]], *, spaced: bool = False) -> list[Tagged]:
         """Tags sentences.
 
         Args:
             sentences: Strings, which are cut into words and punctuation marks, or into characters where that is what
                 the model was trained on; or lists of words.
+            spaced: Whether strings are cut at white space alone.
 
         Raises:
             SettingError: if ``sentences`` is one string.
         """
         if isinstance(sentences, str):
             raise SettingError("tag takes a list of sentences; put a single one in brackets")
-        given = [self._cut(sentence) for sentence in sentences]
+        given = [self._cut(sentence, spaced=spaced) for sentence in sentences]
         tags, probabilities = self.decoded(self.outputs(self.items([words for _, words, _ in given])))
         return [
             self._tagged(*one, [self.labels[number] for number in numbers], known)
             for one, numbers, known in zip(given, tags, probabilities, strict=True)
         ]
 
-    def _cut(self, sentence: str | Sequence[str]) -> tuple[str, list[str], list[tuple[int, int]]]:
+    def _cut(self, sentence: str | Sequence[str], *, spaced: bool) -> tuple[str, list[str], list[tuple[int, int]]]:
         if isinstance(sentence, str):
-            places = self.words(sentence)
+            places = [one.span() for one in re.finditer(r"\S+", sentence)] if spaced else self.words(sentence)
             return sentence, [sentence[low:high] for low, high in places], places
         between = "" if self.numbers["characters"] else " "
         places, end = [], 0
@@ -359,7 +360,15 @@ def scheme_of(labels: Sequence[str]) -> Scheme:
     return "io" if marks == {"I"} else "bio" if marks <= {"B", "I"} else "bioes"
 
 
-def bio(tags: Sequence[str]) -> list[str]:
-    """Writes tags of BIOES and the like with B and I alone."""
-    marks = {"S": "B", "U": "B", "M": "I", "E": "I", "L": "I"}
+def bioes(tags: Sequence[str]) -> list[str]:
+    """Writes tags of BMES and BILOU with the marks of BIOES."""
+    marks = {"M": "I", "L": "E", "U": "S"}
+    return [marks.get(tag[0], tag[0]) + tag[1:] if tag != "O" else tag for tag in tags]
+
+
+def plain(tags: Sequence[str], scheme: Scheme) -> list[str]:
+    """Returns tags as they are read from files, with B and I alone; of a scheme of I alone without B."""
+    if scheme == "none":
+        return list(tags)
+    marks = dict.fromkeys("BIMELSU", "I") if scheme == "io" else dict(zip("SUMEL", "BBIII", strict=True))
     return [marks.get(tag[0], tag[0]) + tag[1:] if tag != "O" else tag for tag in tags]

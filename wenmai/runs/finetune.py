@@ -154,7 +154,8 @@ def finetune(
         raise RunError(f"{out}: is a run; several seeds need a folder of their own, choose another --out")
     if isinstance(data, Iterator):
         data = list(data)  # which is read for each seed
-    first = int(settings.pop("train.seed", settings.pop("seed", 1)))
+    given = settings.pop("train.seed", settings.pop("seed", 1))
+    first = plan(system, data, start=start, seed=given, **settings)[0].sections["train"].seed
     folders = {seed: Path(out) / f"seed-{seed}" for seed in range(first, first + seeds)}
     there = [seed for seed, folder in folders.items() if folder.exists()]
     _require_measured(system, data, start, {**settings, "seed": first})  # mistakes are found before the first training

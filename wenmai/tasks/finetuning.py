@@ -76,7 +76,7 @@ class FineTuningTask(NeuralTask):
         plain = {name.rpartition(".")[2]: value for name, value in given.items()}
         implied: dict[str, Any] = {}
         kind = "" if base is None else getattr(find_system(base.system).load_model(), "kind", "")
-        if kind == "elmo" and "mode" not in plain and not plain.get("scratch"):
+        if kind == "elmo" and "mode" not in plain and str(plain.get("scratch")).lower() in ("none", "false"):
             implied["mode"] = plain["mode"] = "mix"
         if kind == "gpt" and self.model.task == "regression":
             implied["both_orders"] = True
@@ -132,9 +132,7 @@ class FineTuningTask(NeuralTask):
         model = self.model(self.model.network(backbone, shape, reading, labels), shape, reading, labels)
         model.learn(data.train)
         if isinstance(base, self.model) and base.labels == labels and shape.fits(base.shape) and not tuning.scratch:
-            for new, old in ((model.module.head, base.module.head), (model.module.mix, base.module.mix)):
-                if new is not None and old is not None:
-                    new.load_state_dict(old.state_dict())
+            model.take_head(base)
         return model
 
     def _require_effect(

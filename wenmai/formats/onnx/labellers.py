@@ -53,6 +53,7 @@ def labeller(graph: Graph, model: "Labeller") -> Outputs:
 
 def _neighbours(graph: Graph, convolution: "nn.Conv1d", vectors: str) -> str:
     entered = graph.zero_unless(graph.unsqueezed("mask", 1), graph.add("Transpose", vectors, perm=(0, 2, 1)))
+    assert convolution.bias is not None
     parts = [graph.numbers(array(part)) for part in (convolution.weight, convolution.bias)]
     found: str = graph.add(
         "Transpose", graph.add("Conv", entered, *parts, pads=2 * tuple(convolution.padding)), perm=(0, 2, 1)
