@@ -254,6 +254,14 @@ def test_each_word_of_a_long_sentence_is_tagged_once(begin, crf, stride):
     assert all(0 < one <= 1 for one in found.probabilities)
 
 
+@pytest.mark.parametrize("crf", [False, True])
+def test_tags_that_are_no_entities_are_of_no_scheme(begin, crf):
+    content = "".join(f"a I-X\n{one} O\n\n" for one in "bcdefgh" * 9)
+    job = begin("tagging", "bert", content, tag_scheme="none", crf=crf, valid_share=0)
+    assert (job.fine_tuned.scheme, job.fine_tuned.best_by) == ("none", "accuracy")
+    assert float(loss_of(job, range(5)).nll) < 1000
+
+
 def test_a_window_is_as_good_as_the_sentence_where_all_of_it_fits(begin):
     model = begin("tagging", "bert", max_length=12, stride=3).fine_tuned
     (short,) = model.outputs(model.items([["a", "b", "c"]]))

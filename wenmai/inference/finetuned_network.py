@@ -30,6 +30,7 @@ class HeadShape:
         mix: Whether the head sees a weighted sum of all layers.
         dense: Whether a tanh layer comes before the outputs.
         crf: Whether sequences of tags are scored as wholes.
+        entities: Whether tags that look like entities are some.
         dropout: Before the head, while training.
         lora_rank: Inner size of the products beside the matrices of the encoder; 0: there are none.
         lora_alpha: They are scaled by ``lora_alpha / lora_rank``.
@@ -41,6 +42,7 @@ class HeadShape:
     mix: bool = False
     dense: bool = False
     crf: bool = False
+    entities: bool = True
     dropout: Annotated[float, Ge(0), Lt(1)] = 0.1
     lora_rank: Annotated[int, Ge(0)] = 0
     lora_alpha: Annotated[float, Gt(0)] = 16.0
@@ -49,7 +51,9 @@ class HeadShape:
 
     def fits(self, other: "HeadShape") -> bool:
         """Whether another head has the same parameters, whatever is dropped or trained."""
-        return all(getattr(self, name) == getattr(other, name) for name in ("compares", "mix", "dense", "crf"))
+        return all(
+            getattr(self, name) == getattr(other, name) for name in ("compares", "mix", "dense", "crf", "entities")
+        )
 
 
 class Item(NamedTuple):

@@ -111,7 +111,7 @@ class Tagging(FineTuned):
         numbers: Mapping[str, float] | None = None,
     ) -> None:
         super().__init__(module, shape, reading, labels, numbers)
-        self.scheme = scheme_of(labels)
+        self.scheme = scheme_of(labels) if shape.entities else "none"
         self.best_by = "accuracy" if self.scheme == "none" else "f1"
         self._known: dict[str, tuple[list[Any], int]] = {}
 
@@ -125,7 +125,8 @@ class Tagging(FineTuned):
     def head(cls, size: int, shape: HeadShape, labels: Sequence[str]) -> nn.Module:
         """Makes the head; the sequences of a scheme are those that it allows."""
         tokens = TokenHead(size, len(labels), dropout=shape.dropout)
-        crf = Crf(len(labels), constraints_of(labels, scheme_of(labels))) if shape.crf else None
+        scheme = scheme_of(labels) if shape.entities else "none"
+        crf = Crf(len(labels), constraints_of(labels, scheme)) if shape.crf else None
         return TaggingHead(tokens, crf)
 
     @classmethod

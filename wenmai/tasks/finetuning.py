@@ -122,6 +122,7 @@ class FineTuningTask(NeuralTask):
             mix=tuning.mode == "mix",
             dense=tuning.dense_head,
             crf=tuning.crf,
+            entities=getattr(recipe.sections["data"], "tag_scheme", "auto") != "none",
             dropout=tuning.head_dropout,
             lora_rank=tuning.lora_rank if lora else 0,
             lora_alpha=tuning.lora_alpha,
