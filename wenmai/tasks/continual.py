@@ -158,9 +158,9 @@ class ContinualJob(NeuralJob):
         self.stages: StagesConfig = recipe.sections["stages"]
         self._data = data
         self._check(model.module)
-        tokenizer = model.tokenizer
-        assert tokenizer.sep_id is not None
-        self._train, self._valid = data.sentences(separator=tokenizer.sep_id)
+        tokenizer, separator = model.tokenizer, model.tokenizer.sep_id
+        assert separator is not None
+        self._train, self._valid = data.sentences(separator=separator)
         self.tasks = self._made_tasks(recipe, model)
         for task in self.tasks:
             task.require(self._train)  # what the text to validate on has not is not measured
@@ -218,11 +218,9 @@ class ContinualJob(NeuralJob):
         size = self._encoder.config.hidden_size
         heads = nn.ModuleDict({task.name: Linear(size, len(task.classes)) for task in self.tasks if task.classes})
         draw = torch.Generator().manual_seed(self.config.seed)
-        for parameter in heads.parameters():
-            if parameter.dim() > 1:
-                nn.init.normal_(parameter, std=_STD, generator=draw)
-            else:
-                nn.init.zeros_(parameter)
+        for name in heads:
+            nn.init.normal_(heads.get_parameter(f"{name}.weight"), std=_STD, generator=draw)
+            nn.init.zeros_(heads.get_parameter(f"{name}.bias"))
         return heads
 
     @property
@@ -431,8 +429,7 @@ class ContinualJob(NeuralJob):
             f"{self._data.tokenizer.vocab_size:,}, {self.parameters:,} parameters on {self.masked_model.device}; "
             f"batches by stage: {stages}"
         )
-        stats = asdict(self._data.text.stats)
-        return {"sizes": sizes, **self.effort, "threads": self.threads, "stats": stats}
+        return {"sizes": sizes, **self.effort, "threads": self.threads, "stats": asdict(self._data.text.stats)}
 
     def summary(self) -> dict[str, Any]:
         """Speed, losses, sizes, and the batches of each task by stage."""
