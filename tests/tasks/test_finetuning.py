@@ -192,7 +192,7 @@ def test_one_text_and_two_are_not_mixed(begin, tmp_path):
     job = begin("regression", "bert")
     path = tmp_path / "pairs.tsv"
     path.write_text("".join(f"a b\tb {one}\t{place}\n" for place, one in enumerate("abcd")))
-    with pytest.raises(CorpusError, match="an example has two texts, where the model takes one: 'a b'"):
+    with pytest.raises(CorpusError, match="'a b' comes with another text, but the model takes one"):
         [job.fine_tuned.gold(one) for one in open_examples(path, "regression")]
 
 

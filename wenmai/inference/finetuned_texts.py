@@ -256,8 +256,9 @@ class Regression(OfTexts):
             CorpusError: if there are two, and the model was trained on one, or the reverse.
         """
         if (example.second is not None) != self.two and not self.numbers.get("either"):
-            found, expected = ("two texts", "one") if example.second is not None else ("one text", "two")
-            raise CorpusError(f"an example has {found}, where the model takes {expected}: {example.first[:40]!r}")
+            if self.two:
+                raise CorpusError(f"{example.first[:40]!r} is alone, but the model takes two texts")
+            raise CorpusError(f"{example.first[:40]!r} comes with another text, but the model takes one")
         return example.first if example.second is None else (example.first, example.second)
 
     def learn(self, examples: Sequence[ScoredExample]) -> None:
