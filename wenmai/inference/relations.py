@@ -5,7 +5,7 @@ which is the one that was best on the validation data; with ``loss=adaptive``, i
 "no relation" of the same pair (Zhou et al. 2021, ATLOP).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
@@ -36,7 +36,6 @@ __all__ = ["Decision", "Extracted", "FoundRelation", "RelationFacts", "RelationM
 
 Decision = Literal["threshold", "adaptive"]
 Evidence = Literal["co-occurrence", "attention"]
-Floats = npt.NDArray[np.float32]
 
 _FACTS = "facts.json"
 _FLOOR = 0.005  # scores below are of no interest to a measure, and would be millions
@@ -271,12 +270,12 @@ class RelationModel(Shown):
             return torch.zeros((len(rows.firsts), self.config.entity_size), device=self.device)
         return total / counts.clamp_min(1)[:, None]
 
-    def scores(self, rows: DocumentRows) -> Floats:
-        """Returns a probability for each pair and relation, (P, C - 1) float32, "no relation" left out."""
-        found = np.zeros((len(rows.pairs), len(self.labels) - 1), np.float32)
+    def likely(self, rows: DocumentRows, lowest: float) -> Iterator[tuple[int, int, float]]:
+        """Yields the number of a pair, a relation from 0 without "no relation", and its probability, if not less."""
         for begin, part in self._logits(rows):
-            found[begin : begin + len(part)] = self.probabilities(part).cpu().numpy()
-        return found
+            found = self.probabilities(part).cpu().numpy()
+            for pair, label in np.argwhere(found >= lowest).tolist():
+                yield begin + pair, label, float(found[pair, label])
 
     def _logits(self, rows: DocumentRows) -> Iterable[tuple[int, Tensor]]:
         """Yields the logits (p, C) of some pairs at a time, and the number of the first of them."""
@@ -321,10 +320,9 @@ class RelationModel(Shown):
         found = []
         for number, document in enumerate(documents):
             rows = self.rows(document)
-            scores = self.scores(rows)
-            for pair, label in np.argwhere(scores >= floor).tolist():
+            for pair, label, probability in self.likely(rows, floor):
                 head, tail = rows.pairs[pair].tolist()
-                found.append(Scored(number, head, tail, self.labels[label + 1], float(scores[pair, label])))
+                found.append(Scored(number, head, tail, self.labels[label + 1], probability))
             follow(number + 1)
         return found
 
@@ -360,14 +358,13 @@ class RelationModel(Shown):
 
     def _extracted(self, document: RelationDocument, lowest: float, evidence: Evidence) -> Extracted:
         rows = self.rows(document)
-        scores = self.scores(rows)
-        chosen = np.argwhere(scores >= lowest)
-        pairs: list[tuple[int, int]] = [(head, tail) for head, tail in rows.pairs[chosen[:, 0]].tolist()]
+        chosen = [*self.likely(rows, lowest)]
+        pairs: list[tuple[int, int]] = [tuple(rows.pairs[pair].tolist()) for pair, _, _ in chosen]
         near = {pair: tuple(cooccurring(document, *pair)) for pair in pairs}
         looked = bool(near) and (evidence == "attention" or not all(near.values()))
         attended = self._attended(document, rows) if looked else None
         found = []
-        for (head, tail), (pair, label) in zip(pairs, chosen.tolist(), strict=True):
+        for (head, tail), (_, label, probability) in zip(pairs, chosen, strict=True):
             name = self.labels[label + 1]
             seen = () if attended is None else _most_attended(attended[head] * attended[tail])
             by: Evidence = (
@@ -375,7 +372,7 @@ class RelationModel(Shown):
             )
             places = seen if by == "attention" else near[head, tail]
             meaning = self.facts.meanings.get(name, name)
-            found.append(FoundRelation(head, tail, name, meaning, float(scores[pair, label]), places, by))
+            found.append(FoundRelation(head, tail, name, meaning, probability, places, by))
         found.sort(key=lambda one: (-one.probability, one.head, one.tail, one.relation))
         return Extracted(document, found)
 
