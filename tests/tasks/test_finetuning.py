@@ -15,6 +15,7 @@ from tests.contract.examples import EXAMPLES, TEXTS
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.registry import find_system
 from wenmai.data.examples import open_examples
+from wenmai.inference import finetuned as inference_finetuned
 from wenmai.inference.backbones import Pieces
 from wenmai.inference.families import backbone_like
 from wenmai.inference.finetuned_network import fitted
@@ -268,6 +269,15 @@ def test_a_window_is_as_good_as_the_sentence_where_all_of_it_fits(begin):
     many = model.outputs(model.items([["a", "b", "c"], list("abcdefghabcdefgh")]))
     np.testing.assert_allclose(short, many[0], rtol=1e-4, atol=1e-6)
     assert many[1].shape == (16, len(model.labels))
+
+
+def test_windows_of_one_sentence_may_be_read_some_at_a_time(begin, monkeypatch):
+    model = begin("tagging", "bert", max_length=12, stride=3).fine_tuned
+    items = model.items([list("abcdefgh") * 9, ["a"]])
+    together = model.outputs(items)
+    monkeypatch.setitem(inference_finetuned._BATCH_TOKENS, "cpu", 24)
+    for one, other in zip(model.outputs(items), together, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
 
 
 def test_the_window_with_most_context_counts():

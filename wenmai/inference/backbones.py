@@ -77,6 +77,17 @@ class Fed(NamedTuple):
     places: Tensor
     filled: Tensor
 
+    def parts(self, most: int) -> "Iterator[Fed]":
+        """Yields some rows at a time, with at most so many tokens, but one row at least."""
+        rows, width = self.tokens.shape
+        size = max(1, most // max(1, width))
+        for begin in range(0, rows, size):
+            some = slice(begin, begin + size)
+            segments = None if self.segments is None else self.segments[some]
+            yield Fed(
+                self.tokens[some], self.real[some], segments, self.characters, self.places[some], self.filled[some]
+            )
+
 
 class Backbone(ABC):
     """An encoder with its tokenizer.

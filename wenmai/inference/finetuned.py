@@ -307,8 +307,12 @@ class FineTuned(Shown, ABC):
     def batches(self, items: Sequence[Item]) -> Iterable[npt.NDArray[np.int64]]:
         """Yields batches of items of like lengths, the longest first."""
         sizes = np.array([len(item.rows) * item.width for item in items], np.int64)
-        most = _BATCH_TOKENS.get(self.device.type, _BATCH_TOKENS["cuda"])
-        return grouped(sizes, max_tokens=most)
+        return grouped(sizes, max_tokens=self._most)
+
+    @property
+    def _most(self) -> int:
+        """Tokens that are read at once."""
+        return _BATCH_TOKENS.get(self.device.type, _BATCH_TOKENS["cuda"])
 
     def fed(self, items: Sequence[Item]) -> tuple[Fed, list[int]]:
         """Returns the rows of items as tensors, and how many each has."""
@@ -326,7 +330,9 @@ class FineTuned(Shown, ABC):
         with torch.inference_mode():
             for numbers in self.batches(items) if items else ():
                 fed, sizes = self.fed([items[number] for number in numbers])
-                vectors, _ = self.module(fed)
+                vectors = torch.cat(
+                    [self.module(part)[0] for part in fed.parts(self._most)]
+                )  # a text may have many rows
                 outputs = self.logits(vectors, fed.filled, sizes)
                 for number, output in zip(numbers, self.split(outputs), strict=True):
                     require_numbers(not np.isnan(output).any())
