@@ -235,6 +235,10 @@ def test_a_folder_has_its_splits(folder, tmp_path):
             (folder / ("train" if name == "train" else "test")).with_suffix(".tsv").read_text()
         )
     assert open_probe_set(str(tmp_path), task="classification").sizes[2] == 40
+    for ending in ("tsv", "csv"):
+        (tmp_path / f"test.{ending}").write_text("text\tlabel\n")
+    with pytest.raises(CorpusError, match="expected one file called test"):
+        open_probe_set(str(tmp_path), task="classification")
 
 
 def test_sets_of_the_same_title_are_told_apart(folder, tmp_path):

@@ -52,6 +52,7 @@ __all__ = [
     "TaggedSentence",
     "TaskName",
     "TextExample",
+    "has_split",
     "open_examples",
     "open_train_and_valid",
     "require_known",
@@ -131,9 +132,14 @@ def open_train_and_valid(
         return train, open_examples(config.valid, task, config, split="dev")
     if train.dataset is not None and train.split == "train":
         return train, open_examples(f"data:{train.dataset.name}/dev", task, config)
-    if isinstance(spec, str | Path) and os.path.isdir(spec) and _files_of(Path(spec), "dev"):
+    if isinstance(spec, str | Path) and os.path.isdir(spec) and has_split(spec, "dev"):
         return train, open_examples(spec, task, config, split="dev")
     return train.set_aside() if config.valid_share else (train, None)
+
+
+def has_split(folder: str | Path, split: str) -> bool:
+    """Whether a folder has a file of a split, such as ``dev.tsv``, or several."""
+    return bool(_files_of(Path(folder), split))
 
 
 def require_known(labels: Sequence[str], examples: Examples) -> None:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from wenmai.core.errors import CorpusError, SettingError, nearest_name
 from wenmai.data.datasets import find_dataset, named_dataset
 from wenmai.data.example_settings import ExamplesConfig
-from wenmai.data.examples import Examples, open_examples
+from wenmai.data.examples import Examples, has_split, open_examples
 from wenmai.runs.measuring.measurer import title_of
 
 __all__ = ["PROBE_TASKS", "ProbeSet", "open_probe_set"]
@@ -170,10 +170,8 @@ def _opened(first: str, second: str, task: ProbeTask) -> tuple[Examples, Example
         return train, open_examples(second, task, split="test")
     if os.path.isdir(first):
         for split in ("test", "dev"):
-            try:
+            if has_split(first, split):
                 return train, open_examples(first, task, split=split)
-            except CorpusError:
-                continue
     return train.set_aside()
 
 
