@@ -16,6 +16,7 @@ RUNGS = {  # from below, with their names in Chinese
     "encoder": "编码器",
     "with the encoder": "词、五元语法与编码器",
 }
+IN_CHINESE = {"typed by hand": "手工输入"}
 MARK = "↑"
 NOTES = (
     "CER with 95 % intervals. {mark}: more errors than the row above.",
@@ -60,7 +61,7 @@ def ladder(result: Result, *, chinese: bool) -> str:
 
 
 def _heading(name: str, sentences: int, chinese: bool) -> str:
-    return f"{name}，{sentences:,} 句" if chinese else f"{name}, {sentences:,} sentences"
+    return f"{IN_CHINESE.get(name, name)}，{sentences:,} 句" if chinese else f"{name}, {sentences:,} sentences"
 
 
 def _cell(row: Row, sentences: int) -> str:
