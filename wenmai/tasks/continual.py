@@ -93,8 +93,9 @@ class ErnieTask(MaskedTask):
 
     def check(self, recipe: Recipe) -> None:
         """Makes sure that the tasks train each head of a new network; their own are thrown away at the end."""
-        if recipe.start is None:
-            refuse_untrained(recipe.sections["model"], ("mlm",))
+        config = recipe.sections["model"]
+        if recipe.start is None and "mlm" in config.heads:  # else there is more to say
+            refuse_untrained(config, ("mlm",))
 
     def starts_from(self, other: Task) -> bool:
         """Any encoder that fills in masked tokens can go on to learn other tasks."""
