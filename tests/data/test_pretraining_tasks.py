@@ -218,7 +218,8 @@ def test_a_single_document_has_no_example_of_another(tmp_path, name):
 
 @pytest.mark.parametrize("kind", ["wordpiece", "bpe"])
 def test_connectives_are_taken_away_and_are_the_class(tmp_path, kind):
-    task, stream, tokenizer = made(tmp_path, "discourse", max_length=64, kind=kind)
+    text = ENGLISH.replace(" ,", ",")  # a comma behind a word is another token of BPE than one alone
+    task, stream, tokenizer = made(tmp_path, "discourse", text, max_length=64, kind=kind)
     rows = rows_of(task, stream)
     documents = len(stream.document_sentences)
     counts = Counter(task.classes[row.labels] for row in rows)

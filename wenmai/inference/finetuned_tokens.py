@@ -111,7 +111,7 @@ class Tagging(FineTuned):
         numbers: Mapping[str, float] | None = None,
     ) -> None:
         super().__init__(module, shape, reading, labels, numbers)
-        self.scheme = scheme_of(labels) if shape.entities else "none"
+        self.scheme = scheme_of(labels, entities=shape.entities)
         self.best_by = "accuracy" if self.scheme == "none" else "f1"
         self._known: dict[str, tuple[list[Any], int]] = {}
 
@@ -125,7 +125,7 @@ class Tagging(FineTuned):
     def head(cls, size: int, shape: HeadShape, labels: Sequence[str]) -> nn.Module:
         """Makes the head; the sequences of a scheme are those that it allows."""
         tokens = TokenHead(size, len(labels), dropout=shape.dropout)
-        scheme = scheme_of(labels) if shape.entities else "none"
+        scheme = scheme_of(labels, entities=shape.entities)
         crf = Crf(len(labels), constraints_of(labels, scheme)) if shape.crf else None
         return TaggingHead(tokens, crf)
 
@@ -353,8 +353,15 @@ class Tagging(FineTuned):
         return Tagged(text, words, tags, known, places, found)
 
 
-def scheme_of(labels: Sequence[str]) -> Scheme:
-    """Returns the scheme that tags are of: ``bio``, ``bioes`` (or BMES, BILOU), ``io``; ``none`` if it is no scheme."""
+def scheme_of(labels: Sequence[str], *, entities: bool = True) -> Scheme:
+    """Returns the scheme that tags are of: ``bio``, ``bioes`` (or BMES, BILOU), ``io``; ``none`` if it is no scheme.
+
+    Args:
+        labels: The tags.
+        entities: Whether they may be of one at all.
+    """
+    if not entities:
+        return "none"
     marks = {label.partition("-")[0] for label in labels if label != "O"}
     if not marks or not all(label == "O" or re.fullmatch(r"[BIMESLU]-.+", label) for label in labels):
         return "none"

@@ -210,11 +210,11 @@ class PinyinModel(LabellingModel):
         """Yields the likeliest characters of each part of each way, with their log-probabilities."""
         parts = [part for way in ways for part in spans(way, before, self.module.max_length)]
         keys = [
-            [(() if not constrained else piece.syllables) if piece.syllables else None for piece in way.pieces]
+            (piece.syllables if constrained else ()) if piece.syllables else None
             for way in ways
+            for piece in way.pieces
         ]
-        rows = [keys_of[place] for keys_of in keys for place in range(len(keys_of))]
-        found = self.label(parts, rows, most, "characters", self._candidates)
+        found = self.label(parts, keys, most, "characters", self._candidates)
         labels, probabilities = (one.tolist() for one in found)
         token, place = self.numbers.characters.tokens, 0
         for way in ways:

@@ -23,7 +23,7 @@ _CHUNK_NUMBERS = 1 << 21  # logits of predictions alive at once: 8 MB
 _GROUP_NUMBERS = 1 << 24  # logits kept for the gradients at once: 64 MB
 _GROUP_ROWS = 1 << 10
 _BLOCK_NUMBERS = 1 << 21  # logits computed at once on a CPU: 8 MB, which stay in the cache
-_ROWS = 128  # oneDNN, which multiplies in bfloat16, compiles code for each new size: some 20 ms
+_ROWS = 128  # oneDNN, which multiplies in bfloat16, compiles code for each new size, for milliseconds
 
 
 def cross_entropy(

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from statistics import harmonic_mean
 from typing import Any
@@ -30,8 +29,6 @@ __all__ = ["CONVERTERS", "Annotation", "ConversionEvaluation", "check", "compare
 _K = 5  # candidates of a sentence
 _TOP = (1, 2, 3, 5, 10)  # sizes of lists of candidates, besides that of all
 _SHOWN = 10  # syllables with most errors, of each form
-
-_Compared = tuple[ComparedSystem, Callable[[], Any]]  # a system, and what reads its model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,14 +229,16 @@ def compare(
         raise SettingError("tune finds the weight of a network beside n-grams; add --ngram RUN, or leave it out")
     sets = {name: list(read_gold(name)) for name in on}
     held = [] if tune is None else list(read_gold(tune))
-    compared: list[_Compared] = [(system, run.read_model) for run, system in zip(runs, comparison.systems, strict=True)]
+    compared = [*zip(comparison.systems, runs, strict=True)]
     alone = len(compared)
     if ngram is not None:
-        compared += _joined(runs, comparison.systems, Run.of(ngram))
+        compared += _with_ngrams(runs, comparison.systems, Run.of(ngram))
     turns = Turns(progress, runs=len(compared), sets=sum(len(_forms_of(examples)) for examples in sets.values()))
     systems = list[ComparedSystem]()
-    for number, (system, read_model) in enumerate(compared):
-        model = read_model()
+    for number, (system, run) in enumerate(compared):
+        model: Any = run.read_model()
+        if number >= alone and ngram is not None:
+            model = joined(model, ngram)
         measures, speeds, weights = list[Measure](), list[float](), dict[str, float]()
         for name, examples in sets.items():
             for form in _forms_of(examples):
@@ -260,33 +259,31 @@ def compare(
     return replace(comparison, systems=systems)
 
 
-def _joined(runs: Sequence[Run], systems: Sequence[ComparedSystem], ngram: Run) -> list[_Compared]:
-    """Joins each network among systems with n-grams, as systems that were not trained as such.
+def _with_ngrams(
+    runs: Sequence[Run], systems: Sequence[ComparedSystem], ngram: Run
+) -> list[tuple[ComparedSystem, Run]]:
+    """Describes each network among systems joined with n-grams, as systems that were not trained as such.
 
     Raises:
         SettingError: if there is no network.
     """
-    names = {run.path.resolve(): system.name for run, system in zip(runs, systems, strict=True)}
-    named = names.get(ngram.path.resolve(), ngram.path.name)
     from wenmai.tasks.pinyin_ngram import PinyinNgramTask
 
-    found: list[_Compared] = []
+    names = {run.path.resolve(): system.name for run, system in zip(runs, systems, strict=True)}
+    named = names.get(ngram.path.resolve(), ngram.path.name)
+    found: list[tuple[ComparedSystem, Run]] = []
     if not isinstance(ngram.task, PinyinNgramTask):  # before anything is measured
         raise SettingError("a run of pinyin is joined with one of pinyin-ngram; name one of each")
     for run, system in zip(runs, systems, strict=True):
         if "annotate" in run.task.verbs:
             name = f"{system.name} + {named}"
             both = ComparedSystem(name=name, label="a network joined with n-grams", run=system.run)
-            found.append((both, partial(_read_joined, run, ngram)))
+            found.append((both, run))
     if not found:
         raise SettingError(
             f"{ngram.path}: none of the runs is a network that can be joined with it; name one of pinyin"
         )
     return found
-
-
-def _read_joined(run: Run, ngram: Run) -> Any:  # noqa: ANN401  a converter
-    return joined(run.read_model(), ngram)
 
 
 def check(*, on: Sequence[str], **others: Any) -> None:  # noqa: ANN401  what names no file
