@@ -29,7 +29,7 @@ _PARTS = 100  # that a text is divided into by its lines
 _TUNED, _QUICK_TUNED = 300, 2  # sentences on which the weight is found
 _QUICK = {
     "pinyin": ("hidden_size=12", "num_layers=1", "num_heads=2", "epochs=1", "min_count=1", "share=0.1"),
-    "pinyin-letters": ("hidden_size=12", "widths=2", "highway_layers=1", "epochs=1", "min_count=1", "share=0.1"),
+    "pinyin-letters": ("hidden_size=12", "num_layers=1", "num_heads=2", "epochs=1", "min_count=1", "share=0.1"),
     "pinyin-ngram": ("order=2",),
 }
 

@@ -245,6 +245,7 @@ _SWEEP = {"threads": 1, "epochs": 2, "vector_size": 8, "min_count": 1}
 _LOOP = {"threads": 1, "epochs": 2, "min_count": 1, "learning_rate": 0.02}
 _LANGUAGE = _LOOP | {"kind": "whitespace", "batch_tokens": 24, "segment_length": 6}
 _PINYIN = _LOOP | {"batch_tokens": 60, "longest": 20}
+_CBHG = {"encoder": "cbhg", "widths": 3, "highway_layers": 1, "num_heads": 6, "num_layers": 3}
 _LAYERS = {"hidden_size": 16, "num_layers": 2, "num_heads": 2}
 _TRANSLATION = _LOOP | {"kind": "words", "batch_tokens": 40, "max_length": 40}
 _TUNING = {"threads": 1, "epochs": 2, "learning_rate": 0.02, "batch_size": 16}
@@ -306,12 +307,13 @@ EXAMPLES = {
     ),
     "pinyin-letters": Example(
         data="chinese.txt",
-        settings=_PINYIN | {"hidden_size": 12, "widths": 3, "highway_layers": 1},
-        forms={"cbhg": {}, "transformer": {"encoder": "transformer", "num_heads": 3, "num_layers": 2}},
+        settings=_PINYIN | {"hidden_size": 12, "num_heads": 3, "num_layers": 2},
+        forms={"transformer": {}, "cbhg": _CBHG, "no convolution": {"convolution": 0}},
         wrong=(
-            ({"num_heads": 3}, "are for encoder=transformer"),
-            ({"encoder": "transformer"}, "are for encoder=cbhg"),
-            ({"hidden_size": 13}, "odd"),
+            ({"encoder": "cbhg"}, "are for encoder=transformer"),
+            ({"widths": 3}, "are for encoder=cbhg"),
+            ({"convolution": 4}, "even"),
+            (_CBHG | {"hidden_size": 13}, "odd"),
         ),
     ),
     "nnlm": Example(

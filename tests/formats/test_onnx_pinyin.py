@@ -25,9 +25,9 @@ MODELS = {
     "pinyin": pinyin,
     "pinyin, post-norm": lambda: pinyin(norm="post"),
     "pinyin, no convolution": lambda: pinyin(convolution=0),
-    "cbhg": lambda: letters(widths=3, highway_layers=2),
-    "cbhg of one width": lambda: letters(widths=1, highway_layers=0),
-    "letters, transformer": lambda: letters(encoder="transformer", num_heads=3),
+    "cbhg": lambda: letters(encoder="cbhg", widths=3, highway_layers=2),
+    "cbhg of one width": lambda: letters(encoder="cbhg", widths=1, highway_layers=0),
+    "letters, transformer": lambda: letters(num_heads=3),
 }
 
 

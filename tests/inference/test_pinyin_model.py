@@ -56,7 +56,7 @@ def syllables(seed=1, readings=True, **settings):
 def letters(seed=1, **settings):
     torch.manual_seed(seed)
     known = numbers("abcdefghijklmnopqrstuvwxyz12345")
-    config = PinyinLettersConfig(**{"hidden_size": 12, "widths": 3, "highway_layers": 1} | settings)
+    config = PinyinLettersConfig(**{"hidden_size": 12, "num_layers": 1, "num_heads": 2} | settings)
     model = PinyinLettersModel(build(PinyinLetters, config, known), known)
     sharpened(model)
     return model

@@ -26,13 +26,13 @@ def made(seed=1, **settings):
 
 def letters(seed=1, **settings):
     torch.manual_seed(seed)
-    config = PinyinLettersConfig(**{"hidden_size": M, "widths": 4, "highway_layers": 2} | settings)
+    config = PinyinLettersConfig(**{"encoder": "cbhg", "hidden_size": M, "widths": 4, "highway_layers": 2} | settings)
     return PinyinLetters(config, vocab_size=V, characters=C).double().eval()
 
 
 def transformer(**settings):
     torch.manual_seed(1)
-    config = PinyinLettersConfig(encoder="transformer", hidden_size=M, num_layers=2, num_heads=H, **settings)
+    config = PinyinLettersConfig(hidden_size=M, num_layers=2, num_heads=H, **settings)
     return PinyinLetters(config, vocab_size=V, characters=C).double().eval()
 
 
@@ -192,6 +192,12 @@ def test_letters_pass_the_bank_the_highways_and_the_gru(symbols):
     close(model.logits(symbols), x @ model.heads["characters"].matrix.T)
 
 
+def test_letters_pass_the_network_of_syllables(symbols, real):
+    model, other = transformer(convolution=3), made(convolution=3, norm="pre")
+    other.load_state_dict(model.state_dict())
+    close(model.logits(symbols, real)[real], other.logits(symbols, real)[real])
+
+
 def test_norms_of_letters_see_real_ones_only(symbols, real):
     one, other = letters(prenet_dropout=0.0).train(), letters(prenet_dropout=0.0).train()
     close(one.logits(symbols, real)[real], other.logits(torch.where(real, symbols, 0), real)[real])
@@ -204,9 +210,11 @@ def test_settings_without_effect_are_refused():
         PinyinConfig(num_heads=5)
     with pytest.raises(SettingError, match="convolution=4 is even"):
         PinyinConfig(convolution=4)
+    with pytest.raises(SettingError, match="convolution=4 is even"):
+        PinyinLettersConfig(convolution=4)
     with pytest.raises(SettingError, match="are for encoder=cbhg"):
-        PinyinLettersConfig(encoder="transformer", widths=3)
+        PinyinLettersConfig(widths=3)
     with pytest.raises(SettingError, match="are for encoder=transformer"):
-        PinyinLettersConfig(num_layers=2)
+        PinyinLettersConfig(encoder="cbhg", num_layers=2)
     with pytest.raises(SettingError, match="odd"):
-        PinyinLettersConfig(hidden_size=3)
+        PinyinLettersConfig(encoder="cbhg", hidden_size=3)

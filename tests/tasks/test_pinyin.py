@@ -35,9 +35,7 @@ def begin(tmp_path, monkeypatch):
     def begun(name, **settings):
         system = find_system(name)
         task = system.load()
-        small = {"hidden_size": 12, "threads": 1, "min_count": 1, "device": "cpu"} | (
-            {"num_layers": 1, "num_heads": 2} if name == "pinyin" else {"widths": 2, "highway_layers": 1}
-        )
+        small = {"hidden_size": 12, "num_layers": 1, "num_heads": 2, "threads": 1, "min_count": 1, "device": "cpu"}
         recipe = Recipe.build(name, dict(task.sections), {**system.settings, **small, **settings})
         data = read_transliteration_data(open_texts(str(path))[0], recipe.sections["data"])
         return task.begin(recipe, data)

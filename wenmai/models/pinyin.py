@@ -28,6 +28,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from wenmai.models.pinyin_settings import PinyinConfig
+from wenmai.nn.convolution import LocalConvolution
 from wenmai.nn.embeddings import Embeddings, Sinusoidal
 from wenmai.nn.labelling import Labeller
 from wenmai.nn.multihead import MultiHead
@@ -58,8 +59,7 @@ class Pinyin(Labeller):
         self.max_length = config.max_length
         size = config.hidden_size
         self.embedding = nn.Embedding(vocab_size, size)
-        width = config.convolution
-        self.neighbours = nn.Conv1d(size, size, width, padding=width // 2) if width else None
+        self.neighbours = LocalConvolution(size, config.convolution) if config.convolution else None
         self.positions = Sinusoidal(size, config.max_length)
         self.embeddings = Embeddings(dropout=config.embedding_dropout)
         self.encoder = Encoder((_layer(config) for _ in range(config.num_layers)), hidden_size=size)
@@ -73,10 +73,8 @@ class Pinyin(Labeller):
             ValueError: if the text is longer than ``max_length``.
         """
         self.require_length(symbols.shape[1])
-        vectors, around = self.embedding(symbols), None
-        if self.neighbours is not None:
-            read = vectors if real is None else vectors * real[..., None]
-            around = self.neighbours(read.mT).mT
+        vectors = self.embedding(symbols)
+        around = None if self.neighbours is None else self.neighbours(vectors, real)
         embedded: Tensor = self.embeddings(vectors, around=around, position=self.positions(0, symbols.shape[1]))
         return embedded
 

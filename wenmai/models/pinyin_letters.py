@@ -13,8 +13,8 @@ before.
 | highway layers, then a GRU in both directions | ``Cbhg.highways``, ``Cbhg.recurrent`` |
 | P(label of t) = softmax(W h_t) | the head ``characters`` |
 
-With ``encoder=transformer`` layers of attention stand in the place of all that. Differs from the original: statistics
-of the norms are those of real letters, not of padding.
+That is ``encoder=cbhg``. With ``encoder=transformer``, the default, the equations of :mod:`wenmai.models.pinyin` stand
+in its place. Differs from the original: statistics of the norms are those of real letters, not of padding.
 
 Shapes: B rows, T letters, M hidden size, V symbols, C characters with the blank.
 """
@@ -27,6 +27,7 @@ from torch import Tensor, nn
 
 from wenmai.models.pinyin_settings import PinyinLettersConfig
 from wenmai.nn.characters import Highway
+from wenmai.nn.convolution import LocalConvolution
 from wenmai.nn.dropout import dropout
 from wenmai.nn.embeddings import Embeddings, Sinusoidal
 from wenmai.nn.labelling import Labeller
@@ -90,9 +91,9 @@ class Cbhg(nn.Module):
         self.highways = nn.ModuleList([Highway(half, bias=_HIGHWAY_BIAS) for _ in range(config.highway_layers)])
         self.recurrent = Recurrent("gru", input_size=half, hidden_size=half, bidirectional=True)
 
-    def forward(self, embedded: Tensor, real: Tensor) -> Tensor:
+    def forward(self, embedded: Tensor, real: Tensor | None) -> Tensor:
         """Returns (B, T, M) of (B, T, M); ``real`` (B, T) bool, all real letters before the padding."""
-        hidden = embedded
+        hidden, real = embedded, embedded.new_ones(embedded.shape[:2], dtype=torch.bool) if real is None else real
         for layer in self.prenet:
             hidden = F.relu(layer(hidden))
             if self.training and self.dropout:
@@ -129,9 +130,12 @@ class PinyinLetters(Labeller):
         self.max_length = config.max_length
         size = config.hidden_size
         self.embedding = nn.Embedding(vocab_size, size)
+        self.neighbours: LocalConvolution | None = None
         self.positions: Sinusoidal | None = None
         self.encoder: Cbhg | Encoder = Cbhg(config)
         if config.encoder == "transformer":
+            if config.convolution:
+                self.neighbours = LocalConvolution(size, config.convolution)
             self.positions = Sinusoidal(size, config.max_length)
             self.embeddings = Embeddings(dropout=config.dropout)
             self.encoder = Encoder((_layer(config) for _ in range(config.num_layers)), hidden_size=size)
@@ -140,16 +144,18 @@ class PinyinLetters(Labeller):
     def forward(self, symbols: Tensor, real: Tensor | None = None) -> Tensor:
         """Returns the states (B, T, M) of the last layer; see :meth:`wenmai.nn.labelling.Labeller.forward`."""
         self.require_length(symbols.shape[1])
-        embedded: Tensor = self.embedding(symbols)
-        if self.positions is not None:
-            embedded = self.embeddings(embedded, position=self.positions(0, symbols.shape[1]))
-            hidden: Tensor = self.encoder(embedded, mask=None if real is None else real[:, None, None])
+        vectors: Tensor = self.embedding(symbols)
+        hidden: Tensor
+        if self.positions is None:
+            hidden = self.encoder(vectors, real)
         else:
-            hidden = self.encoder(embedded, torch.ones_like(symbols, dtype=torch.bool) if real is None else real)
+            around = None if self.neighbours is None else self.neighbours(vectors, real)
+            embedded = self.embeddings(vectors, around=around, position=self.positions(0, symbols.shape[1]))
+            hidden = self.encoder(embedded, mask=None if real is None else real[:, None, None])
         return hidden
 
 
 def _layer(config: PinyinLettersConfig) -> EncoderLayer:
     size = config.hidden_size
     attention, ffn = MultiHead(size, config.num_heads), FeedForward(size, 4 * size)
-    return EncoderLayer(attention, ffn, norm="post", dropout=config.dropout)
+    return EncoderLayer(attention, ffn, norm="pre", dropout=config.dropout)

@@ -11,6 +11,7 @@ from wenmai.core.errors import SettingError
 __all__ = ["PinyinConfig", "PinyinLettersConfig"]
 
 _LAYERS, _HEADS, _DROPOUT = 3, 6, 0.1
+_LETTERS = 9  # three syllables of letters
 _WIDTHS, _HIGHWAYS, _PRENET_DROPOUT = 16, 4, 0.5  # of Kyubyong's network
 
 
@@ -38,8 +39,7 @@ class PinyinConfig:
 
     def __post_init__(self) -> None:
         _heads_fit(self.hidden_size, self.num_heads)
-        if self.convolution and self.convolution % 2 == 0:
-            raise SettingError(f"convolution={self.convolution} is even; expected an odd number, such as 5")
+        _has_a_middle(self.convolution)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,10 +51,12 @@ class PinyinLettersConfig:
     """
 
     encoder: Annotated[
-        Literal["cbhg", "transformer"],
-        Doc("cbhg: a bank of convolutions, highway layers and a GRU; transformer: layers of attention"),
-    ] = "cbhg"
-    hidden_size: Annotated[int, Ge(2), Doc("size of a letter's vector; of cbhg even, with filters of half of it")] = 300
+        Literal["transformer", "cbhg"],
+        Doc(
+            "transformer: a convolution and layers of attention; cbhg: a bank of convolutions, highway layers and a GRU"
+        ),
+    ] = "transformer"
+    hidden_size: Annotated[int, Ge(2), Doc("size of a letter's vector; of cbhg even, with filters of half of it")] = 312
     widths: Annotated[int, Ge(1), Doc("cbhg: convolutions of the widths 1, 2, 3 and so on up to this")] = _WIDTHS
     highway_layers: Annotated[int, Ge(0), Doc("cbhg: highway layers")] = _HIGHWAYS
     prenet_dropout: Annotated[float, Ge(0), Lt(1), Doc("cbhg: of both layers before the convolutions")] = (
@@ -62,6 +64,11 @@ class PinyinLettersConfig:
     )
     num_layers: Annotated[int, Ge(1), Doc("transformer: layers")] = _LAYERS
     num_heads: Annotated[int, Ge(1), Doc("transformer: attention heads of a layer")] = _HEADS
+    convolution: Annotated[
+        int,
+        Ge(0),
+        Doc("transformer: letters around each that a convolution reads before the layers, an odd number; 0: none"),
+    ] = _LETTERS
     dropout: Annotated[float, Ge(0), Lt(1), Doc("transformer: of embeddings and of the outputs of sub-layers")] = (
         _DROPOUT
     )
@@ -70,6 +77,7 @@ class PinyinLettersConfig:
     def __post_init__(self) -> None:
         if self.encoder == "transformer":
             _heads_fit(self.hidden_size, self.num_heads)
+            _has_a_middle(self.convolution)
             if (self.widths, self.highway_layers, self.prenet_dropout) != (_WIDTHS, _HIGHWAYS, _PRENET_DROPOUT):
                 raise SettingError(
                     "widths, highway_layers and prenet_dropout are for encoder=cbhg; leave them out with "
@@ -78,9 +86,10 @@ class PinyinLettersConfig:
             return
         if self.hidden_size % 2:
             raise SettingError(f"hidden_size={self.hidden_size} is odd; each direction of the GRU gets half of it")
-        if (self.num_layers, self.num_heads, self.dropout) != (_LAYERS, _HEADS, _DROPOUT):
+        if (self.num_layers, self.num_heads, self.convolution, self.dropout) != (_LAYERS, _HEADS, _LETTERS, _DROPOUT):
             raise SettingError(
-                "num_layers, num_heads and dropout are for encoder=transformer; leave them out with encoder=cbhg"
+                "num_layers, num_heads, convolution and dropout are for encoder=transformer; leave them out with "
+                "encoder=cbhg"
             )
 
 
@@ -89,3 +98,8 @@ def _heads_fit(hidden_size: int, num_heads: int) -> None:
         raise SettingError(
             f"hidden_size={hidden_size} is not a multiple of num_heads={num_heads}; each head gets an equal share"
         )
+
+
+def _has_a_middle(convolution: int) -> None:
+    if convolution and convolution % 2 == 0:
+        raise SettingError(f"convolution={convolution} is even; expected an odd number, such as 5")

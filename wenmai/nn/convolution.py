@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from wenmai.nn.dropout import Dropout
 from wenmai.nn.linear import Linear
 
-__all__ = ["ConvolutionEncoder"]
+__all__ = ["ConvolutionEncoder", "LocalConvolution"]
 
 _HALF = math.sqrt(0.5)  # keeps the variance of a sum of two (Gehring et al. 2017, sec. 3.5)
 
@@ -68,3 +68,21 @@ class ConvolutionEncoder(nn.Module):
             update = F.glu(layer(F.pad(self.dropout(hidden), self.window)), dim=1)
             hidden = ((hidden + update) * _HALF).masked_fill(padding, 0.0)
         return hidden.transpose(1, 2)
+
+
+class LocalConvolution(nn.Conv1d):
+    """One convolution that keeps width and length: y_t = b + Σ_i W_i x_{t+i} over the places around t.
+
+    Args:
+        size: M.
+        width: Places that are read, an odd number: t in the middle.
+    """
+
+    def __init__(self, size: int, width: int) -> None:
+        super().__init__(size, size, width, padding=width // 2)
+
+    def forward(self, inputs: Tensor, real: Tensor | None = None) -> Tensor:
+        """Returns (B, T, M) of inputs (B, T, M); ``real`` (B, T) is False at padding, which is read as zero."""
+        read = inputs if real is None else inputs * real[..., None]
+        outputs: Tensor = super().forward(read.mT).mT
+        return outputs

@@ -120,6 +120,7 @@ class PinyinJob(NeuralJob):
     """Training an encoder of syllables."""
 
     objective_name = "cross-entropy of characters"
+    length_step = 1
     objective: Any
 
     def __init__(self, recipe: Recipe, data: TransliterationData, model: LabellingModel) -> None:
@@ -162,8 +163,13 @@ class PinyinJob(NeuralJob):
     # --- batches ------------------------------------------------------------------------------------------------
 
     def _sizes(self, sentences: Sentences) -> Ints:
-        """Symbols of each sentence, at most."""
-        return np.minimum(sentences.lengths, self.module.max_length)
+        """Places that each sentence has in a batch, at most."""
+        return self._rounded(sentences.lengths)
+
+    def _rounded(self, lengths: Ints) -> Ints:
+        """The next lengths that rows may have: few, as code is compiled for each size of a product in bfloat16."""
+        found: Ints = np.minimum(-(-lengths // self.length_step) * self.length_step, self.module.max_length)
+        return found
 
     def plan(self, epoch: int) -> Sequence[_Batch]:
         """The batches of an epoch."""
@@ -225,7 +231,7 @@ class PinyinJob(NeuralJob):
 
     def _filled(self, read: Ints, sizes: Ints, wanted: dict[str, Bools], labels: dict[str, Ints]) -> Made:
         """Makes rows of sentences; what is longer than the network reads loses its end."""
-        most = int(min(self.module.max_length, sizes.max()))
+        most = int(self._rounded(sizes.max()))
         within = np.arange(len(read)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         inside = within < most
         places = (np.repeat(np.arange(len(sizes)) * most, sizes) + within)[inside]

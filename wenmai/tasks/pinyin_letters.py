@@ -49,6 +49,7 @@ class PinyinLettersJob(PinyinJob):
     """Training a labeller of letters: the first letter of a syllable has its character, the others are blank."""
 
     objective_name = "cross-entropy of the labels of letters"
+    length_step = 16
 
     def _symbol(self, token: str) -> int:
         """A place in the table of spellings: of all syllables and marks of the text."""
@@ -80,8 +81,7 @@ class PinyinLettersJob(PinyinJob):
         sizes = np.concatenate(
             [self._letters_of(sentences, part) for part in np.array_split(every, len(every) // 65536 + 1)]
         )
-        shorter: Ints = np.minimum(sizes, self.module.max_length)
-        return shorter
+        return self._rounded(sizes)
 
     def _letters_of(self, sentences: Sentences, numbers: Ints) -> Ints:
         symbols, _, sizes = sentences.take(numbers)

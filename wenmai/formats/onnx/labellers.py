@@ -13,10 +13,9 @@ from wenmai.formats.onnx.encoders import encoder_layer, recurrent_layer
 from wenmai.formats.onnx.graph import INT32, Graph, Outputs, array
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from wenmai.models.pinyin_letters import Cbhg, ConvolutionNorm, PinyinLetters
     from wenmai.nn.characters import Highway
+    from wenmai.nn.convolution import LocalConvolution
     from wenmai.nn.labelling import Labeller
 
 __all__ = ["labeller"]
@@ -24,15 +23,16 @@ __all__ = ["labeller"]
 
 def labeller(graph: Graph, model: "Labeller") -> Outputs:
     """Adds a labeller of syllables or letters."""
+    from torch.nn import LayerNorm
+
     from wenmai.nn.transformer import Encoder
 
     graph.input("token_ids", "INT64", "batch", "length")
     graph.input("mask", "BOOL", "batch", "length")
     made: Any = model
     hidden = graph.add("Gather", graph.numbers(array(made.embedding.weight)), "token_ids")
-    neighbours = getattr(made, "neighbours", None)
-    if neighbours is not None:
-        hidden = graph.add("Add", hidden, _neighbours(graph, neighbours, hidden))
+    if made.neighbours is not None:
+        hidden = graph.add("Add", hidden, _neighbours(graph, made.neighbours, hidden))
     if made.positions is not None:
         hidden = graph.add("Add", hidden, graph.first(array(made.positions(0, made.max_length)), "token_ids"))
     if isinstance(made.encoder, Encoder):
@@ -40,7 +40,7 @@ def labeller(graph: Graph, model: "Labeller") -> Outputs:
         for layer in made.encoder.layers:
             one: Any = layer
             hidden = encoder_layer(graph, one, "relu", hidden, allowed)
-        if getattr(made.config, "norm", "post") == "pre":
+        if isinstance(made.encoder.norm, LayerNorm):
             hidden = graph.norm(hidden, made.encoder.norm)
     else:
         hidden = _cbhg(graph, made, hidden)
@@ -51,7 +51,7 @@ def labeller(graph: Graph, model: "Labeller") -> Outputs:
     return outputs
 
 
-def _neighbours(graph: Graph, convolution: "nn.Conv1d", vectors: str) -> str:
+def _neighbours(graph: Graph, convolution: "LocalConvolution", vectors: str) -> str:
     entered = graph.zero_unless(graph.unsqueezed("mask", 1), graph.add("Transpose", vectors, perm=(0, 2, 1)))
     assert convolution.bias is not None
     parts = [graph.numbers(array(part)) for part in (convolution.weight, convolution.bias)]
