@@ -286,7 +286,7 @@ class TestWhatPeopleType:
     def test_ten_thousand_letters_without_a_break(self, make):
         ((found,),) = make().convert([TEN_THOUSAND])
         assert 0 <= found.probability <= 1
-        assert len(found.text) == pytest.approx(4 * 1112, abs=200)
+        assert 4 * 1100 <= len(found.text) <= 6 * 1112  # hao may be ha and o
 
     def test_ten_thousand_letters_that_are_no_syllables(self, make):
         assert make().convert(["v" * 10_000])[0][0].text == "v" * 10_000
