@@ -3,7 +3,7 @@
 import heapq
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -260,21 +260,19 @@ class PinyinModel(LabellingModel):
         best = [-np.inf] * len(texts)
         for way in ways:
             best[way.text] = max(best[way.text], way.score)
-        sums = [np.zeros((len(normal_letters(text)), len(self.numbers.characters)), np.float32) for text in texts]
-        mass = [np.zeros(len(one), np.float32) for one in sums]
-        place = 0
-        for way in ways:
-            share = np.float32(np.exp(way.score - best[way.text]))
-            for begin, piece in zip(way.begins, way.pieces, strict=True):
-                if piece.syllables:
-                    known = scores[place] > -np.inf
-                    sums[way.text][begin, ids[place, known]] += share * np.exp(scores[place, known])
-                    mass[way.text][begin] += share
-                place += 1
-        for found, weight in zip(sums, mass, strict=True):
-            found /= np.maximum(weight, 1e-30)[:, None]
-            np.log(np.maximum(found, _LEAST, out=found), out=found)
-        return sums
+        sizes = [len(normal_letters(text)) for text in texts]
+        firsts, width = np.cumsum([0, *sizes]), len(self.numbers.characters)
+        found = np.full((firsts[-1], width), np.log(_LEAST), np.float32)
+        lengths = [len(way.pieces) for way in ways]
+        rows = np.array([firsts[way.text] + begin for way in ways for begin in way.begins], np.int64)
+        shares = np.repeat(np.exp([way.score - best[way.text] for way in ways]), lengths)
+        shares[[key is None for key in keys]] = 0.0
+        mass = np.bincount(rows, shares, len(found))
+        labelled, column = np.nonzero((scores > -np.inf) & (shares > 0)[:, None])
+        places, inverse = np.unique(rows[labelled] * width + ids[labelled, column], return_inverse=True)
+        sums = np.bincount(inverse, shares[labelled] * np.exp(scores[labelled, column])) / mass[places // width]
+        found.reshape(-1)[places] = np.log(np.maximum(sums, _LEAST))
+        return [found[begin:end] for begin, end in pairwise(firsts)]
 
     # --- key by key ---------------------------------------------------------------------------------------------
 
