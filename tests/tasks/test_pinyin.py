@@ -131,6 +131,11 @@ def test_the_first_letter_of_a_syllable_has_its_character(begin):
     assert {read: rows[read] for read in rows if read in known} == {read: known[read] for read in rows if read in known}
 
 
+def test_rows_of_letters_have_few_lengths(begin):
+    assert {made.symbols.shape[1] % 16 for made in made_of(begin("pinyin-letters"), 2)} == {0}
+    assert {made.symbols.shape[1] for made in made_of(begin("pinyin-letters", max_length=12))} == {12}
+
+
 def test_letters_lose_their_tones_alike(begin):
     job = begin("pinyin-letters", tone_dropout=1)
     for made in made_of(job, 2):
