@@ -13,12 +13,11 @@ from benchmarks.finetuned import LANGUAGES, measure_sets
 from benchmarks.harness import Bench
 from benchmarks.result import Numbers, Result, Rows
 from benchmarks.section import Section, table
-from benchmarks.variants import TUNED, asked, average_gain, commands, opened, set_tables
+from benchmarks.variants import STAGES, TUNED, asked, average_gain, commands, opened, set_tables
 
 __all__ = ["ALONE", "CONTINUAL", "SEQUENTIAL", "SETS", "run"]
 
 CONTINUAL, SEQUENTIAL, ALONE, LONGER = "continual", "sequential", "masking alone", "masking alone, equal time"
-NAMES = {"together": "all at once", "mixed": "mixed", "table": "as a table says"}
 VARIANTS = (ALONE, LONGER, CONTINUAL, SEQUENTIAL, "all at once")
 SETS = (
     *("chnsenticorp", "thucnews", "cluener", "resume-ner", "ocnli", "cmrc2018"),
@@ -65,7 +64,7 @@ def variant(learned: Mapping[str, Any]) -> str:
     tasks, stages, missing = (learned[name] for name in ("tasks", "stages", "missing"))
     if len(tasks) == 1:
         return LONGER if learned["in_minutes"] else ALONE
-    name: str = NAMES.get(stages, stages)
+    name: str = STAGES.get(stages, stages)
     if not missing:
         return name
     left = f"without {', '.join(missing)}"

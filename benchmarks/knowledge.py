@@ -15,7 +15,7 @@ from benchmarks.harness import Bench, Results, public_name
 from benchmarks.knowledge_jobs import MOST
 from benchmarks.result import Numbers, Result, Rows
 from benchmarks.section import Section, table
-from benchmarks.variants import TUNED, asked, average_gain, commands, opened, set_tables, values
+from benchmarks.variants import STAGES, TUNED, asked, average_gain, commands, opened, set_tables, values
 from wenmai.core.folder import file_sha256
 
 __all__ = ["BASIC", "MOST", "ORDERS", "RECOVERY", "SETS", "run"]
@@ -25,6 +25,7 @@ ORDERS = {"in-order": "one token after the other", "together": "all tokens at on
 SETS = ("chnsenticorp", "thucnews", "cluener", "resume-ner", "ocnli", "cmrc2018", "conll2003", "sst2", "mrpc", "rte")
 BASIC = "characters"
 VARIANTS = (BASIC, "characters + phrases", "characters + phrases + entities")
+IN_STAGES = "sequential"  # the default of ERNIE 1.0; runs with others are variants of their own
 TURN = "run_seed"
 LENGTHS = 20  # names of a length, for it to be in the table
 QUICK_SETTINGS = (
@@ -48,7 +49,7 @@ def run(bench: Bench) -> None:
     models = []
     for model, learned in opened(bench, runs):
         kept = {name: learned[name] for name in ("tasks", "stages", "run_seed")}
-        models.append(replace(model, facts=model.facts | kept | {"variant": " + ".join(learned["tasks"])}))
+        models.append(replace(model, facts=model.facts | kept | {"variant": variant(learned)}))
     if asked(bench, "cloze"):
         if on is None or names is None:
             raise SystemExit(
@@ -57,6 +58,13 @@ def run(bench: Bench) -> None:
         _fill(bench, results, models, Path(on), names)
     if asked(bench, "sets"):
         measure_sets(bench, results, models, sets=SETS, ways=TUNED)
+
+
+def variant(learned: Mapping[str, Any]) -> str:
+    """Returns what a run is called: by what it masked, and by its stages if they are not the usual ones."""
+    tasks, stages = learned["tasks"], learned["stages"]
+    several = len(tasks) > 1 and stages != IN_STAGES
+    return " + ".join(tasks) + (f", {STAGES.get(stages, stages)}" if several else "")
 
 
 def _fill(bench: Bench, results: Results, models: Sequence[Model], on: Path, names: Path) -> None:

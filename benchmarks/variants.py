@@ -17,9 +17,21 @@ from benchmarks.result import Row, Rows
 from benchmarks.section import table
 from benchmarks.translation import train_command
 
-__all__ = ["TUNED", "asked", "average_gain", "commands", "difference", "gains", "opened", "set_tables", "values"]
+__all__ = [
+    "STAGES",
+    "TUNED",
+    "asked",
+    "average_gain",
+    "commands",
+    "difference",
+    "gains",
+    "opened",
+    "set_tables",
+    "values",
+]
 
 TUNED = {"encoder": ("tuned",)}  # ways of fine-tuning, by the family of the model
+STAGES = {"together": "all at once", "mixed": "mixed", "table": "as a table says"}  # what a variant is called
 _FACTS = (*FACTS, "training_tokens")
 
 

@@ -121,6 +121,19 @@ def test_runs_are_called_by_what_is_special_about_them(learned: dict[str, Any], 
     assert continual.variant(usual | learned) == name
 
 
+@pytest.mark.parametrize(
+    ("tasks", "stages", "name"),
+    [
+        (["characters"], "together", "characters"),
+        (["characters", "entities"], "sequential", "characters + entities"),
+        (["characters", "entities"], "together", "characters + entities, all at once"),
+        (["characters", "entities"], "table", "characters + entities, as a table says"),
+    ],
+)
+def test_masking_in_other_stages_is_a_variant_of_its_own(tasks: list[str], stages: str, name: str) -> None:
+    assert knowledge.variant({"tasks": tasks, "stages": stages}) == name
+
+
 class Stub(Bench):
     """A workbench whose runs are known, and which notes what it was asked for."""
 
