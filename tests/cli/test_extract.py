@@ -13,7 +13,7 @@ import wenmai
 from tests.contract.examples import EXAMPLES, TEXTS
 from wenmai.data.relation_files import open_documents, read_documents
 from wenmai.data.relations import docred_documents, tagged_sentences
-from wenmai.runs.extraction import document_of_text, write_relation_page
+from wenmai.runs.extraction import document_of_text, tagger_of, why_nothing, write_relation_page
 
 QUIET = ("--threads", "1", "--quiet")
 
@@ -120,6 +120,38 @@ def test_the_page_names_the_sentences_that_are_drawn(runs, tmp_path):
     model.module.config = replace(model.config, structure="none", structured=())
     write_relation_page(tmp_path / "page.html", model, found, run="r")
     assert "<img" not in (tmp_path / "page.html").read_text()
+
+
+def test_why_there_is_no_relation_is_said(shell, runs, tmp_path):
+    model = wenmai.load(runs / "ssan")
+    vertices = [[{"sent_id": 0, "pos": [at, at + 1], "type": "X"}] for at in (0, 1)]
+    document = {"sents": [["a", "b"]], "vertexSet": vertices}
+    (alone,) = model.extract([document | {"vertexSet": vertices[:1]}])
+    assert "fewer than two entities" in why_nothing(model, alone)
+    (some,) = model.extract([document], threshold=1.0)
+    assert why_nothing(model, some) == "No relation was found."
+    (some,) = model.extract([document], threshold=0.0)
+    assert not why_nothing(model, some)
+    model.facts = model.facts._replace(asked=frozenset({("X", "Y")}))
+    (none,) = model.extract([document], threshold=0.0)
+    assert why_nothing(model, none) == "No two entities are of types that have relations (X - Y)."
+    write_relation_page(tmp_path / "page.html", model, [none], run="r")
+    assert "of types that have relations (X - Y)." in (tmp_path / "page.html").read_text()
+
+
+def test_a_tagger_that_is_not_asked_is_said(shell, runs):
+    path = runs / EXAMPLES["ssan"].data
+    assert (
+        "has its entities already, the tagger is not asked"
+        in shell("extract", runs / "ssan", path, "--tagger", runs / "tagger").err
+    )
+
+
+def test_types_that_a_tagger_never_tags_are_said(runs, caplog):
+    model = wenmai.load(runs / "ssan")
+    model.types = [*model.types, "Z"]
+    tagger_of(runs / "tagger", model)
+    assert "tagger never tags Z: relations of such entities are not found" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -250,6 +250,14 @@ def test_other_files_that_are_not_there():
             data_of(titled(60), **{setting: "/nosuch"})
 
 
+def test_hypernyms_are_of_mesh_identifiers(tmp_path):
+    trees, path = tmp_path / "trees.txt", tmp_path / "documents.json"
+    trees.write_text("D000001\tC01\n")
+    path.write_text(json.dumps(titled(3)))
+    with pytest.raises(SettingError, match=r"hypernyms=.* has no effect on documents of DocRED"):
+        read_documents(open_documents(path), RelationsConfig(hypernyms=str(trees)))
+
+
 def test_documents_to_validate_on_have_a_relation(tmp_path):
     path = tmp_path / "valid.json"
     path.write_text(json.dumps([record(labels=[])]))

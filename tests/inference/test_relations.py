@@ -216,7 +216,7 @@ def test_documents_with_hardly_an_entity(make, evidence):
     found = model.extract([NOBODY, ONE, empty, DOCUMENT, NOBODY._replace(pairs=())], threshold=0.0, evidence=evidence)
     assert [len(one.relations) for one in found] == [0, 0, 0, 12, 0]
     assert [one.document for one in found[:2]] == [NOBODY, ONE]
-    assert model.scored([NOBODY, ONE], floor=0.0) == []
+    assert model.scored([model.rows(NOBODY), model.rows(ONE)], floor=0.0) == []
     assert model.extract([]) == []
 
 
@@ -232,12 +232,13 @@ def test_a_document_of_twenty_thousand_tokens(make, evidence):
 
 def test_scored(make):
     model = make()
-    found = model.scored(SOME[:2], floor=0.0)
+    given = [model.rows(one) for one in SOME[:2]]
+    found = model.scored(given, floor=0.0)
     done = []
-    again = model.scored(SOME[:2], floor=0.5, follow=done.append)
+    again = model.scored(given, floor=0.5, follow=lambda number, logits: done.append((number, len(logits))))
     assert len(found) == 2 * (6 + 2)
     assert again == [one for one in found if one.score >= 0.5]
-    assert done == [1, 2]
+    assert done == [(number, len(rows.pairs)) for number, rows in enumerate(given)]
     scores = dense(model, model.rows(DOCUMENT))
     one = next(one for one in found if one[:4] == (0, 1, 2, "P2"))
     assert one.score == scores[3, 1]

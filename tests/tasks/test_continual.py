@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ import torch
 import wenmai
 from tests.contract.examples import EXAMPLES, TEXTS
 from wenmai.config.recipe import Recipe
-from wenmai.core.errors import RunError, SettingError
+from wenmai.core.errors import CorpusError, RunError, SettingError
 from wenmai.core.registry import find_system
-from wenmai.runs.planning import overruled
+from wenmai.data.pretraining import find_task
+from wenmai.runs.planning import overruled, plan
 from wenmai.training.callback import Callback
 from wenmai.training.optimiser import Optimiser
 
@@ -137,6 +139,79 @@ def test_a_bert_goes_on_as_ernie(tmp_path):
                        threads=1)  # fmt: skip
     assert run.recipe.sections["model"].hidden_size == base.recipe.sections["model"].hidden_size
     assert run.model.tokenizer.fingerprint == base.model.tokenizer.fingerprint
+
+
+def test_a_continued_run_gets_the_parts_that_it_lacks(tmp_path):
+    path = tmp_path / "documents.txt"
+    path.write_text(TEXTS["documents.txt"]["enough"])
+    base = wenmai.train("ernie", path, out=tmp_path / "ernie", quiet=True, **EXAMPLES["ernie"].settings)
+    assert base.recipe.sections["model"].pooler == "none"
+    run = wenmai.train("ernie-2", path, start=base, out=tmp_path / "ernie-2", quiet=True,
+                       tasks=["phrases", "reordering"], budget=4, epochs=1, threads=1)  # fmt: skip
+    config = run.recipe.sections["model"]
+    assert (config.pooler, config.task_types, config.segments) == ("tanh", 16, base.recipe.sections["model"].segments)
+    again = wenmai.train("ernie-2", path, start=run, out=tmp_path / "again", quiet=True, budget=4, epochs=1, threads=1)
+    assert again.recipe.sections["model"] == config
+    with pytest.raises(SettingError, match="reordering asks for classes of whole texts; add pooler=tanh"):
+        wenmai.train("ernie-2", path, start=base, out=tmp_path / "none", quiet=True, pooler="none",
+                     tasks=["phrases", "reordering"], epochs=1, threads=1)  # fmt: skip
+
+
+def test_the_parameters_that_a_continued_run_has_are_kept(tmp_path):
+    path = tmp_path / "documents.txt"
+    path.write_text(TEXTS["documents.txt"]["enough"])
+    base = wenmai.train("ernie", path, out=tmp_path / "ernie", quiet=True, **EXAMPLES["ernie"].settings)
+    recipe, opened = plan("ernie-2", [path], start=base, tasks=["phrases", "reordering"], budget=4, epochs=1, threads=1)
+    task = find_system("ernie-2").load()
+    data = task.source.read(recipe, opened.source, lambda done, total: None, task.load_base(base.model_folder))
+    job = task.begin(recipe, data, task.load_base(base.model_folder))
+    old, new = base.model.module.state_dict(), job.masked_model.module.state_dict()
+    assert {name.partition(".")[0] for name in new.keys() - old.keys()} == {"pooler", "task_types"}
+    assert all(torch.equal(new[name], old[name]) for name in old)
+
+
+def test_a_task_of_texts_brings_a_pooler():
+    assert implied(tasks="phrases,dialogue", dialogue_threads="talks.jsonl")["model.pooler"] == "tanh"
+    assert implied(tasks="phrases,reordering")["model.pooler"] == "tanh"
+    assert "model.pooler" not in implied(tasks="phrases,token-document")
+
+
+@pytest.mark.parametrize("name", ["entities_list", "entities_run", "dialogue_threads"])
+def test_files_of_tasks_are_looked_for_before_the_text_is_read(tmp_path, name):
+    path = tmp_path / "documents.txt"
+    path.write_text("a b c\n")
+    with pytest.raises(CorpusError, match=f"{name}=.*/nosuch: no such file or run"):
+        plan("ernie", [path], **{name: str(tmp_path / "nosuch")})
+
+
+def test_what_is_not_measured_is_said(tmp_path):
+    valid = tmp_path / "valid.txt"
+    valid.write_text("a b c d\n")
+    job = begin(tmp_path, valid=str(valid))
+    assert job.warnings() == [
+        "the text to validate on has no example for token-document, reordering, distance, relevance: learned, but not "
+        "measured"
+    ]
+    assert not begin(tmp_path, valid=str(tmp_path / "documents.txt")).warnings()
+
+
+def test_a_task_of_another_package_is_found(tmp_path, monkeypatch):
+    (tmp_path / "other_tasks.py").write_text(
+        "from wenmai.data.pretraining.knowledge import Characters\n\n\n"
+        "class Letters(Characters):\n    name = 'letters'\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    points = [
+        EntryPoint(name, value, "wenmai.pretraining_tasks")
+        for name, value in (("letters", "other_tasks:Letters"), ("others", "collections:OrderedDict"))
+    ]
+    group = {"wenmai.pretraining_tasks": points}
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda *, group_of=group, group: group_of.get(group, []))
+    assert find_task("letters").name == "letters"
+    job = begin(tmp_path, "ernie", tasks=["letters"])
+    assert [task.name for task in job.tasks] == ["letters"]
+    with pytest.raises(SettingError, match=r"expected a wenmai\.data\.pretraining\.task\.PretrainingTask of that name"):
+        find_task("others")
 
 
 def test_a_training_does_not_go_on_with_another_file_of_a_task(tmp_path):

@@ -190,7 +190,7 @@ def documents_of(trained, name):
 
 def test_it_learns_and_the_threshold_is_the_best_of_the_validation_data(trained):
     model, valid = trained.run.model, documents_of(trained, "valid")
-    scored = model.scored(valid)
+    scored = model.scored([*map(model.rows, valid)])
     threshold, f1 = best_threshold(scored, valid)
     assert model.threshold == threshold
     best = max(one["f1"] for one in trained.seen)
@@ -222,7 +222,8 @@ def test_evaluation(trained):
     test = documents_of(trained, "test")
     found = wenmai.evaluate(trained.run, on=str(trained.folder / "test.json"))
     assert found.threshold == trained.run.model.threshold
-    decided = [one for one in trained.run.model.scored(test) if one.score >= found.threshold]
+    model = trained.run.model
+    decided = [one for one in model.scored([*map(model.rows, test)]) if one.score >= found.threshold]
     expected = measure_relations(decided, test, trained.run.model.facts.seen)
     for name in ("gold", "found", "right", "known", "f1", "ign_f1", "intra_f1", "inter_f1", "f1_low"):
         assert getattr(found.result, name) == getattr(expected, name)
@@ -275,7 +276,7 @@ def test_adaptive_thresholds_need_none(begin):
     model, valid = job.model, job._data.valid
     assert model.cut == 0.5
     assert model.threshold == 0.5
-    decided = [Scored(*one[:4]) for one in model.scored(valid) if one.score >= 0.5]
+    decided = [Scored(*one[:4]) for one in model.scored([*map(model.rows, valid)]) if one.score >= 0.5]
     assert metrics["f1"] == pytest.approx(measure_relations(decided, valid).f1)
 
 

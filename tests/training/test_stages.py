@@ -80,7 +80,7 @@ def test_bad_tables_are_refused(rows, budget, message):
 
 
 def test_budgets_that_do_not_add_up_are_refused():
-    with pytest.raises(SettingError, match="each needs 5 batches at least"):
+    with pytest.raises(SettingError, match="5 are needed at least"):
         continual(4, 4)
     with pytest.raises(SettingError, match="rehearsal can be 1 at most"):
         continual(4, 5, rehearsal=2)

@@ -121,7 +121,10 @@ def evaluate(
         int | None, typer.Option("--k", min=1, help="Classifiers: most labels of a text [1]; pinyin: candidates [5].")
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option("--threshold", min=0, max=1, help="Classifiers: leave out less probable labels.")
+        float | None,
+        typer.Option(
+            "--threshold", min=0, max=1, help="Classifiers and models of relations: leave out what is less probable."
+        ),
     ] = None,
     curves: Annotated[
         bool | None, typer.Option("--curves", help="Classifiers, with --json: precision-recall curves of labels.")

@@ -55,7 +55,7 @@ def extract(
 
     Example: wenmai extract runs/ssan data:redocred --html relations.html
     """
-    from wenmai.runs.extraction import FEWER_THAN_TWO, as_docred, documents_of_files, tagger_of, write_relation_page
+    from wenmai.runs.extraction import as_docred, documents_of_files, tagger_of, why_nothing, write_relation_page
     from wenmai.training.run import Run
 
     if evidence not in ("co-occurrence", "attention"):
@@ -73,8 +73,8 @@ def extract(
             print(json.dumps(as_docred(found), ensure_ascii=False))
             continue
         title, entities = document.title or say("document"), len(document.entities)
-        if entities < 2:
-            print(f"{title}: {say(FEWER_THAN_TWO)}")
+        if not found.pairs:
+            print(f"{title}: {why_nothing(model, found)}")
             continue
         relations = plural(len(found.relations), "relation")
         print(say("{title}: {entities} entities, {relations}", title=title, entities=entities, relations=relations))

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any
 
 from wenmai.core.aliases import nearest_system
 from wenmai.core.errors import SettingError, install_hint
@@ -18,7 +18,6 @@ __all__ = ["System", "announced", "announcements", "find_system", "needing_neura
 
 _OWN = "wenmai.systems"  # imported by name: the table stands above what it names
 _GROUP = "wenmai.systems"  # of entry points
-_T = TypeVar("_T")
 _NEURAL = ("torch", "tokenizers", "sacrebleu")  # what the extra `neural` brings
 
 
@@ -96,7 +95,8 @@ def find_system(name: str) -> System:
         return _built_in()[name]
     for point in announcements(_GROUP):
         if point.name == name:
-            return announced(point, System)
+            found: System = announced(point, System)
+            return found
     raise SettingError(f"no system is called {name!r}{nearest_system(name, systems())} (`wenmai systems` lists them)")
 
 
@@ -112,12 +112,12 @@ def announcements(group: str) -> Any:  # noqa: ANN401  importlib's EntryPoints
     return entry_points(group=group)
 
 
-def announced(point: Any, kind: type[_T]) -> _T:  # noqa: ANN401  importlib's EntryPoint
+def announced(point: Any, kind: type) -> Any:  # noqa: ANN401  importlib's EntryPoint
     """Returns what another package announces.
 
     Args:
         point: The entry point.
-        kind: What it must be: something with a ``name``, which is that of the entry point.
+        kind: What it must be, an instance or a subclass: something with a ``name``, which is that of the entry point.
 
     Raises:
         SettingError: if the package announces something else, or something that is not there.
@@ -127,7 +127,8 @@ def announced(point: Any, kind: type[_T]) -> _T:  # noqa: ANN401  importlib's En
         found = point.load()
     except (ImportError, AttributeError) as error:
         raise SettingError(f"the {what} {point.name!r} of another package cannot be imported: {error}") from None
-    if not isinstance(found, kind) or getattr(found, "name", None) != point.name:
+    fits = issubclass(found, kind) if isinstance(found, type) else isinstance(found, kind)
+    if not fits or getattr(found, "name", None) != point.name:
         raise SettingError(
             f"the entry point {point.name!r} = {point.value!r} names {found!r:.100}; expected a "
             f"{kind.__module__}.{kind.__name__} of that name"

@@ -125,22 +125,30 @@ def read_documents(opened: OpenedDocuments, config: RelationsConfig | None = Non
 
     Raises:
         CorpusError: if something is not as it should be, or there is no document.
+        SettingError: if a setting has no effect on them.
     """
     config = config or RelationsConfig()
     trees = None
     if config.hypernyms is not None:
         trees = read_tree_numbers(_located(config.hypernyms, "a file of MeSH tree numbers")[1])
     found: list[RelationDocument] = []
-    for path in opened.paths:
-        if ".json" in plain_name(path) or beginning(path).lstrip()[:1] in ("[", "{"):
-            found += read_docred(path)
-        else:
-            found += read_pubtator(path, trees)
+    pubtator = [not _is_json(path) for path in opened.paths]
+    if trees is not None and not any(pubtator):
+        raise SettingError(
+            f"hypernyms={config.hypernyms} has no effect on documents of DocRED, whose entities have no MeSH "
+            "identifiers; leave it out"
+        )
+    for path, has_identifiers in zip(opened.paths, pubtator, strict=True):
+        found += read_pubtator(path, trees) if has_identifiers else read_docred(path)
     if not opened.paths:
         found = docred_documents(opened.items, _PYTHON)
     if not found:
         raise CorpusError(f"{opened.describe()}: no documents")
     return found
+
+
+def _is_json(path: Path) -> bool:
+    return ".json" in plain_name(path) or beginning(path).lstrip()[:1] in ("[", "{")
 
 
 def holds_documents(path: Path) -> bool:

@@ -80,10 +80,12 @@ class Extracted(NamedTuple):
     Attributes:
         document: The document.
         relations: Of its entities, the most probable first.
+        pairs: How many pairs of entities were asked for.
     """
 
     document: RelationDocument
     relations: list[FoundRelation]
+    pairs: int
 
 
 class RelationFacts(NamedTuple):
@@ -272,12 +274,15 @@ class RelationModel(Shown):
 
     def likely(self, rows: DocumentRows, lowest: float) -> Iterator[tuple[int, int, float]]:
         """Yields the number of a pair, a relation from 0 without "no relation", and its probability, if not less."""
-        for begin, part in self._logits(rows):
-            found = self.probabilities(part).cpu().numpy()
-            for pair, label in np.argwhere(found >= lowest).tolist():
-                yield begin + pair, label, float(found[pair, label])
+        for begin, part in self.logits(rows):
+            yield from self._likely(begin, part, lowest)
 
-    def _logits(self, rows: DocumentRows) -> Iterable[tuple[int, Tensor]]:
+    def _likely(self, begin: int, logits: Tensor, lowest: float) -> Iterator[tuple[int, int, float]]:
+        found = self.probabilities(logits).cpu().numpy()
+        for pair, label in np.argwhere(found >= lowest).tolist():
+            yield begin + pair, label, float(found[pair, label])
+
+    def logits(self, rows: DocumentRows) -> Iterator[tuple[int, Tensor]]:
         """Yields the logits (p, C) of some pairs at a time, and the number of the first of them."""
         if not len(rows.pairs):
             return
@@ -305,25 +310,28 @@ class RelationModel(Shown):
 
     def scored(
         self,
-        documents: Sequence[RelationDocument],
+        documents: Sequence[DocumentRows],
         *,
         floor: float = _FLOOR,
-        follow: Callable[[int], None] = lambda done: None,
+        follow: Callable[[int, Tensor], None] = lambda number, logits: None,
     ) -> list[Scored]:
         """Returns all relations of documents whose probability is at least ``floor``.
 
         Args:
             documents: The documents.
             floor: The lowest probability.
-            follow: Is told how many documents are done.
+            follow: Is told the logits (P, C) of each document that has pairs, by its number.
         """
         found = []
-        for number, document in enumerate(documents):
-            rows = self.rows(document)
-            for pair, label, probability in self.likely(rows, floor):
+        for number, rows in enumerate(documents):
+            parts = [part for _, part in self.logits(rows)]
+            if not parts:
+                continue
+            logits = torch.cat(parts)
+            follow(number, logits)
+            for pair, label, probability in self._likely(0, logits, floor):
                 head, tail = rows.pairs[pair].tolist()
                 found.append(Scored(number, head, tail, self.labels[label + 1], probability))
-            follow(number + 1)
         return found
 
     # --- the verb ---------------------------------------------------------------------------------------------------
@@ -374,7 +382,7 @@ class RelationModel(Shown):
             meaning = self.facts.meanings.get(name, name)
             found.append(FoundRelation(head, tail, name, meaning, probability, places, by))
         found.sort(key=lambda one: (-one.probability, one.head, one.tail, one.relation))
-        return Extracted(document, found)
+        return Extracted(document, found, len(rows.pairs))
 
     def _attended(self, document: RelationDocument, rows: DocumentRows) -> npt.NDArray[np.float64]:
         """Returns how much the tokens of each entity attend to each sentence in the last layer, (E, sentences)."""

@@ -4,6 +4,7 @@ The page is plain HTML (``page/relations.html``) and needs neither a script nor 
 the relations with the sentences that speak of them, and which token sees which by the structure of the document.
 """
 
+import logging
 import re
 import struct
 import sys
@@ -33,9 +34,9 @@ from wenmai.training.run import Run
 if TYPE_CHECKING:
     from wenmai.inference.relations import Extracted, RelationModel
 
-__all__ = ["as_docred", "document_of_text", "documents_of_files", "tagger_of", "write_relation_page"]
+__all__ = ["as_docred", "document_of_text", "documents_of_files", "tagger_of", "why_nothing", "write_relation_page"]
 
-FEWER_THAN_TWO = "There are fewer than two entities, and so no relations."
+_log = logging.getLogger(__name__)
 
 _MOST_TEXT = 16 << 20  # bytes of a document of plain text
 _OF = ("'s", "’s")  # is no part of a name
@@ -60,6 +61,8 @@ def tagger_of(run: str | Path | Run, model: "RelationModel", device: str | None 
     opened = run if isinstance(run, Run) else Run(run, device)
     tagger = opened.model_for("tag")
     labels = {re.sub(r"^[BIESMLU]-", "", label) for label in tagger.labels} - {"O"}
+    if labels & set(model.types) and (never := sorted(set(model.types) - labels)):
+        _log.warning("%s", f"{opened.path} never tags {', '.join(never)}: relations of such entities are not found")
     if not labels & set(model.types):
         raise SettingError(
             f"{opened.path} tags {', '.join(sorted(labels))}, but the relations are between entities of the types "
@@ -83,6 +86,8 @@ def documents_of_files(files: Sequence[str | Path], tagger: Any = None) -> Itera
         name = str(file)
         opened = None if name == "-" else open_documents(name)
         if opened is not None and (".json" in plain_name(opened.paths[0]) or holds_documents(opened.paths[0])):
+            if tagger is not None:
+                _log.warning("%s", f"{name}: has its entities already, the tagger is not asked")
             yield from read_documents(opened)
             continue
         if tagger is None:
@@ -135,6 +140,18 @@ def document_of_text(text: str, tagger: Any, *, title: str = "") -> RelationDocu
     return entities_of(title, sentences, found)
 
 
+def why_nothing(model: "RelationModel", found: "Extracted") -> str:
+    """Returns why a document has no relation, in words; nothing if it has one."""
+    if found.relations:
+        return ""
+    if len(found.document.entities) < 2:
+        return say("There are fewer than two entities, and so no relations.")
+    if not found.pairs and model.facts.asked is not None:
+        asked = sorted(f"{head} - {tail}" for head, tail in model.facts.asked)
+        return say("No two entities are of types that have relations ({types}).", types=", ".join(asked))
+    return say("No relation was found.")
+
+
 def as_docred(found: "Extracted") -> dict[str, Any]:
     """Returns a document with its relations as DocRED's JSON has them, with their meanings and probabilities."""
     document = found.document
@@ -168,10 +185,11 @@ def as_docred(found: "Extracted") -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Drawn:
-    """A document on the page: its number, what was found, and the dependencies of some tokens, of which sentences."""
+    """A document on the page: its number, what was found, why nothing, dependencies of tokens, of which sentences."""
 
     number: int
     found: "Extracted"
+    nothing: str
     matrix: npt.NDArray[np.int8]
     sentences: str
 
@@ -190,7 +208,10 @@ def write_relation_page(path: str | Path, model: "RelationModel", found: Iterabl
     """
     if Path(path).is_dir():
         raise SettingError(f"{path} is a folder; name the page to write, such as {Path(path) / 'relations.html'}")
-    drawn = [_Drawn(number, one, *_dependencies(model, one.document)) for number, one in enumerate(found, start=1)]
+    drawn = [
+        _Drawn(number, one, why_nothing(model, one), *_dependencies(model, one.document))
+        for number, one in enumerate(found, start=1)
+    ]
     count = sum(len(one.found.relations) for one in drawn)
     facts = [("run", run), ("documents", f"{len(drawn):,}"), ("relations", f"{count:,}")]
     page = filled(
@@ -226,13 +247,8 @@ def _section(drawn: _Drawn) -> str:
         f"{_marked(document, number)}</p>"
         for number in range(len(document.sentences))
     )
-    table = _table(drawn) if relations else _nothing(document)
+    table = _table(drawn) if relations else f'<p class="caption">{escape(drawn.nothing)}</p>'
     return f"<section><h2>{title}</h2>{sentences}{table}{_matrix(drawn)}</section>"
-
-
-def _nothing(document: RelationDocument) -> str:
-    text = FEWER_THAN_TWO if len(document.entities) < 2 else "No relation was found."
-    return f'<p class="caption">{escape(say(text))}</p>'
 
 
 def _marked(document: RelationDocument, sentence: int) -> str:

@@ -83,7 +83,7 @@ def _inherit(base: Recipe, system: str, task: Task, chosen: dict[str, Any], mean
     named = {name.partition(".")[2] or name for name in meant}
     for full, value in base.flat_settings().items():
         section, _, name = full.partition(".")
-        if section in task.inherited and name not in named:
+        if section in task.inherited and name not in named and task.added.get(full, ...) != value:
             chosen.pop(name, None)
             chosen[full] = value
 

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import RunError, SettingError
+from wenmai.core.quantities import plural
 from wenmai.core.registry import find_system
 from wenmai.core.seeding import mixed_seed
 from wenmai.data.batches import plan_batches
@@ -43,7 +44,7 @@ from wenmai.tasks.asked import Asked, asked_of_row
 from wenmai.tasks.implied import implied_tasks
 from wenmai.tasks.masked import MaskedTask, refuse_untrained
 from wenmai.tasks.masked_rows import MaskedRows, RowMaker
-from wenmai.tasks.neural import NeuralJob
+from wenmai.tasks.neural import NeuralJob, take_over
 from wenmai.tasks.settings import CONTINUAL
 from wenmai.tasks.sources import MarkedText
 from wenmai.tasks.task import Notes, Task
@@ -82,6 +83,7 @@ class ErnieTask(MaskedTask):
     source = MarkedText("cls", "sep", "mask")
     sections: Mapping[str, type] = CONTINUAL
     alternates: ClassVar[bool] = True  # dialogues with masking
+    added: ClassVar[Mapping[str, Any]] = {"model.pooler": "none", "model.task_types": 0}
 
     def implied(self, given: Mapping[str, Any], base: Recipe | None) -> Mapping[str, Any]:
         """The tasks that there are data for, when they come, and what those of the continued run read."""
@@ -96,10 +98,17 @@ class ErnieTask(MaskedTask):
         config = recipe.sections["model"]
         if recipe.start is None and "mlm" in config.heads:  # else there is more to say
             refuse_untrained(config, ("mlm",))
+        recipe.sections["tasks"].require_files()
 
     def starts_from(self, other: Task) -> bool:
         """Any encoder that fills in masked tokens can go on to learn other tasks."""
         return isinstance(other, MaskedTask)
+
+    def initialise(self, model: MaskedModel, data: LanguageData, base: MaskedModel) -> None:
+        """Copies the parameters of ``base``; a pooler and vectors of tasks that it lacks are new."""
+        known = {name.partition(".")[0] for name in base.module.state_dict()}
+        parts = ("pooler", "task_types")
+        take_over(model.module, base.module, data.grown, fresh=tuple(f"{part}." for part in parts if part not in known))
 
     def job(self, recipe: Recipe, data: LanguageData, model: MaskedModel) -> "ContinualJob":  # type: ignore[override]
         """Returns a training."""
@@ -164,7 +173,8 @@ class ContinualJob(NeuralJob):
         self._train, self._valid = data.sentences(separator=separator)
         self.tasks = self._made_tasks(recipe, model)
         for task in self.tasks:
-            task.require(self._train)  # what the text to validate on has not is not measured
+            task.require(self._train)
+        self._unmeasured = [task.name for task in self.tasks if not _has_example(task, self._valid)]
         self._maskers = [None if task.masking is None else Masker(task.masking, tokenizer) for task in self.tasks]
         self._makers = [RowMaker(tokenizer, masker, model.device) for masker in self._maskers]
         self._seeds = [mixed_seed(self.config.seed, zlib.crc32(task.name.encode())) for task in self.tasks]
@@ -425,12 +435,21 @@ class ContinualJob(NeuralJob):
         stages = ", ".join(
             f"{task.name} {'+'.join(map(str, counts))}" for task, counts in zip(self.tasks, table, strict=True)
         )
+        marked = self._data.text.marked
+        entities = f"{plural(marked.entities, 'place')} with an entity, " if marked and marked.entities else ""
         sizes = (
-            f"{len(self._train):,} tokens, {len(self._valid):,} to validate on, vocabulary "
+            f"{len(self._train):,} tokens, {len(self._valid):,} to validate on, {entities}vocabulary "
             f"{self._data.tokenizer.vocab_size:,}, {self.parameters:,} parameters on {self.masked_model.device}; "
             f"batches by stage: {stages}"
         )
         return {"sizes": sizes, **self.effort, "threads": self.threads, "stats": asdict(self._data.text.stats)}
+
+    def warnings(self) -> list[str]:
+        """Which tasks the text to validate on has no example for."""
+        if not self._unmeasured:
+            return []
+        names = ", ".join(self._unmeasured)
+        return [f"the text to validate on has no example for {names}: learned, but not measured"]
 
     def summary(self) -> dict[str, Any]:
         """Speed, losses, sizes, and the batches of each task by stage."""
@@ -438,6 +457,10 @@ class ContinualJob(NeuralJob):
         words = found["tokens_per_second"] * self._data.text.stats.words_per_token
         table = {task.name: counts for task, counts in zip(self.tasks, self.stage_plan.table.T.tolist(), strict=True)}
         return {**found, "words_per_second": words, "vocabulary": size, "stages": table}
+
+
+def _has_example(task: PretrainingTask, stream: SentenceStream) -> bool:
+    return len(task.examples(stream, np.random.default_rng(0)).lengths) > 0
 
 
 def _named(task: PretrainingTask, sums: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, float]]:

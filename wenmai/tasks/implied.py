@@ -6,7 +6,7 @@ from typing import Any
 from wenmai.config.lists import listed
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError
-from wenmai.data.pretraining import TASKS
+from wenmai.data.pretraining import find_task
 from wenmai.data.pretraining.knowledge import MASKING_TASKS
 from wenmai.data.token_marks import ENTITY
 
@@ -36,7 +36,7 @@ def implied_tasks(
         alternates: Whether dialogues alternate with the other tasks.
 
     Raises:
-        SettingError: if ``masking`` is given, but would have no effect.
+        SettingError: if no task has a name that is given, or ``masking`` is given but would have no effect.
     """
     plain = {name.rpartition(".")[2]: value for name, value in given.items()}
     plain |= {name: None for name in _SOURCES & plain.keys() if str(plain[name]).lower() in ("none", "null", "false")}
@@ -53,7 +53,9 @@ def implied_tasks(
         if not tasks or (entities and not _has_entities(tasks)):
             tasks = usual({**plain, "language": language}, entities=bool(entities))
         tasks = list(dict.fromkeys([*tasks, *of_files]))
-        found |= {"stages.tasks": tasks} | ({"model.pooler": "tanh"} if of_files else {})
+        found["stages.tasks"] = tasks
+    if any(find_task(name).level == "sequence" for name in tasks):
+        found["model.pooler"] = "tanh"
     if _has_entities(tasks):
         found |= {f"tasks.{name}": value for name, value in entities.items()}
     for task, file in _FILES.items():
@@ -72,7 +74,7 @@ def _of_tasks(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _has_entities(tasks: Iterable[str]) -> bool:
-    return any(TASKS[name].marks & ENTITY for name in tasks if name in TASKS)
+    return any(find_task(name).marks & ENTITY for name in tasks)
 
 
 def _require_units(masking: object, tasks: Sequence[str]) -> None:

@@ -3,12 +3,13 @@
 Xu, Wang, Lyu, Zhu, Mao 2021 (SSAN), section 3.3; the adaptive threshold is that of Zhou et al. 2021 (ATLOP).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor, nn
 
 from wenmai.config.recipe import Recipe
@@ -22,7 +23,7 @@ from wenmai.inference.families import backbone_like, backbone_of
 from wenmai.inference.finetuned import SHORTEST
 from wenmai.inference.relation_rows import DocumentRows
 from wenmai.inference.relations import RelationFacts, RelationModel
-from wenmai.measures.relations import Scored, best_threshold, measure_relations
+from wenmai.measures.relations import best_threshold, measure_relations
 from wenmai.models.ssan import Ssan
 from wenmai.models.ssan_settings import SsanConfig
 from wenmai.nn.encoder import TextEncoder
@@ -138,29 +139,22 @@ class RelationJob(NeuralJob):
         if self.tuning.encoder_share == 0:
             for name in self._of_encoder:
                 known[name].requires_grad_(False)
-        self._rows, self._targets = self._prepared(data.train)
-        self._valid_rows, self._valid_targets = self._prepared(data.valid)
+        made = [(model.rows(document), document) for document in data.train]
+        some = [(rows, document) for rows, document in made if len(rows.pairs)]
+        self._rows = [rows for rows, _ in some]
+        self._targets = [self._right(rows, document) for rows, document in some]
+        self._valid_rows = [model.rows(document) for document in data.valid]
 
-    def _prepared(
-        self, documents: Sequence[RelationDocument]
-    ) -> tuple[list[DocumentRows], list[npt.NDArray[np.int64]]]:
-        """Returns the rows of documents with a pair, and where each has 1 among (P, C): pairs and labels."""
-        model = self._relations
-        numbers = {name: number for number, name in enumerate(model.labels)}
-        rows, targets = [], []
-        for document in documents:
-            read = model.rows(document)
-            if not len(read.pairs):
-                continue
-            places = {(head, tail): place for place, (head, tail) in enumerate(read.pairs.tolist())}
-            found = {
-                (places[one.head, one.tail], numbers[one.relation])
-                for one in document.relations
-                if (one.head, one.tail) in places and one.relation in numbers
-            }
-            rows.append(read)
-            targets.append(np.array(sorted(found), np.int64).reshape(-1, 2))
-        return rows, targets
+    def _right(self, rows: DocumentRows, document: RelationDocument) -> npt.NDArray[np.int64]:
+        """Returns where a document has 1 among (P, C): pairs and labels."""
+        numbers = {name: number for number, name in enumerate(self._relations.labels)}
+        places = {(head, tail): place for place, (head, tail) in enumerate(rows.pairs.tolist())}
+        found = {
+            (places[one.head, one.tail], numbers[one.relation])
+            for one in document.relations
+            if (one.head, one.tail) in places and one.relation in numbers
+        }
+        return np.array(sorted(found), np.int64).reshape(-1, 2)
 
     @property
     def objective_name(self) -> str:  # type: ignore[override]  # it depends on the settings
@@ -196,46 +190,40 @@ class RelationJob(NeuralJob):
 
     def loss(self, module: nn.Module, batch: npt.NDArray[np.int64], step: int) -> Loss:
         """The mean over labels and pairs of each document, summed over documents."""
-        return self._loss(module, [self._rows[at] for at in batch], [self._targets[at] for at in batch])
+        made = self._relations.batch([self._rows[at] for at in batch])
+        logits: Tensor = module(made)
+        parts = zip(torch.split(logits, made.sizes), (self._targets[at] for at in batch), strict=True)
+        total = torch.stack([self._of_document(part, right) for part, right in parts]).sum()
+        return Loss(total, total.detach(), len(batch), int(made.real.sum()))
 
-    def _loss(self, module: nn.Module, rows: Sequence[DocumentRows], targets: Sequence[npt.NDArray[np.int64]]) -> Loss:
-        model = self._relations
-        batch = model.batch(rows)
-        logits: Tensor = module(batch)
-        total = logits.new_zeros((), dtype=logits.dtype).double()
-        begin = 0
-        for size, places in zip(batch.sizes, targets, strict=True):
-            part = logits[begin : begin + size].float()
-            gold = part.new_zeros(part.shape)
-            gold[places[:, 0], places[:, 1]] = 1.0
-            if self.tuning.loss == "adaptive":
-                total = total + adaptive_threshold_loss(part, gold).double()
-            else:
-                gold[:, 0] = (gold[:, 1:].sum(1) == 0).to(gold.dtype)
-                total = total + binary_loss(part, gold).double()
-            begin += size
-        read = int(batch.real.sum())
-        return Loss(total, total.detach(), len(rows), read)
+    def _of_document(self, logits: Tensor, right: npt.NDArray[np.int64]) -> Tensor:
+        """The loss of the pairs (P, C) of one document, float64."""
+        logits = logits.float()
+        gold = torch.zeros_like(logits)
+        gold[right[:, 0], right[:, 1]] = 1.0
+        if self.tuning.loss == "adaptive":
+            return adaptive_threshold_loss(logits, gold).double()
+        gold[:, 0] = (gold[:, 1:].sum(1) == 0).to(gold.dtype)
+        return binary_loss(logits, gold).double()
 
     def evaluate(self) -> dict[str, float]:
-        """The loss on the validation data, the best threshold, and F1 there."""
-        if not self._data.valid:
+        """The loss on the validation data, the best threshold, and F1 there; each document is read once."""
+        model, documents = self._relations, self._data.valid
+        if not documents:
             return {}
-        model = self._relations
-        order = range(0, len(self._valid_rows), self.tuning.batch_size)
+        losses: list[Loss] = []
 
-        def losses() -> Iterator[Loss]:
-            for begin in order:
-                some = slice(begin, begin + self.tuning.batch_size)
-                yield self._loss(self.module, self._valid_rows[some], self._valid_targets[some])
+        def follow(number: int, logits: Tensor) -> None:
+            total = self._of_document(logits, self._right(self._valid_rows[number], documents[number]))
+            losses.append(Loss(total, total, 1))
 
-        metrics = evaluated(losses(), self.loss_weights)
-        scored: list[Scored] = model.scored(self._data.valid)
+        scored = model.scored(self._valid_rows, follow=follow)
+        metrics = evaluated(losses, self.loss_weights)
         if model.decision == "threshold":
-            cut, best = best_threshold(scored, self._data.valid)
+            cut, best = best_threshold(scored, documents)
             model.threshold = float(min(1.0, max(0.0, cut))) if best else _UNDECIDED
         found = measure_relations(
-            [one for one in scored if one.score >= model.cut], self._data.valid, model.facts.seen, intervals=False
+            [one for one in scored if one.score >= model.cut], documents, model.facts.seen, intervals=False
         )
         named = {"f1": found.f1, "precision": found.precision, "recall": found.recall, "ign_f1": found.ign_f1}
         return metrics | {name: value for name, value in named.items() if value is not None}

@@ -170,6 +170,8 @@ class Task(ABC):
         source: Reads its data.
         sections: The settings, by section; a model with a ``config_class`` adds the section ``model``.
         inherited: Sections that a continued training takes from its base run.
+        added: Parts that the network of the base run may lack, as the setting that says so, such as
+            ``{"model.pooler": "none"}``; where it does, the system's own setting counts.
         verbs: What its models can do.
         measurers: ``module:NAME`` of a measurer for each verb that wenmai does not know; see ``wenmai.runs.measuring``.
         replicated: Whether several processes may train together.
@@ -179,6 +181,7 @@ class Task(ABC):
     source: Source
     sections: Mapping[str, type]
     inherited: ClassVar[tuple[str, ...]] = ()
+    added: ClassVar[Mapping[str, Any]] = {}
     verbs: tuple[str, ...]
     measurers: ClassVar[Mapping[str, str]] = {}
     replicated: bool = False

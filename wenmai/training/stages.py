@@ -51,7 +51,10 @@ class StagesConfig:
     tasks: Annotated[
         tuple[str, ...],
         BeforeValidator(listed),
-        Doc("what is learned from the text, in the order in which it comes; by default all that the text has data for"),
+        Doc(
+            "what is learned from the text, in the order in which it comes; by default what the system learns of the "
+            "language"
+        ),
     ] = ()
     stages: Annotated[
         Schedule,
@@ -138,8 +141,8 @@ def continual(tasks: int, budget: int, rehearsal: int | None = None) -> Ints:
     each = budget // (tasks + 1) if rehearsal is None else rehearsal
     if each < 1:
         raise SettingError(
-            f"budget={budget} is too little to rehearse {tasks} tasks: each needs {tasks + 1} batches at least; raise "
-            "budget, or set stages=sequential or stages=together"
+            f"{budget} batches of each of {tasks} tasks are too few to rehearse them: {tasks + 1} are needed at least; "
+            "raise budget, or epochs where it is not set, or set stages=sequential or stages=together"
         )
     if (tasks - 1) * each >= budget:
         raise SettingError(

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 from annotated_types import Ge, Gt, Le
 from typing_extensions import Doc
 
 from wenmai.config.recipe import Located
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data.sources import absolute_name
 from wenmai.data.token_marks import ENTITY
 from wenmai.text.settings import check_choices
@@ -98,6 +99,17 @@ class TasksConfig:
                 raise SettingError(
                     f"{field.name}={value} has no effect without the task {of}; leave it out, or add {of} to tasks"
                 )
+
+    def require_files(self) -> None:
+        """Makes sure that the files and runs that are named are there.
+
+        Raises:
+            CorpusError: if one is not.
+        """
+        for name in ("entities_list", "entities_run", "dialogue_threads", "prepared_files", "relevance_file"):
+            value = getattr(self, name)
+            if value is not None and not Path(value).exists():
+                raise CorpusError(f"{name}={value}: no such file or run")
 
     def require_entities(self, bits: int) -> None:
         """Makes sure that it is known what entities are if, and only if, the marks that are needed have them.
