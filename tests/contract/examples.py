@@ -435,7 +435,7 @@ EXAMPLES = {
         wrong=(
             ({"task_types": 2}, "too few for 5 tasks"),
             ({"reordering_parts": 6}, "less than or equal to 5"),
-            ({"budget": 5}, "each needs 6 batches at least"),
+            ({"budget": 5}, "6 are needed at least"),
         ),
     ),
     "elmo": Example(

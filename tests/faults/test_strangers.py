@@ -17,7 +17,14 @@ from wenmai.core.folder import seal_files
 from wenmai.runs.train import Callback
 from wenmai.training.run import Run
 
-SYSTEMS = ("word2vec", "fasttext-supervised", "ngram", "transformer", "gpt")  # with all verbs and exports of folders
+SYSTEMS = (
+    "word2vec",
+    "fasttext-supervised",
+    "ngram",
+    "transformer",
+    "gpt",
+    "ernie",
+)  # with all verbs and exports of folders
 FORMS = (*SYSTEMS, "transformer-stopped")
 EVERY_NTH = {"word2vec": 2}  # of the others every sixth trap is tried: they share the code that opens runs
 VERBS = {  # what is done with a run that can do this
@@ -30,6 +37,8 @@ VERBS = {  # what is done with a run that can do this
     "generate": (("generate", "RUN", "a b", "--max-tokens", "3"), ("export", "RUN", "huggingface", "OUT")),
     "translate": (("translate", "RUN", "a b"), ("evaluate", "RUN", "--on", "ON")),
     "classify": (("classify", "RUN", "ON"), ("evaluate", "RUN", "--on", "ON"), ("export", "RUN", "fasttext", "OUT")),
+    "embed": (("embed", "RUN", "a b"), ("export", "RUN", "huggingface", "OUT")),
+    "fill": (("fill", "RUN", "a [MASK] b"), ("preview", "RUN")),
 }
 EVERY = (("compare", "RUN", "RUN", "--out", "OUT"), ("train", "SYSTEM", "DATA", "--from", "RUN"))
 _TOUCHING = ("os.", "shutil.", "glob.", "tempfile.")

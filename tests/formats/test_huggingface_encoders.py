@@ -163,6 +163,23 @@ def test_losses_of_masked_tokens_have_the_same_gradients(family, tied, tokenizer
 
 
 @pytest.mark.parity
+def test_each_task_of_ernie_has_its_own_vector(tokenizer, tmp_path):
+    other = reference("Ernie", "ForMaskedLM")
+    found = read_huggingface(folder_of(other, tokenizer, tmp_path)).module
+    ids, real, segments = batch(found, "right")
+    seen = []
+    with torch.no_grad():
+        for task in range(found.config.task_types):
+            given = {"input_ids": ids, "attention_mask": real.long(), "token_type_ids": segments}
+            wanted = other(**given, task_type_ids=torch.full_like(ids, task)).logits
+            states = found(ids, segments=segments, mask=real[:, None, None], task_type=task)
+            torch.testing.assert_close(found.heads["mlm"](states)[real], wanted[real], rtol=0, atol=1e-5)
+            seen.append(wanted[real])
+    assert len(seen) == 5
+    assert all((one - seen[0]).abs().max() > 1e-3 for one in seen[1:])
+
+
+@pytest.mark.parity
 @pytest.mark.parametrize("saved", ["parts", "bare", "old names", "with buffers and copies", "half", "old prefixes"])
 def test_folders_are_read_however_they_were_saved(saved, tokenizer, tmp_path):
     other = reference("Bert", "ForPreTraining")
