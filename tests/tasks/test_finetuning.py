@@ -15,6 +15,7 @@ from tests.contract.examples import EXAMPLES, TEXTS
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.registry import find_system
 from wenmai.data.examples import open_examples
+from wenmai.data.typed import TaggedSentence
 from wenmai.inference import finetuned as inference_finetuned
 from wenmai.inference.backbones import Pieces
 from wenmai.inference.families import backbone_like
@@ -23,6 +24,7 @@ from wenmai.inference.finetuned_spans import _Read, _Text, tuned_threshold
 from wenmai.inference.finetuned_tokens import scheme_of
 from wenmai.runs.planning import plan
 from wenmai.tasks import finetuning
+from wenmai.text.segment import treebank_spans
 from wenmai.training.callback import Callback
 
 PLAIN = {"threads": 1, "epochs": 1, "learning_rate": 0.01, "batch_size": 8, "precision": "float32"}
@@ -553,3 +555,66 @@ def test_settings_of_other_tasks_are_refused(begin):
 def test_settings_that_the_encoder_does_not_heed_are_refused(begin, task, start, settings, message):
     with pytest.raises(SettingError, match=message):
         begin(task, start, **settings)
+
+
+# --- what is said of the data ---------------------------------------------------------------------------------------
+
+
+def test_what_is_left_out_of_the_validation_data_is_said(begin, tmp_path):
+    valid = tmp_path / "dev.tsv"
+    valid.write_text("text\tlabel\na b\tx\n\ty\nc d\ty\n")
+    job = begin("classification", "bert", "text\tlabel\na b\tx\nb c\ty\n", valid=str(valid))
+    _, notes = job.changes(None)
+    assert "to validate on: 1 examples were left out because a text is empty" in notes
+
+
+def test_labels_that_only_what_was_set_aside_has_are_named(begin):
+    texts = [" ".join("abcdefgh"[place] for place in (number % 8, number // 8, number % 3)) for number in range(60)]
+    lines = [f"{text}\t{'xy'[number % 2]}" for number, text in enumerate(dict.fromkeys(texts))]
+    plain = begin("classification", "bert", "text\tlabel\n" + "\n".join(lines) + "\n")
+    aside = plain._data.valid[0].text
+    rare = [line.partition("\t")[0] + "\tz" if line.startswith(aside + "\t") else line for line in lines]
+    job = begin("classification", "bert", "text\tlabel\n" + "\n".join(rare) + "\n")
+    assert job._data.untrained == ("z",)
+    _, notes = job.changes(None)
+    assert any(
+        note.startswith("no example that was trained on has the labels z: all of them were set") for note in notes
+    )
+    assert not plain._data.untrained
+
+
+@pytest.mark.parametrize(
+    ("words", "cut"),
+    [
+        ("我 爱 NBA 2019 ， 去", ["我", "爱", "N.B.A", "，", "去", "北", "京", "2020"]),
+        ("我 爱 去", ["我", "爱", "N", ".", "B", ".", "A", "，", "去", "北", "京", "2", "0", "2", "0"]),
+        ("a cat", None),
+        ("我们 喜欢 北京 NBA", None),
+    ],
+)
+def test_sentences_are_cut_as_those_that_were_trained_on(begin, words, cut):
+    model = begin("tagging", "bert").fine_tuned
+    model.learn([TaggedSentence(words.split(), ["O"] * len(words.split()))])
+    text = "我爱N.B.A，去北京2020"
+    found = [text[low:high] for low, high in model.words(text)]
+    assert found == (cut or [text[low:high] for low, high in treebank_spans(text)])
+
+
+def test_what_was_learned_from_or_chosen_by_is_noted(base, data, tmp_path):
+    path = data("classification")
+    valid = tmp_path / "valid.tsv"
+    shutil.copy(path, valid)
+    run = wenmai.finetune(
+        base("bert"), path, task="classification", out=tmp_path / "run", quiet=True, valid=str(valid), **PLAIN
+    )
+    assert any("was trained on these examples" in note for note in wenmai.evaluate(run, on=path).notes)
+    assert any("was chosen by these examples" in note for note in wenmai.evaluate(run, on=valid).notes)
+    other = tmp_path / "other.tsv"
+    shutil.copy(path, other)
+    assert not wenmai.evaluate(run, on=other).notes
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name in ("train", "dev"):
+        shutil.copy(path, folder / f"{name}.tsv")
+    run = wenmai.finetune(base("bert"), folder, task="classification", out=tmp_path / "two", quiet=True, **PLAIN)
+    assert any("was chosen by these examples" in note for note in wenmai.evaluate(run, on=folder).notes)

@@ -29,6 +29,7 @@ from wenmai.measures.tagging import TaggingResult, entities, measure_tagging
 from wenmai.nn.crf import Crf, Scheme, constraints_of
 from wenmai.nn.heads import TokenHead
 from wenmai.objectives.loss import Loss
+from wenmai.text.ranges import EAST_ASIAN
 from wenmai.text.segment import treebank_spans
 
 __all__ = ["Entity", "Tagged", "Tagging"]
@@ -36,6 +37,8 @@ __all__ = ["Entity", "Tagged", "Tagging"]
 Table = npt.NDArray[np.float64]
 
 _MOST_KNOWN = 1 << 20  # words whose pieces are remembered
+_MOST_SINGLE = 0.95  # share of the words of East Asian scripts that are single characters where sentences are cut so
+_IDEOGRAPH, _APART = re.compile(f"[{EAST_ASIAN}]"), re.compile(f"[{EAST_ASIAN}]|[^{EAST_ASIAN}]+")
 
 
 class Entity(NamedTuple):
@@ -100,6 +103,7 @@ class Tagging(FineTuned):
     takes = frozenset({"max_length", "stride", "crf", "class_weight"})
     over_tokens = True
     known = frozenset({"characters"})
+    perhaps = frozenset({"ideographs"})
     weights: Tensor | None = None
 
     def __init__(
@@ -141,8 +145,14 @@ class Tagging(FineTuned):
             raise CorpusError(f"all words of {len(examples)} sentences have the tag {tag!r}; at least 2 are needed")
 
     def learn(self, examples: Sequence[TaggedSentence]) -> None:
-        """Notes whether sentences are cut into characters."""
-        self.numbers = {"characters": float(all(len(token) == 1 for one in examples for token in one.tokens))}
+        """Notes whether sentences are cut into characters: all of them, or those of East Asian scripts."""
+        tokens = {token for one in examples for token in one.tokens}
+        ideographs = [token for token in tokens if _IDEOGRAPH.search(token)]
+        single = sum(len(token) == 1 for token in ideographs)
+        self.numbers = {
+            "characters": float(all(len(token) == 1 for token in tokens)),
+            "ideographs": float(bool(ideographs) and single >= _MOST_SINGLE * len(ideographs)),
+        }
 
     def weigh(self, examples: Sequence[TaggedSentence]) -> None:
         """w_c = N / (C N_c): all tags count as if they were equally frequent.
@@ -304,7 +314,12 @@ class Tagging(FineTuned):
         """Returns where the words of a sentence are, or its characters, as it was in training."""
         if self.numbers["characters"]:
             return [(place, place + 1) for place, character in enumerate(text) if not character.isspace()]
-        return treebank_spans(text)
+        spans = treebank_spans(text)
+        if not self.numbers.get("ideographs"):
+            return spans
+        return [
+            (low + part.start(), low + part.end()) for low, high in spans for part in _APART.finditer(text[low:high])
+        ]
 
     def tag(self, sentences: Iterable[str | Sequence[str]], *, spaced: bool = False) -> list[Tagged]:
         """Tags sentences.

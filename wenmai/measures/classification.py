@@ -121,7 +121,11 @@ class ClassificationResult:
         return next((found.f1 for found in self.labels if found.label == label), 0.0)
 
     def __str__(self) -> str:
-        matthews = "" if self.matthews is None else f"Matthews {self.matthews:.4f}  "
+        matthews = (
+            ""
+            if self.matthews is None
+            else f"Matthews {_ranged(self.matthews, self.matthews_low, self.matthews_high)}  "
+        )
         return (
             f"accuracy {self.accuracy:.2%} [{self.accuracy_low:.2%}, {self.accuracy_high:.2%}]  {matthews}"
             f"micro F1 {_ranged(self.micro_f1, self.micro_f1_low, self.micro_f1_high)}  "

@@ -46,6 +46,7 @@ _MOST_KEPT = 1 << 28  # numbers of a frozen encoder that are kept in memory: a G
 _IMBALANCE = 10  # times as many examples of one label as of another are worth a note
 _UNKNOWN = 0.2  # share of pieces that are not known which is worth a note
 _FOREIGN = 0.5  # share from which on the text is of another language
+_LISTED = 5  # labels in a note
 _LONG = 3  # times the tokens of an epoch in an evaluation that are worth a note: it takes about as long as the epoch
 _SMALL, _RATE, _GPT_RATE = 768, 5e-5, 6.25e-5  # the size of the published models, and their rates
 _HEAD_RATE = 1e-3  # where the encoder does not learn
@@ -362,8 +363,18 @@ class FineTuningJob(NeuralJob):
     def changes(self, base: Any) -> tuple[dict[str, Any], list[str]]:  # noqa: ANN401
         """Notes which texts were too long, and which labels are rare."""
         notes, model, part = self._data.stats.left_out(), self.fine_tuned, self._train
+        notes += [f"to validate on: {note}" for note in self._data.valid_stats.left_out()]
+        if untrained := self._data.untrained:
+            listed = ", ".join(untrained[:_LISTED]) + ", ..." * (len(untrained) > _LISTED)
+            notes.append(
+                f"no example that was trained on has the labels {listed}: all of them were set aside to validate on; "
+                "give more examples, or valid=FILE"
+            )
         if part.cut:
             notes.append(model.cut_note(part.cut, len(part.examples)))
+        if self._valid is not None and self._valid.cut:
+            note = model.cut_note(self._valid.cut, len(self._valid.examples))
+            notes.append(f"to validate on: {note}")
         if model.labels and not model.over_tokens and self.tuning.class_weight == "none":
             counted = Counter(example.label for example in part.examples).most_common()
             (most, many), (least, few) = counted[0], counted[-1]

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NoReturn
 
 from wenmai.config.recipe import Recipe
@@ -27,6 +27,8 @@ class FineTuneData:
         labels: All labels, in a stable order; none where the task has none.
         sources: The files, as JSON values.
         stats: What was left out of the examples to train on.
+        valid_stats: What was left out of those to validate on, where they are other data.
+        untrained: Labels that only those to validate on have, which were set aside by chance.
     """
 
     fingerprint: str
@@ -35,6 +37,8 @@ class FineTuneData:
     labels: tuple[str, ...]
     sources: list[dict[str, Any]]
     stats: ExamplesStats
+    valid_stats: ExamplesStats = field(default_factory=ExamplesStats)
+    untrained: tuple[str, ...] = ()
 
     def describe(self) -> dict[str, Any]:
         """What ``corpus.json`` holds, as JSON values."""
@@ -68,7 +72,7 @@ class LabelledExamples(Source):
             refuse_without_base(recipe)
         config, seed = recipe.sections["data"], recipe.sections["train"].seed
         opened, measured = open_train_and_valid(source, self._task, config, seed=seed)
-        stats, digest = ExamplesStats(), hashlib.sha256(self._task.encode())
+        stats, valid_stats, digest = ExamplesStats(), ExamplesStats(), hashlib.sha256(self._task.encode())
         train = [placed.example for placed in opened.read(stats)]
         # What is set aside by chance may have labels of its own, unlike what somebody gave.
         labels = replace(opened, part="all", limit=None).labels() if opened.part == "rest" else opened.labels()
@@ -82,7 +86,9 @@ class LabelledExamples(Source):
         if measured is not None:
             if labels and opened.part != "rest":
                 require_known(labels, measured)
-            valid = list(measured)
+            of_all = ExamplesStats()  # what is set aside was counted with the rest
+            read = measured.read(of_all if opened.part == "rest" else valid_stats)
+            valid = [placed.example for placed in read]
             if config.valid_limit is not None:
                 places = drawn([None] * len(valid), config.valid_limit, seed=0)  # so that seeds can be compared
                 valid = [valid[place] for place in sorted(places)]
@@ -94,7 +100,8 @@ class LabelledExamples(Source):
                 digest.update(str(weight).encode())
         files = {file.path: file for one in (opened, measured) if one is not None for file in one.hashes()}
         sources = [{"path": file.path, "bytes": file.size_bytes, "sha256": file.sha256} for file in files.values()]
-        return FineTuneData(digest.hexdigest(), train, valid, labels, sources, stats)
+        untrained = () if opened.part != "rest" else tuple(label for label in labels if label not in kept)
+        return FineTuneData(digest.hexdigest(), train, valid, labels, sources, stats, valid_stats, untrained)
 
     def reopen(self, fingerprint: str) -> None:
         """None: the files are read again."""

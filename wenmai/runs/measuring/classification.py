@@ -62,13 +62,21 @@ class ClassificationEvaluation(Evaluation):
         return found | ({} if self.mistakes is None else {"mistakes": self.mistakes.worst})
 
     def __str__(self) -> str:
-        rows = [[say(name) for name in ("label", "texts", "precision", "recall", "F1")]]
+        rows = [[*(say(name) for name in ("label", "texts", "precision", "recall", "F1")), ""]]
         for label in self.result.labels:
             metrics = [f"{value:.4f}" for value in (label.precision, label.recall, label.f1)]
-            rows.append([label.label, str(label.support), *metrics])
+            interval = "" if label.f1_low is None else f"[{label.f1_low:.4f}, {label.f1_high:.4f}]"
+            rows.append([label.label, str(label.support), *metrics, interval])
         parts = [str(self.result), in_columns(rows)]
-        if self.result.confusion is not None and 1 < len(self.result.labels) <= _MOST_COLUMNS:
-            names = [label.label for label in self.result.labels]
+        names = [label.label for label in self.result.labels]
+        if self.result.confusion is not None and len(names) > _MOST_COLUMNS:
+            parts.append(
+                say(
+                    "The confusion table of {labels} labels is in --json and on the page of --mistakes.",
+                    labels=f"{len(names):,}",
+                )
+            )
+        elif self.result.confusion is not None and len(names) > 1:
             counted = zip(names, self.result.confusion, strict=True)
             parts.append(
                 in_columns([[say("label, predicted as"), *names], *([name, *map(str, row)] for name, row in counted)])
@@ -147,7 +155,7 @@ def _require_known(gold: Sequence[Sequence[str]], known: Sequence[str], on: Any)
         path = on if isinstance(on, str | Path) else "text from Python"
         raise CorpusError(
             f"{path}: has the labels {few(found)}, none of which the model knows; it knows {few(known)}; "
-            "name the test set as the training text was named, or the column of its labels (--label-column)"
+            "name the labels of the test set as those of the training text"
         )
 
 

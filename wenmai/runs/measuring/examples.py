@@ -6,7 +6,7 @@ from typing import Any
 
 from wenmai.core.errors import SettingError
 from wenmai.data.example_settings import ExamplesConfig, ExamplesStats
-from wenmai.data.examples import open_examples
+from wenmai.data.examples import Examples, open_examples
 from wenmai.training.run import Run
 
 __all__ = ["read_examples"]
@@ -38,4 +38,16 @@ def read_examples(
         raise SettingError(f"{run.path}: a {run.recipe.system} run was not trained on labelled examples")
     given = {"bad_answers": "repair", **(columns or {})}
     opened, stats = open_examples(on, run.task.model.task, replace(config, **given), split="dev"), ExamplesStats()
-    return [placed.example for placed in opened.read(stats)], stats.left_out()
+    examples = [placed.example for placed in opened.read(stats)]
+    return examples, stats.left_out() + _known_before(run, on, opened)
+
+
+def _known_before(run: Run, on: Any, opened: Examples) -> list[str]:  # noqa: ANN401
+    """Returns a note if a run was trained on the files of some examples, or its best state was chosen by them."""
+    paths = {str(path) for path in opened.paths}
+    if not paths or not paths <= {str(source.get("path")) for source in run.corpus["sources"]}:
+        return []
+    names = list(run.recipe.corpus)
+    if paths & {str(path) for path in open_examples(names[0] if len(names) == 1 else names, opened.task).paths}:
+        return [f"{on}: the model was trained on these examples; name others to measure what it has learned"]
+    return [f"{on}: the best state of this run was chosen by these examples; others measure it without bias"]
