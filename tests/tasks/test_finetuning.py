@@ -583,6 +583,16 @@ def test_labels_that_only_what_was_set_aside_has_are_named(begin):
     assert not plain._data.untrained
 
 
+def test_questions_that_are_cut_are_counted(begin, caplog):
+    model = begin("span", "bert").fine_tuned
+    model.items([("a", "a b c"), ("a " * 70, "a b c")])
+    (message,) = caplog.messages
+    assert message.startswith("1 question longer than the ")
+    caplog.clear()
+    model.items([("a", "a b c")])
+    assert not caplog.messages
+
+
 @pytest.mark.parametrize(
     ("words", "cut"),
     [

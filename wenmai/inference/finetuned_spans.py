@@ -10,6 +10,7 @@ The softmax is over the tokens of the text and the token that stands for none. A
 text, by the offsets of the tokenizer; none begins or ends with white space.
 """  # noqa: E501  a table
 
+import logging
 import unicodedata
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -22,6 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wenmai.core.errors import CorpusError, SettingError
+from wenmai.core.quantities import plural
 from wenmai.data.typed import SpanExample
 from wenmai.inference.backbones import Pieces
 from wenmai.inference.finetuned import FineTuned, Floats
@@ -31,6 +33,8 @@ from wenmai.nn.heads import SpanHead
 from wenmai.objectives.loss import Loss
 
 __all__ = ["Answered", "Span"]
+
+_log = logging.getLogger(__name__)
 
 Table = npt.NDArray[np.float64]
 
@@ -158,10 +162,12 @@ class Span(FineTuned):
         backbone = self.backbone
         room = backbone.room(pair=True) - (backbone.max_length - self.length)
         stride = self.reading.stride or max(1, self.length // 3)
-        questions = backbone.ids([question for question, _ in inputs])
+        questions, most = backbone.ids([question for question, _ in inputs]), max(1, min(_QUESTION, room // 2))
+        if longer := sum(len(ids) > most for ids in questions):
+            _log.warning("%s", f"{plural(longer, 'question')} longer than the {most} pieces that are read of one: cut")
         found, self.cut = [], 0
         for ids, (_, context) in zip(questions, inputs, strict=True):
-            asked = ids[: max(1, min(_QUESTION, room // 2))]
+            asked = ids[:most]
             text, width = self._pieces(context), room - len(asked)
             size = len(text.ids)
             self.cut += size > width
