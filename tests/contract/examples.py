@@ -412,7 +412,7 @@ EXAMPLES = {
             ({"tasks": ("phrases", "phrases")}, "names a task twice"),
             ({"tasks": ("entities",)}, "nothing says what the entities are"),
             ({"tasks": ("dialogue",)}, "has no dialogues"),
-            ({"tasks": ("reordering",)}, "add pooler=tanh"),
+            ({"tasks": ("reordering",), "pooler": "none"}, "add pooler=tanh"),
             ({"heads": ("pair",), "pooler": "tanh"}, "cannot predict masked tokens"),
             ({"average": 2}, "the last parameters are taken"),
             ({"minutes": 1}, "set budget"),

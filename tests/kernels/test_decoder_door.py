@@ -157,7 +157,7 @@ def step_or_error(state, place, expected):
         found = step(state, place)
     except ValueError as error:
         return str(error)
-    assert torch.equal(found, expected)
+    torch.testing.assert_close(found, expected)  # the threads differ, and on some processors the last bits
     return ""
 
 

@@ -93,7 +93,7 @@ def test_merged_weights_give_the_same_states_in_the_files_of_the_plain_model(nam
         one.float()
     before = states(model)
     merge_lora(model)
-    torch.testing.assert_close(states(model), before, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(states(model), before, atol=1e-3, rtol=1e-4)
     assert {k: v.shape for k, v in model.state_dict().items()} == {k: v.shape for k, v in plain.state_dict().items()}
     assert all(one.requires_grad for one in model.parameters())
     save_model(model, tmp_path)

@@ -54,7 +54,7 @@ def padded(model, monkeypatch, *given, **options):
 
 
 def close(found, expected):
-    torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("settings", [{}, {"norm": "pre"}, {"norm": "nested", "gated": True}], ids=str)
