@@ -39,15 +39,15 @@ def read_examples(
     given = {"bad_answers": "repair", **(columns or {})}
     opened, stats = open_examples(on, run.task.model.task, replace(config, **given), split="dev"), ExamplesStats()
     examples = [placed.example for placed in opened.read(stats)]
-    return examples, stats.left_out() + _known_before(run, on, opened)
+    return examples, stats.left_out() + _known_before(run, opened)
 
 
-def _known_before(run: Run, on: Any, opened: Examples) -> list[str]:  # noqa: ANN401
+def _known_before(run: Run, opened: Examples) -> list[str]:
     """Returns a note if a run was trained on the files of some examples, or its best state was chosen by them."""
     paths = {str(path) for path in opened.paths}
     if not paths or not paths <= {str(source.get("path")) for source in run.corpus["sources"]}:
         return []
-    names = list(run.recipe.corpus)
+    names, name = list(run.recipe.corpus), opened.describe()
     if paths & {str(path) for path in open_examples(names[0] if len(names) == 1 else names, opened.task).paths}:
-        return [f"{on}: the model was trained on these examples; name others to measure what it has learned"]
-    return [f"{on}: the best state of this run was chosen by these examples; others measure it without bias"]
+        return [f"{name}: the model was trained on these examples; name others to measure what it has learned"]
+    return [f"{name}: the best state of this run was chosen by these examples; others measure it without bias"]
