@@ -76,6 +76,13 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--limit", type=int, help="for finetuned, knowledge, continual: most examples of a set to train on [all]"
     )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="for finetuned: settings of the fine-tuning instead of the default ones, in a table of their own",
+    )
     parser.add_argument("--minilm", action="store_true", help="for finetuned, relations: all-MiniLM-L6-v2 too")
     parser.add_argument(
         "--against-trainer", action="store_true", help="for finetuned: MiniLM beside transformers' Trainer"
@@ -118,6 +125,7 @@ def main(arguments: Sequence[str]) -> None:
         against_trainer=chosen.against_trainer,
         names=chosen.names,
         minutes=chosen.minutes,
+        settings=tuple(chosen.set),
     )
     for theme in themes:
         if theme == "page":

@@ -131,16 +131,19 @@ def measure_sets(
         sets: Those that are meant if ``--only`` names none.
         ways: Of each family of models.
     """
-    limit = _limit(bench)
-    there = {_key(row) for row in results.rows if row["part"] == "sets"}
+    limit, chosen = _limit(bench), bench.options.settings
+    tried = {"part": "settings", "settings": ", ".join(chosen)} if chosen else {"part": "sets"}
+    there = {_key(row) for row in results.rows if row["part"] == tried["part"]}
     for seed in bench.seeds(1, 2, 3):
         for name, about in SETS.items():
             for model in models:
                 for way in ways[model.family]:
+                    if chosen and way != "tuned":
+                        continue
                     if way == "probe" and (about.task not in PROBED or limit or seed != bench.seeds(1, 2, 3)[0]):
                         continue  # a probe draws nothing, and learns from all examples
                     row = {
-                        "part": "sets",
+                        **tried,
                         **model.facts,
                         "family": model.family,
                         "way": way,
@@ -152,7 +155,7 @@ def measure_sets(
                     if not asked or _key(row) in there:
                         continue
                     try:
-                        found = _measured(bench, model, way, name, limit, seed)
+                        found = _measured(bench, model, row)
                     except SystemExit as problem:  # one that fails does not end hours of others
                         print(f"  {model.facts['run']}, {way}, {name}: {problem}", flush=True)
                         continue
@@ -200,11 +203,12 @@ def _is_asked(bench: Bench, name: str, way: str, sets: Sequence[str] = tuple(SET
 
 
 def _key(row: Row) -> tuple[Any, ...]:
-    return tuple(row.get(name) for name in ("model_sha256", "way", "set", "limit", "seed"))
+    return tuple(row.get(name) for name in ("model_sha256", "way", "set", "limit", "seed", "settings"))
 
 
-def _measured(bench: Bench, model: Model, way: str, name: str, limit: int | None, seed: int) -> dict[str, Any]:
+def _measured(bench: Bench, model: Model, row: Row) -> dict[str, Any]:
     """Trains on the training split, and returns the score on dev and what it cost."""
+    way, name, limit = row["way"], row["set"], row["limit"]
     about = SETS[name]
     if way == "probe":
         found, wall = bench.wenmai("evaluate", model.path, "--probe", name)
@@ -213,8 +217,9 @@ def _measured(bench: Bench, model: Model, way: str, name: str, limit: int | None
         return {"score": best[about.metric], "wall_seconds": wall, **kept}
     target = bench.work / "tuned"
     bench.clear(target)
-    settings = {**WAYS[way][1], "seed": seed, "threads": THREADS} | ({"limit": limit} if limit else {})
-    chosen = [f"--set={name}={value}" for name, value in settings.items()]
+    settings = {**WAYS[way][1], "seed": row["seed"], "threads": THREADS} | ({"limit": limit} if limit else {})
+    assigned = [*(f"{setting}={value}" for setting, value in settings.items()), *bench.options.settings]
+    chosen = [f"--set={one}" for one in assigned]
     summary, wall = bench.wenmai(
         "finetune", model.path, f"data:{name}", "--task", about.task, "--out", target, "--quiet", *chosen
     )
@@ -246,8 +251,7 @@ def tables(_: Section, result: Result) -> Iterator[str]:
     measured = result.rows.where(part="sets")
     for (language, limit), rows in measured.by("language limit").items():
         known = {name: about for name, about in SETS.items() if any(row["set"] == name for row in rows)}
-        of_all = "all examples" if limit is None else f"at most {limit:,} examples of each set"
-        title = f"{LANGUAGES[language]}, {of_all}"
+        title = f"{LANGUAGES[language]}, {_amount(limit)}"
         cells = []
         for own in sorted(rows.by("run way").values(), key=_place):
             scores = {about.title: _cell(own.where(set=one)) for one, about in known.items()}
@@ -260,10 +264,22 @@ def tables(_: Section, result: Result) -> Iterator[str]:
         yield table(
             [{f"{name}: weights of the layers, the lowest first": one, "": text} for one, text in weights.items()]
         )
+    for (name, limit), rows in result.rows.where(part="settings").by("run limit").items():
+        known = {one: about.title for one, about in SETS.items() if any(row["set"] == one for row in rows)}
+        usual = measured.where(run=name, limit=limit, way="tuned")
+        title = f"{name}, {_amount(limit)}: settings"
+        cells = []
+        for called, own in [("the default ones", usual), *rows.by("settings").items()]:
+            cells.append({title: called} | {about: _cell(own.where(set=one)) for one, about in known.items()})
+        yield table(cells)
     trained = (rows[0] for rows in measured.by("run").values() if "changed" in rows[0])
     commands = [train_command(row | {"on": ""}) for row in map(dict, trained)]  # the text stands without an option
     if commands:
         yield "```\n" + "\n".join(commands) + "\n```\n"
+
+
+def _amount(limit: int | None) -> str:
+    return "all examples" if limit is None else f"at most {limit:,} examples of each set"
 
 
 def _place(rows: Rows) -> tuple[int, str, int]:

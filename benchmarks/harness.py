@@ -89,6 +89,7 @@ class Options:
         against_trainer: Whether it compares that with transformers' Trainer.
         names: Those that the theme ``knowledge`` asks for.
         minutes: How long the theme ``equal_time`` trains; None: it decides.
+        settings: Assignments that the theme ``finetuned`` tries instead of the default ones.
     """
 
     corpus: str
@@ -112,6 +113,7 @@ class Options:
     against_trainer: bool = False
     names: Path | None = None
     minutes: float | None = None
+    settings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

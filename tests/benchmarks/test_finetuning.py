@@ -87,6 +87,17 @@ def test_a_table_has_means_and_intervals_over_the_seeds() -> None:
     assert finetuned.margin([0.8, 0.9]) == pytest.approx(0.6353, abs=1e-4)
 
 
+def test_tried_settings_stand_beside_the_default_ones() -> None:
+    tried = of_sets({("tuned", "sst2"): [0.9]}, limit=40) + of_sets({("tuned", "rte"): [0.7]}, limit=40)
+    tried = [row | {"part": "settings", "settings": "learning_rate=0.001, epochs=10"} for row in tried]
+    usual = of_sets({("tuned", "sst2"): [0.8, 0.9], ("scratch", "sst2"): [0.5]}, limit=40)
+    text = body("finetuned", tasks_result(*usual, *tried))
+    assert "| bert, at most 40 examples of each set: settings | SST-2 | RTE |" in text
+    assert (
+        "| the default ones | **0.8500** ± 0.6353 | - |\n| learning_rate=0.001, epochs=10 | 0.9000 | 0.7000 |" in text
+    )
+
+
 def test_ways_are_compared_on_the_sets_where_both_were_measured() -> None:
     scores: dict[tuple[str, str], list[float]] = {}
     for place, name in enumerate(list(finetuned.SETS)[:7]):
