@@ -282,6 +282,22 @@ def test_windows_of_one_sentence_may_be_read_some_at_a_time(begin, monkeypatch):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("task", ["classification", "tagging", "span", "choice"])
+def test_a_batch_that_is_too_large_is_learned_from_in_parts(begin, monkeypatch, task):
+    job = begin(task, "bert", valid_share=0, dropout=0, head_dropout=0)
+    batch = job.plan(0)[0]
+    assert [part.tolist() for part in job.parts(batch)] == [batch.tolist()]
+    whole, most = loss_of(job, batch), int(job._train.widths[batch].max())
+    monkeypatch.setitem(finetuning._TOKENS_AT_ONCE, "cpu", most)
+    parts = job.parts(batch)
+    assert len(parts) > 1
+    assert sorted(np.concatenate(parts).tolist()) == sorted(batch.tolist())
+    assert all(len(part) * job._train.widths[part].max() <= most for part in parts)
+    losses = [loss_of(job, part) for part in parts]
+    assert sum(float(loss.nll) for loss in losses) == pytest.approx(float(whole.nll), rel=1e-5)
+    assert sum(loss.targets for loss in losses) == whole.targets
+
+
 def test_the_window_with_most_context_counts():
     read = _Read(_Text("", [], [(0, 1)] * 10, np.ones(10, np.bool_)), [0, 4, 8], [6, 6, 2])
 

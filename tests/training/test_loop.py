@@ -41,14 +41,14 @@ class Killed(BaseException):
 class Toy:
     """Predicts tokens from tokens. Batches differ in size, and their number from epoch to epoch."""
 
-    def __init__(self, *, dropout=0.3, validated=True, sizes=(1, 2, 4), sick_from=None):
+    def __init__(self, *, dropout=0.3, validated=True, sizes=(1, 2, 4), most=EXAMPLES, sick_from=None):
         torch.manual_seed(3)
         self.module = nn.Sequential(nn.Embedding(TOKENS, WIDTH), Dropout(dropout), nn.LayerNorm(WIDTH))
         self.output = nn.Parameter(torch.randn(TOKENS, WIDTH))
         self.module.register_parameter("output", self.output)
         self.inputs = torch.randint(0, TOKENS, (EXAMPLES,))
         self.targets = torch.randint(0, TOKENS, (EXAMPLES,))
-        self.validated, self.sizes, self.sick_from = validated, sizes, sick_from
+        self.validated, self.sizes, self.most, self.sick_from = validated, sizes, most, sick_from
         self.seen, self.values, self.in_half = [], [], []
 
     loss_weights: ClassVar = {"loss": 1.0}
@@ -62,6 +62,9 @@ class Toy:
         order = torch.randperm(EXAMPLES, generator=draw).tolist()
         size = self.sizes[epoch % len(self.sizes)]
         return [order[start : start + size] for start in range(0, EXAMPLES, size)]
+
+    def parts(self, batch):
+        return [batch[start : start + self.most] for start in range(0, len(batch), self.most)]
 
     def loss(self, module, batch, step):
         self.seen.append((step, tuple(batch)))
@@ -186,6 +189,18 @@ def test_how_an_update_is_split_into_batches_changes_nothing(tmp_path, accumulat
     _, pieces = train(split, tmp_path / "split", accumulation=accumulation)
     _, once = train(whole, tmp_path / "whole")
     assert [r["position"] for r in pieces] == [r["position"] for r in once]
+    assert [r["loss"] for r in steps_of(pieces)] == pytest.approx([r["loss"] for r in steps_of(once)], rel=1e-5)
+    for name, tensor in weights(split).items():
+        torch.testing.assert_close(tensor, weights(whole)[name], atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_how_a_batch_is_split_into_parts_changes_nothing(tmp_path, most):
+    split, whole = Toy(dropout=0, sizes=(8,), most=most), Toy(dropout=0, sizes=(8,))
+    _, pieces = train(split, tmp_path / "split")
+    _, once = train(whole, tmp_path / "whole")
+    assert [r["position"] for r in pieces] == [r["position"] for r in once]
+    assert max(len(batch) for _, batch in split.seen) == most
     assert [r["loss"] for r in steps_of(pieces)] == pytest.approx([r["loss"] for r in steps_of(once)], rel=1e-5)
     for name, tensor in weights(split).items():
         torch.testing.assert_close(tensor, weights(whole)[name], atol=1e-4, rtol=1e-4)

@@ -157,9 +157,13 @@ class NeuralJob(Job):
     def plan(self, epoch: int) -> Sequence[Any]:
         """The batches of an epoch."""
 
+    def parts(self, batch: Any) -> Sequence[Any]:  # noqa: ANN401
+        """A batch is read at once."""
+        return (batch,)
+
     @abstractmethod
     def loss(self, module: nn.Module, batch: Any, step: int) -> Losses:  # noqa: ANN401  one of the plan
-        """The loss of a batch."""
+        """The loss of a part of a batch."""
 
     def rate_share(self, name: str, epoch: int) -> float:
         """The share of the learning rate that a parameter has in an epoch from 0: all of it."""

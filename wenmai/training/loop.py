@@ -64,8 +64,11 @@ class Trainable(Protocol):
     def plan(self, epoch: int) -> Sequence[Any]:
         """The batches of an epoch; the same in every process and at every call."""
 
+    def parts(self, batch: Any) -> Sequence[Any]:  # noqa: ANN401
+        """What a batch of the plan is divided into, so that each has room in memory; their gradients are added."""
+
     def loss(self, module: nn.Module, batch: Any, step: int) -> Losses:  # noqa: ANN401  the task's own
-        """The loss of a batch of the plan after ``step`` updates; a loss in parts: those that the batch has, by name.
+        """The loss of a part of a batch after ``step`` updates; a loss in parts: those that the batch has, by name.
 
         ``module`` is the model, perhaps compiled.
         """
@@ -255,9 +258,10 @@ def train_loop(
             update = GroupLoss(weights, _counts(job, [batches[place] for place in own], strategy), device)
             for place in own:
                 torch.manual_seed(mixed_seed(config.seed, state.epoch, place) >> 1)  # it takes 63 bits
-                with precision():
-                    losses = job.loss(called, batches[place], state.step)
-                update.backward(losses)
+                for part in job.parts(batches[place]):
+                    with precision():
+                        losses = job.loss(called, part, state.step)
+                    update.backward(losses)
             gradients = optimiser.gradients()
             clock = torch.tensor((CLOCK.now() - started, stop.is_set()), dtype=torch.float64, device=device)
             strategy.all_reduce([*gradients, optimiser.needed, update.tally, clock])
