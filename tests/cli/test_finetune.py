@@ -92,9 +92,13 @@ def test_words_are_tagged(shell, tune):
         assert text == "a b c a b"[int(begin) : int(end)]
     alone = [shell("tag", run, text, "--entities").out for text in ("a b c", "h", "")]
     assert shell("tag", run, "--entities", stdin="a b c\nh\n\n").out == "".join(f"{one}\n" for one in alone)
-    assert shell("evaluate", run, "--on", "tags.txt").out.startswith("entity F1 ")
-    found = json.loads(shell("evaluate", run, "--on", "tags.txt", "--json").out)
-    assert {one["label"] for one in found["types"]} <= {"X", "Y"}
+    printed = shell("evaluate", run, "--on", "tags.txt").out
+    assert printed.startswith("entity F1 ")
+    assert "entity, predicted as  X  Y  no entity\n" in printed
+    found = json.loads(shell("evaluate", run, "--on", "tags.txt", "--mistakes", "tags.html", "--json").out)
+    assert [one["label"] for one in found["types"]] == ["X", "Y"]
+    assert [sum(row) for row in found["confusion"][:2]] == [one["support"] for one in found["types"]]
+    assert '<th scope="row">no entity</th>' in (shell.folder / "tags.html").read_text()
     assert found["f1_low"] <= found["f1"] <= found["f1_high"]
     (shell.folder / "foreign.txt").write_text("a B-PER\nb O\n")
     error = shell("evaluate", run, "--on", "foreign.txt", code=3).err

@@ -130,6 +130,19 @@ def test_intervals_lie_around_their_values():
     assert f"entity F1 {found.f1:.4f} [" in str(found)
 
 
+def test_types_are_counted_where_first_and_last_token_agree():
+    gold = [["B-A", "I-A", "O", "B-B", "O"], ["B-A", "O", "B-C"]]
+    found = [["B-A", "O", "O", "B-A", "B-C"], ["B-A", "O", "B-C"]]
+    table = measure_tagging(gold, found, resamples=1).confusion
+    assert table == (
+        (1, 0, 0, 1),  # of A one is right, and one is longer than what was found
+        (1, 0, 0, 0),
+        (0, 0, 1, 0),
+        (1, 0, 1, 0),  # what was found where no entity is: one that is too short, one of nothing
+    )
+    assert measure_tagging([["B-A"]], [["B-A"]], rules="none").confusion is None
+
+
 def test_no_entities_at_all_are_zero():
     found = measure_tagging([["O", "O"]], [["O", "O"]])
     assert (found.accuracy, found.precision, found.recall, found.f1, found.macro_f1) == (1, 0, 0, 0, 0)

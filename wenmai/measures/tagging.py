@@ -52,6 +52,7 @@ _SCHEMES = {
 }
 _STRICT = {name: tuple(_patterns(text) for text in parts) for name, parts in _SCHEMES.items()}
 _MARKS = {"IOB1": "IOB", "IOB2": "IOB", "IOE1": "IOE", "IOE2": "IOE", "IOBES": "IOBES", "BILOU": "BILOU"}
+_MOST_TYPES = 100  # of a confusion table
 _ENDS = frozenset(["BB", "BS", "BO", "IB", "IS", "IO"])  # and after E and S
 _STARTS = frozenset(["EE", "EI", "SE", "SI", "OE", "OI"])  # and at B and S
 
@@ -113,6 +114,8 @@ class TaggingResult:
         macro_f1_low: Its interval, from ...
         macro_f1_high: ... to.
         types: By type, in alphabetical order.
+        confusion: A row for each type, and one for what is no entity: for how many entities each type was predicted
+            with the same first and last token, or none; None if there are no entities, or more than 100 types.
     """
 
     rules: str
@@ -130,6 +133,7 @@ class TaggingResult:
     macro_f1_low: float | None
     macro_f1_high: float | None
     types: tuple[TypeResult, ...]
+    confusion: tuple[tuple[int, ...], ...] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Returns plain JSON values."""
@@ -282,7 +286,22 @@ def measure_tagging(
             )
             for place, name in enumerate(names)
         ),
+        confusion=_confusion(wanted, got, names) if 0 < len(names) <= _MOST_TYPES else None,
     )
+
+
+def _confusion(
+    gold: Sequence[set[Entity]], predicted: Sequence[set[Entity]], names: Sequence[str]
+) -> tuple[tuple[int, ...], ...]:
+    """Counts pairs of types of the same tokens; the last row and column are those of no entity."""
+    none = len(names)
+    number = {name: place for place, name in enumerate(names)}
+    counts = np.zeros((none + 1, none + 1), np.int64)
+    for wanted, got in zip(gold, predicted, strict=True):
+        right, named = ({(begin, end): number[kind] for begin, end, kind in found} for found in (wanted, got))
+        for place in right.keys() | named.keys():
+            counts[right.get(place, none), named.get(place, none)] += 1
+    return tuple(map(tuple, counts.tolist()))
 
 
 def _lenient(marks: Sequence[str], types: Sequence[str]) -> set[Entity]:

@@ -29,9 +29,9 @@ from wenmai.runs.measuring.mistakes import Mistakes, require_page, write_mistake
 from wenmai.text.settings import TextConfig
 from wenmai.training.run import Run
 
-__all__ = ["CLASSIFIERS", "ClassificationEvaluation", "check", "compare", "evaluate", "few"]
+__all__ = ["CLASSIFIERS", "MOST_COLUMNS", "ClassificationEvaluation", "check", "compare", "evaluate", "few"]
 
-_MOST_COLUMNS = 12  # of the confusion table that is printed
+MOST_COLUMNS = 12  # of the confusion table that is printed
 _FEW = 5  # labels that a message names
 
 
@@ -69,7 +69,7 @@ class ClassificationEvaluation(Evaluation):
             rows.append([label.label, str(label.support), *metrics, interval])
         parts = [str(self.result), in_columns(rows)]
         names = [label.label for label in self.result.labels]
-        if self.result.confusion is not None and len(names) > _MOST_COLUMNS:
+        if self.result.confusion is not None and len(names) > MOST_COLUMNS:
             parts.append(
                 say(
                     "The confusion table of {labels} labels is in --json and on the page of --mistakes.",

@@ -15,7 +15,7 @@ from wenmai.measures.questions import QuestionResult
 from wenmai.measures.regression import RegressionResult
 from wenmai.measures.tagging import TaggingResult
 from wenmai.runs.comparison import Comparison, Kind, Measure
-from wenmai.runs.measuring.classification import check, few
+from wenmai.runs.measuring.classification import MOST_COLUMNS, check, few
 from wenmai.runs.measuring.examples import read_examples
 from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
 from wenmai.runs.measuring.mistakes import Mistakes, mistakes_of, require_page, write_mistakes
@@ -77,7 +77,18 @@ class FineTunedEvaluation(Evaluation):
             interval = "" if one.low is None else f"[{one.low:.4f}, {one.high:.4f}]"
             metrics = [f"{value:.4f}" for value in (one.precision, one.recall, one.f1)]
             rows.append([one.label, f"{one.support:,}", f"{one.found:,}", *metrics, interval])
-        return f"{self.result}\n{in_columns(rows)}"
+        parts, names = [str(self.result), in_columns(rows)], self.labels
+        if self.result.confusion is not None and len(names) <= MOST_COLUMNS:
+            counted = ([name, *map(str, row)] for name, row in zip(names, self.result.confusion, strict=True))
+            parts.append(in_columns([[say("entity, predicted as"), *names], *counted]))
+        return "\n".join(parts)
+
+    @property
+    def labels(self) -> list[str]:
+        """The types of entities, and what the confusion table calls none; empty where there is no such table."""
+        if not isinstance(self.result, TaggingResult) or self.result.confusion is None:
+            return []
+        return [*(one.label for one in self.result.types), say("no entity")]
 
     def table(self) -> Table:
         """Returns a row for each type of entity; otherwise one row of all metrics."""
@@ -107,7 +118,7 @@ def evaluate(
     require_page(mistakes)
     found = _evaluated(run, run.model, on, wrong=mistakes is not None)
     if mistakes is not None and found.mistakes is not None:
-        write_mistakes(mistakes, found.mistakes, found)
+        write_mistakes(mistakes, found.mistakes, found, found.labels, getattr(found.result, "confusion", None))
     return found
 
 
