@@ -170,6 +170,22 @@ def test_bad_files_have_one_clear_message(shell, runs, content, message):
     assert message in ended.err
 
 
+def test_predictions_are_those_of_the_official_script(shell, runs):
+    path = runs / EXAMPLES["ssan"].data
+    printed = shell("extract", runs / "ssan", path, "--threshold", "0", "--predictions", "result.json", "--json").out
+    found = [json.loads(line) for line in printed.splitlines()]
+    predicted = json.loads((shell.folder / "result.json").read_text())
+    expected = [
+        {"title": one["title"], "h_idx": fact["h"], "t_idx": fact["t"], "r": fact["r"], "evidence": fact["evidence"]}
+        for one in found
+        for fact in one["labels"]
+    ]
+    assert predicted == expected
+    assert len(predicted) > 1
+    refused = shell("extract", runs / "ssan", path, "--predictions", ".", code=2).err
+    assert "--predictions .: is a folder; name the file to write" in refused
+
+
 def test_wrong_options(shell, runs):
     path = runs / EXAMPLES["ssan"].data
     assert "expected co-occurrence or attention" in shell("extract", runs / "ssan", path, "--evidence", "x", code=2).err

@@ -230,6 +230,13 @@ def test_evaluation(trained):
     assert found.result.f1 > 0.6
     assert found.result.evidence_f1 > 0.5
     assert found.as_dict()["f1"] == found.result.f1
+    attended = wenmai.evaluate(trained.run, on=test, evidence="attention").result
+    assert attended.f1 == found.result.f1
+    by_attention = [one.evidence for each in model.extract(test, evidence="attention") for one in each.relations]
+    by_words = [one.evidence for each in model.extract(test) for one in each.relations]
+    assert (attended.evidence_f1 == found.result.evidence_f1) == (by_attention == by_words)
+    with pytest.raises(SettingError, match="expected co-occurrence or attention"):
+        wenmai.evaluate(trained.run, on=test, evidence="guess")
     everything = wenmai.evaluate(trained.run, on=test, threshold=0.0).result
     assert (everything.found, everything.recall) == (20 * 6 * 2, 1.0)
     assert wenmai.evaluate(trained.run, on=test, threshold=1.0).result.found == 0

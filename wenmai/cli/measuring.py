@@ -126,6 +126,14 @@ def evaluate(
             "--threshold", min=0, max=1, help="Classifiers and models of relations: leave out what is less probable."
         ),
     ] = None,
+    evidence: Annotated[
+        str | None,
+        typer.Option(
+            "--evidence",
+            metavar="NAME",
+            help="Models of relations: sentences that speak of one, by co-occurrence or attention [co-occurrence].",
+        ),
+    ] = None,
     curves: Annotated[
         bool | None, typer.Option("--curves", help="Classifiers, with --json: precision-recall curves of labels.")
     ] = None,
@@ -187,6 +195,7 @@ def evaluate(
         clamp_length=clamp_length,
         k=k,
         threshold=threshold,
+        evidence=evidence,
         curves=curves,
         mistakes=mistakes,
         against=against,

@@ -46,6 +46,12 @@ def extract(
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write a page that draws the documents.")
     ] = None,
+    predictions: Annotated[
+        Path | None,
+        typer.Option(
+            "--predictions", metavar="FILE", help="Write what was found as the official script of DocRED reads it."
+        ),
+    ] = None,
     device: Device = None,
     as_json: JsonLines = False,
 ) -> None:
@@ -54,21 +60,32 @@ def extract(
     Example: wenmai extract runs/ssan article.txt --tagger runs/names
 
     Example: wenmai extract runs/ssan data:redocred --html relations.html
+
+    Example: wenmai extract runs/ssan test.json --predictions result.json
     """
-    from wenmai.runs.extraction import as_docred, documents_of_files, tagger_of, why_nothing, write_relation_page
+    from wenmai.runs.extraction import (
+        as_docred,
+        documents_of_files,
+        tagger_of,
+        why_nothing,
+        write_predictions,
+        write_relation_page,
+    )
     from wenmai.training.run import Run
 
     if evidence not in ("co-occurrence", "attention"):
         raise SettingError(f"--evidence {evidence}: expected co-occurrence or attention")
     if html is not None and html.is_dir():
         raise SettingError(f"--html {html}: is a folder; name the page to write")
+    if predictions is not None and predictions.is_dir():
+        raise SettingError(f"--predictions {predictions}: is a folder; name the file to write")
     model = Run(run, device).model_for("extract")
     tagging = None if tagger is None else tagger_of(tagger, model, device)
-    drawn: list[Any] = []
+    extracted: list[Any] = []
     for document in documents_of_files(files, tagging):
         (found,) = model.extract([document], threshold=threshold, evidence=evidence)
-        if html is not None:
-            drawn.append(found)
+        if html is not None or predictions is not None:
+            extracted.append(found)
         if as_json:
             print(json.dumps(as_docred(found), ensure_ascii=False))
             continue
@@ -84,4 +101,6 @@ def extract(
             told = f"\t{say(one.evidence_by)} {where}" if where else ""
             print(f"{one.probability:.3f}\t{head}\t{one.meaning}\t{tail}{told}")
     if html is not None:
-        write_relation_page(html, model, drawn, run=str(run))
+        write_relation_page(html, model, extracted, run=str(run))
+    if predictions is not None:
+        write_predictions(predictions, extracted)

@@ -32,7 +32,7 @@ from wenmai.models.ssan_settings import SsanConfig
 from wenmai.nn.attention import watch_attention
 from wenmai.training.tensors import loaded_model, save_model
 
-__all__ = ["Decision", "Extracted", "FoundRelation", "RelationFacts", "RelationModel"]
+__all__ = ["Decision", "Evidence", "Extracted", "FoundRelation", "RelationFacts", "RelationModel"]
 
 Decision = Literal["threshold", "adaptive"]
 Evidence = Literal["co-occurrence", "attention"]

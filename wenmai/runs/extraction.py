@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from wenmai.core.compressed import reading
 from wenmai.core.errors import CorpusError, SettingError
-from wenmai.core.folder import writing
+from wenmai.core.folder import writing, writing_json
 from wenmai.core.wording import say
 from wenmai.data.lines import plain_name
 from wenmai.data.mentions import Found, cut_words, entities_of
@@ -34,7 +34,15 @@ from wenmai.training.run import Run
 if TYPE_CHECKING:
     from wenmai.inference.relations import Extracted, RelationModel
 
-__all__ = ["as_docred", "document_of_text", "documents_of_files", "tagger_of", "why_nothing", "write_relation_page"]
+__all__ = [
+    "as_docred",
+    "document_of_text",
+    "documents_of_files",
+    "tagger_of",
+    "why_nothing",
+    "write_predictions",
+    "write_relation_page",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -178,6 +186,20 @@ def as_docred(found: "Extracted") -> dict[str, Any]:
             for one in found.relations
         ],
     }
+
+
+def write_predictions(path: str | Path, found: Sequence["Extracted"]) -> None:
+    """Writes what was found in documents as the official script of DocRED reads it.
+
+    It is a list of ``{"title", "h_idx", "t_idx", "r", "evidence"}``; the script knows a document by its title.
+    """
+    predicted = [
+        {"title": one.document.title, "h_idx": fact.head, "t_idx": fact.tail, "r": fact.relation}
+        | {"evidence": list(fact.evidence)}
+        for one in found
+        for fact in one.relations
+    ]
+    writing_json(Path(path), predicted)
 
 
 # --- the page -------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 from wenmai.core.showing import Table
 from wenmai.data.relation_files import open_documents, read_documents, require_measurable
 from wenmai.data.relation_settings import RelationsConfig
+from wenmai.inference.relations import Evidence, RelationModel
 from wenmai.measures.relations import RelationResult, Scored, measure_relations
 from wenmai.runs.comparison import Comparison, Kind, Measure
 from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
@@ -46,30 +47,44 @@ class RelationEvaluation(Evaluation):
         return Table.of([found | apart])
 
 
-def evaluate(run: Run, *, on: Any, threshold: float | None = None) -> RelationEvaluation:  # noqa: ANN401
+def evaluate(
+    run: Run,
+    *,
+    on: Any,  # noqa: ANN401  whatever names or holds documents
+    threshold: float | None = None,
+    evidence: Evidence = "co-occurrence",
+) -> RelationEvaluation:
     """Evaluates a model on documents with relations.
 
     Args:
         run: A finished run.
         on: Documents, as for training.
         threshold: The lowest probability of a relation; None: that of the model, which was best on its validation data.
+        evidence: How sentences that speak of a relation are found, see
+            :meth:`wenmai.inference.relations.RelationModel.extract`.
 
     Raises:
         RunError: if the run is not finished.
         CorpusError: if the test set cannot be read, or has no two entities or no relation.
-        SettingError: if it has a relation that the model does not know.
+        SettingError: if it has a relation that the model does not know, or there is no such way to find evidence.
     """
-    return _evaluated(run, run.model, on, threshold)
+    return _evaluated(run, run.model, on, threshold, evidence)
 
 
-def _evaluated(run: Run, model: Any, on: Any, threshold: float | None = None) -> RelationEvaluation:  # noqa: ANN401
+def _evaluated(
+    run: Run,
+    model: RelationModel,
+    on: Any,  # noqa: ANN401
+    threshold: float | None = None,
+    evidence: Evidence = "co-occurrence",
+) -> RelationEvaluation:
     opened = open_documents(on)
     config: RelationsConfig = run.recipe.sections["data"]
     documents = read_documents(opened, config)
     require_measurable(model.labels, documents, opened.describe())
     cut = model.cut if threshold is None else threshold
     found = []
-    for number, extracted in enumerate(model.extract(documents, threshold=cut)):
+    for number, extracted in enumerate(model.extract(documents, threshold=cut, evidence=evidence)):
         found += [(number, one) for one in extracted.relations]
     scored = [Scored(number, one.head, one.tail, one.relation, one.probability, one.evidence) for number, one in found]
     return RelationEvaluation(
