@@ -24,6 +24,7 @@ from wenmai.inference.finetuned_spans import _Read, _Text, tuned_threshold
 from wenmai.inference.finetuned_tokens import scheme_of
 from wenmai.runs.planning import plan
 from wenmai.tasks import finetuning
+from wenmai.tasks.settings import FineTuneConfig
 from wenmai.text.segment import treebank_spans
 from wenmai.training.callback import Callback
 
@@ -62,7 +63,8 @@ def begin(base, data):
 
     def begun(task, start, content=None, **settings):
         run = base(start)
-        recipe, opened = plan(f"finetuned-{task}", data(task, content), start=run.path, **{**PLAIN, **settings})
+        chosen = {name: value for name, value in {**PLAIN, **settings}.items() if value is not None}
+        recipe, opened = plan(f"finetuned-{task}", data(task, content), start=run.path, **chosen)
         known = find_system(recipe.system).load()
         read = known.source.read(recipe, opened.source, lambda done, total: None, run.read_base())
         return known.begin(recipe, read, run.read_base())
@@ -505,9 +507,32 @@ def test_a_fine_tuned_run_is_an_encoder_for_another_task(base, data, tmp_path):
     assert not any("lora" in name for name in second.model.module.state_dict())
 
 
-def test_small_models_learn_at_higher_rates(begin):
+def test_few_examples_are_read_more_often(begin):
+    alone = {"valid_share": 0, "batch_size": 4}
+    job = begin("classification", "bert", epochs=None, **alone)
+    updates = len(job.plan(0))
+    assert updates * 20 < 600
+    assert job.facts()["epochs"] == job.config.epochs == 20
+    enough = begin("classification", "bert", epochs=None, min_updates=updates * 5 - 1, **alone)
+    assert enough.config.epochs == 5
+    accumulated = begin("classification", "bert", epochs=None, min_updates=updates * 5, accumulation=2, **alone)
+    assert accumulated.config.epochs == math.ceil(updates * 5 / math.ceil(updates / 2))
+    assert begin("classification", "bert", epochs=None, min_updates=1, **alone).config.epochs == 3
+    assert begin("classification", "bert", epochs=2, **alone).config.epochs == 2
+    assert begin("classification", "bert", epochs=None, mode="frozen", **alone).config.epochs == 30
+
+
+def test_small_models_learn_at_higher_rates(begin, monkeypatch):
     job = begin("classification", "bert", learning_rate=None)
-    assert job.learning_rate == pytest.approx(min(1e-3, 5e-5 * 768 / 16))
+    assert job.learning_rate == 1e-3  # the highest one, for 16 dimensions
+    for size, *expected in ((768, 5e-5, 2.5e-4, 5e-4), (384, 2e-4, 5e-4, 1e-3), (1024, 5e-5, 2.5e-4, 5e-4)):
+        monkeypatch.setattr(type(job.fine_tuned.backbone), "size", size)
+        found = []
+        for tuning in (FineTuneConfig(), FineTuneConfig(scratch=True), FineTuneConfig(mode="lora")):
+            job.tuning = tuning
+            found.append(job.learning_rate)
+        assert found == pytest.approx(expected)
+    monkeypatch.undo()
     assert begin("classification", "bert", learning_rate=None, mode="frozen").learning_rate == 1e-3
     assert begin("classification", "elmo").recipe.sections["tuning"].mode == "mix"
     assert begin("regression", "gpt").fine_tuned.reading.both_orders

@@ -10,13 +10,14 @@ known of the relations. A file may also be one document, or have one a line.
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from wenmai.core.errors import CorpusError
 from wenmai.data.lines import beginning, read_json, text_lines
 
 __all__ = [
     "Entity",
+    "Evidence",
     "Fact",
     "Mention",
     "Relation",
@@ -32,6 +33,9 @@ __all__ = [
 
 Fact = tuple[str, str, str]
 """Names of head and tail, and the relation."""
+
+Evidence = Literal["co-occurrence", "attention"]
+"""How sentences are found that speak of a relation: both entities are in them, or attention goes to them."""
 
 
 class Mention(NamedTuple):

@@ -19,7 +19,7 @@ from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.folder import read_json_object, writing_json
 from wenmai.core.showing import Shown
 from wenmai.core.tensors import require_numbers
-from wenmai.data.relations import Fact, RelationDocument, cooccurring, docred_documents
+from wenmai.data.relations import Evidence, Fact, RelationDocument, cooccurring, docred_documents
 from wenmai.inference.backbones import Backbone
 from wenmai.inference.families import stored_backbone
 from wenmai.inference.framing import grouped
@@ -32,10 +32,9 @@ from wenmai.models.ssan_settings import SsanConfig
 from wenmai.nn.attention import watch_attention
 from wenmai.training.tensors import loaded_model, save_model
 
-__all__ = ["Decision", "Evidence", "Extracted", "FoundRelation", "RelationFacts", "RelationModel"]
+__all__ = ["Decision", "Extracted", "FoundRelation", "RelationFacts", "RelationModel"]
 
 Decision = Literal["threshold", "adaptive"]
-Evidence = Literal["co-occurrence", "attention"]
 
 _FACTS = "facts.json"
 _FLOOR = 0.005  # scores below are of no interest to a measure, and would be millions

@@ -5,6 +5,7 @@ One task and one job for all of them: what is special about a task is in its mod
 sections 3.2 and 3.3; Peters et al. 2018, section 3.2.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -40,6 +41,7 @@ from wenmai.tasks.settings import FINE_TUNED, FineTuneConfig
 from wenmai.tasks.task import Session, Task
 from wenmai.training.settings import LoopConfig
 from wenmai.training.shares import RateShares, layer_depths
+from wenmai.training.strategy import Strategy
 
 __all__ = ["FineTuningJob", "FineTuningTask"]
 
@@ -53,6 +55,9 @@ _TOKENS_AT_ONCE = {"cpu": 4096}  # of a batch that are in memory together while 
 _SMALL, _RATE, _GPT_RATE = 768, 5e-5, 6.25e-5  # the size of the published models, and their rates
 _HEAD_RATE = 1e-3  # where the encoder does not learn
 _ALONE = 30  # epochs of a head alone
+_MOST_EPOCHS = (
+    20  # where few examples are read more often (Mosbach et al. 2021, "On the Stability of Fine-tuning BERT")
+)
 
 
 class FineTuningTask(NeuralTask):
@@ -75,7 +80,11 @@ class FineTuningTask(NeuralTask):
         return isinstance(kind, type) and (issubclass(kind, TextEncoder | Gpt) or getattr(kind, "kind", "") == "elmo")
 
     def implied(self, given: Mapping[str, Any], base: Recipe | None) -> Mapping[str, Any]:
-        """More epochs where the head learns alone, a mix of the layers of ELMo, and both orders of GPT's similarity."""
+        """What the kind of encoder and the mode ask for.
+
+        A head alone learns in more epochs, ELMo gives a mix of its layers, GPT reads both orders for similarity; and
+        where the epochs are known, few examples are read no more often.
+        """
         plain = {name.rpartition(".")[2]: value for name, value in given.items()}
         implied: dict[str, Any] = {}
         kind = "" if base is None else getattr(find_system(base.system).load_model(), "kind", "")
@@ -84,7 +93,9 @@ class FineTuningTask(NeuralTask):
         if kind == "gpt" and self.model.task == "regression":
             implied["both_orders"] = True
         if plain.get("mode") in ("frozen", "mix") and "epochs" not in plain:
-            implied["epochs"] = _ALONE
+            implied["epochs"] = plain["epochs"] = _ALONE
+        if "epochs" in plain and "min_updates" not in plain:
+            implied["min_updates"] = 0
         return implied
 
     def adopt(self, imported: Any, recipe: Recipe) -> FineTuned:  # noqa: ANN401  of a format
@@ -210,6 +221,13 @@ class FineTuningJob(NeuralJob):
             )
         self._valid = Prepared(model, data.valid) if data.valid else None
 
+    def share(self, strategy: Strategy) -> None:
+        """Few examples are read more often, see ``min_updates``; how often depends on the number of processes."""
+        super().share(strategy)
+        updates = math.ceil(len(self.plan(0)) / (self.config.accumulation * strategy.size))
+        enough = min(_MOST_EPOCHS, math.ceil(self.tuning.min_updates / updates))
+        self.config = replace(self.config, epochs=max(self.config.epochs, enough))
+
     @property
     def objective_name(self) -> str:  # type: ignore[override]  # it depends on the task
         """The loss, for people."""
@@ -217,15 +235,18 @@ class FineTuningJob(NeuralJob):
 
     @property
     def learning_rate(self) -> float:
-        """The published rates for models of the published sizes, more for smaller ones, and for what is new."""
+        """The published rates for models of the published sizes, more for smaller ones, and for what is new.
+
+        By the square of the size: with less, encoders of 256 dimensions stay behind those from scratch.
+        """
         if self.config.learning_rate is not None:
             return self.config.learning_rate
         if self.tuning.mode in ("frozen", "mix"):
             return _HEAD_RATE
-        size = self.fine_tuned.backbone.size
-        rate = (_GPT_RATE if self.fine_tuned.backbone.predicts else _RATE) * max(1.0, _SMALL / size)
-        more = 10 if self.tuning.mode == "lora" else 5 if self.tuning.scratch else 1
-        return min(_HEAD_RATE, more * rate)
+        rate = _GPT_RATE if self.fine_tuned.backbone.predicts else _RATE
+        smaller = max(1.0, _SMALL / self.fine_tuned.backbone.size)
+        more = 10 if self.tuning.mode == "lora" else 5 if self.tuning.scratch else smaller
+        return min(_HEAD_RATE, more * smaller * rate)
 
     def rate_share(self, name: str, epoch: int) -> float:
         """Less for deeper layers, nothing for those that do not learn yet."""

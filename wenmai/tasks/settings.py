@@ -201,6 +201,11 @@ class FineTuneConfig:
         Doc("mode=lora: projections that get a product: query, key, value, output, attention (all four), ffn, all"),
     ] = _LORA_TARGETS
     batch_size: Annotated[int, Ge(1), Doc("most examples of a batch, which has batch_tokens tokens at most")] = 32
+    min_updates: Annotated[
+        int,
+        Ge(0),
+        Doc("of few examples as many epochs more as make so many updates, 20 at most; 0: as many as epochs says"),
+    ] = 600
     dropout: Annotated[
         float | None, Ge(0), Lt(1), Doc("of the layers of the encoder while they learn; none: as it was trained before")
     ] = None

@@ -7,7 +7,7 @@ from typing import Any
 from wenmai.core.showing import Table
 from wenmai.data.relation_files import open_documents, read_documents, require_measurable
 from wenmai.data.relation_settings import RelationsConfig
-from wenmai.inference.relations import Evidence, RelationModel
+from wenmai.data.relations import Evidence
 from wenmai.measures.relations import RelationResult, Scored, measure_relations
 from wenmai.runs.comparison import Comparison, Kind, Measure
 from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
@@ -73,7 +73,7 @@ def evaluate(
 
 def _evaluated(
     run: Run,
-    model: RelationModel,
+    model: Any,  # noqa: ANN401
     on: Any,  # noqa: ANN401
     threshold: float | None = None,
     evidence: Evidence = "co-occurrence",
