@@ -253,9 +253,10 @@ def tables(_: Section, result: Result) -> Iterator[str]:
         known = {name: about for name, about in SETS.items() if any(row["set"] == name for row in rows)}
         title = f"{LANGUAGES[language]}, {_amount(limit)}"
         cells = []
-        for own in sorted(rows.by("run way").values(), key=_place):
+        for own in sorted(rows.by("run way settings").values(), key=_place):
             scores = {about.title: _cell(own.where(set=one)) for one, about in known.items()}
-            cells.append({title: f"{own[0]['run']}, {WAYS[own[0]['way']][0]}", **scores})
+            unusual = f" ({own[0]['settings']})" if own[0].get("settings") else ""
+            cells.append({title: f"{own[0]['run']}, {WAYS[own[0]['way']][0]}{unusual}", **scores})
         sizes = {about.title: f"{rows.where(set=one).examples:,.0f}" for one, about in known.items()}
         metrics = {about.title: about.metric for about in known.values()}
         yield table([*cells, {title: "measured by", **metrics}, {title: "examples to train on", **sizes}])
@@ -266,7 +267,7 @@ def tables(_: Section, result: Result) -> Iterator[str]:
         )
     for (name, limit), rows in result.rows.where(part="settings").by("run limit").items():
         known = {one: about.title for one, about in SETS.items() if any(row["set"] == one for row in rows)}
-        usual = measured.where(run=name, limit=limit, way="tuned")
+        usual = measured.where(run=name, limit=limit, way="tuned", settings=None)
         title = f"{name}, {_amount(limit)}: settings"
         cells = []
         for called, own in [("the default ones", usual), *rows.by("settings").items()]:
@@ -282,9 +283,11 @@ def _amount(limit: int | None) -> str:
     return "all examples" if limit is None else f"at most {limit:,} examples of each set"
 
 
-def _place(rows: Rows) -> tuple[int, str, int]:
-    """The order of rows: by family, then by run, then as in ``WAYS``."""
-    return list(OF_FAMILY).index(rows[0]["family"]), rows[0]["run"], list(WAYS).index(rows[0]["way"])
+def _place(rows: Rows) -> tuple[int, str, int, str]:
+    """The order of rows: by family, then by run, then as in ``WAYS``, the default settings first."""
+    first = rows[0]
+    place = list(OF_FAMILY).index(first["family"]), first["run"], list(WAYS).index(first["way"])
+    return *place, first.get("settings") or ""
 
 
 def _cell(rows: Rows) -> str:
@@ -319,13 +322,17 @@ def _weights(rows: Rows) -> str:
 
 def facts(rows: Rows, _: Result) -> dict[str, Any]:
     """Returns on how many sets one way is better than another, and the scores beside Trainer's."""
-    found: dict[str, Any] = {"name": SETS[rows[0]["set"]].title, "measured": SETS[rows[0]["set"]].metric}
+    found: dict[str, Any] = {
+        "settings": rows[0].get("settings"),
+        "name": SETS[rows[0]["set"]].title,
+        "measured": SETS[rows[0]["set"]].metric,
+    }
     own = rows.where(part="sets")
     for name, (way, other) in COMPARED.items():
         pairs = _compared(own, way, other)
         found[name] = Numbers([sum(one > two for one, two in pairs)] if pairs else [])
         found[f"{name}_of"] = len(pairs)
-    default = latest(own.where(run=MINILM, set="sst2", way="tuned", limit=None)).values()
+    default = latest(own.where(run=MINILM, set="sst2", way="tuned", limit=None, settings=None)).values()
     found["default_sst2"] = Numbers([statistics.mean(default)] if default else [])
     beside = [(ours["score"], theirs["score"]) for ours, theirs in rows.where(part="trainer").beside("trainer", "seed")]
     found["beside"] = Score(beside, allowed=ALLOWED) if beside else Numbers()
@@ -335,10 +342,16 @@ def facts(rows: Rows, _: Result) -> dict[str, Any]:
 
 
 def _compared(rows: Rows, way: str, other: str) -> list[tuple[float, float]]:
-    """Returns the mean scores of two ways on all sets, and numbers of examples, where both were measured."""
+    """Returns the mean scores of two ways on all sets, and numbers of examples, where both were measured.
+
+    Both are with the default settings, or, as these changed once, both with those before; a frozen encoder has the same
+    with both.
+    """
     pairs = []
     for own in rows.by("set limit").values():
-        both = [list(latest(own.where(way=one)).values()) for one in (way, other)]
+        now = own.where(settings=None)
+        known = now if all(now.where(way=one) for one in (way, other)) else own
+        both = [list(latest(known.where(way=one)).values()) for one in (way, other)]
         if all(both):
             pairs.append((statistics.mean(both[0]), statistics.mean(both[1])))
     return pairs
