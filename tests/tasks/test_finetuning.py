@@ -507,6 +507,20 @@ def test_a_fine_tuned_run_is_an_encoder_for_another_task(base, data, tmp_path):
     assert not any("lora" in name for name in second.model.module.state_dict())
 
 
+@pytest.mark.parametrize("start", ["gpt", "elmo"])
+@pytest.mark.parametrize(("task", "metric"), [("tagging", "f1"), ("span", "f1"), ("choice", "accuracy")])
+def test_gpt_and_elmo_learn_every_task(base, data, tmp_path, task, metric, start):
+    examples = data(task)
+    given = {**PLAIN, "epochs": 6, "mode": "full", "valid": str(examples)}
+    run = wenmai.finetune(base(start), examples, task=task, out=tmp_path / "run", quiet=True, **given)
+    records = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
+    evaluations = [one["figures"] for one in records if one["kind"] == "evaluation"]
+    losses = [one["task_loss" if start == "gpt" else "loss"] for one in evaluations]
+    assert losses[-1] < losses[0]
+    measured = wenmai.evaluate(run.path, on=examples).as_dict()
+    assert measured[metric] == pytest.approx(run.summary["validation"][metric], abs=1e-6)
+
+
 def test_few_examples_are_read_more_often(begin):
     alone = {"valid_share": 0, "batch_size": 4}
     job = begin("classification", "bert", epochs=None, **alone)
