@@ -96,6 +96,8 @@ def main(arguments: Sequence[str]) -> None:
     if not chosen.themes:
         parser.print_help()
         return
+    if chosen.set and chosen.themes != ["finetuned"]:
+        parser.error("--set is for the theme finetuned alone")
     themes = [*THEMES, "page"] if chosen.themes == ["all"] else chosen.themes
     if unknown := sorted(set(themes) - {*THEMES, *NOT_MEASURED}):
         parser.error(

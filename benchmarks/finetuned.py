@@ -25,12 +25,14 @@ __all__ = [
     "SETS",
     "WAYS",
     "Model",
+    "amount",
     "imported_minilm",
     "margin",
     "measure_sets",
     "open_model",
     "run",
     "summarised",
+    "with_same_settings",
 ]
 
 
@@ -132,7 +134,7 @@ def measure_sets(
         ways: Of each family of models.
     """
     limit, chosen = _limit(bench), bench.options.settings
-    tried = {"part": "settings", "settings": ", ".join(chosen)} if chosen else {"part": "sets"}
+    tried = {"part": "settings", "settings": ", ".join(sorted(chosen))} if chosen else {"part": "sets"}
     there = {_key(row) for row in results.rows if row["part"] == tried["part"]}
     for seed in bench.seeds(1, 2, 3):
         for name, about in SETS.items():
@@ -251,7 +253,7 @@ def tables(_: Section, result: Result) -> Iterator[str]:
     measured = result.rows.where(part="sets")
     for (language, limit), rows in measured.by("language limit").items():
         known = {name: about for name, about in SETS.items() if any(row["set"] == name for row in rows)}
-        title = f"{LANGUAGES[language]}, {_amount(limit)}"
+        title = f"{LANGUAGES[language]}, {amount(limit)}"
         cells = []
         for own in sorted(rows.by("run way settings").values(), key=_place):
             scores = {about.title: _cell(own.where(set=one)) for one, about in known.items()}
@@ -268,7 +270,7 @@ def tables(_: Section, result: Result) -> Iterator[str]:
     for (name, limit), rows in result.rows.where(part="settings").by("run limit").items():
         known = {one: about.title for one, about in SETS.items() if any(row["set"] == one for row in rows)}
         usual = measured.where(run=name, limit=limit, way="tuned", settings=None)
-        title = f"{name}, {_amount(limit)}: settings"
+        title = f"{name}, {amount(limit)}: settings"
         cells = []
         for called, own in [("the default ones", usual), *rows.by("settings").items()]:
             cells.append({title: called} | {about: _cell(own.where(set=one)) for one, about in known.items()})
@@ -279,7 +281,8 @@ def tables(_: Section, result: Result) -> Iterator[str]:
         yield "```\n" + "\n".join(commands) + "\n```\n"
 
 
-def _amount(limit: int | None) -> str:
+def amount(limit: int | None) -> str:
+    """Returns in words how many examples of a set are trained on."""
     return "all examples" if limit is None else f"at most {limit:,} examples of each set"
 
 
@@ -303,6 +306,21 @@ def summarised(scores: Sequence[float]) -> str:
     return f"**{statistics.mean(scores):.4f}** ± {margin(scores):.4f}"
 
 
+def with_same_settings(rows: Rows, others: Rows, *, frozen: bool = False) -> tuple[Rows, Rows]:
+    """Returns those of both that learned with the default settings, or else with the same earlier ones.
+
+    Args:
+        rows: Of one way, or of one variant.
+        others: Of another one.
+        frozen: Whether the others are of frozen encoders, which learn alike with all of these settings.
+    """
+    for settings in (None, *(one for one in rows.by("settings") if one)):
+        both = rows.where(settings=settings), others if frozen else others.where(settings=settings)
+        if all(both):
+            return both
+    return Rows(), Rows()
+
+
 def latest(rows: Rows) -> dict[int, float]:
     """Returns the score of each seed."""
     return {row["seed"]: row["score"] for row in rows}
@@ -323,7 +341,6 @@ def _weights(rows: Rows) -> str:
 def facts(rows: Rows, _: Result) -> dict[str, Any]:
     """Returns on how many sets one way is better than another, and the scores beside Trainer's."""
     found: dict[str, Any] = {
-        "settings": rows[0].get("settings"),
         "name": SETS[rows[0]["set"]].title,
         "measured": SETS[rows[0]["set"]].metric,
     }
@@ -342,16 +359,11 @@ def facts(rows: Rows, _: Result) -> dict[str, Any]:
 
 
 def _compared(rows: Rows, way: str, other: str) -> list[tuple[float, float]]:
-    """Returns the mean scores of two ways on all sets, and numbers of examples, where both were measured.
-
-    Both are with the default settings, or, as these changed once, both with those before; a frozen encoder has the same
-    with both.
-    """
+    """Returns the mean scores of two ways on all sets, and numbers of examples, where both were measured."""
     pairs = []
     for own in rows.by("set limit").values():
-        now = own.where(settings=None)
-        known = now if all(now.where(way=one) for one in (way, other)) else own
-        both = [list(latest(known.where(way=one)).values()) for one in (way, other)]
+        sides = with_same_settings(own.where(way=way), own.where(way=other), frozen=other == "frozen")
+        both = [list(latest(one).values()) for one in sides]
         if all(both):
             pairs.append((statistics.mean(both[0]), statistics.mean(both[1])))
     return pairs

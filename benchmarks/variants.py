@@ -11,7 +11,17 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.finetuned import FACTS, LANGUAGES, SETS, Model, margin, open_model, summarised
+from benchmarks.finetuned import (
+    FACTS,
+    LANGUAGES,
+    SETS,
+    Model,
+    amount,
+    margin,
+    open_model,
+    summarised,
+    with_same_settings,
+)
 from benchmarks.harness import Bench
 from benchmarks.result import Row, Rows
 from benchmarks.section import table
@@ -74,7 +84,7 @@ def gains(rows: Rows, others: Rows) -> list[float]:
 
 def average_gain(rows: Rows, others: Rows) -> list[float]:
     """Returns the mean, over the sets on which both were measured, of the gains; nothing if there are none."""
-    of_sets = [gains(own, others.where(set=name)) for name, own in rows.by("set").items()]
+    of_sets = [gains(*with_same_settings(own, others.where(set=name))) for name, own in rows.by("set").items()]
     means = [statistics.mean(found) for found in of_sets if found]
     return [statistics.mean(means)] if means else []
 
@@ -90,11 +100,11 @@ def set_tables(rows: Rows, variants: Sequence[str], baseline: Callable[[str], st
         variants: In the order of the tables; others follow.
         baseline: Which variant one is compared with.
     """
-    for (language, limit), own in rows.by("language limit").items():
+    for (language, limit, settings), own in rows.by("language limit settings").items():
         known = {name: about for name, about in SETS.items() if any(row["set"] == name for row in own)}
-        of_all = "all examples" if limit is None else f"at most {limit:,} examples of each set"
         by_variant = _ordered(own, variants)
-        title = f"{LANGUAGES[language]}, fine-tuned, {of_all}"
+        earlier = f" ({settings})" if settings else ""
+        title = f"{LANGUAGES[language]}, fine-tuned, {amount(limit)}{earlier}"
         cells: list[dict[str, Any]] = [
             {title: name}
             | {about.title: summarised([*values(some.where(set=one)).values()]) for one, about in known.items()}

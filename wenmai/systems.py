@@ -41,7 +41,7 @@ def _fine_tuned(task: str, room: str, model: str, summary: str) -> System:
         task="wenmai.tasks.finetuning:FineTuningTask",
         sections="wenmai.tasks.settings:FINE_TUNED",
         model=f"wenmai.inference.finetuned_{room}:{model}",
-        settings=_FINE_TUNED,
+        settings={**_FINE_TUNED, "min_updates": 600},
     )
 
 

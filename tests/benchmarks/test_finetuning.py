@@ -114,6 +114,23 @@ def test_ways_are_compared_on_the_sets_where_both_were_measured() -> None:
     assert len(found) == 4
 
 
+def test_ways_are_compared_where_the_settings_were_the_same() -> None:
+    old, name = "3 epochs", "sst2"
+    before = [row | {"settings": old} for row in of_sets({("tuned", name): [0.8], ("scratch", name): [0.82]})]
+    frozen, now = of_sets({("frozen", name): [0.85]}), of_sets({("tuned", name): [0.9]})
+
+    def values(*rows: dict[str, Any]) -> list[str]:
+        checked = page.checked({"finetuned": tasks_result(*rows)})
+        return [claim.value for claim in checked if claim.name.startswith("fine-tuned better")]
+
+    assert values(*before, *frozen) == ["0 of 1", "0 of 1"]
+    assert values(*before, *frozen, *now) == ["0 of 1", "1 of 1"]  # a new one is not compared with an old one
+    assert values(*before, *frozen, *now, *of_sets({("scratch", name): [0.7]})) == ["1 of 1", "1 of 1"]
+    text = body("finetuned", tasks_result(*before, *now))
+    assert "| bert, from scratch (3 epochs) | 0.8200 |" in text
+    assert "| bert, fine-tuned | 0.9000 |\n| bert, fine-tuned (3 epochs) | 0.8000 |" in text
+
+
 def test_minilm_is_compared_with_trainer_seed_by_seed() -> None:
     rows = [
         {"part": "trainer", "set": "mrpc", "side": side, "seed": seed, "limit": None, "score": score, "commit": "abc"}

@@ -182,8 +182,21 @@ def test_predictions_are_those_of_the_official_script(shell, runs):
     ]
     assert predicted == expected
     assert len(predicted) > 1
+    (shell.folder / "twice.json").write_text(json.dumps([found[0], found[0]]))
+    noted = shell("extract", runs / "ssan", "twice.json", "--predictions", "result.json").err
+    assert "2 of 2 documents have no title or that of another one" in noted
     refused = shell("extract", runs / "ssan", path, "--predictions", ".", code=2).err
     assert "--predictions .: is a folder; name the file to write" in refused
+
+
+def test_evidence_is_evaluated_by_attention_too(shell, runs):
+    path = runs / EXAMPLES["ssan"].data
+    found = [
+        json.loads(shell("evaluate", runs / "ssan", "--on", path, "--threshold", "0", *more, "--json").out)
+        for more in ((), ("--evidence", "attention"))
+    ]
+    assert found[0]["f1"] == found[1]["f1"]
+    assert found[0]["evidence_f1"] != found[1]["evidence_f1"]
 
 
 def test_wrong_options(shell, runs):

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shutil
 from dataclasses import replace
 from functools import cache
@@ -22,7 +23,9 @@ from wenmai.inference.families import backbone_like
 from wenmai.inference.finetuned_network import fitted
 from wenmai.inference.finetuned_spans import _Read, _Text, tuned_threshold
 from wenmai.inference.finetuned_tokens import scheme_of
+from wenmai.objectives.loss import GroupLoss
 from wenmai.runs.planning import plan
+from wenmai.runs.train import train_recipe
 from wenmai.tasks import finetuning
 from wenmai.tasks.settings import FineTuneConfig
 from wenmai.text.segment import treebank_spans
@@ -284,20 +287,46 @@ def test_windows_of_one_sentence_may_be_read_some_at_a_time(begin, monkeypatch):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("task", ["classification", "tagging", "span", "choice"])
-def test_a_batch_that_is_too_large_is_learned_from_in_parts(begin, monkeypatch, task):
-    job = begin(task, "bert", valid_share=0, dropout=0, head_dropout=0)
+@pytest.mark.parametrize(
+    ("task", "start", "more"),
+    [
+        ("classification", "bert", {"class_weight": "balanced"}),
+        ("regression", "bert", {}),
+        ("tagging", "bert", {"crf": True}),
+        ("span", "bert", {}),
+        ("choice", "gpt", {}),
+    ],
+)
+def test_a_batch_that_is_too_large_is_learned_from_in_parts(begin, monkeypatch, task, start, more):
+    job = begin(task, start, valid_share=0, dropout=0, head_dropout=0, **more)
     batch = job.plan(0)[0]
+    counts = list(job.counts(batch).values()) if len(job.loss_weights) > 1 else None
+
+    def gradients(parts):
+        update = GroupLoss(job.loss_weights, counts, torch.device("cpu"))
+        job.module.zero_grad()
+        for part in parts:
+            update.backward(job.loss(job.module.eval(), part, 0))
+        found = [one.grad for one in job.module.parameters() if one.grad is not None]
+        update.finish(found)
+        return [one.clone() for one in found]
+
     assert [part.tolist() for part in job.parts(batch)] == [batch.tolist()]
-    whole, most = loss_of(job, batch), int(job._train.widths[batch].max())
+    whole, most = gradients([batch]), int(job._train.widths[batch].max())
     monkeypatch.setitem(finetuning._TOKENS_AT_ONCE, "cpu", most)
     parts = job.parts(batch)
     assert len(parts) > 1
     assert sorted(np.concatenate(parts).tolist()) == sorted(batch.tolist())
     assert all(len(part) * job._train.widths[part].max() <= most for part in parts)
-    losses = [loss_of(job, part) for part in parts]
-    assert sum(float(loss.nll) for loss in losses) == pytest.approx(float(whole.nll), rel=1e-5)
-    assert sum(loss.targets for loss in losses) == whole.targets
+    for ours, theirs in zip(gradients(parts), whole, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
+def test_states_that_are_kept_are_not_read_in_parts(begin, monkeypatch):
+    job = begin("classification", "bert", valid_share=0, mode="frozen")
+    job._train.compute_features(job.fine_tuned, lambda done: None)
+    monkeypatch.setitem(finetuning._TOKENS_AT_ONCE, "cpu", 1)
+    assert len(job.parts(job.plan(0)[0])) == 1
 
 
 def test_the_window_with_most_context_counts():
@@ -534,6 +563,23 @@ def test_few_examples_are_read_more_often(begin):
     assert begin("classification", "bert", epochs=None, min_updates=1, **alone).config.epochs == 3
     assert begin("classification", "bert", epochs=2, **alone).config.epochs == 2
     assert begin("classification", "bert", epochs=None, mode="frozen", **alone).config.epochs == 30
+
+
+def test_recipes_say_how_often_examples_are_read(base, data, tmp_path):
+    given = {name: value for name, value in PLAIN.items() if name != "epochs"} | {"min_updates": 20, "batch_size": 16}
+    run = wenmai.finetune(base("bert"), data("classification"), task="classification", out=tmp_path / "run", **given)
+    epochs = run.summary["epochs"]
+    assert epochs > 3
+    again = train_recipe(run.path / "recipe.yaml", out=tmp_path / "again", quiet=True)
+    assert again.summary["epochs"] == epochs
+    usual = wenmai.finetune(base("bert"), data("pair"), task="pair", out=tmp_path / "usual", steps=3, threads=1)
+    text = (usual.path / "recipe.yaml").read_text()
+    assert "min_updates: 600" in text
+    once = train_recipe(usual.path / "recipe.yaml", out=tmp_path / "once", quiet=True, epochs=1)
+    assert once.summary["epochs"] <= 1
+    assert once.recipe.sections["tuning"].min_updates == 0
+    (tmp_path / "old.yaml").write_text(re.sub("(?m)^  min_updates.*\n", "", text))  # before there was this setting
+    assert train_recipe(tmp_path / "old.yaml", out=tmp_path / "old").recipe.sections["tuning"].min_updates == 0
 
 
 def test_small_models_learn_at_higher_rates(begin, monkeypatch):

@@ -2,12 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
 from wenmai.cli.completion import complete_run
 from wenmai.cli.options import Device, JsonLines, RunFolder
+from wenmai.cli.printing import note
 from wenmai.core.errors import SettingError
 from wenmai.core.quantities import plural
 from wenmai.core.wording import say
@@ -63,6 +64,7 @@ def extract(
 
     Example: wenmai extract runs/ssan test.json --predictions result.json
     """
+    from wenmai.data.relations import Evidence
     from wenmai.runs.extraction import (
         as_docred,
         documents_of_files,
@@ -73,7 +75,7 @@ def extract(
     )
     from wenmai.training.run import Run
 
-    if evidence not in ("co-occurrence", "attention"):
+    if evidence not in get_args(Evidence):
         raise SettingError(f"--evidence {evidence}: expected co-occurrence or attention")
     if html is not None and html.is_dir():
         raise SettingError(f"--html {html}: is a folder; name the page to write")
@@ -103,4 +105,5 @@ def extract(
     if html is not None:
         write_relation_page(html, model, extracted, run=str(run))
     if predictions is not None:
-        write_predictions(predictions, extracted)
+        for one in write_predictions(predictions, extracted):
+            note(one)

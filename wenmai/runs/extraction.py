@@ -10,6 +10,7 @@ import struct
 import sys
 import zlib
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -188,10 +189,13 @@ def as_docred(found: "Extracted") -> dict[str, Any]:
     }
 
 
-def write_predictions(path: str | Path, found: Sequence["Extracted"]) -> None:
+def write_predictions(path: str | Path, found: Sequence["Extracted"]) -> list[str]:
     """Writes what was found in documents as the official script of DocRED reads it.
 
     It is a list of ``{"title", "h_idx", "t_idx", "r", "evidence"}``; the script knows a document by its title.
+
+    Returns:
+        A note if titles are missing or the same.
     """
     predicted = [
         {"title": one.document.title, "h_idx": fact.head, "t_idx": fact.tail, "r": fact.relation}
@@ -200,6 +204,14 @@ def write_predictions(path: str | Path, found: Sequence["Extracted"]) -> None:
         for fact in one.relations
     ]
     writing_json(Path(path), predicted)
+    counted = Counter(one.document.title for one in found)
+    unclear = sum(count for title, count in counted.items() if not title or count > 1)
+    if not unclear:
+        return []
+    return [
+        f"{unclear} of {len(found)} documents have no title or that of another one; the official script knows them by "
+        "their titles"
+    ]
 
 
 # --- the page -------------------------------------------------------------------------------------------------------

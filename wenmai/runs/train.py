@@ -106,10 +106,19 @@ def train_recipe(
     quiet: bool = False,
     **settings: Any,  # noqa: ANN401
 ) -> Run:
-    """Trains by a recipe file; ``settings`` override it. See :func:`train`."""
+    """Trains by a recipe file; ``settings`` override it, and so does what they imply where it has the defaults.
+
+    See :func:`train`.
+    """
     found = read_recipe(path)
     if not found["corpus"]:
         raise SettingError(f"{path}: names no corpus; add `corpus: [PATH]`, or give the text to `wenmai train SYSTEM`")
+    described = find_system(found["system"])
+    task = described.load()
+    given = named_settings(task.sections, settings)
+    written = {name.rpartition(".")[2]: value for name, value in found["settings"].items()}
+    usual = {name for name, value in described.settings.items() if written.get(name) == value}
+    implied = {name: value for name, value in task.implied(given, None).items() if name in usual}
     return train(
         found["system"],
         named_texts(found["corpus"]),
@@ -117,7 +126,7 @@ def train_recipe(
         start=found["start"],
         callback=callback,
         quiet=quiet,
-        **overruled(found["settings"], named_settings(find_system(found["system"]).load().sections, settings)),
+        **overruled(found["settings"], {**implied, **given}),
     )
 
 

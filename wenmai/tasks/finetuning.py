@@ -41,7 +41,6 @@ from wenmai.tasks.settings import FINE_TUNED, FineTuneConfig
 from wenmai.tasks.task import Session, Task
 from wenmai.training.settings import LoopConfig
 from wenmai.training.shares import RateShares, layer_depths
-from wenmai.training.strategy import Strategy
 
 __all__ = ["FineTuningJob", "FineTuningTask"]
 
@@ -220,11 +219,7 @@ class FineTuningJob(NeuralJob):
                 "examples; fine-tune one that was trained on such text, or in this language"
             )
         self._valid = Prepared(model, data.valid) if data.valid else None
-
-    def share(self, strategy: Strategy) -> None:
-        """Few examples are read more often, see ``min_updates``; how often depends on the number of processes."""
-        super().share(strategy)
-        updates = math.ceil(len(self.plan(0)) / (self.config.accumulation * strategy.size))
+        updates = math.ceil(len(self.plan(0)) / self.config.accumulation)
         enough = min(_MOST_EPOCHS, math.ceil(self.tuning.min_updates / updates))
         self.config = replace(self.config, epochs=max(self.config.epochs, enough))
 
@@ -237,7 +232,7 @@ class FineTuningJob(NeuralJob):
     def learning_rate(self) -> float:
         """The published rates for models of the published sizes, more for smaller ones, and for what is new.
 
-        By the square of the size: with less, encoders of 256 dimensions stay behind those from scratch.
+        By the square of the size: 5e-5·768/M was too little for encoders of 256 dimensions (docs/adr/0034).
         """
         if self.config.learning_rate is not None:
             return self.config.learning_rate
@@ -267,6 +262,8 @@ class FineTuningJob(NeuralJob):
 
     def parts(self, batch: npt.NDArray[np.int64]) -> Sequence[npt.NDArray[np.int64]]:
         """Examples of as many tokens as have room: the windows of long texts make a batch large."""
+        if self._train.features is not None:
+            return (batch,)  # the encoder read them before
         widths = self._train.widths[batch]
         most = _TOKENS_AT_ONCE.get(self.fine_tuned.device.type, self.config.batch_tokens)
         if len(batch) * widths.max() <= most:

@@ -204,8 +204,8 @@ class FineTuneConfig:
     min_updates: Annotated[
         int,
         Ge(0),
-        Doc("few examples are read in as many epochs as make so many updates, 20 at most; 0: in as many as epochs says"),
-    ] = 600
+        Doc("few examples are read in as many epochs as make so many updates, 20 at most; 0: as many as epochs says"),
+    ] = 0
     dropout: Annotated[
         float | None, Ge(0), Lt(1), Doc("of the layers of the encoder while they learn; none: as it was trained before")
     ] = None

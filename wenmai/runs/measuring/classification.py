@@ -29,9 +29,9 @@ from wenmai.runs.measuring.mistakes import Mistakes, require_page, write_mistake
 from wenmai.text.settings import TextConfig
 from wenmai.training.run import Run
 
-__all__ = ["CLASSIFIERS", "MOST_COLUMNS", "ClassificationEvaluation", "check", "compare", "evaluate", "few"]
+__all__ = ["CLASSIFIERS", "ClassificationEvaluation", "check", "compare", "confusion_table", "evaluate", "few"]
 
-MOST_COLUMNS = 12  # of the confusion table that is printed
+_MOST_COLUMNS = 12  # of the confusion table that is printed
 _FEW = 5  # labels that a message names
 
 
@@ -69,18 +69,8 @@ class ClassificationEvaluation(Evaluation):
             rows.append([label.label, str(label.support), *metrics, interval])
         parts = [str(self.result), in_columns(rows)]
         names = [label.label for label in self.result.labels]
-        if self.result.confusion is not None and len(names) > MOST_COLUMNS:
-            parts.append(
-                say(
-                    "The confusion table of {labels} labels is in --json and on the page of --mistakes.",
-                    labels=f"{len(names):,}",
-                )
-            )
-        elif self.result.confusion is not None and len(names) > 1:
-            counted = zip(names, self.result.confusion, strict=True)
-            parts.append(
-                in_columns([[say("label, predicted as"), *names], *([name, *map(str, row)] for name, row in counted)])
-            )
+        if self.result.confusion is not None and len(names) > 1:
+            parts.append(confusion_table(say("label, predicted as"), names, self.result.confusion))
         return "\n".join(parts)
 
     def _facts(self) -> dict[str, Any]:
@@ -142,6 +132,14 @@ def evaluate(
         names = [label.label for label in result.labels]
         write_mistakes(mistakes, found.mistakes, found, names, result.confusion)
     return found
+
+
+def confusion_table(title: str, names: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
+    """Returns a confusion table in columns, or where it is if it is too wide."""
+    if len(names) > _MOST_COLUMNS:
+        where = "The confusion table of {labels} labels is in --json and on the page of --mistakes."
+        return say(where, labels=f"{len(names):,}")
+    return in_columns([[title, *names], *([name, *map(str, row)] for name, row in zip(names, counts, strict=True))])
 
 
 def _require_known(gold: Sequence[Sequence[str]], known: Sequence[str], on: Any) -> None:  # noqa: ANN401

@@ -15,7 +15,7 @@ from wenmai.measures.questions import QuestionResult
 from wenmai.measures.regression import RegressionResult
 from wenmai.measures.tagging import TaggingResult
 from wenmai.runs.comparison import Comparison, Kind, Measure
-from wenmai.runs.measuring.classification import MOST_COLUMNS, check, few
+from wenmai.runs.measuring.classification import check, confusion_table, few
 from wenmai.runs.measuring.examples import read_examples
 from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
 from wenmai.runs.measuring.mistakes import Mistakes, mistakes_of, require_page, write_mistakes
@@ -77,10 +77,9 @@ class FineTunedEvaluation(Evaluation):
             interval = "" if one.low is None else f"[{one.low:.4f}, {one.high:.4f}]"
             metrics = [f"{value:.4f}" for value in (one.precision, one.recall, one.f1)]
             rows.append([one.label, f"{one.support:,}", f"{one.found:,}", *metrics, interval])
-        parts, names = [str(self.result), in_columns(rows)], self.labels
-        if self.result.confusion is not None and len(names) <= MOST_COLUMNS:
-            counted = ([name, *map(str, row)] for name, row in zip(names, self.result.confusion, strict=True))
-            parts.append(in_columns([[say("entity, predicted as"), *names], *counted]))
+        parts = [str(self.result), in_columns(rows)]
+        if self.result.confusion is not None:
+            parts.append(confusion_table(say("entity, predicted as"), self.labels, self.result.confusion))
         return "\n".join(parts)
 
     @property

@@ -181,8 +181,8 @@ def write_mistakes(
         path: The page.
         mistakes: What it shows.
         evaluation: Of which they are.
-        labels: The labels of a classifier.
-        confusion: For how many texts of each label (a row) each label was predicted.
+        labels: Those of the confusion table.
+        confusion: For how many texts or entities of each label (a row) each label was predicted.
     """
     shown = {"classification": _class, "tagging": _tagged, "span": _answered, "choice": _chosen, "regression": _rated}
     facts = {"run": evaluation.run, **evaluation._facts(), "examples": f"{mistakes.examples:,}"}
