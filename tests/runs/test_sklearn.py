@@ -237,6 +237,14 @@ def test_what_was_read_can_be_fitted_anew_with_its_parameters(start, run, tmp_pa
     np.testing.assert_array_equal(again.predict_proba(GIVEN), model.predict_proba(GIVEN))
 
 
+def test_a_clone_of_what_was_read_learns_as_often(run, tmp_path):
+    chosen = {name: value for name, value in QUICK.items() if name != "epochs"}
+    model = FineTunedClassifier(str(run("bert")), **chosen).fit(GIVEN, WANTED)
+    assert model.summary_["epochs"] == 20  # few texts, so the usual 3 are too few
+    found = FineTunedClassifier.load(model.save(tmp_path / "saved"), device="cpu")
+    assert clone(found).fit(GIVEN, WANTED).summary_["epochs"] == 20
+
+
 @pytest.mark.parametrize("content", ["[]", '{"classes": 1}', '{"classes": [1, "a"]}', '{"classes": ["a", "a"]}', "{"])
 def test_classes_that_are_not_those_of_the_model_are_noticed(content, run, tmp_path):
     shutil.copytree(run("finetuned-classification"), tmp_path / "run")

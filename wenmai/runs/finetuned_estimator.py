@@ -43,7 +43,7 @@ class FineTunedClassifier(OfTexts, ClassifierMixin, BaseEstimator):  # type: ign
             with a vocabulary of the texts.
         mode: What is trained: ``"full"``, ``"top"``, ``"frozen"``, ``"mix"`` or ``"lora"``; None: everything, of ELMo
             the mix. None is the default of the training also for the following.
-        epochs: Passes over the texts.
+        epochs: Passes over the texts; None: 3, or of few texts as many as make 600 updates, 20 at most.
         learning_rate: The highest one.
         batch_size: Most texts of a batch.
         max_length: Most tokens that are read of a text, special ones included.
