@@ -6,12 +6,13 @@ all pages. A page that needs no script has none, and may run none.
 
 import json
 import re
+from html import escape
 from importlib.resources import files
 from string import Template
 
 from wenmai.core.wording import language, phrase
 
-__all__ = ["filled", "json_in_script", "page_texts", "script_texts", "swatch"]
+__all__ = ["filled", "json_in_script", "page_texts", "script_texts", "scrolling", "small", "swatch"]
 
 _COLOURS = 6  # --s0 to --s5 in common.css; later lines use them again with a dash pattern
 _DASHES = ("", "6 3", "2 2.5", "8 3 2 3")
@@ -36,6 +37,16 @@ def filled(name: str, **places: str) -> str:
     places["script"] = script.replace("{}; // WORDS", f"{words};")
     places["scripts"] = "'unsafe-inline'" if (folder / f"{name}.js").is_file() else "'none'"
     return template.substitute(style=joined("css"), **places)
+
+
+def small(text: str) -> str:
+    """Returns a line of small print; the text is escaped."""
+    return f"<small>{escape(text)}</small>" if text else ""
+
+
+def scrolling(label: str, table: str) -> str:
+    """Returns a table that scrolls where it is too wide; the label, for screen readers, is escaped."""
+    return f'<div class="scroll" role="region" aria-label="{escape(label)}" tabindex="0">{table}</div>'
 
 
 def page_texts(page: str) -> list[str]:
