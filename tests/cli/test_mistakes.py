@@ -31,7 +31,7 @@ def test_the_worst_mistakes_come_first(shell, base, task):
     page = (shell.folder / "page.html").read_text()
     assert page.count('<p class="where">') == len(found)
     assert "<script" not in page
-    assert ("Confusion table" in page) == (task in ("classification", "pair"))
+    assert ("Confusion table" in page) == (task in ("classification", "pair", "tagging"))
     assert "is a folder; name the page" in shell("evaluate", "run", "--on", file, "--mistakes", ".", code=2).err
 
 

@@ -70,6 +70,9 @@ class MaskedAndNext:
     def counts(self, batch):
         return {"masked": int(self.masked[batch].sum()), "next": int(self.labelled[batch].sum())}
 
+    def parts(self, batch):
+        return (batch,)
+
     def loss(self, module, batch, step):
         hidden, masked, labelled = self.states(module, batch), self.masked[batch], self.labelled[batch]
         head, pair = module["out"], module["next"]
