@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wenmai.core.showing import Table
 from wenmai.data.relation_files import open_documents, read_documents, require_measurable
@@ -12,6 +12,9 @@ from wenmai.measures.relations import RelationResult, Scored, measure_relations
 from wenmai.runs.comparison import Comparison, Kind, Measure
 from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
 from wenmai.training.run import Run
+
+if TYPE_CHECKING:
+    from wenmai.inference.relations import RelationModel
 
 __all__ = ["EXTRACTORS", "RelationEvaluation"]
 
@@ -73,7 +76,7 @@ def evaluate(
 
 def _evaluated(
     run: Run,
-    model: Any,  # noqa: ANN401
+    model: "RelationModel",
     on: Any,  # noqa: ANN401
     threshold: float | None = None,
     evidence: Evidence = "co-occurrence",
