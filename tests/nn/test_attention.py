@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from wenmai.nn import attention_dropout
 from wenmai.nn.attention import Attention, attend, watch_attention
 from wenmai.nn.masks import causal, padding, side_by_side
 from wenmai.nn.scorers import SCORERS, Additive, Bilinear, make_scorer
@@ -43,10 +44,15 @@ def test_the_fused_and_the_explicit_path_agree_forward_and_backward(tensors, kin
         torch.testing.assert_close(fused, explicit, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("biased", [False, True])
-@pytest.mark.parametrize("kind", ["none", "causal", "padding", "both", "side by side"])
+BIASES = [None, (2, 3, 150, 150), (3, 150, 150), (2, 1, 150, 150), (1, 3, 1, 150), (2, 3, 150, 1)]
+
+
+@pytest.mark.parametrize("biased", BIASES, ids=str)
+@pytest.mark.parametrize("kind", ["none", "causal", "padding", "both", "side by side", "keys"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_both_paths_drop_the_same_weights(kind, biased, dtype):
+@pytest.mark.parametrize("at_once", [1, 4 * 150 * 150, 1 << 30])
+def test_both_paths_drop_the_same_weights(monkeypatch, kind, biased, dtype, at_once):
+    monkeypatch.setattr(attention_dropout, "_SCORES", at_once)
     torch.manual_seed(1)
     length = 150  # more than two blocks of queries
     tensors = [torch.randn(2, 3, length, 8, dtype=dtype, requires_grad=True) for _ in range(3)]
@@ -58,12 +64,15 @@ def test_both_paths_drop_the_same_weights(kind, biased, dtype):
         "padding": padding(mask),
         "both": causal() & padding(mask),
         "side by side": side_by_side([60, 90]),
+        "keys": mask[1],
     }[kind]
-    bias = torch.randn(2, 3, length, length, dtype=dtype) if biased else None
+    if biased is not None:
+        tensors.append(torch.randn(biased, dtype=dtype, requires_grad=True))
     results = []
     for need_weights in (False, True):
         torch.manual_seed(2)
-        context = attend(*tensors, mask=mask, bias=bias, dropout=0.3, need_weights=need_weights).context
+        bias = None if biased is None else tensors[3]
+        context = attend(*tensors[:3], mask=mask, bias=bias, dropout=0.3, need_weights=need_weights).context
         context.square().sum().backward()
         results.append([context, *gradients(tensors)])
     tolerance = 1e-5 if dtype is torch.float32 else 1e-12

@@ -107,10 +107,34 @@ def attend(
         weights = attended.weights
         return Attended(attended.context.squeeze(1), None if weights is None else weights.squeeze(1))
     scale = (_SCALED_DOT if scorer is None else scorer).product_scale(query)
-    no_kernel = bool(dropout) and bias is not None and query.device.type == "cpu"
-    if scale is None or need_weights or reweight is not None or values is not None or no_kernel:
+    if scale is None or need_weights or reweight is not None or values is not None:
         return _explicit(query, key, value, scorer or _SCALED_DOT, mask, bias, reweight, values, dropout)
+    if dropout and query.device.type == "cpu":
+        if query.shape[:2] == key.shape[:2] and not torch.compiler.is_compiling():
+            return Attended(_dropped(query, key, value, scale, mask, bias, dropout), None)
+        if bias is not None:
+            return _explicit(query, key, value, scorer or _SCALED_DOT, mask, bias, None, None, dropout)
     return Attended(_fused(query, key, value, scale, mask, bias, dropout), None)
+
+
+def _dropped(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    scale: float,
+    mask: Mask | Tensor | None,
+    bias: Tensor | None,
+    dropout: float,
+) -> Tensor:
+    """Attention whose weights are dropped on a CPU."""
+    known = _own_mask(mask, bias, query, key)
+    is_causal = known is not None and known.is_causal
+    allowed = None if is_causal else _dense(mask, query, key)
+    with torch.autocast("cpu", enabled=False):
+        q, k, v = (_as_kernel_has_it(part) for part in (query, key, value))
+        bias = None if bias is None else _as_kernel_has_it(bias)
+        found = attend_dropped(q, k, v, dropout, scale=scale, mask=allowed, bias=bias, is_causal=is_causal)
+        return found.to(query.dtype)
 
 
 def _fused(
@@ -122,7 +146,7 @@ def _fused(
     bias: Tensor | None,
     dropout: float,
 ) -> Tensor:
-    known = mask if isinstance(mask, Mask) and bias is None and query.shape[2] == key.shape[2] else None
+    known = _own_mask(mask, bias, query, key)
     is_causal = known is not None and known.is_causal
     lengths = None if known is None or dropout else known.lengths
     allowed = None if is_causal or lengths else _dense(mask, query, key)
@@ -130,11 +154,10 @@ def _fused(
         allowed = bias if allowed is None else torch.where(allowed, bias, -math.inf)
     if allowed is not None and allowed.dim() == 1:
         allowed = allowed[None]  # the kernel needs at least (T, S)
-    kind = query.dtype
-    on_cpu = query.device.type == "cpu"
-    if on_cpu and kind is not torch.float64:  # its kernel is several times slower in bfloat16
-        query, key, value = query.float(), key.float(), value.float()
-        allowed = allowed if allowed is None or allowed.dtype is torch.bool else allowed.float()
+    on_cpu, kind = query.device.type == "cpu", query.dtype
+    if on_cpu:
+        query, key, value = (_as_kernel_has_it(part) for part in (query, key, value))
+        allowed = allowed if allowed is None or allowed.dtype is torch.bool else _as_kernel_has_it(allowed)
     kernel: Kernel = partial(
         F.scaled_dot_product_attention, attn_mask=allowed, dropout_p=dropout, is_causal=is_causal, scale=scale
     )
@@ -143,10 +166,17 @@ def _fused(
     if not on_cpu:
         return kernel(query, key, value)
     with torch.autocast("cpu", enabled=False):
-        if dropout and bias is None and query.shape[:2] == key.shape[:2] and not torch.compiler.is_compiling():
-            found = attend_dropped(query, key, value, dropout, scale=scale, mask=allowed, is_causal=is_causal)
-            return found.to(kind)
         return kernel(query, key, value).to(kind)
+
+
+def _own_mask(mask: Mask | Tensor | None, bias: Tensor | None, query: Tensor, key: Tensor) -> Mask | None:
+    """The mask, if a kernel may make its own of it."""
+    return mask if isinstance(mask, Mask) and bias is None and query.shape[2] == key.shape[2] else None
+
+
+def _as_kernel_has_it(part: Tensor) -> Tensor:
+    """In float32, or float64: the kernels of a CPU are several times slower in bfloat16."""
+    return part if part.dtype is torch.float64 else part.float()
 
 
 def _one_by_one(kernel: Kernel, lengths: Sequence[int], query: Tensor, key: Tensor, value: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ taken a few at a time, with the keys that they see.
 Shapes: B batch, H heads, T queries, S keys, D head size.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -31,9 +31,10 @@ def attend_dropped(
     *,
     scale: float,
     mask: Tensor | None = None,
+    bias: Tensor | None = None,
     is_causal: bool = False,
 ) -> Tensor:
-    """Returns dropout(softmax(scale · Q Kᵀ)) V.
+    """Returns dropout(softmax(scale · Q Kᵀ + bias)) V.
 
     The same weights are dropped as by :func:`wenmai.nn.dropout.dropout` of (B, H, T, S) weights with the same seed.
 
@@ -44,15 +45,18 @@ def attend_dropped(
         probability: That a weight is dropped, rounded to 1/256.
         scale: Of the products.
         mask: Bool, broadcastable to (B, H, T, S), True = may attend. A query that may attend to nothing gets zeros.
-        is_causal: Query i sees the first i + 1 keys, and S is T; in place of a mask.
+        bias: Broadcastable to (B, H, T, S).
+        is_causal: Query i sees the first i + 1 keys, and S is T; in place of a mask and a bias.
     """
     dropped = dropped_of_256(probability)
-    context: Tensor = _Attended.apply(query, key, value, dropped, scale, mask, is_causal)  # type: ignore[no-untyped-call]
+    if bias is not None:
+        bias = _of_four(bias).expand(-1, -1, query.shape[2], key.shape[2])
+    context: Tensor = _Attended.apply(query, key, value, bias, dropped, scale, mask, is_causal)  # type: ignore[no-untyped-call]
     return context
 
 
 class _Attended(torch.autograd.Function):
-    """P = softmax(scale · Q Kᵀ), C = (P ∘ kept) V / (1 - p); saved are P and what was kept."""
+    """P = softmax(scale · Q Kᵀ + bias), C = (P ∘ kept) V / (1 - p); saved are P and what was kept."""
 
     @staticmethod
     def forward(
@@ -60,6 +64,7 @@ class _Attended(torch.autograd.Function):
         query: Tensor,
         key: Tensor,
         value: Tensor,
+        bias: Tensor | None,
         dropped: int,
         scale: float,
         mask: Tensor | None,
@@ -70,10 +75,15 @@ class _Attended(torch.autograd.Function):
         q, k, v = query.flatten(0, 1), key.flatten(0, 1), value.flatten(0, 1)
         context = v.new_empty(q.shape[0], length, v.shape[2])
         later = q.new_full((_QUERIES, _QUERIES), -torch.inf).triu_(1) if is_causal else None
-        closed = None if mask is None else (~mask).expand(*rows, -1, -1).flatten(0, 1)
+        own_bias = None if bias is None else _rows_of(bias, rows)
+        closed = None if mask is None else _of_four(~mask).expand(*rows, -1, -1).flatten(0, 1)
         saved = []
         for some, own, seen in _blocks(len(q), length, keys, is_causal):
-            scores = torch.baddbmm(q.new_zeros(()), q[some, own], k[some, seen].mT, beta=0, alpha=scale)
+            product = q[some, own], k[some, seen].mT
+            if bias is None or own_bias is None:
+                scores = torch.baddbmm(q.new_zeros(()), *product, beta=0, alpha=scale)
+            else:
+                scores = bias.flatten(0, 1)[own_bias[some]].baddbmm_(*product, alpha=scale)
             if later is not None:
                 scores[:, :, own] += later[: scores.shape[1], : scores.shape[1]]
             if closed is not None:
@@ -86,6 +96,7 @@ class _Attended(torch.autograd.Function):
         context *= (growth := 256 / (256 - dropped))
         ctx.save_for_backward(q, k, v, kept, *saved)
         ctx.growth, ctx.scale, ctx.is_causal = growth, scale, is_causal
+        ctx.bias_shape, ctx.own_bias = None if bias is None else bias.shape, own_bias
         return context.view(*rows, length, -1)
 
     @staticmethod
@@ -94,6 +105,7 @@ class _Attended(torch.autograd.Function):
         q, k, v, kept, *saved = ctx.saved_tensors
         rows, outer = gradient.shape[:2], gradient.flatten(0, 1) * ctx.growth
         for_q, for_k, for_v = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
+        for_bias = None if ctx.own_bias is None else q.new_zeros(ctx.bias_shape)
         blocks = _blocks(len(q), q.shape[1], k.shape[1], ctx.is_causal)
         for weights, (some, own, seen) in zip(saved, blocks, strict=True):
             here, from_here = kept[some, own, seen], outer[some, own]
@@ -103,10 +115,23 @@ class _Attended(torch.autograd.Function):
             for_scores = torch._softmax_backward_data(for_weights, weights, -1, weights.dtype)
             for_q[some, own] = for_scores @ k[some, seen]
             for_k[some, seen] += for_scores.mT @ q[some, own]
+            if for_bias is not None:
+                for_bias.flatten(0, 1).index_add_(0, ctx.own_bias[some], for_scores)
         for_q *= ctx.scale
         for_k *= ctx.scale
         found = (tensor.view(*rows, *tensor.shape[1:]) for tensor in (for_q, for_k, for_v))
-        return (*found, None, None, None, None)
+        return (*found, for_bias, None, None, None, None)
+
+
+def _of_four(tensor: Tensor) -> Tensor:
+    """The tensor with four dimensions; those that it lacks are 1."""
+    return tensor[(None,) * (4 - tensor.dim())]
+
+
+def _rows_of(bias: Tensor, rows: Sequence[int]) -> Tensor:
+    """Which of the matrices (T, S) of a bias each head of each row has, (B·H,) int64."""
+    batch, heads = bias.shape[:2]
+    return torch.arange(batch * heads).view(batch, heads).expand(*rows).flatten()
 
 
 def _blocks(heads: int, length: int, keys: int, is_causal: bool) -> Iterator[tuple[slice, slice, slice]]:
