@@ -10,6 +10,7 @@ import torch
 from wenmai.core.errors import CorpusError, FormatError, SettingError
 from wenmai.data.mentions import Found, cut_words, entities_of
 from wenmai.data.relations import Entity, Mention, Relation, RelationDocument
+from wenmai.inference import framing
 from wenmai.inference import relations as module_of_relations
 from wenmai.inference.families import backbone_like
 from wenmai.inference.masked_model import MaskedModel
@@ -196,7 +197,7 @@ def test_scores_are_those_of_the_network(make, decision):
 def test_how_much_is_read_at_once_does_not_matter(make, monkeypatch):
     model = make(20)
     expected = [dense(model, model.rows(one)) for one in SOME]
-    monkeypatch.setattr(module_of_relations, "_BATCH_TOKENS", {"cpu": 1, "cuda": 1})
+    monkeypatch.setitem(framing._BATCH_TOKENS, "cpu", 1)
     monkeypatch.setattr(module_of_relations, "_PAIRS_AT_ONCE", 3)
     for one, scores in zip(SOME, expected, strict=True):
         assert np.allclose(dense(model, model.rows(one)), scores, atol=1e-6)

@@ -7,14 +7,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 import wenmai
 from tests.contract.examples import EXAMPLES, TEXTS
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.registry import find_system
 from wenmai.data.relations import docred_documents
+from wenmai.inference import framing
 from wenmai.inference.relations import RelationModel
 from wenmai.measures.relations import Scored, best_threshold, measure_relations
+from wenmai.nn import recomputing
 from wenmai.objectives.relations import adaptive_threshold_loss, binary_loss
 from wenmai.runs.planning import plan
 from wenmai.training import loop
@@ -99,6 +102,41 @@ def test_documents_without_a_pair_or_longer_than_a_window_are_noted(begin):
     assert max(map(len, planned)) <= 4
     assert job.evaluate() == {}
     assert job.best_by == "loss"
+
+
+def gradients(job, parts):
+    job.module.zero_grad()
+    for part in parts:
+        job.loss(job.module, part, 0).total.backward()
+    return [one.grad.clone() for one in job.module.parameters()]
+
+
+def test_documents_without_room_in_memory_together_are_learned_from_in_parts(begin, monkeypatch):
+    job = begin([*records(3), *records(1, filler=7)])
+    job.module.eval()
+    batch = np.arange(4)
+    assert [part.tolist() for part in job.parts(batch)] == [[0, 1, 2, 3]]
+    whole = gradients(job, [batch])
+    monkeypatch.setitem(framing._BATCH_TOKENS, "cpu", 20)
+    parts = job.parts(batch)
+    assert [part.tolist() for part in parts] == [[3], [0, 1], [2]]
+    for ours, theirs in zip(gradients(job, parts), whole, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("structure", ["none", "biaffine"])
+def test_windows_of_one_document_may_be_made_again_for_the_gradients(begin, monkeypatch, structure):
+    job = begin(records(2, filler=60), structure=structure, dropout=0.0, head_dropout=0.0)
+    (batch, *_) = job.plan(0)
+    whole = gradients(job, [batch[:1]])
+    monkeypatch.setitem(framing._BATCH_TOKENS, "cpu", 16)
+    calls = []
+    monkeypatch.setattr(recomputing, "checkpoint", lambda *given, **more: calls.append(1) or checkpoint(*given, **more))
+    again = gradients(job, job.parts(batch[:1]))
+    assert len(calls) == 2
+    assert all(one.grad is not None for one in job.module.parameters())
+    for ours, theirs in zip(again, whole, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-7)
 
 
 def test_pairs_that_are_not_asked_for_teach_nothing(begin):

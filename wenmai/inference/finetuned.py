@@ -26,10 +26,11 @@ from wenmai.core.tensors import require_numbers
 from wenmai.inference.backbones import Backbone, Fed
 from wenmai.inference.families import stored_backbone
 from wenmai.inference.finetuned_network import HeadShape, Item, Network, Outputs, fitted
-from wenmai.inference.framing import grouped
+from wenmai.inference.framing import grouped, tokens_at_once
 from wenmai.inference.reading_config import TuneReadingConfig
 from wenmai.models.folder import CONFIG, checked, read_fields, read_settings, write_fields
 from wenmai.nn.lora import add_lora
+from wenmai.nn.recomputing import in_parts
 from wenmai.objectives.loss import Loss
 from wenmai.training.tensors import loaded_model, save_model
 
@@ -40,7 +41,6 @@ __all__ = ["SHORTEST", "FineTuned"]
 
 SHORTEST = 8  # tokens that an encoder must read at once
 _log = logging.getLogger(__name__)
-_BATCH_TOKENS = {"cpu": 4096, "cuda": 65_536}
 
 Floats = npt.NDArray[np.float32]
 
@@ -307,16 +307,22 @@ class FineTuned(Shown, ABC):
     def batches(self, items: Sequence[Item]) -> Iterable[npt.NDArray[np.int64]]:
         """Yields batches of items of like lengths, the longest first."""
         sizes = np.array([len(item.rows) * item.width for item in items], np.int64)
-        return grouped(sizes, max_tokens=self._most)
-
-    @property
-    def _most(self) -> int:
-        """Tokens that are read at once."""
-        return _BATCH_TOKENS.get(self.device.type, _BATCH_TOKENS["cuda"])
+        return grouped(sizes, max_tokens=tokens_at_once(self.device))
 
     def fed(self, items: Sequence[Item]) -> tuple[Fed, list[int]]:
         """Returns the rows of items as tensors, and how many each has."""
         return self.backbone.fed([row for item in items for row in item.rows]), [len(item.rows) for item in items]
+
+    def vectors(self, module: nn.Module, fed: Fed) -> tuple[Tensor, Tensor | None]:
+        """Returns what the network says, see :meth:`Network.forward`; some rows at a time, as a text may have many.
+
+        Args:
+            module: The network, perhaps compiled.
+            fed: The rows.
+        """
+        found = in_parts(module, fed.parts(tokens_at_once(self.device)))
+        vectors, states = zip(*found, strict=True)
+        return torch.cat(vectors), None if states[0] is None else torch.cat(states)
 
     def outputs(self, items: Sequence[Item]) -> list[Floats]:
         """Returns the outputs of each item.
@@ -330,9 +336,7 @@ class FineTuned(Shown, ABC):
         with torch.inference_mode():
             for numbers in self.batches(items) if items else ():
                 fed, sizes = self.fed([items[number] for number in numbers])
-                vectors = torch.cat(
-                    [self.module(part)[0] for part in fed.parts(self._most)]
-                )  # a text may have many rows
+                vectors, _ = self.vectors(self.module, fed)
                 outputs = self.logits(vectors, fed.filled, sizes)
                 for number, output in zip(numbers, self.split(outputs), strict=True):
                     require_numbers(not np.isnan(output).any())

@@ -13,7 +13,7 @@ from wenmai.core.errors import FormatError
 from wenmai.nn.encoder import TextEncoder
 from wenmai.text.tokenizer import Tokenizer
 
-__all__ = ["FramedBatch", "Framer", "Windows", "centred", "covering", "grouped", "joined"]
+__all__ = ["FramedBatch", "Framer", "Windows", "centred", "covering", "grouped", "joined", "tokens_at_once"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -21,6 +21,11 @@ _BATCH_TOKENS = {"cpu": 4096, "cuda": 32_768}
 _ENOUGH = 256  # tokens of a batch that need not be joined by others of clearly unlike length
 _ALIKE = 7 / 8
 _LEFT_OUT = 1 / 4  # of a token in the budget: one of padding where texts are read without it, but are put into it again
+
+
+def tokens_at_once(device: torch.device) -> int:
+    """Returns how many tokens an encoder reads at once: more need memory and save no time."""
+    return _BATCH_TOKENS.get(device.type, _BATCH_TOKENS["cuda"])
 
 
 def grouped(lengths: Ints, *, max_tokens: int, unpads: bool = False) -> Iterator[Ints]:
@@ -150,7 +155,7 @@ class Framer:
             raise FormatError(f"the model reads {module.max_length} tokens, which leaves no room between two others")
         self._begin, self._end, self._pad = tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id
         self._unpads = module.unpads
-        self._max_tokens = _BATCH_TOKENS.get(module.device.type, _BATCH_TOKENS["cuda"])
+        self._max_tokens = tokens_at_once(module.device)
         self.room = module.max_length - 2
 
     def batches(self, tokens: npt.NDArray[np.integer], starts: Ints, widths: Ints) -> Iterator[FramedBatch]:

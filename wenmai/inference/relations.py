@@ -22,7 +22,7 @@ from wenmai.core.tensors import require_numbers
 from wenmai.data.relations import Evidence, Fact, RelationDocument, cooccurring, docred_documents
 from wenmai.inference.backbones import Backbone
 from wenmai.inference.families import stored_backbone
-from wenmai.inference.framing import grouped
+from wenmai.inference.framing import grouped, tokens_at_once
 from wenmai.inference.reading_config import RelationReadingConfig
 from wenmai.inference.relation_rows import DocumentBatch, DocumentRows, batched, document_rows
 from wenmai.measures.relations import Scored
@@ -30,6 +30,7 @@ from wenmai.models.folder import CONFIG, checked, read_fields, read_settings, wr
 from wenmai.models.ssan import Ssan
 from wenmai.models.ssan_settings import SsanConfig
 from wenmai.nn.attention import watch_attention
+from wenmai.nn.recomputing import in_parts
 from wenmai.training.tensors import loaded_model, save_model
 
 __all__ = ["Decision", "Extracted", "FoundRelation", "RelationFacts", "RelationModel"]
@@ -38,7 +39,6 @@ Decision = Literal["threshold", "adaptive"]
 
 _FACTS = "facts.json"
 _FLOOR = 0.005  # scores below are of no interest to a measure, and would be millions
-_BATCH_TOKENS = {"cpu": 4096, "cuda": 65_536}
 _PAIRS_AT_ONCE = 1 << 14
 _MOST_KNOWN = 1 << 20  # words whose pieces are remembered
 _EVIDENCE = 0.5  # the sentences that make up this share of the attention
@@ -258,17 +258,16 @@ class RelationModel(Shown):
 
     def entities(self, rows: DocumentRows) -> Tensor:
         """Returns the vectors (E, S) of the entities of a document, whose windows are read some at a time."""
-        most = _BATCH_TOKENS.get(self.device.type, _BATCH_TOKENS["cuda"])
-        total: Tensor | None = None
-        counts = torch.zeros(len(rows.firsts), device=self.device)
         sizes = np.array([len(row) for row in rows.tokens], np.int64)
-        for numbers in grouped(sizes, max_tokens=most) if len(sizes) else ():
-            batch = self.batch([_windows_of(rows, numbers)])
-            sums, count = self.module.sums(self.module.states(batch), batch.members, batch.size)
-            total = sums if total is None else total + sums
-            counts += count
-        if total is None:
+        if not len(sizes):
             return torch.zeros((len(rows.firsts), self.config.entity_size), device=self.device)
+
+        def sums(numbers: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+            batch = self.batch([_windows_of(rows, numbers)])
+            return self.module.sums(self.module.states(batch), batch.members, batch.size)
+
+        found = in_parts(sums, grouped(sizes, max_tokens=tokens_at_once(self.device)))
+        total, counts = (torch.stack(part).sum(0) for part in zip(*found, strict=True))
         return total / counts.clamp_min(1)[:, None]
 
     def likely(self, rows: DocumentRows, lowest: float) -> Iterator[tuple[int, int, float]]:
@@ -283,17 +282,21 @@ class RelationModel(Shown):
 
     def logits(self, rows: DocumentRows) -> Iterator[tuple[int, Tensor]]:
         """Yields the logits (p, C) of some pairs at a time, and the number of the first of them."""
-        if not len(rows.pairs):
-            return
         self.module.eval()
         with torch.inference_mode():
-            vectors = self.entities(rows)
-            pairs, distances = torch.from_numpy(rows.pairs), torch.from_numpy(rows.distances)
-            for begin in range(0, len(pairs), _PAIRS_AT_ONCE):
-                some = slice(begin, begin + _PAIRS_AT_ONCE)
-                logits = self.module.logits(vectors, pairs[some].to(self.device), distances[some].to(self.device))
+            for begin, logits in self.read(rows):
                 require_numbers(not bool(logits.isnan().any()))
                 yield begin, logits
+
+    def read(self, rows: DocumentRows) -> Iterator[tuple[int, Tensor]]:
+        """As :meth:`logits`, but in training if the network is, and with gradients."""
+        if not len(rows.pairs):
+            return
+        vectors = self.entities(rows)
+        pairs, distances = torch.from_numpy(rows.pairs), torch.from_numpy(rows.distances)
+        for begin in range(0, len(pairs), _PAIRS_AT_ONCE):
+            some = slice(begin, begin + _PAIRS_AT_ONCE)
+            yield begin, self.module.logits(vectors, pairs[some].to(self.device), distances[some].to(self.device))
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Returns the probabilities (P, C - 1) of relations from logits (P, C)."""

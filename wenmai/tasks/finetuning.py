@@ -27,7 +27,6 @@ from wenmai.inference.backbones import Backbone, Fed
 from wenmai.inference.families import backbone_like, backbone_of
 from wenmai.inference.finetuned import SHORTEST, FineTuned
 from wenmai.inference.finetuned_network import HeadShape, Outputs
-from wenmai.inference.framing import grouped
 from wenmai.inference.published import adopted
 from wenmai.inference.reading_config import TextVector, TuneReadingConfig
 from wenmai.models.gpt import Gpt
@@ -35,7 +34,7 @@ from wenmai.nn.encoder import TextEncoder
 from wenmai.objectives.language import next_token_loss
 from wenmai.objectives.loss import Loss, Losses, evaluated
 from wenmai.tasks.labelled_examples import FineTuneData, LabelledExamples, refuse_without_base
-from wenmai.tasks.neural import NeuralJob, NeuralTask
+from wenmai.tasks.neural import NeuralJob, NeuralTask, in_room
 from wenmai.tasks.prepared import Prepared
 from wenmai.tasks.settings import FINE_TUNED, FineTuneConfig
 from wenmai.tasks.task import Session, Task
@@ -50,7 +49,6 @@ _UNKNOWN = 0.2  # share of pieces that are not known which is worth a note
 _FOREIGN = 0.5  # share from which on the text is of another language
 _LISTED = 5  # labels in a note
 _LONG = 3  # times the tokens of an epoch in an evaluation that are worth a note: it takes about as long as the epoch
-_TOKENS_AT_ONCE = {"cpu": 4096}  # of a batch that are in memory together while it learns; elsewhere all of them
 _SMALL, _RATE, _GPT_RATE = 768, 5e-5, 6.25e-5  # the size of the published models, and their rates
 _HEAD_RATE = 1e-3  # where the encoder does not learn
 _ALONE = 30  # epochs of a head alone
@@ -264,11 +262,7 @@ class FineTuningJob(NeuralJob):
         """Examples of as many tokens as have room: the windows of long texts make a batch large."""
         if self._train.features is not None:
             return (batch,)  # the encoder read them before
-        widths = self._train.widths[batch]
-        most = _TOKENS_AT_ONCE.get(self.fine_tuned.device.type, self.config.batch_tokens)
-        if len(batch) * widths.max() <= most:
-            return (batch,)
-        return [batch[group] for group in grouped(widths, max_tokens=most)]
+        return in_room(batch, self._train.widths[batch], self.fine_tuned.device)
 
     def counts(self, batch: npt.NDArray[np.int64]) -> dict[str, int]:
         """Targets of the task, and tokens that are predicted."""
@@ -298,7 +292,7 @@ class FineTuningJob(NeuralJob):
             outputs = model.logits(model.module.mixed(features), filled, [len(item.rows) for item in items])
             return model.loss(outputs, targets, *shares)._replace(tokens=read), outputs
         fed, sizes = model.fed(items)
-        vectors, states = module(fed)
+        vectors, states = model.vectors(module, fed)
         outputs = model.logits(vectors, fed.filled, sizes)
         loss = model.loss(outputs, targets, *shares)._replace(tokens=read)
         if states is None:

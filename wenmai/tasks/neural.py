@@ -5,11 +5,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError
+from wenmai.inference.framing import grouped, tokens_at_once
 from wenmai.objectives.loss import Losses
 from wenmai.tasks.task import Job, Notes, Session, Task
 from wenmai.training.loop import LoopState, train_loop
@@ -18,7 +21,7 @@ from wenmai.training.settings import LoopConfig
 from wenmai.training.strategy import SINGLE, Strategy
 from wenmai.training.tensorboard import require_tensorboard
 
-__all__ = ["NeuralJob", "NeuralModel", "NeuralTask", "take_over"]
+__all__ = ["NeuralJob", "NeuralModel", "NeuralTask", "in_room", "take_over"]
 
 
 class NeuralModel(Protocol):
@@ -234,6 +237,20 @@ class NeuralJob(Job):
     def threads(self) -> int:
         """Threads on the CPU."""
         return self.config.threads or torch.get_num_threads()
+
+
+def in_room(batch: npt.NDArray[np.int64], widths: npt.NDArray[np.int64], device: torch.device) -> Sequence[Any]:
+    """Divides a batch into parts that have room in memory; on a GPU that is the matter of ``batch_tokens``.
+
+    Args:
+        batch: (N,) the examples.
+        widths: (N,) the tokens of each.
+        device: Where they are learned from.
+    """
+    most = tokens_at_once(device)
+    if device.type != "cpu" or len(batch) * widths.max() <= most:
+        return (batch,)
+    return [batch[group] for group in grouped(widths, max_tokens=most)]
 
 
 def take_over(

@@ -21,6 +21,7 @@ from wenmai.data.relation_settings import RelationsConfig
 from wenmai.data.relations import RelationDocument, asked_types
 from wenmai.inference.families import backbone_like, backbone_of
 from wenmai.inference.finetuned import SHORTEST
+from wenmai.inference.framing import tokens_at_once
 from wenmai.inference.relation_rows import DocumentRows
 from wenmai.inference.relations import RelationFacts, RelationModel
 from wenmai.measures.relations import best_threshold, measure_relations
@@ -30,7 +31,7 @@ from wenmai.nn.encoder import TextEncoder
 from wenmai.objectives.loss import Loss, evaluated
 from wenmai.objectives.relations import adaptive_threshold_loss, binary_loss
 from wenmai.tasks.finetuning import FineTuningTask
-from wenmai.tasks.neural import NeuralJob, NeuralTask
+from wenmai.tasks.neural import NeuralJob, NeuralTask, in_room
 from wenmai.tasks.settings import RELATIONS, RelationTuningConfig
 from wenmai.tasks.task import Opened, ReadProgress, Source, Task
 
@@ -142,6 +143,7 @@ class RelationJob(NeuralJob):
         made = [(model.rows(document), document) for document in data.train]
         some = [(rows, document) for rows, document in made if len(rows.pairs)]
         self._rows = [rows for rows, _ in some]
+        self._sizes = np.array([len(one.tokens) * one.width for one in self._rows], np.int64)
         self._targets = [self._right(rows, document) for rows, document in some]
         self._valid_rows = [model.rows(document) for document in data.valid]
 
@@ -179,22 +181,29 @@ class RelationJob(NeuralJob):
 
     def plan(self, epoch: int) -> Sequence[npt.NDArray[np.int64]]:
         """Batches of documents of like lengths."""
-        sizes = np.array([len(one.tokens) * one.width for one in self._rows], np.int64)
         return plan_batches(
-            sizes,
+            self._sizes,
             max_tokens=self.config.batch_tokens,
             max_rows=self.tuning.batch_size,
             seed=self.config.seed,
             epoch=epoch,
         )
 
+    def parts(self, batch: npt.NDArray[np.int64]) -> Sequence[npt.NDArray[np.int64]]:
+        """Documents of as many tokens as have room."""
+        return in_room(batch, self._sizes[batch], self._relations.device)
+
     def loss(self, module: nn.Module, batch: npt.NDArray[np.int64], step: int) -> Loss:
         """The mean over labels and pairs of each document, summed over documents."""
-        made = self._relations.batch([self._rows[at] for at in batch])
-        logits: Tensor = module(made)
-        parts = zip(torch.split(logits, made.sizes), (self._targets[at] for at in batch), strict=True)
+        rows, model = [self._rows[at] for at in batch], self._relations
+        if self._sizes[batch].sum() > tokens_at_once(model.device):  # a document without room in memory
+            logits = [torch.cat([part for _, part in model.read(one)]) for one in rows]
+        else:
+            made = model.batch(rows)
+            logits = [*torch.split(module(made), made.sizes)]
+        parts = zip(logits, (self._targets[at] for at in batch), strict=True)
         total = torch.stack([self._of_document(part, right) for part, right in parts]).sum()
-        return Loss(total, total.detach(), len(batch), int(made.real.sum()))
+        return Loss(total, total.detach(), len(batch), sum(len(row) for one in rows for row in one.tokens))
 
     def _of_document(self, logits: Tensor, right: npt.NDArray[np.int64]) -> Tensor:
         """The loss of the pairs (P, C) of one document, float64."""
