@@ -13,6 +13,7 @@ __all__ = [
     "decode_ctranslate2",
     "decode_generate",
     "decode_ours",
+    "dropped_attention",
     "layer",
     "plan_training",
     "train_ours",
@@ -375,6 +376,46 @@ def layer(
     peak = _peak_since(before)
     found = _timed(lambda: once(length), seconds)
     return {**found, "memory_bytes": peak, "parameters": _parameters(module)}
+
+
+def dropped_attention(
+    side: str,
+    length: int,
+    biased: bool,
+    tokens: int,
+    heads: int,
+    head_size: int,
+    dropout: float,
+    threads: int,
+    seconds: float,
+) -> dict[str, Any]:
+    """Times attention with dropout of its weights, forward and backward, on texts with some padding."""
+    import torch
+
+    from wenmai.nn.attention import attend
+
+    torch.set_num_threads(threads)
+    torch.manual_seed(1)
+    batch = max(1, tokens // length)
+    shape = (batch, heads, length, head_size)
+    parts = [torch.randn(shape, requires_grad=True) for _ in "qkv"]
+    mask = torch.ones(batch, 1, 1, length, dtype=torch.bool)
+    mask[0, ..., length // 2 :] = False
+    bias = torch.randn(batch, heads, length, length, requires_grad=True) if biased else None
+
+    def once() -> None:
+        if side == "ours":
+            context = attend(*parts, mask=mask, bias=bias, dropout=dropout).context
+        else:
+            allowed = mask if bias is None else bias.masked_fill(~mask, -torch.inf)
+            context = torch.nn.functional.scaled_dot_product_attention(*parts, attn_mask=allowed, dropout_p=dropout)
+        context.sum().backward()
+        for part in (*parts, *(() if bias is None else (bias,))):
+            part.grad = None
+
+    once()
+    found = _timed(once, seconds)
+    return {**found, "tokens_per_second": batch * length / found["seconds"]}
 
 
 def _peak_since(before: int | None = None) -> int:

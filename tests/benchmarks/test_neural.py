@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import decoding, neural, page, plots
+from benchmarks import attention_dropout, decoding, neural, page, plots
 from benchmarks.harness import DEFAULT_PAIRS, public_name, show_command
 from benchmarks.jobs import JOBS
 from benchmarks.layers import exponent
@@ -69,6 +69,15 @@ def layers_content() -> dict[str, Any]:
     return HEAD | {"rows": rows, "settings": dict.fromkeys(names, 4) | {"fit_from": 512}}
 
 
+def dropped_content() -> dict[str, Any]:
+    rows = [
+        {"side": side, "length": 128, "biased": biased, "repeat": 0, "tokens_per_second": speed, "commit": "abc"}
+        for biased in (False, True)
+        for side, speed in (("ours", 400.0), ("torch", 100.0))
+    ]
+    return HEAD | {"rows": rows, "settings": attention_dropout.SETTINGS}
+
+
 def translation_content() -> dict[str, Any]:
     def row(run: str, bleu: float, **more: Any) -> dict[str, Any]:
         ends = {"bleu_low": bleu - 1, "bleu_high": bleu + 1, "chrf": 50.0, "chrf_low": 49.0, "chrf_high": 51.0}
@@ -89,6 +98,7 @@ ALL = {
     "decoding": decoding_content({"ours": [300.0], "generate": [100.0], "ctranslate2": [250.0]}),
     "training": training_content(),
     "layers": layers_content(),
+    "attention_dropout": dropped_content(),
     "translation": translation_content(),
 }
 
@@ -123,6 +133,7 @@ def test_the_page_has_all_sections_and_the_command_of_every_run():
     assert f"| {CASE} | 1 | 300 | 100 | 250 | **3.00** (3.00) | ≥ 2 | **1.20** (1.20) | ≥ 1 |" in text
     assert "| defaults of each side | 240 | 200 | **1.20** (1.20) |" in text
     assert "| **2.00** |" in text
+    assert "| 128 | of each score | 400 | 100 | **4.00** (4.00) |" in text
     assert "context=first_state, reverse_source=true" in text
     assert "dropout=0.3" not in text.partition("The commands that train them")[0]  # all runs share it
     assert "wenmai train seq2seq --data train.de,train.en --out runs/two --set dropout=0.3 --set threads=1" in text
@@ -162,6 +173,14 @@ def test_every_layer_can_be_measured(kind):
     found = neural.layer(kind, length=16, **sizes, threads=1, seconds=0.0)
     assert found["seconds"] > 0
     assert found["memory_bytes"] >= 0
+
+
+@pytest.mark.parametrize("biased", [False, True])
+def test_both_sides_of_attention_can_be_measured(biased):
+    sizes = {"tokens": 32, "heads": 2, "head_size": 4, "dropout": 0.1}
+    for side in attention_dropout.SIDES:
+        found = neural.dropped_attention(side, length=8, biased=biased, **sizes, threads=1, seconds=0.0)
+        assert math.isclose(found["tokens_per_second"] * found["seconds"], 32)
 
 
 def test_our_side_decodes_as_many_tokens_as_asked_for():
