@@ -29,7 +29,7 @@ MEASURES = {
     **{f"f1_{distance}": title for distance, title in DISTANCES.items()},
 }
 LENGTH = 512  # tokens at which the cost counts
-SETTINGS: dict[str, Any] = {"epochs": 10, "threads": 2}
+SETTINGS: dict[str, Any] = {"epochs": 6, "threads": 2}
 STEPS: dict[str, Any] = {"rows": 4, "seconds": 60}
 QUICK_DOCUMENTS = 12
 QUICK_SETTINGS = (
