@@ -67,6 +67,15 @@ def test_both_paths_drop_the_same_weights(kind, biased, dtype):
     require_equal_paths(tensors, mask)
 
 
+def test_no_keys_give_zeros_whatever_is_dropped():
+    query, key, value = torch.randn(2, 3, 4, 8, requires_grad=True), *torch.randn(2, 2, 3, 0, 8)
+    context = attend(query, key, value, dropout=0.5).context
+    assert context.shape == (2, 3, 4, 8)
+    assert not context.any()
+    context.sum().backward()
+    assert not query.grad.any()
+
+
 @pytest.mark.parametrize("shape", [(3, LONG, LONG), (2, 1, LONG, LONG), (1, 3, 1, LONG), (2, 3, LONG, 1)], ids=str)
 @pytest.mark.parametrize("heads", [1, 4, 6])
 def test_a_bias_of_several_heads_or_rows_gets_the_gradients_of_all(monkeypatch, shape, heads):

@@ -75,15 +75,15 @@ class _Attended(torch.autograd.Function):
         q, k, v = query.flatten(0, 1), key.flatten(0, 1), value.flatten(0, 1)
         context = v.new_empty(q.shape[0], length, v.shape[2])
         later = q.new_full((_QUERIES, _QUERIES), -torch.inf).triu_(1) if is_causal else None
-        own_bias = None if bias is None else _rows_of(bias, rows)
+        biases, own_bias = (None, None) if bias is None else (bias.flatten(0, 1), _rows_of(bias, rows))
         closed = None if mask is None else _of_four(~mask).expand(*rows, -1, -1).flatten(0, 1)
         saved = []
         for some, own, seen in _blocks(len(q), length, keys, is_causal):
             product = q[some, own], k[some, seen].mT
-            if bias is None or own_bias is None:
+            if biases is None or own_bias is None:
                 scores = torch.baddbmm(q.new_zeros(()), *product, beta=0, alpha=scale)
             else:
-                scores = bias.flatten(0, 1)[own_bias[some]].baddbmm_(*product, alpha=scale)
+                scores = biases[own_bias[some]].baddbmm_(*product, alpha=scale)
             if later is not None:
                 scores[:, :, own] += later[: scores.shape[1], : scores.shape[1]]
             if closed is not None:
@@ -137,7 +137,7 @@ def _rows_of(bias: Tensor, rows: Sequence[int]) -> Tensor:
 def _blocks(heads: int, length: int, keys: int, is_causal: bool) -> Iterator[tuple[slice, slice, slice]]:
     """The heads of all rows, the queries and the keys that they see, of each block."""
     queries = _QUERIES if is_causal else length
-    at_once = max(1, _SCORES // (queries * keys))
+    at_once = max(1, _SCORES // max(1, queries * keys))
     for head in range(0, heads, at_once):
         for first in range(0, length, queries):
             last = min(first + queries, length)
