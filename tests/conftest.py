@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +42,18 @@ def shared_data() -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Yields new folders; ``mktemp`` would look at those of all tests before each."""
+    within = tmp_path_factory.mktemp("caches")
+    return (within / str(number) for number in count())
+
+
 @pytest.fixture(autouse=True)
-def cache_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache_folder(caches: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """Every test numbers its corpora in a cache of its own."""
-    folder = tmp_path_factory.mktemp("cache")
+    folder = next(caches)
+    folder.mkdir()
     monkeypatch.setenv("WENMAI_CACHE", str(folder))
     return folder
 
