@@ -49,7 +49,9 @@ def test_the_fused_and_the_explicit_path_agree_forward_and_backward(tensors, kin
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("kind", ["none", "causal", "padding", "both", "side by side", "keys"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_both_paths_drop_the_same_weights(kind, biased, dtype):
+@pytest.mark.parametrize("scores", [4 * 64 * LONG, attention_dropout._SCORES])  # four heads at a time, or one; all
+def test_both_paths_drop_the_same_weights(monkeypatch, kind, biased, dtype, scores):
+    monkeypatch.setattr(attention_dropout, "_SCORES", scores)
     torch.manual_seed(1)
     mask = torch.ones(2, LONG, dtype=torch.bool)
     mask[1, 90:] = False

@@ -65,7 +65,8 @@ class Fed(NamedTuple):
         tokens: (R, T) int64.
         real: (R, T) bool, False for padding.
         segments: (R, T) int64, or None where there are no second texts.
-        characters: (U, C) int64 of networks that read characters: the different words, of which ``tokens`` are numbers.
+        characters: (U, C) int64 of networks that read characters: the different words, of which ``tokens`` are numbers;
+            the first two stand for the beginning and the end of a text.
         places: (R, K) int64; any place to fill up.
         filled: (R, K) bool, False for what fills up.
     """
@@ -81,12 +82,18 @@ class Fed(NamedTuple):
         """Yields some rows at a time, with at most so many tokens, but one row at least."""
         rows, width = self.tokens.shape
         size = max(1, most // max(1, width))
+        if size >= rows:
+            yield self
+            return
         for begin in range(0, rows, size):
             some = slice(begin, begin + size)
             segments = None if self.segments is None else self.segments[some]
-            yield Fed(
-                self.tokens[some], self.real[some], segments, self.characters, self.places[some], self.filled[some]
-            )
+            tokens, characters = self.tokens[some], self.characters
+            if characters is not None:  # the words of these rows alone
+                marks = torch.arange(2, device=tokens.device)
+                used, numbers = torch.unique(torch.cat((marks, tokens.flatten())), return_inverse=True)
+                characters, tokens = characters[used], numbers[2:].view(tokens.shape)
+            yield Fed(tokens, self.real[some], segments, characters, self.places[some], self.filled[some])
 
 
 class Backbone(ABC):

@@ -313,15 +313,16 @@ class FineTuned(Shown, ABC):
         """Returns the rows of items as tensors, and how many each has."""
         return self.backbone.fed([row for item in items for row in item.rows]), [len(item.rows) for item in items]
 
-    def vectors(self, module: nn.Module, fed: Fed) -> tuple[Tensor, Tensor | None]:
+    def vectors(self, fed: Fed, module: nn.Module, most: int) -> tuple[Tensor, Tensor | None]:
         """Returns what the network says, see :meth:`Network.forward`; some rows at a time, as a text may have many.
 
         Args:
-            module: The network, perhaps compiled.
             fed: The rows.
+            module: The network, perhaps compiled: for rows that are read at once.
+            most: How many tokens are.
         """
-        found = in_parts(module, fed.parts(tokens_at_once(self.device)))
-        vectors, states = zip(*found, strict=True)
+        parts = [*fed.parts(most)]
+        vectors, states = zip(*in_parts(module if len(parts) == 1 else self.module, parts), strict=True)
         return torch.cat(vectors), None if states[0] is None else torch.cat(states)
 
     def outputs(self, items: Sequence[Item]) -> list[Floats]:
@@ -336,7 +337,7 @@ class FineTuned(Shown, ABC):
         with torch.inference_mode():
             for numbers in self.batches(items) if items else ():
                 fed, sizes = self.fed([items[number] for number in numbers])
-                vectors, _ = self.vectors(self.module, fed)
+                vectors, _ = self.vectors(fed, self.module, tokens_at_once(self.device))
                 outputs = self.logits(vectors, fed.filled, sizes)
                 for number, output in zip(numbers, self.split(outputs), strict=True):
                     require_numbers(not np.isnan(output).any())

@@ -262,11 +262,11 @@ class RelationModel(Shown):
         if not len(sizes):
             return torch.zeros((len(rows.firsts), self.config.entity_size), device=self.device)
 
-        def sums(numbers: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-            batch = self.batch([_windows_of(rows, numbers)])
+        def sums(batch: DocumentBatch) -> tuple[Tensor, Tensor]:
             return self.module.sums(self.module.states(batch), batch.members, batch.size)
 
-        found = in_parts(sums, grouped(sizes, max_tokens=tokens_at_once(self.device)))
+        groups = grouped(sizes, max_tokens=tokens_at_once(self.device))
+        found = in_parts(sums, (self.batch([_windows_of(rows, numbers)]) for numbers in groups))
         total, counts = (torch.stack(part).sum(0) for part in zip(*found, strict=True))
         return total / counts.clamp_min(1)[:, None]
 

@@ -127,12 +127,12 @@ def _dropped(
     dropout: float,
 ) -> Tensor:
     """Attention whose weights are dropped on a CPU."""
-    known = _own_mask(mask, bias, query, key)
+    known = _kernel_mask(mask, bias, query, key)
     is_causal = known is not None and known.is_causal
     allowed = None if is_causal else _dense(mask, query, key)
     with torch.autocast("cpu", enabled=False):
-        q, k, v = (_as_kernel_has_it(part) for part in (query, key, value))
-        bias = None if bias is None else _as_kernel_has_it(bias)
+        q, k, v = (_widened(part) for part in (query, key, value))
+        bias = None if bias is None else bias.to(q.dtype)
         found = attend_dropped(q, k, v, dropout, scale=scale, mask=allowed, bias=bias, is_causal=is_causal)
         return found.to(query.dtype)
 
@@ -146,7 +146,7 @@ def _fused(
     bias: Tensor | None,
     dropout: float,
 ) -> Tensor:
-    known = _own_mask(mask, bias, query, key)
+    known = _kernel_mask(mask, bias, query, key)
     is_causal = known is not None and known.is_causal
     lengths = None if known is None or dropout else known.lengths
     allowed = None if is_causal or lengths else _dense(mask, query, key)
@@ -156,8 +156,8 @@ def _fused(
         allowed = allowed[None]  # the kernel needs at least (T, S)
     on_cpu, kind = query.device.type == "cpu", query.dtype
     if on_cpu:
-        query, key, value = (_as_kernel_has_it(part) for part in (query, key, value))
-        allowed = allowed if allowed is None or allowed.dtype is torch.bool else _as_kernel_has_it(allowed)
+        query, key, value = (_widened(part) for part in (query, key, value))
+        allowed = allowed if allowed is None or allowed.dtype is torch.bool else allowed.to(query.dtype)
     kernel: Kernel = partial(
         F.scaled_dot_product_attention, attn_mask=allowed, dropout_p=dropout, is_causal=is_causal, scale=scale
     )
@@ -169,13 +169,13 @@ def _fused(
         return kernel(query, key, value).to(kind)
 
 
-def _own_mask(mask: Mask | Tensor | None, bias: Tensor | None, query: Tensor, key: Tensor) -> Mask | None:
-    """The mask, if a kernel may make its own of it."""
+def _kernel_mask(mask: Mask | Tensor | None, bias: Tensor | None, query: Tensor, key: Tensor) -> Mask | None:
+    """A mask that a kernel may be told in words, ``is_causal`` or the lengths of texts, instead of by a tensor."""
     return mask if isinstance(mask, Mask) and bias is None and query.shape[2] == key.shape[2] else None
 
 
-def _as_kernel_has_it(part: Tensor) -> Tensor:
-    """In float32, or float64: the kernels of a CPU are several times slower in bfloat16."""
+def _widened(part: Tensor) -> Tensor:
+    """The tensor in float32 at least: the kernels of a CPU are several times slower in bfloat16."""
     return part if part.dtype is torch.float64 else part.float()
 
 

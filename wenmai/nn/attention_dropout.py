@@ -75,28 +75,28 @@ class _Attended(torch.autograd.Function):
         q, k, v = query.flatten(0, 1), key.flatten(0, 1), value.flatten(0, 1)
         context = v.new_empty(q.shape[0], length, v.shape[2])
         later = q.new_full((_QUERIES, _QUERIES), -torch.inf).triu_(1) if is_causal else None
-        biases, own_bias = (None, None) if bias is None else (bias.flatten(0, 1), _rows_of(bias, rows))
+        biases, bias_rows = (None, None) if bias is None else (bias.flatten(0, 1), _rows_of(bias, rows))
         closed = None if mask is None else _of_four(~mask).expand(*rows, -1, -1).flatten(0, 1)
         saved = []
-        for some, own, seen in _blocks(len(q), length, keys, is_causal):
-            product = q[some, own], k[some, seen].mT
-            if biases is None or own_bias is None:
+        for heads, queries, seen in _blocks(len(q), length, keys, is_causal):
+            product = q[heads, queries], k[heads, seen].mT
+            if biases is None or bias_rows is None:
                 scores = torch.baddbmm(q.new_zeros(()), *product, beta=0, alpha=scale)
             else:
-                scores = biases[own_bias[some]].baddbmm_(*product, alpha=scale)
+                scores = biases[bias_rows[heads]].baddbmm_(*product, alpha=scale)
             if later is not None:
-                scores[:, :, own] += later[: scores.shape[1], : scores.shape[1]]
+                scores[:, :, queries] += later[: scores.shape[1], : scores.shape[1]]
             if closed is not None:
-                scores.masked_fill_(closed[some], -torch.inf)
+                scores.masked_fill_(closed[heads], -torch.inf)
             weights = scores.softmax(-1)
             if closed is not None:  # where all is masked the softmax is NaN
-                weights.masked_fill_(closed[some], 0.0)
-            context[some, own] = torch.mul(weights, kept[some, own, seen], out=scores) @ v[some, seen]
+                weights.masked_fill_(closed[heads], 0.0)
+            context[heads, queries] = torch.mul(weights, kept[heads, queries, seen], out=scores) @ v[heads, seen]
             saved.append(weights)
         context *= (growth := 256 / (256 - dropped))
         ctx.save_for_backward(q, k, v, kept, *saved)
         ctx.growth, ctx.scale, ctx.is_causal = growth, scale, is_causal
-        ctx.bias_shape, ctx.own_bias = None if bias is None else bias.shape, own_bias
+        ctx.bias_shape, ctx.bias_rows = None if bias is None else bias.shape, bias_rows
         return context.view(*rows, length, -1)
 
     @staticmethod
@@ -105,18 +105,18 @@ class _Attended(torch.autograd.Function):
         q, k, v, kept, *saved = ctx.saved_tensors
         rows, outer = gradient.shape[:2], gradient.flatten(0, 1) * ctx.growth
         for_q, for_k, for_v = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
-        for_bias = None if ctx.own_bias is None else q.new_zeros(ctx.bias_shape)
+        for_bias = None if ctx.bias_rows is None else q.new_zeros(ctx.bias_shape)
         blocks = _blocks(len(q), q.shape[1], k.shape[1], ctx.is_causal)
-        for weights, (some, own, seen) in zip(saved, blocks, strict=True):
-            here, from_here = kept[some, own, seen], outer[some, own]
+        for weights, (heads, queries, seen) in zip(saved, blocks, strict=True):
+            here, from_here = kept[heads, queries, seen], outer[heads, queries]
             used = weights * here
-            for_v[some, seen] += used.mT @ from_here
-            for_weights = torch.bmm(from_here, v[some, seen].mT, out=used).mul_(here)
+            for_v[heads, seen] += used.mT @ from_here
+            for_weights = torch.bmm(from_here, v[heads, seen].mT, out=used).mul_(here)
             for_scores = torch._softmax_backward_data(for_weights, weights, -1, weights.dtype)
-            for_q[some, own] = for_scores @ k[some, seen]
-            for_k[some, seen] += for_scores.mT @ q[some, own]
+            for_q[heads, queries] = for_scores @ k[heads, seen]
+            for_k[heads, seen] += for_scores.mT @ q[heads, queries]
             if for_bias is not None:
-                for_bias.flatten(0, 1).index_add_(0, ctx.own_bias[some], for_scores)
+                for_bias.flatten(0, 1).index_add_(0, ctx.bias_rows[heads], for_scores)
         for_q *= ctx.scale
         for_k *= ctx.scale
         found = (tensor.view(*rows, *tensor.shape[1:]) for tensor in (for_q, for_k, for_v))

@@ -62,11 +62,13 @@ class _Dropped(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, dropped: int) -> Tensor:  # noqa: ANN401  torch's context
-        ctx.kept = draw_kept(hidden.shape, dropped)
+        kept = draw_kept(hidden.shape, dropped)
+        ctx.save_for_backward(kept)
         ctx.scale = 256 / (256 - dropped)
-        scaled: Tensor = (hidden * ctx.kept).mul_(ctx.scale)
+        scaled: Tensor = (hidden * kept).mul_(ctx.scale)
         return scaled
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401
-        return (gradients[0] * ctx.kept).mul_(ctx.scale), None
+        (kept,) = ctx.saved_tensors
+        return (gradients[0] * kept).mul_(ctx.scale), None

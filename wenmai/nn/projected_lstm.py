@@ -4,6 +4,7 @@ i, j, f, o = x W + h U + b; c' = σ(f + 1)∘c + σ(i)∘tanh(j); h' = (σ(o)∘
 The forget gate is open by the constant 1, which is in no parameter. The state of every layer is one tensor: h, then c.
 """
 
+from itertools import chain
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from wenmai.nn.linear import linear
 __all__ = ["ProjectedLstm", "ProjectedStack"]
 
 _FORGET = 1.0
+_PARTS = 6  # of a step, which its gradient needs
 
 
 class ProjectedLstm(nn.Module):
@@ -172,20 +174,23 @@ class _Segment(torch.autograd.Function):
         cell_clip: float | None,
         output_clip: float | None,
     ) -> tuple[Tensor, Tensor]:
-        hiddens, cells, kept = [hidden], [cell], []
+        hiddens, cells, kept = [hidden], [cell], list[tuple[Tensor, ...]]()
         for known in gates.unbind(1):
             hidden, cell, parts = _step(known, hidden, cell, recurrent, projection, cell_clip, output_clip)
             hiddens.append(hidden)
             cells.append(cell)
             kept.append(parts)
-        ctx.kept, ctx.clips, ctx.matrices = (hiddens, cells, kept), (cell_clip, output_clip), (recurrent, projection)
+        ctx.save_for_backward(recurrent, projection, *hiddens, *cells, *chain.from_iterable(kept))
+        ctx.clips = cell_clip, output_clip
         return torch.stack(hiddens[1:], 1), cell.clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        (hiddens, cells, kept), (cell_clip, output_clip) = ctx.kept, ctx.clips
-        recurrent, projection = ctx.matrices
+        (recurrent, projection, *saved), (cell_clip, output_clip) = ctx.saved_tensors, ctx.clips
+        states = (len(saved) - 2) // (2 + _PARTS) + 1  # one more than there are steps
+        hiddens, cells, parts_of_steps = saved[:states], saved[states : 2 * states], saved[2 * states :]
+        kept = [parts_of_steps[place : place + _PARTS] for place in range(0, len(parts_of_steps), _PARTS)]
         to_outputs, to_cell = outer
         to_hidden = torch.zeros_like(hiddens[0])
         all_gates, all_projected = list[Tensor](), list[Tensor]()

@@ -22,7 +22,8 @@ def in_parts(compute: Callable[[Part], Any], parts: Iterable[Part]) -> list[Any]
 
     Args:
         compute: A function of tensors and parameters, without other effects.
-        parts: Its arguments.
+        parts: Its arguments, tensors on the device where it computes or tuples of them: PyTorch remembers the random
+            numbers of these devices.
     """
     several = list(parts)
     if len(several) < 2 or not torch.is_grad_enabled():

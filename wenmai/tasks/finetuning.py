@@ -34,7 +34,7 @@ from wenmai.nn.encoder import TextEncoder
 from wenmai.objectives.language import next_token_loss
 from wenmai.objectives.loss import Loss, Losses, evaluated
 from wenmai.tasks.labelled_examples import FineTuneData, LabelledExamples, refuse_without_base
-from wenmai.tasks.neural import NeuralJob, NeuralTask, in_room
+from wenmai.tasks.neural import NeuralJob, NeuralTask
 from wenmai.tasks.prepared import Prepared
 from wenmai.tasks.settings import FINE_TUNED, FineTuneConfig
 from wenmai.tasks.task import Session, Task
@@ -262,7 +262,7 @@ class FineTuningJob(NeuralJob):
         """Examples of as many tokens as have room: the windows of long texts make a batch large."""
         if self._train.features is not None:
             return (batch,)  # the encoder read them before
-        return in_room(batch, self._train.widths[batch], self.fine_tuned.device)
+        return self.in_room(batch, self._train.widths[batch])
 
     def counts(self, batch: npt.NDArray[np.int64]) -> dict[str, int]:
         """Targets of the task, and tokens that are predicted."""
@@ -292,7 +292,7 @@ class FineTuningJob(NeuralJob):
             outputs = model.logits(model.module.mixed(features), filled, [len(item.rows) for item in items])
             return model.loss(outputs, targets, *shares)._replace(tokens=read), outputs
         fed, sizes = model.fed(items)
-        vectors, states = model.vectors(module, fed)
+        vectors, states = model.vectors(fed, module, self.tokens_at_once)
         outputs = model.logits(vectors, fed.filled, sizes)
         loss = model.loss(outputs, targets, *shares)._replace(tokens=read)
         if states is None:

@@ -21,7 +21,9 @@ from wenmai.training.settings import LoopConfig
 from wenmai.training.strategy import SINGLE, Strategy
 from wenmai.training.tensorboard import require_tensorboard
 
-__all__ = ["NeuralJob", "NeuralModel", "NeuralTask", "in_room", "take_over"]
+__all__ = ["NeuralJob", "NeuralModel", "NeuralTask", "take_over"]
+
+Ints = npt.NDArray[np.int64]
 
 
 class NeuralModel(Protocol):
@@ -194,6 +196,24 @@ class NeuralJob(Job):
     def carry(self, tensors: Mapping[str, Tensor]) -> None:
         """Does nothing."""
 
+    @property
+    def tokens_at_once(self) -> int:
+        """How many tokens are learned from at once: on a GPU all of a batch."""
+        most, device = tokens_at_once(self.model.device), self.model.device
+        return most if device.type == "cpu" else max(most, self.config.batch_tokens)
+
+    def in_room(self, batch: Ints, widths: Ints) -> Sequence[Ints]:
+        """Divides a batch into parts that have room in memory.
+
+        Args:
+            batch: (N,) the examples.
+            widths: (N,) the tokens of each.
+        """
+        most = self.tokens_at_once
+        if len(batch) * widths.max() <= most:
+            return (batch,)
+        return [batch[group] for group in grouped(widths, max_tokens=most)]
+
     def train(self, session: Session) -> None:
         """Runs the loop."""
         if session.resumed is not None:
@@ -237,20 +257,6 @@ class NeuralJob(Job):
     def threads(self) -> int:
         """Threads on the CPU."""
         return self.config.threads or torch.get_num_threads()
-
-
-def in_room(batch: npt.NDArray[np.int64], widths: npt.NDArray[np.int64], device: torch.device) -> Sequence[Any]:
-    """Divides a batch into parts that have room in memory; on a GPU that is the matter of ``batch_tokens``.
-
-    Args:
-        batch: (N,) the examples.
-        widths: (N,) the tokens of each.
-        device: Where they are learned from.
-    """
-    most = tokens_at_once(device)
-    if device.type != "cpu" or len(batch) * widths.max() <= most:
-        return (batch,)
-    return [batch[group] for group in grouped(widths, max_tokens=most)]
 
 
 def take_over(

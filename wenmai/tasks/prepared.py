@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from wenmai.inference.finetuned import FineTuned
+from wenmai.inference.framing import tokens_at_once
 
 __all__ = ["Prepared"]
 
@@ -59,7 +60,8 @@ class Prepared:
         with torch.no_grad():
             for batch in model.batches(self.items):
                 fed, sizes = model.fed([self.items[place] for place in batch])
-                features = model.module.features(fed)[0].float().cpu()
+                parts = fed.parts(tokens_at_once(model.device))
+                features = torch.cat([model.module.features(part)[0].float().cpu() for part in parts], 1)
                 owners = (place for place, size in zip(batch, sizes, strict=True) for _ in range(size))
                 for row, (owner, width) in enumerate(zip(owners, fed.filled.sum(1).tolist(), strict=True)):
                     one = features[:, row, :width] if model.over_tokens else features[:, row]

@@ -21,7 +21,6 @@ from wenmai.data.relation_settings import RelationsConfig
 from wenmai.data.relations import RelationDocument, asked_types
 from wenmai.inference.families import backbone_like, backbone_of
 from wenmai.inference.finetuned import SHORTEST
-from wenmai.inference.framing import tokens_at_once
 from wenmai.inference.relation_rows import DocumentRows
 from wenmai.inference.relations import RelationFacts, RelationModel
 from wenmai.measures.relations import best_threshold, measure_relations
@@ -31,7 +30,7 @@ from wenmai.nn.encoder import TextEncoder
 from wenmai.objectives.loss import Loss, evaluated
 from wenmai.objectives.relations import adaptive_threshold_loss, binary_loss
 from wenmai.tasks.finetuning import FineTuningTask
-from wenmai.tasks.neural import NeuralJob, NeuralTask, in_room
+from wenmai.tasks.neural import NeuralJob, NeuralTask
 from wenmai.tasks.settings import RELATIONS, RelationTuningConfig
 from wenmai.tasks.task import Opened, ReadProgress, Source, Task
 
@@ -191,12 +190,12 @@ class RelationJob(NeuralJob):
 
     def parts(self, batch: npt.NDArray[np.int64]) -> Sequence[npt.NDArray[np.int64]]:
         """Documents of as many tokens as have room."""
-        return in_room(batch, self._sizes[batch], self._relations.device)
+        return self.in_room(batch, self._sizes[batch])
 
     def loss(self, module: nn.Module, batch: npt.NDArray[np.int64], step: int) -> Loss:
         """The mean over labels and pairs of each document, summed over documents."""
         rows, model = [self._rows[at] for at in batch], self._relations
-        if self._sizes[batch].sum() > tokens_at_once(model.device):  # a document without room in memory
+        if len(batch) == 1 and self._sizes[batch[0]] > self.tokens_at_once:  # its windows have no room in memory
             logits = [torch.cat([part for _, part in model.read(one)]) for one in rows]
         else:
             made = model.batch(rows)

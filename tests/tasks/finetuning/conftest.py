@@ -11,7 +11,7 @@ from wenmai.core.registry import find_system
 from wenmai.runs.planning import plan
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def base(tmp_path_factory):
     """Trains the example of a system that others start from."""
 
