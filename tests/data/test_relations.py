@@ -307,16 +307,14 @@ def test_valid_of_its_own(tmp_path):
         data_of(titled(5), valid=str(path))
     assert str(path) in str(caught.value)
     assert "P1" in str(caught.value)
-    with pytest.raises(SettingError, match="'P2'"):
-        require_measurable(("Na", "P1"), docred_documents(titled(1, "P2"), "here"), "here")
-    require_measurable(("Na", "P2"), docred_documents(titled(1, "P2"), "here"), "here")
+    require_measurable(docred_documents(titled(1, "P2"), "here"), "here")
     with pytest.raises(CorpusError, match="here: no document has a relation; expected labels to measure with"):
-        require_measurable(("Na", "P2"), docred_documents([record(labels=[])], "here"), "here")
+        require_measurable(docred_documents([record(labels=[])], "here"), "here")
     alone = [
         document._replace(entities=document.entities[:1], relations=()) for document in docred_documents(titled(2), "x")
     ]
     with pytest.raises(CorpusError, match="here: none of 2 documents has two entities"):
-        require_measurable(("Na", "P1"), alone, "here")
+        require_measurable(alone, "here")
 
 
 @pytest.mark.parametrize(

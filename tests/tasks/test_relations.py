@@ -297,8 +297,12 @@ def test_evaluation(trained):
     assert wenmai.evaluate(trained.run, on=test, threshold=1.0).result.found == 0
     with pytest.raises(SettingError, match="no probability"):
         wenmai.evaluate(trained.run, on=test, threshold=2.0)
-    with pytest.raises(SettingError, match="has the relation 'loves', which none of what is trained on has"):
+    with pytest.raises(CorpusError, match="has the relations 'loves', none of which the model knows; it knows 'hates'"):
         wenmai.evaluate(trained.run, on=records(3, verbs=("loves",)))
+    known, unknown = records(20, seed=9), records(5, verbs=("loves",))
+    mixed = wenmai.evaluate(trained.run, on=[*known, *unknown])
+    assert mixed.notes == ["5 relations of the test set are unknown to the model and count as missed: loves (5)"]
+    assert mixed.result.recall == pytest.approx(wenmai.evaluate(trained.run, on=known).result.recall * 20 / 25)
 
 
 def test_comparison(trained, tmp_path):

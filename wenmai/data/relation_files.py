@@ -252,18 +252,13 @@ def _require_known(relations: Sequence[str], documents: Sequence[RelationDocumen
                 )
 
 
-def require_measurable(labels: Sequence[str], documents: Sequence[RelationDocument], where: str) -> None:
-    """Makes sure that documents to measure on have pairs of entities and relations, none of which is new to a model.
+def require_measurable(documents: Sequence[RelationDocument], where: str) -> None:
+    """Makes sure that documents to measure on have pairs of entities and relations.
 
     Raises:
         CorpusError: if there is no pair, or no relation.
-        SettingError: if there is such a relation.
     """
     if not any(len(document.entities) > 1 for document in documents):
         raise CorpusError(f"{where}: none of {len(documents):,} documents has two entities; there is no pair to relate")
     if not any(document.relations for document in documents):
         raise CorpusError(f"{where}: no document has a relation; expected labels to measure with")
-    try:
-        _require_known(labels[1:], documents, where)
-    except CorpusError as error:
-        raise SettingError(str(error)) from None

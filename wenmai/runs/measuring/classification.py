@@ -1,6 +1,7 @@
 """Evaluate classifiers on labelled text."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -29,7 +30,16 @@ from wenmai.runs.measuring.mistakes import Mistakes, require_page, write_mistake
 from wenmai.text.settings import TextConfig
 from wenmai.training.run import Run
 
-__all__ = ["CLASSIFIERS", "ClassificationEvaluation", "check", "compare", "confusion_table", "evaluate", "few"]
+__all__ = [
+    "CLASSIFIERS",
+    "ClassificationEvaluation",
+    "check",
+    "compare",
+    "confusion_table",
+    "evaluate",
+    "few",
+    "unknown_names",
+]
 
 _MOST_COLUMNS = 12  # of the confusion table that is printed
 _FEW = 5  # labels that a message names
@@ -155,6 +165,12 @@ def _require_known(gold: Sequence[Sequence[str]], known: Sequence[str], on: Any)
             f"{path}: has the labels {few(found)}, none of which the model knows; it knows {few(known)}; "
             "name the labels of the test set as those of the training text"
         )
+
+
+def unknown_names(found: Counter[str], known: Collection[str]) -> tuple[int, str]:
+    """Returns how many things of a test set have names that a model does not know, and the most frequent of these."""
+    unknown = [(name, count) for name, count in found.most_common() if name not in known]
+    return sum(count for _, count in unknown), ", ".join(f"{name} ({count:,})" for name, count in unknown[:_FEW])
 
 
 def few(labels: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ from wenmai.measures.questions import QuestionResult
 from wenmai.measures.regression import RegressionResult
 from wenmai.measures.tagging import TaggingResult
 from wenmai.runs.comparison import Comparison, Kind, Measure
-from wenmai.runs.measuring.classification import check, confusion_table, few
+from wenmai.runs.measuring.classification import check, confusion_table, few, unknown_names
 from wenmai.runs.measuring.examples import read_examples
 from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
 from wenmai.runs.measuring.mistakes import Mistakes, mistakes_of, require_page, write_mistakes
@@ -156,9 +156,7 @@ def _unknown_tags(labels: Iterable[str], tags: Iterable[str], on: str) -> list[s
             f"{on}: has the tags {few(found)}, none of which the model knows; it knows {few(known)}; name a test set "
             "that is tagged as the training data were"
         )
-    unknown = [(name, count) for name, count in found.most_common() if name not in known]
-    listed = ", ".join(f"{name} ({count:,})" for name, count in unknown[:5])
-    total = sum(count for _, count in unknown)
+    total, listed = unknown_names(found, known)
     return [f"{total:,} tags of the test set are unknown to the model and count as missed: {listed}"] if total else []
 
 

@@ -1,15 +1,18 @@
 """Evaluate and compare models that find the relations of documents."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from wenmai.core.errors import CorpusError
 from wenmai.core.showing import Table
 from wenmai.data.relation_files import open_documents, read_documents, require_measurable
 from wenmai.data.relation_settings import RelationsConfig
-from wenmai.data.relations import Evidence
+from wenmai.data.relations import Evidence, RelationDocument
 from wenmai.measures.relations import RelationResult, Scored, measure_relations
 from wenmai.runs.comparison import Comparison, Kind, Measure
+from wenmai.runs.measuring.classification import few, unknown_names
 from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
 from wenmai.training.run import Run
 
@@ -27,11 +30,18 @@ class RelationEvaluation(Evaluation):
         on: The test set.
         threshold: The lowest probability of a relation.
         result: The metrics.
+        left_out: Which relations the model does not know, as a sentence, if there are any.
     """
 
     on: str
     threshold: float
     result: RelationResult
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> list[str]:
+        """Which relations the model does not know."""
+        return list(self.left_out)
 
     def as_dict(self) -> dict[str, Any]:
         """Returns plain JSON values; the metrics are at the top."""
@@ -68,8 +78,8 @@ def evaluate(
 
     Raises:
         RunError: if the run is not finished.
-        CorpusError: if the test set cannot be read, or has no two entities or no relation.
-        SettingError: if it has a relation that the model does not know, or there is no such way to find evidence.
+        CorpusError: if the test set cannot be read, or has no two entities or no relation that the model knows.
+        SettingError: if there is no such way to find evidence.
     """
     return _evaluated(run, run.model, on, threshold, evidence)
 
@@ -84,7 +94,8 @@ def _evaluated(
     opened = open_documents(on)
     config: RelationsConfig = run.recipe.sections["data"]
     documents = read_documents(opened, config)
-    require_measurable(model.labels, documents, opened.describe())
+    require_measurable(documents, opened.describe())
+    left_out = _unknown_relations(model.labels[1:], documents, opened.describe())
     cut = model.cut if threshold is None else threshold
     found = []
     for number, extracted in enumerate(model.extract(documents, threshold=cut, evidence=evidence)):
@@ -95,6 +106,25 @@ def _evaluated(
         on=opened.describe(),
         threshold=cut,
         result=measure_relations(scored, documents, model.facts.seen),
+        left_out=tuple(left_out),
+    )
+
+
+def _unknown_relations(known: Sequence[str], documents: Sequence[RelationDocument], on: str) -> list[str]:
+    """Returns a note on the relations that a model does not know, if there are any.
+
+    Raises:
+        CorpusError: if it knows none.
+    """
+    found = Counter(one.relation for document in documents for one in document.relations)
+    if not found.keys() & set(known):
+        raise CorpusError(
+            f"{on}: has the relations {few(found)}, none of which the model knows; it knows {few(known)}; name "
+            "documents that are annotated as the training data were"
+        )
+    total, listed = unknown_names(found, known)
+    return (
+        [f"{total:,} relations of the test set are unknown to the model and count as missed: {listed}"] if total else []
     )
 
 
