@@ -313,6 +313,13 @@ def test_comparison(trained, tmp_path):
         ("relations", result.f1),
         ("new relations", result.ign_f1),
     ]
+    mixed = tmp_path / "mixed.json"
+    mixed.write_text(json.dumps([*records(20, seed=9), *records(5, verbs=("loves",))]))
+    found = wenmai.compare([trained.run], out=tmp_path / "mixed", on=[str(mixed)])
+    ((place, (note,)),) = found.notes.items()
+    assert place.startswith(f"{found.systems[0].name}, mixed")
+    assert note.startswith("5 relations of the test set are unknown to the model")
+    assert note in (tmp_path / "mixed" / "report.html").read_text("utf-8")
     with pytest.raises(CorpusError, match="no such file"):
         wenmai.compare([trained.run], out=tmp_path / "other", on=[str(tmp_path / "nowhere.json")])
 

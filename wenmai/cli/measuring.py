@@ -340,6 +340,9 @@ def compare(
             "no test set was given, so quality is not compared; add --on FILE for classifiers, --similarity, "
             "--analogy or --probe for word vectors"
         )
+    for place, sentences in found.notes.items():
+        for sentence in sentences:
+            note(f"{place}: {say(sentence)}")
     if drawn is not None:
         for path in found.write_charts(drawn, picture or "svg"):
             print(say(f"chart: {path}"), file=sys.stderr)

@@ -90,6 +90,7 @@ class Measure:
         lower_is_better: Whether a smaller value is better.
         parts: The sections of the test set, if it has any, as measures of their own.
         difference: Its difference from the first system, if tested.
+        notes: What was left out or is unknown of the test set, one sentence each.
     """
 
     name: str
@@ -102,6 +103,7 @@ class Measure:
     lower_is_better: bool = False
     parts: list["Measure"] = field(default_factory=list)
     difference: Difference | None = None
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -339,6 +341,12 @@ class Comparison(Tabled):
         rows = shown_rows(self)
         many = len(rows[0]) > _MOST_COLUMNS  # then the systems are the columns, so that lines fit a screen
         return in_columns([*zip(*rows, strict=True)] if many else rows)
+
+    @property
+    def notes(self) -> dict[str, list[str]]:
+        """The notes on measures, by system and test set."""
+        found = ((system.name, measure) for system in self.systems for measure in system.measures)
+        return {f"{system}, {one.name}": one.notes for system, one in found if one.notes}
 
     def columns(self, *, spoken: bool = False) -> dict[str, list[Measure | None]]:
         """Returns the measures of each column, in the order of the systems; None where one was not measured.

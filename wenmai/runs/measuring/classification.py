@@ -233,7 +233,8 @@ def compare(
         classifier, measures = run.read_model(), []
         for name in on:
             turns.begin(name, system.name)
-            measures.append(_measure(name, _evaluated(run, classifier, name, columns={}).result))
+            found = _evaluated(run, classifier, name, columns={})
+            measures.append(replace(_measure(name, found.result), notes=found.notes))
         systems.append(replace(system, measures=measures))
     return replace(comparison, systems=systems)
 

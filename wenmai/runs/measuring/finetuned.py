@@ -177,7 +177,8 @@ def compare(
             found = _evaluated(run, model, name)
             value, (low, high) = found.value, found.interval
             if value is not None:
-                measures.append(Measure(name=title_of(name), kind=kind, value=value, low=low, high=high))
+                measure = Measure(name=title_of(name), kind=kind, value=value, low=low, high=high, notes=found.notes)
+                measures.append(measure)
         systems.append(replace(system, measures=measures))
     return replace(comparison, systems=systems)
 

@@ -137,12 +137,15 @@ def compare(
         model, measures = run.read_model(), []
         for name in on:
             turns.begin(name, system.name)
-            found = _evaluated(run, model, name).result
+            evaluation = _evaluated(run, model, name)
+            found, notes = evaluation.result, evaluation.notes
             for kind, main in (("relations", "f1"), ("new relations", "ign_f1")):
                 value = getattr(found, main)
                 if value is not None:
                     low, high = getattr(found, f"{main}_low"), getattr(found, f"{main}_high")
-                    measures.append(Measure(name=title_of(name), kind=kind, value=value, low=low, high=high))
+                    measure = Measure(name=title_of(name), kind=kind, value=value, low=low, high=high, notes=notes)
+                    measures.append(measure)
+                    notes = []  # they hold for both
         systems.append(replace(system, measures=measures))
     return replace(comparison, systems=systems)
 
