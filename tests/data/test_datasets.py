@@ -24,6 +24,7 @@ from wenmai.data.datasets import (
 )
 from wenmai.data.labelled import LabelledConfig, LabelledStats
 from wenmai.data.readers import bio_tags
+from wenmai.data.tags import bioes_labels, bioes_tags, with_outside
 from wenmai.text.settings import TextConfig
 
 SIZES = {  # examples of train and dev
@@ -202,6 +203,26 @@ def test_a_tag_of_no_scheme_is_refused(scheme, tag):
 
 
 # --- forms --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("O B-A I-A I-A O", "O B-A I-A E-A O"),
+        ("B-A B-A I-A", "S-A B-A E-A"),
+        ("B-A B-B O B-B I-B", "S-A S-B O B-B E-B"),
+        ("", ""),
+    ],
+)
+def test_tags_that_mark_ends(given: str, expected: str):
+    found = bioes_tags(given.split())
+    assert " ".join(found) == expected
+    assert " ".join(bio_tags(found, "bioes")) == given
+    assert set(found) <= set(bioes_labels(with_outside("AB")))
+
+
+def test_labels_that_mark_ends_are_in_the_order_of_their_types():
+    assert bioes_labels(with_outside("BA")) == ["O", "B-B", "I-B", "E-B", "S-B", "B-A", "I-A", "E-A", "S-A"]
 
 
 def written(path: Path, text: str | bytes) -> Path:

@@ -6,9 +6,10 @@ read as conlleval reads them (Tjong Kim Sang and Buchholz 2000), so that a tag t
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Literal
 
-__all__ = ["Scheme", "SchemeFinder", "bio_tags", "impossible_tags", "with_outside"]
+__all__ = ["Scheme", "SchemeFinder", "bio_tags", "bioes_labels", "bioes_tags", "impossible_tags", "with_outside"]
 
 Scheme = Literal["iob1", "iob2", "bmes", "bioes", "none"]
 _MARKS = {"iob1": "BI", "iob2": "BI", "bmes": "BMESI", "bioes": "BIOESMLU"}
@@ -40,6 +41,19 @@ def bio_tags(tags: Sequence[str], scheme: Literal["iob1", "iob2", "bmes", "bioes
         found.append(f"{'B' if begins else 'I'}-{kind}")
         open_type = "" if mark in _END else kind
     return tuple(found)
+
+
+def bioes_tags(tags: Sequence[str]) -> tuple[str, ...]:
+    """Writes tags of IOB2 as BIOES: the last of several is E-TYPE, one alone S-TYPE."""
+    marks = {("B", True): "S", ("I", True): "E"}
+    ends = (not after.startswith("I-") for _, after in pairwise([*tags, "O"]))
+    return tuple(marks.get((tag[0], end), tag[0]) + tag[1:] for tag, end in zip(tags, ends, strict=True))
+
+
+def bioes_labels(labels: Iterable[str]) -> list[str]:
+    """Returns the tags of BIOES that some of IOB2 become, in the order of their types."""
+    types = dict.fromkeys(label.partition("-")[2] for label in labels if label != "O")
+    return ["O", *(f"{mark}-{kind}" for kind in types for mark in "BIES")]
 
 
 def impossible_tags(tags: Sequence[str], scheme: Literal["iob1", "iob2", "bmes", "bioes"]) -> Iterator[tuple[int, str]]:

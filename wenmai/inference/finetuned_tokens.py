@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wenmai.core.errors import CorpusError, SettingError
+from wenmai.data.tags import bioes_tags
 from wenmai.data.typed import TaggedSentence
 from wenmai.inference.backbones import joined_ids, windowed
 from wenmai.inference.finetuned import FineTuned, Floats
@@ -100,7 +101,7 @@ class Tagging(FineTuned):
     kind = "finetuned-tagging"
     verbs = ("tag", "embed")
     objective = "cross-entropy of the tags"
-    takes = frozenset({"max_length", "stride", "crf", "class_weight"})
+    takes = frozenset({"max_length", "stride", "crf", "tag_ends", "class_weight"})
     over_tokens = True
     known = frozenset({"characters"})
     perhaps = frozenset({"ideographs"})
@@ -117,6 +118,9 @@ class Tagging(FineTuned):
         super().__init__(module, shape, reading, labels, numbers)
         self.scheme = scheme_of(labels, entities=shape.entities)
         self.best_by = "accuracy" if self.scheme == "none" else "f1"
+        self._numbers = {label: number for number, label in enumerate(labels)}
+        if self.scheme == "bioes":  # whatever its marks are
+            self._numbers = {bioes([label])[0]: number for label, number in self._numbers.items()}
         self._known: dict[str, tuple[list[Any], int]] = {}
 
     @property
@@ -162,8 +166,8 @@ class Tagging(FineTuned):
         """
         if self.shape.crf:
             raise SettingError("class_weight=balanced has no effect with crf=true, which scores whole sequences")
-        counted = Counter(tag for example in examples for tag in example.tags)
-        weights = [sum(counted.values()) / (len(counted) * max(1, counted[label])) for label in self.labels]
+        counted = Counter(self._numbers[tag] for example in examples for tag in self._learned(example))
+        weights = [sum(counted.values()) / (len(counted) * max(1, counted[label])) for label in range(len(self.labels))]
         self.weights = torch.tensor(weights, dtype=torch.float64)
 
     def items(self, inputs: Sequence[Sequence[str]]) -> list[Item]:
@@ -186,15 +190,18 @@ class Tagging(FineTuned):
 
     def targets(self, examples: Sequence[TaggedSentence], items: Sequence[Item]) -> list[list[int]]:
         """Returns the numbers of the tags of each sentence."""
-        numbers = {label: number for number, label in enumerate(self.labels)}
         for place, example in enumerate(examples, start=1):
-            for tag in example.tags:
-                if tag not in numbers:
+            for tag in self._learned(example):
+                if tag not in self._numbers:
                     raise CorpusError(
                         f"sentence {place} has the tag {tag!r}, which the model does not know; it knows "
                         f"{', '.join(self.labels[:8])}"
                     )
-        return [[numbers[tag] for tag in example.tags] for example in examples]
+        return [[self._numbers[tag] for tag in self._learned(example)] for example in examples]
+
+    def _learned(self, example: TaggedSentence) -> Sequence[str]:
+        """Returns the tags of an example as they are learned; they are read as BIO, whatever the file has."""
+        return bioes_tags(example.tags) if self.scheme == "bioes" else example.tags
 
     def count(self, targets: Sequence[Sequence[int]]) -> int:
         """Returns how many words there are."""
@@ -259,9 +266,9 @@ class Tagging(FineTuned):
         self, examples: Sequence[TaggedSentence], items: Sequence[Item], outputs: Sequence[Floats]
     ) -> list[float]:
         """Returns the negative log-likelihood of the right tags of each sentence, in nats; of unknown ones infinity."""
-        found, known = [], set(self.labels)
+        found, known = [], set(self._numbers)
         for example, item, output in zip(examples, items, outputs, strict=True):
-            if not known.issuperset(example.tags):
+            if not known.issuperset(self._learned(example)):
                 found.append(math.inf)
                 continue
             (wanted,) = self.targets([example], [item])

@@ -22,11 +22,13 @@ from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.quantities import plural
 from wenmai.core.registry import find_system
 from wenmai.data.batches import plan_batches
+from wenmai.data.tags import bioes_labels
 from wenmai.data.typed import weight_of
 from wenmai.inference.backbones import Backbone, Fed
 from wenmai.inference.families import backbone_like, backbone_of
 from wenmai.inference.finetuned import SHORTEST, FineTuned
 from wenmai.inference.finetuned_network import HeadShape, Outputs
+from wenmai.inference.finetuned_tokens import scheme_of
 from wenmai.inference.published import adopted
 from wenmai.inference.reading_config import TextVector, TuneReadingConfig
 from wenmai.models.gpt import Gpt
@@ -112,7 +114,11 @@ class FineTuningTask(NeuralTask):
         known = backbone_like(base)
         self._require_effect(recipe.system, reading, tuning, known)
         self.model.require(data.train)
-        labels = list(data.labels)
+        labels, entities = list(data.labels), getattr(recipe.sections["data"], "tag_scheme", "auto") != "none"
+        if tuning.tag_ends:
+            if not entities or scheme_of(labels) != "bio":
+                raise SettingError("tag_ends=true has no effect on tags that are no entities; leave it out")
+            labels = bioes_labels(labels)
         if isinstance(base, self.model) and set(base.labels) == set(labels):
             labels = list(base.labels)  # whose outputs have an order
         if known.max_length < SHORTEST:
@@ -133,7 +139,7 @@ class FineTuningTask(NeuralTask):
             mix=tuning.mode == "mix",
             dense=tuning.dense_head,
             crf=tuning.crf,
-            entities=getattr(recipe.sections["data"], "tag_scheme", "auto") != "none",
+            entities=entities,
             dropout=tuning.head_dropout,
             lora_rank=tuning.lora_rank if lora else 0,
             lora_alpha=tuning.lora_alpha,
@@ -175,7 +181,18 @@ class FineTuningTask(NeuralTask):
 
 # Settings that only some tasks heed; see ``FineTuned.takes``.
 _SPECIAL = frozenset(
-    {"keep", "stride", "pooling", "both_orders", "answer_length", "n_best", "dense_head", "crf", "class_weight"}
+    {
+        "keep",
+        "stride",
+        "pooling",
+        "both_orders",
+        "answer_length",
+        "n_best",
+        "dense_head",
+        "crf",
+        "tag_ends",
+        "class_weight",
+    }
 )
 
 

@@ -217,6 +217,7 @@ class FineTuneConfig:
     crf: Annotated[
         bool, Doc("tagging: score whole sequences of tags, of which only possible ones are predicted (CRF)")
     ] = False
+    tag_ends: Annotated[bool, Doc("tagging: learn where entities end, too (BIOES, instead of BIO)")] = False
     class_weight: Annotated[
         Literal["none", "balanced"], Doc("balanced: rare labels count more, as if all were equally frequent")
     ] = "none"
