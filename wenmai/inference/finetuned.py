@@ -229,6 +229,11 @@ class FineTuned(Shown, ABC):
             )
         return network
 
+    @classmethod
+    def normal(cls, labels: Sequence[str]) -> Sequence[str]:
+        """Returns labels as the data have them: as they are."""
+        return labels
+
     def take_head(self, other: "FineTuned") -> None:
         """Takes over the head of a model of the same labels and shape, and its mix of layers."""
         for new, old in ((self.module.head, other.module.head), (self.module.mix, other.module.mix)):

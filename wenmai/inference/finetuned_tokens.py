@@ -39,6 +39,8 @@ Table = npt.NDArray[np.float64]
 
 _MOST_KNOWN = 1 << 20  # words whose pieces are remembered
 _MOST_SINGLE = 0.95  # share of the words of East Asian scripts that are single characters where sentences are cut so
+_OF_ENTITY = re.compile(r"[BIMESLU]-.+")
+_OUTSIDE = re.compile(r"O|X|PAD|\[\w+\]|<\w+>")  # the others are those of padding and of pieces that have no tag
 _IDEOGRAPH, _APART = re.compile(f"[{EAST_ASIAN}]"), re.compile(f"[{EAST_ASIAN}]|[^{EAST_ASIAN}]+")
 
 
@@ -120,7 +122,8 @@ class Tagging(FineTuned):
         self.best_by = "accuracy" if self.scheme == "none" else "f1"
         self._numbers = {label: number for number, label in enumerate(labels)}
         if self.scheme == "bioes":  # whatever its marks are
-            self._numbers = {bioes([label])[0]: number for label, number in self._numbers.items()}
+            named = (bioes([label])[0] if _OF_ENTITY.fullmatch(label) else label for label in labels)
+            self._numbers = {label: number for number, label in enumerate(named)}
         self._known: dict[str, tuple[list[Any], int]] = {}
 
     @property
@@ -136,6 +139,11 @@ class Tagging(FineTuned):
         scheme = scheme_of(labels, entities=shape.entities)
         crf = Crf(len(labels), constraints_of(labels, scheme)) if shape.crf else None
         return TaggingHead(tokens, crf)
+
+    @classmethod
+    def normal(cls, labels: Sequence[str]) -> Sequence[str]:
+        """Returns tags with the marks of BIOES, if they are of BMES or BILOU."""
+        return bioes(labels) if scheme_of(labels) == "bioes" else labels
 
     @classmethod
     def require(cls, examples: Sequence[TaggedSentence]) -> None:
@@ -201,7 +209,12 @@ class Tagging(FineTuned):
 
     def _learned(self, example: TaggedSentence) -> Sequence[str]:
         """Returns the tags of an example as they are learned; they are read as BIO, whatever the file has."""
-        return bioes_tags(example.tags) if self.scheme == "bioes" else example.tags
+        if self.scheme == "io":
+            return plain(example.tags, "io")
+        if self.scheme != "bioes":
+            return example.tags
+        both = zip(bioes_tags(example.tags), example.tags, strict=True)  # some models have no E, or no S
+        return [ended if ended in self._numbers else tag for ended, tag in both]
 
     def count(self, targets: Sequence[Sequence[int]]) -> int:
         """Returns how many words there are."""
@@ -384,16 +397,16 @@ def scheme_of(labels: Sequence[str], *, entities: bool = True) -> Scheme:
     """
     if not entities:
         return "none"
-    marks = {label.partition("-")[0] for label in labels if label != "O"}
-    if not marks or not all(label == "O" or re.fullmatch(r"[BIMESLU]-.+", label) for label in labels):
+    named = [label for label in labels if not _OUTSIDE.fullmatch(label)]
+    if not named or not all(_OF_ENTITY.fullmatch(label) for label in named):
         return "none"
+    marks = {label[0] for label in named}
     return "io" if marks == {"I"} else "bio" if marks <= {"B", "I"} else "bioes"
 
 
 def bioes(tags: Sequence[str]) -> list[str]:
     """Writes tags of BMES and BILOU with the marks of BIOES."""
-    marks = {"M": "I", "L": "E", "U": "S"}
-    return [marks.get(tag[0], tag[0]) + tag[1:] if tag != "O" else tag for tag in tags]
+    return _marked(tags, {"M": "I", "L": "E", "U": "S"})
 
 
 def plain(tags: Sequence[str], scheme: Scheme) -> list[str]:
@@ -401,4 +414,9 @@ def plain(tags: Sequence[str], scheme: Scheme) -> list[str]:
     if scheme == "none":
         return list(tags)
     marks = dict.fromkeys("BIMELSU", "I") if scheme == "io" else dict(zip("SUMEL", "BBIII", strict=True))
-    return [marks.get(tag[0], tag[0]) + tag[1:] if tag != "O" else tag for tag in tags]
+    return _marked(tags, marks)
+
+
+def _marked(tags: Sequence[str], marks: Mapping[str, str]) -> list[str]:
+    """Changes the marks of entities; what stands for padding and the like is outside of them."""
+    return [marks.get(tag[0], tag[0]) + tag[1:] if _OF_ENTITY.fullmatch(tag) else "O" for tag in tags]

@@ -345,8 +345,12 @@ class Comparison(Tabled):
     @property
     def notes(self) -> dict[str, list[str]]:
         """The notes on measures, by system and test set."""
-        found = ((system.name, measure) for system in self.systems for measure in system.measures)
-        return {f"{system}, {one.name}": one.notes for system, one in found if one.notes}
+        found: dict[str, list[str]] = {}
+        for system in self.systems:
+            for measure in system.measures:
+                if measure.notes:
+                    found.setdefault(f"{system.name}, {measure.name}", []).extend(measure.notes)
+        return found
 
     def columns(self, *, spoken: bool = False) -> dict[str, list[Measure | None]]:
         """Returns the measures of each column, in the order of the systems; None where one was not measured.

@@ -119,7 +119,7 @@ class FineTuningTask(NeuralTask):
             if not entities or scheme_of(labels) != "bio":
                 raise SettingError("tag_ends=true has no effect on tags that are no entities; leave it out")
             labels = bioes_labels(labels)
-        if isinstance(base, self.model) and set(base.labels) == set(labels):
+        if isinstance(base, self.model) and set(self.model.normal(base.labels)) == set(labels):
             labels = list(base.labels)  # whose outputs have an order
         if known.max_length < SHORTEST:
             raise SettingError(f"the encoder reads {known.max_length} tokens; at least {SHORTEST} are needed")

@@ -40,6 +40,9 @@ def test_what_is_refused(begin, base, data, tmp_path):
         (["NN", "VB"], "none"),
         (["O"], "none"),
         (["O", "B-X", "NN"], "none"),
+        (["[PAD]", "O", "B-X", "I-X", "S-X"], "bioes"),
+        (["X", "O", "B-X", "I-X"], "bio"),
+        (["NN", "X", "<pad>"], "none"),
     ],
 )
 def test_the_scheme_of_tags_is_seen(labels, scheme):

@@ -11,7 +11,6 @@ import torch
 import wenmai
 from tests.tasks.finetuning.trained import PLAIN, encoder_of, tuned
 from wenmai.core.errors import SettingError
-from wenmai.data.tags import bio_tags
 from wenmai.runs.train import train_recipe
 from wenmai.tasks import finetuning
 from wenmai.tasks.settings import FineTuneConfig
@@ -90,32 +89,6 @@ def test_evaluations_that_take_most_of_the_time_are_noted(begin, tmp_path):
     assert note.startswith("each evaluation reads 60 examples, 3 times the tokens of an epoch of training, and takes")
     assert begin("classification", "bert", texts, **given, valid_limit=20).changes(None) == ({}, [])
     assert begin("classification", "bert", texts, **given, mode="frozen").changes(None) == ({}, [])
-
-
-@pytest.mark.parametrize("crf", [False, True])
-def test_ends_of_entities_are_learned_too(begin, base, data, tmp_path, crf):
-    plain = begin("tagging", "bert", valid_share=0)
-    job = begin("tagging", "bert", valid_share=0, tag_ends=True, crf=crf)
-    model, sentences = job.fine_tuned, job._data.train
-    types = {label[2:] for label in plain.fine_tuned.labels if label != "O"}
-    assert set(model.labels) == {"O"} | {f"{mark}-{kind}" for mark in "BIES" for kind in types}
-    for target, sentence in zip(job._train.targets, sentences, strict=True):
-        tags = [model.labels[number] for number in target]
-        assert bio_tags(tags, "bioes") == sentence.tags
-        assert model.spans(tags) == plain.fine_tuned.spans(sentence.tags)
-    run = tuned(base, data, tmp_path, "tagging", "bert", tag_ends=True, crf=crf, epochs=20)
-    found = wenmai.evaluate(run, on=data("tagging"))
-    assert found.result.f1 > 0.9
-    assert found.result.accuracy > 0.9
-    tags = {tag for one in run.model.tag(["a b c d e f g h"]) for tag in one.tags}
-    assert tags <= set(model.labels)
-
-
-def test_ends_need_entities(begin):
-    with pytest.raises(SettingError, match="tag_ends=true has no effect on tags that are no entities"):
-        begin("tagging", "bert", "a NOUN\nb VERB\n\n" * 9, tag_ends=True, valid_share=0)
-    with pytest.raises(SettingError, match="tag_ends=True has no effect on finetuned-classification"):
-        begin("classification", "bert", tag_ends=True)
 
 
 def test_only_the_top_layers_are_trained(base, data, tmp_path):

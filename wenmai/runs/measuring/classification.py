@@ -96,14 +96,13 @@ class ClassificationEvaluation(Evaluation):
         """Unknown labels, and lines that were left out."""
         notes, unknown = list(self.left_out), self.result.unknown_labels
         if unknown:
-            listed = ", ".join(f"{label} ({count})" for label, count in list(unknown.items())[:5])
+            total, listed = unknown_names(Counter(unknown), ())
             notes.append(
-                f"{sum(unknown.values())} labels of the test set are unknown to the classifier and count as missed: "
-                f"{listed}"
+                f"{total:,} labels of the test set are unknown to the classifier and count as missed: {listed}"
             )
         left_out = self.stats.blank_lines + self.stats.unlabelled + self.stats.skipped_lines
         if left_out:
-            notes.append(f"{left_out} lines without text, label or good characters were left out")
+            notes.append(f"{left_out:,} lines without text, label or good characters were left out")
         return notes
 
 

@@ -80,25 +80,29 @@ class MinimalPairsEvaluation(Evaluation):
     @property
     def notes(self) -> list[str]:
         """How the pairs were spelled, and what unknown words do."""
-        found, notes = self.result, []
-        if self.spelling != "written":
-            notes.append(f"the pairs are spelled as the model knows more words: {self.spelling}")
-        if found.unknown_ties:
-            share = found.unknown_ties / found.total.pairs
-            notes.append(
-                f"in {found.unknown_ties:,} pairs ({share:.1%}) the words that differ are unknown, and the model reads "
-                "both sentences alike"
-            )
-        if found.uneven:
-            share = found.uneven / found.total.pairs
-            notes.append(
-                f"in {found.uneven:,} pairs ({share:.1%}) one sentence has more unknown words than the other, which "
-                "have the probability of any unknown word"
-            )
-        return notes
+        return _notes(self.result, self.spelling)
 
     def _figures(self) -> Sequence[PairsFigure]:
         return self.result.phenomena if self.by == "phenomenon" else self.result.paradigms
+
+
+def _notes(found: MinimalPairsResult, spelling: str) -> list[str]:
+    notes = []
+    if spelling != "written":
+        notes.append(f"the pairs are spelled as the model knows more words: {spelling}")
+    if found.unknown_ties:
+        share = found.unknown_ties / found.total.pairs
+        notes.append(
+            f"in {found.unknown_ties:,} pairs ({share:.1%}) the words that differ are unknown, and the model reads "
+            "both sentences alike"
+        )
+    if found.uneven:
+        share = found.uneven / found.total.pairs
+        notes.append(
+            f"in {found.uneven:,} pairs ({share:.1%}) one sentence has more unknown words than the other, which "
+            "have the probability of any unknown word"
+        )
+    return notes
 
 
 def _row(figure: PairsFigure) -> list[str]:
@@ -217,7 +221,7 @@ class ComparedPairs:
 
     def measure(self, model: Scorer, name: str) -> Measure:
         """Returns the accuracy of the next model on a set, with phenomena as parts."""
-        result, _ = measured(model, self._sets[name])
+        result, spelling = measured(model, self._sets[name])
         difference = None
         if name in self._first:
             found = compare_outcomes(self._first[name], result)
@@ -236,6 +240,7 @@ class ComparedPairs:
             total=total.pairs,
             parts=[_part(one) for one in phenomena],
             difference=difference,
+            notes=_notes(result, spelling),
         )
 
 
