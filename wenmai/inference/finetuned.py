@@ -318,7 +318,7 @@ class FineTuned(Shown, ABC):
         """Returns the rows of items as tensors, and how many each has."""
         return self.backbone.fed([row for item in items for row in item.rows]), [len(item.rows) for item in items]
 
-    def vectors(self, fed: Fed, module: nn.Module, most: int) -> tuple[Tensor, Tensor | None]:
+    def encoded(self, fed: Fed, module: nn.Module, most: int) -> tuple[Tensor, Tensor | None]:
         """Returns what the network says, see :meth:`Network.forward`; some rows at a time, as a text may have many.
 
         Args:
@@ -342,7 +342,7 @@ class FineTuned(Shown, ABC):
         with torch.inference_mode():
             for numbers in self.batches(items) if items else ():
                 fed, sizes = self.fed([items[number] for number in numbers])
-                vectors, _ = self.vectors(fed, self.module, tokens_at_once(self.device))
+                vectors, _ = self.encoded(fed, self.module, tokens_at_once(self.device))
                 outputs = self.logits(vectors, fed.filled, sizes)
                 for number, output in zip(numbers, self.split(outputs), strict=True):
                     require_numbers(not np.isnan(output).any())

@@ -309,7 +309,7 @@ class FineTuningJob(NeuralJob):
             outputs = model.logits(model.module.mixed(features), filled, [len(item.rows) for item in items])
             return model.loss(outputs, targets, *shares)._replace(tokens=read), outputs
         fed, sizes = model.fed(items)
-        vectors, states = model.vectors(fed, module, self.tokens_at_once)
+        vectors, states = model.encoded(fed, module, self.tokens_at_once)
         outputs = model.logits(vectors, fed.filled, sizes)
         loss = model.loss(outputs, targets, *shares)._replace(tokens=read)
         if states is None:
