@@ -109,32 +109,14 @@ def attend(
     scale = (_SCALED_DOT if scorer is None else scorer).product_scale(query)
     if scale is None or need_weights or reweight is not None or values is not None:
         return _explicit(query, key, value, scorer or _SCALED_DOT, mask, bias, reweight, values, dropout)
-    if dropout and query.device.type == "cpu":
-        if query.shape[:2] == key.shape[:2] and not torch.compiler.is_compiling():
-            return Attended(_dropped(query, key, value, scale, mask, bias, dropout), None)
-        if bias is not None:
-            return _explicit(query, key, value, scorer or _SCALED_DOT, mask, bias, None, None, dropout)
+    if dropout and bias is not None and query.device.type == "cpu" and not _in_blocks(query, key):
+        return _explicit(query, key, value, scorer or _SCALED_DOT, mask, bias, None, None, dropout)
     return Attended(_fused(query, key, value, scale, mask, bias, dropout), None)
 
 
-def _dropped(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    scale: float,
-    mask: Mask | Tensor | None,
-    bias: Tensor | None,
-    dropout: float,
-) -> Tensor:
-    """Attention whose weights are dropped on a CPU."""
-    known = _kernel_mask(mask, bias, query, key)
-    is_causal = known is not None and known.is_causal
-    allowed = None if is_causal else _dense(mask, query, key)
-    with torch.autocast("cpu", enabled=False):
-        q, k, v = (_widened(part) for part in (query, key, value))
-        bias = None if bias is None else bias.to(q.dtype)
-        found = attend_dropped(q, k, v, dropout, scale=scale, mask=allowed, bias=bias, is_causal=is_causal)
-        return found.to(query.dtype)
+def _in_blocks(query: Tensor, key: Tensor) -> bool:
+    """Whether weights can be dropped on a CPU by :func:`attend_dropped`."""
+    return query.shape[:2] == key.shape[:2] and not torch.compiler.is_compiling()
 
 
 def _fused(
@@ -146,18 +128,25 @@ def _fused(
     bias: Tensor | None,
     dropout: float,
 ) -> Tensor:
-    known = _kernel_mask(mask, bias, query, key)
+    # A kernel may be told of some masks in words, ``is_causal`` or the lengths of texts, instead of by a tensor.
+    known = mask if isinstance(mask, Mask) and bias is None and query.shape[2] == key.shape[2] else None
     is_causal = known is not None and known.is_causal
     lengths = None if known is None or dropout else known.lengths
     allowed = None if is_causal or lengths else _dense(mask, query, key)
+    on_cpu, kind = query.device.type == "cpu", query.dtype
+    if on_cpu:
+        query, key, value = (_widened(part) for part in (query, key, value))
+        bias = None if bias is None else bias.to(query.dtype)
+        if dropout and _in_blocks(query, key):
+            with torch.autocast("cpu", enabled=False):
+                dropped = attend_dropped(
+                    query, key, value, dropout, scale=scale, mask=allowed, bias=bias, is_causal=is_causal
+                )
+                return dropped.to(kind)
     if bias is not None:
         allowed = bias if allowed is None else torch.where(allowed, bias, -math.inf)
     if allowed is not None and allowed.dim() == 1:
         allowed = allowed[None]  # the kernel needs at least (T, S)
-    on_cpu, kind = query.device.type == "cpu", query.dtype
-    if on_cpu:
-        query, key, value = (_widened(part) for part in (query, key, value))
-        allowed = allowed if allowed is None or allowed.dtype is torch.bool else allowed.to(query.dtype)
     kernel: Kernel = partial(
         F.scaled_dot_product_attention, attn_mask=allowed, dropout_p=dropout, is_causal=is_causal, scale=scale
     )
@@ -167,11 +156,6 @@ def _fused(
         return kernel(query, key, value)
     with torch.autocast("cpu", enabled=False):
         return kernel(query, key, value).to(kind)
-
-
-def _kernel_mask(mask: Mask | Tensor | None, bias: Tensor | None, query: Tensor, key: Tensor) -> Mask | None:
-    """A mask that a kernel may be told in words, ``is_causal`` or the lengths of texts, instead of by a tensor."""
-    return mask if isinstance(mask, Mask) and bias is None and query.shape[2] == key.shape[2] else None
 
 
 def _widened(part: Tensor) -> Tensor:
