@@ -49,8 +49,8 @@ def main(arguments: Sequence[str]) -> None:
         type=Path,
         nargs="+",
         default=(),
-        help="for translation, language, fewshot, minimal_pairs, equal_time, finetuned, pinyin, knowledge, continual, "
-        "relations: finished runs",
+        help="for translation, language, fewshot, minimal_pairs, equal_time, finetuned, distilled, pinyin, knowledge, "
+        "continual, relations: finished runs",
     )
     parser.add_argument(
         "--pairs",
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str]) -> None:
         metavar="NAME=VALUE",
         help="for finetuned: settings of the fine-tuning instead of the default ones, in a table of their own",
     )
-    parser.add_argument("--minilm", action="store_true", help="for finetuned, relations: all-MiniLM-L6-v2 too")
+    parser.add_argument("--minilm", action="store_true", help="for finetuned, distilled, relations: all-MiniLM-L6-v2 too")
     parser.add_argument(
         "--against-trainer", action="store_true", help="for finetuned: MiniLM beside transformers' Trainer"
     )

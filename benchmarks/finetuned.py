@@ -276,7 +276,7 @@ def tables(_: Section, result: Result) -> Iterator[str]:
             cells.append({title: called} | {about: _cell(own.where(set=one)) for one, about in known.items()})
         yield table(cells)
     trained = (rows[0] for rows in measured.by("run").values() if "changed" in rows[0])
-    commands = [train_command(row | {"on": ""}) for row in map(dict, trained)]  # the text stands without an option
+    commands = [*map(train_command, trained)]
     if commands:
         yield "```\n" + "\n".join(commands) + "\n```\n"
 

@@ -117,7 +117,7 @@ def train_command(row: Row) -> str:
     """Returns the command that makes a run again."""
     valid = [] if row["valid"] is None else ["--valid", row["valid"]]
     chosen = [part for name, value in row["changed"].items() for part in ("--set", f"{name}={_setting(value)}")]
-    corpus = [row["corpus"]] if "on" in row else ["--data", row["corpus"]]
+    corpus = ["--data", row["corpus"]] if row["system"] in TARGETS else row["corpus"].split(",")  # pairs, or texts
     return shlex.join(["wenmai", "train", row["system"], *corpus, *valid, "--out", f"runs/{row['run']}", *chosen])
 
 

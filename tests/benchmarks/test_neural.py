@@ -216,6 +216,8 @@ def test_a_command_repeats_the_settings_of_a_run():
         "wenmai train transformer --data a,b --valid v --out runs/r --set clip=none --set swap=true --set minutes=5"
     )
     assert train_command(row) == expected
+    bert = train_command(row | {"system": "bert", "changed": {}})
+    assert bert == "wenmai train bert a b --valid v --out runs/r"  # two texts; pairs are one argument
 
 
 @pytest.mark.parity

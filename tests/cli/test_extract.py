@@ -147,6 +147,20 @@ def test_a_tagger_that_is_not_asked_is_said(shell, runs):
     )
 
 
+def test_a_text_that_the_encoders_do_not_know_is_said(shell, runs):
+    (shell.folder / "text.txt").write_text("你好世界\n")
+    told = shell("extract", runs / "ssan", "text.txt", "--tagger", runs / "tagger").err
+    assert "the vocabulary of the encoder lacks 100% of the pieces of the text; a model" in told
+    document = {"sents": [["你", "好"]], "vertexSet": [[{"sent_id": 0, "pos": [0, 1], "type": "X"}]]}
+    (shell.folder / "document.json").write_text(json.dumps([document]))
+    assert "lacks 100% of the pieces of the text" in shell("extract", runs / "ssan", "document.json").err
+    documents = [document | {"vertexSet": 2 * document["vertexSet"], "labels": [{"h": 0, "t": 1, "r": "r"}]}]
+    (shell.folder / "train.json").write_text(json.dumps(documents))
+    told = shell("train", "ssan", "train.json", "--from", runs / "base", "--out", "new", "--set=valid_share=0", *QUIET, code=3).err
+    assert "lacks 100% of the pieces of the documents; start from one" in told
+    assert not (shell.folder / "new").exists()
+
+
 def test_types_that_a_tagger_never_tags_are_said(runs, caplog):
     model = wenmai.load(runs / "ssan")
     model.types = [*model.types, "Z"]

@@ -107,6 +107,8 @@ def test_words_are_tagged(shell, tune):
     found = shell("evaluate", run, "--on", "some.txt", "--mistakes", "page.html", "--json")
     assert "3 tags of the test set are unknown to the model and count as missed: PER (3)" in found.err
     assert [one["cost"] for one in json.loads(found.out)["mistakes"]][:2] == [None, None]
+    assert "vocabulary of the encoder" not in shell("tag", run, "a b").err
+    assert "the vocabulary of the encoder lacks 75% of the pieces of the text" in shell("tag", run, "你好 世 a").err
     printed = shell("compare", run, "--on", "some.txt", "--out", "compared").err
     assert printed.count("some.txt: 3 tags of the test set are unknown to the model and count as missed: PER (3)") == 1
     assert "<dd class=''>∞</dd>" in (shell.folder / "page.html").read_text("utf-8")

@@ -11,6 +11,7 @@ A backbone turns texts into rows, and rows into states:
 Shapes: R rows, T tokens of the longest, K places of which states are wanted, J layers, M size of a state.
 """
 
+import logging
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,9 +28,14 @@ from wenmai.core.errors import SettingError
 from wenmai.data.batches import pad
 from wenmai.text.tokenizer import Tokenizer
 
-__all__ = ["TOKENIZER", "Backbone", "Fed", "Pieces", "Row", "joined_ids", "windowed"]
+__all__ = ["FOREIGN", "MUCH_UNKNOWN", "TOKENIZER", "Backbone", "Fed", "Pieces", "Row", "joined_ids", "windowed"]
 
 TOKENIZER = "tokenizer.json"
+MUCH_UNKNOWN = 0.2
+"""Share of pieces that are not known which is worth a note."""
+FOREIGN = 0.5
+"""Share from which on a text is of another language."""
+_log = logging.getLogger(__name__)
 
 
 class Pieces(NamedTuple):
@@ -216,17 +222,23 @@ class Backbone(ABC):
 
     # --- files --------------------------------------------------------------------------------------------------
 
-    def unknown(self, rows: Iterable[Row]) -> tuple[int, int]:
-        """Returns how many of the pieces of rows are none of the vocabulary, and how many there are."""
+    def warn_of_unknown(self, rows: Iterable[Sequence[Any]]) -> None:
+        """Logs a warning if the vocabulary lacks much of what is read."""
+        if (share := self.unknown(rows)) > MUCH_UNKNOWN:
+            lacking = f"the vocabulary of the encoder lacks {share:.0%} of the pieces of the text"
+            _log.warning("%s", f"{lacking}; a model whose encoder was trained on such text knows more")
+
+    def unknown(self, rows: Iterable[Sequence[Any]]) -> float:
+        """Returns which share of the pieces of rows, as :class:`Row` has them, the vocabulary lacks."""
         if self._tokenizer is None:
-            return 0, 0
+            return 0.0
         around = {self._tokenizer.cls_id, self._tokenizer.sep_id, self._tokenizer.pad_id}
         size, unknown = self._tokenizer.vocab_size, self._tokenizer.unk_id
-        counted = Counter(chain.from_iterable(row.tokens for row in rows))
+        counted = Counter(chain.from_iterable(rows))
         pieces = sum(
             count for one, count in counted.items() if one not in around and not (type(one) is int and one >= size)
         )
-        return 0 if unknown in around else counted[unknown], pieces
+        return 0.0 if unknown in around else counted[unknown] / max(1, pieces)
 
     def facts(self) -> dict[str, Any]:
         """What ``config.json`` says of it."""

@@ -135,10 +135,11 @@ class FineTuned(Shown, ABC):
         )
 
     def read(self, inputs: Sequence[Any]) -> list[Item]:
-        """Puts inputs as rows, as :meth:`items`; a warning is logged if anything of them was left out."""
+        """Puts inputs as rows, as :meth:`items`; a warning is logged if much of them is left out, or not known."""
         found = self.items(inputs)
         if self.cut and not self.over_tokens:
             _log.warning("%s", self.cut_note(self.cut, len(inputs)))
+        self.backbone.warn_of_unknown(row.tokens for item in found for row in item.rows)
         return found
 
     @abstractmethod

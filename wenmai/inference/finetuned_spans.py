@@ -329,7 +329,7 @@ class Span(FineTuned):
             if isinstance(one, str) or len(one) != 2:  # what a user may give
                 raise SettingError(f"{str(one)[:60]!r}: answer takes pairs of a question and a text")
             given.append((one[0], one[1]))
-        items = self.items(given)
+        items = self.read(given)
         return [self.answers(*one, k) for one in zip(items, self.outputs(items), strict=True)]
 
     def answers(self, item: Item, output: Floats, k: int) -> list[Answered]:

@@ -355,7 +355,7 @@ class Tagging(FineTuned):
         if isinstance(sentences, str):
             raise SettingError("tag takes a list of sentences; put a single one in brackets")
         given = [self._cut(sentence, spaced=spaced) for sentence in sentences]
-        tags, probabilities = self.decoded(self.outputs(self.items([words for _, words, _ in given])))
+        tags, probabilities = self.decoded(self.outputs(self.read([words for _, words, _ in given])))
         return [
             self._tagged(*one, [self.labels[number] for number in numbers], known)
             for one, numbers, known in zip(given, tags, probabilities, strict=True)

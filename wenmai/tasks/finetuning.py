@@ -24,7 +24,7 @@ from wenmai.core.registry import find_system
 from wenmai.data.batches import plan_batches
 from wenmai.data.tags import bioes_labels
 from wenmai.data.typed import weight_of
-from wenmai.inference.backbones import Backbone, Fed
+from wenmai.inference.backbones import FOREIGN, MUCH_UNKNOWN, Backbone, Fed
 from wenmai.inference.families import backbone_like, backbone_of
 from wenmai.inference.finetuned import SHORTEST, FineTuned
 from wenmai.inference.finetuned_network import HeadShape, Outputs
@@ -47,8 +47,6 @@ __all__ = ["FineTuningJob", "FineTuningTask"]
 
 _MOST_KEPT = 1 << 28  # numbers of a frozen encoder that are kept in memory: a GiB
 _IMBALANCE = 10  # times as many examples of one label as of another are worth a note
-_UNKNOWN = 0.2  # share of pieces that are not known which is worth a note
-_FOREIGN = 0.5  # share from which on the text is of another language
 _LISTED = 5  # labels in a note
 _LONG = 3  # times the tokens of an epoch in an evaluation that are worth a note: it takes about as long as the epoch
 _SMALL, _RATE, _GPT_RATE = 768, 5e-5, 6.25e-5  # the size of the published models, and their rates
@@ -228,7 +226,7 @@ class FineTuningJob(NeuralJob):
         weights = np.array([weight_of(example) for example in data.train])
         self._example_shares = weights / weights.mean() if (weights != 1).any() else None  # 1 on average
         self._unknown = self._train.unknown(model)
-        if self._unknown >= _FOREIGN:
+        if self._unknown >= FOREIGN:
             raise CorpusError(
                 f"the vocabulary of the encoder lacks {self._unknown:.0%} of the pieces of the {len(data.train):,} "
                 "examples; fine-tune one that was trained on such text, or in this language"
@@ -386,7 +384,7 @@ class FineTuningJob(NeuralJob):
 
     def warnings(self) -> list[str]:
         """Says how much of the text the encoder does not know."""
-        if self._unknown <= _UNKNOWN:
+        if self._unknown <= MUCH_UNKNOWN:
             return []
         lacking = f"the vocabulary of the encoder lacks {self._unknown:.0%} of the pieces of the examples"
         return [f"{lacking}; one that was trained on such text knows more"]

@@ -39,8 +39,7 @@ class Prepared:
 
     def unknown(self, model: FineTuned) -> float:
         """Returns which share of the pieces the vocabulary of the encoder lacks."""
-        unknown, pieces = model.backbone.unknown(row for item in self.items for row in item.rows)
-        return unknown / max(1, pieces)
+        return model.backbone.unknown(row.tokens for item in self.items for row in item.rows)
 
     def numbers(self, model: FineTuned) -> int:
         """Returns how many numbers its features would have."""

@@ -13,12 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from wenmai.config.recipe import Recipe
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.quantities import plural
 from wenmai.data.batches import plan_batches
 from wenmai.data.relation_files import RelationData, open_documents, read_relation_data
 from wenmai.data.relation_settings import RelationsConfig
 from wenmai.data.relations import RelationDocument, asked_types
+from wenmai.inference.backbones import FOREIGN, MUCH_UNKNOWN
 from wenmai.inference.families import backbone_like, backbone_of
 from wenmai.inference.finetuned import SHORTEST
 from wenmai.inference.relation_rows import DocumentRows
@@ -145,6 +146,12 @@ class RelationJob(NeuralJob):
         self._sizes = np.array([len(one.tokens) * one.width for one in self._rows], np.int64)
         self._targets = [self._right(rows, document) for rows, document in some]
         self._valid_rows = [model.rows(document) for document in data.valid]
+        self._unknown = model.backbone.unknown(tokens.tolist() for rows, _ in made for tokens in rows.tokens)
+        if self._unknown >= FOREIGN:
+            raise CorpusError(
+                f"the vocabulary of the encoder lacks {self._unknown:.0%} of the pieces of the documents; start from "
+                "one that was trained on such text, or in this language"
+            )
 
     def _right(self, rows: DocumentRows, document: RelationDocument) -> npt.NDArray[np.int64]:
         """Returns where a document has 1 among (P, C): pairs and labels."""
@@ -247,6 +254,13 @@ class RelationJob(NeuralJob):
             f"parameters on {self._relations.device}"
         )
         return {"sizes": sizes, **self.effort, "threads": self.threads, "stats": data.stats}
+
+    def warnings(self) -> list[str]:
+        """Says how much of the text the encoder does not know."""
+        if self._unknown <= MUCH_UNKNOWN:
+            return []
+        lacking = f"the vocabulary of the encoder lacks {self._unknown:.0%} of the pieces of the documents"
+        return [f"{lacking}; one that was trained on such text knows more"]
 
     def summary(self) -> dict[str, Any]:
         """Speed, losses, sizes and the threshold."""

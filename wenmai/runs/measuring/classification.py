@@ -193,7 +193,10 @@ def _evaluated(
     texts, gold, left_out = _read(run, on, columns, stats)
     _require_known(gold, classifier.labels, on)
     every = classifier.predict(texts, -1) if curves or wrong else None
-    predicted = classifier.predict(texts, k, threshold)
+    if every is None or threshold > 0:
+        predicted = classifier.predict(texts, k, threshold)
+    else:
+        predicted = [labels[: None if k < 0 else k] for labels in every]
     return ClassificationEvaluation(
         run=str(run.path),
         on=str(on) if isinstance(on, str | Path) else "text from Python",
