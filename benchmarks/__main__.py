@@ -83,7 +83,9 @@ def main(arguments: Sequence[str]) -> None:
         metavar="NAME=VALUE",
         help="for finetuned: settings of the fine-tuning instead of the default ones, in a table of their own",
     )
-    parser.add_argument("--minilm", action="store_true", help="for finetuned, distilled, relations: all-MiniLM-L6-v2 too")
+    parser.add_argument(
+        "--minilm", action="store_true", help="for finetuned, distilled, relations: all-MiniLM-L6-v2 too"
+    )
     parser.add_argument(
         "--against-trainer", action="store_true", help="for finetuned: MiniLM beside transformers' Trainer"
     )

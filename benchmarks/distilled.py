@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.finetuned import FACTS, Model, imported_minilm, open_model, summarised
+from benchmarks.finetuned import Model, imported_minilm, open_model, summarised
 from benchmarks.harness import Bench
-from benchmarks.quality import ANALOGIES, RESTRICT_VOCAB, SIMILARITY, TESTS
+from benchmarks.quality import RESTRICT_VOCAB, SIMILARITY, TESTS
 from benchmarks.result import Numbers, Result, Rows
-from benchmarks.section import Section, table
+from benchmarks.section import Section
 from benchmarks.translation import train_command
 from wenmai.data.catalogue import get
 
@@ -29,7 +29,7 @@ QUICK_SETTINGS = ("hidden_size=16", "num_layers=1", "num_heads=2", "steps=3", "t
 
 
 def run(bench: Bench) -> None:
-    """Trains the static systems, and makes the vectors of each run of ``--runs``, and of MiniLM, from several layers."""
+    """Trains the static systems, and makes the vectors of each run of ``--runs``, and of MiniLM, of several layers."""
     runs, text, sets = bench.options.runs, TEXT, {}
     if bench.quick:
         small = bench.work / "text.txt"

@@ -156,7 +156,9 @@ def test_a_text_that_the_encoders_do_not_know_is_said(shell, runs):
     assert "lacks 100% of the pieces of the text" in shell("extract", runs / "ssan", "document.json").err
     documents = [document | {"vertexSet": 2 * document["vertexSet"], "labels": [{"h": 0, "t": 1, "r": "r"}]}]
     (shell.folder / "train.json").write_text(json.dumps(documents))
-    told = shell("train", "ssan", "train.json", "--from", runs / "base", "--out", "new", "--set=valid_share=0", *QUIET, code=3).err
+    told = shell(
+        "train", "ssan", "train.json", "--from", runs / "base", "--out", "new", "--set=valid_share=0", *QUIET, code=3
+    ).err
     assert "lacks 100% of the pieces of the documents; start from one" in told
     assert not (shell.folder / "new").exists()
 

@@ -20,7 +20,7 @@ from wenmai.runs.compare_systems import compare_systems
 from wenmai.runs.comparison import Comparison, Measure
 from wenmai.runs.formats import export_run, import_run
 from wenmai.runs.measuring import language
-from wenmai.runs.measuring.measurer import Measurer
+from wenmai.runs.measuring.measurer import Measurer, title_of
 
 SMALL = {"vector_size": 16, "epochs": 2, "threads": 1}
 
@@ -73,6 +73,20 @@ def test_finished_runs_are_compared(runs, sets, tmp_path):
     page = (tmp_path / "report" / "report.html").read_text()
     assert "word2vec-cbow-hs" in page
     assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", page)
+
+
+@pytest.mark.parametrize(
+    ("name", "among", "title"),
+    [
+        ("a/test.tsv", ["b/valid.tsv"], "test.tsv"),
+        ("a/test.tsv", ["a/test.tsv", "b/test.tsv"], "a/test.tsv"),
+        ("x/a/test.tsv", ["y/a/test.tsv", "test.tsv"], "x/a/test.tsv"),
+        ("test.tsv", ["y/test.tsv"], "test.tsv"),
+        ("data:test.tsv", ["y/test.tsv"], "test.tsv"),
+    ],
+)
+def test_titles_tell_files_apart(name, among, title):
+    assert title_of(name, among) == title
 
 
 def test_words_that_read_as_words_are_mapped(tmp_path):
@@ -178,6 +192,13 @@ def test_classifiers_are_compared_on_labelled_text(tmp_path):
         assert measure.low <= measure.value <= measure.high
         assert {part.name for part in measure.parts} == {"colour", "number"}
         assert len(system.curve) >= 4
+    test = tmp_path / "other" / "test.txt"
+    test.parent.mkdir()
+    test.write_text("".join(lines[:8]))
+    both = wenmai.compare(runs[:2], out=tmp_path / "both", on=[str(tmp_path / "test.txt"), str(test)])
+    shown = [f"{tmp_path.name}/test.txt", "other/test.txt"]  # files of one name are told apart by their folders
+    assert [one.name for one in both.systems[0].measures] == shown
+    assert all(name in (tmp_path / "both" / "report.html").read_text() for name in shown)
     with pytest.raises(SettingError, match="--probe: not for classifiers, which take --on"):
         wenmai.compare(runs, out=tmp_path / "again", probe=["trec"])
 
@@ -426,7 +447,7 @@ def test_an_ngram_model_gains_by_context_up_to_its_order_and_no_farther(tmp_path
     assert len(set(bits[3][1:])) == 1
     assert bits[4][0] > 1.2 * bits[4][1] > bits[4][2]  # how far the end of the line is, the fourth does not know
     assert len(set(bits[4][2:])) == 1
-    (whole, _) = language.measures_of(run.model, str(tmp_path / "test.txt"))
+    (whole, _) = language.measures_of(run.model, str(tmp_path / "test.txt"), "test")
     assert bits[4][-1] == pytest.approx(whole.value, rel=0.05)
 
 
@@ -461,5 +482,5 @@ def test_the_interval_is_that_of_all_lines(runs, tmp_path, monkeypatch):
     text = ["a b c"] * 200 + ["c a"] * 10
     run = wenmai.train("ngram", text, out=tmp_path / "run", order=2, min_count=1)
     (tmp_path / "test.txt").write_text("a b c\n" * 200 + "c c c c\n" * 100)
-    bits, _ = language.measures_of(run.model, str(tmp_path / "test.txt"))
+    bits, _ = language.measures_of(run.model, str(tmp_path / "test.txt"), "test")
     assert bits.low <= bits.value <= bits.high

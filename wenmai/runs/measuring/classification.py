@@ -236,7 +236,7 @@ def compare(
         for name in on:
             turns.begin(name, system.name)
             found = _evaluated(run, classifier, name, columns={})
-            measures.append(replace(_measure(name, found.result), notes=found.notes))
+            measures.append(replace(_measure(title_of(name, on), found.result), notes=found.notes))
         systems.append(replace(system, measures=measures))
     return replace(comparison, systems=systems)
 
@@ -257,7 +257,7 @@ def check(*, on: Sequence[str] = ()) -> None:
 
 def _measure(name: str, result: ClassificationResult) -> Measure:
     return Measure(
-        name=title_of(name),
+        name=name,
         kind="classification",
         value=result.accuracy,
         low=result.accuracy_low,

@@ -250,7 +250,7 @@ def compare(
                         model.tune([_FORMS[form](one) for one in held], [one.characters for one in held])
                     weights[form] = model.weight
                 result, speed = _measured(model, examples, form, k)
-                measures += _measures(f"{title_of(name)}, {form}", result, speed)
+                measures += _measures(f"{title_of(name, on)}, {form}", result, speed)
                 speeds.append(speed)
         answered = harmonic_mean(speeds) if speeds else None
         settings = system.settings | {f"weight, {form}": weight for form, weight in weights.items()}

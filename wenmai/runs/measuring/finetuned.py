@@ -176,9 +176,8 @@ def compare(
             turns.begin(name, system.name)
             found = _evaluated(run, model, name)
             value, (low, high) = found.value, found.interval
-            if value is not None:
-                measure = Measure(name=title_of(name), kind=kind, value=value, low=low, high=high, notes=found.notes)
-                measures.append(measure)
+            title = title_of(name, on)
+            measures.append(Measure(name=title, kind=kind, value=value, low=low, high=high, notes=found.notes))
         systems.append(replace(system, measures=measures))
     return replace(comparison, systems=systems)
 

@@ -179,7 +179,7 @@ def compare(
         measures = list[Measure]()
         for text in on:
             turns.begin(text, system.name)
-            measures += measures_of(model, text)
+            measures += measures_of(model, text, title_of(text, on))
         for name in pairs:
             turns.begin(name, system.name)
             measures.append(compared.measure(model, name))
@@ -207,9 +207,8 @@ def _require_test_set(*given: object) -> None:
         raise SettingError("name at least one test set: --on FILE or --pairs FILE, for language models")
 
 
-def measures_of(model: AnyLanguageModel, text: str) -> list[Measure]:
+def measures_of(model: AnyLanguageModel, text: str, title: str) -> list[Measure]:
     """Returns bits per character and perplexity by word on a text, with intervals over its lines."""
-    name = title_of(text)
     lines = [score for score in scores(model, text) if score.tokens]
     total = add_up(lines)
     require_tokens(total, text)
@@ -221,7 +220,7 @@ def measures_of(model: AnyLanguageModel, text: str) -> list[Measure]:
     low, high = _interval(bits, characters)
     words, kind = total.words - (0 if total.pseudo else total.sentences), "pseudo-" if total.pseudo else ""
     bits_measure = Measure(
-        name=name,
+        name=title,
         kind=f"{kind}bits",
         value=total.spelled_bits_per_character,
         low=low,
@@ -232,7 +231,7 @@ def measures_of(model: AnyLanguageModel, text: str) -> list[Measure]:
     )
     if not total.has_words:
         return [bits_measure]
-    perplexity = Measure(name=name, kind=f"{kind}perplexity", value=total.word_perplexity, lower_is_better=True)
+    perplexity = Measure(name=title, kind=f"{kind}perplexity", value=total.word_perplexity, lower_is_better=True)
     return [bits_measure, perplexity]
 
 

@@ -6,7 +6,7 @@ options; those of the command line have the same names.
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -164,9 +164,21 @@ def choose_measurer(
     return chosen
 
 
-def title_of(name: str | Path) -> str:
-    """Returns the title of a test set: its file name, or its name in the catalogue."""
-    return str(name).removeprefix("data:") if in_catalogue(name) else Path(name).name
+def title_of(name: str | Path, among: Iterable[str | Path] = ()) -> str:
+    """Returns the title of a test set: its name in the catalogue, or that of the file.
+
+    Args:
+        name: The test set.
+        among: All test sets; the title has as many folders as tell files of one name apart.
+    """
+    if in_catalogue(name):
+        return str(name).removeprefix("data:")
+    parts = Path(name).parts
+    others = [Path(other).parts for other in among if not in_catalogue(other)]
+    length = 1
+    while length < len(parts) and any(parts[-length:] == other[-length:] and parts != other for other in others):
+        length += 1
+    return str(Path(*parts[-length:]))
 
 
 def _options(measurer: Measurer, use: str) -> dict[str, inspect.Parameter]:

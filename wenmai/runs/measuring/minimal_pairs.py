@@ -231,7 +231,7 @@ class ComparedPairs:
         known = total.pairs - result.unknown_ties
         phenomena = result.phenomena if len(result.phenomena) > 1 else ()
         return Measure(
-            name=title_of(name),
+            name=title_of(name, self._sets),
             kind="minimal-pairs",
             value=total.accuracy,
             low=total.low,

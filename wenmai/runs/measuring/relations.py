@@ -141,11 +141,11 @@ def compare(
             found, notes = evaluation.result, evaluation.notes
             for kind, main in (("relations", "f1"), ("new relations", "ign_f1")):
                 value = getattr(found, main)
-                if value is not None:
-                    low, high = getattr(found, f"{main}_low"), getattr(found, f"{main}_high")
-                    measure = Measure(name=title_of(name), kind=kind, value=value, low=low, high=high, notes=notes)
-                    measures.append(measure)
-                    notes = []  # they hold for both
+                low, high = getattr(found, f"{main}_low"), getattr(found, f"{main}_high")
+                title = title_of(name, on)
+                if value is not None or notes:
+                    measures.append(Measure(name=title, kind=kind, value=value, low=low, high=high, notes=notes))
+                notes = []  # they hold for both
         systems.append(replace(system, measures=measures))
     return replace(comparison, systems=systems)
 

@@ -151,6 +151,7 @@ def compare(
     """
     _require_one_direction(runs)
     sets = {name: read_pairs(name, swap=_swapped(runs[0])) for name in on}
+    files = [source for pairs in sets.values() for source in pairs.sources]
     chosen: Any = tokenize
     first: dict[str, list[str]] = {}
     turns = Turns(progress, runs=len(runs), sets=len(on))
@@ -167,7 +168,7 @@ def compare(
             if name in first:
                 tested = compare_translations(first[name], made, references, tokenize=chosen)
             first.setdefault(name, made)
-            title = ", ".join(map(title_of, pairs.sources))
+            title = ", ".join(title_of(source, files) for source in pairs.sources)
             measures += _measures(title, result, tested)
             lines[title] = [_point(bucket, result.length_unit) for bucket in result.buckets]
             panels.setdefault(title, _panel(title, result.length_unit))

@@ -21,7 +21,7 @@ from wenmai.measures.words import (
 )
 from wenmai.runs.comparison import Comparison, Kind, MapWord, Measure
 from wenmai.runs.measuring.contextual import require_occurrences, words_compared
-from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, unwatched
+from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
 from wenmai.runs.probes import probe_model, require_probed
 from wenmai.training.run import Run
 from wenmai.vectors.word_vectors import WordVectors
@@ -156,7 +156,7 @@ def check(
         SettingError: if there is no test set of a name, or no probe can be trained on it.
     """
     for file in (*similarity, *analogy):
-        _set(file)
+        _set(file, ())
     for name in probe:
         require_probed(find_dataset(name))
 
@@ -191,9 +191,9 @@ def evaluate_embeddings(
     require_occurrences([run], occurrences, max_occurrences, similarity)
     turns = Turns(progress, sets=len(similarity) + len(probe))
     if occurrences is None:
-        pairs = tuple(_texts_compared(run, given, turns) for given in similarity)
+        pairs = tuple(_texts_compared(run, given, similarity, turns) for given in similarity)
     else:
-        named = [_set(given) for given in similarity]
+        named = [_set(given, similarity) for given in similarity]
         pairs = tuple(words_compared([run], named, occurrences, max_occurrences, progress)[0])
     return VectorsEvaluation(run=str(run.path), similarity=pairs, probes=_probed(run, probe, turns))
 
@@ -203,9 +203,11 @@ def _require_sets(similarity: Sequence[str | Path], probe: Sequence[str]) -> Non
         raise SettingError("name at least one test set: --similarity FILE or --probe DATASET")
 
 
-def _texts_compared(run: Run, given: str | Path, turns: Turns, system: str = "") -> SimilarityResult:
+def _texts_compared(
+    run: Run, given: str | Path, among: Sequence[str | Path], turns: Turns, system: str = ""
+) -> SimilarityResult:
     turns.begin(given, system)
-    name, path = _set(given)
+    name, path = _set(given, among)
     return replace(evaluate_text_similarity(run.embed, path), name=name)
 
 
@@ -237,10 +239,12 @@ def compare_embeddings(
     systems, turns = [], Turns(progress, runs=len(runs), sets=len(similarity) + len(probe))
     in_context: Sequence[Sequence[SimilarityResult]] = [()] * len(runs)
     if occurrences is not None:
-        in_context = words_compared(runs, [*map(_set, similarity)], occurrences, max_occurrences, progress)
+        named = [_set(given, similarity) for given in similarity]
+        in_context = words_compared(runs, named, occurrences, max_occurrences, progress)
     for run, system, words in zip(runs, comparison.systems, in_context, strict=True):
-        texts = [] if occurrences else [_texts_compared(run, given, turns, system.name) for given in similarity]
-        measures = [*map(_similarity, [*words, *texts])]
+        if occurrences is None:
+            words = [_texts_compared(run, given, similarity, turns, system.name) for given in similarity]
+        measures = [*map(_similarity, words)]
         model = run.read_model()
         for dataset in probe:
             turns.begin(dataset, system.name)
@@ -277,17 +281,17 @@ def _measured(
     pairs, questions = [], []
     for given in similarity:
         begin(given)
-        name, path = _set(given)
+        name, path = _set(given, similarity)
         pairs.append(replace(evaluate_similarity(vectors, path), name=name))
     for given in analogy:
         begin(given)
-        name, path = _set(given)
+        name, path = _set(given, analogy)
         questions.append(replace(evaluate_analogies(vectors, path, restrict_vocab=restrict_vocab), name=name))
     return pairs, questions
 
 
-def _set(name: str | Path) -> tuple[str, Path]:
-    """Returns a set's title, which is its name in the catalogue or that of the file, and its file, fetched if need be.
+def _set(name: str | Path, among: Sequence[str | Path]) -> tuple[str, Path]:
+    """Returns a set's title among others, see :func:`title_of`, and its file, fetched if need be.
 
     Raises:
         FormatError: if there is no such file.
@@ -300,7 +304,7 @@ def _set(name: str | Path) -> tuple[str, Path]:
         raise FormatError(
             f"{name}: no such file; expected a test set, or a name of the catalogue such as data:ws353-all"
         )
-    plain = Path(name).name
+    plain = title_of(name, among)
     return plain.removesuffix(".gz").removesuffix(".txt") or plain, Path(name)
 
 
