@@ -235,8 +235,12 @@ class FineTuned(Shown, ABC):
         """Returns labels as the data have them: as they are."""
         return labels
 
+    def has_head_of(self, other: object) -> bool:
+        """Whether another model has a head for the same task, labels and shape."""
+        return isinstance(other, type(self)) and other.labels == self.labels and self.shape.fits(other.shape)
+
     def take_head(self, other: "FineTuned") -> None:
-        """Takes over the head of a model of the same labels and shape, and its mix of layers."""
+        """Takes over such a head, and its mix of layers."""
         for new, old in ((self.module.head, other.module.head), (self.module.mix, other.module.mix)):
             if new is not None and old is not None:
                 new.load_state_dict(old.state_dict())

@@ -147,7 +147,7 @@ class FineTuningTask(NeuralTask):
         backbone = backbone_of(base, pooler=reading.pooling == "pooler", dropout=tuning.dropout, fresh=tuning.scratch)
         model = self.model(self.model.network(backbone, shape, reading, labels), shape, reading, labels)
         model.learn(data.train)
-        if isinstance(base, self.model) and base.labels == labels and shape.fits(base.shape) and not tuning.scratch:
+        if model.has_head_of(base) and not tuning.scratch:
             model.take_head(base)
         return model
 
@@ -398,8 +398,10 @@ class FineTuningJob(NeuralJob):
         return found
 
     def changes(self, base: Any) -> tuple[dict[str, Any], list[str]]:  # noqa: ANN401
-        """Notes which texts were too long, and which labels are rare."""
+        """Notes which texts were too long, which labels are rare, and whether a head was left behind."""
         notes, model, part = self._data.stats.left_out(), self.fine_tuned, self._train
+        if isinstance(base, type(model)) and not model.has_head_of(base) and not self.tuning.scratch:
+            notes.append("the head of the run has other labels or settings, and is not used: a new one learns")
         notes += [f"to validate on: {note}" for note in self._data.valid_stats.left_out()]
         if untrained := self._data.untrained:
             listed = ", ".join(untrained[:_LISTED]) + ", ..." * (len(untrained) > _LISTED)

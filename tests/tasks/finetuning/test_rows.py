@@ -123,6 +123,25 @@ def test_a_head_goes_on_with_numbers_of_another_scale(base, data, tmp_path):
     np.testing.assert_allclose(going_on.rate(texts), first.model.rate(texts), rtol=1e-4)
 
 
+def test_a_head_that_does_not_go_on_is_noted(base, tmp_path, capsys):
+    rows = [("a b", "x"), ("c d", "y"), ("b b", "x"), ("d", "y")]
+    others = [(text, {"y": "z"}.get(label, label)) for text, label in rows]
+
+    def tune(start, examples, name, **settings):
+        chosen = {"task": "classification", "out": tmp_path / name, "quiet": True, "valid_share": 0}
+        run = wenmai.finetune(start, examples, **chosen, **PLAIN | settings)
+        return run, "the head of the run has other labels or settings" in capsys.readouterr().err
+
+    first, noted = tune(base("bert"), rows, "first")
+    assert not noted
+    again, noted = tune(first.path, rows, "again", learning_rate=1e-12)
+    assert not noted
+    for one, other in zip(first.model.module.head.parameters(), again.model.module.head.parameters(), strict=True):
+        np.testing.assert_allclose(one.detach(), other.detach(), atol=1e-6)
+    assert tune(first.path, others, "others")[1]
+    assert not tune(first.path, others, "scratch", scratch=True)[1]
+
+
 def test_one_text_and_two_are_not_mixed(begin, tmp_path):
     job = begin("regression", "bert")
     path = tmp_path / "pairs.tsv"
