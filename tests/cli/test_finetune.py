@@ -8,9 +8,11 @@ import pytest
 import wenmai
 from tests.contract.examples import EXAMPLES, TEXTS
 from wenmai.config.recipe import settings_of
+from wenmai.core.errors import RunError
 from wenmai.core.registry import find_system
 from wenmai.runs.finetune import SeedRuns
 from wenmai.runs.tuning_presets import PRESETS
+from wenmai.training.callback import Callback
 
 TINY = ("--threads", "1", "--epochs", "2", "--learning-rate", "0.02", "--quiet")
 
@@ -107,6 +109,10 @@ def test_words_are_tagged(shell, tune):
     found = shell("evaluate", run, "--on", "some.txt", "--mistakes", "page.html", "--json")
     assert "3 tags of the test set are unknown to the model and count as missed: PER (3)" in found.err
     assert [one["cost"] for one in json.loads(found.out)["mistakes"]][:2] == [None, None]
+    (shell.folder / "news.txt").write_bytes(b"\xef\xbb\xbfa b\r\n")
+    assert shell("tag", run, "--file", "news.txt").out == shell("tag", run, "a b").out
+    spaced, tabbed = (shell("tag", run, text, "--entities").out for text in ("a b c a b", "a\tb\tc\ta\tb"))
+    assert tabbed == spaced  # a tab within an entity is no column
     assert "vocabulary of the encoder" not in shell("tag", run, "a b").err
     assert "the vocabulary of the encoder lacks 75% of the pieces of the text" in shell("tag", run, "你好 世 a").err
     printed = shell("compare", run, "--on", "some.txt", "--out", "compared").err
@@ -129,6 +135,11 @@ def test_questions_are_answered(shell, tune):
     assert shell("answer", run, "--file", "asked.tsv", "--k", "3").out == "".join(f"{one}\n" for one in alone)
     assert len(shell("answer", run, "--file", "asked.tsv").out.splitlines()) == 2
     (shell.folder / "text.txt").write_text("a b\nc\td")
+    whole = "a b\r\nc é 👍 d\r\na b c"
+    (shell.folder / "page.txt").write_bytes(b"\xef\xbb\xbf" + whole.encode())
+    (found,) = rows(shell("answer", run, "a h", "--context", "page.txt", "--k", "40", "--json"))
+    assert {whole[one["start"] : one["end"]] == one["text"] for one in found["answers"] if one["text"]} == {True}
+    assert any("\r\n" in one["text"] for one in found["answers"])
     lines = shell("answer", run, "a h", "--context", "text.txt", "--k", "20").out.splitlines()
     assert {line.count("\t") for line in lines} == {3}
     assert "b c d" in {line.split("\t")[0] for line in lines}
@@ -146,8 +157,18 @@ def test_options_are_chosen(shell, tune):
     number, probability, option = shell("choose", run, "a b c\ta\tb\th g").out.rstrip("\n").split("\t")
     assert option == ["b", "h g"][int(number) - 1]
     assert 0.5 <= float(probability) <= 1
-    assert "two options at least" in shell("choose", run, "a b\tc\td", code=2).err
+    assert shell("choose", run, "a b c\ta\tb\th g\t\t").out == f"{number}\t{probability}\t{option}\n"
+    assert "two options at least" in shell("choose", run, "a b\tc\td\t", code=2).err
+    assert "an option is empty" in shell("choose", run, "a b\tc\td\t\te", code=2).err
     assert shell("evaluate", run, "--on", "choices.json").out.startswith("accuracy ")
+
+
+def test_a_run_is_evaluated_when_what_it_was_trained_on_is_gone(shell, tune):
+    (shell.folder / "dev.tsv").write_text(TEXTS["classes.tsv"]["enough"])
+    run = tune("classification", "--valid", "dev.tsv")
+    assert "was trained on these examples" in shell("evaluate", run, "--on", "classes.tsv").err
+    (shell.folder / "classes.tsv").unlink()
+    assert "the best state of this run was chosen by these examples" in shell("evaluate", run, "--on", "dev.tsv").err
 
 
 def test_several_seeds(shell, base):
@@ -180,6 +201,31 @@ def test_several_seeds_need_something_to_be_compared_by(shell, base):
     assert json.loads((shell.folder / "rated" / "seeds.json").read_text())["untold"] == "spearman"
 
 
+def test_seeds_of_examples_from_python_go_on(base, tmp_path):
+    rows = [tuple(line.split("\t")) for line in TEXTS["classes.tsv"]["enough"].splitlines()[1:]]
+    chosen = {"task": "classification", "quiet": True, "threads": 1, "epochs": 2, "learning_rate": 0.02}
+    whole = wenmai.finetune(base, rows, out=tmp_path / "whole", seeds=2, **chosen)
+
+    class Stopped(Callback):
+        def begin(self, run, facts):
+            self.second = run.path.name == "seed-2"
+
+        def record(self, record):
+            if self.second:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        wenmai.finetune(base, rows, out=tmp_path / "runs", seeds=2, callback=Stopped(), **chosen)
+    assert not wenmai.Run(tmp_path / "runs" / "seed-2").finished
+    with pytest.raises(RunError, match="seed-1: was trained on other examples"):
+        wenmai.finetune(base, rows[1:], out=tmp_path / "runs", seeds=2, **chosen)
+    with pytest.raises(RunError, match=r"give it to wenmai.resume\(RUN, corpus=...\)"):
+        wenmai.resume(tmp_path / "runs" / "seed-2")
+    with pytest.raises(RunError, match="the training began with another corpus"):
+        wenmai.resume(tmp_path / "runs" / "seed-2", corpus=rows[1:])
+    assert wenmai.finetune(base, rows, out=tmp_path / "runs", seeds=2, **chosen).values == whole.values
+
+
 @pytest.mark.parametrize(("count", "quantile"), [(2, 12.706), (10, 2.262), (11, 2.228), (31, 2.042)])
 def test_the_interval_of_seeds_is_by_students_t(count, quantile):
     values = tuple(n / count for n in range(count))
@@ -193,6 +239,9 @@ def test_several_seeds_are_not_mixed_with_other_trainings(shell, base):
     task = ("--task", "classification")
     command = ("finetune", base, "classes.tsv", *task, "--out", "runs", *TINY)
     shell(*command, "--seeds", "2")
+    (shell.folder / "classes.tsv").write_text(TEXTS["classes.tsv"]["enough"] + "a b\tlate\n")
+    assert "runs/seed-1: was trained on other examples" in shell(*command, "--seeds", "3", code=6).err
+    (shell.folder / "classes.tsv").write_text(TEXTS["classes.tsv"]["enough"])
     other = shell(*command, "--seeds", "2", "--keep", "both", code=6).err
     assert "runs/seed-1: was trained with reading.keep=head; choose another --out" in other
     other = shell("finetune", base, "other.tsv", *task, "--out", "runs", *TINY, "--seeds", "2", code=6).err

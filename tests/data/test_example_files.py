@@ -221,6 +221,7 @@ def test_answers_are_taken_from_the_nearest_place_or_refused(tmp_path):
         ),
         ("choice", "a.jsonl", '{"question": "a", "options": ["b", "c"], "answer": "d"}\n', "the right answer is 'd'"),
         ("choice", "a.jsonl", '{"question": "a", "options": ["b", "c"]}\n', "line 1: has no right answer"),
+        ("classification", "a.jsonl", '{"text": "a", "label": "b\\tc"}\n', "label is 'b.*without tabs and line ends"),
         ("choice", "a.jsonl", '{"options": ["b", "c"], "answer": 0}\n', "has no question and no text"),
     ],
 )

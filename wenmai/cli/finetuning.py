@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wenmai.cli.lines import answered, lines_of, named_file, reads_terminal, several, texts_of
+from wenmai.cli.lines import answered, named_file, reads_terminal, several, texts_of, whole_lines
 from wenmai.cli.options import Device, File, Json, JsonLines, Quiet, RunFolder, Sets, Texts
 
 __all__ = ["answer", "choose", "finetune", "rate", "tag"]
@@ -134,7 +134,7 @@ def tag(
                 print(json.dumps(found._asdict() | {"entities": known}, ensure_ascii=False))
             elif entities:
                 for one in found.entities:
-                    print(f"{one.type}\t{one.text}\t{one.start}\t{one.end}\t{one.probability:.4f}")
+                    print(f"{one.type}\t{one.text.translate(_SPACED)}\t{one.start}\t{one.end}\t{one.probability:.4f}")
                 if many:
                     print()
             else:
@@ -170,13 +170,14 @@ def answer(
     from wenmai.training.run import Run
 
     model = Run(run, device).model_for("answer")
-    text = None if context is None else "\n".join(lines_of(str(context)))
+    text = None if context is None else "".join(whole_lines(str(context)))
     lines, waiting = texts_of(texts, file), reads_terminal(texts, file)
     many, lines = (k > 1, lines) if waiting or k == 1 else several(lines)
     for portion, answers in answered(
         lines,
-        lambda portion: model.answer([question_of(line, text) for line in portion], k),
+        lambda questions: model.answer(questions, k),
         source=named_file(texts, file),
+        read=lambda line: question_of(line, text),
         waiting=waiting,
     ):
         for line, found in zip(portion, answers, strict=True):
@@ -212,8 +213,9 @@ def choose(
     waiting, source = reads_terminal(texts, file), named_file(texts, file)
     for _, chosen in answered(
         texts_of(texts, file),
-        lambda portion: model.choose([choice_of(line) for line in portion]),
+        model.choose,
         source=source,
+        read=choice_of,
         waiting=waiting,
     ):
         for found in chosen:

@@ -8,11 +8,21 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from wenmai.core.errors import CorpusError, SettingError
 
-__all__ = ["answered", "lines_of", "located", "named_file", "portions", "reads_terminal", "several", "texts_of"]
+__all__ = [
+    "answered",
+    "lines_of",
+    "located",
+    "named_file",
+    "portions",
+    "reads_terminal",
+    "several",
+    "texts_of",
+    "whole_lines",
+]
 
 _TEXTS_AT_ONCE = 1024
 Found = TypeVar("Found")
@@ -62,9 +72,8 @@ def lines_of(file: str) -> Iterator[str]:
     """Yields the lines of a file, or of standard input if it is called ``-``, without their ends.
 
     Raises:
-        CorpusError: if the file cannot be read, is not UTF-8, has a NUL or is empty; standard input may be empty.
+        CorpusError: as :func:`whole_lines` does.
     """
-    from wenmai.core.compressed import reading
     from wenmai.data.sources import in_catalogue
 
     if in_catalogue(file):
@@ -74,18 +83,30 @@ def lines_of(file: str) -> Iterator[str]:
         return
     if file == "-" and sys.stdin.isatty():
         print("note: reading texts from the terminal, one a line; Ctrl-D ends", file=sys.stderr)
+    for line in whole_lines(file):
+        yield line.rstrip("\r\n")
+
+
+def whole_lines(file: str) -> Iterator[str]:
+    """Yields the lines of a file, or of standard input if it is called ``-``, as they are, but for a byte order mark.
+
+    Raises:
+        CorpusError: if the file cannot be read, is not UTF-8, has a NUL or is empty; standard input may be empty.
+    """
+    from wenmai.core.compressed import reading
+
     name = "standard input" if file == "-" else file
     try:
         with reading(Path(file), error=CorpusError) if file != "-" else sys.stdin.buffer as stream:
             number = 0
             for number, raw in enumerate(stream, start=1):
                 try:
-                    line = raw.decode("utf-8").rstrip("\r\n")
+                    line = raw.decode("utf-8")
                 except UnicodeDecodeError:
                     raise CorpusError(f"{name}, line {number}: is not UTF-8; convert the text first") from None
                 if "\0" in line:
                     raise CorpusError(f"{name}, line {number}: has a NUL, which no text has; check that this is UTF-8")
-                yield line
+                yield line.removeprefix("\ufeff") if number == 1 else line
             if not number and file != "-":
                 raise CorpusError(f"{file}: is empty; expected text, one a line")
     except OSError as error:
@@ -106,9 +127,10 @@ def several(lines: Iterator[str]) -> tuple[bool, Iterator[str]]:
 
 def answered(
     lines: Iterator[str],
-    ask: Callable[[list[str]], Sequence[Found]],
+    ask: Callable[[list[Any]], Sequence[Found]],
     *,
     source: str | None,
+    read: Callable[[str], Any] = str,
     waiting: bool = False,
 ) -> Iterator[tuple[list[str], Sequence[Found]]]:
     """Yields lines in lists, and what is found for each.
@@ -117,6 +139,7 @@ def answered(
         lines: The texts.
         ask: What finds something for each of some lines.
         source: What is read, as :func:`named_file` says.
+        read: What makes of a line what ``ask`` takes.
         waiting: Whether somebody waits for the answer to each line.
 
     Raises:
@@ -124,12 +147,16 @@ def answered(
     """
     done = 0
     for portion in portions(lines, 1 if waiting else _TEXTS_AT_ONCE):
+        given: list[Any] = []
         try:
-            found = ask(portion)
+            for line in portion:
+                given.append(read(line))
+            found = ask(given)
         except SettingError as error:
             if waiting:
                 raise
-            raise located(error, source, done + _first_wrong(portion, ask)) from None
+            wrong = _first_wrong(given, ask) if len(given) == len(portion) else len(given) + 1
+            raise located(error, source, done + wrong) from None
         yield portion, found
         done += len(portion)
 
@@ -141,8 +168,8 @@ def located(error: SettingError, source: str | None, line: int) -> SettingError:
     return SettingError(f"{'standard input' if source == '-' else source}: line {line}: {error}")
 
 
-def _first_wrong(portion: Sequence[str], ask: Callable[[list[str]], object]) -> int:
-    """Returns the number, from 1, of the first line that is refused; mistakes are found before anything is computed."""
+def _first_wrong(portion: Sequence[Any], ask: Callable[[list[Any]], object]) -> int:
+    """Returns the number, from 1, of the first line that is refused."""
     low, high = 0, len(portion)
     while high - low > 1:
         middle = (low + high) // 2

@@ -298,7 +298,8 @@ class Examples:
         if self.dataset is not None and self.dataset.labels:
             return with_outside(self.dataset.labels)
         if self.dataset is not None:
-            return _in_order({tag for placed in self.read(ExamplesStats()) for tag in placed.example.tags})
+            every = replace(self, limit=None, part="all").read(ExamplesStats())  # a rare tag may not be drawn
+            return _in_order({tag for placed in every for tag in placed.example.tags})
         if self._survey.scheme == "none":
             return self._survey.tags
         return with_outside(_in_order({tag.partition("-")[2] for tag in self._survey.tags if tag != "O"}))

@@ -23,6 +23,7 @@ __all__ = [
     "marked",
     "text_of",
     "unnamed_roles",
+    "without_empty_end",
 ]
 
 Record = Mapping[str, Any]
@@ -138,6 +139,8 @@ def _label(value: Any, name: str, *, undecided: bool) -> str:  # noqa: ANN401  a
     if value is not None and not isinstance(value, str):
         raise ValueError(f"{name} is {_shown(value)}; expected one label")
     label = _plain(value or "", name).strip()
+    if len(label.splitlines()) > 1 or "\t" in label:
+        raise ValueError(f"{name} is {_shown(label)}; expected a label without tabs and line ends")
     if not label or (undecided and label == _UNDECIDED):
         raise Unlabelled(f"has no {name}" if not label else f"{name} is -, as its annotators did not agree")
     return label
@@ -328,6 +331,8 @@ def choice_of(record: Record, *, labelled: bool = True) -> ChoiceExample:
     if options is None or isinstance(options, str):
         options = _numbered(record, usual)
     texts = _strings(options, "answers")
+    if "" in map(str.strip, texts):
+        raise ValueError("one of its answers is empty")
     if len(texts) < 2:
         raise ValueError(f"has {len(texts)} answers to choose from (columns: {_listed(record)}); expected two or more")
     context, question = find(_CONTEXT), find(_QUESTION)
@@ -349,8 +354,14 @@ def _numbered(record: Record, usual: Mapping[str, str]) -> list[Any]:
                     break
                 found.append(record[usual[stem + mark]])
             if len(found) > 1:
-                return found
+                return without_empty_end(found)
     return []
+
+
+def without_empty_end(options: Sequence[Any]) -> list[Any]:
+    """Returns options without empty ones at their end, which fill a table up."""
+    filled = [number for number, option in enumerate(options, start=1) if str(option or "").strip()]
+    return list(options[: max(filled, default=0)])
 
 
 def _chosen(given: Any, texts: Sequence[str], keys: Sequence[str]) -> int:  # noqa: ANN401  any JSON
@@ -358,14 +369,19 @@ def _chosen(given: Any, texts: Sequence[str], keys: Sequence[str]) -> int:  # no
         raise Unlabelled("has no right answer")
     said = given
     if isinstance(given, str):
-        if given in texts:
-            return texts.index(given)
         if given in keys:
             return list(keys).index(given)
         if len(given) == 1 and given.upper() in _LETTERS:
             given = _LETTERS.index(given.upper())
         elif given.isdecimal() and len(given) < 3:
             given = int(given)
+        if said in texts:
+            if isinstance(given, int) and given < len(texts) and texts[given] != said:
+                raise ValueError(
+                    f"the right answer is {_shown(said)}, which is one of the answers, and says where another one is; "
+                    "expected an answer or a place that cannot be mistaken"
+                )
+            return texts.index(said)
     if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < len(texts):
         raise ValueError(f"the right answer is {_shown(said)}; expected one of the {len(texts)} answers, or its index")
     return given

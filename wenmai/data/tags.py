@@ -9,7 +9,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Literal
 
-__all__ = ["Scheme", "SchemeFinder", "bio_tags", "bioes_labels", "bioes_tags", "impossible_tags", "with_outside"]
+__all__ = [
+    "Scheme",
+    "SchemeFinder",
+    "bio_tags",
+    "bioes_labels",
+    "bioes_tags",
+    "impossible_tags",
+    "types_of",
+    "with_outside",
+]
 
 Scheme = Literal["iob1", "iob2", "bmes", "bioes", "none"]
 _MARKS = {"iob1": "BI", "iob2": "BI", "bmes": "BMESI", "bioes": "BIOESMLU"}
@@ -54,6 +63,11 @@ def bioes_labels(labels: Iterable[str]) -> list[str]:
     """Returns the tags of BIOES that some of IOB2 become, in the order of their types."""
     types = dict.fromkeys(label.partition("-")[2] for label in labels if label != "O")
     return ["O", *(f"{mark}-{kind}" for kind in types for mark in "BIES")]
+
+
+def types_of(tags: Iterable[str]) -> Iterator[str]:
+    """Yields the types of entities, and tags that are of none; not what is outside."""
+    return (tag.partition("-")[2] if tag[1:2] == "-" else tag for tag in tags if tag != "O")
 
 
 def impossible_tags(tags: Sequence[str], scheme: Literal["iob1", "iob2", "bmes", "bioes"]) -> Iterator[tuple[int, str]]:

@@ -236,8 +236,13 @@ class FineTuned(Shown, ABC):
         return labels
 
     def has_head_of(self, other: object) -> bool:
-        """Whether another model has a head for the same task, labels and shape."""
-        return isinstance(other, type(self)) and other.labels == self.labels and self.shape.fits(other.shape)
+        """Whether another model has a head for the same task, labels and shape, on such vectors of texts."""
+        return (
+            isinstance(other, type(self))
+            and other.labels == self.labels
+            and other.reading.pooling == self.reading.pooling
+            and self.shape.fits(other.shape)
+        )
 
     def take_head(self, other: "FineTuned") -> None:
         """Takes over such a head, and its mix of layers."""

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, Self
 
-import numpy as np
 import torch
 from annotated_types import Ge, Gt, Lt
 from torch import Tensor, nn
@@ -165,11 +164,11 @@ def fitted(texts: Sequence[Sequence[Any]], room: int, keep: str) -> list[list[An
         keep: ``head``: the beginning of a text stays; ``both``: its beginning and its end.
     """
     sizes = [len(text) for text in texts]
-    while (over := sum(sizes) - room) > 0:
-        place = int(np.argmax(sizes))
-        others = [size for number, size in enumerate(sizes) if number != place]
-        less = sizes[place] - max(others, default=0)
-        sizes[place] -= min(over, max(1, less))
+    if len(sizes) == 1:
+        sizes = [min(sizes[0], room)]
+    elif sum(sizes) > room:  # each has half of the room, but for what the other leaves
+        first = min(sizes[0], max(room // 2, room - sizes[1]))
+        sizes = [first, room - first]
     found = []
     for text, size in zip(texts, sizes, strict=True):
         head = size if keep == "head" or size == len(text) else max(1, size // _HEAD_SHARE)

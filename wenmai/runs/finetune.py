@@ -6,15 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wenmai.config.recipe import Recipe
 from wenmai.core.errors import RunError, SettingError, nearest_name
 from wenmai.core.folder import writing_json
 from wenmai.core.registry import find_system, systems
 from wenmai.core.showing import Table, Tabled
 from wenmai.data.datasets import named_dataset
 from wenmai.data.examples import open_train_and_valid
+from wenmai.data.records import without_empty_end
 from wenmai.runs.planning import plan, require_same
 from wenmai.runs.train import resume, train
 from wenmai.runs.tuning_presets import preset_of
+from wenmai.tasks.task import Opened
 from wenmai.training.callback import Callback
 from wenmai.training.run import RECIPE, Run
 
@@ -157,14 +160,14 @@ def finetune(
     given = settings.pop("train.seed", settings.pop("seed", 1))
     first = plan(system, data, start=start, seed=given, **settings)[0].sections["train"].seed
     folders = {seed: Path(out) / f"seed-{seed}" for seed in range(first, first + seeds)}
-    there = [seed for seed, folder in folders.items() if folder.exists()]
+    there = [seed for seed, folder in folders.items() if (folder / RECIPE).exists()]
     _require_measured(system, data, start, {**settings, "seed": first})  # mistakes are found before the first training
     for seed in there:
-        require_same(folders[seed], plan(system, data, start=start, seed=seed, **settings)[0])
+        _require_same(folders[seed], start, *plan(system, data, start=start, seed=seed, **settings))
     found = []
     for seed, folder in folders.items():
         if seed in there:
-            found.append(resume(folder, callback=callback, quiet=quiet))
+            found.append(resume(folder, corpus=data, callback=callback, quiet=quiet))
         else:
             found.append(
                 train(system, data, out=folder, start=start.path, callback=callback, quiet=quiet, seed=seed, **settings)
@@ -206,6 +209,18 @@ def _require_measured(system: str, data: Any, start: Run, settings: Mapping[str,
         raise SettingError("several seeds are compared on validation data: give valid=FILE, or a valid_share above 0")
 
 
+def _require_same(folder: Path, start: Run, recipe: Recipe, opened: Opened) -> None:
+    """Makes sure that the run of a seed is the one that is wanted.
+
+    Raises:
+        RunError: if it was trained otherwise, or on other examples.
+    """
+    require_same(folder, recipe)
+    data = find_system(recipe.system).load().source.read(recipe, opened.source, lambda *_: None, start.read_base())
+    if Run(folder).corpus.get("fingerprint", data.fingerprint) != data.fingerprint:
+        raise RunError(f"{folder}: was trained on other examples; choose another --out for these")
+
+
 def _measured(runs: Sequence[Run]) -> SeedRuns:
     """Compares finished runs by the metric that their best states were chosen by; by the loss if one has none.
 
@@ -240,12 +255,15 @@ def question_of(line: str, context: str | None) -> tuple[str, str]:
 
 
 def choice_of(line: str) -> tuple[str, str, list[str]]:
-    """Returns text, question and options of a line.
+    """Returns text, question and options of a line; tabs at its end are no options.
 
     Raises:
-        SettingError: if there are fewer than two options.
+        SettingError: if there are fewer than two options, or one of them is empty.
     """
     text, *rest = line.split("\t")
-    if len(rest) < 3:
+    options = without_empty_end(rest[1:])
+    if len(options) < 2:
         raise SettingError(f"{line[:60]!r}: expected TEXT<TAB>QUESTION<TAB>OPTION<TAB>OPTION..., two options at least")
-    return text, rest[0], rest[1:]
+    if "" in map(str.strip, options):
+        raise SettingError(f"{line[:60]!r}: an option is empty")
+    return text, rest[0], options

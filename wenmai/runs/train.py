@@ -130,7 +130,13 @@ def train_recipe(
     )
 
 
-def resume(path: str | Path, *, callback: Callback | None = None, quiet: bool = False) -> Run:
+def resume(
+    path: str | Path,
+    *,
+    corpus: Any = None,  # noqa: ANN401  whatever names or holds a corpus
+    callback: Callback | None = None,
+    quiet: bool = False,
+) -> Run:
     """Continues an interrupted training from its newest good checkpoint.
 
     With one thread, or in deterministic mode, the result is the same to the bit as without the interruption. A
@@ -138,6 +144,7 @@ def resume(path: str | Path, *, callback: Callback | None = None, quiet: bool = 
 
     Args:
         path: The run folder.
+        corpus: What it was given to train on, once more; None: it is read where it was, or from its encoded copy.
         callback: As of :func:`train`.
         quiet: As of :func:`train`.
 
@@ -149,12 +156,12 @@ def resume(path: str | Path, *, callback: Callback | None = None, quiet: bool = 
         _require_unchanged(run)  # before anything in it is used
     strategy = _strategy(run.recipe.system)
     if not strategy.first:
-        return _join(run.path, strategy)
+        return _join(run.path, strategy, corpus)
     with following(callback, quiet=quiet) as follower:
-        return _resume(run, strategy, follower)
+        return _resume(run, strategy, follower, corpus)
 
 
-def _resume(run: Run, strategy: Strategy, callback: Callback) -> Run:
+def _resume(run: Run, strategy: Strategy, callback: Callback, corpus: Any) -> Run:  # noqa: ANN401
     """Continues a training in the first process."""
     with ExitStack() as held:
         with strategy.meeting():
@@ -167,7 +174,7 @@ def _resume(run: Run, strategy: Strategy, callback: Callback) -> Run:
                 return run
             run.clear_leftovers()
             base = _Base(run)
-            data = _read_again(run, base, callback)
+            data = _read_again(run, base, callback, corpus)
             newest, state, passed_over = run.checkpoints.newest_good()
             for problem in passed_over:
                 callback.note(f"passed over a damaged checkpoint: {problem}")
@@ -181,14 +188,14 @@ def _resume(run: Run, strategy: Strategy, callback: Callback) -> Run:
         return _go_on(run, job, base, resumed, callback, strategy)
 
 
-def _join(folder: Path, strategy: Strategy) -> Run:
+def _join(folder: Path, strategy: Strategy, corpus: Any = None) -> Run:  # noqa: ANN401
     """Trains with the first process, which alone writes the run."""
     strategy.wait()  # until the folder is there and the text is encoded
     run = Run(folder)
     if run.finished:
         return run
     base = _Base(run)
-    data = _read_again(run, base, Callback())
+    data = _read_again(run, base, Callback(), corpus)
     newest, state, _ = run.checkpoints.newest_good()
     if newest is None:
         job = run.task.begin(run.recipe, data, base.model, strategy)
@@ -311,8 +318,8 @@ def read_again(run: Run) -> Any:  # noqa: ANN401  the data of its source
     return _read_again(run, _Base(run), Callback())
 
 
-def _read_again(run: Run, base: "_Base", callback: Callback) -> Data:
-    """Opens the data of a run, reading them again if they are no longer in the cache.
+def _read_again(run: Run, base: "_Base", callback: Callback, corpus: Any = None) -> Data:  # noqa: ANN401
+    """Opens the data of a run, reading them again, of ``corpus`` if it is given, if they are no longer in the cache.
 
     Raises:
         RunError: if they are gone or have changed.
@@ -325,17 +332,22 @@ def _read_again(run: Run, base: "_Base", callback: Callback) -> Data:
     if data is not None:
         return data
     names = run.recipe.corpus
-    if not names or "-" in names:
+    if corpus is None and (not names or "-" in names):
         raise RunError(
             f"{run.path}: its corpus came from memory or standard input, and its encoded copy in "
-            f"{cache_folder()} is gone, damaged or was never finished; train again"
+            f"{cache_folder()} is gone, damaged or was never finished; give it to wenmai.resume(RUN, corpus=...), or "
+            "train again"
         )
     try:
-        opened = run.task.source.open(named_texts(names))
+        opened = run.task.source.open(named_texts(names) if corpus is None else corpus)
         data = run.task.source.read(run.recipe, opened.source, callback.encoding_corpus, base.model)
     except CorpusError as error:
         raise RunError(f"{run.path}: its corpus cannot be read any more: {error}") from None
     if fingerprint and data.fingerprint != fingerprint:
+        if corpus is not None:
+            raise RunError(
+                f"{run.path}: the training began with another corpus than the one that is given; train again"
+            )
         raise RunError(f"{run.path}: its corpus {', '.join(names)} has changed since the training began; train again")
     return data
 

@@ -79,15 +79,17 @@ class FineTuningTask(NeuralTask):
     def implied(self, given: Mapping[str, Any], base: Recipe | None) -> Mapping[str, Any]:
         """What the kind of encoder and the mode ask for.
 
-        A head alone learns in more epochs, ELMo gives a mix of its layers, GPT reads both orders for similarity; and
-        where the epochs are known, few examples are read no more often.
+        A head alone learns in more epochs; ELMo gives a mix of its layers, GPT reads both orders for similarity, and so
+        does what was fine-tuned so before; where the epochs are known, few examples are read no more often.
         """
         plain = {name.rpartition(".")[2]: value for name, value in given.items()}
         implied: dict[str, Any] = {}
         kind = "" if base is None else getattr(find_system(base.system).load_model(), "kind", "")
-        if kind == "elmo" and "mode" not in plain and str(plain.get("scratch")).lower() in ("none", "false"):
+        before = {} if base is None else base.flat_settings()
+        mixes = kind == "elmo" or before.get("tuning.mode") == "mix"
+        if mixes and "mode" not in plain and str(plain.get("scratch")).lower() in ("none", "false"):
             implied["mode"] = plain["mode"] = "mix"
-        if kind == "gpt" and self.model.task == "regression":
+        if (kind == "gpt" or before.get("reading.both_orders")) and self.model.task == "regression":
             implied["both_orders"] = True
         if plain.get("mode") in ("frozen", "mix") and "epochs" not in plain:
             implied["epochs"] = plain["epochs"] = _ALONE
@@ -406,8 +408,8 @@ class FineTuningJob(NeuralJob):
         if untrained := self._data.untrained:
             listed = ", ".join(untrained[:_LISTED]) + ", ..." * (len(untrained) > _LISTED)
             notes.append(
-                f"no example that was trained on has the labels {listed}: all of them were set aside to validate on; "
-                "give more examples, or valid=FILE"
+                f"no example that was trained on has the labels {listed}: those that have them were set aside to "
+                "validate on, or left out by limit; give more examples, or valid=FILE"
             )
         if part.cut:
             notes.append(model.cut_note(part.cut, len(part.examples)))

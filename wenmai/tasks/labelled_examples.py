@@ -10,6 +10,7 @@ from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.task_names import TaskName
 from wenmai.data.drawing import drawn
 from wenmai.data.examples import ExamplesStats, open_examples, open_train_and_valid, require_known
+from wenmai.data.tags import types_of
 from wenmai.data.typed import weight_of
 from wenmai.tasks.task import Opened, ReadProgress, Source
 
@@ -28,7 +29,7 @@ class FineTuneData:
         sources: The files, as JSON values.
         stats: What was left out of the examples to train on.
         valid_stats: What was left out of those to validate on, where they are other data.
-        untrained: Labels that only those to validate on have, which were set aside by chance.
+        untrained: Labels, or types of tags, that no example to train on has, as chance had it.
     """
 
     fingerprint: str
@@ -98,9 +99,16 @@ class LabelledExamples(Source):
             digest.update(json.dumps(example).encode() + b"\n")
             if (weight := weight_of(example)) != 1:
                 digest.update(str(weight).encode())
-        files = {file.path: file for one in (opened, measured) if one is not None for file in one.hashes()}
-        sources = [{"path": file.path, "bytes": file.size_bytes, "sha256": file.sha256} for file in files.values()]
-        untrained = () if opened.part != "rest" else tuple(label for label in labels if label not in kept)
+        files = dict.fromkeys(opened.hashes(), False)  # whether it only says which state is the best
+        files |= {} if measured is None else {file: True for file in measured.hashes() if file not in files}
+        sources = [
+            {"path": file.path, "bytes": file.size_bytes, "sha256": file.sha256, "valid": valid}
+            for file, valid in files.items()
+        ]
+        names = dict.fromkeys(types_of(labels) if self._task == "tagging" else labels)
+        if self._task == "tagging":
+            kept = set(types_of(tag for example in train for tag in example.tags))
+        untrained = tuple(name for name in names if name not in kept)
         return FineTuneData(digest.hexdigest(), train, valid, labels, sources, stats, valid_stats, untrained)
 
     def reopen(self, fingerprint: str) -> None:

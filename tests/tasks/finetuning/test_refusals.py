@@ -96,9 +96,25 @@ def test_labels_that_only_what_was_set_aside_has_are_named(begin):
     assert job._data.untrained == ("z",)
     _, notes = job.changes(None)
     assert any(
-        note.startswith("no example that was trained on has the labels z: all of them were set") for note in notes
+        note.startswith("no example that was trained on has the labels z: those that have them were set")
+        for note in notes
     )
     assert not plain._data.untrained
+
+
+def test_types_that_only_what_was_set_aside_has_are_named(begin):
+    lines = [" ".join("abcdefgh"[place] for place in (n % 8, n // 8, n % 3)) for n in range(60)]
+
+    def content(rare=None):
+        tags = {True: ("B-Z", "O", "O"), False: ("B-X", "O", "B-Y")}
+        rows = ["\n".join(map(" ".join, zip(line.split(), tags[line == rare], strict=True))) for line in lines]
+        return "\n\n".join(rows) + "\n"
+
+    plain = begin("tagging", "bert", content())
+    assert not plain._data.untrained
+    job = begin("tagging", "bert", content(" ".join(plain._data.valid[0].tokens)))
+    assert job._data.untrained == ("Z",)
+    assert any(note.startswith("no example that was trained on has the labels Z") for note in job.changes(None)[1])
 
 
 def test_questions_that_are_cut_are_counted(begin, caplog):

@@ -57,7 +57,16 @@ def test_elmo_reads_two_texts_one_by_one_and_compares_them(begin):
 
 @pytest.mark.parametrize(
     ("sizes", "room", "left"),
-    [([3, 9], 8, [3, 5]), ([9, 9], 8, [4, 4]), ([2, 3], 8, [2, 3]), ([1, 30], 8, [1, 7]), ([12], 8, [8])],
+    [
+        ([3, 9], 8, [3, 5]),
+        ([9, 9], 8, [4, 4]),
+        ([9, 12], 7, [3, 4]),
+        ([12, 4], 7, [3, 4]),
+        ([5000, 5000], 509, [254, 255]),
+        ([2, 3], 8, [2, 3]),
+        ([1, 30], 8, [1, 7]),
+        ([12], 8, [8]),
+    ],
 )
 def test_of_texts_that_are_too_long_the_longest_is_cut_first(sizes, room, left):
     assert [len(one) for one in fitted([list(range(size)) for size in sizes], room, "head")] == left

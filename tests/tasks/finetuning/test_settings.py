@@ -185,3 +185,19 @@ def test_small_models_learn_at_higher_rates(begin, monkeypatch):
     assert begin("classification", "elmo").recipe.sections["tuning"].mode == "mix"
     assert begin("regression", "gpt").fine_tuned.reading.both_orders
     assert begin("tagging", "bert", mode="frozen", epochs=2).recipe.sections["train"].epochs == 2
+
+
+def test_what_was_fine_tuned_goes_on_as_it_was(base, tmp_path):
+    rows = [("a b", "x"), ("c d", "y"), ("b b", "x"), ("d", "y")]
+    chosen = {"task": "classification", "quiet": True, "valid_share": 0} | PLAIN
+    mixed = wenmai.finetune(base("elmo"), rows, out=tmp_path / "mixed", **chosen)
+    again = wenmai.finetune(mixed, rows, out=tmp_path / "again", **chosen | {"learning_rate": 1e-12})
+    assert again.recipe.sections["tuning"].mode == "mix"
+    texts = ["a b", "c"]
+    assert again.model.predict(texts, -1) == [
+        [(label, pytest.approx(share, abs=1e-5)) for label, share in one] for one in mixed.model.predict(texts, -1)
+    ]
+    whole = wenmai.finetune(base("bert"), rows, out=tmp_path / "whole", **chosen)
+    frozen = wenmai.finetune(whole, rows, out=tmp_path / "frozen", mode="frozen", **chosen)
+    assert (whole.model.reading.pooling, frozen.model.reading.pooling) == ("pooler", "mean")
+    assert not frozen.model.has_head_of(whole.model)  # which was made for other vectors

@@ -44,10 +44,10 @@ def read_examples(
 
 def _known_before(run: Run, opened: Examples) -> list[str]:
     """Returns a note if a run was trained on the files of some examples, or its best state was chosen by them."""
-    paths = {str(path) for path in opened.paths}
-    if not paths or not paths <= {str(source.get("path")) for source in run.corpus["sources"]}:
+    known = {str(source.get("path")): bool(source.get("valid")) for source in run.corpus["sources"]}
+    paths, name = {str(path) for path in opened.paths}, opened.describe()
+    if not paths or not paths <= known.keys():
         return []
-    names, name = list(run.recipe.corpus), opened.describe()
-    if paths & {str(path) for path in open_examples(names[0] if len(names) == 1 else names, opened.task).paths}:
+    if not all(known[path] for path in paths):
         return [f"{name}: the model was trained on these examples; name others to measure what it has learned"]
     return [f"{name}: the best state of this run was chosen by these examples; others measure it without bias"]

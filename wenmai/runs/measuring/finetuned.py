@@ -10,6 +10,7 @@ from wenmai.core.columns import in_columns
 from wenmai.core.errors import CorpusError
 from wenmai.core.showing import Table
 from wenmai.core.wording import say
+from wenmai.data.tags import types_of
 from wenmai.measures.classification import ChoiceResult
 from wenmai.measures.questions import QuestionResult
 from wenmai.measures.regression import RegressionResult
@@ -150,7 +151,7 @@ def _unknown_tags(labels: Iterable[str], tags: Iterable[str], on: str) -> list[s
     Raises:
         CorpusError: if it knows none.
     """
-    known, found = dict.fromkeys(_types(labels)), Counter(_types(tags))
+    known, found = dict.fromkeys(types_of(labels)), Counter(types_of(tags))
     if found and not found.keys() & known.keys():
         raise CorpusError(
             f"{on}: has the tags {few(found)}, none of which the model knows; it knows {few(known)}; name a test set "
@@ -158,11 +159,6 @@ def _unknown_tags(labels: Iterable[str], tags: Iterable[str], on: str) -> list[s
         )
     total, listed = unknown_names(found, known)
     return [f"{total:,} tags of the test set are unknown to the model and count as missed: {listed}"] if total else []
-
-
-def _types(tags: Iterable[str]) -> Iterable[str]:
-    """The types of entities, and tags that are of none; not what is outside."""
-    return (tag.partition("-")[2] if tag[1:2] == "-" else tag for tag in tags if tag != "O")
 
 
 def compare(
