@@ -3,6 +3,7 @@
 import json
 import re
 import struct
+import textwrap
 import zlib
 from base64 import b64decode
 from dataclasses import replace
@@ -13,7 +14,7 @@ import wenmai
 from tests.contract.examples import EXAMPLES, TEXTS
 from wenmai.data.relation_files import open_documents, read_documents
 from wenmai.data.relations import docred_documents, tagged_sentences
-from wenmai.runs.extraction import document_of_text, tagger_of, why_nothing, write_relation_page
+from wenmai.runs.extraction import as_docred, document_of_text, tagger_of, unwrapped, why_nothing, write_relation_page
 
 QUIET = ("--threads", "1", "--quiet")
 
@@ -239,6 +240,29 @@ class Tagger:
                 yield type("Entity", (), {"text": match[0], "type": "X", "start": match.start(), "end": match.end()})
 
         return [type("Tagged", (), {"entities": list(entities(text))}) for text in sentences]
+
+
+def test_lines_that_were_cut_at_a_width_are_read_as_one():
+    words = "Early on Monday the president William Ruto met all his ministers in Nairobi to speak of taxes and tea. "
+    wrapped = textwrap.fill(words * 3, 60)
+    assert unwrapped(wrapped) == wrapped.replace("\n", " ")
+    both = wrapped + "\r\n\r\n" + wrapped.replace("\n", "\r\n")
+    assert unwrapped(both) == wrapped.replace("\n", " ") + "\r\n\r\n" + wrapped.replace("\n", "  ")
+    lines = "One sentence stands here.\nAnother one stands there.\nA third one is not longer.\n"
+    for text in ("", "A title\nand a text", lines, "- tea\n- coffee with milk\n- a\n", "x" * 200 + "\n" + "y" * 190):
+        assert unwrapped(text) == text
+
+
+def test_all_entities_of_a_mention_and_the_longest_one_are_drawn(runs, tmp_path):
+    model = wenmai.load(runs / "ssan")
+    spans = [(0, 2), (0, 3), (0, 3)]
+    vertices = [[{"sent_id": 0, "pos": list(span), "type": "X", "id": f"D{span[1]}"}] for span in spans]
+    found = model.extract([{"sents": [["a", "b", "c"]], "vertexSet": vertices, "pairs": [[0, 1]]}])
+    write_relation_page(tmp_path / "page.html", model, found, run="r")
+    page = (tmp_path / "page.html").read_text()
+    assert '<mark class="e1">a b c<sub>1, 2</sub></mark>' in page
+    (again,) = docred_documents([as_docred(found[0])], "the output")
+    assert again._replace(relations=()) == found[0].document._replace(relations=())
 
 
 def test_a_genitive_is_no_part_of_a_name():

@@ -94,6 +94,16 @@ def test_pairs_of_other_types_are_all_pairs(read):
     assert document.pairs == ((0, 1), (1, 0))
 
 
+def test_what_is_asked_is_the_same_in_all_of_a_file(read):
+    usual = HEAD + MENTIONS + "7\tCID\tD1\tD9\n"
+    (document, _) = read(usual + "\n" + HEAD + mention("Aspirin", "Gene", "1"))
+    assert len(document.pairs) == 6  # as of all of its entities that have an identifier
+    (document,) = read(HEAD + MENTIONS + "7\tCID\tD9\tD1\n")  # from a disease to a chemical
+    assert (3, 0) in document.pairs
+    (document,) = read(HEAD + mention("Aspirin", "Chemical", "1") + mention("X-1", "Chemical", "2") + "7\tDDI\t1\t2\n")
+    assert document.pairs == ((0, 1), (1, 0))
+
+
 def test_a_relation_between_mentions_of_one_entity_is_none(read):
     (document,) = read(HEAD + MENTIONS + "7\tCID\tD1\tD1\n7\tCID\tD1\tD8\n7\tCID\tD1\tD8\n")
     assert document.relations == ((0, 2, "CID", ()),)

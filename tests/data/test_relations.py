@@ -24,6 +24,7 @@ from wenmai.data.relations import (
     cooccurring,
     docred_documents,
     facts_of,
+    not_asked,
     read_docred,
     relation_names,
 )
@@ -90,8 +91,8 @@ def test_mentions_may_overlap_and_sentences_be_empty(read):
     assert [len(one.mentions) for one in document.entities] == [1, 2, 1]
 
 
-def test_relations_that_are_given_twice_are_one(read):
-    twice = [{"h": 0, "t": 1, "r": "P1", "evidence": [1, 0, 1]}, {"h": 0, "t": 1, "r": "P1", "evidence": []}]
+def test_of_relations_that_are_given_twice_the_last_counts(read):
+    twice = [{"h": 0, "t": 1, "r": "P1", "evidence": []}, {"h": 0, "t": 1, "r": "P1", "evidence": [1, 0, 1]}]
     both = [*twice, {"h": 1, "t": 0, "r": "P1"}, {"h": 0, "t": 1, "r": "P2"}]
     (document,) = read([record(labels=both)])
     assert document.relations == (Relation(0, 1, "P1", (0, 1)), Relation(1, 0, "P1"), Relation(0, 1, "P2"))
@@ -225,6 +226,26 @@ def data_of(spec, seed=0, **settings):
     return read_relation_data(open_documents(spec), RelationsConfig(**settings), seed=seed)
 
 
+PUBTATOR = "1|t|Aspirin pain\n1\t0\t7\tAspirin\tChemical\tD1\n1\t8\t12\tpain\tDisease\tD2\n1\tP1\tD1\tD2\n"
+
+
+def test_without_a_pair_there_is_nothing_to_learn():
+    (document,) = docred_documents([record()], "here")
+    with pytest.raises(CorpusError, match="no document has a pair of entities whose relation is asked for"):
+        data_of([document._replace(pairs=())], valid_share=0)
+    assert (not_asked(document), not_asked(document._replace(pairs=()))) == (0, len(document.relations))
+
+
+def test_identifiers_and_pairs_are_read():
+    one = record()
+    one["vertexSet"][0][0]["id"] = "D1"
+    (document,) = docred_documents([one | {"pairs": [[0, 1]]}], "here")
+    assert (document.entities[0].id, document.pairs) == ("D1", ((0, 1),))
+    for wrong in ([[0, 0]], [[0, 9]], [[0]], [1]):
+        with pytest.raises(CorpusError, match=r"pairs\[0\] is .*; expected two of the "):
+            docred_documents([record() | {"pairs": wrong}], "here")
+
+
 def test_data_of_a_training(tmp_path):
     path = tmp_path / "some.json"
     path.write_text(json.dumps(titled(60)))
@@ -244,10 +265,14 @@ def test_data_of_a_training(tmp_path):
     assert data_of(titled(60), valid_share=0).valid == []
 
 
-def test_other_files_that_are_not_there():
-    for setting, why in (("meanings", "a JSON file of what relations mean"), ("hypernyms", "of MeSH tree numbers")):
+def test_other_files_that_are_not_there(tmp_path):
+    (tmp_path / "some.txt").write_text(PUBTATOR)
+    for spec, setting, why in (
+        (titled(60), "meanings", "a JSON file of what relations mean"),
+        (tmp_path / "some.txt", "hypernyms", "of MeSH tree numbers"),
+    ):
         with pytest.raises(CorpusError, match=f"/nosuch: no such file; expected .*{why}, or data:NAME"):
-            data_of(titled(60), **{setting: "/nosuch"})
+            data_of(spec, valid_share=0, **{setting: "/nosuch"})
 
 
 def test_hypernyms_are_of_mesh_identifiers(tmp_path):
@@ -255,7 +280,16 @@ def test_hypernyms_are_of_mesh_identifiers(tmp_path):
     trees.write_text("D000001\tC01\n")
     path.write_text(json.dumps(titled(3)))
     with pytest.raises(SettingError, match=r"hypernyms=.* has no effect on documents of DocRED"):
-        read_documents(open_documents(path), RelationsConfig(hypernyms=str(trees)))
+        data_of(path, hypernyms=str(trees))
+    some = tmp_path / "some.txt"
+    some.write_text(PUBTATOR)
+    with pytest.raises(
+        CorpusError, match=r"trees.txt: has none of the identifiers of the documents, such as 'D1', but"
+    ):
+        data_of(some, valid_share=0, hypernyms=str(trees))
+    trees.write_text("D2\tC01\n")
+    valid = data_of(some, valid=str(path), hypernyms=str(trees))  # which has no identifiers
+    assert [len(valid.train), len(valid.valid)] == [1, 3]
 
 
 def test_documents_to_validate_on_have_a_relation(tmp_path):
@@ -302,8 +336,10 @@ def test_valid_of_its_own(tmp_path):
     data = data_of(titled(5), valid=str(path))
     assert [len(data.train), len(data.valid)] == [5, 2]
     assert [one["path"] for one in data.sources] == [str(path)]
+    path.write_text(json.dumps([*titled(2), *titled(1, "P2")]))
+    assert data_of(titled(5), valid=str(path)).unknown == {"P2": 1}
     path.write_text(json.dumps(titled(1, "P2")))
-    with pytest.raises(CorpusError, match="has the relation 'P2', which none of what is trained on has") as caught:
+    with pytest.raises(CorpusError, match="have no relation that those to train on have") as caught:
         data_of(titled(5), valid=str(path))
     assert str(path) in str(caught.value)
     assert "P1" in str(caught.value)

@@ -157,6 +157,28 @@ def test_a_continued_run_gets_the_parts_that_it_lacks(tmp_path):
                      tasks=["phrases", "reordering"], epochs=1, threads=1)  # fmt: skip
 
 
+def test_there_may_be_more_tasks_than_the_continued_run_has_vectors_for(tmp_path):
+    path = tmp_path / "documents.txt"
+    path.write_text(TEXTS["documents.txt"]["enough"])
+    chosen = {"budget": 4, "epochs": 1, "threads": 1}
+    base = wenmai.train("ernie", path, out=tmp_path / "ernie", quiet=True, **EXAMPLES["ernie"].settings)
+    two = wenmai.train("ernie-2", path, start=base, out=tmp_path / "two", quiet=True, task_types=2,
+                       tasks=["phrases", "reordering"], **chosen)  # fmt: skip
+    more = {"tasks": ["phrases", "reordering", "distance"]} | chosen
+    with pytest.raises(SettingError, match="task_types=2 are too few for 3 tasks; set more, or 0"):
+        wenmai.train("ernie-2", path, start=two, out=tmp_path / "no", quiet=True, **more)
+    for count in (0, 3):
+        recipe, opened = plan("ernie-2", [path], start=two, task_types=count, **more)
+        task = find_system("ernie-2").load()
+        read = task.source.read(recipe, opened.source, lambda done, total: None, two.read_base())
+        new = task.begin(recipe, read, two.read_base())._encoder.state_dict()
+        old = two.model.module.state_dict()
+        assert ("task_types.weight" in new) == (count > 0)
+        if count:
+            assert torch.equal(new["task_types.weight"][:2], old["task_types.weight"])
+            assert len(new["task_types.weight"]) == 3
+
+
 def test_the_parameters_that_a_continued_run_has_are_kept(tmp_path):
     path = tmp_path / "documents.txt"
     path.write_text(TEXTS["documents.txt"]["enough"])

@@ -305,6 +305,31 @@ def test_evaluation(trained):
     assert mixed.result.recall == pytest.approx(wenmai.evaluate(trained.run, on=known).result.recall * 20 / 25)
 
 
+def test_more_general_pairs_are_left_out_of_a_comparison_if_all_left_them_out(base, tmp_path):
+    one = "{n}|t|a likes b c\n{n}\t0\t1\ta\tChemical\tD1\n{n}\t8\t9\tb\tDisease\tD2\n{n}\t10\t11\tc\tDisease\tD3\n"
+    test, trees, other = tmp_path / "test.txt", tmp_path / "trees.tsv", tmp_path / "other.json"
+    test.write_text("\n".join(one.format(n=n) + f"{n}\tCID\tD1\tD2\n" for n in range(4)))
+    trees.write_text("D2\tC01.2\nD3\tC01\n")
+    other.write_text(json.dumps(records(3, verbs=("CID",))))
+    chosen = PLAIN | {"start": base.path, "valid_share": 0, "quiet": True}
+    runs = [
+        wenmai.train("ssan", test, out=tmp_path / name, **chosen, **more)
+        for name, more in (("filtered", {"hypernyms": str(trees)}), ("plain", {}))
+    ]
+    filtered, plain = (wenmai.evaluate(run, on=test, threshold=0.0) for run in runs)
+    assert (filtered.result.found, plain.result.found) == (4, 8)
+    assert [note.partition(" were")[0] for note in filtered.notes] == [
+        "pairs whose disease is more general than a right one"
+    ]
+    assert not plain.notes
+    assert not wenmai.evaluate(runs[0], on=other).notes  # has no identifiers
+    both = wenmai.compare(runs, out=tmp_path / "both", on=[str(test)])
+    (note,) = next(iter(both.notes.values()))
+    assert note.startswith("all pairs are asked for; the model was trained without more general ones")
+    alone = wenmai.compare(runs[:1], out=tmp_path / "alone", on=[str(test)])
+    assert next(iter(alone.notes.values()))[0].startswith("pairs whose disease is more general")
+
+
 def test_comparison(trained, tmp_path):
     test = str(trained.folder / "test.json")
     (system,) = wenmai.compare([trained.run], out=tmp_path / "report", on=[test]).systems
@@ -375,5 +400,8 @@ def test_what_cannot_be_trained_on(begin, tmp_path, name, settings, why):
 def test_a_relation_that_the_training_has_not(begin, tmp_path):
     path = tmp_path / "valid.json"
     path.write_text(json.dumps(records(3, verbs=("loves",))))
-    with pytest.raises(CorpusError, match="has the relation 'loves', which none of what is trained on has"):
+    with pytest.raises(CorpusError, match="have no relation that those to train on have"):
         begin(records(20), valid=str(path))
+    path.write_text(json.dumps([*records(3, verbs=("loves",)), *records(9, seed=9)]))
+    _, notes = begin(records(20), valid=str(path)).changes(None)
+    assert "to validate on: 3 relations that no document to train on has count as missed: loves (3)" in notes

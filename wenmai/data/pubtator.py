@@ -6,7 +6,7 @@ the title, one space, and the abstract.
 
 Mentions of one id are one entity; one with several ids (``D1|D2``) is a mention of each. Mentions without an id
 (``-1``) are entities of their own, which are asked for nothing. In these files it is asked which Chemical has a
-relation to which Disease; with other types of entities, all pairs are.
+relation to which Disease; in a file with other types of entities, or with another relation, all pairs are.
 """
 
 import re
@@ -58,10 +58,11 @@ def read_pubtator(path: str | Path, trees: TreeNumbers | None = None) -> list[Re
     found = []
     for parts in _documents(Path(path)):
         try:
-            found.append(_document(parts, trees))
+            found.append(_document(parts))
         except _BadLine as error:
             raise CorpusError(f"{path}: line {error.line}: {error}") from None
-    return found
+    usual = all(map(_is_usual, found))
+    return [document._replace(pairs=tuple(_pairs(document, trees, usual=usual))) for document in found]
 
 
 class _BadLine(ValueError):
@@ -114,7 +115,7 @@ def _read_line(line: str, number: int, parts: _Parts | None) -> _Parts:
     return parts
 
 
-def _document(parts: _Parts, trees: TreeNumbers | None) -> RelationDocument:
+def _document(parts: _Parts) -> RelationDocument:
     if "t" not in parts.texts:
         raise _BadLine(parts.line, f"document {parts.name!r} has no title, PMID|t|TITLE")
     text = " ".join(parts.texts[kind] for kind in "ta" if kind in parts.texts)
@@ -141,13 +142,12 @@ def _document(parts: _Parts, trees: TreeNumbers | None) -> RelationDocument:
         head, tail = (of_id[one] for one in pair)
         if head != tail:
             relations.setdefault((head, tail, name), Relation(head, tail, name))
-    found = RelationDocument(
+    return RelationDocument(
         parts.texts["t"][:200],
         tuple(tuple(word.text for word in words) for words in sentences),
         tuple(entities),
         tuple(relations.values()),
     )
-    return found._replace(pairs=tuple(_pairs(found, trees)))
 
 
 def _located(
@@ -185,10 +185,16 @@ def _entities(mentions: Sequence[tuple[Mention, tuple[str, ...]]]) -> tuple[list
     return entities, {entity.id: number for number, entity in enumerate(entities) if entity.id}
 
 
-def _pairs(document: RelationDocument, trees: TreeNumbers | None) -> Iterator[tuple[int, int]]:
+def _is_usual(document: RelationDocument) -> bool:
+    """Whether a document is about what chemicals do to diseases, and nothing else."""
+    types = [entity.type for entity in document.entities]
+    return {entity.type for entity in document.entities if entity.id} <= {_HEAD, _TAIL} and all(
+        (types[one.head], types[one.tail]) == (_HEAD, _TAIL) for one in document.relations
+    )
+
+
+def _pairs(document: RelationDocument, trees: TreeNumbers | None, *, usual: bool) -> Iterator[tuple[int, int]]:
     known = [number for number, entity in enumerate(document.entities) if entity.id]
-    types = {document.entities[number].type for number in known}
-    usual = types <= {_HEAD, _TAIL}
     heads = [number for number in known if not usual or document.entities[number].type == _HEAD]
     tails = [number for number in known if not usual or document.entities[number].type == _TAIL]
     related = {(one.head, one.tail) for one in document.relations}

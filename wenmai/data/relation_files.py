@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,7 @@ from wenmai.core.folder import file_sha256
 from wenmai.data.catalogue import resolve
 from wenmai.data.drawing import drawn
 from wenmai.data.lines import beginning, plain_name
-from wenmai.data.pubtator import read_pubtator, read_tree_numbers
+from wenmai.data.pubtator import TreeNumbers, read_pubtator, read_tree_numbers
 from wenmai.data.relation_settings import RelationsConfig
 from wenmai.data.relations import Fact, RelationDocument, docred_documents, facts_of, read_docred, relation_names
 
@@ -22,6 +23,7 @@ __all__ = [
     "NO_RELATION",
     "OpenedDocuments",
     "RelationData",
+    "has_identifiers",
     "holds_documents",
     "open_documents",
     "read_documents",
@@ -70,6 +72,7 @@ class RelationData:
         seen: The facts of the documents to train on; see :func:`wenmai.data.relations.facts_of`.
         sources: The files, as JSON values.
         stats: How many documents, entities and so on there are.
+        unknown: How often those to validate on have relations that none to train on has.
     """
 
     fingerprint: str
@@ -81,6 +84,7 @@ class RelationData:
     seen: frozenset[Fact]
     sources: list[dict[str, Any]]
     stats: dict[str, int] = field(default_factory=dict)
+    unknown: Mapping[str, int] = field(default_factory=dict)
 
     def describe(self) -> dict[str, Any]:
         """What ``corpus.json`` holds, as JSON values."""
@@ -121,30 +125,40 @@ def _located(name: str, expected: str = "documents of DocRED or PubTator") -> tu
 
 
 def read_documents(opened: OpenedDocuments, config: RelationsConfig | None = None) -> list[RelationDocument]:
-    """Reads documents: JSON as in DocRED, otherwise PubTator.
+    """Reads documents: JSON as in DocRED, otherwise PubTator, to which alone ``hypernyms`` applies.
 
     Raises:
         CorpusError: if something is not as it should be, or there is no document.
-        SettingError: if a setting has no effect on them.
     """
     config = config or RelationsConfig()
-    trees = None
-    if config.hypernyms is not None:
-        trees = read_tree_numbers(_located(config.hypernyms, "a file of MeSH tree numbers")[1])
     found: list[RelationDocument] = []
     pubtator = [not _is_json(path) for path in opened.paths]
-    if trees is not None and not any(pubtator):
-        raise SettingError(
-            f"hypernyms={config.hypernyms} has no effect on documents of DocRED, whose entities have no MeSH "
-            "identifiers; leave it out"
-        )
-    for path, has_identifiers in zip(opened.paths, pubtator, strict=True):
-        found += read_pubtator(path, trees) if has_identifiers else read_docred(path)
+    trees = None
+    if config.hypernyms is not None and any(pubtator):
+        trees = read_tree_numbers(_located(config.hypernyms, "a file of MeSH tree numbers")[1])
+    for path, of_pubtator in zip(opened.paths, pubtator, strict=True):
+        found += read_pubtator(path, trees) if of_pubtator else read_docred(path)
+    if trees is not None:
+        _require_places(found, trees, str(config.hypernyms))
     if not opened.paths:
         found = docred_documents(opened.items, _PYTHON)
     if not found:
         raise CorpusError(f"{opened.describe()}: no documents")
     return found
+
+
+def _require_places(documents: Sequence[RelationDocument], trees: TreeNumbers, name: str) -> None:
+    known = [entity.id for document in documents for entity in document.entities if entity.id]
+    if known and not trees.keys() & set(known):
+        raise CorpusError(
+            f"{name}: has none of the identifiers of the documents, such as {known[0]!r}, but such as "
+            f"{next(iter(trees))!r}; write both alike"
+        )
+
+
+def has_identifiers(opened: OpenedDocuments) -> bool:
+    """Whether some of the files are of PubTator, whose entities have identifiers."""
+    return not all(map(_is_json, opened.paths))
 
 
 def _is_json(path: Path) -> bool:
@@ -168,9 +182,15 @@ def read_relation_data(opened: OpenedDocuments, config: RelationsConfig, *, seed
     The latter is ``valid``, else the share ``valid_share`` of the documents, by the CRC-32 of their titles and texts.
 
     Raises:
-        CorpusError: if the documents have no two entities or no relation, those to validate on have none, or one of
-            these has a relation that none to train on has.
+        CorpusError: if the documents have no pair of entities or no relation, or those to validate on have none that is
+            known.
+        SettingError: if a setting has no effect on them.
     """
+    if config.hypernyms is not None and not has_identifiers(opened):
+        raise SettingError(
+            f"hypernyms={config.hypernyms} has no effect on documents of DocRED, whose entities have no MeSH "
+            "identifiers; leave it out"
+        )
     documents = read_documents(opened, config)
     named = opened
     if config.valid is not None:
@@ -192,6 +212,8 @@ def read_relation_data(opened: OpenedDocuments, config: RelationsConfig, *, seed
         train = [document for number, document in enumerate(train) if number in kept]
     if not any(len(document.entities) > 1 for document in train):
         raise CorpusError(f"{opened.describe()}: no document has two entities, so there is no pair to learn from")
+    if all(document.pairs == () for document in train):
+        raise CorpusError(f"{opened.describe()}: no document has a pair of entities whose relation is asked for")
     relations = sorted({one.relation for document in train for one in document.relations})
     if not relations:
         raise CorpusError(f"{opened.describe()}: no document has a relation; expected labels to learn from")
@@ -202,8 +224,7 @@ def read_relation_data(opened: OpenedDocuments, config: RelationsConfig, *, seed
             f"{named.describe()}: no document to validate on has a relation; give others (valid=FILE), or train "
             "without any (valid_share=0)"
         )
-    if config.valid is not None:
-        _require_known(relations, valid, named.describe())
+    unknown = _unknown(relations, valid, named.describe())
     types = sorted({mention.type for document in train for one in document.entities for mention in one.mentions})
     digest = hashlib.sha256()
     for document in (*train, None, *valid):
@@ -232,6 +253,7 @@ def read_relation_data(opened: OpenedDocuments, config: RelationsConfig, *, seed
             "mentions": sum(len(entity.mentions) for one in train for entity in one.entities),
             "relations": sum(len(one.relations) for one in train),
         },
+        unknown=unknown,
     )
 
 
@@ -240,16 +262,21 @@ def _is_aside(document: RelationDocument, share: float) -> bool:
     return zlib.crc32(known) % 1000 < 1000 * share
 
 
-def _require_known(relations: Sequence[str], documents: Sequence[RelationDocument], where: str) -> None:
-    known = set(relations)
-    for document in documents:
-        for one in document.relations:
-            if one.relation not in known:
-                seen = ", ".join(relations[:_SHOWN]) + ", ..." * (len(relations) > _SHOWN)
-                raise CorpusError(
-                    f"{where}: {document.title[:60]!r} has the relation {one.relation!r}, which none of what is "
-                    f"trained on has ({seen}); add documents with it there, or leave it out here"
-                )
+def _unknown(relations: Sequence[str], documents: Sequence[RelationDocument], where: str) -> Mapping[str, int]:
+    """Returns how often documents have relations that are not known.
+
+    Raises:
+        CorpusError: if they have no other ones.
+    """
+    found = Counter(one.relation for document in documents for one in document.relations)
+    unknown = {name: count for name, count in found.items() if name not in relations}
+    if found and len(unknown) == len(found):
+        seen = ", ".join(relations[:_SHOWN]) + ", ..." * (len(relations) > _SHOWN)
+        raise CorpusError(
+            f"{where}: the documents to validate on have no relation that those to train on have ({seen}); give "
+            "others, or add documents with theirs"
+        )
+    return unknown
 
 
 def require_measurable(documents: Sequence[RelationDocument], where: str) -> None:

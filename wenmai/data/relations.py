@@ -26,6 +26,7 @@ __all__ = [
     "cooccurring",
     "docred_documents",
     "facts_of",
+    "not_asked",
     "read_docred",
     "relation_names",
     "tagged_sentences",
@@ -175,8 +176,9 @@ def _document(record: Mapping[str, Any]) -> RelationDocument:
     relations: dict[tuple[int, int, str], Relation] = {}
     for number, label in enumerate(given):
         one = _relation(label, f"labels[{number}]", len(entities), len(sentences))
-        relations.setdefault((one.head, one.tail, one.relation), one)
-    return RelationDocument(title, sentences, entities, tuple(relations.values()))
+        relations[one.head, one.tail, one.relation] = one  # of equal ones the last counts, as in the official script
+    pairs = None if record.get("pairs") is None else _asked(_list(record, "pairs"), len(entities))
+    return RelationDocument(title, sentences, entities, tuple(relations.values()), pairs)
 
 
 def _checked(document: RelationDocument) -> RelationDocument:
@@ -218,7 +220,20 @@ def _entity(given: Any, number: int, sentences: Sequence[Sequence[str]]) -> Enti
     if not isinstance(given, list) or not given:
         raise ValueError(f"{where} is {_shown(given)}; expected a list of mentions, at least one")
     mentions = tuple(_mention(one, f"{where}[{place}]", sentences) for place, one in enumerate(given))
-    return Entity(mentions, mentions[0].type)
+    name = given[0].get("id", "")
+    if not isinstance(name, str):
+        raise ValueError(f"{where}[0].id is {_shown(name)}; expected a string")
+    return Entity(mentions, mentions[0].type, name)
+
+
+def _asked(given: list[Any], entities: int) -> tuple[tuple[int, int], ...]:
+    for number, pair in enumerate(given):
+        fits = (
+            isinstance(pair, list) and len(pair) == 2 and all(type(one) is int and 0 <= one < entities for one in pair)
+        )
+        if not fits or pair[0] == pair[1]:
+            raise ValueError(f"pairs[{number}] is {_shown(pair)}; expected two of the {entities} entities, from 0")
+    return tuple((head, tail) for head, tail in given)
 
 
 def _mention(given: Any, where: str, sentences: Sequence[Sequence[str]]) -> Mention:  # noqa: ANN401
@@ -312,6 +327,12 @@ def asked_types(documents: Iterable[RelationDocument]) -> frozenset[tuple[str, s
         types = [entity.type for entity in document.entities]
         found |= {(types[head], types[tail]) for head, tail in document.pairs}
     return frozenset(found)
+
+
+def not_asked(document: RelationDocument) -> int:
+    """Returns how many relations of a document are of pairs that it does not ask for."""
+    asked = None if document.pairs is None else set(document.pairs)
+    return 0 if asked is None else sum((one.head, one.tail) not in asked for one in document.relations)
 
 
 def tagged_sentences(document: RelationDocument) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:

@@ -9,7 +9,7 @@ has most context, and the sequence of tags is one again.
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -39,6 +39,8 @@ Table = npt.NDArray[np.float64]
 
 _MOST_KNOWN = 1 << 20  # words whose pieces are remembered
 _MOST_SINGLE = 0.95  # share of the words of East Asian scripts that are single characters where sentences are cut so
+_MARKS = "-/+.=*'"  # some texts are cut at these within words, as those of PubTator are
+_MOST_JOINED = 0.05  # for each mark that stands alone between words, where they are
 _OF_ENTITY = re.compile(r"[BIMESLU]-.+")
 _OUTSIDE = re.compile(r"O|X|PAD|\[\w+\]|<\w+>")  # the others are those of padding and of pieces that have no tag
 _IDEOGRAPH, _APART = re.compile(f"[{EAST_ASIAN}]"), re.compile(f"[{EAST_ASIAN}]|[^{EAST_ASIAN}]+")
@@ -106,7 +108,7 @@ class Tagging(FineTuned):
     takes = frozenset({"max_length", "stride", "crf", "tag_ends", "class_weight"})
     over_tokens = True
     known = frozenset({"characters"})
-    perhaps = frozenset({"ideographs"})
+    perhaps = frozenset({"ideographs", "marks"})
     weights: Tensor | None = None
 
     def __init__(
@@ -157,13 +159,14 @@ class Tagging(FineTuned):
             raise CorpusError(f"all words of {len(examples)} sentences have the tag {tag!r}; at least 2 are needed")
 
     def learn(self, examples: Sequence[TaggedSentence]) -> None:
-        """Notes whether sentences are cut into characters: all of them, or those of East Asian scripts."""
+        """Notes how sentences are cut: into characters, all or those of East Asian scripts, and at which marks."""
         tokens = {token for one in examples for token in one.tokens}
         ideographs = [token for token in tokens if _IDEOGRAPH.search(token)]
         single = sum(len(token) == 1 for token in ideographs)
         self.numbers = {
             "characters": float(all(len(token) == 1 for token in tokens)),
             "ideographs": float(bool(ideographs) and single >= _MOST_SINGLE * len(ideographs)),
+            "marks": float(sum(1 << _MARKS.index(mark) for mark in _parting(examples))),
         }
 
     def weigh(self, examples: Sequence[TaggedSentence]) -> None:
@@ -335,11 +338,12 @@ class Tagging(FineTuned):
         if self.numbers["characters"]:
             return [(place, place + 1) for place, character in enumerate(text) if not character.isspace()]
         spans = treebank_spans(text)
-        if not self.numbers.get("ideographs"):
-            return spans
-        return [
-            (low + part.start(), low + part.end()) for low, high in spans for part in _APART.finditer(text[low:high])
-        ]
+        if self.numbers.get("ideographs"):
+            spans = _parted(text, spans, _APART)
+        number = int(self.numbers.get("marks", 0))
+        if marks := re.escape("".join(mark for place, mark in enumerate(_MARKS) if number >> place & 1)):
+            spans = _parted(text, spans, re.compile(f"[{marks}]|[^{marks}]+"))
+        return spans
 
     def tag(self, sentences: Iterable[str | Sequence[str]], *, spaced: bool = False) -> list[Tagged]:
         """Tags sentences.
@@ -420,3 +424,18 @@ def plain(tags: Sequence[str], scheme: Scheme) -> list[str]:
 def _marked(tags: Sequence[str], marks: Mapping[str, str]) -> list[str]:
     """Changes the marks of entities; what stands for padding and the like is outside of them."""
     return [marks.get(tag[0], tag[0]) + tag[1:] if _OF_ENTITY.fullmatch(tag) else "O" for tag in tags]
+
+
+def _parting(examples: Sequence[TaggedSentence]) -> Iterator[str]:
+    """Yields the marks at which words are cut: they stand alone between words, and hardly ever within one."""
+    alone, joined = Counter[str](), Counter[str]()
+    for one in examples:
+        for before, token, after in zip(one.tokens, one.tokens[1:], one.tokens[2:], strict=False):
+            alone[token] += len(token) == 1 and token in _MARKS and before[-1:].isalnum() and after[:1].isalnum()
+        joined.update(mark for token in one.tokens for mark in set(token[1:-1]) & set(_MARKS))
+    return (mark for mark in _MARKS if joined[mark] < _MOST_JOINED * alone[mark])
+
+
+def _parted(text: str, spans: Iterable[tuple[int, int]], parts: re.Pattern[str]) -> list[tuple[int, int]]:
+    """Cuts words of a text into the parts that a pattern finds."""
+    return [(low + part.start(), low + part.end()) for low, high in spans for part in parts.finditer(text[low:high])]

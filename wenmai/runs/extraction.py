@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,7 @@ __all__ = [
     "document_of_text",
     "documents_of_files",
     "tagger_of",
+    "unwrapped",
     "why_nothing",
     "write_predictions",
     "write_relation_page",
@@ -50,6 +52,9 @@ _log = logging.getLogger(__name__)
 _MOST_TEXT = 16 << 20  # bytes of a document of plain text
 _OF = ("'s", "’s")  # is no part of a name
 _DRAWN = 400  # most tokens of the matrix
+_FEWEST, _WIDEST = 2, 120  # of text whose lines were cut at a width: lines that go on, and characters of a line
+_FULL, _MOST = 0.7, 0.8  # such a line has this share of the longest, and this share of the lines are such
+_SENTENCE_END = re.compile(r"[.!?。！？…:：;；][\"'”’」』)）]*\s*\Z")
 
 
 # --- documents ------------------------------------------------------------------------------------------------------
@@ -130,13 +135,14 @@ def document_of_text(text: str, tagger: Any, *, title: str = "") -> RelationDocu
     """Makes a document of plain text.
 
     Args:
-        text: Any text; each line has sentences of its own.
+        text: Any text; each line has sentences of its own, unless lines were cut at a width, see :func:`unwrapped`.
         tagger: A fine-tuned tagger.
         title: Of the document.
 
     Raises:
         CorpusError: if there is no word.
     """
+    text = unwrapped(text)
     places = [(words[0].start, words[-1].end) for words in cut_words(text)]
     if not places:
         raise CorpusError(f"{title or 'the text'}: has no words")
@@ -147,6 +153,25 @@ def document_of_text(text: str, tagger: Any, *, title: str = "") -> RelationDocu
     ]
     sentences = cut_words(text, borders=[edge for one in found for edge in one[:2]])
     return entities_of(title, sentences, found)
+
+
+def unwrapped(text: str) -> str:
+    """Returns a text whose lines were cut at a width with spaces for these line ends, and any other text as it is.
+
+    They were if most lines that are followed by another one are almost as long as the longest, and end within a
+    sentence. Blank lines still divide; every character keeps its place.
+    """
+    lines = text.splitlines(keepends=True)
+    longest = max((len(line.rstrip()) for line in lines), default=0)
+    inner = [number for number, (line, after) in enumerate(pairwise(lines)) if line.strip() and after.strip()]
+    full = [number for number in inner if len(lines[number].rstrip()) >= _FULL * longest]
+    within = [number for number in full if not _SENTENCE_END.search(lines[number])]
+    if len(inner) < _FEWEST or longest > _WIDEST or len(full) < _MOST * len(inner) or 2 * len(within) < len(full):
+        return text
+    for number in inner:
+        line = lines[number].rstrip("\r\n")
+        lines[number] = line.ljust(len(lines[number]))
+    return "".join(lines)
 
 
 def why_nothing(model: "RelationModel", found: "Extracted") -> str:
@@ -162,7 +187,10 @@ def why_nothing(model: "RelationModel", found: "Extracted") -> str:
 
 
 def as_docred(found: "Extracted") -> dict[str, Any]:
-    """Returns a document with its relations as DocRED's JSON has them, with their meanings and probabilities."""
+    """Returns a document with its relations as DocRED's JSON has them, with their meanings and probabilities.
+
+    Identifiers of entities, and the pairs that are asked for, are there too where the document has them.
+    """
     document = found.document
     return {
         "title": document.title,
@@ -170,10 +198,12 @@ def as_docred(found: "Extracted") -> dict[str, Any]:
         "vertexSet": [
             [
                 {"name": one.name, "sent_id": one.sentence, "pos": [one.start, one.end], "type": one.type}
+                | ({"id": entity.id} if entity.id else {})
                 for one in entity.mentions
             ]
             for entity in document.entities
         ],
+        **({} if document.pairs is None else {"pairs": [list(pair) for pair in document.pairs]}),
         "labels": [
             {
                 "h": one.head,
@@ -288,18 +318,18 @@ def _section(drawn: _Drawn) -> str:
 def _marked(document: RelationDocument, sentence: int) -> str:
     """Returns a sentence whose mentions have the colours and numbers of their entities."""
     words = document.sentences[sentence]
-    mentions = sorted(
-        (one.start, one.end, number)
-        for number, entity in enumerate(document.entities)
-        for one in entity.mentions
-        if one.sentence == sentence
-    )
+    mentions: dict[tuple[int, int], list[int]] = {}
+    for number, entity in enumerate(document.entities):
+        for one in entity.mentions:
+            if one.sentence == sentence:
+                mentions.setdefault((one.start, one.end), []).append(number)
     parts, place = [], 0
-    for start, end, number in mentions:
+    for (start, end), numbers in sorted(mentions.items(), key=lambda one: (one[0][0], -one[0][1])):
         if start < place:
             continue  # it overlaps one that is drawn
         parts.append(_joined(words, place, start))
-        inside = f'<mark class="e{number % 10}">{_joined(words, start, end).strip()}<sub>{number}</sub></mark>'
+        named = f"<sub>{', '.join(map(str, numbers))}</sub>"
+        inside = f'<mark class="e{numbers[0] % 10}">{_joined(words, start, end).strip()}{named}</mark>'
         parts.append((" " if _apart(words, start) else "") + inside)
         place = end
     return "".join([*parts, _joined(words, place, len(words))]).strip()

@@ -140,8 +140,8 @@ class ContinualJob(NeuralJob):
             raise SettingError("tasks ask for tokens and classes at the same places; leave out shifted")
         if config.task_types and config.task_types < len(self.stages.tasks):
             raise SettingError(
-                f"task_types={config.task_types} are too few for {len(self.stages.tasks)} tasks; with 0 they have no "
-                "vectors"
+                f"task_types={config.task_types} are too few for {len(self.stages.tasks)} tasks; set more, or 0 for "
+                "tasks without vectors"
             )
         for name, plain in (("average", 1), ("patience", None)):
             if getattr(self.config, name) != plain:

@@ -25,6 +25,8 @@ from wenmai.training.strategy import SINGLE, Strategy
 
 __all__ = ["Ernie2Task", "ErnieTask"]
 
+_OF_TASKS = "task_types.weight"
+
 
 class ErnieTask(MaskedTask):
     """ERNIE 1.0: what is masked grows from characters to phrases and entities."""
@@ -55,9 +57,13 @@ class ErnieTask(MaskedTask):
 
     def initialise(self, model: MaskedModel, data: LanguageData, base: MaskedModel) -> None:
         """Copies the parameters of ``base``; a pooler and vectors of tasks that it lacks are new."""
-        known = {name.partition(".")[0] for name in base.module.state_dict()}
-        parts = ("pooler", "task_types")
-        take_over(model.module, base.module, data.grown, fresh=tuple(f"{part}." for part in parts if part not in known))
+        old, new = base.module.state_dict(), model.module.state_dict()
+        known = {name.partition(".")[0] for name in old}
+        fresh = ["task_types.", *(f"{part}." for part in ("pooler",) if part not in known)]
+        take_over(model.module, base.module, data.grown, fresh=tuple(fresh))
+        if (have := old.get(_OF_TASKS)) is not None and (want := new.get(_OF_TASKS)) is not None:
+            rows = min(len(have), len(want))  # there may be more tasks than before, or fewer
+            want[:rows].copy_(have[:rows])
 
     def job(self, recipe: Recipe, data: LanguageData, model: MaskedModel) -> ContinualJob:  # type: ignore[override]
         """Returns a training."""

@@ -269,14 +269,14 @@ def take_over(
         base: The other, of the same sizes but for the vocabulary.
         grown: For each new token the old tokens that it is made of: its rows begin as the mean of theirs, or of all
             rows if there are none. Unused rows of the other are left out.
-        fresh: How names of parameters begin that only the new model has; they stay as they are.
+        fresh: How names of parameters begin that are not copied; those of the new model stay as they are.
 
     Raises:
         SettingError: if their sizes differ.
     """
     vocab_size = int(getattr(module, "vocab_size", 0)) - len(grown)
     unused = int(getattr(base, "vocab_size", 0)) - vocab_size if grown else 0
-    old = base.state_dict()
+    old = {name: one for name, one in base.state_dict().items() if not name.startswith(fresh)}
     new = {name: one for name, one in module.state_dict().items() if not name.startswith(fresh)}
     for name in (*old, *new):
         have, want = (tuple(one[name].shape) if name in one else None for one in (old, new))

@@ -18,7 +18,7 @@ from wenmai.core.quantities import plural
 from wenmai.data.batches import plan_batches
 from wenmai.data.relation_files import RelationData, open_documents, read_relation_data
 from wenmai.data.relation_settings import RelationsConfig
-from wenmai.data.relations import RelationDocument, asked_types
+from wenmai.data.relations import RelationDocument, asked_types, not_asked
 from wenmai.inference.backbones import FOREIGN, MUCH_UNKNOWN
 from wenmai.inference.families import backbone_like, backbone_of
 from wenmai.inference.finetuned import SHORTEST
@@ -38,6 +38,7 @@ from wenmai.tasks.task import Opened, ReadProgress, Source, Task
 __all__ = ["RelationDocuments", "RelationJob", "RelationTask"]
 
 _RATE, _MOST_RATE, _SMALL = 5e-5, 1e-3, 768  # of the encoder at the size of the published models; of what is new
+_LISTED = 5  # relations in a note
 _UNDECIDED = 0.5  # the threshold as long as no prediction is right
 
 
@@ -271,6 +272,14 @@ class RelationJob(NeuralJob):
     def changes(self, base: Any) -> tuple[dict[str, Any], list[str]]:  # noqa: ANN401
         """Notes which documents are of no use, and which were read in windows."""
         notes, data = [], self._data
+        if data.unknown:
+            listed = ", ".join(f"{name} ({count:,})" for name, count in list(data.unknown.items())[:_LISTED])
+            notes.append(
+                f"to validate on: {sum(data.unknown.values()):,} relations that no document to train on has count as "
+                f"missed: {listed}{', ...' * (len(data.unknown) > _LISTED)}"
+            )
+        if outside := sum(map(not_asked, data.train)):
+            notes.append(f"{outside:,} relations are of pairs of entities that are not asked for, and are not learned")
         if alone := len(data.train) - len(self._rows):
             notes.append(f"{alone:,} of {len(data.train):,} documents have no pair of entities to learn from")
         if several := sum(len(one.tokens) > 1 for one in self._rows):

@@ -144,6 +144,19 @@ def test_sentences_are_cut_as_those_that_were_trained_on(begin, words, cut):
     assert found == (cut or [text[low:high] for low, high in treebank_spans(text)])
 
 
+def test_words_are_cut_at_the_marks_that_divide_those_that_were_trained_on(begin):
+    model = begin("tagging", "bert").fine_tuned
+
+    def learned(*sentences):
+        model.learn([TaggedSentence(words.split(), ["O"] * len(words.split())) for words in sentences])
+        text = "X-induced 2.5 c-d."
+        return [text[low:high] for low, high in model.words(text)]
+
+    cut = ["X", "-", "induced", "2", ".", "5", "c", "-", "d", "."]
+    assert learned("drug - induced pain", "a 3 . 5 b") == cut
+    assert learned("a - b", "Paris-based c .") == ["X-induced", "2.5", "c-d", "."]
+
+
 def test_what_was_learned_from_or_chosen_by_is_noted(base, data, tmp_path):
     path = data("classification")
     valid = tmp_path / "valid.tsv"

@@ -16,6 +16,7 @@ Positions of RoBERTa begin behind the id of padding. Here they begin at 0, and t
 """
 
 import json
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -50,7 +51,8 @@ __all__ = ["FAMILY", "framed_tokenizer"]
 
 _BUFFER = re.compile(r"embeddings\.(?:position_ids|token_type_ids)")
 _MLM_MATRIX, _MLM_BIAS = "heads.mlm.output.matrix", "heads.mlm.output.bias"
-_POSITIONS, _SEGMENTS = "positions.weight", "segments.weight"
+_POSITIONS, _SEGMENTS, _OF_TASKS = "positions.weight", "segments.weight", "task_types.weight"
+_log = logging.getLogger(__name__)
 
 
 def _modern(name: str) -> str:
@@ -78,6 +80,8 @@ def _read(folder: Path, content: Mapping[str, Any]) -> Pretrained:
     leftover = () if "classification" not in config.heads or form.pooler is None else (form.pooler.name,)
     for name in [name for name in places if name not in expected and name.rpartition(".")[0] in leftover]:
         del places[name]  # a fine-tuned RoBERTa may still have the pooler that its class does not use
+    if not config.task_types and places.pop(form.names.get(_OF_TASKS, ""), None) is not None:
+        _log.warning("%s: does not say use_task_id=true, so the vectors of tasks are not used, and are left out", path)
     optional = {name for name in (matrix, alias) if name is not None}
     if matrix is not None:
         expected.setdefault(matrix, tuple(module.embedding.weight.shape))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from wenmai.core.errors import CorpusError
 from wenmai.core.showing import Table
-from wenmai.data.relation_files import open_documents, read_documents, require_measurable
+from wenmai.data.relation_files import has_identifiers, open_documents, read_documents, require_measurable
 from wenmai.data.relation_settings import RelationsConfig
 from wenmai.data.relations import Evidence, RelationDocument
 from wenmai.measures.relations import RelationResult, Scored, measure_relations
@@ -30,7 +30,7 @@ class RelationEvaluation(Evaluation):
         on: The test set.
         threshold: The lowest probability of a relation.
         result: The metrics.
-        left_out: Which relations the model does not know, as a sentence, if there are any.
+        left_out: Which relations the model does not know, and which pairs were left out, in sentences, if any.
     """
 
     on: str
@@ -40,7 +40,7 @@ class RelationEvaluation(Evaluation):
 
     @property
     def notes(self) -> list[str]:
-        """Which relations the model does not know."""
+        """Which relations the model does not know, and which pairs were left out."""
         return list(self.left_out)
 
     def as_dict(self) -> dict[str, Any]:
@@ -81,21 +81,33 @@ def evaluate(
         CorpusError: if the test set cannot be read, or has no two entities or no relation that the model knows.
         SettingError: if there is no such way to find evidence.
     """
-    return _evaluated(run, run.model, on, threshold, evidence)
+    return _evaluated(run, run.model, on, _hypernyms(run), threshold, evidence)
+
+
+def _hypernyms(run: Run) -> str | None:
+    config: RelationsConfig = run.recipe.sections["data"]
+    return config.hypernyms
 
 
 def _evaluated(
     run: Run,
     model: "RelationModel",
     on: Any,  # noqa: ANN401
+    hypernyms: str | None,
     threshold: float | None = None,
     evidence: Evidence = "co-occurrence",
 ) -> RelationEvaluation:
-    opened = open_documents(on)
-    config: RelationsConfig = run.recipe.sections["data"]
+    opened, config = open_documents(on), replace(run.recipe.sections["data"], hypernyms=hypernyms)
     documents = read_documents(opened, config)
     require_measurable(documents, opened.describe())
     left_out = _unknown_relations(model.labels[1:], documents, opened.describe())
+    if has_identifiers(opened):
+        if hypernyms is not None:
+            left_out.append(
+                f"pairs whose disease is more general than a right one were left out (hypernyms={hypernyms})"
+            )
+        elif _hypernyms(run) is not None:
+            left_out.append("all pairs are asked for; the model was trained without more general ones (hypernyms)")
     cut = model.cut if threshold is None else threshold
     found = []
     for number, extracted in enumerate(model.extract(documents, threshold=cut, evidence=evidence)):
@@ -131,13 +143,15 @@ def _unknown_relations(known: Sequence[str], documents: Sequence[RelationDocumen
 def compare(
     runs: Sequence[Run], comparison: Comparison, *, on: Sequence[str] = (), progress: Progress = unwatched
 ) -> Comparison:
-    """Compares F1 and Ign F1 on test sets."""
+    """Compares F1 and Ign F1 on test sets; pairs are left out (``hypernyms``) if all runs left out the same ones."""
+    filters = {_hypernyms(run) for run in runs}
+    hypernyms = filters.pop() if len(filters) == 1 else None
     systems, turns = [], Turns(progress, runs=len(runs), sets=len(on))
     for run, system in zip(runs, comparison.systems, strict=True):
         model, measures = run.read_model(), []
         for name in on:
             turns.begin(name, system.name)
-            evaluation = _evaluated(run, model, name)
+            evaluation = _evaluated(run, model, name, hypernyms)
             found, notes = evaluation.result, evaluation.notes
             for kind, main in (("relations", "f1"), ("new relations", "ign_f1")):
                 value = getattr(found, main)
