@@ -40,7 +40,7 @@ Table = npt.NDArray[np.float64]
 _MOST_KNOWN = 1 << 20  # words whose pieces are remembered
 _MOST_SINGLE = 0.95  # share of the words of East Asian scripts that are single characters where sentences are cut so
 _MARKS = "-/+.=*'"  # some texts are cut at these within words, as those of PubTator are
-_MOST_JOINED = 0.05  # for each mark that stands alone between words, where they are
+_MOST_JOINED = 0.1  # of a mark that stands alone between words where they are cut: as often within one, at most
 _OF_ENTITY = re.compile(r"[BIMESLU]-.+")
 _OUTSIDE = re.compile(r"O|X|PAD|\[\w+\]|<\w+>")  # the others are those of padding and of pieces that have no tag
 _IDEOGRAPH, _APART = re.compile(f"[{EAST_ASIAN}]"), re.compile(f"[{EAST_ASIAN}]|[^{EAST_ASIAN}]+")
