@@ -24,7 +24,8 @@ SYSTEMS = (
     "transformer",
     "gpt",
     "ernie",
-)  # with all verbs and exports of folders
+    "ssan",
+)  # with most verbs and all exports of folders
 FORMS = (*SYSTEMS, "transformer-stopped")
 EVERY_NTH = {"word2vec": 2}  # of the others every sixth trap is tried: they share the code that opens runs
 VERBS = {  # what is done with a run that can do this
@@ -39,6 +40,7 @@ VERBS = {  # what is done with a run that can do this
     "classify": (("classify", "RUN", "ON"), ("evaluate", "RUN", "--on", "ON"), ("export", "RUN", "fasttext", "OUT")),
     "embed": (("embed", "RUN", "a b"), ("export", "RUN", "huggingface", "OUT")),
     "fill": (("fill", "RUN", "a [MASK] b"), ("preview", "RUN")),
+    "extract": (("extract", "RUN", "ON"), ("evaluate", "RUN", "--on", "ON")),
 }
 EVERY = (("compare", "RUN", "RUN", "--out", "OUT"), ("train", "SYSTEM", "DATA", "--from", "RUN"))
 _TOUCHING = ("os.", "shutil.", "glob.", "tempfile.")
@@ -67,6 +69,9 @@ def runs(tmp_path_factory):
         for system in SYSTEMS:
             example = EXAMPLES[system]
             given = {**example.settings} | ({} if system == "ngram" else {"checkpoint_seconds": 0, "epochs": 2})
+            if example.start is not None:
+                base = EXAMPLES[example.start]
+                given["start"] = wenmai.train(example.start, folder / base.data, out=folder / "base", **base.settings)
             wenmai.train(system, folder / example.data, out=folder / system, **given)
             if f"{system}-stopped" not in FORMS:
                 continue
