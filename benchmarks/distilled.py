@@ -87,7 +87,7 @@ def _scores(bench: Bench, run: Path, sets: dict[str, Path]) -> dict[str, Any]:
 
 
 def facts(rows: Rows, _: Result) -> dict[str, Any]:
-    """Returns what a line of the table says, and the gain of the best layer of an encoder over word2vec."""
+    """Returns what a line of the table says."""
     found: dict[str, Any] = {"of": rows[0]["run"] + ("" if (layer := rows[0]["layer"]) is None else f", layer {layer}")}
     for test in TESTS:
         scores = {row["seed"]: row["scores"][test] for row in rows if row["scores"].get(test) is not None}

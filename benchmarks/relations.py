@@ -156,7 +156,7 @@ def tables(_: Section, result: Result) -> Iterator[str]:
             yield table(better)
     trained = [rows[0] for rows in measured.by("run").values() if "changed" in rows[0]]
     if trained:
-        yield "```\n" + "\n".join(train_command({**row, "on": ""}) for row in trained) + "\n```\n"
+        yield "```\n" + "\n".join(map(train_command, trained)) + "\n```\n"
 
 
 def _place(group: tuple[tuple[str, str], Rows]) -> tuple[str, int]:

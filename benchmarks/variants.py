@@ -144,5 +144,5 @@ def commands(rows: Rows) -> Iterator[str]:
     """Yields the commands that make the runs."""
     trained: list[Row] = [own[0] for own in rows.by("run").values()]
     if trained:
-        lines = dict.fromkeys(train_command({**row, "on": ""}) for row in trained)  # the text stands without an option
+        lines = dict.fromkeys(map(train_command, trained))
         yield "```\n" + "\n".join(lines) + "\n```\n"

@@ -51,7 +51,7 @@ def subjects(trained: Trained) -> list[Subject]:
         _subject("documents of DocRED", "docred.json", _DOCRED, named, 4),
         _subject("documents of DocRED by their content", "docred", _DOCRED, named, 1),
         _subject(
-            "documents of PubTator", "cdr.txt", _PUBTATOR, lambda path: read(read_pubtator(path, more_general)), 4
+            "documents of PubTator", "cdr.txt", _PUBTATOR, lambda path: read(read_pubtator(path, trees=more_general)), 4
         ),
         _subject("tree numbers of MeSH", "mesh.txt", _TREES, _trees, 1),
         _subject("what relations mean", "rel_info.json", '{"P17": "country", "P1": "\u00c4"}', _meanings, 1),

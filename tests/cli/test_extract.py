@@ -249,7 +249,18 @@ def test_lines_that_were_cut_at_a_width_are_read_as_one():
     both = wrapped + "\r\n\r\n" + wrapped.replace("\n", "\r\n")
     assert unwrapped(both) == wrapped.replace("\n", " ") + "\r\n\r\n" + wrapped.replace("\n", "  ")
     lines = "One sentence stands here.\nAnother one stands there.\nA third one is not longer.\n"
-    for text in ("", "A title\nand a text", lines, "- tea\n- coffee with milk\n- a\n", "x" * 200 + "\n" + "y" * 190):
+    people = "Angela Merkel met Macron in Paris\nJoe Biden met Trudeau in Ottawa\nXi Jinping met Putin in Moscow\n"
+    chinese = "\n".join(["这是一段按固定宽度折行的中文文本，" * 3] * 5)
+    for text in (
+        people,
+        people.replace(" met ", " met the president "),
+        chinese,
+        "",
+        "A title\nand a text",
+        lines,
+        "- tea\n- coffee with milk\n- a\n",
+        "x" * 200 + "\n" + "y" * 190,
+    ):
         assert unwrapped(text) == text
 
 

@@ -13,6 +13,7 @@ import wenmai
 from tests.contract.examples import EXAMPLES, TEXTS
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.registry import find_system
+from wenmai.data.relation_files import open_documents, read_documents
 from wenmai.data.relations import docred_documents
 from wenmai.inference import framing
 from wenmai.inference.relations import RelationModel
@@ -328,6 +329,16 @@ def test_more_general_pairs_are_left_out_of_a_comparison_if_all_left_them_out(ba
     assert note.startswith("all pairs are asked for; the model was trained without more general ones")
     alone = wenmai.compare(runs[:1], out=tmp_path / "alone", on=[str(test)])
     assert next(iter(alone.notes.values()))[0].startswith("pairs whose disease is more general")
+
+
+def test_what_is_asked_of_a_file_without_relations_is_what_the_training_asked_for(base, tmp_path):
+    one = "{n}|t|a likes b\n{n}\t0\t1\ta\tChemical\tD1\n{n}\t8\t9\tb\tChemical\tD2\n"
+    train, new = tmp_path / "train.txt", tmp_path / "new.txt"
+    train.write_text("\n".join(one.format(n=n) + f"{n}\tDDI\tD1\tD2\n" for n in range(4)))
+    new.write_text(one.format(n=9))
+    run = wenmai.train("ssan", train, out=tmp_path / "run", start=base.path, quiet=True, **PLAIN, valid_share=0)
+    (found,) = run.model.extract(read_documents(open_documents(new)), threshold=0.0)
+    assert found.pairs == 2
 
 
 def test_comparison(trained, tmp_path):

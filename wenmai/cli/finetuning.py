@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wenmai.cli.lines import answered, named_file, reads_terminal, several, texts_of, whole_lines
+from wenmai.cli.lines import answered, named_file, reads_terminal, several, text_of, texts_of
 from wenmai.cli.options import Device, File, Json, JsonLines, Quiet, RunFolder, Sets, Texts
 
 __all__ = ["answer", "choose", "finetune", "rate", "tag"]
@@ -170,7 +170,7 @@ def answer(
     from wenmai.training.run import Run
 
     model = Run(run, device).model_for("answer")
-    text = None if context is None else "".join(whole_lines(str(context)))
+    text = None if context is None else text_of(str(context))
     lines, waiting = texts_of(texts, file), reads_terminal(texts, file)
     many, lines = (k > 1, lines) if waiting or k == 1 else several(lines)
     for portion, answers in answered(

@@ -20,8 +20,8 @@ __all__ = [
     "portions",
     "reads_terminal",
     "several",
+    "text_of",
     "texts_of",
-    "whole_lines",
 ]
 
 _TEXTS_AT_ONCE = 1024
@@ -72,7 +72,7 @@ def lines_of(file: str) -> Iterator[str]:
     """Yields the lines of a file, or of standard input if it is called ``-``, without their ends.
 
     Raises:
-        CorpusError: as :func:`whole_lines` does.
+        CorpusError: if the file cannot be read, is not UTF-8, has a NUL or is empty; standard input may be empty.
     """
     from wenmai.data.sources import in_catalogue
 
@@ -81,20 +81,26 @@ def lines_of(file: str) -> Iterator[str]:
 
         yield from read_lines(file)
         return
-    if file == "-" and sys.stdin.isatty():
-        print("note: reading texts from the terminal, one a line; Ctrl-D ends", file=sys.stderr)
-    for line in whole_lines(file):
+    for line in _whole_lines(file):
         yield line.rstrip("\r\n")
 
 
-def whole_lines(file: str) -> Iterator[str]:
-    """Yields the lines of a file, or of standard input if it is called ``-``, as they are, but for a byte order mark.
+def text_of(file: str) -> str:
+    """Returns all of a file, or of standard input if it is called ``-``, as it is, but for a byte order mark.
 
     Raises:
-        CorpusError: if the file cannot be read, is not UTF-8, has a NUL or is empty; standard input may be empty.
+        CorpusError: as :func:`lines_of` does.
     """
+    from wenmai.data.sources import in_catalogue
+
+    return "\n".join(lines_of(file)) if in_catalogue(file) else "".join(_whole_lines(file))
+
+
+def _whole_lines(file: str) -> Iterator[str]:
     from wenmai.core.compressed import reading
 
+    if file == "-" and sys.stdin.isatty():
+        print("note: reading texts from the terminal, one a line; Ctrl-D ends", file=sys.stderr)
     name = "standard input" if file == "-" else file
     try:
         with reading(Path(file), error=CorpusError) if file != "-" else sys.stdin.buffer as stream:

@@ -5,8 +5,9 @@ mention, and ``PMID<TAB>RELATION<TAB>ID<TAB>ID`` for each relation; a blank line
 the title, one space, and the abstract.
 
 Mentions of one id are one entity; one with several ids (``D1|D2``) is a mention of each. Mentions without an id
-(``-1``) are entities of their own, which are asked for nothing. In these files it is asked which Chemical has a
-relation to which Disease; in a file with other types of entities, or with another relation, all pairs are.
+(``-1``) are entities of their own. If all relations are of a Chemical to a Disease, and there are no other types, it is
+asked which Chemical with an id has a relation to which Disease with one. Otherwise the documents name no pairs: all are
+asked for, or those of the types that the training of a model asked for.
 """
 
 import re
@@ -44,11 +45,11 @@ class _Parts:
         self.relations: list[tuple[int, str, str, str]] = []  # line, relation, ids
 
 
-def read_pubtator(path: str | Path, trees: TreeNumbers | None = None) -> list[RelationDocument]:
+def read_pubtator(*paths: str | Path, trees: TreeNumbers | None = None) -> list[RelationDocument]:
     """Reads documents; compressed files are recognised.
 
     Args:
-        path: The file.
+        *paths: The files.
         trees: Of MeSH: a pair without a relation is not asked for if its tail is more general than the tail of a
             relation of the same head. This looks at the right answers, in test sets too.
 
@@ -56,12 +57,15 @@ def read_pubtator(path: str | Path, trees: TreeNumbers | None = None) -> list[Re
         CorpusError: if a line is not as it should be; the message names it.
     """
     found = []
-    for parts in _documents(Path(path)):
-        try:
-            found.append(_document(parts))
-        except _BadLine as error:
-            raise CorpusError(f"{path}: line {error.line}: {error}") from None
-    usual = all(map(_is_usual, found))
+    for path in paths:
+        for parts in _documents(Path(path)):
+            try:
+                found.append(_document(parts))
+            except _BadLine as error:
+                raise CorpusError(f"{path}: line {error.line}: {error}") from None
+    usual = any(document.relations for document in found) and all(map(_is_usual, found))
+    if not usual and trees is None:
+        return found
     return [document._replace(pairs=tuple(_pairs(document, trees, usual=usual))) for document in found]
 
 

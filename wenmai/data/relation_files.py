@@ -131,13 +131,13 @@ def read_documents(opened: OpenedDocuments, config: RelationsConfig | None = Non
         CorpusError: if something is not as it should be, or there is no document.
     """
     config = config or RelationsConfig()
-    found: list[RelationDocument] = []
     pubtator = [not _is_json(path) for path in opened.paths]
     trees = None
     if config.hypernyms is not None and any(pubtator):
         trees = read_tree_numbers(_located(config.hypernyms, "a file of MeSH tree numbers")[1])
-    for path, of_pubtator in zip(opened.paths, pubtator, strict=True):
-        found += read_pubtator(path, trees) if of_pubtator else read_docred(path)
+    both = [*zip(opened.paths, pubtator, strict=True)]
+    found = [one for path, of_pubtator in both if not of_pubtator for one in read_docred(path)]
+    found += read_pubtator(*(path for path, of_pubtator in both if of_pubtator), trees=trees)
     if trees is not None:
         _require_places(found, trees, str(config.hypernyms))
     if not opened.paths:
@@ -224,7 +224,14 @@ def read_relation_data(opened: OpenedDocuments, config: RelationsConfig, *, seed
             f"{named.describe()}: no document to validate on has a relation; give others (valid=FILE), or train "
             "without any (valid_share=0)"
         )
-    unknown = _unknown(relations, valid, named.describe())
+    found = Counter(one.relation for document in valid for one in document.relations)
+    unknown = {name: count for name, count in found.items() if name not in relations}
+    if config.valid is not None and valid and len(unknown) == len(found):
+        seen = ", ".join(relations[:_SHOWN]) + ", ..." * (len(relations) > _SHOWN)
+        raise CorpusError(
+            f"{named.describe()}: the documents to validate on have no relation that those to train on have ({seen}); "
+            "give others, or add documents with theirs"
+        )
     types = sorted({mention.type for document in train for one in document.entities for mention in one.mentions})
     digest = hashlib.sha256()
     for document in (*train, None, *valid):
@@ -260,23 +267,6 @@ def read_relation_data(opened: OpenedDocuments, config: RelationsConfig, *, seed
 def _is_aside(document: RelationDocument, share: float) -> bool:
     known = json.dumps([document.title, document.sentences]).encode()
     return zlib.crc32(known) % 1000 < 1000 * share
-
-
-def _unknown(relations: Sequence[str], documents: Sequence[RelationDocument], where: str) -> Mapping[str, int]:
-    """Returns how often documents have relations that are not known.
-
-    Raises:
-        CorpusError: if they have no other ones.
-    """
-    found = Counter(one.relation for document in documents for one in document.relations)
-    unknown = {name: count for name, count in found.items() if name not in relations}
-    if found and len(unknown) == len(found):
-        seen = ", ".join(relations[:_SHOWN]) + ", ..." * (len(relations) > _SHOWN)
-        raise CorpusError(
-            f"{where}: the documents to validate on have no relation that those to train on have ({seen}); give "
-            "others, or add documents with theirs"
-        )
-    return unknown
 
 
 def require_measurable(documents: Sequence[RelationDocument], where: str) -> None:

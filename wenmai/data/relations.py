@@ -220,10 +220,8 @@ def _entity(given: Any, number: int, sentences: Sequence[Sequence[str]]) -> Enti
     if not isinstance(given, list) or not given:
         raise ValueError(f"{where} is {_shown(given)}; expected a list of mentions, at least one")
     mentions = tuple(_mention(one, f"{where}[{place}]", sentences) for place, one in enumerate(given))
-    name = given[0].get("id", "")
-    if not isinstance(name, str):
-        raise ValueError(f"{where}[0].id is {_shown(name)}; expected a string")
-    return Entity(mentions, mentions[0].type, name)
+    name = given[0].get("id")
+    return Entity(mentions, mentions[0].type, str(name) if isinstance(name, str | int) else "")
 
 
 def _asked(given: list[Any], entities: int) -> tuple[tuple[int, int], ...]:

@@ -122,6 +122,7 @@ class Backbone(ABC):
     def __init__(self, module: Any, tokenizer: Tokenizer | None) -> None:  # noqa: ANN401  each family has its own
         self.module = module
         self._tokenizer = tokenizer
+        self._warned = False
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -223,8 +224,9 @@ class Backbone(ABC):
     # --- files --------------------------------------------------------------------------------------------------
 
     def warn_of_unknown(self, rows: Iterable[Sequence[Any]]) -> None:
-        """Logs a warning if the vocabulary lacks much of what is read."""
-        if (share := self.unknown(rows)) > MUCH_UNKNOWN:
+        """Logs a warning, once, if the vocabulary lacks much of what is read."""
+        if not self._warned and (share := self.unknown(rows)) > MUCH_UNKNOWN:
+            self._warned = True
             lacking = f"the vocabulary of the encoder lacks {share:.0%} of the pieces of the text"
             _log.warning("%s", f"{lacking}; a model whose encoder was trained on such text knows more")
 

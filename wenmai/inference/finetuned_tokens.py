@@ -40,6 +40,7 @@ Table = npt.NDArray[np.float64]
 _MOST_KNOWN = 1 << 20  # words whose pieces are remembered
 _MOST_SINGLE = 0.95  # share of the words of East Asian scripts that are single characters where sentences are cut so
 _MARKS = "-/+.=*'"  # some texts are cut at these within words, as those of PubTator are
+_FEWEST = 3  # times that a mark stands alone between words where they are cut
 _MOST_JOINED = 0.1  # of a mark that stands alone between words where they are cut: as often within one, at most
 _OF_ENTITY = re.compile(r"[BIMESLU]-.+")
 _OUTSIDE = re.compile(r"O|X|PAD|\[\w+\]|<\w+>")  # the others are those of padding and of pieces that have no tag
@@ -427,13 +428,15 @@ def _marked(tags: Sequence[str], marks: Mapping[str, str]) -> list[str]:
 
 
 def _parting(examples: Sequence[TaggedSentence]) -> Iterator[str]:
-    """Yields the marks at which words are cut: they stand alone between words, and hardly ever within one."""
+    """Yields the marks at which words are cut: they stand alone between words, and hardly ever in one."""
     alone, joined = Counter[str](), Counter[str]()
     for one in examples:
         for before, token, after in zip(one.tokens, one.tokens[1:], one.tokens[2:], strict=False):
-            alone[token] += len(token) == 1 and token in _MARKS and before[-1:].isalnum() and after[:1].isalnum()
-        joined.update(mark for token in one.tokens for mark in set(token[1:-1]) & set(_MARKS))
-    return (mark for mark in _MARKS if joined[mark] < _MOST_JOINED * alone[mark])
+            between = before[-1:].isalnum() and after[:1].isalnum() and not (token == "." and after[:1].isupper())
+            alone[token] += len(token) == 1 and token in _MARKS and between
+        words = (token for token in one.tokens if any(map(str.isalnum, token)))
+        joined.update(mark for word in words for mark in set(word) & set(_MARKS))
+    return (mark for mark in _MARKS if alone[mark] >= _FEWEST and joined[mark] < _MOST_JOINED * alone[mark])
 
 
 def _parted(text: str, spans: Iterable[tuple[int, int]], parts: re.Pattern[str]) -> list[tuple[int, int]]:

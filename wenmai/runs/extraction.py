@@ -52,9 +52,10 @@ _log = logging.getLogger(__name__)
 _MOST_TEXT = 16 << 20  # bytes of a document of plain text
 _OF = ("'s", "’s")  # is no part of a name
 _DRAWN = 400  # most tokens of the matrix
-_FEWEST, _WIDEST = 2, 120  # of text whose lines were cut at a width: lines that go on, and characters of a line
-_FULL, _MOST = 0.7, 0.8  # such a line has this share of the longest, and this share of the lines are such
-_SENTENCE_END = re.compile(r"[.!?。！？…:：;；][\"'”’」』)）]*\s*\Z")
+_FEWEST, _MOST = 2, 0.8  # of text whose lines were cut at a width: lines that go on, and their share that is full
+_EAST_ASIAN = re.compile(f"[{EAST_ASIAN}]")
+_NARROWEST, _WIDEST = 40, 120  # characters of its longest line
+_SMALL = 0.4  # of the full lines, those that are followed by a small letter
 
 
 # --- documents ------------------------------------------------------------------------------------------------------
@@ -158,15 +159,21 @@ def document_of_text(text: str, tagger: Any, *, title: str = "") -> RelationDocu
 def unwrapped(text: str) -> str:
     """Returns a text whose lines were cut at a width with spaces for these line ends, and any other text as it is.
 
-    They were if most lines that are followed by another one are almost as long as the longest, and end within a
-    sentence. Blank lines still divide; every character keeps its place.
+    They were if the word that begins the next line would not have had room in most lines, and many go on with a small
+    letter. Blank lines still divide; every character keeps its place. Lines of Chinese stay as they are.
     """
     lines = text.splitlines(keepends=True)
-    longest = max((len(line.rstrip()) for line in lines), default=0)
-    inner = [number for number, (line, after) in enumerate(pairwise(lines)) if line.strip() and after.strip()]
-    full = [number for number in inner if len(lines[number].rstrip()) >= _FULL * longest]
-    within = [number for number in full if not _SENTENCE_END.search(lines[number])]
-    if len(inner) < _FEWEST or longest > _WIDEST or len(full) < _MOST * len(inner) or 2 * len(within) < len(full):
+    widths = [len(line.rstrip()) for line in lines]
+    longest = max(widths, default=0)
+    inner = [
+        number
+        for number, (line, after) in enumerate(pairwise(lines))
+        if line.strip() and after.strip() and not _EAST_ASIAN.search(line.rstrip()[-1] + after.lstrip()[0])
+    ]
+    full = [number for number in inner if widths[number] + 1 + len(lines[number + 1].split()[0]) > longest]
+    going_on = sum(lines[number + 1].lstrip()[0].islower() for number in full)
+    narrow = _NARROWEST <= longest <= _WIDEST
+    if not narrow or len(inner) < _FEWEST or len(full) < _MOST * len(inner) or going_on < _SMALL * len(full):
         return text
     for number in inner:
         line = lines[number].rstrip("\r\n")
@@ -203,7 +210,7 @@ def as_docred(found: "Extracted") -> dict[str, Any]:
             ]
             for entity in document.entities
         ],
-        **({} if document.pairs is None else {"pairs": [list(pair) for pair in document.pairs]}),
+        **({"pairs": [list(pair) for pair in document.pairs or ()]} if _names_pairs(document) else {}),
         "labels": [
             {
                 "h": one.head,
@@ -217,6 +224,12 @@ def as_docred(found: "Extracted") -> dict[str, Any]:
             for one in found.relations
         ],
     }
+
+
+def _names_pairs(document: RelationDocument) -> bool:
+    """Whether a document asks for some of its pairs alone."""
+    count = len(document.entities)
+    return document.pairs is not None and len(document.pairs) < count * (count - 1)
 
 
 def write_predictions(path: str | Path, found: Sequence["Extracted"]) -> list[str]:
@@ -340,7 +353,6 @@ def _joined(words: Sequence[str], start: int, end: int) -> str:
 
 
 _NO_SPACE_BEFORE = re.compile(r"[,.;:!?%)\]}'’”]|n't|['’]\w{1,2}")
-_EAST_ASIAN = re.compile(f"[{EAST_ASIAN}]")
 
 
 def _apart(words: Sequence[str], at: int) -> bool:

@@ -216,7 +216,8 @@ def _require_same(folder: Path, start: Run, recipe: Recipe, opened: Opened) -> N
         RunError: if it was trained otherwise, or on other examples.
     """
     require_same(folder, recipe)
-    data = find_system(recipe.system).load().source.read(recipe, opened.source, lambda *_: None, start.read_base())
+    source = find_system(recipe.system).load().source
+    data = source.read(recipe, opened.source, lambda *_: None, start)  # examples are the same for every encoder
     if Run(folder).corpus.get("fingerprint", data.fingerprint) != data.fingerprint:
         raise RunError(f"{folder}: was trained on other examples; choose another --out for these")
 

@@ -340,6 +340,8 @@ def _read_again(run: Run, base: "_Base", callback: Callback, corpus: Any = None)
         )
     try:
         opened = run.task.source.open(named_texts(names) if corpus is None else corpus)
+        if names and list(opened.names) != list(names):
+            raise RunError(f"{run.path}: began with the corpus {', '.join(names)}, not with the one that is given")
         data = run.task.source.read(run.recipe, opened.source, callback.encoding_corpus, base.model)
     except CorpusError as error:
         raise RunError(f"{run.path}: its corpus cannot be read any more: {error}") from None

@@ -407,10 +407,8 @@ class FineTuningJob(NeuralJob):
         notes += [f"to validate on: {note}" for note in self._data.valid_stats.left_out()]
         if untrained := self._data.untrained:
             listed = ", ".join(untrained[:_LISTED]) + ", ..." * (len(untrained) > _LISTED)
-            notes.append(
-                f"no example that was trained on has the labels {listed}: those that have them were set aside to "
-                "validate on, or left out by limit; give more examples, or valid=FILE"
-            )
+            why = ": those that have them were set aside to validate on" if self._data.set_aside else ""
+            notes.append(f"no example that was trained on has the labels {listed}{why}; give more examples")
         if part.cut:
             notes.append(model.cut_note(part.cut, len(part.examples)))
         if self._valid is not None and self._valid.cut:

@@ -29,7 +29,8 @@ class FineTuneData:
         sources: The files, as JSON values.
         stats: What was left out of the examples to train on.
         valid_stats: What was left out of those to validate on, where they are other data.
-        untrained: Labels, or types of tags, that no example to train on has, as chance had it.
+        untrained: Labels, or types of tags, that no example to train on has.
+        set_aside: Whether those to validate on were set aside by chance.
     """
 
     fingerprint: str
@@ -40,6 +41,7 @@ class FineTuneData:
     stats: ExamplesStats
     valid_stats: ExamplesStats = field(default_factory=ExamplesStats)
     untrained: tuple[str, ...] = ()
+    set_aside: bool = False
 
     def describe(self) -> dict[str, Any]:
         """What ``corpus.json`` holds, as JSON values."""
@@ -109,7 +111,8 @@ class LabelledExamples(Source):
         if self._task == "tagging":
             kept = set(types_of(tag for example in train for tag in example.tags))
         untrained = tuple(name for name in names if name not in kept)
-        return FineTuneData(digest.hexdigest(), train, valid, labels, sources, stats, valid_stats, untrained)
+        aside = opened.part == "rest"
+        return FineTuneData(digest.hexdigest(), train, valid, labels, sources, stats, valid_stats, untrained, aside)
 
     def reopen(self, fingerprint: str) -> None:
         """None: the files are read again."""

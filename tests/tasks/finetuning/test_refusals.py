@@ -153,7 +153,11 @@ def test_words_are_cut_at_the_marks_that_divide_those_that_were_trained_on(begin
         return [text[low:high] for low, high in model.words(text)]
 
     cut = ["X", "-", "induced", "2", ".", "5", "c", "-", "d", "."]
-    assert learned("drug - induced pain", "a 3 . 5 b") == cut
+    assert learned(*3 * ["drug - induced pain", "a 3 . 5 b"]) == cut
+    plain = ["X-induced", "2.5", "c-d", "."]
+    assert learned(*2 * ["drug - induced pain"]) == plain  # which may be chance
+    assert learned(*9 * ["one . The other ."], "a Mr. b") == plain
+    assert learned(*9 * ["a - b"], *3 * ["-a"]) == plain
     assert learned("a - b", "Paris-based c .") == ["X-induced", "2.5", "c-d", "."]
 
 

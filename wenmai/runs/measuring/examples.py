@@ -44,10 +44,12 @@ def read_examples(
 
 def _known_before(run: Run, opened: Examples) -> list[str]:
     """Returns a note if a run was trained on the files of some examples, or its best state was chosen by them."""
-    known = {str(source.get("path")): bool(source.get("valid")) for source in run.corpus["sources"]}
+    known = {str(source.get("path")): source.get("valid") for source in run.corpus["sources"]}
     paths, name = {str(path) for path in opened.paths}, opened.describe()
     if not paths or not paths <= known.keys():
         return []
+    if None in known.values():  # an older run does not say which they are
+        return [f"{name}: the model was trained on these examples, or its best state was chosen by them"]
     if not all(known[path] for path in paths):
         return [f"{name}: the model was trained on these examples; name others to measure what it has learned"]
     return [f"{name}: the best state of this run was chosen by these examples; others measure it without bias"]

@@ -304,8 +304,12 @@ def _set(name: str | Path, among: Sequence[str | Path]) -> tuple[str, Path]:
         raise FormatError(
             f"{name}: no such file; expected a test set, or a name of the catalogue such as data:ws353-all"
         )
-    plain = title_of(name, among)
-    return plain.removesuffix(".gz").removesuffix(".txt") or plain, Path(name)
+    return title_of(_plain(name), map(_plain, among)), Path(name)
+
+
+def _plain(name: str | Path) -> str:
+    """Returns the name of a set without the usual end of files."""
+    return str(name).removesuffix(".gz").removesuffix(".txt")
 
 
 def _similarity(result: SimilarityResult) -> Measure:
