@@ -45,7 +45,7 @@ from wenmai.training.shares import RateShares, layer_depths
 
 __all__ = ["FineTuningJob", "FineTuningTask"]
 
-_MOST_KEPT = 1 << 28  # numbers of a frozen encoder that are kept in memory: a GiB
+_MOST_KEPT = 1 << 29  # numbers of a frozen encoder that are kept in memory: 2 GiB
 _IMBALANCE = 10  # times as many examples of one label as of another are worth a note
 _LISTED = 5  # labels in a note
 _LONG = 3  # times the tokens of an epoch in an evaluation that are worth a note: it takes about as long as the epoch
