@@ -22,7 +22,7 @@ STATIC = ("word2vec-sgns", "fasttext-skipgram")
 TEXT = ("data:enwiki-sample", "data:wikitext-2-train")
 SETTINGS = {"lowercase": "true", "min_count": 5, "vector_size": 100}  # words are counted as `distil` counts them
 LAYERS = {"elmo": ("0", "mix")}
-OTHER_LAYERS = ("0", "1", "last")
+OTHER_LAYERS = ("last", "1", "0")
 TURN = "seed"
 QUICK_TEXT = "the cat sat on the mat with the dog .\n" * 40
 QUICK_SETTINGS = ("hidden_size=16", "num_layers=1", "num_heads=2", "steps=3", "threads=1", "vocab_size=300")
