@@ -42,7 +42,7 @@ VERBS = {  # what is done with a run that can do this
     "fill": (("fill", "RUN", "a [MASK] b"), ("preview", "RUN")),
     "extract": (("extract", "RUN", "ON"), ("evaluate", "RUN", "--on", "ON")),
 }
-EVERY = (("compare", "RUN", "RUN", "--out", "OUT"), ("train", "SYSTEM", "DATA", "--from", "RUN"))
+EVERY = (("compare", "RUN", "RUN", "--out", "OUT"), ("train", "SYSTEM", "DATA", "--from", "RUN", "--set", "epochs=1"))
 _TOUCHING = ("os.", "shutil.", "glob.", "tempfile.")
 
 
