@@ -92,6 +92,7 @@ def facts(rows: Rows, _: Result) -> dict[str, Any]:
     for test in TESTS:
         scores = {row["seed"]: row["scores"][test] for row in rows if row["scores"].get(test) is not None}
         found[test] = summarised([*scores.values()])
+    found["dimensions"] = rows[0]["vector_size"]  # the settings have that of the static systems
     covered = [row["covered"].get("WS-353") for row in rows]
     found["ws353"] = Numbers([one for one in covered if one is not None])
     return found

@@ -19,10 +19,10 @@ def test_a_line_has_means_over_seeds_or_the_score_of_a_layer() -> None:
     trained = {"system": "bert", "corpus": "a,b", "valid": None, "changed": {"minutes": 60.0}, "model_sha256": "1"}
     rows = [
         *(row("word2vec-sgns", 0.5 + seed / 100, seed=seed) for seed in (1, 2, 3)),
-        *(row("bert", value, layer=layer, **trained) for layer, value in (("0", 0.4), ("last", None))),
+        *(row("bert", value, layer=layer, vector_size=256, **trained) for layer, value in (("0", 0.4), ("last", None))),
     ]
     text = page_text({"distilled": Result(HEAD | {"theme": "distilled", "settings": SETTINGS, "rows": rows})})
     assert "| word2vec-sgns | 100 | **0.5200** ± 0.0248 | **0.3000** ± 0.0000 |" in text
-    assert "| bert, layer 0 | 100 | 0.4000 | 0.3000 | 0.5000 | 0.2500 | 90% | 9 |" in text
-    assert "| bert, layer last | 100 | - | 0.3000 |" in text
+    assert "| bert, layer 0 | 256 | 0.4000 | 0.3000 | 0.5000 | 0.2500 | 90% | 9 |" in text
+    assert "| bert, layer last | 256 | - | 0.3000 |" in text
     assert text.count("wenmai train bert a b --out runs/bert --set minutes=60") == 1
