@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.finetuned import Model, imported_minilm, open_model, summarised
+from benchmarks.equal_time import QUICK_TEXT
+from benchmarks.finetuned import QUICK_SETTINGS, models_of, summarised
 from benchmarks.harness import Bench
 from benchmarks.quality import RESTRICT_VOCAB, SIMILARITY, TESTS
 from benchmarks.result import Numbers, Result, Rows
@@ -24,8 +25,6 @@ SETTINGS = {"lowercase": "true", "min_count": 5, "vector_size": 100}  # words ar
 LAYERS = {"elmo": ("0", "mix")}
 OTHER_LAYERS = ("last", "1", "0")
 TURN = "seed"
-QUICK_TEXT = "the cat sat on the mat with the dog .\n" * 40
-QUICK_SETTINGS = ("hidden_size=16", "num_layers=1", "num_heads=2", "steps=3", "threads=1", "vocab_size=300")
 
 
 def run(bench: Bench) -> None:
@@ -52,7 +51,7 @@ def run(bench: Bench) -> None:
                 size = {"vocabulary": found["vocabulary"], "vector_size": SETTINGS["vector_size"]}
                 row = {"run": system, "layer": None, "seed": seed, **size, "wall_seconds": wall}
                 results.add(row | _scores(bench, target, sets))
-    for model in _models(bench, runs):
+    for model in models_of(bench, runs):
         for layer in LAYERS.get(model.family, OTHER_LAYERS):
             if (model.facts["model_sha256"], model.facts["run"], layer, None) not in there:
                 bench.clear(target)
@@ -60,14 +59,6 @@ def run(bench: Bench) -> None:
                 size = {name: found[name] for name in ("vocabulary", "vector_size")}
                 row = {**model.facts, "layer": layer, "seed": None, **size, "wall_seconds": wall}
                 results.add(row | _scores(bench, target, sets))
-
-
-def _models(bench: Bench, runs: tuple[Path, ...]) -> Iterator[Model]:
-    for path in runs:
-        yield open_model(bench, path)
-    if bench.options.minilm:
-        place, checksum = imported_minilm(bench)
-        yield Model(place, {"run": "all-MiniLM-L6-v2", "model_sha256": checksum}, "published", "en")
 
 
 def _scores(bench: Bench, run: Path, sets: dict[str, Path]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ __all__ = [
     "FACTS",
     "LANGUAGES",
     "MINILM",
+    "QUICK_SETTINGS",
     "SETS",
     "WAYS",
     "Model",
@@ -29,6 +30,7 @@ __all__ = [
     "imported_minilm",
     "margin",
     "measure_sets",
+    "models_of",
     "open_model",
     "run",
     "summarised",
@@ -174,6 +176,11 @@ def _models(bench: Bench) -> Iterator[Model]:
         runs = (bench.work / "bert",)
         chosen = [f"--set={assignment}" for assignment in QUICK_SETTINGS]
         bench.wenmai("train", "bert", "builtin:pydocs", "--out", runs[0], "--quiet", *chosen)
+    yield from models_of(bench, runs)
+
+
+def models_of(bench: Bench, runs: Sequence[Path]) -> Iterator[Model]:
+    """Yields finished runs, and MiniLM if it is asked for."""
     for path in runs:
         yield open_model(bench, path)
     if bench.options.minilm:
