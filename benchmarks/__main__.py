@@ -89,6 +89,9 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--against-trainer", action="store_true", help="for finetuned: MiniLM beside transformers' Trainer"
     )
+    parser.add_argument(
+        "--threads", type=int, help="for finetuned, knowledge, continual, relations: of each training [2]"
+    )
     parser.add_argument("--inputs", type=int, help="for faults: about how many hostile inputs [300000]")
     parser.add_argument("--failures", type=Path, help="for faults: folder of what ends badly [in the cache]")
     parser.add_argument("--replay", type=Path, help="for faults: one of that folder, to try again")
@@ -130,6 +133,7 @@ def main(arguments: Sequence[str]) -> None:
         names=chosen.names,
         minutes=chosen.minutes,
         settings=tuple(chosen.set),
+        threads=chosen.threads,
     )
     for theme in themes:
         if theme == "page":

@@ -69,19 +69,26 @@ PROBED = ("classification", "tagging")  # what a probe of word vectors can do
 WAYS = {  # name: (what the table calls it, settings)
     "probe": ("word vectors, linear probe", {}),
     "scratch": ("from scratch", {"scratch": "true"}),
+    "input": ("its input, frozen", {"mode": "frozen", "layer": "0"}),
+    "first": ("first layer, frozen", {"mode": "frozen", "layer": "1"}),
     "frozen": ("last layer, frozen", {"mode": "frozen"}),
     "mix": ("mix of all layers, frozen", {"mode": "mix"}),
     "tuned": ("fine-tuned", {}),
 }
+FROZEN = ("input", "first", "frozen")
 OF_FAMILY = {
     "vectors": ("probe",),
-    "elmo": ("frozen", "mix"),
+    "elmo": ("input", "first", "frozen", "mix"),
     "gpt": ("scratch", "tuned"),
     "encoder": ("scratch", "frozen", "tuned"),
     "published": ("tuned",),
 }
 FACTS = ("run", "system", "corpus", "valid", "changed", "parameters", "training_seconds", "model_sha256")
-COMPARED = {"above_scratch": ("tuned", "scratch"), "above_frozen": ("tuned", "frozen"), "above_last": ("mix", "frozen")}
+COMPARED = {  # name: (a way, those that it is compared with, all of which must be measured)
+    "above_scratch": ("tuned", ("scratch",)),
+    "above_frozen": ("tuned", ("frozen",)),
+    "above_layers": ("mix", ("input", "first", "frozen")),
+}
 MINILM = "all-MiniLM-L6-v2"
 THREADS = 2
 ALLOWED = 0.01  # by which a mean over seeds may be lower and still be called equal
@@ -226,7 +233,8 @@ def _measured(bench: Bench, model: Model, row: Row) -> dict[str, Any]:
         return {"score": best[about.metric], "wall_seconds": wall, **kept}
     target = bench.work / "tuned"
     bench.clear(target)
-    settings = {**WAYS[way][1], "seed": row["seed"], "threads": THREADS} | ({"limit": limit} if limit else {})
+    threads = bench.options.threads or THREADS
+    settings = {**WAYS[way][1], "seed": row["seed"], "threads": threads} | ({"limit": limit} if limit else {})
     assigned = [*(f"{setting}={value}" for setting, value in settings.items()), *bench.options.settings]
     chosen = [f"--set={one}" for one in assigned]
     summary, wall = bench.wenmai(
@@ -234,7 +242,8 @@ def _measured(bench: Bench, model: Model, row: Row) -> dict[str, Any]:
     )
     names = ("seconds", "examples", "steps", "layer_weights", "peak_memory_bytes")
     kept = {name: summary[name] for name in names if name in summary}
-    return {"score": summary["validation"][about.metric], "scores": summary["validation"], "wall_seconds": wall, **kept}
+    measured = {"score": summary["validation"][about.metric], "scores": summary["validation"]}
+    return measured | {"threads": threads, "wall_seconds": wall, **kept}
 
 
 def _beside_trainer(bench: Bench, results: Results, limit: int | None) -> None:
@@ -352,8 +361,8 @@ def facts(rows: Rows, _: Result) -> dict[str, Any]:
         "measured": SETS[rows[0]["set"]].metric,
     }
     own = rows.where(part="sets")
-    for name, (way, other) in COMPARED.items():
-        pairs = _compared(own, way, other)
+    for name, (way, others) in COMPARED.items():
+        pairs = _compared(own, way, others)
         found[name] = Numbers([sum(one > two for one, two in pairs)] if pairs else [])
         found[f"{name}_of"] = len(pairs)
     default = latest(own.where(run=MINILM, set="sst2", way="tuned", limit=None, settings=None)).values()
@@ -365,12 +374,17 @@ def facts(rows: Rows, _: Result) -> dict[str, Any]:
     return found
 
 
-def _compared(rows: Rows, way: str, other: str) -> list[tuple[float, float]]:
-    """Returns the mean scores of two ways on all sets, and numbers of examples, where both were measured."""
+def _compared(rows: Rows, way: str, others: Sequence[str]) -> list[tuple[float, float]]:
+    """Returns the mean scores of a way and of the best other one, of each set and number of examples that has all."""
     pairs = []
     for own in rows.by("set limit").values():
-        sides = with_same_settings(own.where(way=way), own.where(way=other), frozen=other == "frozen")
-        both = [list(latest(one).values()) for one in sides]
-        if all(both):
-            pairs.append((statistics.mean(both[0]), statistics.mean(both[1])))
+        found = [_mean_scores(own.where(way=way), own.where(way=other), frozen=other in FROZEN) for other in others]
+        if all(found):
+            pairs.append(max(found, key=lambda pair: pair[1]))
     return pairs
+
+
+def _mean_scores(rows: Rows, others: Rows, *, frozen: bool) -> tuple[float, float] | tuple[()]:
+    """Returns the mean scores of two ways that learned with the same settings; nothing if there are none."""
+    both = [list(latest(one).values()) for one in with_same_settings(rows, others, frozen=frozen)]
+    return (statistics.mean(both[0]), statistics.mean(both[1])) if all(both) else ()

@@ -90,6 +90,7 @@ class Options:
         names: Those that the theme ``knowledge`` asks for.
         minutes: How long the theme ``equal_time`` trains; None: it decides.
         settings: Assignments that the theme ``finetuned`` tries instead of the default ones.
+        threads: Those of fine-tunings and of trainings from documents; None: the theme decides.
     """
 
     corpus: str
@@ -114,6 +115,7 @@ class Options:
     names: Path | None = None
     minutes: float | None = None
     settings: tuple[str, ...] = ()
+    threads: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,9 +46,10 @@ def run(bench: Bench) -> None:
         print("relations: starts from finished encoders; name them: --runs RUN..., or --minilm", flush=True)
         return
     settings = SETTINGS | ({"epochs": 1, "threads": 1} if bench.quick else {})
+    threads = options.threads or settings["threads"]
     results = bench.results("relations", settings, corpus=False, keep=not bench.quick, baselines=("torch",))
     if not options.only or "updates" in options.only:
-        _time(bench, results, models, settings["threads"])
+        _time(bench, results, models, threads)
     there = {_key(row) for row in results.rows if row["part"] == "sets"}
     for seed in bench.seeds(1, 2, 3):
         for name in _asked(bench, tuple(SETS), quick=("redocred",)):
@@ -58,7 +59,7 @@ def run(bench: Bench) -> None:
                     if _key(row) in there or (options.only and set(options.only) == {"updates"}):
                         continue
                     try:
-                        found = _trained(bench, model, row, settings)
+                        found = _trained(bench, model, row, settings | {"threads": threads})
                     except SystemExit as problem:  # one that fails does not end hours of others
                         print(f"  {model.facts['run']}, {structure}, {name}: {problem}", flush=True)
                         continue
@@ -113,7 +114,8 @@ def _trained(bench: Bench, model: Model, row: Row, settings: dict[str, Any]) -> 
     names = ("seconds", "documents", "steps", "threshold", "peak_memory_bytes")
     measures = ("f1_low", "f1_high", "ign_f1_low", "ign_f1_high", "precision", "recall", "evidence_f1")
     kept = {name: summary[name] for name in names if name in summary}
-    return kept | {name: found[name] for name in (*MEASURES, *measures)} | {"wall_seconds": wall}
+    kept |= {name: found[name] for name in (*MEASURES, *measures)}
+    return kept | {"threads": settings["threads"], "wall_seconds": wall}
 
 
 def _time(bench: Bench, results: Results, models: list[Model], threads: int) -> None:

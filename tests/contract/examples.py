@@ -473,6 +473,8 @@ EXAMPLES = {
         wrong=(
             _NO_BASE,
             ({"top_layers": 1}, "top_layers has no effect with mode=full"),
+            ({"layer": 1}, "layer has no effect with mode=full"),
+            ({"mode": "frozen", "layer": 9, "class_weight": "none"}, "layer=9: the encoder has"),
             ({"crf": True}, "crf=True has no effect on finetuned-classification"),
             ({"max_length": 13}, "more than the 12 tokens"),
             ({"mode": "top", "top_layers": 9, "class_weight": "none"}, "top_layers=9: the encoder has"),

@@ -258,8 +258,9 @@ def test_updates_of_a_tagger_are_those_of_transformers(published, tokenizer, tmp
         ({"head_dropout": 0.2}, None),
         ({"crf": True}, "scores sequences of tags \\(crf=true\\)"),
         ({"mode": "mix"}, "takes a sum of all layers \\(mode=mix\\)"),
+        ({"mode": "frozen", "layer": 1}, "takes another layer than the last \\(layer=1\\)"),
     ],
-    ids=["lora", "full", "crf", "mix"],
+    ids=["lora", "full", "crf", "mix", "layer"],
 )
 def test_a_tagger_of_ours_is_one_of_theirs_or_refused(settings, refused, published, tokenizer, tmp_path):
     _, run = published("Bert", "ForTokenClassification")

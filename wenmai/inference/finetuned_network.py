@@ -27,6 +27,7 @@ class HeadShape:
     Attributes:
         compares: Whether the vectors of two texts, read one by one, are compared.
         mix: Whether the head sees a weighted sum of all layers.
+        layer: Else the one that it sees: 0 the embeddings, -1 the last one.
         dense: Whether a tanh layer comes before the outputs.
         crf: Whether sequences of tags are scored as wholes.
         entities: Whether tags that look like entities are some.
@@ -39,6 +40,7 @@ class HeadShape:
 
     compares: bool = False
     mix: bool = False
+    layer: int = -1
     dense: bool = False
     crf: bool = False
     entities: bool = True
@@ -51,7 +53,8 @@ class HeadShape:
     def fits(self, other: "HeadShape") -> bool:
         """Whether another head has the same parameters, whatever is dropped or trained."""
         return all(
-            getattr(self, name) == getattr(other, name) for name in ("compares", "mix", "dense", "crf", "entities")
+            getattr(self, name) == getattr(other, name)
+            for name in ("compares", "mix", "layer", "dense", "crf", "entities")
         )
 
 
@@ -105,6 +108,7 @@ class Network(nn.Module):
         self.backbone = backbone
         self.encoder = backbone.module
         self.mix = ScalarMix(backbone.num_layers + 1) if shape.mix else None
+        self.layer = shape.layer
         self.head = head
         self.pooling = pooling
         self.frozen = self.whole = False
@@ -122,6 +126,8 @@ class Network(nn.Module):
         if self.mix is not None:
             layers = backbone.every(fed)
             return torch.stack([self._picked(layer, fed) for layer in layers]), None
+        if self.layer != -1:
+            return self._picked(backbone.every(fed)[self.layer], fed)[None], None
         if self.whole or self.pooling == "mean":
             states = backbone.last(fed, None)
             return self._picked(states, fed)[None], states if self.whole else None

@@ -65,6 +65,7 @@ def published(model: FineTuned) -> Bert:
     for name, reason in {
         "crf=true": "scores sequences of tags" if shape.crf else "",
         "mode=mix": "takes a sum of all layers" if shape.mix else "",
+        f"layer={shape.layer}": "takes another layer than the last" if shape.layer != -1 else "",
         "both_orders=true": "reads two texts twice" if model.reading.both_orders else "",
     }.items():
         if reason:

@@ -127,6 +127,13 @@ class FineTuningTask(NeuralTask):
             raise SettingError(f"max_length={reading.max_length} is more than the {known.max_length} tokens it reads")
         if reading.pooling == "pooler" and not known.has_pooler:
             raise SettingError("pooling=pooler: the encoder has no pooler; pooling=token or mean do without")
+        if not -1 <= tuning.layer <= known.num_layers:
+            raise SettingError(
+                f"layer={tuning.layer}: the encoder has {plural(known.num_layers, 'layer')}, numbered from 1; 0 are "
+                "its embeddings"
+            )
+        if tuning.layer != -1 and reading.pooling == "pooler":
+            raise SettingError("pooling=pooler takes the last layer; leave out layer, or take pooling=token or mean")
         if self.model.over_tokens:
             reading = replace(reading, pooling="mean")  # what stands for a text where there is none
         elif reading.pooling == "auto":
@@ -137,6 +144,7 @@ class FineTuningTask(NeuralTask):
         shape = HeadShape(
             compares=not known.paired and self.model.compares(data.train[0]),
             mix=tuning.mode == "mix",
+            layer=-1 if tuning.layer == known.num_layers else tuning.layer,
             dense=tuning.dense_head,
             crf=tuning.crf,
             entities=entities,

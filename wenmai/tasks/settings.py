@@ -181,6 +181,10 @@ class FineTuneConfig:
         ),
     ] = "full"
     top_layers: Annotated[int, Ge(1), Doc("mode=top: how many layers")] = _TOP_LAYERS
+    layer: Annotated[
+        int,
+        Doc("mode=frozen: the head sees what this layer says: 0 the embeddings, 1 the first layer, -1 the last one"),
+    ] = -1
     layer_decay: Annotated[
         float,
         Gt(0),
@@ -226,6 +230,8 @@ class FineTuneConfig:
     def __post_init__(self) -> None:
         if self.mode != "top" and self.top_layers != _TOP_LAYERS:
             raise SettingError(f"top_layers has no effect with mode={self.mode}; add mode=top")
+        if self.mode != "frozen" and self.layer != -1:
+            raise SettingError(f"layer has no effect with mode={self.mode}; add mode=frozen")
         lora = self.lora_rank, self.lora_alpha, self.lora_dropout, self.lora_targets
         if self.mode != "lora" and lora != (_LORA_RANK, _LORA_ALPHA, 0.0, _LORA_TARGETS):
             raise SettingError(f"settings of lora have no effect with mode={self.mode}; add mode=lora")

@@ -99,6 +99,26 @@ def test_only_the_top_layers_are_trained(base, data, tmp_path):
     assert all(name.startswith(("encoder.layers.1.", "pooler.")) for name in changed)
 
 
+@pytest.mark.parametrize("start", ["bert", "elmo", "gpt"])
+@pytest.mark.parametrize("task", ["classification", "tagging"])
+def test_a_frozen_layer_is_what_the_head_sees(base, data, tmp_path, task, start):
+    def head(**settings):
+        return tuned(base, data, tmp_path, task, start, mode="frozen", **settings).model.module
+
+    last, embeddings, first = head(), head(layer=0), head(layer=1)
+    shown = head(layer=last.backbone.num_layers)
+    same = [
+        all(torch.equal(*pair) for pair in zip(last.head.parameters(), other.head.parameters(), strict=True))
+        for other in (shown, first, embeddings)
+    ]
+    assert same == [True, False, False]
+
+
+def test_the_pooler_takes_the_last_layer(begin):
+    with pytest.raises(SettingError, match="pooling=pooler takes the last layer; leave out layer"):
+        begin("classification", "bert", mode="frozen", layer=1, pooling="pooler")
+
+
 def test_from_scratch_nothing_is_taken_over(base, begin):
     trained = base("bert").model.module.state_dict()
     for scratch in (False, True):
