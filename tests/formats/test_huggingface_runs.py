@@ -78,6 +78,53 @@ def test_models_that_transformers_does_not_have_are_refused_by_name(settings, me
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parity
+@pytest.mark.parametrize(
+    ("family", "class_name", "settings"),
+    [
+        ("ernie", "ErnieForMaskedLM", {}),
+        ("ernie", "ErnieForPreTraining", {"heads": ("mlm", "pair"), "pooler": "tanh"}),
+        ("ernie", "ErnieForTokenClassification", {"heads": ("token-classification",), "labels": LABELS}),
+        ("bert", "BertForMaskedLM", {"segments": 1}),
+        ("electra", "ElectraForMaskedLM", {}),
+        ("roberta", "RobertaForMaskedLM", {"segments": 0}),
+    ],
+)
+def test_a_run_is_written_as_the_family_that_is_asked_for(family, class_name, settings, tokenizer, tmp_path):
+    theirs = pytest.importorskip("transformers")
+    model = make(tokenizer, **settings)
+    write_huggingface(tmp_path / "first", model, tokenizer)
+    run = import_run("huggingface", tmp_path / "first", tmp_path / "run")
+    export_run(run, "huggingface", tmp_path / "asked", family=family)
+    other, notes = getattr(theirs, class_name).from_pretrained(tmp_path / "asked", output_loading_info=True)
+    assert not notes["missing_keys"] | notes["unexpected_keys"] | notes["mismatched_keys"]
+    assert other.config.model_type == family
+    ids = torch.randint(7, VOCABULARY, (2, 9))
+    with torch.no_grad():
+        states = getattr(other.eval(), other.base_model_prefix)(ids).last_hidden_state
+        torch.testing.assert_close(model(ids), states, rtol=0, atol=1e-5)
+    again = import_run("huggingface", tmp_path / "asked", tmp_path / "again").model
+    back = again.published() if settings.get("labels") else again.module
+    with torch.no_grad():
+        assert torch.equal(back(ids), model(ids))
+
+
+@pytest.mark.parametrize(
+    ("family", "settings", "message"),
+    [
+        ("bert", {"task_types": 3}, "Bert of transformers has no vectors of tasks"),
+        ("ernie", {"embedding_size": 8}, "Ernie of transformers has no embeddings of 8 dimensions"),
+        ("roberta", {}, "Roberta of transformers has 1 segment, not 2"),
+        ("distilbert", {}, "DistilBert of transformers has 0 segments, not 2"),
+        ("ernie", {"heads": ("replaced",)}, "Ernie of transformers has no head replaced"),
+    ],
+)
+def test_a_family_that_has_no_such_model_is_refused(family, settings, message, tokenizer, tmp_path):
+    with pytest.raises(SettingError, match=message):
+        write_huggingface(tmp_path / "out", make(tokenizer, **settings), tokenizer, family=family)
+    assert not (tmp_path / "out").exists()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Later(BertConfig):
     """What a later version may have."""

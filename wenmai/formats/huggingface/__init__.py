@@ -7,9 +7,11 @@ Source: ``transformers`` 5.23, whose classes read what is written.
 
 import logging
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from typing_extensions import Doc
 
 from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.folder import read_json_object
@@ -25,13 +27,24 @@ if TYPE_CHECKING:
     from wenmai.inference.embedding_config import EmbeddingConfig
     from wenmai.text.tokenizer import Tokenizer
 
-__all__ = ["FORMATS", "Pretrained", "read_huggingface", "write_huggingface"]
+__all__ = ["FORMATS", "EncoderFamily", "HuggingfaceConfig", "Pretrained", "read_huggingface", "write_huggingface"]
+
+EncoderFamily = Literal["auto", "bert", "ernie", "roberta", "electra", "distilbert"]
 
 _log = logging.getLogger(__name__)
 
 _FAMILIES = (gpt.FAMILY, bert.FAMILY)
 _FINE_TUNED = "wenmai.inference.finetuned:FineTuned"
 _SHORTEST = 8  # tokens that a fine-tuned model reads
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HuggingfaceConfig:
+    """How an encoder is written."""
+
+    family: Annotated[
+        EncoderFamily, Doc("of an encoder: the classes that read it, if they have such a model; auto: by its settings")
+    ] = "auto"
 
 
 def read_huggingface(folder: str | Path) -> Pretrained:
@@ -51,6 +64,7 @@ def write_huggingface(
     tokenizer: "Tokenizer",
     *,
     embedding: "EmbeddingConfig | None" = None,
+    family: EncoderFamily = "auto",
     on_note: Callable[[str], None] = _log.warning,
 ) -> None:
     """Writes a folder that the classes of ``transformers`` and ``AutoTokenizer`` read, whole or not at all.
@@ -60,22 +74,25 @@ def write_huggingface(
         model: The network.
         tokenizer: Its tokenizer.
         embedding: How an encoder's states become vectors of texts, for ``sentence-transformers``; of the last layer.
+        family: See :class:`HuggingfaceConfig`.
         on_note: Receives what is left out; by default it is logged.
 
     Raises:
         SettingError: if ``transformers`` has no such model.
         RunError: if the folder is not empty.
     """
-    for family in _FAMILIES:
-        if is_a(type(model), family.model):
+    for found in _FAMILIES:
+        if is_a(type(model), found.model):
             if embedding is not None and embedding.layer != -1:
                 raise SettingError(
                     f"sentence-transformers takes the states of the last layer, not layer={embedding.layer}"
                 )
-            settings = None if embedding is None else asdict(embedding)
-            written = Pretrained(module=model, tokenizer=tokenizer, embedding=settings)
-            return family.write(require_free(folder), written, on_note)
-    possible = ", ".join(family.system for family in _FAMILIES)
+            settings, wanted = None if embedding is None else asdict(embedding), None if family == "auto" else family
+            if wanted is not None and found is not bert.FAMILY:
+                raise SettingError(f"family={family} is for encoders; leave it out to write a {found.system}")
+            written = Pretrained(module=model, tokenizer=tokenizer, embedding=settings, family=wanted)
+            return found.write(require_free(folder), written, on_note)
+    possible = ", ".join(found.system for found in _FAMILIES)
     raise SettingError(f"there is no {type(model).__name__} in transformers; these systems can be written: {possible}")
 
 
@@ -132,15 +149,16 @@ def _task_system(folder: Path, found: Pretrained) -> str | None:
 
 
 def _export(path: Path, run: Trained) -> None:
-    model = run.model
+    model, family = run.model, (run.settings or HuggingfaceConfig()).family
     if is_a(type(model), _FINE_TUNED):
         if model.numbers.keys() & {"null_threshold"}:
             run.note(f"{path}: transformers has no place for the threshold of no answer, which is left out")
-        write_huggingface(path, model.published(), model.backbone.tokenizer, on_note=run.note)
+        write_huggingface(path, model.published(), model.backbone.tokenizer, family=family, on_note=run.note)
         return
     embedding = getattr(model, "embedding", None)  # of encoders
     usual = embedding is None or embedding == type(embedding)()  # what sentence-transformers does with any folder
-    write_huggingface(path, model.module, model.tokenizer, embedding=None if usual else embedding, on_note=run.note)
+    embedding = None if usual else embedding
+    write_huggingface(path, model.module, model.tokenizer, embedding=embedding, family=family, on_note=run.note)
 
 
 FORMATS = (
@@ -152,6 +170,7 @@ FORMATS = (
         ),
         models=(*(family.model for family in _FAMILIES), _FINE_TUNED),
         write=_export,
+        settings=HuggingfaceConfig,
         read=_imported,
     ),
 )

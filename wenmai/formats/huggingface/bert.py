@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wenmai.core.errors import FormatError, SettingError
+from wenmai.core.quantities import plural
 from wenmai.formats.huggingface.encoder_config import offset_of, pooler_of, read_config, written_config
 from wenmai.formats.huggingface.encoder_forms import FORMS, POOLED, SUFFIXES, Form, unknown_setting
 from wenmai.formats.huggingface.folder import (
@@ -208,7 +209,7 @@ def _write(folder: Path, written: Pretrained, note: Callable[[str], None]) -> No
 
     model, tokenizer = written.module, written.tokenizer
     assert isinstance(model, Bert)
-    config, form = model.config, _form(model.config, tokenizer)
+    config, form = model.config, _form(model.config, tokenizer, written.family)
     architecture, kept, pooled = _architecture(form, config)
     left: list[str] = [name for name in config.heads if name not in kept]
     if config.pooler != "none" and not pooled:
@@ -264,8 +265,8 @@ def _array(parameter: "Tensor") -> "NDArray[np.float32]":
     return found
 
 
-def _form(config: "BertConfig", tokenizer: "Tokenizer") -> Form:
-    """Returns the family that a model is written as.
+def _form(config: "BertConfig", tokenizer: "Tokenizer", family: str | None) -> Form:
+    """Returns the family that a model is written as, the one that is asked for if it has such a model.
 
     Raises:
         SettingError: if none has such a model.
@@ -274,7 +275,9 @@ def _form(config: "BertConfig", tokenizer: "Tokenizer") -> Form:
         raise SettingError(f"transformers has no BERT with {setting}; onnx takes more settings")
     if config.norm != "post":
         raise SettingError(f"transformers has no BERT with norm={config.norm}; only norm=post can be written")
-    if config.task_types:
+    if family is not None:
+        names = [family]
+    elif config.task_types:
         names = ["ernie"]
     elif (
         "replaced" in config.heads or config.embedding_size not in (None, config.hidden_size) or config.pooler == "gelu"
@@ -296,6 +299,13 @@ def _misfit(form: Form, config: "BertConfig", tokenizer: "Tokenizer") -> str | N
     for head in config.heads:
         if head not in form.heads:
             return f"{form.title} of transformers has no head {head}"
+    if config.task_types and "task_types.weight" not in form.names:
+        return f"{form.title} of transformers has no vectors of tasks"
+    if config.embedding_size not in (None, config.hidden_size) and "embedding_size" not in form.sizes:
+        return f"{form.title} of transformers has no embeddings of {config.embedding_size} dimensions before its layers"
+    most = 0 if "segments" not in form.sizes else 1 if form.doubled else config.segments
+    if config.segments > most:
+        return f"{form.title} of transformers has {plural(most, 'segment')}, not {config.segments}"
     pooler = pooler_of(form, config.heads)
     pooled = [head for head in config.heads if head in POOLED]
     if pooled and (pooler is None or not _may_be(pooler.name, pooler.activation, config.pooler)):

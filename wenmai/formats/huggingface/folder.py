@@ -58,11 +58,13 @@ class Pretrained:
         tokenizer: Its tokenizer.
         embedding: How an encoder's states become vectors of texts, the fields of
             :class:`wenmai.inference.embedding_config.EmbeddingConfig`; None: the folder does not say.
+        family: The family of encoders that it is to be written as; None: the one that has its settings.
     """
 
     module: Any
     tokenizer: "Tokenizer"
     embedding: Mapping[str, Any] | None = None
+    family: str | None = None
 
     @property
     def context(self) -> Literal["fresh", "carried"]:
