@@ -144,6 +144,8 @@ def test_questions_are_answered(shell, tune):
     assert {line.count("\t") for line in lines} == {3}
     assert "b c d" in {line.split("\t")[0] for line in lines}
     assert "expected QUESTION<TAB>TEXT, or --context FILE" in shell("answer", run, "a h", code=2).err
+    error = shell("answer", run, "-", "--context", "-", stdin="a b c\n", code=2).err
+    assert "standard input cannot be both the questions and their text; name a file for one of them" in error
     assert shell("evaluate", run, "--on", "questions.json").out.startswith("F1 ")
     moved = json.loads((shell.folder / "questions.json").read_text())
     questions = [one for article in moved["data"] for text in article["paragraphs"] for one in text["qas"]]
@@ -159,6 +161,9 @@ def test_options_are_chosen(shell, tune):
     assert 0.5 <= float(probability) <= 1
     assert shell("choose", run, "a b c\ta\tb\th g\t\t").out == f"{number}\t{probability}\t{option}\n"
     assert "two options at least" in shell("choose", run, "a b\tc\td\t", code=2).err
+    partly = shell("choose", run, stdin="a b c\ta\tb\th g\n\na b c\ta\tb\th g\n", code=2)
+    assert partly.out == f"{number}\t{probability}\t{option}\n"  # what stands before a wrong line is answered
+    assert "standard input: line 2: '': expected TEXT<TAB>" in partly.err
     assert "an option is empty" in shell("choose", run, "a b\tc\td\t\te", code=2).err
     assert shell("evaluate", run, "--on", "choices.json").out.startswith("accuracy ")
 
@@ -169,6 +174,26 @@ def test_a_run_is_evaluated_when_what_it_was_trained_on_is_gone(shell, tune):
     assert "was trained on these examples" in shell("evaluate", run, "--on", "classes.tsv").err
     (shell.folder / "classes.tsv").unlink()
     assert "the best state of this run was chosen by these examples" in shell("evaluate", run, "--on", "dev.tsv").err
+
+
+def test_columns_of_a_test_set_are_named(shell, tune):
+    run = tune("classification")
+    rows = [line.split("\t") for line in TEXTS["classes.tsv"]["enough"].splitlines()]
+    text = rows[0].index("text")
+    for row, name in zip(rows, ["what", *["x"] * len(rows)], strict=False):
+        row[text] = name if row is rows[0] else row[text]
+    (shell.folder / "odd.tsv").write_text("".join("\t".join(row) + "\n" for row in rows))
+    assert "name it: text_column=NAME" in shell("evaluate", run, "--on", "odd.tsv", code=3).err
+    found, usual = (
+        json.loads(shell("evaluate", run, "--on", *given, "--json").out)["accuracy"]
+        for given in (("odd.tsv", "--text-column", "what"), ("classes.tsv",))
+    )
+    assert found == usual
+    error = shell("evaluate", tune("span"), "--on", "questions.json", "--label-column", "x").err
+    assert error.count("Traceback") == 0
+    probed = ("probe", run, "--on", "odd.tsv", "--task", "classification", "--no-control", "--quiet")
+    assert "name it: text_column=NAME" in shell(*probed, code=3).err
+    assert "accuracy" in shell(*probed, "--text-column", "what").out
 
 
 def test_several_seeds(shell, base):

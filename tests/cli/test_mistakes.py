@@ -35,6 +35,14 @@ def test_the_worst_mistakes_come_first(shell, base, task):
     assert "is a folder; name the page" in shell("evaluate", "run", "--on", file, "--mistakes", ".", code=2).err
 
 
+def test_what_cannot_be_told_is_not_on_the_page(shell, base):
+    (shell.folder / "lengths.tsv").write_text(TEXTS["lengths.tsv"]["enough"])
+    shell("finetune", base, "lengths.tsv", "--task", "regression", "--out", "run", *TINY)
+    (shell.folder / "equal.tsv").write_text("text\tscore\na b\t1\nc\t1\n")
+    shell("evaluate", "run", "--on", "equal.tsv", "--mistakes", "page.html")
+    assert "None" not in (shell.folder / "page.html").read_text()
+
+
 def test_texts_are_escaped_and_the_page_is_chinese_if_wanted(shell, base):
     (shell.folder / "classes.tsv").write_text(TEXTS["classes.tsv"]["enough"])
     shell("finetune", base, "classes.tsv", "--task", "classification", "--out", "run", *TINY)

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,6 +28,7 @@ from wenmai.data.examples import (
     open_train_and_valid,
     require_known,
 )
+from wenmai.data.typed import WeightedText
 
 
 def written(path: Path, content: Any, encoding: str = "utf-8") -> Path:
@@ -327,8 +329,43 @@ def test_a_folder_has_its_splits(tmp_path):
     written(tmp_path / "validation.tsv", "sentence\tlabel\nb\t0\n")
     train, dev = open_train_and_valid(tmp_path, "classification")
     assert (list(train), list(dev or ())) == ([TextExample("a", "1")], [TextExample("b", "0")])
+    again, dev = open_train_and_valid(list(train.sources), "classification")  # as a run that goes on reads them
+    assert (list(again), list(dev or ())) == ([TextExample("a", "1")], [TextExample("b", "0")])
     train, dev = open_train_and_valid(tmp_path / "train.tsv", "classification", ExamplesConfig(valid=str(tmp_path)))
     assert list(dev or ()) == [TextExample("b", "0")]
+
+
+def test_questions_without_a_text_are_set_aside_by_what_is_asked():
+    rows = [ChoiceExample(("",), f"question {number}", ("yes", "no"), 0) for number in range(100)]
+    train, aside = open_train_and_valid(rows, "choice")
+    assert aside is not None
+    assert (len(list(train)) + len(list(aside)), 0 < len(list(aside)) < 30) == (100, True)
+
+
+@pytest.mark.parametrize(
+    ("task", "example", "message"),
+    [
+        ("classification", TextExample(3, "x"), "text is '3'; expected a text"),  # type: ignore[arg-type]
+        ("classification", TextExample("a", ["x", "y"]), ".*expected one label"),  # type: ignore[arg-type]
+        ("classification", TextExample("a", ""), "has no label"),
+        ("pair", PairExample("a", None, "x"), "second is 'None'; expected a text"),  # type: ignore[arg-type]
+        ("regression", ScoredExample("a", None, float("nan")), "score is 'nan'; expected a number"),
+        ("choice", ChoiceExample(("a",), "b", ("c", "d"), 5), "the right answer is '5'; expected one of the 2"),
+        ("choice", ChoiceExample(("a",), "b", ("c", "d"), -1), "has no right answer"),
+    ],
+)
+def test_typed_examples_are_checked_as_those_of_files_are(task, example, message):
+    with pytest.raises(CorpusError, match=f"examples from Python: item 0: {message}"):
+        list(open_examples([example], task))
+
+
+def test_labels_and_numbers_of_typed_examples_become_what_those_of_files_are():
+    (found,) = open_examples([WeightedText("a", 1, 0.5)], "classification")  # type: ignore[arg-type]
+    assert (found, found.weight) == (TextExample("a", "1"), 0.5)
+    (found,) = open_examples([ScoredExample("a", None, np.float32(0.5))], "regression")
+    assert type(found.score) is float
+    (found,) = open_examples([ChoiceExample(("a",), "b", ("c", "d"), -1)], "choice", labelled=False)
+    assert found.answer == -1
 
 
 @pytest.mark.parametrize("task", ["classification", "pair"])

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from tests.formats.encoders import LABELS, SIZES, VOCABULARY, make, shaken
+import wenmai
+from tests.formats.encoders import LABELS, SIZES, TEXTS, VOCABULARY, make, shaken
 from wenmai.core.errors import SettingError
+from wenmai.data.examples import PairExample, open_examples
 from wenmai.formats.ctranslate2 import write_encoder
 from wenmai.formats.huggingface import read_huggingface, write_huggingface
 from wenmai.formats.onnx import write_onnx
@@ -76,6 +78,27 @@ def test_models_that_transformers_does_not_have_are_refused_by_name(settings, me
     with pytest.raises(SettingError, match=message):
         write_huggingface(tmp_path / "out", make(tokenizer, **settings), tokenizer)
     assert not (tmp_path / "out").exists()
+
+
+def test_an_imported_classifier_is_measured_on_texts_or_on_pairs(tokenizer, tmp_path):
+    model = make(tokenizer, heads=("classification",), labels=LABELS, pooler="tanh")
+    write_huggingface(tmp_path / "theirs", model, tokenizer)
+    run = import_run("huggingface", tmp_path / "theirs", tmp_path / "run")
+    one, two, three = TEXTS[:3]
+    rows = [(one, f"{two} {three}", LABELS[0]), (three, one, LABELS[1]), (two, three, LABELS[2])]
+    (tmp_path / "pairs.tsv").write_text("question\tsentence\tlabel\n" + "".join("\t".join(row) + "\n" for row in rows))
+    (tmp_path / "texts.tsv").write_text("sentence\tlabel\n" + "".join(f"{row[1]}\t{row[2]}\n" for row in rows))
+    predicted = [label for ((label, _),) in run.model.predict([row[:2] for row in rows])]
+    right = sum(label == row[2] for label, row in zip(predicted, rows, strict=True)) / 3
+    for given in (tmp_path / "pairs.tsv", [PairExample(*row) for row in rows], rows):
+        assert wenmai.evaluate(run, on=given, quiet=True).result.accuracy == pytest.approx(right)
+    assert open_examples(tmp_path / "texts.tsv", "classification").are_pairs() is False
+    assert wenmai.evaluate(run, on=tmp_path / "texts.tsv", quiet=True).result.examples == 3
+    chosen = {"epochs": 1, "threads": 1, "valid_share": 0.0, "device": "cpu", "learning_rate": 1e-9}
+    further = wenmai.finetune(run, tmp_path / "pairs.tsv", task="pair", out=tmp_path / "more", quiet=True, **chosen)
+    head = further.model.module.head.state_dict()
+    for name, tensor in run.model.module.head.state_dict().items():
+        torch.testing.assert_close(head[name], tensor, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parity

@@ -99,6 +99,8 @@ def test_numbers_that_are_none_are_noticed(trained):
 def test_a_pooler_that_is_not_there_is_noticed(trained):
     with pytest.raises(FormatError, match="pooling=pooler"):
         damaged(trained, "choice", setting("reading", "pooling", value="pooler"))
+    with pytest.raises(FormatError, match="is damaged: layer=99 is nothing that the head can see"):
+        damaged(trained, "classification", setting("head", "layer", value=99))
 
 
 def test_tags_are_right_whatever_scheme_they_are_written_in():

@@ -7,6 +7,7 @@ import pytest
 import wenmai
 from tests.contract.examples import EXAMPLES, TEXTS
 from wenmai.core.errors import CorpusError, RunError, SettingError, WenmaiError
+from wenmai.runs.train import train_recipe
 from wenmai.training.callback import Callback
 
 PLAIN = {"threads": 1, "epochs": 1, "learning_rate": 0.01, "valid_share": 0, "device": "cpu"}
@@ -153,3 +154,45 @@ def test_what_a_model_does_not_take_is_refused(verb, given, message, base, tmp_p
     assert len(run.model.predict(["", " ", "a " * 99])) == 3
     with pytest.raises(RunError, match="which has no tag; it has classify, embed"):
         run.require("tag")
+
+
+@pytest.mark.parametrize(
+    ("task", "verb", "given", "message"),
+    [
+        ("pair", "predict", [3], "'3': the model takes two texts"),
+        ("tagging", "tag", [None], "'None': tag takes sentences, each a text or a list of words"),
+        ("tagging", "tag", [["a", None]], "tag takes sentences, each a text or a list of words"),
+        ("span", "answer", [("a", None)], "answer takes pairs of a question and a text"),
+        ("span", "answer", [None], "answer takes pairs of a question and a text"),
+        ("choice", "choose", [("a", ["b", "c"])], "choose takes a text, a question and a list of options each"),
+        ("choice", "choose", [("a", "b", "cd")], "choose takes a text, a question and a list of options each"),
+    ],
+)
+def test_what_other_models_do_not_take_is_refused(task, verb, given, message, base, tmp_path):
+    name = EXAMPLES[f"finetuned-{task}"].data
+    (tmp_path / name).write_text(TEXTS[name]["enough"])
+    run = wenmai.finetune(base, tmp_path / name, task=task, out=tmp_path / "run", quiet=True, **PLAIN)
+    with pytest.raises(SettingError, match=message):
+        getattr(run.model, verb)(given)
+
+
+def test_equal_numbers_are_refused_whatever_their_sum_rounds_to(base, tmp_path):
+    rows = [(f"a {number}", 0.7) for number in range(7)]
+    with pytest.raises(CorpusError, match=r"all 7 examples have the number 0\.7; nothing can be learnt"):
+        wenmai.finetune(base, rows, task="regression", out=tmp_path / "run", quiet=True, **PLAIN)
+
+
+def test_a_folder_with_its_splits_is_trained_on_and_read_again(base, tmp_path):
+    folder, settings = tmp_path / "data", {name: value for name, value in PLAIN.items() if name != "valid_share"}
+    folder.mkdir()
+    (folder / "train.tsv").write_text(
+        "text\tlabel\n" + "".join(f"a {'b ' * n}\tx\nc {'d ' * n}\ty\n" for n in range(1, 31))
+    )
+    (folder / "dev.tsv").write_text("text\tlabel\na b\tx\nc d\ty\na c\ty\n")
+    run = wenmai.finetune(base, folder, task="classification", out=tmp_path / "run", quiet=True, **settings)
+    again = train_recipe(run.path / "recipe.yaml", out=tmp_path / "again", quiet=True)
+    assert (run.corpus["examples"], run.corpus["valid_examples"]) == (60, 3)
+    assert {name: again.corpus[name] for name in ("fingerprint", "valid_examples")} == {
+        name: run.corpus[name] for name in ("fingerprint", "valid_examples")
+    }
+    assert again.summary["validation"] == run.summary["validation"]

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from wenmai.data.occurrences import LONGEST, OccurrenceConfig, Occurrences, span
 from wenmai.inference.contextual import reader_of, states_of_spans
 from wenmai.measures.contextual import evaluate_in_context
 from wenmai.measures.words import spearman
-from wenmai.runs.occurrences import nearest_in_context, vectors_in_context
+from wenmai.runs.occurrences import default_index, nearest_in_context, vectors_in_context
 from wenmai.vectors.lengths import cosine
 from wenmai.vectors.occurrence_index import OccurrenceIndex, write_index
 
@@ -365,6 +366,13 @@ def test_two_senses_are_shown_beside_one_vector(shell, runs, system):
     assert first["in"] == "He sat on the bank"
     assert [len(one["nearest"]) for one in (first, second, static)] == [3, 3, 3]
     assert set(first["nearest"][0]) == {"word", "sentence", "start", "end", "similarity"}
+
+
+def test_an_index_is_beside_its_run_wherever_one_stands(tmp_path, monkeypatch):
+    (tmp_path / "run").mkdir()
+    monkeypatch.chdir(tmp_path / "run")
+    assert default_index(".") == tmp_path / "run-index"
+    assert default_index("../run") == Path("../run-index")
 
 
 def test_mistakes_at_the_command_line(shell, runs, tmp_path):

@@ -245,6 +245,35 @@ def test_a_clone_of_what_was_read_learns_as_often(run, tmp_path):
     assert clone(found).fit(GIVEN, WANTED).summary_["epochs"] == 20
 
 
+def test_a_run_of_what_began_with_nothing_can_be_fitted_anew(tmp_path):
+    model = FineTunedClassifier(out=tmp_path / "run", **QUICK).fit(GIVEN, WANTED)
+    found = FineTunedClassifier.load(tmp_path / "run")
+    assert found.run is None
+    np.testing.assert_array_equal(
+        clone(found).set_params(out=None).fit(GIVEN, WANTED).predict_proba(GIVEN), model.predict_proba(GIVEN)
+    )
+    with pytest.raises(RunError, match="run"):
+        FineTunedClassifier(out=tmp_path / "run", **QUICK).fit(GIVEN, WANTED)
+
+
+def test_a_table_of_one_column_is_its_texts(run):
+    class Frame:
+        """What pandas would have: its elements are the names of its columns."""
+
+        def __iter__(self):
+            return iter(["text"])
+
+        def to_numpy(self):
+            return np.array([[text] for text in GIVEN], dtype=object)
+
+    encoder = TextEncoder(str(run("bert")))
+    wanted = encoder.fit_transform(GIVEN)
+    np.testing.assert_array_equal(encoder.fit_transform(Frame()), wanted)
+    np.testing.assert_array_equal(encoder.transform(Frame().to_numpy()), wanted)
+    with pytest.raises(SettingError, match="expected a sequence of texts"):
+        encoder.transform(np.array([["a", "b"]], dtype=object))
+
+
 @pytest.mark.parametrize("content", ["[]", '{"classes": 1}', '{"classes": [1, "a"]}', '{"classes": ["a", "a"]}', "{"])
 def test_classes_that_are_not_those_of_the_model_are_noticed(content, run, tmp_path):
     shutil.copytree(run("finetuned-classification"), tmp_path / "run")

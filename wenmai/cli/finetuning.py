@@ -8,6 +8,7 @@ import typer
 
 from wenmai.cli.lines import answered, named_file, reads_terminal, several, text_of, texts_of
 from wenmai.cli.options import Device, File, Json, JsonLines, Quiet, RunFolder, Sets, Texts
+from wenmai.core.errors import SettingError
 
 __all__ = ["answer", "choose", "finetune", "rate", "tag"]
 
@@ -169,6 +170,8 @@ def answer(
     from wenmai.runs.finetune import question_of
     from wenmai.training.run import Run
 
+    if str(context) == "-" and named_file(texts, file) == "-":
+        raise SettingError("standard input cannot be both the questions and their text; name a file for one of them")
     model = Run(run, device).model_for("answer")
     text = None if context is None else text_of(str(context))
     lines, waiting = texts_of(texts, file), reads_terminal(texts, file)

@@ -149,7 +149,8 @@ def answered(
         waiting: Whether somebody waits for the answer to each line.
 
     Raises:
-        SettingError: for a line that cannot be answered; of a file it names the line.
+        SettingError: for a line that cannot be answered, after what is found for those before it; of a file it names
+            the line.
     """
     done = 0
     for portion in portions(lines, 1 if waiting else _TEXTS_AT_ONCE):
@@ -161,8 +162,10 @@ def answered(
         except SettingError as error:
             if waiting:
                 raise
-            wrong = _first_wrong(given, ask) if len(given) == len(portion) else len(given) + 1
-            raise located(error, source, done + wrong) from None
+            right = _first_wrong(given, ask) - 1 if len(given) == len(portion) else len(given)
+            if right:
+                yield portion[:right], ask(given[:right])
+            raise located(error, source, done + right + 1) from None
         yield portion, found
         done += len(portion)
 

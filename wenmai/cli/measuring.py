@@ -15,13 +15,18 @@ from wenmai.cli.options import (
     Context,
     Device,
     Json,
+    LabelColumn,
     MemoryLength,
     NetworkWeight,
     NgramRun,
     Quiet,
     RunFolder,
     SameLength,
+    SecondColumn,
     Sets,
+    TagColumn,
+    TextColumn,
+    TokenColumn,
     Tune,
 )
 from wenmai.cli.printing import note, show
@@ -94,6 +99,11 @@ def evaluate(
             "see the docs.",
         ),
     ] = None,
+    text_column: TextColumn = None,
+    second_column: SecondColumn = None,
+    label_column: LabelColumn = None,
+    token_column: TokenColumn = None,
+    tag_column: TagColumn = None,
     pairs: Annotated[
         str | None,
         typer.Option("--pairs", metavar="FILE", help="Language models: minimal pairs, such as blimp; see the docs."),
@@ -175,7 +185,15 @@ def evaluate(
     """
     from wenmai.runs.evaluate import evaluate as measure
 
+    columns = _given(
+        text_column=text_column,
+        second_column=second_column,
+        label_column=label_column,
+        token_column=token_column,
+        tag_column=tag_column,
+    )
     options = _given(
+        columns=columns or None,
         similarity=similarity,
         analogy=analogy,
         restrict_vocab=restrict_vocab,

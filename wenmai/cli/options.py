@@ -14,14 +14,19 @@ __all__ = [
     "File",
     "Json",
     "JsonLines",
+    "LabelColumn",
     "MemoryLength",
     "NetworkWeight",
     "NgramRun",
     "Quiet",
     "RunFolder",
     "SameLength",
+    "SecondColumn",
     "Sets",
+    "TagColumn",
+    "TextColumn",
     "Texts",
+    "TokenColumn",
     "Tune",
 ]
 
@@ -33,6 +38,21 @@ Texts = Annotated[
 File = Annotated[
     str | None,
     typer.Option("--file", metavar="FILE", help="Read the texts from a file, one a line; data:NAME, - for stdin."),
+]
+TextColumn = Annotated[
+    str | None, typer.Option("--text-column", metavar="NAME", help="Of labelled files: the column with the text.")
+]
+SecondColumn = Annotated[
+    str | None, typer.Option("--second-column", metavar="NAME", help="Of labelled files: that with the second text.")
+]
+LabelColumn = Annotated[
+    str | None, typer.Option("--label-column", metavar="NAME", help="Of labelled files: that with the label.")
+]
+TokenColumn = Annotated[
+    int | None, typer.Option("--token-column", min=1, help="Of tagged files: number of the column with the token.")
+]
+TagColumn = Annotated[
+    int | None, typer.Option("--tag-column", min=-1, help="Of tagged files: number of the column with the tag.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]

@@ -9,7 +9,16 @@ from typing import Annotated, Any
 import typer
 
 from wenmai.cli.completion import complete_run
-from wenmai.cli.options import Device, Json, Quiet
+from wenmai.cli.options import (
+    Device,
+    Json,
+    LabelColumn,
+    Quiet,
+    SecondColumn,
+    TagColumn,
+    TextColumn,
+    TokenColumn,
+)
 from wenmai.cli.printing import note, show
 from wenmai.core.wording import say
 
@@ -29,6 +38,11 @@ def probe(
         str | None,
         typer.Option("--task", metavar="NAME", help="Of files: classification, pair or tagging."),
     ] = None,
+    text_column: TextColumn = None,
+    second_column: SecondColumn = None,
+    label_column: LabelColumn = None,
+    token_column: TokenColumn = None,
+    tag_column: TagColumn = None,
     pooling: Annotated[
         str, typer.Option("--pooling", metavar="NAME", help="From tokens to a text: mean, or text, such as [CLS].")
     ] = "mean",
@@ -60,10 +74,18 @@ def probe(
     from wenmai.runs.probing.probe import probe as run_probes
 
     chosen: Any = pooling
+    columns = {
+        "text_column": text_column,
+        "second_column": second_column,
+        "label_column": label_column,
+        "token_column": token_column,
+        "tag_column": tag_column,
+    }
     found = run_probes(
         runs,
         on,
         task=task,
+        columns={name: value for name, value in columns.items() if value is not None},
         pooling=chosen,
         limit=limit or None,
         control=not no_control,

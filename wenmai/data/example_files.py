@@ -87,6 +87,13 @@ class Reading:
             return self._tagged_objects()
         return self._joined() if _BETWEEN in beginning(self.path, self.config.encoding) else self._columns()
 
+    def names(self) -> list[str]:
+        """Returns the names of the columns of a table, or of the parts of an object; none if the table has none."""
+        if self._json() is not None:
+            return [*next(self._records(), ("", {}))[1]]
+        cells = [cell.strip() for cell in next(self._rows(), (0, [""]))[1]]
+        return cells if is_heading(cells) else []
+
     # --- forms ------------------------------------------------------------------------------------------------------
 
     def _lines(self) -> Iterator[tuple[int, str]]:

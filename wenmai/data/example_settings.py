@@ -1,17 +1,20 @@
 """Settings of labelled examples, and what was found in them."""
 
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from annotated_types import Ge, Lt
 from typing_extensions import Doc
 
 from wenmai.config.recipe import Located
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import SettingError, nearest_name
 from wenmai.data.sources import absolute_name
 from wenmai.data.span_files import SpanCounts
 
-__all__ = ["ExamplesConfig", "ExamplesStats", "Placed"]
+__all__ = ["ExamplesConfig", "ExamplesStats", "Placed", "with_columns"]
+
+Config = TypeVar("Config", bound=Any)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,6 +71,19 @@ class ExamplesConfig:
             "".encode(self.encoding)
         except LookupError:
             raise SettingError(f"encoding={self.encoding}: Python knows no such encoding") from None
+
+
+def with_columns(config: Config, columns: Mapping[str, Any] | None) -> Config:
+    """Returns settings of labelled text, some of them changed, such as ``text_column``.
+
+    Raises:
+        SettingError: if there is no such setting.
+    """
+    known = [one.name for one in fields(config)]
+    for name in columns or ():
+        if name not in known:
+            raise SettingError(f"{name} is no setting of such files{nearest_name(name, known)} ({', '.join(known)})")
+    return replace(config, **(columns or {}))
 
 
 @dataclass(slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from wenmai.data.datasets import Dataset
 from wenmai.data.drawing import drawn
 from wenmai.data.example_files import Reading, Sentence, is_empty, of_rows, tagged_of
 from wenmai.data.example_settings import ExamplesConfig, ExamplesStats, Placed
-from wenmai.data.records import Unlabelled
+from wenmai.data.records import Unlabelled, checked, has_two_texts
 from wenmai.data.span_files import SpanReader
 from wenmai.data.tags import SchemeFinder, bio_tags, impossible_tags, with_outside
 from wenmai.data.typed import ChoiceExample, PairExample, ScoredExample, SpanExample, TaggedSentence, TextExample
@@ -115,6 +115,17 @@ class Examples:
             pass
         return stats
 
+    def are_pairs(self) -> bool:
+        """Whether examples of classes are of two texts each, as their names or their parts say; only these are read."""
+        if self.config.second_column is not None:
+            return True
+        if self.paths:
+            return has_two_texts(self._reading(self.paths[0], ExamplesStats()).names())
+        first: Any = next(iter(self.items), None)
+        if isinstance(first, Mapping):
+            return has_two_texts(first)
+        return isinstance(first, PairExample) or (type(first) in (tuple, list) and len(first) == 2 + self.labelled)
+
     def labels(self) -> tuple[str, ...]:
         """Returns the labels in a stable order; none of tasks without them.
 
@@ -161,8 +172,8 @@ class Examples:
     def set_aside(self) -> "tuple[Examples, Examples]":
         """Returns what is trained on, and the share ``valid_share`` that is set aside to evaluate on.
 
-        What is set aside depends on the texts alone (of pairs the first, of questions their text), by their CRC-32, so
-        that equal texts are on the same side.
+        What is set aside depends on the texts alone (of pairs the first, of questions their text, or the question where
+        there is no text), by their CRC-32, so that equal texts are on the same side.
         """
         return replace(self, part="rest"), replace(self, part="aside", limit=None)
 
@@ -181,6 +192,8 @@ class Examples:
             return True
         first = placed.example.context if self.task == "span" else placed.example[0]
         text = first if isinstance(first, str) else " ".join(first)
+        if not text.strip() and self.task == "choice":
+            text = placed.example.question
         aside = zlib.crc32(text.encode("utf-8", "surrogatepass")) % 1000 < 1000 * self.config.valid_share
         return aside == (self.part == "aside")
 
@@ -228,7 +241,7 @@ class Examples:
                 if self.task == "span":
                     found = spans.record(_span_record(item), where)
                 elif isinstance(item, expected):
-                    found = item
+                    found = checked(cast(Any, item), labelled=self.labelled)
                 else:
                     found = of_rows(self.task, item, labelled=self.labelled)
             except Unlabelled as error:

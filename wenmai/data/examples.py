@@ -19,7 +19,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from wenmai.core.errors import CorpusError, SettingError, nearest_name
 from wenmai.core.task_names import TASK_NAMES, TaskName
@@ -53,6 +53,7 @@ __all__ = [
     "TaskName",
     "TextExample",
     "has_split",
+    "kind_of_texts",
     "open_examples",
     "open_train_and_valid",
     "require_known",
@@ -132,9 +133,24 @@ def open_train_and_valid(
         return train, open_examples(config.valid, task, config, split="dev")
     if train.dataset is not None and train.split == "train":
         return train, open_examples(f"data:{train.dataset.name}/dev", task, config)
-    if isinstance(spec, str | Path) and os.path.isdir(spec) and has_split(spec, "dev"):
-        return train, open_examples(spec, task, config, split="dev")
+    if len(train.sources) == 1 and os.path.isdir(folder := train.sources[0]) and has_split(folder, "dev"):
+        return train, open_examples(folder, task, config, split="dev")
     return train.set_aside() if config.valid_share else (train, None)
+
+
+def kind_of_texts(
+    spec: Any,  # noqa: ANN401  as for open_examples
+    config: ExamplesConfig,
+) -> Literal["classification", "pair"]:
+    """Returns whether labelled texts are single ones or pairs, for a model that takes either.
+
+    Raises:
+        CorpusError, SettingError: as :func:`open_examples`.
+    """
+    named = named_dataset(spec)
+    if named is not None:
+        return "pair" if "classification" not in named[0].tasks and "pair" in named[0].tasks else "classification"
+    return "pair" if open_examples(spec, "classification", config, split="dev").are_pairs() else "classification"
 
 
 def has_split(folder: str | Path, split: str) -> bool:
@@ -160,7 +176,10 @@ def require_known(labels: Sequence[str], examples: Examples) -> None:
 
 
 def _located(name: str, split: str) -> tuple[str, Path]:
-    """Returns what a recipe calls a file, and where it is; of a folder the file of the split."""
+    """Returns what a recipe calls a file, and where it is; of a folder the file of the split.
+
+    A folder to train on keeps its name, as it has what is evaluated on, too.
+    """
     if found := resolve(name):
         return name, found
     path = Path(os.path.abspath(os.path.expanduser(name)))
@@ -170,7 +189,7 @@ def _located(name: str, split: str) -> tuple[str, Path]:
             inside = ", ".join(sorted(one.name for one in path.iterdir()))[:200] or "nothing"
             wanted = " or ".join(_SPLITS.get(split, (split,))[:2])
             raise CorpusError(f"{path}: a folder with {inside}; expected one file called {wanted}, such as {split}.tsv")
-        return str(files[0]), files[0]
+        return str(path if split == "train" else files[0]), files[0]
     if not os.path.isfile(path):  # pathlib's has an error of its own for what is too long for a name
         raise CorpusError(f"{path!s:.300}: no such file; expected a file with examples, or data:NAME")
     return str(path), path

@@ -15,8 +15,10 @@ from wenmai.data.typed import ChoiceExample, PairExample, ScoredExample, TextExa
 __all__ = [
     "Roles",
     "Unlabelled",
+    "checked",
     "choice_of",
     "guessed_roles",
+    "has_two_texts",
     "is_heading",
     "labels_apart",
     "looks_like_names",
@@ -89,6 +91,37 @@ class Roles:
         return PairExample(first, second, label) if task == "pair" else TextExample(first, label)
 
 
+def checked(
+    example: TextExample | PairExample | ScoredExample | ChoiceExample, *, labelled: bool
+) -> TextExample | PairExample | ScoredExample | ChoiceExample:
+    """Returns an example from Python with its label as text, or its number as a float, as those of files are.
+
+    Raises:
+        Unlabelled: if it has no label.
+        ValueError: if a text is none, or the label or number is not what it should be.
+    """
+    if isinstance(example, ChoiceExample):
+        answer = None if example.answer == -1 else example.answer
+        named = {"context": [*example.turns], "question": example.question, "options": [*example.options]}
+        return choice_of({**named, "answer": answer}, labelled=labelled)
+    for name in ("text", "first", "second"):
+        value = getattr(example, name, "")
+        if value is None and isinstance(example, ScoredExample) and name == "second":
+            continue
+        if not isinstance(value, str):
+            raise ValueError(f"{name} is {_shown(value)}; expected a text")
+        _plain(value, name)
+    if isinstance(example, ScoredExample):
+        return example._replace(score=_number(example.score, "score") if labelled else math.nan)
+    label = _label(example.label, "label", undecided=isinstance(example, PairExample)) if labelled else example.label
+    if label == example.label:
+        return example
+    found = example._replace(label=label)
+    if hasattr(example, "weight"):
+        found.weight = example.weight  # type: ignore[union-attr]
+    return found
+
+
 def marked(line: str) -> TextExample:
     """Returns the example of a line of words, one of which is ``__label__NAME``.
 
@@ -156,6 +189,12 @@ def _number(value: Any, name: str) -> float:  # noqa: ANN401  any JSON
     if not math.isfinite(number):
         raise ValueError(f"{name} is {_shown(value)}; expected a number")
     return number
+
+
+def has_two_texts(names: Iterable[Any]) -> bool:
+    """Whether columns have the usual names of two texts, such as ``premise`` and ``hypothesis``."""
+    usual = set(map(_folded, names))
+    return any(one in usual and other in usual for one in _FIRST for other in _SECOND)
 
 
 def is_heading(cells: Sequence[str]) -> bool:

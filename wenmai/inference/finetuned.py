@@ -9,7 +9,7 @@ Shapes: R rows, K places of a row, J layers that are looked at, M size of a stat
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -37,7 +37,7 @@ from wenmai.training.tensors import loaded_model, save_model
 if TYPE_CHECKING:
     from wenmai.models.bert import Bert
 
-__all__ = ["SHORTEST", "FineTuned"]
+__all__ = ["SHORTEST", "FineTuned", "are_texts", "parts_of"]
 
 SHORTEST = 8  # tokens that an encoder must read at once
 _log = logging.getLogger(__name__)
@@ -235,10 +235,16 @@ class FineTuned(Shown, ABC):
         """Returns labels as the data have them: as they are."""
         return labels
 
+    @classmethod
+    def same_task(cls, other: object) -> bool:
+        """Whether another model has learned the same task."""
+        return isinstance(other, cls)
+
     def has_head_of(self, other: object) -> bool:
         """Whether another model has a head for the same task, labels and shape, on such vectors of texts."""
         return (
-            isinstance(other, type(self))
+            isinstance(other, FineTuned)
+            and self.same_task(other)
             and other.labels == self.labels
             and other.reading.pooling == self.reading.pooling
             and self.shape.fits(other.shape)
@@ -306,6 +312,9 @@ class FineTuned(Shown, ABC):
             raise FormatError(f"{path}: is damaged: the encoder reads {self.length} tokens, which is too little")
         if self.reading.pooling == "auto" or (self.reading.pooling == "pooler" and not self.backbone.has_pooler):
             raise FormatError(f"{path}: is damaged: pooling={self.reading.pooling} is nothing that the encoder has")
+        layer = self.shape.layer
+        if not -1 <= layer <= self.backbone.num_layers or (layer != -1 and self.reading.pooling == "pooler"):
+            raise FormatError(f"{path}: is damaged: layer={layer} is nothing that the head can see")
 
     def published(self) -> "Bert":
         """Returns the same model as a BERT with the head of a task, a copy, to be written in other formats.
@@ -386,3 +395,13 @@ class FineTuned(Shown, ABC):
             self.module.pooling = kept
         require_numbers(not np.isnan(found).any())
         return found
+
+
+def parts_of(given: Any) -> tuple[Any, ...]:  # noqa: ANN401  what a user gives
+    """Returns the parts of an input such as (question, text); none of one that has no parts."""
+    return tuple(given) if isinstance(given, Collection) and not isinstance(given, str) else ()
+
+
+def are_texts(given: Any) -> bool:  # noqa: ANN401
+    """Whether something is a collection of texts, and no text."""
+    return isinstance(given, Collection) and not isinstance(given, str) and all(isinstance(one, str) for one in given)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from wenmai.core.errors import SettingError
 from wenmai.data.typed import ChoiceExample
-from wenmai.inference.finetuned import Floats
+from wenmai.inference.finetuned import Floats, are_texts, parts_of
 from wenmai.inference.finetuned_network import HeadShape, Item, Outputs
 from wenmai.inference.finetuned_texts import OfTexts, Table
 from wenmai.measures.classification import ChoiceResult, measure_choices
@@ -121,9 +121,14 @@ class Choice(OfTexts):
             questions: Text, question (or ``""``) and options of each.
 
         Raises:
-            SettingError: if one has fewer than two options.
+            SettingError: if one is no such three, or has fewer than two options.
         """
-        given = [(str(text), str(question), list(options)) for text, question, options in questions]
+        given = []
+        for one in questions:
+            parts = parts_of(one)
+            if len(parts) != 3 or not are_texts(parts[:2]) or not are_texts(parts[2]):
+                raise SettingError(f"{str(one)[:60]!r}: choose takes a text, a question and a list of options each")
+            given.append((parts[0], parts[1], [*parts[2]]))
         for _, question, options in given:
             if len(options) < 2:
                 raise SettingError(

@@ -26,7 +26,7 @@ from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.quantities import plural
 from wenmai.data.typed import SpanExample
 from wenmai.inference.backbones import Pieces
-from wenmai.inference.finetuned import FineTuned, Floats
+from wenmai.inference.finetuned import FineTuned, Floats, are_texts, parts_of
 from wenmai.inference.finetuned_network import HeadShape, Item, Outputs
 from wenmai.measures.questions import QuestionResult, answer_scores, fitting_rules, measure_questions
 from wenmai.nn.heads import SpanHead
@@ -326,7 +326,7 @@ class Span(FineTuned):
         """
         given = []
         for one in questions:
-            if isinstance(one, str) or len(one) != 2:  # what a user may give
+            if len(parts_of(one)) != 2 or not are_texts(one):
                 raise SettingError(f"{str(one)[:60]!r}: answer takes pairs of a question and a text")
             given.append((one[0], one[1]))
         items = self.read(given)

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from wenmai.core.errors import CorpusError, FormatError, SettingError
 from wenmai.core.task_names import TaskName
 from wenmai.data.typed import PairExample, ScoredExample, TextExample, weight_of
-from wenmai.inference.finetuned import FineTuned, Floats
+from wenmai.inference.finetuned import FineTuned, Floats, parts_of
 from wenmai.inference.finetuned_network import HeadShape, Item, Outputs, fitted
 from wenmai.measures.classification import classification_metrics
 from wenmai.measures.regression import RegressionResult, correlations, measure_regression
@@ -232,6 +232,11 @@ class Pair(Classification):
     takes = OfTexts.takes | {"class_weight"}
     two = True
 
+    @classmethod
+    def same_task(cls, other: object) -> bool:
+        """Whether another model has learned classes of pairs; an imported classifier may have."""
+        return isinstance(other, cls) or (isinstance(other, Classification) and bool(other.numbers.get("either")))
+
 
 class Regression(OfTexts):
     """Numbers of texts, or of two texts."""
@@ -268,7 +273,7 @@ class Regression(OfTexts):
             CorpusError: if all are equal.
         """
         values = np.array([example.score for example in examples])
-        if not values.std():
+        if values.min() == values.max():  # their deviation is seldom exactly 0
             raise CorpusError(f"all {len(values)} examples have the number {values[0]:g}; nothing can be learnt")
         self.numbers = {
             "mean": float(values.mean()),
@@ -344,7 +349,7 @@ def two_texts(text: Any) -> tuple[str, str]:  # noqa: ANN401
     Raises:
         SettingError: if there are not two.
     """
-    parts = tuple(text.split("\t")) if isinstance(text, str) else tuple(text)
+    parts = tuple(text.split("\t")) if isinstance(text, str) else parts_of(text)
     if len(parts) != 2 or not all(isinstance(part, str) for part in parts):
         if parts == ("",):
             return "", ""

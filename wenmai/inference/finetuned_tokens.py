@@ -23,7 +23,7 @@ from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data.tags import bioes_tags
 from wenmai.data.typed import TaggedSentence
 from wenmai.inference.backbones import joined_ids, windowed
-from wenmai.inference.finetuned import FineTuned, Floats
+from wenmai.inference.finetuned import FineTuned, Floats, are_texts
 from wenmai.inference.finetuned_network import HeadShape, Item, Network, Outputs
 from wenmai.inference.reading_config import TuneReadingConfig
 from wenmai.measures.tagging import TaggingResult, entities, measure_tagging
@@ -370,6 +370,8 @@ class Tagging(FineTuned):
         if isinstance(sentence, str):
             places = [one.span() for one in re.finditer(r"\S+", sentence)] if spaced else self.words(sentence)
             return sentence, [sentence[low:high] for low, high in places], places
+        if not are_texts(sentence):
+            raise SettingError(f"{str(sentence)[:60]!r}: tag takes sentences, each a text or a list of words")
         between = "" if self.numbers["characters"] else " "
         places, end = [], 0
         for word in sentence:

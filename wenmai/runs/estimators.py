@@ -227,11 +227,15 @@ def numbered(estimator: BaseEstimator, texts: Sequence[Any], y: Any) -> tuple[np
 
 
 def texts_of(given: Any) -> list[str]:  # noqa: ANN401
-    """Returns texts as a list.
+    """Returns texts as a list; a table may have one column.
 
     Raises:
         SettingError: if they are none.
     """
+    if hasattr(given, "to_numpy"):  # whose elements are the names of its columns
+        given = given.to_numpy()
+    if getattr(given, "ndim", 1) == 2 and given.shape[1] == 1:
+        given = given[:, 0]
     texts = list(given) if isinstance(given, Iterable) else []
     if isinstance(given, str) or not isinstance(given, Iterable) or not all(isinstance(text, str) for text in texts):
         raise SettingError("expected a sequence of texts (strings)")

@@ -16,6 +16,7 @@ from wenmai.core.errors import FormatError, RunError, SettingError
 from wenmai.core.folder import read_json_object, writing_json
 from wenmai.core.registry import find_system
 from wenmai.data.typed import WeightedPair, WeightedText
+from wenmai.formats.format import require_free
 from wenmai.runs.estimators import OfTexts, numbered, texts_of
 from wenmai.runs.finetune import finetune
 from wenmai.runs.formats import make_run
@@ -137,15 +138,21 @@ class FineTunedClassifier(OfTexts, ClassifierMixin, BaseEstimator):  # type: ign
         examples = [kind(*(given if paired else (given,)), label, weight) for given, label, weight in rows if weight]
         start, out = settings.pop("run", None), settings.pop("out", None)
         with tempfile.TemporaryDirectory(prefix="wenmai-") as folder:
+            fresh = start is None
             if start is None:
+                if out is not None:
+                    require_free(out)
                 texts = (text for given in inputs for text in (given if isinstance(given, tuple) else (given,)))
                 start = _fresh(Path(folder) / "fresh", texts)
                 settings = {"scratch": True, **settings}
             task = "pair" if paired else "classification"
-            made = finetune(start, examples, task=task, out=out or Path(folder) / "run", quiet=True, **settings)
-            if out is not None:
-                _write_classes(made.path, classes)
+            target = Path(folder) / "run" if fresh or out is None else out
+            made = finetune(start, examples, task=task, out=target, quiet=True, **settings)
             self._take(made, classes)
+            if fresh and out is not None:
+                self.save(out)  # without where it began, which is gone
+            elif out is not None:
+                _write_classes(made.path, classes)
         return self
 
     def predict(self, X: Sequence[Any]) -> npt.NDArray[Any]:

@@ -1,5 +1,6 @@
 """Words in context: an index of occurrences, their neighbours, and static vectors made of them."""
 
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -146,6 +147,8 @@ def index(
 def default_index(run: str | Path | Run) -> Path:
     """Where the index of a run is unless another place is named: beside it."""
     path = run.path if isinstance(run, Run) else Path(run)
+    if path.name in ("", ".."):  # of the folder where one stands, or above
+        path = Path(os.path.abspath(path))
     return path.with_name(f"{path.name}-index")
 
 

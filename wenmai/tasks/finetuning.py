@@ -119,7 +119,7 @@ class FineTuningTask(NeuralTask):
             if not entities or scheme_of(labels) != "bio":
                 raise SettingError("tag_ends=true has no effect on tags that are no entities; leave it out")
             labels = bioes_labels(labels)
-        if isinstance(base, self.model) and set(self.model.normal(base.labels)) == set(labels):
+        if self.model.same_task(base) and set(self.model.normal(base.labels)) == set(labels):
             labels = list(base.labels)  # whose outputs have an order
         if known.max_length < SHORTEST:
             raise SettingError(f"the encoder reads {known.max_length} tokens; at least {SHORTEST} are needed")
@@ -410,7 +410,7 @@ class FineTuningJob(NeuralJob):
     def changes(self, base: Any) -> tuple[dict[str, Any], list[str]]:  # noqa: ANN401
         """Notes which texts were too long, which labels are rare, and whether a head was left behind."""
         notes, model, part = self._data.stats.left_out(), self.fine_tuned, self._train
-        if isinstance(base, type(model)) and not model.has_head_of(base) and not self.tuning.scratch:
+        if model.same_task(base) and not model.has_head_of(base) and not self.tuning.scratch:
             notes.append("the head of the run has other labels or settings, and is not used: a new one learns")
         notes += [f"to validate on: {note}" for note in self._data.valid_stats.left_out()]
         if untrained := self._data.untrained:

@@ -12,7 +12,7 @@ from wenmai.core.errors import CorpusError
 from wenmai.core.showing import Table
 from wenmai.core.wording import say
 from wenmai.data.datasets import named_dataset, open_labelled
-from wenmai.data.examples import ExamplesConfig
+from wenmai.data.example_settings import ExamplesConfig, with_columns
 from wenmai.data.labelled import LabelledConfig, LabelledStats
 from wenmai.data.sources import open_texts
 from wenmai.data.typed import TextExample
@@ -190,7 +190,7 @@ def _evaluated(
     wrong: bool = False,
 ) -> ClassificationEvaluation:
     stats = LabelledStats()
-    texts, gold, left_out = _read(run, on, columns, stats)
+    texts, gold, left_out = _read(run, classifier, on, columns, stats)
     _require_known(gold, classifier.labels, on)
     every = classifier.predict(texts, -1) if curves or wrong else None
     if every is None or threshold > 0:
@@ -210,6 +210,7 @@ def _evaluated(
 
 def _read(
     run: Run,
+    classifier: Classifier,
     on: Any,  # noqa: ANN401
     columns: Mapping[str, Any],
     stats: LabelledStats,
@@ -217,12 +218,12 @@ def _read(
     """Reads texts, or pairs of texts, and the labels of each as the training text was read, and says what it left."""
     read = list(run.recipe.sections.values())
     if any(isinstance(section, ExamplesConfig) for section in read):
-        found, left_out = read_examples(run, on, columns)
+        found, left_out = read_examples(run, classifier, on, columns)
         texts: list[Any] = [one.text if isinstance(one, TextExample) else (one.first, one.second) for one in found]
         return texts, [(one.label,) for one in found], left_out
     config = next((section for section in read if isinstance(section, LabelledConfig)), LabelledConfig())
     text = next((section for section in read if isinstance(section, TextConfig)), TextConfig())
-    examples = list(open_labelled(on, replace(config, **columns), text, split="dev").read(stats))
+    examples = list(open_labelled(on, with_columns(config, columns), text, split="dev").read(stats))
     return [example.text for example in examples], [example.labels for example in examples], []
 
 

@@ -1,12 +1,11 @@
 """Labelled examples to measure fine-tuned models on."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from wenmai.core.errors import SettingError
-from wenmai.data.example_settings import ExamplesConfig, ExamplesStats
-from wenmai.data.examples import Examples, open_examples
+from wenmai.data.example_settings import ExamplesConfig, ExamplesStats, with_columns
+from wenmai.data.examples import Examples, kind_of_texts, open_examples
 from wenmai.training.run import Run
 
 __all__ = ["read_examples"]
@@ -14,6 +13,7 @@ __all__ = ["read_examples"]
 
 def read_examples(
     run: Run,
+    model: Any,  # noqa: ANN401  a FineTuned
     on: Any,  # noqa: ANN401
     columns: Mapping[str, Any] | None = None,
 ) -> tuple[list[Any], list[str]]:
@@ -23,6 +23,7 @@ def read_examples(
 
     Args:
         run: A run of a fine-tuned model.
+        model: The model; an imported classifier takes single texts or pairs, as they come.
         on: A file, the name of a data set (of which it is the dev split), or examples.
         columns: Settings of the test set that differ.
 
@@ -37,14 +38,17 @@ def read_examples(
     if config is None:
         raise SettingError(f"{run.path}: a {run.recipe.system} run was not trained on labelled examples")
     given = {"bad_answers": "repair", **(columns or {})}
-    opened, stats = open_examples(on, run.task.model.task, replace(config, **given), split="dev"), ExamplesStats()
+    config, task = with_columns(config, given), model.task
+    if task == "classification" and model.numbers.get("either"):
+        task = kind_of_texts(on, config)
+    opened, stats = open_examples(on, task, config, split="dev"), ExamplesStats()
     examples = [placed.example for placed in opened.read(stats)]
     return examples, stats.left_out() + _known_before(run, opened)
 
 
 def _known_before(run: Run, opened: Examples) -> list[str]:
     """Returns a note if a run was trained on the files of some examples, or its best state was chosen by them."""
-    known = {str(source.get("path")): source.get("valid") for source in run.corpus["sources"]}
+    known = {str(source.get("path")): source.get("valid") for source in run.corpus.get("sources", ())}
     paths, name = {str(path) for path in opened.paths}, opened.describe()
     if not paths or not paths <= known.keys():
         return []

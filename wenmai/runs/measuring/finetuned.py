@@ -1,7 +1,7 @@
 """Evaluate fine-tuned models that are no classifiers: taggers, answers to questions, choices and numbers."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -101,6 +101,7 @@ def evaluate(
     run: Run,
     *,
     on: Any,  # noqa: ANN401  whatever names or holds examples
+    columns: Mapping[str, Any] | None = None,
     mistakes: str | Path | None = None,
 ) -> FineTunedEvaluation:
     """Evaluates a fine-tuned model on labelled examples.
@@ -108,6 +109,7 @@ def evaluate(
     Args:
         run: A finished run.
         on: Examples, as for training.
+        columns: Settings of the test set that differ from those of the training data, such as ``text_column``.
         mistakes: An HTML page to write, with the hundred worst mistakes.
 
     Raises:
@@ -116,14 +118,21 @@ def evaluate(
         SettingError: if the page cannot be where it should.
     """
     require_page(mistakes)
-    found = _evaluated(run, run.model, on, wrong=mistakes is not None)
+    found = _evaluated(run, run.model, on, columns=columns, wrong=mistakes is not None)
     if mistakes is not None and found.mistakes is not None:
         write_mistakes(mistakes, found.mistakes, found, found.labels, getattr(found.result, "confusion", None))
     return found
 
 
-def _evaluated(run: Run, model: Any, on: Any, *, wrong: bool = False) -> FineTunedEvaluation:  # noqa: ANN401
-    examples, left_out = read_examples(run, on)
+def _evaluated(
+    run: Run,
+    model: Any,  # noqa: ANN401
+    on: Any,  # noqa: ANN401
+    *,
+    columns: Mapping[str, Any] | None = None,
+    wrong: bool = False,
+) -> FineTunedEvaluation:
+    examples, left_out = read_examples(run, model, on, columns)
     name = str(on) if isinstance(on, str | Path) else "examples from Python"
     if model.task == "tagging":
         left_out += _unknown_tags(model.labels, (tag for one in examples for tag in one.tags), name)

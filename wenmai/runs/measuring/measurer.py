@@ -188,8 +188,8 @@ def _options(measurer: Measurer, use: str) -> dict[str, inspect.Parameter]:
 
 
 def _spelled(names: Sequence[str] | Mapping[str, Any]) -> str:
-    """Writes options as on the command line."""
-    return ", ".join(f"--{name.replace('_', '-')}" for name in names)
+    """Writes options as on the command line, where each of ``columns`` has its own."""
+    return ", ".join("--text-column etc." if name == "columns" else f"--{name.replace('_', '-')}" for name in names)
 
 
 def _imported(target: str) -> Any:  # noqa: ANN401  a Measurer

@@ -186,7 +186,8 @@ def write_mistakes(
     """
     shown = {"classification": _class, "tagging": _tagged, "span": _answered, "choice": _chosen, "regression": _rated}
     facts = {"run": evaluation.run, **evaluation._facts(), "examples": f"{mistakes.examples:,}"}
-    byline = [say(_SAID.get(name, f"{name} {{value}}"), value=_value(value)) for name, value in facts.items()]
+    known = {name: value for name, value in facts.items() if value is not None}
+    byline = [say(_SAID.get(name, f"{name} {{value}}"), value=_value(value)) for name, value in known.items()]
     worst = say("Mistakes: {total}; the worst {shown} are shown.", total=mistakes.total, shown=_MOST)
     several = say("Mistakes: {total}; the worst come first.", total=mistakes.total)
     page = filled(

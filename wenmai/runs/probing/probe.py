@@ -17,10 +17,10 @@ highest accuracy on them, averaged over the layers of each run and over the runs
 same; and the best layer of each run, whose score is that on the examples that are measured on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +50,7 @@ def probe(
     on: str | Sequence[str],
     *,
     task: str | None = None,
+    columns: Mapping[str, Any] | None = None,
     pooling: Literal["mean", "text"] = "mean",
     limit: int | None = LIMIT,
     control: bool = True,
@@ -67,6 +68,7 @@ def probe(
         on: ``"data:NAME"``, ``"data:NAME/SPLIT"``, a file or folder, or ``"TRAIN,TEST"``; or several of these. See
             :func:`~wenmai.runs.probing.sets.open_probe_set`.
         task: ``classification``, ``pair`` or ``tagging``, of files; of data sets it is known.
+        columns: Where texts and labels are in files, such as ``{"text_column": "review"}``; otherwise they are found.
         pooling: The state of a text: the ``mean`` of its tokens' states, or that of the ``text``.
         limit: Training examples of a set, drawn at random if there are more; None for all.
         control: Whether to train on random labels too.
@@ -92,7 +94,7 @@ def probe(
         raise SettingError(f"limit={limit}: expected at least 20")
     if out is not None:
         require_no_run(Path(out))
-    sets = _titled([open_probe_set(name, task=task, limit=limit, seed=seed) for name in names], names)
+    sets = _titled([open_probe_set(name, task=task, columns=columns, limit=limit, seed=seed) for name in names], names)
     readers = [reader_of(run, pooling=pooling) for run in opened]
     systems = distinct_names(opened)
     results: list[SetProbe] = []

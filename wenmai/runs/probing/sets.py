@@ -2,7 +2,7 @@
 
 import os
 import zlib
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from wenmai.core.errors import CorpusError, SettingError, nearest_name
 from wenmai.data.datasets import find_dataset, named_dataset
-from wenmai.data.example_settings import ExamplesConfig
+from wenmai.data.example_settings import ExamplesConfig, with_columns
 from wenmai.data.examples import Examples, has_split, open_examples
 from wenmai.runs.measuring.measurer import title_of
 
@@ -121,13 +121,21 @@ def _numbered(given: Sequence[str], train: slice) -> tuple[list[str], Ints]:
     return labels, np.array([numbers.get(label, -1) for label in given], np.int64)
 
 
-def open_probe_set(spec: str, *, task: str | None = None, limit: int | None = None, seed: int = 1) -> ProbeSet:
+def open_probe_set(
+    spec: str,
+    *,
+    task: str | None = None,
+    columns: Mapping[str, Any] | None = None,
+    limit: int | None = None,
+    seed: int = 1,
+) -> ProbeSet:
     """Reads a set.
 
     Args:
         spec: ``data:NAME``, measured on its dev split, or ``data:NAME/SPLIT`` on that; a file or a folder with files of
             the splits' names; or TRAIN,TEST. Of a file that comes alone a fifth is set aside to measure on.
         task: ``classification``, ``pair`` or ``tagging``; of a data set known.
+        columns: Where texts and labels are in files, such as ``text_column``; otherwise they are found.
         limit: Train and choose on at most so many examples, drawn at random; None: all.
         seed: Decides which.
 
@@ -159,19 +167,19 @@ def open_probe_set(spec: str, *, task: str | None = None, limit: int | None = No
         if task is None:
             raise SettingError(f"{first}: name what its examples are: --task classification, pair or tagging")
         chosen, segment = task, "whitespace"
-        train, test = _opened(first, second, chosen)
+        train, test = _opened(first, second, chosen, columns)
     return _made(title_of(first if named is None else spec), chosen, train, test, segment, limit, seed)
 
 
-def _opened(first: str, second: str, task: ProbeTask) -> tuple[Examples, Examples]:
-    config = ExamplesConfig(valid_share=_ASIDE_TO_MEASURE)
+def _opened(first: str, second: str, task: ProbeTask, columns: Mapping[str, Any] | None) -> tuple[Examples, Examples]:
+    config = with_columns(ExamplesConfig(valid_share=_ASIDE_TO_MEASURE), columns)
     train = open_examples(first, task, config)
     if second:
-        return train, open_examples(second, task, split="test")
+        return train, open_examples(second, task, config, split="test")
     if os.path.isdir(first):
         for split in ("test", "dev"):
             if has_split(first, split):
-                return train, open_examples(first, task, split=split)
+                return train, open_examples(first, task, config, split=split)
     return train.set_aside()
 
 
