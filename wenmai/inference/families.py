@@ -15,8 +15,10 @@ from wenmai.core.errors import FormatError, SettingError
 from wenmai.inference.architecture import architecture_of
 from wenmai.inference.backbones import TOKENIZER, Backbone, Fed, Pieces, Row
 from wenmai.inference.elmo_model import ElmoModel
+from wenmai.inference.embedding_config import EmbeddingConfig
 from wenmai.inference.language_model import LanguageModel
 from wenmai.inference.masked_model import MaskedModel
+from wenmai.inference.reading_config import TextVector
 from wenmai.models.elmo import Elmo
 from wenmai.models.folder import CONFIG
 from wenmai.models.gpt import Gpt
@@ -27,7 +29,7 @@ from wenmai.nn.lora import LoraLinear, merge_lora
 from wenmai.nn.multihead import rows_at
 from wenmai.text.tokenizer import Tokenizer
 
-__all__ = ["Stored", "backbone_like", "backbone_of", "readable_backbone", "stored_backbone"]
+__all__ = ["Stored", "backbone_like", "backbone_of", "readable_backbone", "stored_backbone", "taught_pooling"]
 
 _ANY_LENGTH = 512  # words that are read at once where the network reads any number
 
@@ -248,6 +250,16 @@ def readable_backbone(base: Any) -> Backbone:  # noqa: ANN401  whatever was trai
     if not base.module.layered:
         raise SettingError(f"{base.kind} has no states of layers; gpt, transformer-xl and rnnlm have")
     return _Language(base.module, base.tokenizer)
+
+
+def taught_pooling(base: Any) -> TextVector | None:  # noqa: ANN401  whatever was trained before
+    """Returns which vector of a text an encoder learned to give, as those of sentence-transformers did; None: none.
+
+    Such an encoder may have a pooler, too, but that has not been used since it was pre-trained.
+    """
+    if not isinstance(base, MaskedModel) or base.embedding == EmbeddingConfig():  # what any folder without settings has
+        return None
+    return "token" if base.embedding.pooling == "cls" else "mean"
 
 
 def backbone_of(base: Any, *, pooler: bool, dropout: float | None, fresh: bool) -> Backbone:  # noqa: ANN401

@@ -25,7 +25,7 @@ from wenmai.data.batches import plan_batches
 from wenmai.data.tags import bioes_labels
 from wenmai.data.typed import weight_of
 from wenmai.inference.backbones import FOREIGN, MUCH_UNKNOWN, Backbone, Fed
-from wenmai.inference.families import backbone_like, backbone_of
+from wenmai.inference.families import backbone_like, backbone_of, taught_pooling
 from wenmai.inference.finetuned import SHORTEST, FineTuned
 from wenmai.inference.finetuned_network import HeadShape, Outputs
 from wenmai.inference.finetuned_tokens import scheme_of
@@ -138,8 +138,8 @@ class FineTuningTask(NeuralTask):
             reading = replace(reading, pooling="mean")  # what stands for a text where there is none
         elif reading.pooling == "auto":
             trained = tuning.mode not in ("frozen", "mix")
-            single: TextVector = "token" if known.predicts else "mean"
-            reading = replace(reading, pooling="pooler" if known.has_pooler and trained else single)
+            usual: TextVector = "token" if known.predicts else "pooler" if known.has_pooler and trained else "mean"
+            reading = replace(reading, pooling=taught_pooling(base) or usual)
         lora = tuning.mode == "lora"
         shape = HeadShape(
             compares=not known.paired and self.model.compares(data.train[0]),

@@ -11,6 +11,9 @@ import torch
 import wenmai
 from tests.tasks.finetuning.trained import PLAIN, encoder_of, tuned
 from wenmai.core.errors import SettingError
+from wenmai.formats.huggingface import write_huggingface
+from wenmai.inference.embedding_config import EmbeddingConfig
+from wenmai.runs.formats import import_run
 from wenmai.runs.train import train_recipe
 from wenmai.tasks import finetuning
 from wenmai.tasks.settings import FineTuneConfig
@@ -221,3 +224,26 @@ def test_what_was_fine_tuned_goes_on_as_it_was(base, tmp_path):
     frozen = wenmai.finetune(whole, rows, out=tmp_path / "frozen", mode="frozen", **chosen)
     assert (whole.model.reading.pooling, frozen.model.reading.pooling) == ("pooler", "mean")
     assert not frozen.model.has_head_of(whole.model)  # which was made for other vectors
+
+
+@pytest.mark.parametrize(
+    ("embedding", "mode", "pooling"),
+    [
+        ({}, "full", "pooler"),
+        ({"normalise": True}, "full", "mean"),
+        ({"normalise": True}, "frozen", "mean"),
+        ({"pooling": "cls"}, "full", "token"),
+        ({"max_length": 10}, "lora", "mean"),
+    ],
+)
+def test_an_encoder_of_sentence_transformers_gives_the_vector_that_it_learned(
+    base, data, tmp_path, embedding, mode, pooling
+):
+    taught = base("bert").model
+    taught = type(taught)(taught.module, taught.tokenizer, embedding=EmbeddingConfig(**embedding))
+    write_huggingface(tmp_path / "theirs", taught.module, taught.tokenizer, embedding=taught.embedding)
+    run = import_run("huggingface", tmp_path / "theirs", tmp_path / "imported")
+    assert run.model.embedding == taught.embedding
+    out = tmp_path / "run"
+    found = wenmai.finetune(run, data("pair"), task="pair", out=out, quiet=True, **PLAIN | {"mode": mode})
+    assert found.model.reading.pooling == pooling
