@@ -85,6 +85,8 @@ def finetuned(
         given = {name: value for name, value in settings.items() if name != "examples"} | {"precision": precision}
         if settings["examples"]:
             given["limit"] = settings["examples"]
+        if task != "tagging":
+            given["pooling"] = "pooler"  # as BertForSequenceClassification
         if last:
             given["evaluate_steps"] = NEVER
         chosen = [f"--set={name}={value}" for name, value in given.items()]
