@@ -15,7 +15,7 @@ from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.registry import find_system
 from wenmai.data.relation_files import open_documents, read_documents
 from wenmai.data.relations import docred_documents
-from wenmai.inference import framing
+from wenmai.inference import framing, relations
 from wenmai.inference.relations import RelationModel
 from wenmai.measures.relations import Scored, best_threshold, measure_relations
 from wenmai.nn import recomputing
@@ -148,6 +148,22 @@ def test_windows_of_one_document_may_be_made_again_for_the_gradients(begin, monk
     again = gradients(job, job.parts(batch[:1]))
     assert len(calls) == 2
     assert all(one.grad is not None for one in job.module.parameters())
+    for ours, theirs in zip(again, whole, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("loss", ["binary", "adaptive"])
+def test_pairs_of_a_long_document_may_be_scored_again_for_the_gradients(begin, monkeypatch, loss):
+    job = begin(records(2, filler=60), loss=loss, dropout=0.0, head_dropout=0.0)
+    batch = job.plan(0)[0][:1]
+    assert len(job._targets[batch[0]])
+    whole = gradients(job, [batch])
+    monkeypatch.setitem(framing._BATCH_TOKENS, "cpu", 16)
+    monkeypatch.setattr(relations, "_PAIRS_AT_ONCE", 4)
+    calls = []
+    monkeypatch.setattr(recomputing, "checkpoint", lambda *given, **more: calls.append(1) or checkpoint(*given, **more))
+    again = gradients(job, [batch])
+    assert len(calls) > 3  # two windows, and at least as many parts of the pairs
     for ours, theirs in zip(again, whole, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-7)
 

@@ -282,21 +282,22 @@ class RelationModel(Shown):
 
     def logits(self, rows: DocumentRows) -> Iterator[tuple[int, Tensor]]:
         """Yields the logits (p, C) of some pairs at a time, and the number of the first of them."""
+        if not len(rows.pairs):
+            return
         self.module.eval()
         with torch.inference_mode():
-            for begin, logits in self.read(rows):
+            vectors = self.entities(rows)
+            for begin, pairs, distances in self.pairs(rows):
+                logits = self.module.logits(vectors, pairs, distances)
                 require_numbers(not bool(logits.isnan().any()))
                 yield begin, logits
 
-    def read(self, rows: DocumentRows) -> Iterator[tuple[int, Tensor]]:
-        """As :meth:`logits`, but in training if the network is, and with gradients."""
-        if not len(rows.pairs):
-            return
-        vectors = self.entities(rows)
+    def pairs(self, rows: DocumentRows) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """Yields the number of the first of some pairs of a document, these pairs, and their distances."""
         pairs, distances = torch.from_numpy(rows.pairs), torch.from_numpy(rows.distances)
         for begin in range(0, len(pairs), _PAIRS_AT_ONCE):
             some = slice(begin, begin + _PAIRS_AT_ONCE)
-            yield begin, self.module.logits(vectors, pairs[some].to(self.device), distances[some].to(self.device))
+            yield begin, pairs[some].to(self.device), distances[some].to(self.device)
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Returns the probabilities (P, C - 1) of relations from logits (P, C)."""

@@ -28,6 +28,7 @@ from wenmai.measures.relations import best_threshold, measure_relations
 from wenmai.models.ssan import Ssan
 from wenmai.models.ssan_settings import SsanConfig
 from wenmai.nn.encoder import TextEncoder
+from wenmai.nn.recomputing import in_parts
 from wenmai.objectives.loss import Loss, evaluated
 from wenmai.objectives.relations import adaptive_threshold_loss, binary_loss
 from wenmai.tasks.finetuning import FineTuningTask
@@ -202,15 +203,27 @@ class RelationJob(NeuralJob):
 
     def loss(self, module: nn.Module, batch: npt.NDArray[np.int64], step: int) -> Loss:
         """The mean over labels and pairs of each document, summed over documents."""
-        rows, model = [self._rows[at] for at in batch], self._relations
-        if len(batch) == 1 and self._sizes[batch[0]] > self.tokens_at_once:  # its windows have no room in memory
-            logits = [torch.cat([part for _, part in model.read(one)]) for one in rows]
+        rows = [self._rows[at] for at in batch]
+        if len(batch) == 1 and self._sizes[batch[0]] > self.tokens_at_once:
+            total = self._of_long(rows[0], self._targets[batch[0]])
         else:
-            made = model.batch(rows)
-            logits = [*torch.split(module(made), made.sizes)]
-        parts = zip(logits, (self._targets[at] for at in batch), strict=True)
-        total = torch.stack([self._of_document(part, right) for part, right in parts]).sum()
+            made = self._relations.batch(rows)
+            parts = zip(torch.split(module(made), made.sizes), (self._targets[at] for at in batch), strict=True)
+            total = torch.stack([self._of_document(part, right) for part, right in parts]).sum()
         return Loss(total, total.detach(), len(batch), sum(len(row) for one in rows for row in one.tokens))
+
+    def _of_long(self, rows: DocumentRows, right: npt.NDArray[np.int64]) -> Tensor:
+        """The loss of a document whose windows, and perhaps pairs, have no room in memory at once."""
+        model = self._relations
+        vectors = model.entities(rows)
+
+        def share(part: tuple[int, Tensor, Tensor]) -> Tensor:
+            begin, pairs, distances = part
+            inside = right[(right[:, 0] >= begin) & (right[:, 0] < begin + len(pairs))] - (begin, 0)
+            logits = model.module.logits(vectors, pairs, distances)
+            return self._of_document(logits, inside) * (len(pairs) / len(rows.pairs))
+
+        return torch.stack(in_parts(share, model.pairs(rows))).sum()
 
     def _of_document(self, logits: Tensor, right: npt.NDArray[np.int64]) -> Tensor:
         """The loss of the pairs (P, C) of one document, float64."""
