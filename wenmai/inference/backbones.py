@@ -12,6 +12,7 @@ Shapes: R rows, T tokens of the longest, K places of which states are wanted, J 
 """
 
 import logging
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,15 +27,31 @@ from torch import Tensor, nn
 
 from wenmai.core.errors import SettingError
 from wenmai.data.batches import pad
+from wenmai.text.ranges import EAST_ASIAN
 from wenmai.text.tokenizer import Tokenizer
 
-__all__ = ["FOREIGN", "MUCH_UNKNOWN", "TOKENIZER", "Backbone", "Fed", "Pieces", "Row", "joined_ids", "windowed"]
+__all__ = [
+    "FOREIGN",
+    "MUCH_UNKNOWN",
+    "TOKENIZER",
+    "Backbone",
+    "Fed",
+    "Known",
+    "Pieces",
+    "Row",
+    "joined_ids",
+    "windowed",
+]
 
 TOKENIZER = "tokenizer.json"
 MUCH_UNKNOWN = 0.2
 """Share of pieces that are not known which is worth a note."""
 FOREIGN = 0.5
 """Share from which on a text is of another language."""
+Known = dict[tuple[str, bool], tuple[list[Any], int]]
+"""Words, and whether behind a space: their pieces, and which of them is the first."""
+_WORD_BEGINS = "▁"  # the piece that SentencePiece puts before a text
+_EAST_ASIAN = re.compile(f"[{EAST_ASIAN}]")
 _log = logging.getLogger(__name__)
 
 
@@ -181,12 +198,20 @@ class Backbone(ABC):
         found = self.tokenizer.encode(text)
         return Pieces(found.ids, found.offsets)
 
-    def word(self, word: str) -> tuple[list[Any], int]:
-        """Returns the pieces of a word within a text, and which of them is its first, where spaces are pieces."""
-        found = self.tokenizer.encode(f" {word}")
+    def word(self, word: str, *, spaced: bool = True) -> tuple[list[Any], int]:
+        """Returns the pieces of a word within a text, and which of them is its first, where spaces are pieces.
+
+        Args:
+            word: The word.
+            spaced: Whether a space is before it.
+        """
+        found = self.tokenizer.encode(f" {word}" if spaced else word)
         if not found.ids:  # nothing but what the tokenizer leaves out
             return [self.tokenizer.unk_id], 0
-        return found.ids, next((place for place, (_, high) in enumerate(found.offsets) if high > 1), 0)
+        if spaced:
+            return found.ids, next((place for place, (_, high) in enumerate(found.offsets) if high > 1), 0)
+        marked = len(found.ids) > 1 and found.tokens[0] == _WORD_BEGINS
+        return found.ids[marked:], 0
 
     def fed(self, rows: Sequence[Row]) -> Fed:
         """Makes tensors of rows."""
@@ -282,23 +307,36 @@ class Backbone(ABC):
             parameter[: len(rows)].copy_(rows[: len(parameter)])
 
 
-def joined_ids(words: Iterable[str], backbone: Backbone, known: dict[str, tuple[list[Any], int]]) -> Pieces:
+def joined_ids(words: Iterable[str], backbone: Backbone, known: Known) -> Pieces:
     """Returns the pieces of given words, and as ``offsets`` where each word's first piece and its end are.
 
     Args:
         words: The words.
         backbone: Which cuts them.
-        known: Words that were cut before; grows.
+        known: Words that were cut before, and whether behind a space; grows.
     """
     ids: list[Any] = []
     spans = []
-    for word in words:
-        if word not in known:
-            known[word] = backbone.word(word)
-        pieces, first = known[word]
+    given = [*words]
+    for word, spaced in zip(given, _after_spaces(given), strict=True):
+        if (word, spaced) not in known:
+            known[word, spaced] = backbone.word(word, spaced=spaced)
+        pieces, first = known[word, spaced]
         spans.append((len(ids) + first, len(ids) + len(pieces)))
         ids += pieces
     return Pieces(ids, spans)
+
+
+def _after_spaces(words: Sequence[str]) -> Iterator[bool]:
+    """Yields whether running text has a space before each word.
+
+    None is beside a Chinese or Japanese character, nor within a text of which every character stands alone.
+    """
+    alone = all(len(word) == 1 for word in words) and any(map(_EAST_ASIAN.match, words))
+    before = ""
+    for word in words:
+        yield not (alone or _EAST_ASIAN.match(word) or _EAST_ASIAN.match(before[-1:]))
+        before = word
 
 
 def windowed(backbone: Backbone, pieces: Pieces, room: int, stride: int) -> Iterator[Row]:

@@ -183,7 +183,7 @@ class _Elmo(Backbone):
         words, offsets = self._reader.words(text)
         return Pieces(words, offsets)
 
-    def word(self, word: str) -> tuple[list[Any], int]:
+    def word(self, word: str, *, spaced: bool = True) -> tuple[list[Any], int]:
         return [word], 0
 
     def fed(self, rows: Sequence[Row]) -> Fed:

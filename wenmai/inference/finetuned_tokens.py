@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data.tags import bioes_tags
 from wenmai.data.typed import TaggedSentence
-from wenmai.inference.backbones import joined_ids, windowed
+from wenmai.inference.backbones import Known, joined_ids, windowed
 from wenmai.inference.finetuned import FineTuned, Floats, are_texts
 from wenmai.inference.finetuned_network import HeadShape, Item, Network, Outputs
 from wenmai.inference.reading_config import TuneReadingConfig
@@ -127,7 +127,7 @@ class Tagging(FineTuned):
         if self.scheme == "bioes":  # whatever its marks are
             named = (bioes([label])[0] if _OF_ENTITY.fullmatch(label) else label for label in labels)
             self._numbers = {label: number for number, label in enumerate(named)}
-        self._known: dict[str, tuple[list[Any], int]] = {}
+        self._known: Known = {}
 
     @property
     def _head(self) -> TaggingHead:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from wenmai.data.batches import pad
 from wenmai.data.relations import RelationDocument
-from wenmai.inference.backbones import Backbone, joined_ids
+from wenmai.inference.backbones import Backbone, Known, joined_ids
 
 __all__ = ["DocumentBatch", "DocumentRows", "batched", "document_rows"]
 
@@ -92,7 +92,7 @@ def document_rows(
     *,
     length: int,
     stride: int | None,
-    known: dict[str, tuple[list[int], int]],
+    known: Known,
     asked: Container[tuple[str, str]] | None = None,
 ) -> DocumentRows:
     """Cuts a document into pieces and windows.
@@ -110,7 +110,7 @@ def document_rows(
     begins = np.cumsum([0, *map(len, document.sentences)])
     pieces = joined_ids(words, backbone, known)
     ids = np.array(pieces.ids, np.int64)
-    # The pieces of word w are those from edges[w] to edges[w + 1].
+    # The pieces of word w are those from edges[w] to edges[w + 1], a space before it among them.
     edges = np.array([0, *(end for _, end in pieces.offsets)], np.int64)
     sentence_of = np.repeat(np.arange(len(document.sentences)), np.diff(edges[begins]))
     entity_of, type_of = np.full(len(ids), NONE), np.full(len(ids), NONE)
@@ -121,7 +121,7 @@ def document_rows(
         own = set[int]()
         for mention in entity.mentions:
             first = begins[mention.sentence]
-            low, high = int(edges[first + mention.start]), int(edges[first + mention.end])
+            low, high = pieces.offsets[first + mention.start][0], int(edges[first + mention.end])
             entity_of[low:high], type_of[low:high] = number, numbers.get(mention.type, NONE)
             own.update(range(low, high))
         inside.append(own)

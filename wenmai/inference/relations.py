@@ -20,7 +20,7 @@ from wenmai.core.folder import read_json_object, writing_json
 from wenmai.core.showing import Shown
 from wenmai.core.tensors import require_numbers
 from wenmai.data.relations import Evidence, Fact, RelationDocument, cooccurring, docred_documents
-from wenmai.inference.backbones import Backbone
+from wenmai.inference.backbones import Backbone, Known
 from wenmai.inference.families import stored_backbone
 from wenmai.inference.framing import grouped, tokens_at_once
 from wenmai.inference.reading_config import RelationReadingConfig
@@ -143,7 +143,7 @@ class RelationModel(Shown):
         self.decision: Decision = decision
         self.threshold = threshold
         self.facts = facts
-        self._known: dict[str, tuple[list[int], int]] = {}
+        self._known: Known = {}
 
     def _facts(self) -> dict[str, Any]:
         parameters = sum(parameter.numel() for parameter in self.module.parameters())

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from wenmai.core.errors import SettingError
 from wenmai.core.tensors import require_numbers
-from wenmai.inference.backbones import Fed, Row, joined_ids, windowed
+from wenmai.inference.backbones import Fed, Known, Row, joined_ids, windowed
 from wenmai.inference.families import readable_backbone
 from wenmai.inference.framing import grouped
 
@@ -95,7 +95,7 @@ class LayerStates:
             FormatError: if a state is not a number: the model is damaged.
         """
         backbone, room = self._backbone, self._backbone.room(pair=False)
-        known: dict[str, tuple[list[Any], int]] = {}
+        known: Known = {}
         rows: list[Row] = []
         firsts: list[int] = []  # the number of the first word whose state is of each row
         done = 0

@@ -1,0 +1,57 @@
+"""Words in a text: their pieces are those that running text has."""
+
+import pytest
+
+from wenmai.inference.backbones import joined_ids
+from wenmai.inference.families import backbone_like
+from wenmai.inference.masked_model import MaskedModel
+from wenmai.models.bert import Bert, BertConfig
+from wenmai.text.tokenizer import Tokenizer, TokenizerConfig
+
+TEXTS = ["我在哈尔滨用 Python 写程序，2008 年起", "the cat sat on the mat", "浙商银行2008年"] * 5
+SIZES = {"hidden_size": 4, "num_layers": 1, "num_heads": 1, "max_length": 64}
+
+
+def backbone(kind):
+    config = TokenizerConfig(kind=kind, vocab_size=400, min_count=1)
+    tokenizer = Tokenizer.train(TEXTS, config, roles=("cls", "sep", "mask"))
+    return backbone_like(MaskedModel(Bert(BertConfig(**SIZES), vocab_size=tokenizer.vocab_size), tokenizer))
+
+
+def pieces(encoder, words):
+    found = joined_ids(words, encoder, {})
+    named = [encoder.tokenizer.token(number) for number in found.ids]
+    return named, [named[first] for first, _ in found.offsets]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ([*"浙商银行年"], "浙商银行年"),
+        (["浙商", "银行", "2008", "年"], "浙商银行2008年"),
+        (["the", "cat", "sat"], " the cat sat"),
+        (["t", "h", "e"], " t h e"),
+        (["哈尔滨", "the", "cat", "写"], "哈尔滨the cat写"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["characters", "wordpiece"])
+def test_words_are_read_as_running_text_has_them(kind, words, text):
+    encoder = backbone(kind)
+    assert joined_ids(words, encoder, {}).ids == encoder.ids([text])[0]
+
+
+def test_characters_of_a_chinese_text_stand_alone():
+    encoder = backbone("characters")
+    assert joined_ids([*"浙商银行2008年"], encoder, {}).ids == encoder.ids(["浙商银行2008年"])[0]
+
+
+@pytest.mark.parametrize("kind", ["characters", "bpe", "byte-bpe", "wordpiece"])
+def test_a_chinese_character_has_no_space_before_it(kind):
+    encoder = backbone(kind)
+    named, firsts = pieces(encoder, [*"哈尔滨"])
+    assert not {" ", "▁", "Ġ", "<unk>", "[UNK]"} & {*named}
+    if kind != "byte-bpe":
+        assert firsts == [*"哈尔滨"]
+    named, firsts = pieces(encoder, ["the", "mat"])
+    assert len(firsts) == 2
+    assert not {" ", "▁", "Ġ"} & {*firsts}
