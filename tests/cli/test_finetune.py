@@ -306,8 +306,9 @@ def test_published_settings_are_a_preset(shell, tune):
     assert sections["reading"].max_length == 12  # of the user, as are epochs and the rate
     assert (train.epochs, train.learning_rate) == (2, 0.02)
     assert (sections["tuning"].batch_size, train.warmup, train.weight_decay) == (24, 0, 0.01)
-    error = shell("finetune", run, "classes.tsv", "--preset", "ernie-xnli", code=2).err
-    assert "preset=ernie-xnli is for pair, not for classification" in error
+    given = ("finetune", run, "classes.tsv", "--preset", "ernie-xnli")
+    assert "preset=ernie-xnli is for pair, not for" in shell(*given, "--task", "classification", code=2).err
+    assert "no column has a usual name for the first text" in shell(*given, "--max-length", "12", code=3).err
     error = shell("finetune", run, "classes.tsv", "--preset", "ernie-lcmqc", code=2).err
     assert "no preset is called 'ernie-lcmqc'; did you mean 'ernie-lcqmc'?" in error
 

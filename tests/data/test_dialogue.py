@@ -61,6 +61,7 @@ def rows(task, stream, seed=0):
         json.dumps([["a", "b", "c"], ["d", "e"]]),
         json.dumps([{"messages": [{"message": "a"}, {"message": " b "}, {"message": "c"}]}, ["d", "e"]], indent=1),
         "\n" + lines({"posts": [{"text": "a"}, {"text": "b"}, {"text": "c"}, {"text": " "}]}, ["d", "e"]),
+        lines({"posts": [{"text": "a"}, {"text": "b"}, {"text": "c"}, {"text": None}]}, ["d", "e"]),
     ],
 )  # fmt: skip
 def test_forms_of_files(tmp_path, content):

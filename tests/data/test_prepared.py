@@ -93,6 +93,7 @@ def test_rows_that_are_too_long_are_left_out(tmp_path):
     (tmp_path / "train").write_text("".join([*ROWS, line("天" * 30)]))
     task, train, _ = made(tmp_path, "train", max_length=12)
     assert len(rows_of(task, train)) == 38
+    assert task.notes == [f"{tmp_path / 'train'}: 1 of 41 rows are longer than max_length=12, and are left out"]
     with pytest.raises(CorpusError, match="has 0 rows of at most max_length=9 tokens"):
         made(tmp_path, "train", max_length=9)
 

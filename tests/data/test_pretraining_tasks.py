@@ -110,7 +110,7 @@ def test_capitals_are_those_of_the_text(tmp_path):
 
 
 def test_a_tokenizer_that_keeps_capitals_is_refused(tmp_path):
-    with pytest.raises(SettingError, match="add lowercase=true"):
+    with pytest.raises(SettingError, match="begin with a tokenizer that has lowercase=true"):
         made(tmp_path, "capitalisation", lowercase=False)
 
 
@@ -303,6 +303,8 @@ def test_queries_are_read_from_a_table(tmp_path):
     [
         ("a\tb\t0\nc\td\n", "line 2 is 'c\\\\td'"),
         ("a\tb\t0\nc\td\t7\n", "line 2"),
+        ("a\tb\t3\nc\td\t1\n", "line 1 is 'a"),
+        ("a\tb\tstrongly\nc\td\t1\n", "line 1 is 'a"),
         ("a\tb\t0\n", "has 1 queries"),
         ("", "has 0 queries"),
     ],

@@ -412,6 +412,16 @@ def test_documents_that_were_made_in_python(changed, why):
     assert "documents from Python: document 2 ('Ada')" in str(caught.value)
 
 
+def test_what_is_given_twice_in_python_counts_once():
+    (relation, *_), pair = GOOD.relations, (GOOD.relations[0].head, GOOD.relations[0].tail)
+    twice = GOOD._replace(relations=(*GOOD.relations, relation), pairs=(pair, pair))
+    (found,) = read_documents(open_documents([twice]))
+    assert sorted(found.relations) == sorted(GOOD.relations)
+    assert found.pairs == (pair,)
+    (found,) = docred_documents([record(pairs=[[0, 1], [0, 1]])], "here")
+    assert found.pairs == ((0, 1),)
+
+
 def test_a_document_of_python_between_records():
     found = read_documents(open_documents([record(title="a"), GOOD, record(title="b")]))
     assert [one.title for one in found] == ["a", "Ada", "b"]

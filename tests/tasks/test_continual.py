@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from importlib.metadata import EntryPoint
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -215,6 +216,23 @@ def test_what_is_not_measured_is_said(tmp_path):
         "measured"
     ]
     assert not begin(tmp_path, valid=str(tmp_path / "documents.txt")).warnings()
+
+
+def test_a_task_without_a_batch_is_named(tmp_path):
+    job = begin(tmp_path, system="ernie", stages="mixed", shares="1000,1", epochs=1, tasks="characters,phrases")
+    assert job.stage_plan.table.sum(0).tolist()[1] == 0
+    assert job.warnings() == ["there is no batch for phrases: set more epochs, or other stages or shares"]
+
+
+def test_a_run_that_keeps_capital_letters_goes_on_without_guessing_them():
+    for given, tasks in (
+        (True, ["phrases", "capitalisation", "token-document"]),
+        (False, ["phrases", "token-document"]),
+    ):
+        found = implied("ernie-2", base=recipe_of("ernie", lowercase=given))["stages.tasks"]
+        assert found == [*tasks, "reordering", "discourse"]
+    imported = SimpleNamespace(system="bert", sections={}, flat_settings=lambda: {"tokenizer.file": "vocab.txt"})
+    assert "capitalisation" in implied("ernie-2", base=imported)["stages.tasks"]  # the file says what it does
 
 
 def test_a_task_of_another_package_is_found(tmp_path, monkeypatch):

@@ -168,6 +168,11 @@ def test_pairs_of_a_long_document_may_be_scored_again_for_the_gradients(begin, m
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-7)
 
 
+def test_windows_that_would_leave_text_between_them_are_refused(begin):
+    with pytest.raises(SettingError, match="stride=11 is more than the 10 tokens of a window"):
+        begin(records(2), max_length=12, stride=11)
+
+
 def test_pairs_that_are_not_asked_for_teach_nothing(begin):
     (document,) = docred_documents(records(1), "here")
     named = document._replace(pairs=((1, 0),))

@@ -202,6 +202,7 @@ def test_other_spellings_of_the_same_file(tmp_path):
     forms = {
         "windows": "\ufeff" + "\r\n".join(BERT),
         "ernie": "".join(f"{token}\t{number}\n" for number, token in enumerate(BERT)),
+        "shuffled": "".join(f"{token}\t{number}\n" for number, token in reversed([*enumerate(BERT)])),
     }
     for name, text in forms.items():
         assert read_tokenizer(write_pieces(tmp_path / name, text=text)).fingerprint == expected
@@ -224,6 +225,7 @@ def test_published_vocabularies(shared_data):
     ("files", "message"),
     [
         ({"text": ""}, r"lacks \[UNK\]"),
+        ({"text": "".join(f"{token}\t{n}\n" for n, token in enumerate(BERT, 1))}, "are not all numbers from 0 to"),
         ({"tokens": ["[UNK]", "a"]}, "has no token for the end of a sequence; expected one of"),
         ({"tokenizer_class": "BertJapaneseTokenizer"}, "is cut by BertJapaneseTokenizer otherwise than by BERT's"),
         ({"do_basic_tokenize": False}, "otherwise than by BERT's"),

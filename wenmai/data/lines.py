@@ -15,6 +15,7 @@ __all__ = ["COMPRESSED_ENDINGS", "beginning", "numbered_lines", "plain_name", "r
 COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
 MAX_LINE = 1 << 24  # bytes: more than any text has, less than a file that is not text
 MAX_JSON = 1 << 27  # bytes of a file that is one JSON value; Python's objects take several times as much
+_NAME_IT = "if the file has another encoding, name it (encoding=gb18030, latin-1, ...)"
 _HEAD = 1 << 16  # bytes that show what a file is
 
 
@@ -62,17 +63,15 @@ def text_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]
     """
     for number, line in numbered_lines(path, encoding):
         if isinstance(line, ValueError):
-            raise CorpusError(f"{path}: line {number}: {line}")
+            fault = str(line).replace(_NAME_IT, "convert the file to UTF-8") if encoding == "utf-8" else line
+            raise CorpusError(f"{path}: line {number}: {fault}")
         yield number, line
 
 
 def _fault(error: ValueError, line: bytes, encoding: str) -> ValueError:
     if not isinstance(error, UnicodeDecodeError):
         return error
-    return ValueError(
-        f"0x{line[error.start]:02x} is not {encoding} ({error.reason}); if the file has another encoding, name it "
-        "(encoding=gb18030, latin-1, ...)"
-    )
+    return ValueError(f"0x{line[error.start]:02x} is not {encoding} ({error.reason}); {_NAME_IT}")
 
 
 def _recoded(file: Any, path: Path, encoding: str) -> io.BytesIO:  # noqa: ANN401  any binary file

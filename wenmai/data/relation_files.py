@@ -250,7 +250,13 @@ def read_relation_data(opened: OpenedDocuments, config: RelationsConfig, *, seed
         meanings=meanings,
         seen=frozenset(facts_of(train)),
         sources=[
-            {"path": str(path), "bytes": path.stat().st_size, "sha256": file_sha256(path)} for path in sorted(files)
+            {
+                "path": str(path),
+                "bytes": path.stat().st_size,
+                "sha256": file_sha256(path),
+                "valid": path not in opened.paths,
+            }
+            for path in sorted(files)
         ],
         stats={
             "documents": len(train),

@@ -182,7 +182,7 @@ def _document(record: Mapping[str, Any]) -> RelationDocument:
 
 
 def _checked(document: RelationDocument) -> RelationDocument:
-    """A document that was made in Python, as it is."""
+    """A document that was made in Python; of equal relations, and pairs, there is one."""
     sentences, count = document.sentences, len(document.entities)
     for number, entity in enumerate(document.entities):
         if not entity.mentions:
@@ -203,7 +203,9 @@ def _checked(document: RelationDocument) -> RelationDocument:
     for one in document.relations:
         if not all(0 <= sentence < len(sentences) for sentence in one.evidence):
             raise ValueError(f"evidence {_shown(one.evidence)}; expected numbers of the {len(sentences)} sentences")
-    return document
+    relations = {(one.head, one.tail, one.relation): one for one in document.relations}  # as of files
+    pairs = None if document.pairs is None else tuple(dict.fromkeys(document.pairs))
+    return document._replace(relations=tuple(relations.values()), pairs=pairs)
 
 
 def _sentences(given: list[Any]) -> tuple[tuple[str, ...], ...]:
@@ -231,7 +233,7 @@ def _asked(given: list[Any], entities: int) -> tuple[tuple[int, int], ...]:
         )
         if not fits or pair[0] == pair[1]:
             raise ValueError(f"pairs[{number}] is {_shown(pair)}; expected two of the {entities} entities, from 0")
-    return tuple((head, tail) for head, tail in given)
+    return tuple(dict.fromkeys((head, tail) for head, tail in given))
 
 
 def _mention(given: Any, where: str, sentences: Sequence[Sequence[str]]) -> Mention:  # noqa: ANN401

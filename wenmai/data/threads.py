@@ -82,6 +82,8 @@ def _thread(value: Any) -> tuple[Turn, ...]:  # noqa: ANN401  any JSON
     found: list[tuple[str, str | None]] = []
     for turn in turns:
         text = _of(turn, _TEXT) if isinstance(turn, Mapping) else turn
+        if text is None and isinstance(turn, Mapping) and any(name in turn for name in _TEXT):
+            text = ""  # such as a turn that calls a program
         if not isinstance(text, str):
             raise ValueError(f"{str(turn)[:60]!r} is no turn of a dialogue")
         if any("\ud800" <= character <= "\udfff" for character in text):

@@ -16,7 +16,7 @@ from wenmai.data.examples import open_train_and_valid
 from wenmai.data.records import without_empty_end
 from wenmai.runs.planning import plan, require_same
 from wenmai.runs.train import resume, train
-from wenmai.runs.tuning_presets import preset_of
+from wenmai.runs.tuning_presets import PRESETS, preset_of
 from wenmai.tasks.task import Opened
 from wenmai.training.callback import Callback
 from wenmai.training.run import RECIPE, Run
@@ -115,8 +115,8 @@ def finetune(
     Args:
         run: A run of BERT, GPT or ELMo, of an imported encoder, or one that was fine-tuned before.
         data: A file, ``"data:NAME"``, or examples; see :func:`wenmai.data.examples.open_examples`.
-        task: ``classification``, ``pair``, ``regression``, ``tagging``, ``span`` or ``choice``; None: that of the data
-            set, or that of a run which was fine-tuned before.
+        task: ``classification``, ``pair``, ``regression``, ``tagging``, ``span`` or ``choice``; None: that of the
+            preset, of the data set, or of a run which was fine-tuned before.
         out: The run folder to make; with several seeds, the folder of their runs ``seed-1`` and so on.
         seeds: How many trainings, with seeds from ``seed`` on (1, unless it is set). Those that are there already are
             not repeated, and go on where they were interrupted.
@@ -137,6 +137,8 @@ def finetune(
             otherwise.
     """
     start = Run.of(run)
+    if task is None and preset is not None and preset in PRESETS:
+        task = PRESETS[preset].task
     system = _PREFIX + _task(task, data, start)
     if not find_system(system).load().starts_from(start.task):
         raise SettingError(

@@ -24,7 +24,8 @@ def seen_in_training(run: Run, test_sets: Sequence[str | Path]) -> Iterator[str]
         run: The run.
         test_sets: Files, or several separated by commas; names of the catalogue are not looked up.
     """
-    named = [source["path"] for source in run.corpus.get("sources", ()) if "path" in source]
+    sources = run.corpus.get("sources", ())
+    named = [source["path"] for source in sources if "path" in source and not source.get("valid")]
     sources = [Path(name) for name in dict.fromkeys([*run.recipe.corpus, *named])]  # the cache may name an earlier copy
     for test_set in test_sets:
         files = [Path(part) for part in str(test_set).split(",") if _is_file(part)]

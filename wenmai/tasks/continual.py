@@ -137,7 +137,9 @@ class ContinualJob(NeuralJob):
         if "mlm" not in config.heads:
             raise SettingError(f"heads={','.join(config.heads)} cannot predict masked tokens; add mlm")
         if config.shifted:
-            raise SettingError("tasks ask for tokens and classes at the same places; leave out shifted")
+            raise SettingError(
+                "tasks ask for tokens and classes at the same places; leave out shifted, or start from a run without it"
+            )
         if config.task_types and config.task_types < len(self.stages.tasks):
             raise SettingError(
                 f"task_types={config.task_types} are too few for {len(self.stages.tasks)} tasks; set more, or 0 for "
@@ -372,11 +374,15 @@ class ContinualJob(NeuralJob):
         return {"sizes": sizes, **self.effort, "threads": self.threads, "stats": asdict(self._data.text.stats)}
 
     def warnings(self) -> list[str]:
-        """Which tasks the text to validate on has no example for."""
-        if not self._unmeasured:
-            return []
-        names = ", ".join(self._unmeasured)
-        return [f"the text to validate on has no example for {names}: learned, but not measured"]
+        """What the tasks left out, which get no batch, and which the text to validate on has no example for."""
+        notes = [note for task in self.tasks for note in task.notes]
+        counts = self.stage_plan.table.sum(0).tolist()
+        if idle := [task.name for task, count in zip(self.tasks, counts, strict=True) if not count]:
+            notes.append(f"there is no batch for {', '.join(idle)}: set more epochs, or other stages or shares")
+        if self._unmeasured:
+            names = ", ".join(self._unmeasured)
+            notes.append(f"the text to validate on has no example for {names}: learned, but not measured")
+        return notes
 
     def summary(self) -> dict[str, Any]:
         """Speed, losses, sizes, and the batches of each task by stage."""

@@ -6,6 +6,7 @@ https://arxiv.org/abs/1907.12412. The training is :class:`~wenmai.tasks.continua
 """
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -39,9 +40,12 @@ class ErnieTask(MaskedTask):
     def implied(self, given: Mapping[str, Any], base: Recipe | None) -> Mapping[str, Any]:
         """The tasks that there are data for, when they come, and what those of the continued run read."""
         same = base is not None and type(find_system(base.system).load()) is type(self)
-        return implied_tasks(given, base, self._tasks, same=same, alternates=self.alternates)
+        before = {} if base is None else base.flat_settings()
+        cased = bool(before) and not before.get("tokenizer.lowercase") and before.get("tokenizer.file") is None
+        usual = partial(self._tasks, cased=cased)
+        return implied_tasks(given, base, usual, same=same, alternates=self.alternates)
 
-    def _tasks(self, given: Mapping[str, Any], *, entities: bool) -> list[str]:
+    def _tasks(self, given: Mapping[str, Any], *, entities: bool, cased: bool) -> list[str]:
         return ["characters", "phrases", *(["entities"] if entities else [])]
 
     def check(self, recipe: Recipe) -> None:
@@ -90,8 +94,9 @@ class Ernie2Task(ErnieTask):
 
     alternates = False
 
-    def _tasks(self, given: Mapping[str, Any], *, entities: bool) -> list[str]:
+    def _tasks(self, given: Mapping[str, Any], *, entities: bool, cased: bool) -> list[str]:
         first = "knowledge" if entities else "phrases"
         if given.get("language") == "chinese":
             return [first, "reordering", "distance", "discourse", "relevance"]
-        return [first, "capitalisation", "token-document", "reordering", "discourse"]
+        of_words = ["token-document"] if cased else ["capitalisation", "token-document"]
+        return [first, *of_words, "reordering", "discourse"]

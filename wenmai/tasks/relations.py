@@ -108,6 +108,11 @@ class RelationTask(NeuralTask):
             raise SettingError(f"the encoder reads {longest} tokens; at least {SHORTEST} are needed")
         if reading.max_length is not None and reading.max_length > longest:
             raise SettingError(f"max_length={reading.max_length} is more than the {longest} tokens that it reads")
+        room = (reading.max_length or longest) - 2
+        if reading.stride is not None and reading.stride > room:
+            raise SettingError(
+                f"stride={reading.stride} is more than the {room} tokens of a window; text between two would be lost"
+            )
         backbone = backbone_of(base, pooler=False, dropout=tuning.dropout, fresh=tuning.scratch)
         module = Ssan(config, backbone.module, labels=len(data.labels), types=len(data.types))
         return RelationModel(

@@ -276,8 +276,11 @@ def _lines(path: str | Path) -> dict[str, int]:
     """Token to id of a file with a token a line; of two equal ones the later counts, as for ``transformers``."""
     tokens = _text(path).replace("\r\n", "\n").removesuffix("\n").split("\n")
     with_ids = [token.rpartition("\t") for token in tokens]
-    if all(token and number == str(place) for place, (token, _, number) in enumerate(with_ids)):
-        tokens = [token for token, _, _ in with_ids]
+    if all(token and number.isdecimal() for token, _, number in with_ids):
+        ids = [int(number) for _, _, number in with_ids]
+        if sorted(ids) != list(range(len(ids))):
+            raise FormatError(f"{path}: the ids of its tokens are not all numbers from 0 to {len(ids) - 1:,}")
+        tokens = [token for _, (token, _, _) in sorted(zip(ids, with_ids, strict=True))]
     return {token: number for number, token in enumerate(tokens)}
 
 

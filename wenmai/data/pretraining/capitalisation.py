@@ -29,8 +29,8 @@ class Capitalisation(WindowTask):
         kept, lost = tokenizer.encode_batch(["An Apple", "an apple"])
         if kept != lost:
             raise SettingError(
-                "the task capitalisation guesses capital letters, but the tokenizer keeps them; add lowercase=true, or "
-                "leave capitalisation out of tasks"
+                "the task capitalisation guesses capital letters, but the tokenizer keeps them; leave capitalisation "
+                "out of tasks, or begin with a tokenizer that has lowercase=true"
             )
         self._special = np.array(sorted({*tokenizer.special_ids} - {tokenizer.unk_id}), np.int64)
 

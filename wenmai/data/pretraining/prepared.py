@@ -67,13 +67,19 @@ class Prepared(PretrainingTask):
         self.sources = list(chain.from_iterable(map(sources_of, paths)))
         self._share = np.array([share for _, share in files])
         self._rows: list[PreparedRow] = []
-        of = []
+        of, longer = [], 0
         for number, (path, _) in enumerate(files):
             for row in read_prepared(path):
                 _require_fitting(row, context, path)
-                if len(row.tokens) <= context.max_length:
-                    self._rows.append(row)
-                    of.append(number)
+                if len(row.tokens) > context.max_length:
+                    longer += 1
+                    continue
+                self._rows.append(row)
+                of.append(number)
+        if longer:
+            total = longer + len(self._rows)
+            limit = f"max_length={context.max_length}"
+            self.notes = [f"{named}: {longer:,} of {total:,} rows are longer than {limit}, and are left out"]
         if len(self._rows) < _FEWEST:
             raise CorpusError(
                 f"{named}: has {len(self._rows)} rows of at most max_length={context.max_length} tokens; expected "

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wenmai.core.errors import CorpusError
+from wenmai.core.errors import CorpusError, nearest_name
 from wenmai.data.lines import text_lines
 from wenmai.data.pretraining.sentence_pairs import PairTask, other_documents
 from wenmai.data.pretraining.task import Context, Drawn, Row, set_aside, sources_of
@@ -111,7 +111,7 @@ def read_queries(path: Path) -> list[tuple[str, str, int]]:
             continue
         cells = [cell.strip() for cell in line.split("\t")]
         if len(cells) != 3 or cells[2] not in names:
-            if number == 1 and len(cells) == 3:
+            if number == 1 and len(cells) == 3 and cells[2].isalpha() and not nearest_name(cells[2], names):
                 continue
             raise CorpusError(
                 f"{path}: line {number} is {line[:60]!r}; expected a query, a title and a label (0 strong, 1 weak, 2 "

@@ -129,6 +129,7 @@ class PretrainingTask(ABC):
         marks: The bits of ``wenmai.data.token_marks`` that the text must have been encoded with.
         sources: The files that it reads besides the text, as in ``corpus.json``; of :func:`sources_of`. A training does
             not go on with others.
+        notes: What it left out, one sentence each.
 
     Raises:
         CorpusError: when it is made, if a file of its own cannot be read.
@@ -141,6 +142,7 @@ class PretrainingTask(ABC):
     masking: MaskingConfig | None
     marks: int = 0
     sources: Sequence[Mapping[str, Any]] = ()
+    notes: Sequence[str] = ()
 
     def __init__(self, context: Context) -> None:
         self.context = context
