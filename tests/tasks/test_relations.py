@@ -327,6 +327,14 @@ def test_evaluation(trained):
     assert mixed.result.recall == pytest.approx(wenmai.evaluate(trained.run, on=known).result.recall * 20 / 25)
 
 
+def test_documents_that_were_trained_on_are_noted(trained):
+    some = [*documents_of(trained, "train")[:3], *documents_of(trained, "test")]
+    note = "3 of 23 documents are among those that the model was trained on; name others to measure what it has learned"
+    assert note in wenmai.evaluate(trained.run, on=some).notes
+    for name in ("valid", "test"):
+        assert wenmai.evaluate(trained.run, on=str(trained.folder / f"{name}.json")).notes == []
+
+
 def test_more_general_pairs_are_left_out_of_a_comparison_if_all_left_them_out(base, tmp_path):
     one = "{n}|t|a likes b c\n{n}\t0\t1\ta\tChemical\tD1\n{n}\t8\t9\tb\tDisease\tD2\n{n}\t10\t11\tc\tDisease\tD3\n"
     test, trees, other = tmp_path / "test.txt", tmp_path / "trees.tsv", tmp_path / "other.json"

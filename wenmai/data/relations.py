@@ -7,6 +7,7 @@ and its evidence is the sentences that say so. Files are a JSON list of ``{"titl
 known of the relations. A file may also be one document, or have one a line.
 """
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ __all__ = [
     "cooccurring",
     "docred_documents",
     "facts_of",
+    "key_of",
     "not_asked",
     "read_docred",
     "relation_names",
@@ -134,6 +136,11 @@ def _of_lines(path: Path) -> list[Any]:
                 return []
             raise CorpusError(f"{path}: line {number} is not JSON ({error})") from None
     return found
+
+
+def key_of(document: RelationDocument) -> str:
+    """Returns what identifies a document: a hash of its title and sentences, whatever is annotated in it."""
+    return hashlib.sha256(json.dumps([document.title, document.sentences]).encode()).hexdigest()[:16]
 
 
 def docred_documents(records: Iterable[Any], where: str) -> list[RelationDocument]:

@@ -94,11 +94,13 @@ class RelationFacts(NamedTuple):
         meanings: What relations mean, by name.
         seen: Their facts, for Ign F1; see :func:`wenmai.data.relations.facts_of`.
         asked: The types of head and tail of their pairs; None: any. See :func:`wenmai.data.relations.asked_types`.
+        trained: What identifies each; see :func:`wenmai.data.relations.key_of`.
     """
 
     meanings: Mapping[str, str]
     seen: frozenset[Fact]
     asked: frozenset[tuple[str, str]] | None = None
+    trained: frozenset[str] = frozenset()
 
 
 class RelationModel(Shown):
@@ -184,7 +186,8 @@ class RelationModel(Shown):
         )
         asked = None if self.facts.asked is None else sorted(map(list, self.facts.asked))
         seen = sorted(map(list, self.facts.seen))
-        facts = {"meanings": dict(self.facts.meanings), "seen": seen, "asked": asked}
+        trained = sorted(self.facts.trained)
+        facts = {"meanings": dict(self.facts.meanings), "seen": seen, "asked": asked, "trained": trained}
         writing_json(folder / _FACTS, facts)
         save_model(self.module, folder)
         self.backbone.save(folder)
@@ -435,6 +438,7 @@ def _read_facts(path: Path) -> RelationFacts:
         seen = checked(list[Fact], found.get("seen"))
         asked = found.get("asked")  # older models have none
         types = None if asked is None else frozenset(checked(list[tuple[str, str]], asked))
+        trained = checked(list[str], found.get("trained", []))  # likewise
     except SettingError as error:
         raise FormatError(f"{path}: is damaged: {error}") from None
-    return RelationFacts(meanings, frozenset(seen), types)
+    return RelationFacts(meanings, frozenset(seen), types, frozenset(trained))

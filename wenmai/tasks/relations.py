@@ -18,7 +18,7 @@ from wenmai.core.quantities import plural
 from wenmai.data.batches import plan_batches
 from wenmai.data.relation_files import RelationData, open_documents, read_relation_data
 from wenmai.data.relation_settings import RelationsConfig
-from wenmai.data.relations import RelationDocument, asked_types, not_asked
+from wenmai.data.relations import RelationDocument, asked_types, key_of, not_asked
 from wenmai.inference.backbones import FOREIGN, MUCH_UNKNOWN
 from wenmai.inference.families import backbone_like, backbone_of
 from wenmai.inference.finetuned import SHORTEST
@@ -122,7 +122,7 @@ class RelationTask(NeuralTask):
             data.labels,
             data.types,
             decision="adaptive" if tuning.loss == "adaptive" else "threshold",
-            facts=RelationFacts(data.meanings, data.seen, asked_types(data.train)),
+            facts=RelationFacts(data.meanings, data.seen, asked_types(data.train), frozenset(map(key_of, data.train))),
         )
 
     def initialise(self, model: RelationModel, data: RelationData, base: Any) -> None:  # noqa: ANN401

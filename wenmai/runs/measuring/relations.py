@@ -9,7 +9,7 @@ from wenmai.core.errors import CorpusError
 from wenmai.core.showing import Table
 from wenmai.data.relation_files import has_identifiers, open_documents, read_documents, require_measurable
 from wenmai.data.relation_settings import RelationsConfig
-from wenmai.data.relations import Evidence, RelationDocument
+from wenmai.data.relations import Evidence, RelationDocument, key_of
 from wenmai.measures.relations import RelationResult, Scored, measure_relations
 from wenmai.runs.comparison import Comparison, Kind, Measure
 from wenmai.runs.measuring.classification import few, unknown_names
@@ -101,6 +101,11 @@ def _evaluated(
     documents = read_documents(opened, config)
     require_measurable(documents, opened.describe())
     left_out = _unknown_relations(model.labels[1:], documents, opened.describe())
+    if known := sum(key_of(document) in model.facts.trained for document in documents):
+        left_out.append(
+            f"{known:,} of {len(documents):,} documents are among those that the model was trained on; name others to "
+            "measure what it has learned"
+        )
     if has_identifiers(opened):
         if hypernyms is not None:
             left_out.append(
