@@ -338,8 +338,9 @@ def test_documents_that_were_trained_on_are_noted(trained):
 def test_more_general_pairs_are_left_out_of_a_comparison_if_all_left_them_out(base, tmp_path):
     one = "{n}|t|a likes b c\n{n}\t0\t1\ta\tChemical\tD1\n{n}\t8\t9\tb\tDisease\tD2\n{n}\t10\t11\tc\tDisease\tD3\n"
     train, test, trees, other = (tmp_path / name for name in ("train.txt", "test.txt", "trees.tsv", "other.json"))
-    for file, numbers in ((train, range(4)), (test, range(4, 8))):
-        file.write_text("\n".join(one.format(n=n) + f"{n}\tCID\tD1\tD2\n" for n in numbers))
+    for file, verb in ((train, "likes"), (test, "loves")):
+        texts = (one.replace("likes", verb).format(n=n) + f"{n}\tCID\tD1\tD2\n" for n in range(4))
+        file.write_text("\n".join(texts))
     trees.write_text("D2\tC01.2\nD3\tC01\n")
     other.write_text(json.dumps(records(3, verbs=("CID",))))
     chosen = PLAIN | {"start": base.path, "valid_share": 0, "quiet": True}
