@@ -289,6 +289,10 @@ def test_titles_stand_in_for_queries(tmp_path):
 
 def test_queries_are_read_from_a_table(tmp_path):
     file = tmp_path / "queries.tsv"
+    for heading in ("relevance", "label_id", "标签", "label"):
+        rows = "".join(f"word{n} ?\ttext{n}\t{n % 3}\n" for n in range(10))
+        file.write_text(f"query\ttitle\t{heading}\n{rows}")
+        assert len(read_queries(file)) == 10
     file.write_text("query\ttitle\tlabel\n" + "".join(f"word{n} ?\ttext{n}\t{n % 3}\n" for n in range(10)))
     assert read_queries(file)[1] == ("word1 ?", "text1", 1)
     task, stream, tokenizer = made(tmp_path, "relevance", relevance_file=str(file))

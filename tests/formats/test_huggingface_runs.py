@@ -90,7 +90,7 @@ def test_an_imported_classifier_is_measured_on_texts_or_on_pairs(tokenizer, tmp_
     (tmp_path / "texts.tsv").write_text("sentence\tlabel\n" + "".join(f"{row[1]}\t{row[2]}\n" for row in rows))
     predicted = [label for ((label, _),) in run.model.predict([row[:2] for row in rows])]
     right = sum(label == row[2] for label, row in zip(predicted, rows, strict=True)) / 3
-    for given in (tmp_path / "pairs.tsv", [PairExample(*row) for row in rows], rows):
+    for given in (tmp_path / "pairs.tsv", [PairExample(*row) for row in rows], rows, iter(rows)):
         assert wenmai.evaluate(run, on=given, quiet=True).result.accuracy == pytest.approx(right)
     assert open_examples(tmp_path / "texts.tsv", "classification").are_pairs() is False
     assert wenmai.evaluate(run, on=tmp_path / "texts.tsv", quiet=True).result.examples == 3

@@ -197,7 +197,7 @@ def test_a_pickle_has_the_files_of_the_model_and_nothing_of_torch(run):
     assert pickle.loads(pickle.dumps(FineTunedClassifier(run("bert")))).run == run("bert")
 
 
-@pytest.mark.parametrize("classes", [["bad", "very good"], [3, -7], [1.0, 2.0], [True, False]])
+@pytest.mark.parametrize("classes", [["bad", "very good"], ["bad ", "-"], [3, -7], [1.0, 2.0], [True, False]])
 def test_what_is_saved_is_a_run_and_is_read_again(classes, run, tmp_path):
     labels = np.array(classes)[[int(label == "early") for label in WANTED]]
     model = FineTunedClassifier(run("bert"), **QUICK | {"epochs": 1}).fit(GIVEN, labels)

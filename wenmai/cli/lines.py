@@ -154,20 +154,29 @@ def answered(
     """
     done = 0
     for portion in portions(lines, 1 if waiting else _TEXTS_AT_ONCE):
-        given: list[Any] = []
+        given, wrong = _readable(portion, read)
+        found: Sequence[Found] = ()
         try:
-            for line in portion:
-                given.append(read(line))
-            found = ask(given)
+            found = ask(given) if given else ()
         except SettingError as error:
-            if waiting:
-                raise
-            right = _first_wrong(given, ask) - 1 if len(given) == len(portion) else len(given)
-            if right:
-                yield portion[:right], ask(given[:right])
-            raise located(error, source, done + right + 1) from None
-        yield portion, found
+            given, wrong = given[: _first_wrong(given, ask) - 1], error
+            found = ask(given) if given else ()
+        if given:
+            yield portion[: len(given)], found
+        if wrong is not None:
+            raise wrong if waiting else located(wrong, source, done + len(given) + 1) from None
         done += len(portion)
+
+
+def _readable(portion: Sequence[str], read: Callable[[str], Any]) -> tuple[list[Any], SettingError | None]:
+    """Returns what is read of lines up to the first that cannot be, and what is wrong with that."""
+    given: list[Any] = []
+    for line in portion:
+        try:
+            given.append(read(line))
+        except SettingError as error:
+            return given, error
+    return given, None
 
 
 def located(error: SettingError, source: str | None, line: int) -> SettingError:

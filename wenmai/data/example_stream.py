@@ -117,8 +117,8 @@ class Examples:
 
     def are_pairs(self) -> bool:
         """Whether examples of classes are of two texts each, as their names or their parts say; only these are read."""
-        if self.config.second_column is not None:
-            return True
+        if self.config.second_column is not None or self.config.text_column is not None:
+            return self.config.second_column is not None
         if self.paths:
             return has_two_texts(self._reading(self.paths[0], ExamplesStats()).names())
         first: Any = next(iter(self.items), None)

@@ -19,7 +19,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from wenmai.core.errors import CorpusError, SettingError, nearest_name
 from wenmai.core.task_names import TASK_NAMES, TaskName
@@ -53,7 +53,7 @@ __all__ = [
     "TaskName",
     "TextExample",
     "has_split",
-    "kind_of_texts",
+    "open_either",
     "open_examples",
     "open_train_and_valid",
     "require_known",
@@ -138,19 +138,20 @@ def open_train_and_valid(
     return train.set_aside() if config.valid_share else (train, None)
 
 
-def kind_of_texts(
+def open_either(
     spec: Any,  # noqa: ANN401  as for open_examples
     config: ExamplesConfig,
-) -> Literal["classification", "pair"]:
-    """Returns whether labelled texts are single ones or pairs, for a model that takes either.
+) -> Examples:
+    """Opens labelled texts, single ones or pairs as they come, for a model that takes either; of a set the dev split.
 
     Raises:
         CorpusError, SettingError: as :func:`open_examples`.
     """
     named = named_dataset(spec)
-    if named is not None:
-        return "pair" if "classification" not in named[0].tasks and "pair" in named[0].tasks else "classification"
-    return "pair" if open_examples(spec, "classification", config, split="dev").are_pairs() else "classification"
+    if named is not None and "classification" not in named[0].tasks and "pair" in named[0].tasks:
+        return open_examples(spec, "pair", config, split="dev")
+    opened = open_examples(spec, "classification", config, split="dev")
+    return open_examples(opened, "pair", config) if named is None and opened.are_pairs() else opened
 
 
 def has_split(folder: str | Path, split: str) -> bool:

@@ -113,9 +113,13 @@ def checked(
         _plain(value, name)
     if isinstance(example, ScoredExample):
         return example._replace(score=_number(example.score, "score") if labelled else math.nan)
-    label = _label(example.label, "label", undecided=isinstance(example, PairExample)) if labelled else example.label
-    if label == example.label:
+    if not labelled:
         return example
+    given: Any = example.label
+    if isinstance(given, str) and (given or hasattr(example, "weight")):
+        _plain(given, "label")  # it stays as it is: the classes of an estimator may be any texts
+        return example
+    label = _label(example.label, "label", undecided=False)
     found = example._replace(label=label)
     if hasattr(example, "weight"):
         found.weight = example.weight  # type: ignore[union-attr]

@@ -6,6 +6,7 @@ query, title and label. Without, the documents of the text stand in: the first s
 query; the sentence behind it answers it strongly, a later one weakly, and one of another document not at all.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +97,12 @@ class Relevance(PairTask):
         return Row(tokens, segments, label)
 
 
+def _is_heading(cell: str, names: Iterable[str]) -> bool:
+    """Whether a cell where labels are names the column, and is no misspelt label."""
+    usual = cell.casefold() in ("label", "labels", "relevance", "relevant", "class")
+    return usual or (cell.replace("_", "").isalpha() and not nearest_name(cell, names))
+
+
 def read_queries(path: Path) -> list[tuple[str, str, int]]:
     """Reads a table of queries, titles and labels, with tabs between them: 0 or strong, 1 or weak, 2 or irrelevant.
 
@@ -111,7 +118,7 @@ def read_queries(path: Path) -> list[tuple[str, str, int]]:
             continue
         cells = [cell.strip() for cell in line.split("\t")]
         if len(cells) != 3 or cells[2] not in names:
-            if number == 1 and len(cells) == 3 and cells[2].isalpha() and not nearest_name(cells[2], names):
+            if number == 1 and len(cells) == 3 and _is_heading(cells[2], names):
                 continue
             raise CorpusError(
                 f"{path}: line {number} is {line[:60]!r}; expected a query, a title and a label (0 strong, 1 weak, 2 "

@@ -5,7 +5,7 @@ from typing import Any
 
 from wenmai.core.errors import SettingError
 from wenmai.data.example_settings import ExamplesConfig, ExamplesStats, with_columns
-from wenmai.data.examples import Examples, kind_of_texts, open_examples
+from wenmai.data.examples import Examples, open_either, open_examples
 from wenmai.training.run import Run
 
 __all__ = ["read_examples"]
@@ -38,10 +38,11 @@ def read_examples(
     if config is None:
         raise SettingError(f"{run.path}: a {run.recipe.system} run was not trained on labelled examples")
     given = {"bad_answers": "repair", **(columns or {})}
-    config, task = with_columns(config, given), model.task
-    if task == "classification" and model.numbers.get("either"):
-        task = kind_of_texts(on, config)
-    opened, stats = open_examples(on, task, config, split="dev"), ExamplesStats()
+    config, stats = with_columns(config, given), ExamplesStats()
+    if model.task == "classification" and model.numbers.get("either"):
+        opened = open_either(on, config)
+    else:
+        opened = open_examples(on, model.task, config, split="dev")
     examples = [placed.example for placed in opened.read(stats)]
     return examples, stats.left_out() + _known_before(run, opened)
 

@@ -1,0 +1,47 @@
+"""Lines of a verb: each is answered, up to the first that cannot be."""
+
+import pytest
+
+from wenmai.cli.lines import answered
+from wenmai.core.errors import SettingError
+
+
+def read(line):
+    if line == "unreadable":
+        raise SettingError("cannot be read")
+    return line.upper()
+
+
+def ask(lines):
+    if "REFUSED" in lines:
+        raise SettingError("is refused")
+    return [f"{line}!" for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("lines", "told", "wrong"),
+    [
+        (["a", "b"], ["A!", "B!"], None),
+        (["a", "refused", "c"], ["A!"], "f: line 2: is refused"),
+        (["a", "unreadable"], ["A!"], "f: line 2: cannot be read"),
+        (["a", "refused", "c", "unreadable"], ["A!"], "f: line 2: is refused"),
+        (["unreadable"], [], "f: line 1: cannot be read"),
+        (["refused", "unreadable"], [], "f: line 1: is refused"),
+    ],
+)
+def test_lines_are_answered_up_to_the_first_wrong_one(lines, told, wrong):
+    found = []
+    try:
+        for portion, answers in answered(iter(lines), ask, source="f", read=read):
+            assert len(portion) == len(answers)
+            found += answers
+    except SettingError as error:
+        assert str(error) == wrong
+    else:
+        assert wrong is None
+    assert found == told
+
+
+def test_somebody_who_waits_is_told_no_line():
+    with pytest.raises(SettingError, match="^is refused$"):
+        list(answered(iter(["a", "REFUSED"]), ask, source="-", waiting=True))
