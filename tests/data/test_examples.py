@@ -336,7 +336,7 @@ def test_a_folder_has_its_splits(tmp_path):
 
 
 def test_questions_without_a_text_are_set_aside_by_what_is_asked():
-    rows = [ChoiceExample(("",), f"question {number}", ("yes", "no"), 0) for number in range(100)]
+    rows = [ChoiceExample(("",), "which one?", (f"yes {number}", "no"), 0) for number in range(100)]
     train, aside = open_train_and_valid(rows, "choice")
     assert aside is not None
     assert (len(list(train)) + len(list(aside)), 0 < len(list(aside)) < 30) == (100, True)

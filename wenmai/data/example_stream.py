@@ -172,8 +172,8 @@ class Examples:
     def set_aside(self) -> "tuple[Examples, Examples]":
         """Returns what is trained on, and the share ``valid_share`` that is set aside to evaluate on.
 
-        What is set aside depends on the texts alone (of pairs the first, of questions their text, or the question where
-        there is no text), by their CRC-32, so that equal texts are on the same side.
+        What is set aside depends on the texts alone (of pairs the first, of questions their text, or the question and its
+        options where there is no text), by their CRC-32, so that equal texts are on the same side.
         """
         return replace(self, part="rest"), replace(self, part="aside", limit=None)
 
@@ -193,7 +193,7 @@ class Examples:
         first = placed.example.context if self.task == "span" else placed.example[0]
         text = first if isinstance(first, str) else " ".join(first)
         if not text.strip() and self.task == "choice":
-            text = placed.example.question
+            text = " ".join((placed.example.question, *placed.example.options))
         aside = zlib.crc32(text.encode("utf-8", "surrogatepass")) % 1000 < 1000 * self.config.valid_share
         return aside == (self.part == "aside")
 
