@@ -172,8 +172,8 @@ class Examples:
     def set_aside(self) -> "tuple[Examples, Examples]":
         """Returns what is trained on, and the share ``valid_share`` that is set aside to evaluate on.
 
-        What is set aside depends on the texts alone (of pairs the first, of questions their text, or the question and its
-        options where there is no text), by their CRC-32, so that equal texts are on the same side.
+        What is set aside depends on the texts alone (of pairs the first, of questions their text, or the question and
+        its options where there is no text), by their CRC-32, so that equal texts are on the same side.
         """
         return replace(self, part="rest"), replace(self, part="aside", limit=None)
 
