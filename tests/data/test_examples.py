@@ -345,10 +345,10 @@ def test_questions_without_a_text_are_set_aside_by_what_is_asked():
 @pytest.mark.parametrize(
     ("task", "example", "message"),
     [
-        ("classification", TextExample(3, "x"), "text is '3'; expected a text"),  # type: ignore[arg-type]
-        ("classification", TextExample("a", ["x", "y"]), ".*expected one label"),  # type: ignore[arg-type]
+        ("classification", TextExample(3, "x"), "text is '3'; expected a text"),
+        ("classification", TextExample("a", ["x", "y"]), ".*expected one label"),
         ("classification", TextExample("a", ""), "has no label"),
-        ("pair", PairExample("a", None, "x"), "second is 'None'; expected a text"),  # type: ignore[arg-type]
+        ("pair", PairExample("a", None, "x"), "second is 'None'; expected a text"),
         ("regression", ScoredExample("a", None, float("nan")), "score is 'nan'; expected a number"),
         ("choice", ChoiceExample(("a",), "b", ("c", "d"), 5), "the right answer is '5'; expected one of the 2"),
         ("choice", ChoiceExample(("a",), "b", ("c", "d"), -1), "has no right answer"),
@@ -360,7 +360,7 @@ def test_typed_examples_are_checked_as_those_of_files_are(task, example, message
 
 
 def test_labels_and_numbers_of_typed_examples_become_what_those_of_files_are():
-    (found,) = open_examples([WeightedText("a", 1, 0.5)], "classification")  # type: ignore[arg-type]
+    (found,) = open_examples([WeightedText("a", 1, 0.5)], "classification")
     assert (found, found.weight) == (TextExample("a", "1"), 0.5)
     (found,) = open_examples([ScoredExample("a", None, np.float32(0.5))], "regression")
     assert type(found.score) is float
@@ -473,7 +473,7 @@ def test_wrong_names_and_tasks_are_refused(tmp_path):
     with pytest.raises(SettingError, match="data:sst2 is for classification, not for tagging"):
         open_examples("data:sst2", "tagging")
     with pytest.raises(SettingError, match="task 'classifications'; did you mean 'classification'"):
-        open_examples([], "classifications")  # type: ignore[arg-type]
+        open_examples([], "classifications")
     with pytest.raises(CorpusError, match="no such file"):
         open_examples(tmp_path / "missing.tsv", "pair")
     with pytest.raises(CorpusError, match="are a list of examples or rows, not int"):

@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 import wenmai
+from tests.training.toys import PlainJob
 from wenmai.core.errors import TrainingError
 from wenmai.objectives.language import cross_entropy
 from wenmai.objectives.loss import Loss, combined, evaluated, part_means
@@ -28,7 +29,7 @@ from wenmai.training.loop import LoopState, train_loop
 from wenmai.training.records import RecordFile, read_records
 from wenmai.training.settings import LoopConfig
 from wenmai.training.strategy import launched_strategy
-from wenmai.training.tensors import load_model, save_model
+from wenmai.training.tensors import load_model
 
 TOKENS, LENGTH, WIDTH, RATE = 11, 6, 4, 0.5
 UNEVEN = [[0], [1, 2, 3, 4], [5, 6], [7, 8, 9, 10, 11], [12, 13]]
@@ -36,7 +37,7 @@ TOGETHER = [[*range(12)], [12, 13]]  # the updates that UNEVEN makes of four bat
 CLOCK = ("seconds", "seconds_left", "tokens_per_second")
 
 
-class MaskedAndNext:
+class MaskedAndNext(PlainJob):
     """Predicts masked tokens, and whether two sentences follow each other, as BERT does; in float64.
 
     Text 0 has no masked token, and the last two have no label, so that the last update lacks that part.
@@ -93,18 +94,6 @@ class MaskedAndNext:
 
     def evaluate(self):
         return evaluated((self.loss(self.module, batch, 0) for batch in UNEVEN), self.loss_weights)
-
-    def save(self, folder):
-        save_model(self.module, folder)
-
-    def note(self, means):
-        assert list(means) == list(self.loss_weights)
-
-    def carried(self):
-        return {}
-
-    def carry(self, tensors):
-        assert not tensors
 
 
 def train(job, folder, *, resumed=False, **settings):

@@ -24,7 +24,23 @@ class Killed(BaseException):
     """Stands for the end of the process."""
 
 
-class Toy:
+class PlainJob:
+    """What the jobs of tests have alike: a module that is saved, and nothing that is carried over."""
+
+    def save(self, folder):
+        save_model(self.module, folder)
+
+    def note(self, means):
+        assert list(means) == list(self.loss_weights)
+
+    def carried(self):
+        return {}
+
+    def carry(self, tensors):
+        assert not tensors
+
+
+class Toy(PlainJob):
     """Predicts tokens from tokens. Batches differ in size, and their number from epoch to epoch."""
 
     def __init__(self, *, dropout=0.3, validated=True, sizes=(1, 2, 4), most=EXAMPLES, sick_from=None):
@@ -66,18 +82,6 @@ class Toy:
         loss = cross_entropy(self.module(self.inputs), self.output, None, self.targets)
         value = self.values.pop(0) if self.values else float(loss.nll) / EXAMPLES
         return {"loss": value}
-
-    def save(self, folder):
-        save_model(self.module, folder)
-
-    def note(self, means):
-        assert list(means) == list(self.loss_weights)
-
-    def carried(self):
-        return {}
-
-    def carry(self, tensors):
-        assert not tensors
 
 
 def weights(job):

@@ -122,7 +122,7 @@ def checked(
     label = _label(example.label, "label", undecided=False)
     found = example._replace(label=label)
     if hasattr(example, "weight"):
-        found.weight = example.weight  # type: ignore[union-attr]
+        vars(found).update(vars(example))
     return found
 
 

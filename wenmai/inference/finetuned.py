@@ -397,11 +397,11 @@ class FineTuned(Shown, ABC):
         return found
 
 
-def parts_of(given: Any) -> tuple[Any, ...]:  # noqa: ANN401  what a user gives
+def parts_of(given: object) -> tuple[Any, ...]:
     """Returns the parts of an input such as (question, text); none of one that has no parts."""
     return tuple(given) if isinstance(given, Collection) and not isinstance(given, str) else ()
 
 
-def are_texts(given: Any) -> bool:  # noqa: ANN401
+def are_texts(given: object) -> bool:
     """Whether something is a collection of texts, and no text."""
     return isinstance(given, Collection) and not isinstance(given, str) and all(isinstance(one, str) for one in given)
