@@ -1,25 +1,16 @@
 """Labelled examples of the six fine-tuning tasks, from files as people have them, the registry, and Python."""
 
-import gzip
-import json
 import math
-from collections import Counter
-from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from tests.data.labelled_files import read, written
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data.datasets import datasets
-from wenmai.data.drawing import drawn
 from wenmai.data.examples import (
     ChoiceExample,
     Examples,
     ExamplesConfig,
-    ExamplesStats,
     PairExample,
     ScoredExample,
     TaggedSentence,
@@ -28,22 +19,6 @@ from wenmai.data.examples import (
     open_train_and_valid,
     require_known,
 )
-from wenmai.data.typed import WeightedText
-
-
-def written(path: Path, content: Any, encoding: str = "utf-8") -> Path:
-    if isinstance(content, list) and path.name.split(".")[1] in ("jsonl", "ndjson"):
-        content = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in content)
-    elif not isinstance(content, str | bytes):
-        content = json.dumps(content, ensure_ascii=False)
-    data = content.encode(encoding) if isinstance(content, str) else content
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-    return path
-
-
-def read(path: Any, task: Any, labelled: bool = True, **settings: Any) -> list[Any]:
-    return list(open_examples(path, task, ExamplesConfig(**settings), labelled=labelled))
-
 
 GOOD, BAD = TextExample("a fine film", "1"), TextExample("too long", "0")
 
@@ -163,114 +138,6 @@ def test_labels_are_sorted_and_numbers_by_their_value():
     assert datasets()["sst2"].labels == ("negative", "positive")
 
 
-# --- tags ---------------------------------------------------------------------------------------------------------
-
-CONLL = (
-    "-DOCSTART- -X- O O\n\nEU NNP B-NP I-ORG\nrejects VBZ I-VP O\n"
-    "German JJ I-NP I-MISC\nBritish JJ I-NP B-MISC\n\nPeter NNP I-NP I-PER\n"
-)
-
-
-def test_columns_of_conll_become_bio(tmp_path):
-    found = open_examples(written(tmp_path / "eng.train", CONLL), "tagging")
-    first, second = found
-    assert first == TaggedSentence(("EU", "rejects", "German", "British"), ("B-ORG", "O", "B-MISC", "B-MISC"))
-    assert second == TaggedSentence(("Peter",), ("B-PER",))
-    assert found.labels() == ("O", "B-MISC", "I-MISC", "B-ORG", "I-ORG", "B-PER", "I-PER")
-    assert found.stats().left_out() == []  # IOB1 as it should be
-    parts = open_examples(found.paths[0], "tagging", ExamplesConfig(tag_column=2))
-    assert parts.labels() == ("JJ", "NNP", "VBZ")
-    assert next(iter(parts)).tags == ("NNP", "VBZ", "JJ", "JJ")
-    places = [where for _, where in found.read(ExamplesStats())]
-    assert [place.rpartition(": ")[2] for place in places] == ["line 3", "line 8"]
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        "他 O\n在 O\n北 B-LOC\n京 E-LOC\n。 O\n",
-        "他\tO\n在\tO\n北\tB-LOC\n京\tI-LOC\n。\tO\n\n\n",
-        "他 _ O\n在 _ O\n北 _ B-LOC\n京 _ L-LOC\n。 _ O",
-        "# text = 他\n他\t1\tO\n在\t2\tO\n北\t3\tB-LOC\n京\t4\tE-LOC\n。\t5\tO\n",
-    ],
-)
-def test_schemes_and_separators_are_found(tmp_path, content):
-    found = open_examples(written(tmp_path / "a.bio", content), "tagging")
-    assert list(found) == [TaggedSentence(tuple("他在北京。"), ("O", "O", "B-LOC", "I-LOC", "O"))]
-    assert found.stats().left_out() == []
-
-
-def test_tables_of_ernie_join_tokens_and_tags(tmp_path):
-    path = written(tmp_path / "train.tsv", "text_a\tlabel\n北\x02京\x02。\tB-LOC\x02I-LOC\x02O\n他\tO\n")
-    expected = [TaggedSentence(tuple("北京。"), ("B-LOC", "I-LOC", "O")), TaggedSentence(("他",), ("O",))]
-    assert read(path, "tagging") == expected
-    path = written(tmp_path / "turned.tsv", "label\ttext_a\nB-LOC\x02I-LOC\x02O\t北\x02京\x02。\n\nO\t他\n")
-    assert read(path, "tagging") == expected
-    texts = written(tmp_path / "text.tsv", "text_a\n北\x02京\n")
-    assert [one.tokens for one in open_examples(texts, "tagging", labelled=False)] == [("北", "京")]
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("text_a\tlabel\n北\x02京\tO\n", "line 2 has 2 tokens and 1 tags"),
-        ("text_a\tlabel\n北\x02\tO\x02O\n", "line 2 .*empty"),
-        ("text_a\tmood\n北\x02京\tO\x02O\n", "line 1 .*text_a and label"),
-    ],
-)
-def test_tables_of_ernie_that_are_wrong(tmp_path, content, message):
-    with pytest.raises(CorpusError, match=message):
-        read(written(tmp_path / "train.tsv", content), "tagging")
-
-
-def test_columns_of_ernie_have_their_names(tmp_path):
-    path = written(tmp_path / "train.tsv", "label\ttext_a\n1\t好\n0\t不好\n")
-    assert read(path, "classification") == [TextExample("好", "1"), TextExample("不好", "0")]
-    path = written(tmp_path / "pairs.tsv", "text_a\ttext_b\tlabel\n一\t二\t1\n")
-    assert read(path, "pair") == [PairExample("一", "二", "1")]
-
-
-def test_a_space_that_is_a_token_stays(tmp_path):
-    path = written(tmp_path / "a.txt", "北 O\n\u3000 O\n京 O\n")
-    assert read(path, "tagging")[0].tokens == ("北", "\u3000", "京")
-
-
-def test_tags_in_json(tmp_path):
-    expected = TaggedSentence(("a", "b"), ("O", "B-X"))
-    path = written(tmp_path / "a.jsonl", [{"tokens": ["a", "b"], "ner_tags": ["O", "B-X"]}])
-    assert read(path, "tagging") == [expected]
-    path = written(tmp_path / "b.json", '{"text": "ab", "label": {"X": {"b": [[1, 1]]}}}\n')
-    assert read(path, "tagging") == [expected]
-    assert read([(["a", "b"], ["O", "B-X"])], "tagging") == [expected]
-    assert read([expected], "tagging") == [expected]
-    assert read(written(tmp_path / "c.jsonl", [{"tokens": ["a"], "tags": [3]}]), "tagging")[0].tags == ("3",)
-
-
-@pytest.mark.parametrize(
-    ("tags", "scheme", "repaired", "message"),
-    [
-        (
-            "O I-A I-A B-B O B-A",
-            "auto",
-            "O B-A I-A B-B O B-A",
-            "I-A after O: no entity of this type is open (token 2, 'b')",
-        ),
-        ("O B-A I-B B-A", "bio", "O B-A B-B B-A", "I-B after B-A: no entity of this type is open (token 3, 'c')"),
-        ("B-A O E-A", "auto", "B-A O B-A", "B-A before O: the entity does not end (token 1, 'a')"),
-        ("O S-A M-A", "auto", "O B-A B-A", "M-A after S-A: no entity of this type is open (token 3, 'c')"),
-        ("O B-A", "bioes", "O B-A", "B-A before the end: the entity does not end (token 2, 'b')"),
-    ],
-)
-def test_impossible_tags_are_repaired_and_counted_or_refused(tags, scheme, repaired, message):
-    rows = [(list("abcdef")[: len(tags.split())], tags.split())]
-    found = open_examples(rows, "tagging", ExamplesConfig(tag_scheme=scheme))
-    assert " ".join(next(iter(found)).tags) == repaired
-    assert found.stats().repaired_tags >= 1
-    with pytest.raises(CorpusError) as error:
-        read(rows, "tagging", tag_scheme=scheme, bad_tags="error")
-    assert f"examples from Python: item 0: {message}" in str(error.value)
-
-
 # --- multiple choice ----------------------------------------------------------------------------------------------
 
 CHOICE = ChoiceExample(("A talk.",), "Who?", ("he", "she", "it"), 1)
@@ -317,113 +184,7 @@ def test_an_answer_that_is_also_the_place_of_another_one_is_refused(tmp_path):
         read(0, ("a", " ", "b"))
 
 
-# --- sets and parts -----------------------------------------------------------------------------------------------
-
-
-def test_a_folder_has_its_splits(tmp_path):
-    written(tmp_path / "train.tsv", "sentence\tlabel\na\t1\n")
-    with pytest.raises(
-        CorpusError, match=r"a folder with train\.tsv; expected one file called dev or valid, such as dev\.tsv"
-    ):
-        open_examples(tmp_path, "classification", split="dev")
-    written(tmp_path / "validation.tsv", "sentence\tlabel\nb\t0\n")
-    train, dev = open_train_and_valid(tmp_path, "classification")
-    assert (list(train), list(dev or ())) == ([TextExample("a", "1")], [TextExample("b", "0")])
-    again, dev = open_train_and_valid(list(train.sources), "classification")  # as a run that goes on reads them
-    assert (list(again), list(dev or ())) == ([TextExample("a", "1")], [TextExample("b", "0")])
-    train, dev = open_train_and_valid(tmp_path / "train.tsv", "classification", ExamplesConfig(valid=str(tmp_path)))
-    assert list(dev or ()) == [TextExample("b", "0")]
-
-
-def test_questions_without_a_text_are_set_aside_by_what_is_asked():
-    rows = [ChoiceExample(("",), "which one?", (f"yes {number}", "no"), 0) for number in range(100)]
-    train, aside = open_train_and_valid(rows, "choice")
-    assert aside is not None
-    assert (len(list(train)) + len(list(aside)), 0 < len(list(aside)) < 30) == (100, True)
-
-
-@pytest.mark.parametrize(
-    ("task", "example", "message"),
-    [
-        ("classification", TextExample(3, "x"), "text is '3'; expected a text"),
-        ("classification", TextExample("a", ["x", "y"]), ".*expected one label"),
-        ("classification", TextExample("a", ""), "has no label"),
-        ("pair", PairExample("a", None, "x"), "second is 'None'; expected a text"),
-        ("regression", ScoredExample("a", None, float("nan")), "score is 'nan'; expected a number"),
-        ("choice", ChoiceExample(("a",), "b", ("c", "d"), 5), "the right answer is '5'; expected one of the 2"),
-        ("choice", ChoiceExample(("a",), "b", ("c", "d"), -1), "has no right answer"),
-    ],
-)
-def test_typed_examples_are_checked_as_those_of_files_are(task, example, message):
-    with pytest.raises(CorpusError, match=f"examples from Python: item 0: {message}"):
-        list(open_examples([example], task))
-
-
-def test_labels_and_numbers_of_typed_examples_become_what_those_of_files_are():
-    (found,) = open_examples([WeightedText("a", 1, 0.5)], "classification")
-    assert (found, found.weight) == (TextExample("a", "1"), 0.5)
-    (found,) = open_examples([ScoredExample("a", None, np.float32(0.5))], "regression")
-    assert type(found.score) is float
-    (found,) = open_examples([ChoiceExample(("a",), "b", ("c", "d"), -1)], "choice", labelled=False)
-    assert found.answer == -1
-
-
-@pytest.mark.parametrize("task", ["classification", "pair"])
-def test_a_limit_draws_from_all_of_a_file_and_keeps_the_shares_of_labels(task):
-    labels = ["a"] * 600 + ["b"] * 300 + ["c"] * 97 + ["d"] * 3
-    texts = [(f"text {number}",) if task == "classification" else (f"{number}", "x") for number in range(1000)]
-    rows = [(*text, label) for text, label in zip(texts, labels, strict=True)]
-    config = ExamplesConfig(valid_share=0, limit=20)
-    train, _ = open_train_and_valid(rows, task, config, seed=3)
-    found = list(train)
-    assert Counter(one.label for one in found) == {"a": 12, "b": 6, "c": 1, "d": 1}
-    assert len(set(found)) == 20
-    assert found == list(train)  # and at every reading
-    assert found == [one for one in open_examples(rows, task) if one in found]  # in the order of the file
-    assert found != list(open_train_and_valid(rows, task, config, seed=4)[0])
-    assert train.labels() == ("a", "b", "c", "d")
-    assert train.stats().examples == 20
-    assert max(rows.index(tuple(one)[: len(rows[0])]) for one in found if one.label == "a") > 200
-    assert len(list(open_train_and_valid(rows, task, ExamplesConfig(valid_share=0, limit=1000))[0])) == 1000
-    with pytest.raises(SettingError, match="limit=3: there are 4 labels, of which each needs an example"):
-        list(open_train_and_valid(rows, task, ExamplesConfig(valid_share=0, limit=3))[0])
-
-
-def test_a_limit_draws_from_all_numbers_too():
-    rows = [(f"text {number}", number / 10) for number in range(1000)]
-    found = [one.score for one in open_train_and_valid(rows, "regression", ExamplesConfig(valid_share=0, limit=50))[0]]
-    assert found == sorted(found)
-    assert len(found) == 50
-    assert 30 < sum(found) / 50 < 70
-
-
-@given(st.lists(st.integers(0, 4), min_size=1, max_size=60), st.integers(5, 70), st.integers(0, 9))
-def test_what_is_drawn_has_every_label_and_no_more_than_there_is(labels, limit, seed):
-    places = drawn([str(label) for label in labels], limit, seed)
-    assert len(places) == min(limit, len(labels))
-    for label, count in Counter(labels).items():
-        share = len(places) * count / len(labels)
-        have = sum(labels[place] == label for place in places)
-        assert 1 <= have <= count
-        assert share - 5 < have < share + 1 or have == 1
-
-
-def test_a_share_is_set_aside_by_the_texts_alone():
-    rows = [(f"text {number // 2}", str(number % 3)) for number in range(1000)]
-    train, dev = open_train_and_valid(rows, "classification", ExamplesConfig(valid_share=0.2, limit=30))
-    assert dev is not None
-    assert len(list(train)) == 30
-    assert 120 < len(list(dev)) < 280
-    whole = open_train_and_valid(rows, "classification", ExamplesConfig(valid_share=0.2))[0]
-    assert not {one.text for one in whole} & {one.text for one in dev}
-    assert len(list(whole)) + len(list(dev)) == 1000
-    assert train.fingerprint() != whole.fingerprint() != dev.fingerprint()
-    assert open_train_and_valid(rows, "classification", ExamplesConfig(valid_share=0))[1] is None
-    few = open_train_and_valid([("a", "b")], "classification", ExamplesConfig(valid_share=0.001))[1]
-    with pytest.raises(
-        CorpusError, match=r"too few examples to set some aside \(valid_share=0\.001\); give valid=FILE"
-    ):
-        list(few or ())
+# --- what is wrong with a file ------------------------------------------------------------------------------------
 
 
 def test_a_label_that_training_lacks_is_named_with_its_place(tmp_path):

@@ -1,0 +1,128 @@
+"""Sets of labelled examples: their parts, examples from Python, limits, and what is set aside to validate on."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.data.labelled_files import written
+from wenmai.core.errors import CorpusError, SettingError
+from wenmai.data.drawing import drawn
+from wenmai.data.examples import (
+    ChoiceExample,
+    ExamplesConfig,
+    PairExample,
+    ScoredExample,
+    TextExample,
+    open_examples,
+    open_train_and_valid,
+)
+from wenmai.data.typed import WeightedText
+
+
+def test_a_folder_has_its_splits(tmp_path):
+    written(tmp_path / "train.tsv", "sentence\tlabel\na\t1\n")
+    with pytest.raises(
+        CorpusError, match=r"a folder with train\.tsv; expected one file called dev or valid, such as dev\.tsv"
+    ):
+        open_examples(tmp_path, "classification", split="dev")
+    written(tmp_path / "validation.tsv", "sentence\tlabel\nb\t0\n")
+    train, dev = open_train_and_valid(tmp_path, "classification")
+    assert (list(train), list(dev or ())) == ([TextExample("a", "1")], [TextExample("b", "0")])
+    again, dev = open_train_and_valid(list(train.sources), "classification")  # as a run that goes on reads them
+    assert (list(again), list(dev or ())) == ([TextExample("a", "1")], [TextExample("b", "0")])
+    train, dev = open_train_and_valid(tmp_path / "train.tsv", "classification", ExamplesConfig(valid=str(tmp_path)))
+    assert list(dev or ()) == [TextExample("b", "0")]
+
+
+def test_questions_without_a_text_are_set_aside_by_what_is_asked():
+    rows = [ChoiceExample(("",), "which one?", (f"yes {number}", "no"), 0) for number in range(100)]
+    train, aside = open_train_and_valid(rows, "choice")
+    assert aside is not None
+    assert (len(list(train)) + len(list(aside)), 0 < len(list(aside)) < 30) == (100, True)
+
+
+@pytest.mark.parametrize(
+    ("task", "example", "message"),
+    [
+        ("classification", TextExample(3, "x"), "text is '3'; expected a text"),
+        ("classification", TextExample("a", ["x", "y"]), ".*expected one label"),
+        ("classification", TextExample("a", ""), "has no label"),
+        ("pair", PairExample("a", None, "x"), "second is 'None'; expected a text"),
+        ("regression", ScoredExample("a", None, float("nan")), "score is 'nan'; expected a number"),
+        ("choice", ChoiceExample(("a",), "b", ("c", "d"), 5), "the right answer is '5'; expected one of the 2"),
+        ("choice", ChoiceExample(("a",), "b", ("c", "d"), -1), "has no right answer"),
+    ],
+)
+def test_typed_examples_are_checked_as_those_of_files_are(task, example, message):
+    with pytest.raises(CorpusError, match=f"examples from Python: item 0: {message}"):
+        list(open_examples([example], task))
+
+
+def test_labels_and_numbers_of_typed_examples_become_what_those_of_files_are():
+    (found,) = open_examples([WeightedText("a", 1, 0.5)], "classification")
+    assert (found, found.weight) == (TextExample("a", "1"), 0.5)
+    (found,) = open_examples([ScoredExample("a", None, np.float32(0.5))], "regression")
+    assert type(found.score) is float
+    (found,) = open_examples([ChoiceExample(("a",), "b", ("c", "d"), -1)], "choice", labelled=False)
+    assert found.answer == -1
+
+
+@pytest.mark.parametrize("task", ["classification", "pair"])
+def test_a_limit_draws_from_all_of_a_file_and_keeps_the_shares_of_labels(task):
+    labels = ["a"] * 600 + ["b"] * 300 + ["c"] * 97 + ["d"] * 3
+    texts = [(f"text {number}",) if task == "classification" else (f"{number}", "x") for number in range(1000)]
+    rows = [(*text, label) for text, label in zip(texts, labels, strict=True)]
+    config = ExamplesConfig(valid_share=0, limit=20)
+    train, _ = open_train_and_valid(rows, task, config, seed=3)
+    found = list(train)
+    assert Counter(one.label for one in found) == {"a": 12, "b": 6, "c": 1, "d": 1}
+    assert len(set(found)) == 20
+    assert found == list(train)  # and at every reading
+    assert found == [one for one in open_examples(rows, task) if one in found]  # in the order of the file
+    assert found != list(open_train_and_valid(rows, task, config, seed=4)[0])
+    assert train.labels() == ("a", "b", "c", "d")
+    assert train.stats().examples == 20
+    assert max(rows.index(tuple(one)[: len(rows[0])]) for one in found if one.label == "a") > 200
+    assert len(list(open_train_and_valid(rows, task, ExamplesConfig(valid_share=0, limit=1000))[0])) == 1000
+    with pytest.raises(SettingError, match="limit=3: there are 4 labels, of which each needs an example"):
+        list(open_train_and_valid(rows, task, ExamplesConfig(valid_share=0, limit=3))[0])
+
+
+def test_a_limit_draws_from_all_numbers_too():
+    rows = [(f"text {number}", number / 10) for number in range(1000)]
+    found = [one.score for one in open_train_and_valid(rows, "regression", ExamplesConfig(valid_share=0, limit=50))[0]]
+    assert found == sorted(found)
+    assert len(found) == 50
+    assert 30 < sum(found) / 50 < 70
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=60), st.integers(5, 70), st.integers(0, 9))
+def test_what_is_drawn_has_every_label_and_no_more_than_there_is(labels, limit, seed):
+    places = drawn([str(label) for label in labels], limit, seed)
+    assert len(places) == min(limit, len(labels))
+    for label, count in Counter(labels).items():
+        share = len(places) * count / len(labels)
+        have = sum(labels[place] == label for place in places)
+        assert 1 <= have <= count
+        assert share - 5 < have < share + 1 or have == 1
+
+
+def test_a_share_is_set_aside_by_the_texts_alone():
+    rows = [(f"text {number // 2}", str(number % 3)) for number in range(1000)]
+    train, dev = open_train_and_valid(rows, "classification", ExamplesConfig(valid_share=0.2, limit=30))
+    assert dev is not None
+    assert len(list(train)) == 30
+    assert 120 < len(list(dev)) < 280
+    whole = open_train_and_valid(rows, "classification", ExamplesConfig(valid_share=0.2))[0]
+    assert not {one.text for one in whole} & {one.text for one in dev}
+    assert len(list(whole)) + len(list(dev)) == 1000
+    assert train.fingerprint() != whole.fingerprint() != dev.fingerprint()
+    assert open_train_and_valid(rows, "classification", ExamplesConfig(valid_share=0))[1] is None
+    few = open_train_and_valid([("a", "b")], "classification", ExamplesConfig(valid_share=0.001))[1]
+    with pytest.raises(
+        CorpusError, match=r"too few examples to set some aside \(valid_share=0\.001\); give valid=FILE"
+    ):
+        list(few or ())
