@@ -12,6 +12,7 @@ import pytest
 
 import wenmai
 from tests.contract.examples import EXAMPLES, TEXTS
+from wenmai.cli.relations import extract as extract_command
 from wenmai.data.relation_files import open_documents, read_documents
 from wenmai.data.relations import docred_documents, tagged_sentences
 from wenmai.runs.extraction import as_docred, document_of_text, tagger_of, unwrapped, why_nothing, write_relation_page
@@ -73,6 +74,18 @@ def test_what_is_printed_is_what_the_model_finds(shell, runs):
     assert [json.loads(line) for line in again] == rows
 
 
+def test_the_page_is_there_although_the_output_is_not_read(runs, tmp_path, monkeypatch):
+    def closed(*_, **__):
+        raise BrokenPipeError
+
+    monkeypatch.setattr("wenmai.cli.relations.print", closed, raising=False)
+    path = runs / EXAMPLES["ssan"].data
+    with pytest.raises(BrokenPipeError):
+        extract_command(runs / "ssan", [str(path)], html=tmp_path / "page.html", predictions=tmp_path / "a.json")
+    assert "</html>" in (tmp_path / "page.html").read_text()
+    assert json.loads((tmp_path / "a.json").read_text())
+
+
 def test_the_page_shows_entities_relations_and_the_structure(shell, runs):
     (shell.folder / "one.json").write_text(
         json.dumps(
@@ -106,6 +119,11 @@ def test_the_page_shows_entities_relations_and_the_structure(shell, runs):
     # a sees itself, & and . as words of no entity, b, and its other mention
     assert list(rows[1:6]) == [0, 2, 1, 2, 3]
     assert "is a folder" in shell("extract", runs / "ssan", "one.json", "--html", ".", code=2).err
+    before = (shell.folder / "one.json").read_text()
+    assert "is no page" in shell("extract", runs / "ssan", "one.json", "--html", "one.json", code=2).err
+    refused = shell("extract", runs / "ssan", "one.json", "--predictions", "./one.json", code=2).err
+    assert "--predictions one.json: holds the documents to read; name another file to write" in refused
+    assert (shell.folder / "one.json").read_text() == before
 
 
 def test_the_page_names_the_sentences_that_are_drawn(runs, tmp_path):
@@ -271,7 +289,7 @@ def test_all_entities_of_a_mention_and_the_longest_one_are_drawn(runs, tmp_path)
     found = model.extract([{"sents": [["a", "b", "c"]], "vertexSet": vertices, "pairs": [[0, 1]]}])
     write_relation_page(tmp_path / "page.html", model, found, run="r")
     page = (tmp_path / "page.html").read_text()
-    assert '<mark class="e1">a b c<sub>1, 2</sub></mark>' in page
+    assert '<mark class="e1">a b c<sub>1, 2, 0</sub></mark>' in page
     (again,) = docred_documents([as_docred(found[0])], "the output")
     assert again._replace(relations=()) == found[0].document._replace(relations=())
 

@@ -73,6 +73,8 @@ def test_texts_are_rated(shell, tune):
     run = tune("regression")
     assert [float(line) for line in shell("rate", run, "a b", "h").out.splitlines()]
     (found,) = rows(shell("rate", run, "a b", "--json"))
+    assert shell("rate", run, stdin="a b\n\nh\n").out.splitlines()[1] == ""
+    assert rows(shell("rate", run, "--json", stdin="a b\n \n"))[1] == {"text": " ", "value": None}
     assert found["text"] == "a b"
     found = json.loads(shell("evaluate", run, "--on", "lengths.tsv", "--json").out)
     assert found["spearman_low"] <= found["spearman"] <= found["spearman_high"]
@@ -174,6 +176,19 @@ def test_a_run_is_evaluated_when_what_it_was_trained_on_is_gone(shell, tune):
     assert "was trained on these examples" in shell("evaluate", run, "--on", "classes.tsv").err
     (shell.folder / "classes.tsv").unlink()
     assert "the best state of this run was chosen by these examples" in shell("evaluate", run, "--on", "dev.tsv").err
+
+
+def test_one_test_set_is_evaluated_at_a_time(shell, tune):
+    run = tune("classification")
+    refused = shell("evaluate", run, "--on", "a.tsv", "--on", "b.tsv", code=2).err
+    assert f"evaluate takes one --on; `wenmai compare {run} --on a.tsv --on b.tsv` takes several" in refused
+
+
+def test_runs_of_different_tasks_share_their_vectors_alone(shell, tune):
+    file = EXAMPLES["finetuned-classification"].data
+    refused = shell("compare", tune("classification"), tune("regression"), "--on", file, code=2).err
+    assert "--on: the runs are of different tasks (" in refused
+    assert "can only be compared as models with vectors of words, by --similarity" in refused
 
 
 def test_columns_of_a_test_set_are_named(shell, tune):

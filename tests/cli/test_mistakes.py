@@ -32,7 +32,11 @@ def test_the_worst_mistakes_come_first(shell, base, task):
     assert page.count('<p class="where">') == len(found)
     assert "<script" not in page
     assert ("Confusion table" in page) == (task in ("classification", "pair", "tagging"))
+    shell("evaluate", "run", "--on", file, "--mistakes", "page.html")  # a page may be replaced
     assert "is a folder; name the page" in shell("evaluate", "run", "--on", file, "--mistakes", ".", code=2).err
+    refused = shell("evaluate", "run", "--on", file, "--mistakes", file, code=2).err
+    assert f"{file} exists and is no page, which would be lost; name another file, such as mistakes.html" in refused
+    assert (shell.folder / file).read_text() == TEXTS[file]["enough"]
 
 
 def test_what_cannot_be_told_is_not_on_the_page(shell, base):

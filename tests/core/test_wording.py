@@ -206,10 +206,25 @@ def test_messages_are_complete():
         ),
         ("a.txt: cannot be read (Permission denied)", "a.txt：无法读取（没有权限）"),
         ("{a: 1}: is empty; expected text", "{a: 1}：是空的；应为文本"),
+        (
+            "a.json: line 1: the right answer is '5'; expected one of the 2 answers, or its index",
+            "a.json：第 1 行：正确答案是 '5'；应为 2 个答案之一，或其序号",
+        ),
+        (
+            "the loss or its gradient is no longer a number at step 3 (epoch 1, batches 1 to 4, learning rate 1e+09); "
+            "no checkpoint had been saved. Train again into another folder with a lower learning_rate, a longer "
+            "warmup, or clip=1",
+            "第 3 步（第 1 轮，第 1 到 4 批，学习率 1e+09）的损失或梯度已不是数；还没有保存过检查点。"
+            "请改用较低的 learning_rate、较长的 warmup 或 clip=1，在另一个文件夹中重新训练",
+        ),
+        (
+            "I-PER after the beginning: no entity of this type is open",
+            "I-PER 出现在 句首 之后：前面没有未结束的同类实体",
+        ),
         ("runs/a: exists already; choose another --out", "runs/a：已经存在；请另选 --out"),
         (
-            "runs/a: exists already; choose another --out, or continue that run: `wenmai resume runs/a`",
-            "runs/a：已经存在；请另选 --out，或继续那个运行：`wenmai resume runs/a`",
+            "runs/a: exists already; choose another --out, remove it, or continue that run: `wenmai resume runs/a`",
+            "runs/a：已经存在；请另选 --out，删除它，或继续那个运行：`wenmai resume runs/a`",
         ),
         (
             "a.tsv: is not JSON (Expecting value); expected questions as SQuAD has them",

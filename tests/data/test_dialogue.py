@@ -160,6 +160,18 @@ def test_the_longest_are_cut(sizes, room, wanted):
     assert _fitting(sizes, room) == wanted
 
 
+def test_dialogues_that_the_vocabulary_of_the_text_lacks(tmp_path):
+    def threads(known, unknown):
+        turn = " ".join(["a"] * known + ["elsewhere"] * unknown)
+        return written(tmp_path, lines(*[[turn] * 3] * 9))
+
+    assert dialogue(threads(9, 1)).notes == ()
+    path = threads(7, 3)
+    assert dialogue(path).notes == [f"{path}: the vocabulary, which is that of the text, lacks 30% of its pieces"]
+    with pytest.raises(CorpusError, match="lacks 60% of its pieces; give a file in the language of the text, or leave"):
+        dialogue(threads(4, 6))
+
+
 def test_what_cannot_be_learned_from(tmp_path):
     path = written(tmp_path, lines(*KDCONV[:3]))
     with pytest.raises(CorpusError, match=r"threads\.jsonl: has 3 dialogues, but fake turns are from others"):

@@ -236,6 +236,16 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path, task, name, content, mes
 SPAM = ["ham\tsee you at nine", "spam\tfree prize inside", "ham\tfine", "ham\tis it far?"] * 4
 
 
+def test_names_of_columns_are_no_example_where_numbers_are_given(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_text("text\tlabel\na b\tx\nc\ty\n")
+    numbered = ExamplesConfig(text_column="1", label_column="2")
+    with pytest.raises(CorpusError, match=r"line 1 \(text, label\) has names of columns; give these instead of their"):
+        list(open_examples(path, "classification", numbered))
+    path.write_text("the text\tlabel\na b\tx\nc\ty\n")
+    assert len(list(open_examples(path, "classification", numbered))) == 3
+
+
 def test_names_that_are_unusual_are_no_example(tmp_path):
     path = written(tmp_path / "spam.tsv", "\n".join(["v1\tv2", *SPAM]) + "\n")
     message = (

@@ -15,6 +15,7 @@ from wenmai.data.examples import (
     ExamplesConfig,
     PairExample,
     ScoredExample,
+    TaggedSentence,
     TextExample,
     open_examples,
     open_train_and_valid,
@@ -59,6 +60,37 @@ def test_questions_without_a_text_are_set_aside_by_what_is_asked():
 def test_typed_examples_are_checked_as_those_of_files_are(task, example, message):
     with pytest.raises(CorpusError, match=f"examples from Python: item 0: {message}"):
         list(open_examples([example], task))
+
+
+def test_values_of_numpy_are_those_of_python():
+    plain = [("a", "1"), ("b", "0")]
+    arrays = [
+        [("a", np.int64(1)), ("b", np.int64(0))],
+        np.array(plain),
+        [{"text": np.str_("a"), "label": np.int64(1)}, {"text": "b", "label": np.array(0)}],
+        [TextExample("a", np.int64(1)), TextExample("b", np.int64(0))],
+    ]
+    for items in arrays:
+        assert list(open_examples(items, "classification")) == [TextExample(*one) for one in plain]
+    tagged = {"tokens": np.array(["a", "b"]), "tags": np.array(["B-X", "O"])}
+    assert list(open_examples([tagged], "tagging")) == [TaggedSentence(("a", "b"), ("B-X", "O"))]
+    asked = {
+        "question": "Who?",
+        "context": "Ann went",
+        "answers": {"text": np.array(["Ann"]), "answer_start": np.array([0])},
+    }
+    assert next(iter(open_examples([asked], "span"))).answers[0].text == "Ann"
+
+    class Table:
+        """What pandas would have."""
+
+        columns = ("text", "label")
+
+        def to_dict(self, orient):
+            assert orient == "records"
+            return [dict(zip(self.columns, one, strict=True)) for one in plain]
+
+    assert list(open_examples(Table(), "classification")) == [TextExample(*one) for one in plain]
 
 
 def test_labels_and_numbers_of_typed_examples_become_what_those_of_files_are():
@@ -123,6 +155,6 @@ def test_a_share_is_set_aside_by_the_texts_alone():
     assert open_train_and_valid(rows, "classification", ExamplesConfig(valid_share=0))[1] is None
     few = open_train_and_valid([("a", "b")], "classification", ExamplesConfig(valid_share=0.001))[1]
     with pytest.raises(
-        CorpusError, match=r"too few examples to set some aside \(valid_share=0\.001\); give valid=FILE"
+        CorpusError, match=r"too few different examples to set some aside \(valid_share=0\.001\); give valid=FILE"
     ):
         list(few or ())

@@ -7,7 +7,7 @@ import pytest
 
 import wenmai
 from tests.contract.examples import EXAMPLES, TEXTS
-from wenmai.core.errors import FormatError
+from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.registry import find_system
 from wenmai.data.typed import TaggedSentence
 from wenmai.inference.finetuned_tokens import Tagging
@@ -130,3 +130,33 @@ def test_what_is_left_out_of_long_texts_is_said(trained, caplog):
     model = find_system("finetuned-tagging").load().load(trained["tagging"])
     assert len(model.tag([long])[0].tags) > model.length
     assert not caplog.messages  # read in windows, all of it
+
+
+@pytest.mark.parametrize(
+    ("task", "ask", "message"),
+    [
+        ("classification", lambda model, one: model.predict([one]), "the model takes single texts"),
+        ("pair", lambda model, one: model.predict([one]), "the model takes two texts"),
+        ("regression", lambda model, one: model.rate([one]), "the model takes single texts"),
+        ("tagging", lambda model, one: model.tag([one]), "tag takes sentences"),
+        ("span", lambda model, one: model.answer([one]), "answer takes pairs"),
+        ("choice", lambda model, one: model.choose([one]), "choose takes"),
+    ],
+)
+def test_what_has_no_order_is_refused(trained, task, ask, message):
+    model = find_system(f"finetuned-{task}").load().load(trained[task])
+    for given in ({"text1": "a", "text2": "b", "text3": "c"}, {"question": "a", "context": "b"}, {"a", "b"}):
+        with pytest.raises(SettingError, match=message):
+            ask(model, given)
+
+
+def test_numbers_are_written_with_the_digits_that_tell_texts_apart(trained):
+    model = find_system("finetuned-regression").load().load(trained["regression"])
+    for deviation, value, written in (
+        (1.0, 4.0345678, "4.03457"),
+        (17.0, 1_700_000_028.98765, "1700000028.9876"),
+        (1e-4, 0.00123456789, "0.001234568"),
+        (1e9, 2.5, "2.5"),
+    ):
+        model.numbers["deviation"] = deviation
+        assert model.written(value) == written

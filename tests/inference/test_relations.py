@@ -15,8 +15,9 @@ from wenmai.inference import relations as module_of_relations
 from wenmai.inference.families import backbone_like
 from wenmai.inference.masked_model import MaskedModel
 from wenmai.inference.reading_config import RelationReadingConfig
+from wenmai.inference.relation_facts import RelationFacts
 from wenmai.inference.relation_rows import document_rows
-from wenmai.inference.relations import RelationFacts, RelationModel
+from wenmai.inference.relations import RelationModel
 from wenmai.models.bert import Bert
 from wenmai.models.settings import BertConfig
 from wenmai.models.ssan import Ssan, SsanConfig
@@ -165,6 +166,17 @@ def test_pairs_of_a_document_that_names_them(make):
     assert rows_of(model, DOCUMENT._replace(pairs=()), 64).pairs.shape == (0, 2)
 
 
+def test_entities_without_an_identifier_are_in_no_pair_where_others_have_one(make):
+    model = make()
+    types = [one.type for one in DOCUMENT.entities]
+    model.facts = model.facts._replace(asked=frozenset((one, other) for one in types for other in types))
+    every = [(head, tail) for head in range(3) for tail in range(3) if head != tail]
+    assert [*map(tuple, model.rows(DOCUMENT).pairs.tolist())] == every
+    first, *rest = DOCUMENT.entities
+    some = DOCUMENT._replace(entities=(first, *(one._replace(id=f"D{number}") for number, one in enumerate(rest))))
+    assert model.rows(some).pairs.tolist() == [[1, 2], [2, 1]]
+
+
 # --- scores ----------------------------------------------------------------------------------------------------------
 
 
@@ -231,12 +243,23 @@ def test_a_document_of_twenty_thousand_tokens(make, evidence):
     assert all(0 < one.probability < 1 and one.evidence for one in found.relations)
 
 
+@pytest.mark.parametrize("most", [1, 3, 7, 16, 100])
+def test_the_most_probable(make, most, monkeypatch):
+    model = make()
+    given = [model.rows(one) for one in SOME]
+    every = model.scored(given, floor=0.0)
+    monkeypatch.setattr(module_of_relations, "_PAIRS_AT_ONCE", 2)
+    best = sorted(every, key=lambda one: -one.score)[:most]
+    found = model.scored(given, floor=0.0, most=most)
+    assert [one[:4] for one in found] == [one[:4] for one in every if one in best]
+
+
 def test_scored(make):
     model = make()
     given = [model.rows(one) for one in SOME[:2]]
     found = model.scored(given, floor=0.0)
     done = []
-    again = model.scored(given, floor=0.5, follow=lambda number, logits: done.append((number, len(logits))))
+    again = model.scored(given, floor=0.5, follow=lambda number, begin, logits: done.append((number, len(logits))))
     assert len(found) == 2 * (6 + 2)
     assert again == [one for one in found if one.score >= 0.5]
     assert done == [(number, len(rows.pairs)) for number, rows in enumerate(given)]

@@ -410,6 +410,28 @@ def test_the_threshold_is_a_half_where_nothing_is_right(begin, monkeypatch):
     assert job.model.threshold == 0.5
 
 
+def test_it_is_found_as_it_will_be_used(begin):
+    job = begin(records(40), valid_share=0.3)
+    exact = job.evaluate(), job.model.threshold
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert (job.evaluate(), job.model.threshold) == exact
+
+
+def test_hardly_more_predictions_are_kept_than_a_threshold_leads_to(begin, monkeypatch):
+    job = begin(records(40), valid_share=0.3)
+    whole = job.evaluate()
+    kept = []
+    scored = RelationModel.scored
+
+    def watched(*given, **options):
+        kept.append(options["most"])
+        return scored(*given, **options)
+
+    monkeypatch.setattr(RelationModel, "scored", watched)
+    assert job.evaluate() == whole
+    assert kept == [20 * sum(len(document.relations) for document in job._data.valid)]
+
+
 def test_adaptive_thresholds_need_none(begin):
     job = begin(records(40), loss="adaptive", valid_share=0.3)
     metrics = job.evaluate()

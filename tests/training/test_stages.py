@@ -1,5 +1,7 @@
 """Which task comes when: the table of ERNIE 2.0, its contrasts, and the draws."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -84,3 +86,11 @@ def test_budgets_that_do_not_add_up_are_refused():
         continual(4, 4)
     with pytest.raises(SettingError, match="rehearsal can be 1 at most"):
         continual(4, 5, rehearsal=2)
+
+
+def test_wrong_shares_are_told_apart():
+    with pytest.raises(SettingError, match="shares has 1 numbers; expected one for each of 2 tasks"):
+        StagesConfig(tasks=("a", "b"), stages="mixed", shares=(1.0,))
+    for wrong in (0.0, math.inf, math.nan):
+        with pytest.raises(SettingError, match=f"shares has {wrong:g}; expected numbers above 0"):
+            StagesConfig(tasks=("a", "b"), stages="mixed", shares=(1.0, wrong))

@@ -93,7 +93,11 @@ def rate(
     waiting, source = reads_terminal(texts, file), named_file(texts, file)
     for portion, values in answered(texts_of(texts, file), model.rate, source=source, waiting=waiting):
         for text, value in zip(portion, values, strict=True):
-            print(json.dumps({"text": text, "value": value}, ensure_ascii=False) if as_json else f"{value:.6g}")
+            found = value if text.strip() else None  # as classify has no label for an empty line
+            if as_json:
+                print(json.dumps({"text": text, "value": found}, ensure_ascii=False))
+            else:
+                print("" if found is None else model.written(found))
 
 
 def tag(

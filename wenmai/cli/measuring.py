@@ -91,7 +91,7 @@ def evaluate(
     occurrences: WordsOf = None,
     max_occurrences: Most = None,
     on: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             "--on",
             metavar="FILE",
@@ -185,6 +185,9 @@ def evaluate(
     """
     from wenmai.runs.evaluate import evaluate as measure
 
+    if on and len(on) > 1:
+        several = " ".join(f"--on {one}" for one in on)
+        raise SettingError(f"evaluate takes one --on; `wenmai compare {shlex.quote(str(run))} {several}` takes several")
     columns = _given(
         text_column=text_column,
         second_column=second_column,
@@ -200,7 +203,7 @@ def evaluate(
         probe=probe,
         occurrences=occurrences,
         max_occurrences=max_occurrences,
-        on=on,
+        on=on[0] if on else None,
         pairs=pairs,
         by=by,
         spelling=spelling,

@@ -10,7 +10,6 @@ import typer
 from wenmai.cli.completion import complete_run
 from wenmai.cli.options import JsonLines, Quiet
 from wenmai.core.columns import text_width
-from wenmai.core.errors import SettingError
 
 if TYPE_CHECKING:
     from wenmai.tasks.asked import Asked
@@ -38,12 +37,12 @@ def preview(
     Example: wenmai preview recipe.yaml -n 3 --html preview.html
     """
     from wenmai.config.recipe import read_recipe
+    from wenmai.runs.page import require_page
     from wenmai.runs.preview import asked_in_words, write_preview_page
     from wenmai.runs.preview import preview as previewed
     from wenmai.training.run import RECIPE
 
-    if html is not None and html.is_dir():
-        raise SettingError(f"--html {html}: is a folder; name the page to write")
+    require_page(html, "preview.html")
     groups = previewed(training, examples=examples, quiet=quiet)
     for number, group in enumerate(groups, start=1):
         for one in group:

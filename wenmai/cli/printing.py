@@ -20,7 +20,7 @@ def show(result: object) -> None:
 
 def note(message: str) -> None:
     """Prints a note on standard error."""
-    print(say(f"note: {message}"), file=sys.stderr)
+    print(say("note: {message}", message=say(message)), file=sys.stderr)
 
 
 def show_run(run: Any, as_json: bool) -> None:  # noqa: ANN401  a Run, not imported for speed

@@ -1,6 +1,7 @@
 """``wenmai extract``: relations between the entities of documents."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -73,21 +74,32 @@ def extract(
         write_predictions,
         write_relation_page,
     )
+    from wenmai.runs.page import require_page
     from wenmai.training.run import Run
 
     if evidence not in get_args(Evidence):
         raise SettingError(f"--evidence {evidence}: expected co-occurrence or attention")
-    if html is not None and html.is_dir():
-        raise SettingError(f"--html {html}: is a folder; name the page to write")
+    require_page(html, "relations.html")
     if predictions is not None and predictions.is_dir():
         raise SettingError(f"--predictions {predictions}: is a folder; name the file to write")
+    if predictions is not None and any(Path(file).resolve() == predictions.resolve() for file in files):
+        raise SettingError(f"--predictions {predictions}: holds the documents to read; name another file to write")
     model = Run(run, device).model_for("extract")
     tagging = None if tagger is None else tagger_of(tagger, model, device)
-    extracted: list[Any] = []
-    for document in documents_of_files(files, tagging):
-        (found,) = model.extract([document], threshold=threshold, evidence=evidence)
-        if html is not None or predictions is not None:
-            extracted.append(found)
+    extracted: Iterable[Any] = (
+        found
+        for document in documents_of_files(files, tagging)
+        for found in model.extract([document], threshold=threshold, evidence=evidence)
+    )
+    if html is not None or predictions is not None:  # before anything is printed, which a closed pipe would end
+        extracted = [*extracted]
+        if html is not None:
+            write_relation_page(html, model, extracted, run=str(run))
+        if predictions is not None:
+            for one in write_predictions(predictions, extracted):
+                note(one)
+    for found in extracted:
+        document = found.document
         if as_json:
             print(json.dumps(as_docred(found), ensure_ascii=False))
             continue
@@ -102,8 +114,3 @@ def extract(
             where = ", ".join(map(str, one.evidence))
             told = f"\t{say(one.evidence_by)} {where}" if where else ""
             print(f"{one.probability:.3f}\t{head}\t{one.meaning}\t{tail}{told}")
-    if html is not None:
-        write_relation_page(html, model, extracted, run=str(run))
-    if predictions is not None:
-        for one in write_predictions(predictions, extracted):
-            note(one)

@@ -1,8 +1,10 @@
 """Quantities as people read them."""
 
+import math
+
 from wenmai.core.wording import say
 
-__all__ = ["duration", "plural", "size", "words_a_second"]
+__all__ = ["duration", "plural", "size", "to_scale", "words_a_second"]
 
 
 def words_a_second(speed: float) -> str:
@@ -22,6 +24,12 @@ def duration(seconds: float) -> str:
 def plural(number: int, name: str) -> str:
     """Returns a number of things."""
     return say("{number} " + (name if number == 1 else f"{name}s"), number=f"{number:,}")
+
+
+def to_scale(value: float, scale: float, digits: int) -> str:
+    """Returns a number with as many digits as show differences of a scale with so many of them."""
+    more = math.log10(abs(value) / scale) if abs(value) > scale > 0 else 0.0
+    return f"{value:.{min(17, digits + math.floor(more))}g}"
 
 
 def size(size_bytes: int) -> str:

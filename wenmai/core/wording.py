@@ -22,6 +22,7 @@ LANGUAGES = ("en", "zh")
 _HOLE = re.compile(r"\{(\w*)\}")
 _HINT = r"(?:[;,] | [(\[]).*?|"  # what fills a hole right after another: a hint, or nothing
 _NUMBER = r" *\d[\w., %]*?"
+_NUMBERS = {"number", "count"}  # holes for nothing else
 _AS_THEY_ARE = {"name", "value", "other"}  # holes for what the user writes: a setting called loss stays loss
 _FEWEST_LETTERS, _FEWEST_BESIDE_ONE = 6, 4  # of a text that is recognised: fewer would be found in any other
 _FEW_WORDS = 3
@@ -136,6 +137,8 @@ def _pattern(english: str) -> re.Pattern[str]:
         filled = _HINT if after_another else ".+?" if place + 2 < len(parts) and not parts[place + 1] else ".*?"
         if len(parts) == 3 and not parts[0] and parts[2].startswith(" ") and parts[2].count(" ") <= _FEW_WORDS:
             filled = _NUMBER  # such as "{number} tokens": a name may end so too
+        elif parts[place] in _NUMBERS:
+            filled = _NUMBER
         written += f"(?P<{parts[place]}>{filled}){re.escape(parts[place + 1])}"
     return re.compile(written, re.DOTALL)
 

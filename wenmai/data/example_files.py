@@ -25,19 +25,11 @@ from wenmai.core.task_names import TaskName
 from wenmai.data.example_settings import ExamplesConfig, ExamplesStats, Placed
 from wenmai.data.lines import beginning, numbered_lines, plain_name, read_json, rows_of
 from wenmai.data.readers import questions_of_text, tagged_spans
-from wenmai.data.records import (
-    Roles,
-    Unlabelled,
-    choice_of,
-    guessed_roles,
-    is_heading,
-    looks_like_names,
-    marked,
-    unnamed_roles,
-)
+from wenmai.data.records import Roles, Unlabelled, choice_of, marked
 from wenmai.data.relation_files import holds_documents, open_documents, read_documents
 from wenmai.data.relations import tagged_sentences
 from wenmai.data.span_files import SpanReader
+from wenmai.data.table_columns import are_usual_names, guessed_roles, is_heading, looks_like_names, unnamed_roles
 from wenmai.data.typed import ChoiceExample, SpanExample
 
 __all__ = ["Reading", "is_empty", "of_rows", "tagged_of"]
@@ -241,7 +233,14 @@ class Reading:
                 ".csv file, or JSON lines in a .jsonl file"
             )
         if named and named.replace(",", "").replace(" ", "").isdecimal():
-            return None, self._roles([str(place) for place in range(1, len(cells) + 1)], str(self.path))
+            roles = self._roles([str(place) for place in range(1, len(cells) + 1)], str(self.path))
+            chosen = [cells[int(place) - 1] for place in (*roles.first, *roles.second, roles.label) if place]
+            if roles.label and are_usual_names(chosen):
+                raise CorpusError(
+                    f"{self.path}: line {number} ({', '.join(chosen)[:100]}) has names of columns; give these instead "
+                    "of their numbers, or remove the line"
+                )
+            return None, roles
         header = [cell.strip() for cell in cells]
         if named or is_heading(header):
             if len(set(header)) < len(header):

@@ -18,8 +18,9 @@ from wenmai.data.datasets import Dataset
 from wenmai.data.drawing import drawn
 from wenmai.data.example_files import Reading, Sentence, is_empty, of_rows, tagged_of
 from wenmai.data.example_settings import ExamplesConfig, ExamplesStats, Placed
-from wenmai.data.records import Unlabelled, checked, has_two_texts
+from wenmai.data.records import Unlabelled, checked
 from wenmai.data.span_files import SpanReader
+from wenmai.data.table_columns import has_two_texts
 from wenmai.data.tags import SchemeFinder, bio_tags, impossible_tags, with_outside
 from wenmai.data.typed import ChoiceExample, PairExample, ScoredExample, SpanExample, TaggedSentence, TextExample
 
@@ -182,7 +183,7 @@ class Examples:
     def _nothing(self, path: str, why: str) -> str:
         if self.part == "aside":
             share = f"{self.config.valid_share:g}"
-            return f"{path}: too few examples to set some aside (valid_share={share}); give valid=FILE{why}"
+            return f"{path}: too few different examples to set some aside (valid_share={share}); give valid=FILE{why}"
         if self.part == "rest":
             return f"{path}: no examples but those that were set aside{why}"
         return f"{path}: no examples{why}"
@@ -237,6 +238,7 @@ class Examples:
         for number, item in enumerate(self.items):
             where = f"{FROM_PYTHON}: item {number}"
             found: Any
+            item = _native(item)
             try:
                 if self.task == "span":
                     found = spans.record(_span_record(item), where)
@@ -269,6 +271,7 @@ class Examples:
             return
         for number, item in enumerate(self.items):
             where = f"{FROM_PYTHON}: item {number}"
+            item = _native(item)
             try:
                 if isinstance(item, tuple | list) and (len(item) == 2 or not self.labelled):
                     tokens, tags = item if self.labelled else (item, ())
@@ -328,6 +331,17 @@ def _in_order(labels: Iterable[str]) -> tuple[str, ...]:
     if any(map(math.isnan, values.values())):  # which has no place among numbers
         return tuple(sorted(found))
     return tuple(sorted(found, key=lambda label: (values[label], label)))
+
+
+def _native(item: Any) -> Any:  # noqa: ANN401
+    """An item from Python with Python's own values in the place of those of numpy."""
+    if hasattr(item, "tolist"):
+        return item.tolist()
+    if isinstance(item, Mapping):
+        return {name: _native(value) for name, value in item.items()}
+    if type(item) in (tuple, list):
+        return type(item)(map(_native, item))
+    return item
 
 
 def _span_record(item: Any) -> Any:  # noqa: ANN401

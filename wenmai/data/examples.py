@@ -91,6 +91,8 @@ def open_examples(
     common: dict[str, Any] = {"task": task, "config": config, "labelled": labelled}
     if isinstance(spec, Examples):
         return replace(spec, **common)
+    if hasattr(spec, "columns") and hasattr(spec, "to_dict"):  # a table of pandas
+        spec = spec.to_dict("records")
     named = named_dataset(spec)
     if named is not None:
         dataset, split = named[0], named[1] or split

@@ -85,7 +85,7 @@ def impossible_tags(tags: Sequence[str], scheme: Literal["iob1", "iob2", "bmes",
         mark, kind = ("O", "") if tag == "O" else _parts(tag, scheme)
         continues = mark not in "O" + _BEGIN
         if continues and scheme != "iob1" and open_type != kind:
-            yield place, f"{tag} after {before or 'nothing'}: no entity of this type is open"
+            yield place, f"{tag} after {before or 'the beginning'}: no entity of this type is open"
         elif with_ends and open_type and not (continues and open_type == kind):
             yield place - 1, f"{before} before {tag if place < len(tags) else 'the end'}: the entity does not end"
         open_type = "" if mark in _END + "O" else kind

@@ -27,12 +27,11 @@ from torch import Tensor, nn
 
 from wenmai.core.errors import SettingError
 from wenmai.data.batches import pad
+from wenmai.text.encodable import MUCH_UNKNOWN
 from wenmai.text.ranges import EAST_ASIAN
 from wenmai.text.tokenizer import Tokenizer
 
 __all__ = [
-    "FOREIGN",
-    "MUCH_UNKNOWN",
     "TOKENIZER",
     "Backbone",
     "Fed",
@@ -44,10 +43,6 @@ __all__ = [
 ]
 
 TOKENIZER = "tokenizer.json"
-MUCH_UNKNOWN = 0.2
-"""Share of pieces that are not known which is worth a note."""
-FOREIGN = 0.5
-"""Share from which on a text is of another language."""
 Known = dict[tuple[str, bool], tuple[list[Any], int]]
 """Words, and whether behind a space: their pieces, and which of them is the first."""
 _WORD_BEGINS = "▁"  # the piece that SentencePiece puts before a text

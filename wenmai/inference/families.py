@@ -262,7 +262,14 @@ def taught_pooling(base: Any) -> TextVector | None:  # noqa: ANN401  whatever wa
     return "token" if base.embedding.pooling == "cls" else "mean"
 
 
-def backbone_of(base: Any, *, pooler: bool, dropout: float | None, fresh: bool) -> Backbone:  # noqa: ANN401
+def backbone_of(
+    base: Any,  # noqa: ANN401  whatever was trained before
+    *,
+    pooler: bool,
+    dropout: float | None,
+    fresh: bool,
+    learning: bool = True,
+) -> Backbone:
     """Returns the encoder of a trained model to be trained on, without what it predicted.
 
     Args:
@@ -270,6 +277,8 @@ def backbone_of(base: Any, *, pooler: bool, dropout: float | None, fresh: bool) 
         pooler: Whether it keeps the layer above the state of the text.
         dropout: Within the network; None: as it was.
         fresh: Whether its parameters are drawn anew.
+        learning: Whether its embeddings will learn. Else those of the tokens that a GPT gets are that of its end of
+            text, which it knows, and not drawn.
     """
     known = backbone_like(base)
     if isinstance(known, _Gpt) and isinstance(base, LanguageModel):
@@ -282,6 +291,8 @@ def backbone_of(base: Any, *, pooler: bool, dropout: float | None, fresh: bool) 
             merge_lora(module := deepcopy(module))
         with torch.no_grad():
             found.take(module)
+            if isinstance(found, _Gpt) and not learning and (added := found.module.vocab_size - module.vocab_size):
+                found.module.embedding.weight[-added:] = module.embedding.weight[module.bos_id]
     return found
 
 

@@ -9,7 +9,7 @@ Shapes: R rows, K places of a row, J layers that are looked at, M size of a stat
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -228,6 +228,8 @@ class FineTuned(Shown, ABC):
                 dropout=shape.lora_dropout,
                 targets=shape.lora_targets,
             )
+            if network.pooling == "pooler":  # it belongs to the head
+                network.encoder.get_submodule("pooler").requires_grad_(True)
         return network
 
     @classmethod
@@ -240,15 +242,13 @@ class FineTuned(Shown, ABC):
         """Whether another model has learned the same task."""
         return isinstance(other, cls)
 
-    def has_head_of(self, other: object) -> bool:
-        """Whether another model has a head for the same task, labels and shape, on such vectors of texts."""
-        return (
-            isinstance(other, FineTuned)
-            and self.same_task(other)
-            and other.labels == self.labels
-            and other.reading.pooling == self.reading.pooling
-            and self.shape.fits(other.shape)
-        )
+    def differences(self, other: "FineTuned") -> list[str]:
+        """Returns in what the head of another model of the same task differs, such as ``crf=true``; none: it fits."""
+        found = [] if other.labels == self.labels else ["labels"]
+        for name in ("pooling", "both_orders"):
+            if (value := getattr(other.reading, name)) != getattr(self.reading, name):
+                found.append(f"{name}={str(value).lower()}")
+        return found + self.shape.differences(other.shape)
 
     def take_head(self, other: "FineTuned") -> None:
         """Takes over such a head, and its mix of layers."""
@@ -398,10 +398,12 @@ class FineTuned(Shown, ABC):
 
 
 def parts_of(given: object) -> tuple[Any, ...]:
-    """Returns the parts of an input such as (question, text); none of one that has no parts."""
-    return tuple(given) if isinstance(given, Collection) and not isinstance(given, str) else ()
+    """Returns the parts of an input such as (question, text); none of one that has no parts in an order."""
+    return tuple(given) if isinstance(given, Collection) and not isinstance(given, str | Mapping | Set) else ()
 
 
 def are_texts(given: object) -> bool:
-    """Whether something is a collection of texts, and no text."""
-    return isinstance(given, Collection) and not isinstance(given, str) and all(isinstance(one, str) for one in given)
+    """Whether something is texts in an order, and no text."""
+    if not isinstance(given, Collection) or isinstance(given, str | Mapping | Set):
+        return False
+    return all(isinstance(one, str) for one in given)

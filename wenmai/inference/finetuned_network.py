@@ -50,12 +50,19 @@ class HeadShape:
     lora_dropout: Annotated[float, Ge(0), Lt(1)] = 0.0
     lora_targets: tuple[LoraTarget, ...] = ()
 
-    def fits(self, other: "HeadShape") -> bool:
-        """Whether another head has the same parameters, whatever is dropped or trained."""
-        return all(
-            getattr(self, name) == getattr(other, name)
-            for name in ("compares", "mix", "layer", "dense", "crf", "entities")
-        )
+    def differences(self, other: "HeadShape") -> list[str]:
+        """Returns in what another head differs, as settings say it, whatever is dropped or trained."""
+        settings = {
+            "compares": ("single texts", "pairs of texts"),
+            "mix": ("another mode", "mode=mix"),
+            "layer": f"layer={other.layer}",
+            "dense": ("dense_head=false", "dense_head=true"),
+            "crf": ("crf=false", "crf=true"),
+            "entities": ("tag_scheme=none", "tags of entities"),
+        }
+        differing = [name for name in settings if getattr(self, name) != getattr(other, name)]
+        said = ((settings[name], getattr(other, name)) for name in differing)
+        return [one if isinstance(one, str) else one[value] for one, value in said]
 
 
 class Item(NamedTuple):

@@ -10,6 +10,7 @@ et al. 2017, https://aclanthology.org/D17-1070, figure 1). Read in both orders, 
 (Radford et al. 2018, section 3.3).
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,6 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wenmai.core.errors import CorpusError, FormatError, SettingError
+from wenmai.core.quantities import to_scale
 from wenmai.core.task_names import TaskName
 from wenmai.data.typed import PairExample, ScoredExample, TextExample, weight_of
 from wenmai.inference.finetuned import FineTuned, Floats, parts_of
@@ -273,11 +275,16 @@ class Regression(OfTexts):
             CorpusError: if all are equal.
         """
         values = np.array([example.score for example in examples])
-        if values.min() == values.max():  # their deviation is seldom exactly 0
-            raise CorpusError(f"all {len(values)} examples have the number {values[0]:g}; nothing can be learnt")
+        least, most = float(values.min()), float(values.max())
+        if least == most:  # their deviation is seldom exactly 0
+            raise CorpusError(f"all {len(values)} examples have the number {least:g}; nothing can be learnt")
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean, deviation = float(values.mean()), float(values.std())
+        if not math.isfinite(deviation) or not deviation:
+            raise CorpusError(f"the numbers are from {least:g} to {most:g}, which is too far or too near; scale them")
         self.numbers = {
-            "mean": float(values.mean()),
-            "deviation": float(values.std()),
+            "mean": mean,
+            "deviation": deviation,
             "two": float(examples[0].second is not None),
         }
 
@@ -318,6 +325,10 @@ class Regression(OfTexts):
         """Correlations and squared error, with intervals."""
         gold, found = self.tallies(examples, items, outputs).T
         return measure_regression(gold, found)
+
+    def written(self, value: float) -> str:
+        """Returns a number with as many digits as tell texts apart."""
+        return to_scale(value, self.numbers["deviation"], 6)
 
     def rate(self, texts: Iterable[Any]) -> list[float]:
         """Returns the number of each text, or of each pair of texts.

@@ -168,7 +168,8 @@ def _pairs(document: RelationDocument, firsts: Ints, asked: Container[tuple[str,
         found = np.array(document.pairs, np.int64).reshape(-1, 2)
     elif asked is not None:
         types = [entity.type for entity in document.entities]
-        ordered = permutations(range(len(types)), 2)
+        named = [number for number, entity in enumerate(document.entities) if entity.id] or range(len(types))
+        ordered = permutations(named, 2)  # of PubTator's those without an identifier have no relations
         some = [(head, tail) for head, tail in ordered if (types[head], types[tail]) in asked]
         found = np.array(some, np.int64).reshape(-1, 2)
     else:

@@ -16,14 +16,14 @@ import torch
 from torch import Tensor
 
 from wenmai.core.errors import FormatError, SettingError
-from wenmai.core.folder import read_json_object, writing_json
 from wenmai.core.showing import Shown
 from wenmai.core.tensors import require_numbers
-from wenmai.data.relations import Evidence, Fact, RelationDocument, cooccurring, docred_documents
+from wenmai.data.relations import Evidence, RelationDocument, cooccurring, docred_documents
 from wenmai.inference.backbones import Backbone, Known
 from wenmai.inference.families import stored_backbone
 from wenmai.inference.framing import grouped, tokens_at_once
 from wenmai.inference.reading_config import RelationReadingConfig
+from wenmai.inference.relation_facts import RelationFacts
 from wenmai.inference.relation_rows import DocumentBatch, DocumentRows, batched, document_rows
 from wenmai.measures.relations import Scored
 from wenmai.models.folder import CONFIG, checked, read_fields, read_settings, write_fields
@@ -33,11 +33,10 @@ from wenmai.nn.attention import watch_attention
 from wenmai.nn.recomputing import in_parts
 from wenmai.training.tensors import loaded_model, save_model
 
-__all__ = ["Decision", "Extracted", "FoundRelation", "RelationFacts", "RelationModel"]
+__all__ = ["Decision", "Extracted", "FoundRelation", "RelationModel"]
 
 Decision = Literal["threshold", "adaptive"]
 
-_FACTS = "facts.json"
 _FLOOR = 0.005  # scores below are of no interest to a measure, and would be millions
 _PAIRS_AT_ONCE = 1 << 14
 _MOST_KNOWN = 1 << 20  # words whose pieces are remembered
@@ -85,22 +84,6 @@ class Extracted(NamedTuple):
     document: RelationDocument
     relations: list[FoundRelation]
     pairs: int
-
-
-class RelationFacts(NamedTuple):
-    """What is known of the documents that were trained on.
-
-    Attributes:
-        meanings: What relations mean, by name.
-        seen: Their facts, for Ign F1; see :func:`wenmai.data.relations.facts_of`.
-        asked: The types of head and tail of their pairs; None: any. See :func:`wenmai.data.relations.asked_types`.
-        trained: What identifies each; see :func:`wenmai.data.relations.key_of`.
-    """
-
-    meanings: Mapping[str, str]
-    seen: frozenset[Fact]
-    asked: frozenset[tuple[str, str]] | None = None
-    trained: frozenset[str] = frozenset()
 
 
 class RelationModel(Shown):
@@ -184,11 +167,7 @@ class RelationModel(Shown):
             decision=self.decision,
             threshold=self.threshold,
         )
-        asked = None if self.facts.asked is None else sorted(map(list, self.facts.asked))
-        seen = sorted(map(list, self.facts.seen))
-        trained = sorted(self.facts.trained)
-        facts = {"meanings": dict(self.facts.meanings), "seen": seen, "asked": asked, "trained": trained}
-        writing_json(folder / _FACTS, facts)
+        self.facts.save(folder)
         save_model(self.module, folder)
         self.backbone.save(folder)
 
@@ -233,7 +212,7 @@ class RelationModel(Shown):
             types,
             decision=decision,
             threshold=threshold,
-            facts=_read_facts(folder / _FACTS),
+            facts=RelationFacts.load(folder),
         )
         if model.length < 8:
             raise FormatError(f"{path}: is damaged: the encoder reads {model.length} tokens, which is too little")
@@ -275,13 +254,10 @@ class RelationModel(Shown):
 
     def likely(self, rows: DocumentRows, lowest: float) -> Iterator[tuple[int, int, float]]:
         """Yields the number of a pair, a relation from 0 without "no relation", and its probability, if not less."""
-        for begin, part in self.logits(rows):
-            yield from self._likely(begin, part, lowest)
-
-    def _likely(self, begin: int, logits: Tensor, lowest: float) -> Iterator[tuple[int, int, float]]:
-        found = self.probabilities(logits).cpu().numpy()
-        for pair, label in np.argwhere(found >= lowest).tolist():
-            yield begin + pair, label, float(found[pair, label])
+        for begin, logits in self.logits(rows):
+            found = self.probabilities(logits).cpu().numpy()
+            for pair, label in np.argwhere(found >= lowest).tolist():
+                yield begin + pair, label, float(found[pair, label])
 
     def logits(self, rows: DocumentRows) -> Iterator[tuple[int, Tensor]]:
         """Yields the logits (p, C) of some pairs at a time, and the number of the first of them."""
@@ -319,26 +295,37 @@ class RelationModel(Shown):
         documents: Sequence[DocumentRows],
         *,
         floor: float = _FLOOR,
-        follow: Callable[[int, Tensor], None] = lambda number, logits: None,
+        most: int | None = None,
+        follow: Callable[[int, int, Tensor], None] = lambda number, begin, logits: None,
     ) -> list[Scored]:
-        """Returns all relations of documents whose probability is at least ``floor``.
+        """Returns the relations of documents whose probability is at least ``floor``.
 
         Args:
             documents: The documents.
             floor: The lowest probability.
-            follow: Is told the logits (P, C) of each document that has pairs, by its number.
+            most: How many, the most probable ones; None: all.
+            follow: Is told the number of a document, that of the first of some of its pairs, and their logits (p, C).
         """
-        found = []
+        places, scores = np.zeros((0, 3), np.int64), np.zeros(0, np.float32)
         for number, rows in enumerate(documents):
-            parts = [part for _, part in self.logits(rows)]
-            if not parts:
-                continue
-            logits = torch.cat(parts)
-            follow(number, logits)
-            for pair, label, probability in self._likely(0, logits, floor):
-                head, tail = rows.pairs[pair].tolist()
-                found.append(Scored(number, head, tail, self.labels[label + 1], probability))
-        return found
+            for begin, logits in self.logits(rows):
+                follow(number, begin, logits)
+                found = self.probabilities(logits).cpu().numpy()
+                above = np.argwhere(found >= floor)
+                scores = np.concatenate((scores, found[above[:, 0], above[:, 1]]))
+                places = np.concatenate((places, np.insert(np.add(above, (begin, 0)), 0, number, axis=1)))
+                if most is not None and len(scores) > 2 * most:
+                    best = _largest(scores, most)
+                    places, scores = places[best], scores[best]
+                    floor = float(scores.min())
+        if most is not None:
+            best = _largest(scores, most)
+            places, scores = places[best], scores[best]
+        predicted = []
+        for (number, pair, label), score in zip(places.tolist(), scores.tolist(), strict=True):
+            head, tail = documents[number].pairs[pair].tolist()
+            predicted.append(Scored(number, head, tail, self.labels[label + 1], score))
+        return predicted
 
     # --- the verb ---------------------------------------------------------------------------------------------------
 
@@ -411,6 +398,11 @@ class RelationModel(Shown):
         return found
 
 
+def _largest(scores: npt.NDArray[np.float32], most: int) -> npt.NDArray[np.int64]:
+    """The places of so many of the largest scores, in their order."""
+    return np.sort(np.argsort(-scores, kind="stable")[:most])
+
+
 def _most_attended(weights: npt.NDArray[np.float64]) -> tuple[int, ...]:
     """The fewest sentences that make up a half of the weights."""
     total = weights.sum()
@@ -429,16 +421,3 @@ def _windows_of(rows: DocumentRows, numbers: npt.NDArray[np.int64]) -> DocumentR
     members[:, 1] = place[members[:, 1]]
     tokens, sentences, entities, types = ([part[number] for number in numbers] for part in rows[:4])
     return DocumentRows(tokens, sentences, entities, types, members, rows.firsts, np.zeros((0, 2), np.int64))
-
-
-def _read_facts(path: Path) -> RelationFacts:
-    found = read_json_object(path)
-    try:
-        meanings = checked(dict[str, str], found.get("meanings"))
-        seen = checked(list[Fact], found.get("seen"))
-        asked = found.get("asked")  # older models have none
-        types = None if asked is None else frozenset(checked(list[tuple[str, str]], asked))
-        trained = checked(list[str], found.get("trained", []))  # likewise
-    except SettingError as error:
-        raise FormatError(f"{path}: is damaged: {error}") from None
-    return RelationFacts(meanings, frozenset(seen), types, frozenset(trained))

@@ -57,7 +57,8 @@ class RegressionResult:
         ):
             value, low, high = (getattr(self, name + end) for end in ("", "_low", "_high"))
             if value is not None:
-                parts.append(f"{title} {value:.4f}" + ("" if low is None else f" [{low:.4f}, {high:.4f}]"))
+                form = ".4g" if name == "squared_error" else ".4f"  # which has the scale of the numbers
+                parts.append(f"{title} {value:{form}}" + ("" if low is None else f" [{low:{form}}, {high:{form}}]"))
         return "  ".join([*parts, f"({self.examples:,} examples)"])
 
 

@@ -131,7 +131,9 @@ class RelationResult:
 
 
 def best_threshold(scored: Sequence[Scored], documents: Sequence[Annotations]) -> tuple[float, float]:
-    """Returns the lowest score of the cut with the best F1, and that F1; 1 and 0 if nothing is right.
+    """Returns a score that makes the cut with the best F1, and that F1; 1 and 0 if nothing is right.
+
+    It is between the lowest score above the cut and the next one, so that neither depends on how scores are rounded.
 
     Args:
         scored: Predictions with their scores.
@@ -147,7 +149,10 @@ def best_threshold(scored: Sequence[Scored], documents: Sequence[Annotations]) -
     scores = np.array([one.score for one in ordered])
     last = np.append(scores[1:] < scores[:-1], True)  # equal scores are cut together
     best = int(np.where(last, f1, -1.0).argmax())
-    return (float(scores[best]), float(f1[best])) if f1[best] > 0 else (1.0, 0.0)
+    if not f1[best] > 0:
+        return 1.0, 0.0
+    between = (scores[best] + scores[best + 1]) / 2 if best + 1 < len(scores) else scores[best]
+    return float(between), float(f1[best])
 
 
 def _descending(one: Scored) -> float:

@@ -29,7 +29,7 @@ from wenmai.data.lines import plain_name
 from wenmai.data.mentions import Found, cut_words, entities_of
 from wenmai.data.relation_files import holds_documents, open_documents, read_documents
 from wenmai.data.relations import RelationDocument
-from wenmai.runs.page import filled
+from wenmai.runs.page import filled, require_page
 from wenmai.text.ranges import EAST_ASIAN
 from wenmai.training.run import Run
 
@@ -281,10 +281,9 @@ def write_relation_page(path: str | Path, model: "RelationModel", found: Iterabl
         run: Its run.
 
     Raises:
-        SettingError: if there is a folder in the place of the page.
+        SettingError: see :func:`wenmai.runs.page.require_page`.
     """
-    if Path(path).is_dir():
-        raise SettingError(f"{path} is a folder; name the page to write, such as {Path(path) / 'relations.html'}")
+    require_page(path, "relations.html")
     drawn = [
         _Drawn(number, one, why_nothing(model, one), *_dependencies(model, one.document))
         for number, one in enumerate(found, start=1)
@@ -336,10 +335,14 @@ def _marked(document: RelationDocument, sentence: int) -> str:
         for one in entity.mentions:
             if one.sentence == sentence:
                 mentions.setdefault((one.start, one.end), []).append(number)
-    parts, place = [], 0
+    drawn: list[tuple[int, int, list[int]]] = []
     for (start, end), numbers in sorted(mentions.items(), key=lambda one: (one[0][0], -one[0][1])):
-        if start < place:
-            continue  # it overlaps one that is drawn
+        if drawn and start < drawn[-1][1]:
+            drawn[-1][2].extend(numbers)  # within another one, or overlapping it
+        else:
+            drawn.append((start, end, [*numbers]))
+    parts, place = [], 0
+    for start, end, numbers in drawn:
         parts.append(_joined(words, place, start))
         named = f"<sub>{', '.join(map(str, numbers))}</sub>"
         inside = f'<mark class="e{numbers[0] % 10}">{_joined(words, start, end).strip()}{named}</mark>'

@@ -1,7 +1,7 @@
 """Fine-tuning in scikit-learn's shape: a classifier of texts or of pairs of texts."""
 
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Self
@@ -281,12 +281,15 @@ def _inputs(given: Any) -> Inputs:  # noqa: ANN401
     """
     if hasattr(given, "to_numpy"):  # a column, or two, of a data frame
         given = given.to_numpy()
+    if getattr(given, "shape", ())[1:] == (1,):
+        given = given[:, 0]
     if not isinstance(given, Iterable) or isinstance(given, str):
         raise SettingError("expected a sequence of texts (strings), or of pairs of texts")
     items = list(given)
     if items and not isinstance(items[0], str):
         pairs: list[Any] = [
-            tuple(item) if isinstance(item, Iterable) and not isinstance(item, str) else () for item in items
+            tuple(item) if isinstance(item, Iterable) and not isinstance(item, str | Mapping | Set) else ()
+            for item in items
         ]
         if not all(len(pair) == 2 and all(isinstance(text, str) for text in pair) for pair in pairs):
             raise SettingError("expected a sequence of texts (strings), or of pairs of texts")

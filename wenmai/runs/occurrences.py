@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from wenmai.config.recipe import Recipe, settings_of
 from wenmai.core.errors import FormatError, RunError, SettingError, nearest_name
 from wenmai.core.folder import MANIFEST, file_sha256
+from wenmai.core.wording import say
 from wenmai.data.occurrences import OccurrenceConfig, Occurrences, SentenceWords, spans_of
 from wenmai.formats.format import Imported
 from wenmai.formats.word2vec import write_word2vec
@@ -254,7 +255,10 @@ def _the_span(text: str, word: str, segment: Any, occurrence: int | None) -> tup
         words = ", ".join(text[low:high] for low, high in token_spans(text, segment)[:30])
         raise SettingError(f"the word {word!r} is not in the sentence; its words are {words}")
     if occurrence is None and len(spans) > 1:
-        places = ", ".join(f"{number} at character {low + 1}" for number, (low, _) in enumerate(spans, 1))
+        places = ", ".join(
+            say("{number} at character {place}", number=number, place=low + 1)
+            for number, (low, _) in enumerate(spans, 1)
+        )
         raise SettingError(f"{word!r} occurs {len(spans)} times in the sentence ({places}); choose one by --occurrence")
     number = 1 if occurrence is None else occurrence
     if not 1 <= number <= len(spans):

@@ -159,5 +159,5 @@ def _is_before_recipe(path: Path) -> bool:
 
 def _taken(folder: Path) -> RunError:
     unfinished = (folder / RECIPE).exists() and not (folder / MODEL).is_dir()
-    hint = f", or continue that run: `wenmai resume {shell_path(folder)}`" if unfinished else ""
+    hint = f", remove it, or continue that run: `wenmai resume {shell_path(folder)}`" if unfinished else ""
     return RunError(f"{folder}: exists already; choose another --out{hint}")

@@ -18,7 +18,7 @@ from wenmai.core.registry import find_system
 from wenmai.core.wording import say
 from wenmai.data.pretraining import TASKS
 from wenmai.data.sources import named_texts
-from wenmai.runs.page import filled
+from wenmai.runs.page import filled, require_page
 from wenmai.runs.planning import plan
 from wenmai.runs.train import training_of
 from wenmai.tasks.asked import Asked, AskedToken, Fate
@@ -120,10 +120,9 @@ def write_preview_page(path: str | Path, groups: Sequence[Sequence[Asked]], *, t
         system: Its system.
 
     Raises:
-        SettingError: if there is a folder in the place of the page.
+        SettingError: see :func:`wenmai.runs.page.require_page`.
     """
-    if Path(path).is_dir():
-        raise SettingError(f"{path} is a folder; name the page to write, such as {Path(path) / 'preview.html'}")
+    require_page(path, "preview.html")
     tokens = [token for group in groups for one in group for token in one.tokens]
     fates = [fate for fate in get_args(Fate) if any(token.fate == fate for token in tokens)]
     legend = [f'<span class="fate {fate}">{escape(say(fate))}</span>' for fate in fates]

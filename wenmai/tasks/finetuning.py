@@ -6,7 +6,6 @@ sections 3.2 and 3.3; Peters et al. 2018, section 3.2.
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -24,7 +23,7 @@ from wenmai.core.registry import find_system
 from wenmai.data.batches import plan_batches
 from wenmai.data.tags import bioes_labels
 from wenmai.data.typed import weight_of
-from wenmai.inference.backbones import FOREIGN, MUCH_UNKNOWN, Backbone, Fed
+from wenmai.inference.backbones import Backbone, Fed
 from wenmai.inference.families import backbone_like, backbone_of, taught_pooling
 from wenmai.inference.finetuned import SHORTEST, FineTuned
 from wenmai.inference.finetuned_network import HeadShape, Outputs
@@ -40,14 +39,13 @@ from wenmai.tasks.neural import NeuralJob, NeuralTask
 from wenmai.tasks.prepared import Prepared
 from wenmai.tasks.settings import FINE_TUNED, FineTuneConfig
 from wenmai.tasks.task import Session, Task
+from wenmai.text.encodable import FOREIGN, MUCH_UNKNOWN
 from wenmai.training.settings import LoopConfig
 from wenmai.training.shares import RateShares, layer_depths
 
 __all__ = ["FineTuningJob", "FineTuningTask"]
 
 _MOST_KEPT = 1 << 29  # numbers of a frozen encoder that are kept in memory: 2 GiB
-_IMBALANCE = 10  # times as many examples of one label as of another are worth a note
-_LISTED = 5  # labels in a note
 _LONG = 3  # times the tokens of an epoch in an evaluation that are worth a note: it takes about as long as the epoch
 _SMALL, _RATE, _GPT_RATE = 768, 5e-5, 6.25e-5  # the size of the published models, and their rates
 _HEAD_RATE = 1e-3  # where the encoder does not learn
@@ -89,7 +87,8 @@ class FineTuningTask(NeuralTask):
         mixes = kind == "elmo" or before.get("tuning.mode") == "mix"
         if mixes and "mode" not in plain and str(plain.get("scratch")).lower() in ("none", "false"):
             implied["mode"] = plain["mode"] = "mix"
-        if (kind == "gpt" or before.get("reading.both_orders")) and self.model.task == "regression":
+        ordered = before.get("reading.both_orders") and "both_orders" in self.model.takes
+        if ordered or (kind == "gpt" and self.model.task == "regression"):
             implied["both_orders"] = True
         if plain.get("mode") in ("frozen", "mix") and "epochs" not in plain:
             implied["epochs"] = plain["epochs"] = _ALONE
@@ -138,7 +137,8 @@ class FineTuningTask(NeuralTask):
             reading = replace(reading, pooling="mean")  # what stands for a text where there is none
         elif reading.pooling == "auto":
             trained = tuning.mode not in ("frozen", "mix")
-            usual: TextVector = "token" if known.predicts else "pooler" if known.has_pooler and trained else "mean"
+            learned: TextVector = "token" if known.predicts else "pooler" if known.has_pooler else "mean"
+            usual: TextVector = learned if trained else "mean"
             reading = replace(reading, pooling=taught_pooling(base) or usual)
         lora = tuning.mode == "lora"
         shape = HeadShape(
@@ -154,10 +154,16 @@ class FineTuningTask(NeuralTask):
             lora_dropout=tuning.lora_dropout,
             lora_targets=tuning.lora_targets,
         )
-        backbone = backbone_of(base, pooler=reading.pooling == "pooler", dropout=tuning.dropout, fresh=tuning.scratch)
+        backbone = backbone_of(
+            base,
+            pooler=reading.pooling == "pooler",
+            dropout=tuning.dropout,
+            fresh=tuning.scratch,
+            learning=tuning.mode == "full",
+        )
         model = self.model(self.model.network(backbone, shape, reading, labels), shape, reading, labels)
         model.learn(data.train)
-        if model.has_head_of(base) and not tuning.scratch:
+        if model.same_task(base) and not tuning.scratch and not model.differences(base):
             model.take_head(base)
         return model
 
@@ -224,6 +230,8 @@ class FineTuningJob(NeuralJob):
             raise SettingError(
                 f"top_layers={self.tuning.top_layers}: the encoder has {layers} layers; mode=full trains all of it"
             )
+        if self.config.patience is not None and not data.valid:
+            raise SettingError(f"patience={self.config.patience} has no effect without examples to evaluate on")
         self._shares = RateShares(
             depths=depths,
             decay=self.tuning.layer_decay,
@@ -410,26 +418,25 @@ class FineTuningJob(NeuralJob):
     def changes(self, base: Any) -> tuple[dict[str, Any], list[str]]:  # noqa: ANN401
         """Notes which texts were too long, which labels are rare, and whether a head was left behind."""
         notes, model, part = self._data.stats.left_out(), self.fine_tuned, self._train
-        if model.same_task(base) and not model.has_head_of(base) and not self.tuning.scratch:
-            notes.append("the head of the run has other labels or settings, and is not used: a new one learns")
+        if model.same_task(base) and not self.tuning.scratch and (differing := model.differences(base)):
+            notes.append(
+                f"the head of the run is not used, a new one learns: it was trained with {', '.join(differing)}"
+            )
         notes += [f"to validate on: {note}" for note in self._data.valid_stats.left_out()]
-        if untrained := self._data.untrained:
-            listed = ", ".join(untrained[:_LISTED]) + ", ..." * (len(untrained) > _LISTED)
-            why = ": those that have them were set aside to validate on" if self._data.set_aside else ""
-            notes.append(f"no example that was trained on has the labels {listed}{why}; give more examples")
+        notes += self._data.untrained_note()
+        last = 0 if self.tuning.unfreeze is None else (self.config.epochs - 1) * self.tuning.unfreeze
+        if self.tuning.unfreeze is not None and last < (deepest := max(self._shares.depths.values())):
+            notes.append(
+                f"unfreeze={self.tuning.unfreeze} reaches {last} of {deepest} depths below the head in "
+                f"{plural(self.config.epochs, 'epoch')}, and the rest never learns: give more epochs or a larger number"
+            )
         if part.cut:
             notes.append(model.cut_note(part.cut, len(part.examples)))
         if self._valid is not None and self._valid.cut:
             note = model.cut_note(self._valid.cut, len(self._valid.examples))
             notes.append(f"to validate on: {note}")
         if model.labels and not model.over_tokens and self.tuning.class_weight == "none":
-            counted = Counter(example.label for example in part.examples).most_common()
-            (most, many), (least, few) = counted[0], counted[-1]
-            if many > _IMBALANCE * few:
-                notes.append(
-                    f"{many:,} examples have the label {most}, and {few:,} have {least}; class_weight=balanced makes "
-                    "rare labels count more"
-                )
+            notes += self._data.imbalance_note()
         if self._valid is not None and not model.module.frozen:
             times = self._valid.widths.sum() / part.widths.sum()
             if times >= _LONG:

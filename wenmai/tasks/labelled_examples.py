@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NoReturn
 
@@ -15,6 +16,9 @@ from wenmai.data.typed import weight_of
 from wenmai.tasks.task import Opened, ReadProgress, Source
 
 __all__ = ["FineTuneData", "LabelledExamples", "refuse_without_base"]
+
+_IMBALANCE = 10  # times as many examples of one label as of another are worth a note
+_LISTED = 5  # labels in a note
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +51,25 @@ class FineTuneData:
         """What ``corpus.json`` holds, as JSON values."""
         sizes = {"examples": len(self.train), "valid_examples": len(self.valid), "labels": list(self.labels)}
         return {"sources": self.sources, "stats": asdict(self.stats), **sizes}
+
+    def untrained_note(self) -> list[str]:
+        """Says which labels no example to train on has, if there are any."""
+        if not self.untrained:
+            return []
+        listed = ", ".join(self.untrained[:_LISTED]) + ", ..." * (len(self.untrained) > _LISTED)
+        why = ": those that have them were set aside to validate on" if self.set_aside else ""
+        return [f"no example that was trained on has the labels {listed}{why}; give more examples"]
+
+    def imbalance_note(self) -> list[str]:
+        """Says that a label is rare beside another one, if it is."""
+        counted = Counter(example.label for example in self.train).most_common()
+        (most, many), (least, few) = counted[0], counted[-1]
+        if many <= _IMBALANCE * few:
+            return []
+        return [
+            f"{many:,} examples have the label {most}, and {few:,} have {least}; class_weight=balanced makes rare "
+            "labels count more"
+        ]
 
 
 class LabelledExamples(Source):

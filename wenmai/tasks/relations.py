@@ -19,11 +19,11 @@ from wenmai.data.batches import plan_batches
 from wenmai.data.relation_files import RelationData, open_documents, read_relation_data
 from wenmai.data.relation_settings import RelationsConfig
 from wenmai.data.relations import RelationDocument, asked_types, key_of, not_asked
-from wenmai.inference.backbones import FOREIGN, MUCH_UNKNOWN
 from wenmai.inference.families import backbone_like, backbone_of
 from wenmai.inference.finetuned import SHORTEST
+from wenmai.inference.relation_facts import RelationFacts
 from wenmai.inference.relation_rows import DocumentRows
-from wenmai.inference.relations import RelationFacts, RelationModel
+from wenmai.inference.relations import RelationModel
 from wenmai.measures.relations import best_threshold, measure_relations
 from wenmai.models.ssan import Ssan
 from wenmai.models.ssan_settings import SsanConfig
@@ -35,11 +35,13 @@ from wenmai.tasks.finetuning import FineTuningTask
 from wenmai.tasks.neural import NeuralJob, NeuralTask
 from wenmai.tasks.settings import RELATIONS, RelationTuningConfig
 from wenmai.tasks.task import Opened, ReadProgress, Source, Task
+from wenmai.text.encodable import FOREIGN, MUCH_UNKNOWN
 
 __all__ = ["RelationDocuments", "RelationJob", "RelationTask"]
 
 _RATE, _MOST_RATE, _SMALL = 5e-5, 1e-3, 768  # of the encoder at the size of the published models; of what is new
 _LISTED = 5  # relations in a note
+_MOST_FOUND = 20  # predictions for each right one that a threshold may lead to
 _UNDECIDED = 0.5  # the threshold as long as no prediction is right
 
 
@@ -153,6 +155,7 @@ class RelationJob(NeuralJob):
         self._sizes = np.array([len(one.tokens) * one.width for one in self._rows], np.int64)
         self._targets = [self._right(rows, document) for rows, document in some]
         self._valid_rows = [model.rows(document) for document in data.valid]
+        self._valid_right = [self._right(*one) for one in zip(self._valid_rows, data.valid, strict=True)]
         self._unknown = model.backbone.unknown(tokens.tolist() for rows, _ in made for tokens in rows.tokens)
         if self._unknown >= FOREIGN:
             raise CorpusError(
@@ -224,11 +227,14 @@ class RelationJob(NeuralJob):
 
         def share(part: tuple[int, Tensor, Tensor]) -> Tensor:
             begin, pairs, distances = part
-            inside = right[(right[:, 0] >= begin) & (right[:, 0] < begin + len(pairs))] - (begin, 0)
-            logits = model.module.logits(vectors, pairs, distances)
-            return self._of_document(logits, inside) * (len(pairs) / len(rows.pairs))
+            return self._of_pairs(begin, model.module.logits(vectors, pairs, distances), right, len(rows.pairs))
 
         return torch.stack(in_parts(share, model.pairs(rows))).sum()
+
+    def _of_pairs(self, begin: int, logits: Tensor, right: npt.NDArray[np.int64], count: int) -> Tensor:
+        """The part of some of the pairs of a document, (p, C) from ``begin``, in the loss of all of them."""
+        inside = right[(right[:, 0] >= begin) & (right[:, 0] < begin + len(logits))] - (begin, 0)
+        return self._of_document(logits, inside) * (len(logits) / count)
 
     def _of_document(self, logits: Tensor, right: npt.NDArray[np.int64]) -> Tensor:
         """The loss of the pairs (P, C) of one document, float64."""
@@ -241,17 +247,24 @@ class RelationJob(NeuralJob):
         return binary_loss(logits, gold).double()
 
     def evaluate(self) -> dict[str, float]:
-        """The loss on the validation data, the best threshold, and F1 there; each document is read once."""
+        """The loss on the validation data, the best threshold, and F1 there; each document is read once.
+
+        A threshold holds for what computes as it was found, so this is in full precision, as all that reads the model.
+        With more than ``_MOST_FOUND`` predictions for each right one F1 is below 2 / (1 + _MOST_FOUND): no such
+        threshold is looked for, and the scores of long documents with many entities need not be kept.
+        """
         model, documents = self._relations, self._data.valid
         if not documents:
             return {}
         losses: list[Loss] = []
 
-        def follow(number: int, logits: Tensor) -> None:
-            total = self._of_document(logits, self._right(self._valid_rows[number], documents[number]))
-            losses.append(Loss(total, total, 1))
+        def follow(number: int, begin: int, logits: Tensor) -> None:
+            total = self._of_pairs(begin, logits, self._valid_right[number], len(self._valid_rows[number].pairs))
+            losses.append(Loss(total, total, int(begin == 0)))
 
-        scored = model.scored(self._valid_rows, follow=follow)
+        gold = sum(len(document.relations) for document in documents)
+        with torch.autocast(model.device.type, enabled=False):
+            scored = model.scored(self._valid_rows, most=max(1, _MOST_FOUND * gold), follow=follow)
         metrics = evaluated(losses, self.loss_weights)
         if model.decision == "threshold":
             cut, best = best_threshold(scored, documents)

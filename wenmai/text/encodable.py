@@ -5,7 +5,12 @@ from contextlib import contextmanager
 
 from wenmai.core.errors import CorpusError, FormatError
 
-__all__ = ["encodable", "explaining", "is_panic"]
+__all__ = ["FOREIGN", "MUCH_UNKNOWN", "encodable", "explaining", "is_panic"]
+
+MUCH_UNKNOWN = 0.2
+"""Share of pieces that a vocabulary lacks which is worth a note."""
+FOREIGN = 0.5
+"""Share from which on a text is of another language."""
 
 
 @contextmanager

@@ -45,7 +45,7 @@ __all__ = ["LoopState", "Trainable", "train_loop"]
 _RECORDS = 400  # of a training, about
 _RELEASE_EVERY = 50  # updates: seldom enough to cost nothing, often enough that holes stay few
 _SNAPSHOTS = "snapshots"
-_CURE = "Train again with a lower learning_rate, a longer warmup, or clip=1"
+_CURE = "Train again into another folder with a lower learning_rate, a longer warmup, or clip=1"
 _OLD_NAMES = {"looks": "evaluations", "best_look": "best_evaluation", "figures": "metrics"}
 _ALMOST = 0.999  # progress of a training that has made the expected updates but not ended
 
@@ -315,7 +315,7 @@ def train_loop(
             if at_end or (state.step % config.evaluate_steps == 0 if config.evaluate_steps else epoch_over):
                 report_all(evaluate(learning_rate))
                 late = config.patience is not None and state.evaluations - state.best_evaluation >= config.patience
-                state.over = at_end or (late and bool(state.metrics))
+                state.over = at_end or (late and state.best is not None)
             if epoch_over:
                 state.epoch, state.batch = state.epoch + 1, 0
                 optimiser.begin(state.epoch)

@@ -93,8 +93,12 @@ class StagesConfig:
                 raise SettingError(f"{name} has no effect with stages={self.stages}; add stages={of}, or leave it out")
         if self.stages == "table" and not self.table:
             raise SettingError("stages=table needs the table, such as table=20+10,0+30")
-        if self.shares and (len(self.shares) != len(self.tasks) or not all(0 < one < 1e9 for one in self.shares)):
-            raise SettingError(f"shares has {len(self.shares)} numbers; expected one above 0 for each task")
+        if self.shares and len(self.shares) != len(self.tasks):
+            raise SettingError(
+                f"shares has {len(self.shares)} numbers; expected one for each of {len(self.tasks)} tasks"
+            )
+        if wrong := [one for one in self.shares if not 0 < one < 1e9]:
+            raise SettingError(f"shares has {wrong[0]:g}; expected numbers above 0")
 
     @property
     def staged(self) -> bool:

@@ -179,3 +179,10 @@ def test_what_was_learned_from_or_chosen_by_is_noted(base, data, tmp_path):
         shutil.copy(path, folder / f"{name}.tsv")
     run = wenmai.finetune(base("bert"), folder, task="classification", out=tmp_path / "two", quiet=True, **PLAIN)
     assert any("was chosen by these examples" in note for note in wenmai.evaluate(run, on=folder).notes)
+
+
+@pytest.mark.parametrize("scale", ["e-200", "e308"])
+def test_numbers_that_cannot_be_computed_with_are_refused(begin, scale):
+    rows = "".join(f"a b {'c ' * place}\t{sign}1.{place}{scale}\n" for place in range(5) for sign in ("", "-"))
+    with pytest.raises(CorpusError, match="too far or too near; scale them"):
+        begin("regression", "bert", "text\tscore\n" + rows, valid_share=0)

@@ -223,7 +223,7 @@ def test_what_was_fine_tuned_goes_on_as_it_was(base, tmp_path):
     whole = wenmai.finetune(base("bert"), rows, out=tmp_path / "whole", **chosen)
     frozen = wenmai.finetune(whole, rows, out=tmp_path / "frozen", mode="frozen", **chosen)
     assert (whole.model.reading.pooling, frozen.model.reading.pooling) == ("pooler", "mean")
-    assert not frozen.model.has_head_of(whole.model)  # which was made for other vectors
+    assert frozen.model.differences(whole.model) == ["pooling=pooler"]
 
 
 @pytest.mark.parametrize(
@@ -247,3 +247,57 @@ def test_an_encoder_of_sentence_transformers_gives_the_vector_that_it_learned(
     out = tmp_path / "run"
     found = wenmai.finetune(run, data("pair"), task="pair", out=out, quiet=True, **PLAIN | {"mode": mode})
     assert found.model.reading.pooling == pooling
+
+
+def test_pairs_that_were_read_in_both_orders_go_on_so(base, data, tmp_path):
+    first = tuned(base, data, tmp_path, "pair", "bert", both_orders=True)
+    again = wenmai.finetune(first, data("pair"), task="pair", out=tmp_path / "again", quiet=True, **PLAIN)
+    assert again.recipe.sections["reading"].both_orders
+    once = wenmai.finetune(
+        first, data("pair"), task="pair", out=tmp_path / "once", quiet=True, both_orders=False, **PLAIN
+    )
+    assert once.model.differences(first.model) == ["both_orders=true"]
+
+
+@pytest.mark.parametrize("mode", ["lora", "top", "frozen", "mix"])
+def test_tokens_that_cannot_learn_are_those_that_gpt_knows(base, begin, mode):
+    bare = base("gpt").model.module
+    job = begin("classification", "gpt", mode=mode)
+    embedding = job.module.encoder.embedding.weight
+    assert len(embedding) == bare.vocab_size + 3
+    for row in embedding[-3:]:
+        torch.testing.assert_close(row, bare.embedding.weight[bare.bos_id])
+    assert job.fine_tuned.reading.pooling == ("mean" if mode in ("frozen", "mix") else "token")
+
+
+def test_a_pooler_learns_beside_lora(begin):
+    job = begin("classification", "bert", mode="lora", pooling="pooler")
+    pooler = dict(job.module.encoder.pooler.named_parameters())
+    assert all(parameter.requires_grad for parameter in pooler.values())
+    assert job.rate_share("encoder.pooler.weight", 0) == 1
+
+
+def test_layers_that_unfreezing_never_reaches_are_noted(base, begin):
+    def noted(epochs):
+        _, notes = begin("classification", "bert", unfreeze=1, epochs=epochs).changes(base("bert").model)
+        return [note for note in notes if "never learns" in note]
+
+    deepest = max(begin("classification", "bert")._shares.depths.values())
+    assert noted(1) == [
+        f"unfreeze=1 reaches 0 of {deepest} depths below the head in 1 epoch, and the rest never learns: give more "
+        "epochs or a larger number"
+    ]
+    assert noted(deepest) != []
+    assert noted(deepest + 1) == []
+
+
+def test_patience_needs_something_to_wait_for(begin, base, data, tmp_path):
+    with pytest.raises(SettingError, match="patience=3 has no effect without examples to evaluate on"):
+        begin("classification", "bert", patience=3, valid_share=0)
+    valid = tmp_path / "valid.tsv"
+    valid.write_text("text\tscore\na b\t1\nb a\t1\n")  # equal numbers have no correlation
+    given = {**PLAIN, "epochs": 3, "patience": 1, "valid": str(valid)}
+    run = wenmai.finetune(
+        base("bert"), data("regression"), task="regression", out=tmp_path / "run", quiet=True, **given
+    )
+    assert run.summary["epochs"] == 3

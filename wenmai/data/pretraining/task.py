@@ -22,6 +22,7 @@ from wenmai.data.corpus import Corpus
 from wenmai.data.masking import MaskingConfig
 from wenmai.data.pretraining.settings import TasksConfig
 from wenmai.data.sequences import SentenceStream
+from wenmai.text.encodable import FOREIGN, MUCH_UNKNOWN
 from wenmai.text.tokenizer import Tokenizer
 
 __all__ = ["Context", "Drawn", "Level", "Planned", "PretrainingTask", "Row", "set_aside", "sources_of"]
@@ -159,6 +160,26 @@ class PretrainingTask(ABC):
             raise CorpusError(
                 f"{what} has no example for the task {self.name}; give more text, or leave {self.name} out of tasks"
             )
+
+    def look_at(self, path: Path, rows: Sequence[npt.NDArray[np.integer]]) -> None:
+        """Notes how much of a file of its own the vocabulary lacks, which is that of the text.
+
+        Args:
+            path: The file.
+            rows: Its tokens.
+
+        Raises:
+            CorpusError: if it lacks most.
+        """
+        tokenizer, total = self.context.tokenizer, sum(map(len, rows))
+        if not total or tokenizer.unk_id in (tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id):
+            return
+        share = sum(np.count_nonzero(row == tokenizer.unk_id) for row in rows) / total
+        lacking = f"{path}: the vocabulary, which is that of the text, lacks {share:.0%} of its pieces"
+        if share >= FOREIGN:
+            raise CorpusError(f"{lacking}; give a file in the language of the text, or leave {self.name} out of tasks")
+        if share > MUCH_UNKNOWN:
+            self.notes = [*self.notes, lacking]
 
     @abstractmethod
     def examples(self, stream: SentenceStream, random: np.random.Generator) -> Planned:

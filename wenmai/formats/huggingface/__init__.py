@@ -151,9 +151,10 @@ def _task_system(folder: Path, found: Pretrained) -> str | None:
 def _export(path: Path, run: Trained) -> None:
     model, family = run.model, (run.settings or HuggingfaceConfig()).family
     if is_a(type(model), _FINE_TUNED):
+        published = model.published()
         if model.numbers.keys() & {"null_threshold"}:
             run.note(f"{path}: transformers has no place for the threshold of no answer, which is left out")
-        write_huggingface(path, model.published(), model.backbone.tokenizer, family=family, on_note=run.note)
+        write_huggingface(path, published, model.backbone.tokenizer, family=family, on_note=run.note)
         return
     embedding = getattr(model, "embedding", None)  # of encoders
     usual = embedding is None or embedding == type(embedding)()  # what sentence-transformers does with any folder

@@ -26,7 +26,8 @@ from wenmai.measures.classification import (
 from wenmai.runs.comparison import Comparison, Kind, Measure
 from wenmai.runs.measuring.examples import read_examples
 from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
-from wenmai.runs.measuring.mistakes import Mistakes, require_page, write_mistakes, wrong_classes
+from wenmai.runs.measuring.mistakes import Mistakes, write_mistakes, wrong_classes
+from wenmai.runs.page import require_page
 from wenmai.text.settings import TextConfig
 from wenmai.training.run import Run
 
@@ -132,7 +133,7 @@ def evaluate(
         CorpusError: if the test set cannot be read.
         SettingError: if the page cannot be where it should.
     """
-    require_page(mistakes)
+    require_page(mistakes, "mistakes.html")
     found = _evaluated(
         run, run.model, on, k=k, threshold=threshold, curves=curves, columns=columns or {}, wrong=mistakes is not None
     )

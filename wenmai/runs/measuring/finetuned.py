@@ -19,7 +19,8 @@ from wenmai.runs.comparison import Comparison, Kind, Measure
 from wenmai.runs.measuring.classification import check, confusion_table, few, unknown_names
 from wenmai.runs.measuring.examples import read_examples
 from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
-from wenmai.runs.measuring.mistakes import Mistakes, mistakes_of, require_page, write_mistakes
+from wenmai.runs.measuring.mistakes import Mistakes, mistakes_of, write_mistakes
+from wenmai.runs.page import require_page
 from wenmai.training.run import Run
 
 __all__ = ["ANSWERERS", "CHOOSERS", "RATERS", "TAGGERS", "FineTunedEvaluation"]
@@ -117,7 +118,7 @@ def evaluate(
         CorpusError: if the test set cannot be read, or the model knows none of its tags.
         SettingError: if the page cannot be where it should.
     """
-    require_page(mistakes)
+    require_page(mistakes, "mistakes.html")
     found = _evaluated(run, run.model, on, columns=columns, wrong=mistakes is not None)
     if mistakes is not None and found.mistakes is not None:
         write_mistakes(mistakes, found.mistakes, found, found.labels, getattr(found.result, "confusion", None))

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from wenmai.core.errors import SettingError
 from wenmai.core.folder import writing
+from wenmai.core.quantities import to_scale
 from wenmai.core.wording import say
 from wenmai.measures.questions import answer_scores, fitting_rules
 from wenmai.runs.measuring.measurer import Evaluation
 from wenmai.runs.page import filled
 
-__all__ = ["Mistakes", "mistakes_of", "require_page", "write_mistakes", "wrong_classes"]
+__all__ = ["Mistakes", "mistakes_of", "write_mistakes", "wrong_classes"]
 
 _MOST = 100
 _AROUND = 160  # characters of a context on each side of an answer
@@ -50,17 +50,6 @@ class Mistakes:
     worst: list[dict[str, Any]]
     total: int
     examples: int
-
-
-def require_page(path: str | Path | None) -> None:
-    """Makes sure, before anything is computed, that a page can be written.
-
-    Raises:
-        SettingError: if there is a folder in its place.
-    """
-    if path is not None and Path(path).is_dir():
-        value = Path(path) / "mistakes.html"
-        raise SettingError(f"{path} is a folder; name the page to write, such as {value}")
 
 
 def wrong_classes(texts: Sequence[Any], gold: Sequence[Sequence[str]], every: Sequence[Any]) -> Mistakes:
@@ -231,7 +220,8 @@ def _class(one: dict[str, Any]) -> str:
 
 
 def _rated(one: dict[str, Any]) -> str:
-    rows = [("right", "right", f"{one['gold']:.4g}"), ("predicted", "wrong", f"{one['predicted']:.4g}")]
+    right, found = (to_scale(one[name], one["error"], 3) for name in ("gold", "predicted"))
+    rows = [("right", "right", right), ("predicted", "wrong", found)]
     return _texts(one["texts"]) + _pairs([*rows, ("error", "", f"{one['error']:.4g}")])
 
 

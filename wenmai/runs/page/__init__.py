@@ -8,13 +8,16 @@ import json
 import re
 from html import escape
 from importlib.resources import files
+from pathlib import Path
 from string import Template
 
+from wenmai.core.errors import SettingError
 from wenmai.core.wording import language, phrase
 
-__all__ = ["filled", "json_in_script", "page_texts", "script_texts", "scrolling", "small", "swatch"]
+__all__ = ["filled", "json_in_script", "page_texts", "require_page", "script_texts", "scrolling", "small", "swatch"]
 
 _COLOURS = 6  # --s0 to --s5 in common.css; later lines use them again with a dash pattern
+_BEGIN = b"<!doctype html>"
 _DASHES = ("", "6 3", "2 2.5", "8 3 2 3")
 
 # the text between tags, unless it is only a place such as $title, and what is read aloud of elements
@@ -37,6 +40,27 @@ def filled(name: str, **places: str) -> str:
     places["script"] = script.replace("{}; // WORDS", f"{words};")
     places["scripts"] = "'unsafe-inline'" if (folder / f"{name}.js").is_file() else "'none'"
     return template.substitute(style=joined("css"), **places)
+
+
+def require_page(path: str | Path | None, usual: str) -> None:
+    """Makes sure, before anything is computed, that a page can be written; another page may be replaced.
+
+    Args:
+        path: The page; None: none is written.
+        usual: A name for it, for the message.
+
+    Raises:
+        SettingError: if there is a folder in its place, or a file that is no page, such as one that is to be read.
+    """
+    if path is None or not Path(path).exists():
+        return
+    if Path(path).is_dir():
+        raise SettingError(f"{path} is a folder; name the page to write, such as {Path(path) / usual}")
+    if Path(path).is_file():
+        with Path(path).open("rb") as file:
+            is_page = file.read(len(_BEGIN)).lower() in (b"", _BEGIN)
+        if not is_page:
+            raise SettingError(f"{path} exists and is no page, which would be lost; name another file, such as {usual}")
 
 
 def small(text: str) -> str:
