@@ -180,8 +180,8 @@ def test_a_run_is_evaluated_when_what_it_was_trained_on_is_gone(shell, tune):
 
 def test_one_test_set_is_evaluated_at_a_time(shell, tune):
     run = tune("classification")
-    refused = shell("evaluate", run, "--on", "a.tsv", "--on", "b.tsv", code=2).err
-    assert f"evaluate takes one --on; `wenmai compare {run} --on a.tsv --on b.tsv` takes several" in refused
+    refused = shell("evaluate", run, "--on", "a b.tsv", "--on", "b.tsv", code=2).err
+    assert f"evaluate takes one --on; `wenmai compare {run} --on 'a b.tsv' --on b.tsv` takes several" in refused
 
 
 def test_runs_of_different_tasks_share_their_vectors_alone(shell, tune):

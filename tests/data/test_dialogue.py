@@ -167,8 +167,8 @@ def test_dialogues_that_the_vocabulary_of_the_text_lacks(tmp_path):
 
     assert dialogue(threads(9, 1)).notes == ()
     path = threads(7, 3)
-    assert dialogue(path).notes == [f"{path}: the vocabulary, which is that of the text, lacks 30% of its pieces"]
-    with pytest.raises(CorpusError, match="lacks 60% of its pieces; give a file in the language of the text, or leave"):
+    assert dialogue(path).notes == [f"{path}: the vocabulary lacks 30% of its pieces"]
+    with pytest.raises(CorpusError, match="lacks 60% of its pieces; give a file in its language, or leave"):
         dialogue(threads(4, 6))
 
 

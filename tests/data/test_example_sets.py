@@ -1,5 +1,6 @@
 """Sets of labelled examples: their parts, examples from Python, limits, and what is set aside to validate on."""
 
+import math
 from collections import Counter
 
 import numpy as np
@@ -13,6 +14,7 @@ from wenmai.data.drawing import drawn
 from wenmai.data.examples import (
     ChoiceExample,
     ExamplesConfig,
+    ExamplesStats,
     PairExample,
     ScoredExample,
     TaggedSentence,
@@ -84,13 +86,16 @@ def test_values_of_numpy_are_those_of_python():
     class Table:
         """What pandas would have."""
 
-        columns = ("text", "label")
+        columns, iloc = ("text", "label"), None
 
         def to_dict(self, orient):
             assert orient == "records"
-            return [dict(zip(self.columns, one, strict=True)) for one in plain]
+            return [dict(zip(self.columns, one, strict=True)) for one in (*plain, ("c", math.nan), (math.nan, "1"))]
 
-    assert list(open_examples(Table(), "classification")) == [TextExample(*one) for one in plain]
+    opened = open_examples(Table(), "classification", ExamplesConfig(unlabelled="skip"))
+    stats = ExamplesStats()
+    assert [one.example for one in opened.read(stats)] == [TextExample(*one) for one in plain]
+    assert (stats.without_label, stats.blank) == (1, 1)
 
 
 def test_labels_and_numbers_of_typed_examples_become_what_those_of_files_are():

@@ -150,6 +150,25 @@ def test_what_has_no_order_is_refused(trained, task, ask, message):
             ask(model, given)
 
 
+@pytest.mark.parametrize(
+    ("task", "verb"),
+    [
+        ("classification", "predict"),
+        ("classification", "embed"),
+        ("pair", "predict"),
+        ("regression", "rate"),
+        ("tagging", "tag"),
+        ("span", "answer"),
+        ("choice", "choose"),
+    ],
+)
+def test_inputs_have_an_order(trained, task, verb):
+    model = find_system(f"finetuned-{task}").load().load(trained[task])
+    for given in ("a b", {"a b", "h"}, frozenset({("a", "b")}), {"text": ["a", "b"]}):
+        with pytest.raises(SettingError, match=f"{verb} takes a list of .*; put a single one in brackets"):
+            getattr(model, verb)(given)
+
+
 def test_numbers_are_written_with_the_digits_that_tell_texts_apart(trained):
     model = find_system("finetuned-regression").load().load(trained["regression"])
     for deviation, value, written in (

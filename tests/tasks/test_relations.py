@@ -417,6 +417,11 @@ def test_it_is_found_as_it_will_be_used(begin):
         assert (job.evaluate(), job.model.threshold) == exact
 
 
+def test_patience_needs_something_to_wait_for(begin):
+    with pytest.raises(SettingError, match="patience=2 has no effect without examples to evaluate on"):
+        begin(records(40), valid_share=0, patience=2)
+
+
 def test_hardly_more_predictions_are_kept_than_a_threshold_leads_to(begin, monkeypatch):
     job = begin(records(40), valid_share=0.3)
     whole = job.evaluate()

@@ -186,7 +186,7 @@ def evaluate(
     from wenmai.runs.evaluate import evaluate as measure
 
     if on and len(on) > 1:
-        several = " ".join(f"--on {one}" for one in on)
+        several = " ".join(f"--on {shlex.quote(one)}" for one in on)
         raise SettingError(f"evaluate takes one --on; `wenmai compare {shlex.quote(str(run))} {several}` takes several")
     columns = _given(
         text_column=text_column,

@@ -9,7 +9,7 @@ Shapes: R rows, K places of a row, J layers that are looked at, M size of a stat
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -23,6 +23,7 @@ from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.showing import Shown
 from wenmai.core.task_names import TaskName
 from wenmai.core.tensors import require_numbers
+from wenmai.data.typed import is_ordered
 from wenmai.inference.backbones import Backbone, Fed
 from wenmai.inference.families import stored_backbone
 from wenmai.inference.finetuned_network import HeadShape, Item, Network, Outputs, fitted
@@ -172,6 +173,11 @@ class FineTuned(Shown, ABC):
             CorpusError: if an example has a label that the model does not know.
         """
 
+    @property
+    def tunes(self) -> bool:
+        """Whether :meth:`tune` chooses something."""
+        return False
+
     def tune(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> None:
         """Chooses on validation data what is not learnt by gradients: by default nothing."""
 
@@ -243,8 +249,8 @@ class FineTuned(Shown, ABC):
         return isinstance(other, cls)
 
     def differences(self, other: "FineTuned") -> list[str]:
-        """Returns in what the head of another model of the same task differs, such as ``crf=true``; none: it fits."""
-        found = [] if other.labels == self.labels else ["labels"]
+        """Returns what the head of another model of the same task has, and this one has not, such as ``crf=true``."""
+        found = [] if other.labels == self.labels else ["other labels"]
         for name in ("pooling", "both_orders"):
             if (value := getattr(other.reading, name)) != getattr(self.reading, name):
                 found.append(f"{name}={str(value).lower()}")
@@ -374,7 +380,7 @@ class FineTuned(Shown, ABC):
         Raises:
             SettingError: if ``texts`` is one string.
         """
-        if isinstance(texts, str):
+        if not is_ordered(texts):
             raise SettingError("embed takes a list of texts; put a single one in brackets")
         backbone, room = self.backbone, self.backbone.room(pair=False) - (self.backbone.max_length - self.length)
         given = backbone.ids(list(texts))
@@ -399,11 +405,9 @@ class FineTuned(Shown, ABC):
 
 def parts_of(given: object) -> tuple[Any, ...]:
     """Returns the parts of an input such as (question, text); none of one that has no parts in an order."""
-    return tuple(given) if isinstance(given, Collection) and not isinstance(given, str | Mapping | Set) else ()
+    return tuple(given) if isinstance(given, Collection) and is_ordered(given) else ()
 
 
 def are_texts(given: object) -> bool:
     """Whether something is texts in an order, and no text."""
-    if not isinstance(given, Collection) or isinstance(given, str | Mapping | Set):
-        return False
-    return all(isinstance(one, str) for one in given)
+    return isinstance(given, Collection) and is_ordered(given) and all(isinstance(one, str) for one in given)

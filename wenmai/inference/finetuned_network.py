@@ -51,18 +51,16 @@ class HeadShape:
     lora_targets: tuple[LoraTarget, ...] = ()
 
     def differences(self, other: "HeadShape") -> list[str]:
-        """Returns in what another head differs, as settings say it, whatever is dropped or trained."""
-        settings = {
-            "compares": ("single texts", "pairs of texts"),
-            "mix": ("another mode", "mode=mix"),
+        """Returns what another head has, and this one has not, as settings say it, whatever is dropped or trained."""
+        of_other = {
+            "compares": "pairs of texts" if other.compares else "single texts",
+            "mix": "mode=mix" if other.mix else "another mode",
             "layer": f"layer={other.layer}",
-            "dense": ("dense_head=false", "dense_head=true"),
-            "crf": ("crf=false", "crf=true"),
-            "entities": ("tag_scheme=none", "tags of entities"),
+            "dense": f"dense_head={str(other.dense).lower()}",
+            "crf": f"crf={str(other.crf).lower()}",
+            "entities": "tags of entities" if other.entities else "tag_scheme=none",
         }
-        differing = [name for name in settings if getattr(self, name) != getattr(other, name)]
-        said = ((settings[name], getattr(other, name)) for name in differing)
-        return [one if isinstance(one, str) else one[value] for one, value in said]
+        return [said for name, said in of_other.items() if getattr(self, name) != getattr(other, name)]
 
 
 class Item(NamedTuple):

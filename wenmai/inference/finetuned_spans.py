@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.quantities import plural
-from wenmai.data.typed import SpanExample
+from wenmai.data.typed import SpanExample, is_ordered
 from wenmai.inference.backbones import Pieces
 from wenmai.inference.finetuned import FineTuned, Floats, are_texts, parts_of
 from wenmai.inference.finetuned_network import HeadShape, Item, Outputs
@@ -255,9 +255,14 @@ class Span(FineTuned):
                         found.append((float(starts[1 + first] + ends[1 + last]), begin + first, begin + last))
         return sorted(found, key=lambda one: -one[0])[:most], null
 
+    @property
+    def tunes(self) -> bool:
+        """Whether some questions have no answer."""
+        return _THRESHOLD in self.numbers
+
     def tune(self, examples: Sequence[Any], items: Sequence[Item], outputs: Sequence[Floats]) -> None:
         """Chooses the threshold that makes F1 highest, where some questions have no answer."""
-        if _THRESHOLD in self.numbers:
+        if self.tunes:
             scores, gaps = self._scored(examples, items, outputs)
             self.numbers[_THRESHOLD] = tuned_threshold(gaps, scores[:, 0, 1], scores[:, 1, 1])
 
@@ -324,6 +329,8 @@ class Span(FineTuned):
         Raises:
             SettingError: if a question is not given with its text.
         """
+        if not is_ordered(questions):
+            raise SettingError("answer takes a list of questions; put a single one in brackets")
         given = []
         for one in questions:
             if len(parts_of(one)) != 2 or not are_texts(one):

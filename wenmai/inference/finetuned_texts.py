@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from wenmai.core.errors import CorpusError, FormatError, SettingError
 from wenmai.core.quantities import to_scale
 from wenmai.core.task_names import TaskName
-from wenmai.data.typed import PairExample, ScoredExample, TextExample, weight_of
+from wenmai.data.typed import PairExample, ScoredExample, TextExample, is_ordered, weight_of
 from wenmai.inference.finetuned import FineTuned, Floats, parts_of
 from wenmai.inference.finetuned_network import HeadShape, Item, Outputs, fitted
 from wenmai.measures.classification import classification_metrics
@@ -203,7 +203,7 @@ class Classification(OfTexts):
         Raises:
             SettingError: if ``texts`` is one string, or a text is not what the model was trained on.
         """
-        if isinstance(texts, str):
+        if not is_ordered(texts):
             raise SettingError("predict takes a list of texts; put a single one in brackets")
         given = self.given(texts)
         outputs = np.array(self.outputs(self.read(given)), np.float64).reshape(len(given), len(self.labels))
@@ -336,7 +336,7 @@ class Regression(OfTexts):
         Raises:
             SettingError: if ``texts`` is one string, or a text is not what the model was trained on.
         """
-        if isinstance(texts, str):
+        if not is_ordered(texts):
             raise SettingError("rate takes a list of texts; put a single one in brackets")
         given = self.given(texts)
         mean, deviation = self.numbers["mean"], self.numbers["deviation"]

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data.tags import bioes_tags
-from wenmai.data.typed import TaggedSentence
+from wenmai.data.typed import TaggedSentence, is_ordered
 from wenmai.inference.backbones import Known, joined_ids, windowed
 from wenmai.inference.finetuned import FineTuned, Floats, are_texts
 from wenmai.inference.finetuned_network import HeadShape, Item, Network, Outputs
@@ -357,7 +357,7 @@ class Tagging(FineTuned):
         Raises:
             SettingError: if ``sentences`` is one string.
         """
-        if isinstance(sentences, str):
+        if not is_ordered(sentences):
             raise SettingError("tag takes a list of sentences; put a single one in brackets")
         given = [self._cut(sentence, spaced=spaced) for sentence in sentences]
         tags, probabilities = self.decoded(self.outputs(self.read([words for _, words, _ in given])))

@@ -306,23 +306,27 @@ class RelationModel(Shown):
             most: How many, the most probable ones; None: all.
             follow: Is told the number of a document, that of the first of some of its pairs, and their logits (p, C).
         """
-        places, scores = np.zeros((0, 3), np.int64), np.zeros(0, np.float32)
+        places, scores, count = [np.zeros((0, 3), np.int64)], [np.zeros(0, np.float32)], 0
+
+        def keep_best() -> None:
+            together, of_all = np.concatenate(places), np.concatenate(scores)
+            best = np.sort(np.argsort(-of_all, kind="stable")[:most])
+            places[:], scores[:] = [together[best]], [of_all[best]]
+
         for number, rows in enumerate(documents):
             for begin, logits in self.logits(rows):
                 follow(number, begin, logits)
                 found = self.probabilities(logits).cpu().numpy()
                 above = np.argwhere(found >= floor)
-                scores = np.concatenate((scores, found[above[:, 0], above[:, 1]]))
-                places = np.concatenate((places, np.insert(np.add(above, (begin, 0)), 0, number, axis=1)))
-                if most is not None and len(scores) > 2 * most:
-                    best = _largest(scores, most)
-                    places, scores = places[best], scores[best]
-                    floor = float(scores.min())
-        if most is not None:
-            best = _largest(scores, most)
-            places, scores = places[best], scores[best]
+                scores.append(found[above[:, 0], above[:, 1]])
+                places.append(np.insert(np.add(above, (begin, 0)), 0, number, axis=1))
+                count += len(above)
+                if most is not None and count > 2 * most:
+                    keep_best()
+                    count, floor = len(scores[0]), float(scores[0].min())
+        keep_best()
         predicted = []
-        for (number, pair, label), score in zip(places.tolist(), scores.tolist(), strict=True):
+        for (number, pair, label), score in zip(places[0].tolist(), scores[0].tolist(), strict=True):
             head, tail = documents[number].pairs[pair].tolist()
             predicted.append(Scored(number, head, tail, self.labels[label + 1], score))
         return predicted
@@ -396,11 +400,6 @@ class RelationModel(Shown):
                 by_sentence[:, sentence] = weights[:, places].sum(1).cpu().numpy()
             np.add.at(found, part.members[:, 0], by_sentence[part.members[:, 2]])
         return found
-
-
-def _largest(scores: npt.NDArray[np.float32], most: int) -> npt.NDArray[np.int64]:
-    """The places of so many of the largest scores, in their order."""
-    return np.sort(np.argsort(-scores, kind="stable")[:most])
 
 
 def _most_attended(weights: npt.NDArray[np.float64]) -> tuple[int, ...]:

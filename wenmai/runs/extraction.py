@@ -338,7 +338,7 @@ def _marked(document: RelationDocument, sentence: int) -> str:
     drawn: list[tuple[int, int, list[int]]] = []
     for (start, end), numbers in sorted(mentions.items(), key=lambda one: (one[0][0], -one[0][1])):
         if drawn and start < drawn[-1][1]:
-            drawn[-1][2].extend(numbers)  # within another one, or overlapping it
+            drawn[-1][2].extend(one for one in numbers if one not in drawn[-1][2])  # within another one, or overlapping
         else:
             drawn.append((start, end, [*numbers]))
     parts, place = [], 0

@@ -1,7 +1,7 @@
 """Fine-tuning in scikit-learn's shape: a classifier of texts or of pairs of texts."""
 
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Self
@@ -15,7 +15,7 @@ from wenmai.config.recipe import Recipe
 from wenmai.core.errors import FormatError, RunError, SettingError
 from wenmai.core.folder import read_json_object, writing_json
 from wenmai.core.registry import find_system
-from wenmai.data.typed import WeightedPair, WeightedText
+from wenmai.data.typed import WeightedPair, WeightedText, is_ordered
 from wenmai.formats.format import require_free
 from wenmai.runs.estimators import OfTexts, numbered, texts_of
 from wenmai.runs.finetune import finetune
@@ -283,14 +283,11 @@ def _inputs(given: Any) -> Inputs:  # noqa: ANN401
         given = given.to_numpy()
     if getattr(given, "shape", ())[1:] == (1,):
         given = given[:, 0]
-    if not isinstance(given, Iterable) or isinstance(given, str):
+    if not is_ordered(given):
         raise SettingError("expected a sequence of texts (strings), or of pairs of texts")
     items = list(given)
     if items and not isinstance(items[0], str):
-        pairs: list[Any] = [
-            tuple(item) if isinstance(item, Iterable) and not isinstance(item, str | Mapping | Set) else ()
-            for item in items
-        ]
+        pairs: list[Any] = [tuple(item) if is_ordered(item) else () for item in items]
         if not all(len(pair) == 2 and all(isinstance(text, str) for text in pair) for pair in pairs):
             raise SettingError("expected a sequence of texts (strings), or of pairs of texts")
         return pairs

@@ -7,6 +7,7 @@ sections 3.2 and 3.3; Peters et al. 2018, section 3.2.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from wenmai.config.recipe import Recipe
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.quantities import plural
 from wenmai.core.registry import find_system
+from wenmai.core.wording import say
 from wenmai.data.batches import plan_batches
 from wenmai.data.tags import bioes_labels
 from wenmai.data.typed import weight_of
@@ -35,7 +37,7 @@ from wenmai.nn.encoder import TextEncoder
 from wenmai.objectives.language import next_token_loss
 from wenmai.objectives.loss import Loss, Losses, evaluated
 from wenmai.tasks.labelled_examples import FineTuneData, LabelledExamples, refuse_without_base
-from wenmai.tasks.neural import NeuralJob, NeuralTask
+from wenmai.tasks.neural import NeuralJob, NeuralTask, require_measured
 from wenmai.tasks.prepared import Prepared
 from wenmai.tasks.settings import FINE_TUNED, FineTuneConfig
 from wenmai.tasks.task import Session, Task
@@ -111,6 +113,7 @@ class FineTuningTask(NeuralTask):
         tuning: FineTuneConfig = recipe.sections["tuning"]
         reading: TuneReadingConfig = recipe.sections["reading"]
         known = backbone_like(base)
+        require_measured(recipe, data.valid)
         self._require_effect(recipe.system, reading, tuning, known)
         self.model.require(data.train)
         labels, entities = list(data.labels), getattr(recipe.sections["data"], "tag_scheme", "auto") != "none"
@@ -230,8 +233,6 @@ class FineTuningJob(NeuralJob):
             raise SettingError(
                 f"top_layers={self.tuning.top_layers}: the encoder has {layers} layers; mode=full trains all of it"
             )
-        if self.config.patience is not None and not data.valid:
-            raise SettingError(f"patience={self.config.patience} has no effect without examples to evaluate on")
         self._shares = RateShares(
             depths=depths,
             decay=self.tuning.layer_decay,
@@ -349,7 +350,7 @@ class FineTuningJob(NeuralJob):
         return padded.to(device), (torch.arange(padded.shape[2]) < sizes[:, None]).to(device)
 
     def evaluate(self) -> dict[str, float]:
-        """The loss on the validation data, and the metrics of the task."""
+        """The loss on the validation data, and the metrics of the task; a threshold is chosen in full precision."""
         if self._valid is None:
             return {}
         part, model = self._valid, self.fine_tuned
@@ -362,7 +363,9 @@ class FineTuningJob(NeuralJob):
                     outputs[place] = output
                 yield found
 
-        metrics = evaluated(losses(), self.loss_weights)
+        exact = torch.autocast(model.device.type, enabled=False) if model.tunes else nullcontext()
+        with exact:
+            metrics = evaluated(losses(), self.loss_weights)
         model.tune(part.examples, part.items, outputs)
         return metrics | model.metrics(model.tallies(part.examples, part.items, outputs))
 
@@ -419,17 +422,17 @@ class FineTuningJob(NeuralJob):
         """Notes which texts were too long, which labels are rare, and whether a head was left behind."""
         notes, model, part = self._data.stats.left_out(), self.fine_tuned, self._train
         if model.same_task(base) and not self.tuning.scratch and (differing := model.differences(base)):
-            notes.append(
-                f"the head of the run is not used, a new one learns: it was trained with {', '.join(differing)}"
-            )
+            listed = ", ".join(map(say, differing))
+            notes.append(f"the head of the run is not used, a new one learns: it was trained with {listed}")
         notes += [f"to validate on: {note}" for note in self._data.valid_stats.left_out()]
         notes += self._data.untrained_note()
-        last = 0 if self.tuning.unfreeze is None else (self.config.epochs - 1) * self.tuning.unfreeze
-        if self.tuning.unfreeze is not None and last < (deepest := max(self._shares.depths.values())):
-            notes.append(
-                f"unfreeze={self.tuning.unfreeze} reaches {last} of {deepest} depths below the head in "
-                f"{plural(self.config.epochs, 'epoch')}, and the rest never learns: give more epochs or a larger number"
-            )
+        if (step := self.tuning.unfreeze) is not None:
+            last, epochs = (self.config.epochs - 1) * step, plural(self.config.epochs, "epoch")
+            if last < (deepest := self._shares.last):
+                notes.append(
+                    f"unfreeze={step} reaches {last} of {deepest} layers below the head, embeddings included, in "
+                    f"{epochs}, and the rest never learns: give more epochs or a larger number"
+                )
         if part.cut:
             notes.append(model.cut_note(part.cut, len(part.examples)))
         if self._valid is not None and self._valid.cut:

@@ -21,9 +21,20 @@ from wenmai.training.settings import LoopConfig
 from wenmai.training.strategy import SINGLE, Strategy
 from wenmai.training.tensorboard import require_tensorboard
 
-__all__ = ["NeuralJob", "NeuralModel", "NeuralTask", "take_over"]
+__all__ = ["NeuralJob", "NeuralModel", "NeuralTask", "require_measured", "take_over"]
 
 Ints = npt.NDArray[np.int64]
+
+
+def require_measured(recipe: Recipe, valid: Sequence[Any]) -> None:
+    """Makes sure that a training that waits for better evaluations has some.
+
+    Raises:
+        SettingError: if it has nothing to evaluate on.
+    """
+    patience = recipe.sections["train"].patience
+    if patience is not None and not valid:
+        raise SettingError(f"patience={patience} has no effect without examples to evaluate on")
 
 
 class NeuralModel(Protocol):

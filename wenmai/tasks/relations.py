@@ -32,7 +32,7 @@ from wenmai.nn.recomputing import in_parts
 from wenmai.objectives.loss import Loss, evaluated
 from wenmai.objectives.relations import adaptive_threshold_loss, binary_loss
 from wenmai.tasks.finetuning import FineTuningTask
-from wenmai.tasks.neural import NeuralJob, NeuralTask
+from wenmai.tasks.neural import NeuralJob, NeuralTask, require_measured
 from wenmai.tasks.settings import RELATIONS, RelationTuningConfig
 from wenmai.tasks.task import Opened, ReadProgress, Source, Task
 from wenmai.text.encodable import FOREIGN, MUCH_UNKNOWN
@@ -100,6 +100,7 @@ class RelationTask(NeuralTask):
         reading = recipe.sections["reading"]
         config: SsanConfig = recipe.sections["model"]
         known = backbone_like(base)
+        require_measured(recipe, data.valid)
         if not isinstance(known.module, TextEncoder):
             raise SettingError(
                 f"{recipe.system} needs an encoder of tokens that see the whole text; start from a run of bert, or of "
@@ -264,7 +265,10 @@ class RelationJob(NeuralJob):
 
         gold = sum(len(document.relations) for document in documents)
         with torch.autocast(model.device.type, enabled=False):
-            scored = model.scored(self._valid_rows, most=max(1, _MOST_FOUND * gold), follow=follow)
+            if model.decision == "threshold":
+                scored = model.scored(self._valid_rows, most=max(1, _MOST_FOUND * gold), follow=follow)
+            else:
+                scored = model.scored(self._valid_rows, floor=model.cut, follow=follow)
         metrics = evaluated(losses, self.loss_weights)
         if model.decision == "threshold":
             cut, best = best_threshold(scored, documents)

@@ -56,6 +56,12 @@ class RateShares:
     deepest: int | None = None
     unfreeze: int | None = None
 
+    @property
+    def last(self) -> int:
+        """The depth of the deepest parameters that are ever trained."""
+        deepest = max(self.depths.values())
+        return deepest if self.deepest is None else min(deepest, self.deepest)
+
     def __call__(self, name: str, epoch: int) -> float:
         """Returns the share of a parameter in an epoch from 0."""
         depth = self.depths[name]

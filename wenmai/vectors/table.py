@@ -248,7 +248,8 @@ class VectorTable:
         more = {name: np.asarray(values) for name, values in (extras or {}).items()}
         for name, values in more.items():
             if values.shape[:1] != (len(words),):
-                raise VocabError(f"the attribute {name!r} has {values.shape[:1]} values for {len(words)} words")
+                given = values.size if values.ndim < 2 else len(values)
+                raise VocabError(f"the attribute {name!r} has {given} values for {len(words)} words")
         places: dict[str, int] = {}  # the place in `words` of each new one
         known: dict[int, int] = {}  # the place in `words` of each row that is there
         for place, word in enumerate(words):

@@ -284,9 +284,13 @@ def test_layers_that_unfreezing_never_reaches_are_noted(base, begin):
 
     deepest = max(begin("classification", "bert")._shares.depths.values())
     assert noted(1) == [
-        f"unfreeze=1 reaches 0 of {deepest} depths below the head in 1 epoch, and the rest never learns: give more "
-        "epochs or a larger number"
+        f"unfreeze=1 reaches 0 of {deepest} layers below the head, embeddings included, in 1 epoch, and the rest never "
+        "learns: give more epochs or a larger number"
     ]
+    _, notes = begin("classification", "bert", unfreeze=1, epochs=2, mode="top", top_layers=1).changes(
+        base("bert").model
+    )
+    assert not any("never learns" in note for note in notes)
     assert noted(deepest) != []
     assert noted(deepest + 1) == []
 

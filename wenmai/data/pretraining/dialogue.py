@@ -55,7 +55,7 @@ class Dialogue(PretrainingTask):
                 f"validate on; give {_FEWEST} at least"
             )
         self._threads(threads)
-        self.look_at(path, self._tokens)
+        self.note_unknown(path, self._tokens)
         if not len(self._places):
             raise CorpusError(f"{path}: no dialogue has three turns of two speakers; the task dialogue needs them")
 

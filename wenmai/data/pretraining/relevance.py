@@ -42,7 +42,7 @@ class Relevance(PairTask):
             (np.array(one, np.int32), np.array(other, np.int32))
             for one, other in zip(encoded[::2], encoded[1::2], strict=True)
         ]
-        self.look_at(path, [text for row in self._rows for text in row])
+        self.note_unknown(path, [text for row in self._rows for text in row])
         self._labels = np.array([label for _, _, label in rows], np.int64)
         aside = set_aside(len(rows))
         filled = np.array([bool(len(one)) and bool(len(other)) for one, other in self._rows])

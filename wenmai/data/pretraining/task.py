@@ -161,8 +161,8 @@ class PretrainingTask(ABC):
                 f"{what} has no example for the task {self.name}; give more text, or leave {self.name} out of tasks"
             )
 
-    def look_at(self, path: Path, rows: Sequence[npt.NDArray[np.integer]]) -> None:
-        """Notes how much of a file of its own the vocabulary lacks, which is that of the text.
+    def note_unknown(self, path: Path, rows: Sequence[npt.NDArray[np.integer]]) -> None:
+        """Notes how much of a file of its own the vocabulary lacks: that of the text, or of the run of ``--from``.
 
         Args:
             path: The file.
@@ -175,9 +175,9 @@ class PretrainingTask(ABC):
         if not total or tokenizer.unk_id in (tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id):
             return
         share = sum(np.count_nonzero(row == tokenizer.unk_id) for row in rows) / total
-        lacking = f"{path}: the vocabulary, which is that of the text, lacks {share:.0%} of its pieces"
+        lacking = f"{path}: the vocabulary lacks {share:.0%} of its pieces"
         if share >= FOREIGN:
-            raise CorpusError(f"{lacking}; give a file in the language of the text, or leave {self.name} out of tasks")
+            raise CorpusError(f"{lacking}; give a file in its language, or leave {self.name} out of tasks")
         if share > MUCH_UNKNOWN:
             self.notes = [*self.notes, lacking]
 
