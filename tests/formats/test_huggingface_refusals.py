@@ -70,7 +70,11 @@ def test_settings_that_are_wrong_or_mean_other_equations(changes, message, folde
     [
         ({"id2label": {"0": "a"}}, "id2label: expected the names of 3 labels"),
         ({"id2label": ["a", "b", "c"]}, "id2label: expected the names of 3 labels"),
-        ({"id2label": {"0": "a", "1": "a", "2": "b"}}, "labels names a class twice"),
+        ({"id2label": {"0": "a", "1": "a", "2": "b"}}, "id2label: 'a' stands for two labels"),
+        ({"id2label": {"0": None, "1": "a", "2": "b"}}, "id2label: 'None' is no label"),
+        ({"id2label": {"0": {"a": 1}, "1": "a", "2": "b"}}, "is no label; expected a line of text without tabs"),
+        ({"id2label": {"0": "c\td", "1": "a", "2": "b"}}, "is no label; expected a line of text without tabs"),
+        ({"id2label": {"0": "c\nd", "1": "a", "2": "b"}}, "is no label; expected a line of text without tabs"),
     ],
 )
 def test_labels_that_are_wrong(changes, message, tokenizer, tmp_path):
@@ -155,6 +159,9 @@ def test_files_that_are_missing_cut_or_pickled(folder):
             read_huggingface(folder)
     path.rename(folder / "pytorch_model.bin")
     with pytest.raises(FormatError, match=r"is a pickle, which is never opened: save it as safetensors, .*python -c"):
+        read_huggingface(folder)
+    (folder / "pytorch_model.bin").rename(folder / "model_state.pdparams")
+    with pytest.raises(FormatError, match=r"parameters of Paddle, \*\.pdparams, are not read"):
         read_huggingface(folder)
     (folder / "config.json").unlink()
     with pytest.raises(FormatError, match=r"config\.json: cannot be read"):

@@ -9,6 +9,9 @@ import torch
 
 from tests.formats.encoders import SIZES, TEXTS, make, reference, shaken
 from wenmai.formats.huggingface import read_huggingface, write_huggingface
+from wenmai.formats.huggingface.bert import framed_tokenizer
+from wenmai.inference.families import backbone_like
+from wenmai.inference.masked_model import MaskedModel
 from wenmai.models.bert import Bert, BertConfig
 from wenmai.text.pieces import OPTIONAL_SPECIALS, TokenizerKind
 from wenmai.text.tokenizer import Tokenizer, TokenizerConfig
@@ -27,7 +30,7 @@ def test_the_written_tokenizer_puts_the_special_tokens_around_texts(segments, to
         assert ("token_type_ids" in found) == (segments == 2)
     one, two = (tokenizer.encode(text).ids for text in TEXTS[:2])
     found = other(TEXTS[0], TEXTS[1])
-    assert found["input_ids"] == cls + one + sep + (sep if segments == 1 else []) + two + sep
+    assert found["input_ids"] == cls + one + sep + two + sep
     if segments == 2:
         assert found["token_type_ids"] == [0] * (len(one) + 2) + [1] * (len(two) + 1)
     assert other.mask_token_id == tokenizer.mask_id
@@ -157,3 +160,23 @@ def test_a_vocabulary_with_its_settings_is_a_tokenizer(lowercase, tmp_path):
     ]:
         ids = [found.tokenizer.cls_id, *found.tokenizer.encode(text).ids, found.tokenizer.sep_id]
         assert cutter(text)["input_ids"] == other(text)["input_ids"] == ids, text
+
+
+@pytest.mark.parametrize("segments", [0, 1, 2, 4])
+@pytest.mark.parametrize("first", ["[CLS]", "<s>"])
+def test_pairs_are_framed_as_the_encoder_reads_them(first, segments):
+    names = {"[CLS]": "[PAD] [UNK] [CLS] [SEP] [MASK]", "<s>": "<pad> <unk> <s> </s> <mask>"}[first]
+    words = [*names.split(), "he", "cat"]
+    backend = tokenizers.Tokenizer(tokenizers.models.WordLevel({word: at for at, word in enumerate(words)}, words[1]))
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    backend.add_special_tokens(words[:5])
+    tokenizer = Tokenizer.of_json(backend.to_str(), "here")
+    sizes = {"hidden_size": 8, "num_layers": 1, "num_heads": 2, "max_length": 12}
+    encoder = Bert(BertConfig(**sizes, segments=segments), vocab_size=tokenizer.vocab_size)
+    backbone = backbone_like(MaskedModel(encoder, tokenizer))
+    written = tokenizers.Tokenizer.from_str(json.dumps(framed_tokenizer(tokenizer, segments=segments)))
+    found = written.encode("he", "cat he")
+    row = backbone.framed(*backbone.ids(["he", "cat he"]))
+    assert found.ids == row.tokens
+    assert row.tokens.count(tokenizer.sep_id) == (3 if (first, segments) == ("<s>", 1) else 2)
+    assert set(found.type_ids) == ({0, 1} if segments > 1 else {0})

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+import wenmai
+from tests.contract.examples import EXAMPLES, TEXTS
 from wenmai.core.errors import SettingError
 from wenmai.formats.onnx import write_onnx
 from wenmai.models.bert import Bert, BertConfig
@@ -184,6 +186,29 @@ def test_a_run_is_exported_with_settings(tmp_path):
     (given, *_) = batches(2)
     assert list(run(tmp_path / "whole.onnx", given)) == list(run(tmp_path / "int8.onnx", given))
     assert list(run(tmp_path / "part.onnx", given)) == ["last_hidden_state"]
+
+
+def test_a_fine_tuned_run_is_exported_with_its_head(tmp_path):
+    example = EXAMPLES["bert"]
+    (tmp_path / example.data).write_text(TEXTS[example.data]["enough"])
+    base = wenmai.train("bert", tmp_path / example.data, out=tmp_path / "base", quiet=True, **example.settings)
+    rows = [("a b", "x"), ("c d", "y")] * 8
+    given = {"task": "classification", "quiet": True, "threads": 1, "epochs": 1, "mode": "lora"}
+    given |= {"pooling": "pooler", "valid_share": 0}
+    run = wenmai.finetune(base, rows, out=tmp_path / "run", **given)
+    export_run(run.path, "onnx", tmp_path / "run.onnx")
+    session = runtime.InferenceSession(str(tmp_path / "run.onnx"))
+    assert session.get_modelmeta().custom_metadata_map["labels"] == '["x", "y"]'
+    backbone = run.model.backbone
+    row = np.array([backbone.framed(*backbone.ids(["a b c"])).tokens])
+    fed = {"input_ids": row, "attention_mask": np.ones_like(row), "token_type_ids": np.zeros_like(row)}
+    named = {one.name for one in session.get_inputs()}
+    (logits,) = session.run(["logits"], {name: array for name, array in fed.items() if name in named})
+    shares = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
+    np.testing.assert_allclose(shares, run.model.probabilities(["a b c"]), atol=1e-5)
+    mean = wenmai.finetune(base, rows, out=tmp_path / "mean", **given | {"pooling": "mean"})
+    with pytest.raises(SettingError, match="a head that takes pooling=mean, dense_head=false cannot be exported"):
+        export_run(mean.path, "onnx", tmp_path / "mean.onnx")
 
 
 def test_what_cannot_be_written_is_refused(tmp_path, monkeypatch):

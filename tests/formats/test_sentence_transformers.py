@@ -10,6 +10,7 @@ from tests.formats.encoders import make
 from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.folder import check_sealed
 from wenmai.formats.huggingface import read_huggingface, write_huggingface
+from wenmai.formats.huggingface.sentence_transformers import read_embedding
 from wenmai.inference.embedding_config import EmbeddingConfig
 from wenmai.inference.masked_model import MaskedModel
 from wenmai.runs.formats import export_run, import_run
@@ -132,3 +133,11 @@ def test_states_of_an_inner_layer_cannot_be_written(tokenizer, tmp_path):
         write_huggingface(tmp_path / "out", make(tokenizer), tokenizer, embedding=EmbeddingConfig(layer=2))
     with pytest.raises(SettingError, match="default_prompt=x is none of the prompts; there are: none"):
         EmbeddingConfig(default_prompt="x")
+
+
+def test_a_cross_encoder_is_no_encoder_of_sentence_transformers(tokenizer, tmp_path):
+    model = make(tokenizer)
+    write_huggingface(tmp_path / "out", model, tokenizer)
+    (tmp_path / "out" / "modules.json").write_text('[{"path": "", "type": "a.Transformer"}]')
+    (tmp_path / "out" / "config_sentence_transformers.json").write_text('{"model_type": "CrossEncoder"}')
+    assert read_embedding(tmp_path / "out") is None

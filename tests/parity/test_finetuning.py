@@ -57,7 +57,7 @@ def published(tokenizer, tmp_path):
                 parameter += 0.1 * torch.randn_like(parameter)
         folder = tmp_path / "theirs"
         model.save_pretrained(folder)
-        content = json.dumps(framed_tokenizer(tokenizer, doubled=family == "Roberta"))
+        content = json.dumps(framed_tokenizer(tokenizer, segments=1 if family == "Roberta" else 2))
         if family == "Roberta":
             for old, new in {"[CLS]": "<s>", "[SEP]": "</s>", "[PAD]": "<pad>", "[UNK]": "<unk>"}.items():
                 content = content.replace(old, new)
@@ -79,7 +79,7 @@ def marked(tokenizer):
 def _inner(tokenizer):
     import tokenizers
 
-    return tokenizers.Tokenizer.from_str(json.dumps(framed_tokenizer(tokenizer, doubled=False)))
+    return tokenizers.Tokenizer.from_str(json.dumps(framed_tokenizer(tokenizer, segments=2)))
 
 
 def fed(tokenizer, *texts):

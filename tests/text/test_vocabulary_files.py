@@ -173,6 +173,25 @@ def test_ids_of_berts_pieces_are_their_lines(tmp_path):
         assert tokenizer.encode_masked("he [MASK]!").tokens == ["he", "[MASK]", "!"]
 
 
+def test_tokens_may_be_added_behind_the_vocabulary(tmp_path, caplog):
+    number = len(BERT)
+    folder = write_pieces(
+        tmp_path,
+        added_tokens_decoder={
+            "0": {"content": "[PAD]", "special": True},
+            str(number + 1): {"content": "hes", "single_word": True, "special": False},
+        },
+    )
+    (folder / "added_tokens.json").write_text(json.dumps({"newtok": number}))
+    tokenizer = read_tokenizer(folder)
+    assert tokenizer.encode("he newtok hes heshe").tokens == ["he", "newtok", "hes", "[UNK]"]
+    assert (tokenizer.vocab_size, tokenizer.id("newtok"), tokenizer.id("hes")) == (number + 2, number, number + 1)
+    assert not caplog.messages
+    (folder / "added_tokens.json").write_text(json.dumps({"newtok": number + 7}))
+    assert read_tokenizer(folder).vocab_size == number
+    assert "are not read: their ids do not follow" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("config", "expected"),
     [

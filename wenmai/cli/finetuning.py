@@ -8,6 +8,7 @@ import typer
 
 from wenmai.cli.lines import answered, named_file, reads_terminal, several, text_of, texts_of
 from wenmai.cli.options import Device, File, Json, JsonLines, Quiet, RunFolder, Sets, Texts
+from wenmai.cli.printing import note
 from wenmai.core.errors import SettingError
 
 __all__ = ["answer", "choose", "finetune", "rate", "tag"]
@@ -125,6 +126,8 @@ def tag(
     from wenmai.training.run import Run
 
     model = Run(run, device).model_for("tag")
+    if entities and model.scheme == "none":
+        note("the tags of this model are of no scheme such as B-PER, so it finds no entities; leave out --entities")
     lines, waiting = texts_of(texts, file), reads_terminal(texts, file)
     many, lines = (True, lines) if waiting or not entities else several(lines)
     for _, tagged in answered(

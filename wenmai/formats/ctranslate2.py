@@ -136,7 +136,7 @@ def write_encoder(folder: str | Path, model: "nn.Module", tokenizer: "Tokenizer"
     spec.optimize()
     with sealed_folder(folder) as temporary:
         spec.save(str(temporary))
-        framed = framed_tokenizer(tokenizer, doubled=bert.config.segments == 1)
+        framed = framed_tokenizer(tokenizer, segments=bert.config.segments)
         writing_json(temporary / "tokenizer.json", framed)
 
 

@@ -16,7 +16,10 @@ from typing import Any, Protocol
 from wenmai.core.errors import RunError
 from wenmai.core.registry import announced, announcements
 
-__all__ = ["Format", "Imported", "Trained", "formats", "is_a", "require_free"]
+__all__ = ["FINE_TUNED", "Format", "Imported", "Trained", "formats", "is_a", "require_free"]
+
+FINE_TUNED = "wenmai.inference.finetuned:FineTuned"
+"""What has ``published()``, one network with its head."""
 
 _GROUP = "wenmai.formats"  # of entry points, and the package of our own
 

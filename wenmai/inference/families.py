@@ -27,6 +27,7 @@ from wenmai.nn.characters import BEGIN, END, spelled
 from wenmai.nn.encoder import TextEncoder
 from wenmai.nn.lora import LoraLinear, merge_lora
 from wenmai.nn.multihead import rows_at
+from wenmai.text.encodable import separators_between
 from wenmai.text.tokenizer import Tokenizer
 
 __all__ = ["Stored", "backbone_like", "backbone_of", "readable_backbone", "stored_backbone", "taught_pooling"]
@@ -49,8 +50,7 @@ class _Bert(Backbone):
 
     @cached_property
     def _between(self) -> int:
-        """How many marks are between two texts: two in RoBERTa, which has no segments (Liu et al. 2019)."""
-        return 2 if self.module.config.segments == 1 and self.tokenizer.token(self._marks[0]) == "<s>" else 1
+        return separators_between(self.tokenizer.token(self._marks[0]), self.module.config.segments)
 
     @cached_property
     def _marks(self) -> tuple[int, int]:

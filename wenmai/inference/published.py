@@ -57,11 +57,11 @@ def published(model: FineTuned) -> Bert:
     """Returns the same model as one network, a copy; products of LoRA are added to its matrices.
 
     Raises:
-        SettingError: if a BERT with a head of its own computes something else.
+        SettingError: if a BERT of transformers with a head of its own computes something else.
     """
     encoder, shape = model.backbone.module, model.shape
     if not isinstance(encoder, Bert):
-        raise SettingError(f"transformers has no {model.task} head for {encoder.kind}; that of a bert can be written")
+        raise SettingError(f"the {model.task} head of {encoder.kind} cannot be exported; that of a bert can")
     for name, reason in {
         "crf=true": "scores sequences of tags" if shape.crf else "",
         "mode=mix": "takes a sum of all layers" if shape.mix else "",
@@ -69,7 +69,7 @@ def published(model: FineTuned) -> Bert:
         "both_orders=true": "reads two texts twice" if model.reading.both_orders else "",
     }.items():
         if reason:
-            raise SettingError(f"transformers has no class that {reason} ({name}); fine-tune without it to export")
+            raise SettingError(f"a model that {reason} ({name}) cannot be exported; fine-tune without it")
     head, pooling = _HEADS[model.task], model.reading.pooling
     layer: Any = None
     pooler = "none"
@@ -77,7 +77,7 @@ def published(model: FineTuned) -> Bert:
         layer = model.module.head.get_submodule("score" if model.task == "choice" else "").dense
         if (pooling, shape.dense) not in (("pooler", False), ("token", True)):
             raise SettingError(
-                f"transformers has no BERT whose head takes pooling={pooling}, dense_head={str(shape.dense).lower()}; "
+                f"a head that takes pooling={pooling}, dense_head={str(shape.dense).lower()} cannot be exported; "
                 "fine-tune with pooling=pooler, or where the encoder has none with pooling=token and dense_head=true"
             )
         pooler = "tanh" if shape.dense else encoder.config.pooler

@@ -425,7 +425,7 @@ class FineTuningJob(NeuralJob):
             listed = ", ".join(map(say, differing))
             notes.append(f"the head of the run is not used, a new one learns: it was trained with {listed}")
         notes += [f"to validate on: {note}" for note in self._data.valid_stats.left_out()]
-        notes += self._data.untrained_note()
+        notes += self._data.untrained_note() + self._data.numbers_note()
         if (step := self.tuning.unfreeze) is not None:
             last, epochs = (self.config.epochs - 1) * step, plural(self.config.epochs, "epoch")
             if last < (deepest := self._shares.last):

@@ -12,7 +12,7 @@ from wenmai.core.task_names import TaskName
 from wenmai.data.drawing import drawn
 from wenmai.data.examples import ExamplesStats, open_examples, open_train_and_valid, require_known
 from wenmai.data.tags import types_of
-from wenmai.data.typed import weight_of
+from wenmai.data.typed import TaggedSentence, weight_of
 from wenmai.tasks.task import Opened, ReadProgress, Source
 
 __all__ = ["FineTuneData", "LabelledExamples", "refuse_without_base"]
@@ -59,6 +59,12 @@ class FineTuneData:
         listed = ", ".join(self.untrained[:_LISTED]) + ", ..." * (len(self.untrained) > _LISTED)
         why = ": those that have them were set aside to validate on" if self.set_aside else ""
         return [f"no example that was trained on has the labels {listed}{why}; give more examples"]
+
+    def numbers_note(self) -> list[str]:
+        """Says that tags are numbers, as of ``datasets``, which are no entities."""
+        if not isinstance(self.train[0], TaggedSentence) or not all(map(str.isdecimal, self.labels)):
+            return []
+        return ["all tags are numbers, and so no entities; give their names, such as B-PER, if they stand for some"]
 
     def imbalance_note(self) -> list[str]:
         """Says that a label is rare beside another one, if it is."""

@@ -5,12 +5,22 @@ from contextlib import contextmanager
 
 from wenmai.core.errors import CorpusError, FormatError
 
-__all__ = ["FOREIGN", "MUCH_UNKNOWN", "encodable", "explaining", "is_panic"]
+__all__ = ["FOREIGN", "MUCH_UNKNOWN", "encodable", "explaining", "is_panic", "separators_between"]
 
 MUCH_UNKNOWN = 0.2
 """Share of pieces that a vocabulary lacks which is worth a note."""
 FOREIGN = 0.5
 """Share from which on a text is of another language."""
+
+
+def separators_between(first: str, segments: int) -> int:
+    """Returns how many marks an encoder has between two texts: two in RoBERTa (Liu et al. 2019), else one.
+
+    Args:
+        first: The token before a text.
+        segments: How many segments the encoder tells apart.
+    """
+    return 2 if segments == 1 and first == "<s>" else 1
 
 
 @contextmanager

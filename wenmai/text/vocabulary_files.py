@@ -128,7 +128,35 @@ def read_wordpieces(vocabulary: str | Path) -> Tokenizer:
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     backend.decoder = decoders.WordPiece()
     backend.add_special_tokens(_special(vocab))
+    if more := _added(vocabulary, settings, vocab):
+        backend.add_tokens(more)
     return Tokenizer.of_json(backend.to_str(), vocabulary)
+
+
+def _added(vocabulary: str | Path, settings: Mapping[str, Any], vocab: Mapping[str, int]) -> "list[AddedToken]":
+    """The tokens that the files beside a ``vocab.txt`` add behind it; a warning if they add them anywhere else."""
+    from tokenizers import AddedToken
+
+    beside, said = Path(vocabulary).with_name(_ADDED), settings.get("added_tokens_decoder")
+    listed = _json(beside) if beside.is_file() else {}
+    found: dict[str, Any] = {str(number): {"content": name} for name, number in listed.items()}
+    found |= {
+        str(number): one for number, one in (said.items() if isinstance(said, dict) else ()) if isinstance(one, dict)
+    }
+    new = {number: one for number, one in found.items() if one.get("content") not in vocab}
+    behind = max(vocab.values()) + 1
+    numbers = list(map(str, range(behind, behind + len(new))))
+    if {*new} != {*numbers} or not all(isinstance(one.get("content"), str) for one in new.values()):
+        _log.warning(
+            "%s: the tokens that %s or %s adds are not read: their ids do not follow", vocabulary, _ADDED, _CONFIG
+        )
+        return []
+    options = ("single_word", "lstrip", "rstrip", "normalized", "special")
+
+    def token(one: Mapping[str, Any]) -> AddedToken:
+        return AddedToken(one["content"], **{name: one[name] for name in options if isinstance(one.get(name), bool)})
+
+    return [token(new[number]) for number in numbers]
 
 
 def read_vocabulary(vocabulary: str | Path, merges: str | Path) -> Tokenizer:

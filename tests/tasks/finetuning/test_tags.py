@@ -53,6 +53,16 @@ def test_ends_of_entities_are_learned_too(begin, base, data, tmp_path, crf):
     assert tags <= set(model.labels)
 
 
+def test_tags_that_are_numbers_are_noted(begin, base):
+    def noted(content, task="tagging"):
+        _, notes = begin(task, "bert", content, valid_share=0).changes(base("bert").model)
+        return [note for note in notes if "all tags are numbers" in note]
+
+    assert noted("a 1\nb 0\n\n" * 9)
+    assert not noted("a B-X\nb O\n\n" * 9)
+    assert not noted("text\tlabel\n" + "a b\t1\nc\t0\n" * 9, "classification")
+
+
 def test_ends_need_entities(begin):
     with pytest.raises(SettingError, match="tag_ends=true has no effect on tags that are no entities"):
         begin("tagging", "bert", "a NOUN\nb VERB\n\n" * 9, tag_ends=True, valid_share=0)

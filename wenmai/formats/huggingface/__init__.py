@@ -15,7 +15,7 @@ from typing_extensions import Doc
 
 from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.folder import read_json_object
-from wenmai.formats.format import Format, Imported, Trained, is_a, require_free
+from wenmai.formats.format import FINE_TUNED, Format, Imported, Trained, is_a, require_free
 from wenmai.formats.huggingface import bert, gpt
 from wenmai.formats.huggingface.encoder_forms import SUFFIXES
 from wenmai.formats.huggingface.folder import CONFIG, Family, Pretrained
@@ -34,7 +34,6 @@ EncoderFamily = Literal["auto", "bert", "ernie", "roberta", "electra", "distilbe
 _log = logging.getLogger(__name__)
 
 _FAMILIES = (gpt.FAMILY, bert.FAMILY)
-_FINE_TUNED = "wenmai.inference.finetuned:FineTuned"
 _SHORTEST = 8  # tokens that a fine-tuned model reads
 
 
@@ -150,7 +149,7 @@ def _task_system(folder: Path, found: Pretrained) -> str | None:
 
 def _export(path: Path, run: Trained) -> None:
     model, family = run.model, (run.settings or HuggingfaceConfig()).family
-    if is_a(type(model), _FINE_TUNED):
+    if is_a(type(model), FINE_TUNED):
         published = model.published()
         if model.numbers.keys() & {"null_threshold"}:
             run.note(f"{path}: transformers has no place for the threshold of no answer, which is left out")
@@ -169,7 +168,7 @@ FORMATS = (
             "a folder of Hugging Face transformers, with its tokenizer: a gpt as GPT-2 or GPT-1, a bert as BERT, "
             "RoBERTa, ELECTRA, DistilBERT or ERNIE, with the head of what it was fine-tuned for"
         ),
-        models=(*(family.model for family in _FAMILIES), _FINE_TUNED),
+        models=(*(family.model for family in _FAMILIES), FINE_TUNED),
         write=_export,
         settings=HuggingfaceConfig,
         read=_imported,

@@ -39,6 +39,7 @@ from wenmai.formats.huggingface.folder import (
     stored_tensors,
     write_folder,
 )
+from wenmai.text.encodable import separators_between
 
 if TYPE_CHECKING:
     import numpy as np
@@ -225,10 +226,10 @@ def _write(folder: Path, written: Pretrained, note: Callable[[str], None]) -> No
     }
     named = {role: number for role, number in roles.items() if number is not None}
     head = written_config(form, config, vocab_size=model.vocab_size, architecture=architecture, roles=named)
-    typed = [] if form.doubled or "segments" not in form.sizes else ["token_type_ids"]
+    typed = ["token_type_ids"] if config.segments > 1 else []
     described = described_tokenizer(tokenizer, named, config.max_length)
     files = {
-        "tokenizer.json": framed_tokenizer(tokenizer, doubled=form.doubled),
+        "tokenizer.json": framed_tokenizer(tokenizer, segments=config.segments),
         "tokenizer_config.json": {**described, "model_input_names": ["input_ids", *typed, "attention_mask"]},
         **settings_files(written.embedding, config.hidden_size, config.max_length),
     }
@@ -347,12 +348,12 @@ def _architecture(form: Form, config: "BertConfig") -> tuple[str, tuple[str, ...
     return f"{form.title}Model", (), form.pooler is not None and config.pooler == form.pooler.activation
 
 
-def framed_tokenizer(tokenizer: "Tokenizer", *, doubled: bool) -> dict[str, Any]:
+def framed_tokenizer(tokenizer: "Tokenizer", *, segments: int) -> dict[str, Any]:
     """Returns the content of a ``tokenizer.json`` that puts the special tokens around texts.
 
     Args:
         tokenizer: Has tokens for the beginning and the end of a text.
-        doubled: Whether two separators are between two texts, which are of one segment, as in RoBERTa.
+        segments: How many segments the encoder tells apart; with fewer than two both texts of a pair are of the first.
     """
     assert tokenizer.cls_id is not None
     assert tokenizer.sep_id is not None
@@ -364,13 +365,14 @@ def framed_tokenizer(tokenizer: "Tokenizer", *, doubled: bool) -> dict[str, Any]
     def text(name: str, segment: int = 0) -> dict[str, Any]:
         return {"Sequence": {"id": name, "type_id": segment}}
 
-    cls, sep, second = tokenizer.cls_id, tokenizer.sep_id, 0 if doubled else 1
+    cls, sep, second = tokenizer.cls_id, tokenizer.sep_id, int(segments > 1)
+    more = separators_between(names[cls], segments) - 1
     single = [mark(cls), text("A"), mark(sep)]
     content: dict[str, Any] = json.loads(tokenizer.to_json())
     content["post_processor"] = {
         "type": "TemplateProcessing",
         "single": single,
-        "pair": [*single, *([mark(sep)] if doubled else []), text("B", second), mark(sep, second)],
+        "pair": [*single, *[mark(sep)] * more, text("B", second), mark(sep, second)],
         "special_tokens": {name: {"id": name, "ids": [number], "tokens": [name]} for number, name in names.items()},
     }
     return content

@@ -216,12 +216,21 @@ def _labels(
     if len(place.shape) != 2 or place.shape[1] != width:  # so that a file has room for the rows that it claims
         raise FormatError(f"{place.path}: {place.name} has the shape {place.shape}, expected (labels, {width})")
     rows = place.shape[0]
-    named = content.get("id2label")
+    named, numbered = content.get("id2label"), content.get("label2id")
+    if named is None and isinstance(numbered, dict):
+        named = {str(number): name for name, number in numbered.items()}
     if named is None:
         return tuple(f"LABEL_{number}" for number in range(rows))
     if not isinstance(named, dict) or named.keys() != {str(number) for number in range(rows)}:
         raise FormatError(f"{path}: id2label: expected the names of {rows} labels, as the tensors have them")
-    return tuple(str(named[str(number)]) for number in range(rows))
+    labels = [named[str(number)] for number in range(rows)]
+    for label in labels:
+        shown = repr(str(label)[:60])
+        if not isinstance(label, str | int | float) or len(str(label).splitlines()) != 1 or "\t" in str(label):
+            raise FormatError(f"{path}: id2label: {shown} is no label; expected a line of text without tabs")
+        if labels.count(label) > 1:
+            raise FormatError(f"{path}: id2label: {shown} stands for two labels; expected one each")
+    return tuple(map(str, labels))
 
 
 # --- written --------------------------------------------------------------------------------------------------------

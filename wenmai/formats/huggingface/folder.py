@@ -137,7 +137,10 @@ def _files(folder: Path) -> list[Path]:
             " (pytorch_model.bin is a pickle, which is never opened: save it as safetensors, for example in the folder "
             f'with python -c "{_CONVERT}")'
         )
-        raise FormatError(f"{folder}: has no {_WEIGHTS}{pickled if any(folder.glob('pytorch_model*')) else ''}")
+        why = pickled if any(folder.glob("pytorch_model*")) else ""
+        if any(folder.glob("*.pdparams")):
+            why = " (parameters of Paddle, *.pdparams, are not read: take the model in the form of Hugging Face)"
+        raise FormatError(f"{folder}: has no {_WEIGHTS}{why}")
     named = read_json_object(index).get("weight_map")
     if not isinstance(named, dict) or not named:
         raise FormatError(f"{index}: has no weight_map, the file of each tensor")

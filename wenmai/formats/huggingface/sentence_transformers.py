@@ -47,6 +47,8 @@ def read_embedding(folder: Path) -> dict[str, Any] | None:
     """
     if not (folder / _MODULES).is_file():
         return None
+    if (said := folder / _PROMPTS).is_file() and read_json_object(said).get("model_type") == "CrossEncoder":
+        return None  # a classifier of pairs
     steps = _steps(folder)
     found: dict[str, Any] = {"normalise": "Normalize" in steps}
     if "Pooling" not in steps:

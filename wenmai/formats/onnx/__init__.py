@@ -16,7 +16,7 @@ from typing_extensions import Doc
 
 from wenmai.core.errors import SettingError, install_hint
 from wenmai.core.folder import writing
-from wenmai.formats.format import Format, Trained
+from wenmai.formats.format import FINE_TUNED, Format, Trained, is_a
 from wenmai.formats.huggingface.encoder_forms import unknown_setting
 
 if TYPE_CHECKING:
@@ -143,7 +143,8 @@ def _without_matrix(content: bytes) -> list[str]:
 
 def _export(path: Path, run: Trained) -> None:
     settings = run.settings or OnnxConfig()
-    write_onnx(path, run.model.module, part=settings.part, quantise=settings.quantise)
+    model = run.model.published() if is_a(type(run.model), FINE_TUNED) else run.model.module
+    write_onnx(path, model, part=settings.part, quantise=settings.quantise)
 
 
 FORMATS = (
@@ -154,6 +155,7 @@ FORMATS = (
             "ONNX file for ONNX Runtime and other engines"
         ),
         models=(
+            FINE_TUNED,
             "wenmai.models.bert:Bert",
             "wenmai.models.gpt:Gpt",
             "wenmai.models.pinyin:Pinyin",
