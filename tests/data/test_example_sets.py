@@ -92,6 +92,11 @@ def test_values_of_numpy_are_those_of_python():
             assert orient == "records"
             return [dict(zip(self.columns, one, strict=True)) for one in (*plain, ("c", math.nan), (math.nan, "1"))]
 
+    class Sentences(Table):
+        def to_dict(self, orient):
+            return [tagged]
+
+    assert list(open_examples(Sentences(), "tagging")) == [TaggedSentence(("a", "b"), ("B-X", "O"))]
     opened = open_examples(Table(), "classification", ExamplesConfig(unlabelled="skip"))
     stats = ExamplesStats()
     assert [one.example for one in opened.read(stats)] == [TextExample(*one) for one in plain]

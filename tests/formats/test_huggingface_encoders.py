@@ -293,6 +293,9 @@ def test_labels_have_names_also_where_the_config_has_none(tokenizer, tmp_path, c
     folder = folder_of(other, tokenizer, tmp_path)
     change(folder, id2label=None, label2id=None, problem_type="multi_label_classification")
     assert read_huggingface(folder).module.config.labels == ("LABEL_0", "LABEL_1", "LABEL_2", "LABEL_3")
+    for other in ({}, {"a": 0, "b": 1}):
+        change(folder, label2id=other)
+        assert read_huggingface(folder).module.config.labels[3] == "LABEL_3"
     change(folder, label2id={"d": 3, "b": 1, "c": 2, "a": 0})
     assert read_huggingface(folder).module.config.labels == ("a", "b", "c", "d")
     assert "problem_type=multi_label_classification is not kept" in caplog.text

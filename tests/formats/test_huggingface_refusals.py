@@ -74,6 +74,9 @@ def test_settings_that_are_wrong_or_mean_other_equations(changes, message, folde
         ({"id2label": {"0": None, "1": "a", "2": "b"}}, "id2label: 'None' is no label"),
         ({"id2label": {"0": {"a": 1}, "1": "a", "2": "b"}}, "is no label; expected a line of text without tabs"),
         ({"id2label": {"0": "c\td", "1": "a", "2": "b"}}, "is no label; expected a line of text without tabs"),
+        ({"id2label": {"0": "c\n", "1": "a", "2": "b"}}, "is no label; expected a line of text without tabs"),
+        ({"id2label": {"0": " ", "1": "a", "2": "b"}}, "is no label; expected a line of text without tabs"),
+        ({"id2label": {"0": 1, "1": "1", "2": "b"}}, "id2label: '1' stands for two labels"),
         ({"id2label": {"0": "c\nd", "1": "a", "2": "b"}}, "is no label; expected a line of text without tabs"),
     ],
 )

@@ -187,9 +187,17 @@ def test_tokens_may_be_added_behind_the_vocabulary(tmp_path, caplog):
     assert tokenizer.encode("he newtok hes heshe").tokens == ["he", "newtok", "hes", "[UNK]"]
     assert (tokenizer.vocab_size, tokenizer.id("newtok"), tokenizer.id("hes")) == (number + 2, number, number + 1)
     assert not caplog.messages
-    (folder / "added_tokens.json").write_text(json.dumps({"newtok": number + 7}))
-    assert read_tokenizer(folder).vocab_size == number
-    assert "are not read: their ids do not follow" in caplog.text
+    assert read_tokenizer(folder, most=number).vocab_size == number  # a model whose embeddings did not grow
+    for wrong in ({"newtok": number + 7}, {"\ud800": number}, {"": number}, {"hes": number}, {"newtok": [1]}):
+        caplog.clear()
+        (folder / "added_tokens.json").write_text(json.dumps(wrong))
+        assert read_tokenizer(folder).vocab_size == number
+        assert "are not read: they do not follow the vocabulary" in caplog.text
+    caplog.clear()
+    (folder / "added_tokens.json").unlink()
+    for wrong in ("x", 1, None, {"content": ["x"]}):
+        write_pieces(tmp_path, added_tokens_decoder={str(number): wrong})
+        assert read_tokenizer(folder).vocab_size == number
 
 
 @pytest.mark.parametrize(

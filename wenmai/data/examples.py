@@ -93,7 +93,10 @@ def open_examples(
         return replace(spec, **common)
     if hasattr(spec, "columns") and hasattr(spec, "iloc"):  # a table of pandas, in which NaN stands for nothing
         rows = spec.to_dict("records")
-        spec = [{name: None if cell != cell else cell for name, cell in row.items()} for row in rows]
+        spec = [
+            {name: None if isinstance(cell, float) and cell != cell else cell for name, cell in row.items()}
+            for row in rows
+        ]
     named = named_dataset(spec)
     if named is not None:
         dataset, split = named[0], named[1] or split

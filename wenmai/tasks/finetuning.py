@@ -430,7 +430,7 @@ class FineTuningJob(NeuralJob):
             last, epochs = (self.config.epochs - 1) * step, plural(self.config.epochs, "epoch")
             if last < (deepest := self._shares.last):
                 notes.append(
-                    f"unfreeze={step} reaches {last} of {deepest} layers below the head, embeddings included, in "
+                    f"unfreeze={step} reaches {last} of {deepest} layers below the head in "
                     f"{epochs}, and the rest never learns: give more epochs or a larger number"
                 )
         if part.cut:

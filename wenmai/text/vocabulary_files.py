@@ -57,12 +57,13 @@ _MOST_BYTES = 1 << 28  # of a vocabulary: so much text would be its tokens, mill
 _WORD_END = "</w>"
 
 
-def read_tokenizer(source: str | Path) -> Tokenizer:
+def read_tokenizer(source: str | Path, *, most: int | None = None) -> Tokenizer:
     """Reads a tokenizer; what the file has that has no effect here is logged as a warning.
 
     Args:
         source: A ``tokenizer.json``; a ``vocab.txt``; ``VOCABULARY,MERGES``, in any order; or a folder with one of
             them, under the usual names. Files may be compressed.
+        most: How many tokens a model has rows for; those that are added to a ``vocab.txt`` beyond are left out.
 
     Raises:
         FormatError: if nothing is there, or it is damaged, no tokenizer, or lacks special tokens.
@@ -76,7 +77,7 @@ def read_tokenizer(source: str | Path) -> Tokenizer:
             )
         return read_vocabulary(first, second)
     if not _is_json(first):
-        return read_wordpieces(first)
+        return read_wordpieces(first, most=most)
     content = _json(first)
     if "model" not in content and content and all(isinstance(number, int) for number in content.values()):
         raise FormatError(f"{first}: is a vocabulary without its merges; name both, as {first},MERGES, or their folder")
@@ -89,7 +90,7 @@ def read_tokenizer(source: str | Path) -> Tokenizer:
     return found
 
 
-def read_wordpieces(vocabulary: str | Path) -> Tokenizer:
+def read_wordpieces(vocabulary: str | Path, *, most: int | None = None) -> Tokenizer:
     """Makes a tokenizer of BERT's ``vocab.txt``, and of what a ``tokenizer_config.json`` beside it says.
 
     Where that does not say whether text becomes lower case, it does if no token has a capital letter.
@@ -128,35 +129,41 @@ def read_wordpieces(vocabulary: str | Path) -> Tokenizer:
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     backend.decoder = decoders.WordPiece()
     backend.add_special_tokens(_special(vocab))
-    if more := _added(vocabulary, settings, vocab):
+    if more := _added(vocabulary, settings, vocab, most):
         backend.add_tokens(more)
     return Tokenizer.of_json(backend.to_str(), vocabulary)
 
 
-def _added(vocabulary: str | Path, settings: Mapping[str, Any], vocab: Mapping[str, int]) -> "list[AddedToken]":
-    """The tokens that the files beside a ``vocab.txt`` add behind it; a warning if they add them anywhere else."""
+def _added(
+    vocabulary: str | Path, settings: Mapping[str, Any], vocab: Mapping[str, int], most: int | None
+) -> "list[AddedToken]":
+    """The tokens that the files beside a ``vocab.txt`` add right behind it; a warning if they add others."""
     from tokenizers import AddedToken
 
     beside, said = Path(vocabulary).with_name(_ADDED), settings.get("added_tokens_decoder")
     listed = _json(beside) if beside.is_file() else {}
     found: dict[str, Any] = {str(number): {"content": name} for name, number in listed.items()}
-    found |= {
-        str(number): one for number, one in (said.items() if isinstance(said, dict) else ()) if isinstance(one, dict)
-    }
-    new = {number: one for number, one in found.items() if one.get("content") not in vocab}
-    behind = max(vocab.values()) + 1
-    numbers = list(map(str, range(behind, behind + len(new))))
-    if {*new} != {*numbers} or not all(isinstance(one.get("content"), str) for one in new.values()):
-        _log.warning(
-            "%s: the tokens that %s or %s adds are not read: their ids do not follow", vocabulary, _ADDED, _CONFIG
-        )
+    found |= {str(number): one for number, one in (said if isinstance(said, dict) else {}).items()}
+    contents = {number: one.get("content") if isinstance(one, dict) else None for number, one in found.items()}
+    new = {number: text for number, text in contents.items() if not _is_text(text) or text not in vocab}
+    behind, end = len(vocab), len(vocab) + len(new)
+    numbers = list(map(str, range(behind, end)))
+    follows = {*new} == {*numbers} and max(vocab.values()) < behind and (most is None or end <= most)
+    if not follows or not all(map(_is_text, new.values())) or len({*new.values()}) < len(new):
+        what = "the tokens that %s or %s adds are not read: they do not follow the vocabulary, or the model has no rows"
+        _log.warning(f"%s: {what}", vocabulary, _ADDED, _CONFIG)
         return []
     options = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
     def token(one: Mapping[str, Any]) -> AddedToken:
         return AddedToken(one["content"], **{name: one[name] for name in options if isinstance(one.get(name), bool)})
 
-    return [token(new[number]) for number in numbers]
+    return [token(found[number]) for number in numbers]
+
+
+def _is_text(content: object) -> bool:
+    """Whether a token is a text, without half of a surrogate pair."""
+    return isinstance(content, str) and bool(content) and not any("\ud800" <= one <= "\udfff" for one in content)
 
 
 def read_vocabulary(vocabulary: str | Path, merges: str | Path) -> Tokenizer:

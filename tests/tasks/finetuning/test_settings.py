@@ -284,7 +284,7 @@ def test_layers_that_unfreezing_never_reaches_are_noted(base, begin):
 
     deepest = max(begin("classification", "bert")._shares.depths.values())
     assert noted(1) == [
-        f"unfreeze=1 reaches 0 of {deepest} layers below the head, embeddings included, in 1 epoch, and the rest never "
+        f"unfreeze=1 reaches 0 of {deepest} layers below the head in 1 epoch, and the rest never "
         "learns: give more epochs or a larger number"
     ]
     _, notes = begin("classification", "bert", unfreeze=1, epochs=2, mode="top", top_layers=1).changes(

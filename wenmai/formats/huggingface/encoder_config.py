@@ -217,20 +217,22 @@ def _labels(
         raise FormatError(f"{place.path}: {place.name} has the shape {place.shape}, expected (labels, {width})")
     rows = place.shape[0]
     named, numbered = content.get("id2label"), content.get("label2id")
-    if named is None and isinstance(numbered, dict):
+    if named is None and isinstance(numbered, dict) and {*map(str, numbered.values())} == {*map(str, range(rows))}:
         named = {str(number): name for name, number in numbered.items()}
     if named is None:
         return tuple(f"LABEL_{number}" for number in range(rows))
     if not isinstance(named, dict) or named.keys() != {str(number) for number in range(rows)}:
         raise FormatError(f"{path}: id2label: expected the names of {rows} labels, as the tensors have them")
-    labels = [named[str(number)] for number in range(rows)]
-    for label in labels:
-        shown = repr(str(label)[:60])
-        if not isinstance(label, str | int | float) or len(str(label).splitlines()) != 1 or "\t" in str(label):
+    labels = {}
+    for number in range(rows):
+        label = named[str(number)]
+        text, shown = str(label), repr(str(label)[:60])
+        if not isinstance(label, str | int | float) or text.splitlines() != [text] or not text.strip() or "\t" in text:
             raise FormatError(f"{path}: id2label: {shown} is no label; expected a line of text without tabs")
-        if labels.count(label) > 1:
+        if text in labels:
             raise FormatError(f"{path}: id2label: {shown} stands for two labels; expected one each")
-    return tuple(map(str, labels))
+        labels[text] = number
+    return tuple(labels)
 
 
 # --- written --------------------------------------------------------------------------------------------------------

@@ -213,7 +213,7 @@ def fitting_tokenizer(folder: Path, vocab_size: int) -> "Tokenizer":
     Raises:
         FormatError: if it is missing or damaged, or has more tokens than the model.
     """
-    tokenizer = read_tokenizer(folder)
+    tokenizer = read_tokenizer(folder, most=vocab_size)
     if tokenizer.vocab_size > vocab_size:
         raise FormatError(
             f"{folder / CONFIG}: vocab_size={vocab_size}, but the tokenizer has {tokenizer.vocab_size} tokens"

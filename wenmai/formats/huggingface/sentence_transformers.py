@@ -13,6 +13,7 @@ Source: https://sbert.net, versions 2 to 6, which read what is written.
 """
 
 import json
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from wenmai.core.errors import FormatError
 from wenmai.core.folder import plain_file, read_json_object
 
 __all__ = ["encoder_folder", "read_embedding", "settings_files"]
+
+_log = logging.getLogger(__name__)
 
 _MODULES, _SETTINGS, _PROMPTS = "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"
 _TOKENIZER = "tokenizer_config.json"
@@ -47,8 +50,11 @@ def read_embedding(folder: Path) -> dict[str, Any] | None:
     """
     if not (folder / _MODULES).is_file():
         return None
-    if (said := folder / _PROMPTS).is_file() and read_json_object(said).get("model_type") == "CrossEncoder":
-        return None  # a classifier of pairs
+    said = read_json_object(folder / _PROMPTS) if (folder / _PROMPTS).is_file() else {}
+    if said.get("model_type") == "CrossEncoder":  # a classifier of pairs
+        if kept := said.get("activation_fn"):
+            _log.warning("%s: activation_fn=%s is not kept: numbers are those before it", folder / _PROMPTS, kept)
+        return None
     steps = _steps(folder)
     found: dict[str, Any] = {"normalise": "Normalize" in steps}
     if "Pooling" not in steps:
