@@ -256,9 +256,11 @@ def _beside_trainer(bench: Bench, results: Results, limit: int | None) -> None:
             for side in ("ours", "trainer"):
                 if (name, side, seed, limit) in there or not _is_asked(bench, name, "tuned"):
                     continue
-                chosen = AGAINST | {"examples": limit, "seed": seed}
+                threads = bench.options.threads or THREADS
+                chosen = AGAINST | {"examples": limit, "seed": seed, "threads": threads}
                 found = finetuned(bench, side, name, "float32", imported_minilm(bench)[0], chosen, last=True)
-                results.add({"part": "trainer", "set": name, "side": side, "seed": seed, "limit": limit, **found})
+                row = {"part": "trainer", "set": name, "side": side, "seed": seed, "limit": limit, "threads": threads}
+                results.add(row | found)
 
 
 # --- the page -------------------------------------------------------------------------------------------------------
