@@ -40,7 +40,7 @@ FILES = {
         f"{one}\t{place}\n" for place, one in enumerate(("[PAD]", "[CLS]", "[SEP]", "[MASK]", "[UNK]", *"北京我爱"))
     ),
     "rows.txt": "1 5 6 7 8 2;0 0 0 0 0 0;0 1 2 3 4 5;-1 0 1 0 0 -1;1\n" * 40,
-    "talks.jsonl": '["你好吗？", "很好。", "再见。"]\n' * 60,
+    "talks.jsonl": '["你爱中国。", "我爱北京。", "北京人爱我。"]\n' * 60,
     "reviews.tsv": CLASSES,
     "test.tsv": CLASSES,
     "train.tsv": CLASSES,

@@ -143,9 +143,11 @@ def _without_matrix(content: bytes) -> list[str]:
 
 def _export(path: Path, run: Trained) -> None:
     settings = run.settings or OnnxConfig()
-    model = run.model.published() if is_a(type(run.model), FINE_TUNED) else run.model.module
-    if "null_threshold" in getattr(run.model, "numbers", {}):
-        run.note(f"{path}: has no place for the threshold of no answer, which is left out")
+    model = run.model.module
+    if is_a(type(run.model), FINE_TUNED):
+        model = run.model.published()
+        if "null_threshold" in run.model.numbers:
+            run.note(f"{path}: has no place for the threshold of no answer, which is left out")
     write_onnx(path, model, part=settings.part, quantise=settings.quantise)
 
 
