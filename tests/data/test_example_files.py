@@ -1,12 +1,11 @@
 """Questions whose answers are parts of texts, and what is wrong with files of examples."""
 
-import gzip
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.data.labelled_files import read, written
 from wenmai.core.errors import CorpusError
 from wenmai.data.examples import (
     Answer,
@@ -14,21 +13,6 @@ from wenmai.data.examples import (
     SpanExample,
     open_examples,
 )
-
-
-def written(path: Path, content: Any, encoding: str = "utf-8") -> Path:
-    if isinstance(content, list) and path.name.split(".")[1] in ("jsonl", "ndjson"):
-        content = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in content)
-    elif not isinstance(content, str | bytes):
-        content = json.dumps(content, ensure_ascii=False)
-    data = content.encode(encoding) if isinstance(content, str) else content
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-    return path
-
-
-def read(path: Any, task: Any, labelled: bool = True, **settings: Any) -> list[Any]:
-    return list(open_examples(path, task, ExamplesConfig(**settings), labelled=labelled))
-
 
 # --- questions ----------------------------------------------------------------------------------------------------
 

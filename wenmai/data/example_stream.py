@@ -333,15 +333,15 @@ def _in_order(labels: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(found, key=lambda label: (values[label], label)))
 
 
-def _native(item: Any) -> Any:  # noqa: ANN401
+def _native(item: object) -> Any:  # noqa: ANN401  what users give
     """An item from Python with Python's own values in the place of those of numpy."""
     if hasattr(item, "tolist"):
         return item.tolist()
     if isinstance(item, Mapping):
         return {name: _native(value) for name, value in item.items()}
-    if type(item) in (tuple, list):
-        return type(item)(map(_native, item))
-    return item
+    if type(item) is tuple:  # no example, which is a named one
+        return tuple(map(_native, item))
+    return list(map(_native, item)) if type(item) is list else item
 
 
 def _span_record(item: Any) -> Any:  # noqa: ANN401

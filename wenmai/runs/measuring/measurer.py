@@ -148,20 +148,16 @@ def choose_measurer(
     tasks = list(systems.values())
     known = {verb: where for task in tasks for verb, where in task.measurers.items()} | MEASURERS
     shared = [verb for verb in known if all(verb in task.verbs for task in tasks)]
+    can = "; ".join(f"{name}: {', '.join(task.verbs)}" for name, task in systems.items())
     if not shared:
-        can = "; ".join(f"{name}: {', '.join(task.verbs)}" for name, task in systems.items())
         raise RunError(f"{', '.join(systems)} share no verb that can be measured ({can})")
-
-    def measurers_of(task: Any) -> Iterable[Measurer]:  # noqa: ANN401
-        return (_imported(where) for verb, where in known.items() if verb in task.verbs)
-
     found = [_imported(known[verb]) for verb in shared]
     fitting = [measurer for measurer in found if not set(options) - set(_options(measurer, use))]
     if not fitting:
         taken = _options(found[0], use)
         wrong = _spelled([name for name in options if name not in taken])
-        if all(any(set(options) <= set(_options(one, use)) for one in measurers_of(task)) for task in tasks):
-            can = "; ".join(f"{name}: {', '.join(task.verbs)}" for name, task in systems.items())
+        takes = {verb for verb, where in known.items() if set(options) <= set(_options(_imported(where), use))}
+        if all(takes & set(task.verbs) for task in tasks):
             raise SettingError(
                 f"{wrong}: the runs are of different tasks ({can}), and can only be compared as {found[0].models}, by "
                 f"{_spelled(taken)}"
