@@ -13,6 +13,7 @@ import platform
 import re
 import sysconfig
 import warnings
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,8 @@ __all__ = ["lines", "sha256", "text_file", "text_path"]
 
 # Folders whose sources are tests or are not part of the standard library.
 _LEFT_OUT = {"test", "tests", "idle_test", "site-packages", "dist-packages", "_bundled", "pydoc_data"}
+
+_BLOCKS = {"body", "handlers", "orelse", "finalbody", "cases"}  # of statements: lists of statements
 
 _PLAIN_SHARE = 0.6  # below this share of plain words a paragraph is a signature, a grammar rule or code
 _MIN_WORDS = 3
@@ -136,11 +139,22 @@ def _docstrings(path: Path) -> Iterator[str]:
             raise CorpusError(
                 f"builtin:pydocs: {path} cannot be read as Python {platform.python_version()}: {error}"
             ) from None
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             docstring = ast.get_docstring(node)
             if docstring:
                 yield docstring
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yields a module and its statements in the order of ``ast.walk``, which also visits every expression."""
+    waiting: deque[ast.AST] = deque((tree,))
+    while waiting:
+        node = waiting.popleft()
+        yield node
+        for name in node._fields:
+            if name in _BLOCKS and isinstance(block := getattr(node, name), list):
+                waiting.extend(block)
 
 
 def _paragraphs(text: str) -> Iterator[str]:

@@ -20,22 +20,22 @@ from torch import Tensor, nn
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.quantities import plural
-from wenmai.core.registry import find_system
 from wenmai.core.wording import say
 from wenmai.data.batches import plan_batches
 from wenmai.data.tags import bioes_labels
 from wenmai.data.typed import weight_of
-from wenmai.inference.backbones import Backbone, Fed
-from wenmai.inference.families import backbone_like, backbone_of, taught_pooling
-from wenmai.inference.finetuned import SHORTEST, FineTuned
+from wenmai.inference.backbones import Fed
+from wenmai.inference.families import backbone_like, backbone_of
+from wenmai.inference.finetuned import FineTuned
 from wenmai.inference.finetuned_network import HeadShape, Outputs
 from wenmai.inference.finetuned_tokens import scheme_of
 from wenmai.inference.published import adopted
-from wenmai.inference.reading_config import TextVector, TuneReadingConfig
+from wenmai.inference.reading_config import TuneReadingConfig
 from wenmai.models.gpt import Gpt
 from wenmai.nn.encoder import TextEncoder
 from wenmai.objectives.language import next_token_loss
 from wenmai.objectives.loss import Loss, Losses, evaluated
+from wenmai.tasks.finetuning_settings import implied_settings, require_effect, settled_reading
 from wenmai.tasks.labelled_examples import FineTuneData, LabelledExamples, refuse_without_base
 from wenmai.tasks.neural import NeuralJob, NeuralTask, require_measured
 from wenmai.tasks.prepared import Prepared
@@ -51,7 +51,6 @@ _MOST_KEPT = 1 << 29  # numbers of a frozen encoder that are kept in memory: 2 G
 _LONG = 3  # times the tokens of an epoch in an evaluation that are worth a note: it takes about as long as the epoch
 _SMALL, _RATE, _GPT_RATE = 768, 5e-5, 6.25e-5  # the size of the published models, and their rates
 _HEAD_RATE = 1e-3  # where the encoder does not learn
-_ALONE = 30  # epochs of a head alone
 _MOST_EPOCHS = (
     20  # where few examples are read more often (Mosbach et al. 2021, "On the Stability of Fine-tuning BERT")
 )
@@ -77,26 +76,8 @@ class FineTuningTask(NeuralTask):
         return isinstance(kind, type) and (issubclass(kind, TextEncoder | Gpt) or getattr(kind, "kind", "") == "elmo")
 
     def implied(self, given: Mapping[str, Any], base: Recipe | None) -> Mapping[str, Any]:
-        """What the kind of encoder and the mode ask for.
-
-        A head alone learns in more epochs; ELMo gives a mix of its layers, GPT reads both orders for similarity, and so
-        does what was fine-tuned so before; where the epochs are known, few examples are read no more often.
-        """
-        plain = {name.rpartition(".")[2]: value for name, value in given.items()}
-        implied: dict[str, Any] = {}
-        kind = "" if base is None else getattr(find_system(base.system).load_model(), "kind", "")
-        before = {} if base is None else base.flat_settings()
-        mixes = kind == "elmo" or before.get("tuning.mode") == "mix"
-        if mixes and "mode" not in plain and str(plain.get("scratch")).lower() in ("none", "false"):
-            implied["mode"] = plain["mode"] = "mix"
-        ordered = before.get("reading.both_orders") and "both_orders" in self.model.takes
-        if ordered or (kind == "gpt" and self.model.task == "regression"):
-            implied["both_orders"] = True
-        if plain.get("mode") in ("frozen", "mix") and "epochs" not in plain:
-            implied["epochs"] = plain["epochs"] = _ALONE
-        if "epochs" in plain and "min_updates" not in plain:
-            implied["min_updates"] = 0
-        return implied
+        """What the kind of encoder and the mode ask for; see :func:`implied_settings`."""
+        return implied_settings(self.model, given, base)
 
     def adopt(self, imported: Any, recipe: Recipe) -> FineTuned:  # noqa: ANN401  of a format
         """Turns an imported network with the head of the task into a model."""
@@ -114,7 +95,7 @@ class FineTuningTask(NeuralTask):
         reading: TuneReadingConfig = recipe.sections["reading"]
         known = backbone_like(base)
         require_measured(recipe, data.valid)
-        self._require_effect(recipe.system, reading, tuning, known)
+        require_effect(recipe.system, self.model, reading, tuning, known)
         self.model.require(data.train)
         labels, entities = list(data.labels), getattr(recipe.sections["data"], "tag_scheme", "auto") != "none"
         if tuning.tag_ends:
@@ -123,26 +104,7 @@ class FineTuningTask(NeuralTask):
             labels = bioes_labels(labels)
         if self.model.same_task(base) and set(self.model.normal(base.labels)) == set(labels):
             labels = list(base.labels)  # whose outputs have an order
-        if known.max_length < SHORTEST:
-            raise SettingError(f"the encoder reads {known.max_length} tokens; at least {SHORTEST} are needed")
-        if reading.max_length is not None and reading.max_length > known.max_length:
-            raise SettingError(f"max_length={reading.max_length} is more than the {known.max_length} tokens it reads")
-        if reading.pooling == "pooler" and not known.has_pooler:
-            raise SettingError("pooling=pooler: the encoder has no pooler; pooling=token or mean do without")
-        if not -1 <= tuning.layer <= known.num_layers:
-            raise SettingError(
-                f"layer={tuning.layer}: the encoder has {plural(known.num_layers, 'layer')}, numbered from 1; 0 are "
-                "its embeddings"
-            )
-        if tuning.layer != -1 and reading.pooling == "pooler":
-            raise SettingError("pooling=pooler takes the last layer; leave out layer, or take pooling=token or mean")
-        if self.model.over_tokens:
-            reading = replace(reading, pooling="mean")  # what stands for a text where there is none
-        elif reading.pooling == "auto":
-            trained = tuning.mode not in ("frozen", "mix")
-            learned: TextVector = "token" if known.predicts else "pooler" if known.has_pooler else "mean"
-            usual: TextVector = learned if trained else "mean"
-            reading = replace(reading, pooling=taught_pooling(base) or usual)
+        reading = settled_reading(self.model, reading, tuning, known, base)
         lora = tuning.mode == "lora"
         shape = HeadShape(
             compares=not known.paired and self.model.compares(data.train[0]),
@@ -170,47 +132,12 @@ class FineTuningTask(NeuralTask):
             model.take_head(base)
         return model
 
-    def _require_effect(
-        self, system: str, reading: TuneReadingConfig, tuning: FineTuneConfig, encoder: Backbone
-    ) -> None:
-        """Raises SettingError for a setting that the task or the encoder does not heed."""
-        for section in (reading, tuning):
-            usual = type(section)()
-            for name in _SPECIAL & set(type(section).__dataclass_fields__) - self.model.takes:
-                if (value := getattr(section, name)) != getattr(usual, name):
-                    raise SettingError(f"{name}={value} has no effect on {system}; leave it out")
-        if reading.both_orders and not encoder.paired:
-            raise SettingError("both_orders has no effect on an encoder that reads two texts one by one; leave it out")
-        if tuning.lm_weight != type(tuning)().lm_weight:
-            given = f"lm_weight={tuning.lm_weight:g} has no effect"
-            if not encoder.predicts:
-                raise SettingError(f"{given} on an encoder that does not predict the next token; leave it out")
-            if tuning.mode in ("frozen", "mix"):
-                raise SettingError(f"{given} with mode={tuning.mode}, where the encoder does not learn; leave it out")
-
     def initialise(self, model: FineTuned, data: FineTuneData, base: Any) -> None:  # noqa: ANN401
         """Nothing: the model was made of ``base``."""
 
     def job(self, recipe: Recipe, data: FineTuneData, model: Any) -> "FineTuningJob":  # noqa: ANN401
         """Returns a training."""
         return FineTuningJob(recipe, data, model)
-
-
-# Settings that only some tasks heed; see ``FineTuned.takes``.
-_SPECIAL = frozenset(
-    {
-        "keep",
-        "stride",
-        "pooling",
-        "both_orders",
-        "answer_length",
-        "n_best",
-        "dense_head",
-        "crf",
-        "tag_ends",
-        "class_weight",
-    }
-)
 
 
 class FineTuningJob(NeuralJob):

@@ -1,7 +1,6 @@
-"""Training models of relations: what is minimised, what is trained, how the threshold is chosen, what is measured."""
+"""Training models of relations: what is minimised, what is trained, what is measured."""
 
 import json
-import random
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,58 +9,17 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 import wenmai
-from tests.contract.examples import EXAMPLES, TEXTS
+from tests.contract.examples import TEXTS
+from tests.tasks.relations.made import PLAIN, records
 from wenmai.core.errors import CorpusError, SettingError
-from wenmai.core.registry import find_system
 from wenmai.data.relation_files import open_documents, read_documents
 from wenmai.data.relations import docred_documents
 from wenmai.inference import framing, relations
 from wenmai.inference.relations import RelationModel
-from wenmai.measures.relations import Scored, best_threshold, measure_relations
+from wenmai.measures.relations import best_threshold, measure_relations
 from wenmai.nn import recomputing
 from wenmai.objectives.relations import adaptive_threshold_loss, binary_loss
-from wenmai.runs.planning import plan
-from wenmai.training import loop
 from wenmai.training.callback import Callback
-
-PLAIN = {"threads": 1, "epochs": 1, "batch_size": 4, "precision": "float32", "entity_size": 6, "distance_size": 3}
-
-
-def records(count, seed=0, verbs=("likes", "hates"), filler=0):
-    """A verb says which relation the first name has to the second; a third has none."""
-    draw, found = random.Random(seed), []
-    for number in range(count):
-        one, other, third = draw.sample("abcdefgh", 3)
-        verb = draw.choice(verbs)
-        sentences = [[one, verb, other, *["x"] * filler], [third, "x"]]
-        spans = [(one, 0, 0), (other, 0, 2), (third, 1, 0)]
-        vertices = [[{"name": name, "sent_id": s, "pos": [at, at + 1], "type": "PER"}] for name, s, at in spans]
-        labels = [{"h": 0, "t": 1, "r": verb, "evidence": [0]}]
-        found.append({"title": str(number), "sents": sentences, "vertexSet": vertices, "labels": labels})
-    return found
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory):
-    """A BERT that was hardly trained, of texts such as the documents."""
-    folder = tmp_path_factory.mktemp("bert")
-    lines = ["\n".join(" ".join(sentence) for sentence in one["sents"]) for one in records(200)]
-    (folder / "text.txt").write_text("\n\n".join(lines) + "\n")
-    settings = {**EXAMPLES["bert"].settings, "max_length": 16, "epochs": 1, "dropout": 0.0}
-    return wenmai.train("bert", folder / "text.txt", out=folder / "run", quiet=True, **settings)
-
-
-@pytest.fixture
-def begin(base):
-    """Begins a training without running it."""
-
-    def begun(documents, start=base, **settings):
-        recipe, opened = plan("ssan", documents, start=start.path, **{**PLAIN, "valid_share": 0, **settings})
-        task = find_system("ssan").load()
-        read = task.source.read(recipe, opened.source, lambda done, total: None, start.read_base())
-        return task.begin(recipe, read, start.read_base())
-
-    return begun
 
 
 @pytest.mark.parametrize("loss", ["binary", "adaptive"])
@@ -272,24 +230,6 @@ def test_it_learns_and_the_threshold_is_the_best_of_the_validation_data(trained)
     assert set(trained.seen[0]) == {"loss", "f1", "precision", "recall", "ign_f1"}
 
 
-def test_the_threshold_survives_the_moment_before_the_end(base, tmp_path, monkeypatch):
-    (tmp_path / "train.json").write_text(json.dumps(records(60)))
-    given = {**PLAIN, "epochs": 2, "learning_rate": 0.02, "start": base.path, "quiet": True}
-    whole = wenmai.train("ssan", tmp_path / "train.json", out=tmp_path / "whole", **given)
-
-    def stopped(*_):
-        raise KeyboardInterrupt
-
-    finish = loop._finish
-    monkeypatch.setattr(loop, "_finish", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        wenmai.train("ssan", tmp_path / "train.json", out=tmp_path / "stopped", **given)
-    monkeypatch.setattr(loop, "_finish", finish)
-    resumed = wenmai.resume(tmp_path / "stopped", quiet=True)
-    assert resumed.model.threshold == whole.model.threshold != 0.5
-    assert resumed.summary["threshold"] == whole.summary["threshold"] == whole.model.threshold
-
-
 def test_evaluation(trained):
     test = documents_of(trained, "test")
     found = wenmai.evaluate(trained.run, on=str(trained.folder / "test.json"))
@@ -403,48 +343,9 @@ def test_one_may_start_from_a_model_of_relations(trained, begin):
     assert not any(new[name].any() for name in new if ".relative." in name)
 
 
-def test_the_threshold_is_a_half_where_nothing_is_right(begin, monkeypatch):
-    job = begin(records(40), valid_share=0.3)
-    monkeypatch.setattr(RelationModel, "scored", lambda *_, **options: [Scored(0, 1, 0, "likes", 0.9)])
-    assert job.evaluate()["f1"] == 0
-    assert job.model.threshold == 0.5
-
-
-def test_it_is_found_as_it_will_be_used(begin):
-    job = begin(records(40), valid_share=0.3)
-    exact = job.evaluate(), job.model.threshold
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert (job.evaluate(), job.model.threshold) == exact
-
-
 def test_patience_needs_something_to_wait_for(begin):
     with pytest.raises(SettingError, match="patience=2 has no effect without examples to evaluate on"):
         begin(records(40), valid_share=0, patience=2)
-
-
-def test_hardly_more_predictions_are_kept_than_a_threshold_leads_to(begin, monkeypatch):
-    job = begin(records(40), valid_share=0.3)
-    whole = job.evaluate()
-    kept = []
-    scored = RelationModel.scored
-
-    def watched(*given, **options):
-        kept.append(options["most"])
-        return scored(*given, **options)
-
-    monkeypatch.setattr(RelationModel, "scored", watched)
-    assert job.evaluate() == whole
-    assert kept == [20 * sum(len(document.relations) for document in job._data.valid)]
-
-
-def test_adaptive_thresholds_need_none(begin):
-    job = begin(records(40), loss="adaptive", valid_share=0.3)
-    metrics = job.evaluate()
-    model, valid = job.model, job._data.valid
-    assert model.cut == 0.5
-    assert model.threshold == 0.5
-    decided = [Scored(*one[:4]) for one in model.scored([*map(model.rows, valid)]) if one.score >= 0.5]
-    assert metrics["f1"] == pytest.approx(measure_relations(decided, valid).f1)
 
 
 @pytest.mark.parametrize(
