@@ -151,7 +151,7 @@ class Descent:
         if averaged and l2:
             raise SettingError("the average of the weights has no L2 penalty; set l2=0")
         self.objective = objective
-        self.targets = targets
+        self.targets: Array = np.ascontiguousarray(targets)
         self.features = features
         self.importances: Array = np.ones(len(targets)) if importances is None else importances
         self.batch_size = min(batch_size or len(targets), len(targets))

@@ -142,6 +142,7 @@ class FastText:
         if self.labels is not None:
             names, ends = encode(self.label_prefix + label for label in self.labels.tokens)
             text, bounds = np.concatenate([text, names]), np.concatenate([bounds, ends[1:] + bounds[-1]])
+            text.flags.writeable = False  # as that of words alone, so that kernels are compiled once
         return Features(
             text=text,
             bounds=bounds,

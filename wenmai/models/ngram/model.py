@@ -24,7 +24,7 @@ from wenmai.kernels.ngram_lookup import (
 from wenmai.models.folder import CONFIG, read_config, read_settings, write_config
 from wenmai.models.ngram.config import NgramConfig
 from wenmai.models.ngram.estimate import CONTEXTS, LEAVES
-from wenmai.models.ngram.words import Words, mapped_file
+from wenmai.models.ngram.words import Words, mapped_file, read_only
 from wenmai.text.settings import TextConfig
 
 __all__ = ["Ngram"]
@@ -64,7 +64,7 @@ class Ngram:
         folder: Path | None = None,
     ) -> None:
         self.config, self.text, self.vocab = config, text, vocab
-        self.contexts, self.leaves, self.ngrams = contexts, leaves, tuple(ngrams)
+        self.contexts, self.leaves, self.ngrams = read_only(contexts), read_only(leaves), tuple(ngrams)
         self.unknown_is_word = unknown_is_word
         self.facts = dict(facts or {})
         self._folder = folder  # that has the records already

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +11,12 @@ from wenmai.core.errors import FormatError
 from wenmai.kernels.ngram_lookup import BEGIN, END, UNKNOWN, find_word, number_text, word_slots
 from wenmai.text.vocab import WordTable
 
-__all__ = ["SPECIALS", "Words", "mapped_file"]
+__all__ = ["SPECIALS", "Words", "mapped_file", "read_only"]
 
 SPECIALS = ("<unk>", "<s>", "</s>")
 _TEXT, _BOUNDS, _SLOTS = "words.txt", "word-bounds.bin", "word-slots.bin"
 _UTF8 = ("utf-8", "surrogatepass")
+_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 class Words(Sequence[str]):
@@ -30,7 +31,7 @@ class Words(Sequence[str]):
     def __init__(
         self, text: npt.NDArray[np.uint8], bounds: npt.NDArray[np.int64], slots: npt.NDArray[np.uint32]
     ) -> None:
-        self.text, self.bounds, self.slots = text, bounds, slots
+        self.text, self.bounds, self.slots = read_only(text), read_only(bounds), read_only(slots)
 
     @classmethod
     def of(cls, words: Iterable[str]) -> "Words":
@@ -129,8 +130,13 @@ def mapped_file(path: Path, dtype: np.dtype[np.generic], size: int | None) -> An
             size = found // dtype.itemsize
         if found != size * dtype.itemsize:
             raise FormatError(f"{path}: has {found} bytes, expected {size * dtype.itemsize}")
-        mapped = np.asarray(np.memmap(path, dtype, "r", shape=(size,))) if size else np.zeros(0, dtype)
-        mapped.flags.writeable = False  # as files are, also of none: to numba it is a type of its own
-        return mapped
+        return read_only(np.asarray(np.memmap(path, dtype, "r", shape=(size,))) if size else np.zeros(0, dtype))
     except OSError as error:
         raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def read_only(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
+    """Returns a view that cannot be written, as files cannot: kernels are compiled once for models made and read."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
