@@ -124,6 +124,9 @@ def test_the_page_shows_entities_relations_and_the_structure(shell, runs):
     refused = shell("extract", runs / "ssan", "one.json", "--predictions", "./one.json", code=2).err
     assert "--predictions one.json: holds the documents to read; name another file to write" in refused
     assert (shell.folder / "one.json").read_text() == before
+    both = shell("extract", runs / "ssan", "one.json", "--html", "x.html", "--predictions", "./x.html", code=2).err
+    assert "--predictions x.html: is the file of --html; name another" in both
+    assert not (shell.folder / "x.html").exists()
 
 
 def test_the_page_names_the_sentences_that_are_drawn(runs, tmp_path):

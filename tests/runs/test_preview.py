@@ -8,6 +8,7 @@ import yaml
 
 import wenmai
 from wenmai.cli.main import main
+from wenmai.cli.preview import preview as preview_command
 from wenmai.core import wording
 from wenmai.core.errors import CorpusError, RunError, SettingError, WenmaiError
 from wenmai.runs.formats import export_run, import_run
@@ -226,3 +227,13 @@ def test_segments_are_told_apart(tmp_path):
     assert (
         '<span class="s1 token"><ruby class="fate kept">a<rt>b</rt></ruby></span> <span class="s1">c</span> d e' in page
     )
+
+
+def test_the_page_is_there_although_the_output_is_not_read(english, recipe, tmp_path, monkeypatch):
+    def closed(*_, **__):
+        raise BrokenPipeError
+
+    monkeypatch.setattr("wenmai.cli.preview.print", closed, raising=False)
+    with pytest.raises(BrokenPipeError):
+        preview_command(recipe("bert", english), html=tmp_path / "page.html")
+    assert "</html>" in (tmp_path / "page.html").read_text()

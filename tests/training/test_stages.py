@@ -86,6 +86,8 @@ def test_budgets_that_do_not_add_up_are_refused():
         continual(4, 4)
     with pytest.raises(SettingError, match="rehearsal can be 1 at most"):
         continual(4, 5, rehearsal=2)
+    with pytest.raises(SettingError, match="rehearsal=5 has no effect with one task; leave it out"):
+        continual(1, 9, rehearsal=5)
 
 
 def test_wrong_shares_are_told_apart():

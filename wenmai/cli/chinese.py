@@ -12,7 +12,7 @@ __all__ = ["run_in_chinese"]
 
 _ANY_WIDTH = 10_000  # so that Click shortens no sentence before it is translated
 _WIDTH, _NAMES = 98, 30
-_NEVER_FIRST = "，。；：、）”？！%"
+_NEVER_FIRST, _NEVER_LAST = "，。；：、）”？！%", "（“[《"
 
 
 def run_in_chinese(command: Any, arguments: Sequence[str] | None) -> int:  # noqa: ANN401  Click's command
@@ -128,10 +128,15 @@ def _meaning(text: str) -> str:
 
 def _wrapped(text: str, width: int) -> list[str]:
     """Breaks a text into lines: between Chinese characters, and between words of others."""
-    lines, line = list[str](), ""
-    for piece in re.findall(r"[ -~\u00a0-\u1fff]+?(?: +|(?=[^ -~])|$)|.", text):
+    lines, line, opening = list[str](), "", ""
+    for found in re.findall(r"[ -~\u00a0-\u1fff]+?(?: +|(?=[^ -~])|$)|.", text):
+        opening += found
+        if found[-1] in _NEVER_LAST:
+            continue
+        piece, opening = opening, ""
         if line and text_width(line) + text_width(piece.rstrip()) > width and piece[0] not in _NEVER_FIRST:
             lines.append(line.rstrip())
-            line = ""
+            line, piece = "", piece.lstrip()
         line += piece
+    line += opening
     return [*lines, line.rstrip()] if line.strip() else lines

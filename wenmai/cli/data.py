@@ -8,7 +8,7 @@ import typer
 
 from wenmai.cli.completion import complete_catalogue
 from wenmai.cli.options import Json
-from wenmai.cli.printing import plain, show_rows
+from wenmai.cli.printing import plain, show_columns, show_rows
 from wenmai.core.wording import say
 
 __all__ = ["app"]
@@ -29,7 +29,10 @@ def data_list(as_json: Json = False) -> None:
     from wenmai.data.catalogue import cached, entries
 
     rows = [{**plain(entry), "here": plain(cached(entry.name))} for entry in entries()]
-    show_rows(rows, as_json, lambda row: (row["name"], row["kind"], "here" if row["here"] else "", row["title"]))
+    if as_json:
+        print(json.dumps(rows, ensure_ascii=False, allow_nan=False))
+        return
+    show_columns([[row["name"], row["kind"], say("here") if row["here"] else "", say(row["title"])] for row in rows])
 
 
 @app.command("get")

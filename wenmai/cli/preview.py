@@ -44,6 +44,9 @@ def preview(
 
     require_page(html, "preview.html")
     groups = previewed(training, examples=examples, quiet=quiet)
+    if html is not None:  # before anything is printed, which a closed pipe would end
+        recipe = training / RECIPE if training.is_dir() else training
+        write_preview_page(html, groups, training=str(training), system=read_recipe(recipe)["system"])
     for number, group in enumerate(groups, start=1):
         for one in group:
             if as_json:
@@ -53,9 +56,6 @@ def preview(
                 print(asked_in_words(one))
                 print(_interlinear(one, shutil.get_terminal_size((100, 24)).columns))
                 print()
-    if html is not None:
-        recipe = training / RECIPE if training.is_dir() else training
-        write_preview_page(html, groups, training=str(training), system=read_recipe(recipe)["system"])
 
 
 def _interlinear(asked: "Asked", width: int) -> str:

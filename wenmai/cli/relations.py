@@ -84,6 +84,8 @@ def extract(
         raise SettingError(f"--predictions {predictions}: is a folder; name the file to write")
     if predictions is not None and any(Path(file).resolve() == predictions.resolve() for file in files):
         raise SettingError(f"--predictions {predictions}: holds the documents to read; name another file to write")
+    if predictions is not None and html is not None and predictions.resolve() == html.resolve():
+        raise SettingError(f"--predictions {predictions}: is the file of --html; name another")
     model = Run(run, device).model_for("extract")
     tagging = None if tagger is None else tagger_of(tagger, model, device)
     extracted: Iterable[Any] = (

@@ -26,7 +26,9 @@ _NUMBERS = {"number", "count"}  # holes for nothing else
 _AS_THEY_ARE = {"name", "value", "other"}  # holes for what the user writes: a setting called loss stays loss
 _FEWEST_LETTERS, _FEWEST_BESIDE_ONE = 6, 4  # of a text that is recognised: fewer would be found in any other
 _FEW_WORDS = 3
-_PLACED = re.compile(r"(?P<place>\S+?)(?:: line (?P<line>[\d,]+))?: (?P<said>.+)", re.DOTALL)  # FILE: line 3: this
+_PLACED = re.compile(
+    r"(?P<place>standard input|\S+?)(?:: line (?P<line>[\d,]+))?: (?P<said>.+)", re.DOTALL
+)  # FILE: line 3: this
 _LINE = "line {number}: {what}"
 _chosen: list[str] = []  # the last one
 
@@ -88,13 +90,15 @@ class Catalogue:
 
     def say(self, text: str) -> str:
         """Returns a whole text in the language; English where the catalogue lacks it."""
-        if (found := self._known(text)) is not None:
+        placed = _PLACED.fullmatch(text)
+        in_line = placed is not None and placed["line"] is not None  # a message of its own may begin with a hole
+        if not in_line and (found := self._known(text)) is not None:
             return found
-        if (placed := _PLACED.fullmatch(text)) and (found := self._known(placed["said"])) is not None:
+        if placed is not None and (found := self._known(placed["said"])) is not None:
             line = placed["line"]
             what = found if line is None else self.texts.get(_LINE, _LINE).format(number=line, what=found)
-            return f"{placed['place']}：{what}"
-        return text
+            return f"{self.texts.get(placed['place'], placed['place'])}：{what}"
+        return (self._known(text) or text) if in_line else text
 
     def _known(self, text: str) -> str | None:
         if text in self.texts:

@@ -293,7 +293,7 @@ def write_relation_page(path: str | Path, model: "RelationModel", found: Iterabl
     page = filled(
         "relations",
         title=escape(say("Relations of documents")),
-        byline="".join(f"<span>{escape(f'{say(name)} {value}')}</span>" for name, value in facts),
+        byline="".join(f"<span>{escape(say(f'{name} {{value}}', value=value))}</span>" for name, value in facts),
         documents="\n".join(map(_section, drawn)),
     )
     with writing(path) as file:

@@ -138,9 +138,11 @@ def continual(tasks: int, budget: int, rehearsal: int | None = None) -> Ints:
         (n, n): stages, tasks.
 
     Raises:
-        SettingError: if the budget is not enough.
+        SettingError: if the budget is not enough, or one task is to be rehearsed.
     """
     if tasks == 1:
+        if rehearsal is not None:
+            raise SettingError(f"rehearsal={rehearsal} has no effect with one task; leave it out")
         return together(1, budget)
     each = budget // (tasks + 1) if rehearsal is None else rehearsal
     if each < 1:

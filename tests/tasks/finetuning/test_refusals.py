@@ -1,5 +1,6 @@
 """Fine-tuning: what is refused, and what is said of the data."""
 
+import json
 import shutil
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import wenmai
 from tests.contract.examples import TEXTS
 from tests.tasks.finetuning.trained import PLAIN
 from wenmai.core.errors import CorpusError, SettingError
+from wenmai.data.datasets import Dataset
 from wenmai.data.typed import TaggedSentence
 from wenmai.inference.finetuned_tokens import scheme_of
 from wenmai.text.segment import treebank_spans
@@ -159,6 +161,23 @@ def test_words_are_cut_at_the_marks_that_divide_those_that_were_trained_on(begin
     assert learned(*9 * ["one . The other ."], "a Mr. b") == plain
     assert learned(*9 * ["a - b"], *3 * ["-a"]) == plain
     assert learned("a - b", "Paris-based c .") == ["X-induced", "2.5", "c-d", "."]
+
+
+def test_splits_that_are_in_one_file_are_told_apart(base, tmp_path, monkeypatch):
+    labels, words = ("entailment", "neutral", "contradiction"), "abcdefgh"
+    rows = [
+        {"sentence1": f"{one} {words[number % 8]}", "sentence2": words[number % 5], "label": labels[number % 3]}
+        for number, one in enumerate(words * 30)
+    ]
+    (tmp_path / "rows.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.setattr(Dataset, "path", lambda *_: tmp_path / "rows.json")
+    run = wenmai.finetune(base("bert"), "data:ocnli", task="pair", out=tmp_path / "run", quiet=True, **PLAIN)
+    assert any("was chosen by these" in note for note in wenmai.evaluate(run, on="data:ocnli").notes)
+    assert any("was trained on these" in note for note in wenmai.evaluate(run, on="data:ocnli/train").notes)
+    settings = {"task": "pair", "quiet": True, "valid": "data:ocnli/dev", **PLAIN}
+    run = wenmai.finetune(base("bert"), "data:ocnli/dev", out=tmp_path / "dev", **settings)
+    assert any("was trained on these" in note for note in wenmai.evaluate(run, on="data:ocnli/dev").notes)
+    assert not wenmai.evaluate(run, on="data:ocnli/train").notes
 
 
 def test_what_was_learned_from_or_chosen_by_is_noted(base, data, tmp_path):

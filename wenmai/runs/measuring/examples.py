@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wenmai.core.errors import SettingError
+from wenmai.data.datasets import named_dataset
 from wenmai.data.example_settings import ExamplesConfig, ExamplesStats, with_columns
 from wenmai.data.examples import Examples, open_either, open_examples
 from wenmai.training.run import Run
@@ -48,13 +49,33 @@ def read_examples(
 
 
 def _known_before(run: Run, opened: Examples) -> list[str]:
-    """Returns a note if a run was trained on the files of some examples, or its best state was chosen by them."""
-    known = {str(source.get("path")): source.get("valid") for source in run.corpus.get("sources", ())}
-    paths, name = {str(path) for path in opened.paths}, opened.describe()
-    if not paths or not paths <= known.keys():
+    """Returns a note if a run was trained on some examples, or its best state was chosen by them."""
+    name, chosen = opened.describe(), _chosen_by(run, opened)
+    if chosen is None:
         return []
-    if None in known.values():  # an older run does not say which they are
-        return [f"{name}: the model was trained on these examples, or its best state was chosen by them"]
-    if not all(known[path] for path in paths):
-        return [f"{name}: the model was trained on these examples; name others to measure what it has learned"]
-    return [f"{name}: the best state of this run was chosen by these examples; others measure it without bias"]
+    if chosen:
+        return [f"{name}: the best state of this run was chosen by these examples; others measure it without bias"]
+    return [f"{name}: the model was trained on these examples; name others to measure what it has learned"]
+
+
+def _chosen_by(run: Run, opened: Examples) -> bool | None:
+    """Whether some examples only said which state of a run is the best; None: it never saw them."""
+    splits = _known_splits(run)
+    if opened.dataset is not None and any(name == opened.dataset.name for name, _ in splits):
+        return splits.get((opened.dataset.name, opened.split))  # several splits may be in one file
+    known = {str(source.get("path")): source.get("valid") for source in run.corpus.get("sources", ())}
+    paths = {str(path) for path in opened.paths}
+    return all(known[path] for path in paths) if paths and paths <= known.keys() else None
+
+
+def _known_splits(run: Run) -> dict[tuple[str, str], bool]:
+    """The splits of data sets that a run was trained on, and whether they only said which state is the best."""
+    found: dict[tuple[str, str], bool] = {}
+    valid = run.recipe.flat_settings().get("data.valid")
+    if (named := named_dataset(valid)) is not None:
+        found[named[0].name, named[1] or "dev"] = True
+    for dataset, split in filter(None, map(named_dataset, run.recipe.corpus)):
+        if valid is None and split in ("", "train"):
+            found[dataset.name, "dev"] = True
+        found[dataset.name, split or "train"] = False
+    return found

@@ -177,8 +177,8 @@ def write_mistakes(
     facts = {"run": evaluation.run, **evaluation._facts(), "examples": f"{mistakes.examples:,}"}
     known = {name: value for name, value in facts.items() if value is not None}
     byline = [say(_SAID.get(name, f"{name} {{value}}"), value=_value(value)) for name, value in known.items()]
-    worst = say("Mistakes: {total}; the worst {shown} are shown.", total=mistakes.total, shown=_MOST)
-    several = say("Mistakes: {total}; the worst come first.", total=mistakes.total)
+    worst = say("Mistakes: {total}; the worst {shown} are shown.", total=f"{mistakes.total:,}", shown=_MOST)
+    several = say("Mistakes: {total}; the worst come first.", total=f"{mistakes.total:,}")
     page = filled(
         "mistakes",
         title=escape(say("The worst mistakes")),
@@ -242,7 +242,7 @@ def _tagged(one: dict[str, Any]) -> str:
     sides = [("gold", gold, found, "missed"), ("found", found, gold, "wrong")]
     rows = [(n, "text", _entities(one, spans, other, kind)) for n, spans, other, kind in sides]
     cost = "∞" if one["cost"] is None else f"{one['cost']:.2f}"
-    return _pairs([*rows, ("cost", "", cost)])
+    return _pairs([*rows, ("negative log-likelihood", "", cost)])
 
 
 def _entities(one: dict[str, Any], spans: set[Any], other: set[Any], kind: str) -> str:
