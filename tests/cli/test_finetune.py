@@ -2,6 +2,7 @@
 
 import json
 import statistics
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from wenmai.core.errors import RunError
 from wenmai.core.registry import find_system
 from wenmai.runs.finetune import SeedRuns
 from wenmai.runs.tuning_presets import PRESETS
+from wenmai.training import loop
 from wenmai.training.callback import Callback
 
 TINY = ("--threads", "1", "--epochs", "2", "--learning-rate", "0.02", "--quiet")
@@ -271,6 +273,22 @@ def test_the_interval_of_seeds_is_by_students_t(count, quantile):
     values = tuple(n / count for n in range(count))
     found = SeedRuns(runs=(None,) * count, metric="f1", values=values)
     assert found.margin == pytest.approx(quantile * statistics.stdev(values) / count**0.5, rel=1e-3)
+
+
+def test_several_seeds_go_on_where_they_were_interrupted(shell, base, monkeypatch):
+    (shell.folder / "classes.tsv").write_text(TEXTS["classes.tsv"]["enough"])
+    command = ("finetune", base, "classes.tsv", "--task", "classification", "--out", "runs", *TINY, "--seeds", "2")
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "_finish", interrupted)
+        stopped = shell(*command, code=130).err
+    assert "stopped; the same command continues it, and goes on with the other seeds" in stopped
+    assert "(mean of 2 seeds" in shell(*command).out
+    again = (command[0], Path(base) / ".." / Path(base).name, *command[2:])
+    assert "(mean of 2 seeds" in shell(*again).out
 
 
 def test_several_seeds_are_not_mixed_with_other_trainings(shell, base):

@@ -147,6 +147,19 @@ def test_a_sealed_folder_holds_what_was_written_and_replaces_the_old_one(tmp_pat
     assert os.listdir(folder.parent) == ["sealed"]
 
 
+def test_what_has_come_meanwhile_is_kept(tmp_path):
+    def write_while_another_writes():
+        with sealed_folder(tmp_path / "new", replace=False) as folder:
+            (folder / "ours").write_text("ours")
+            (tmp_path / "new").mkdir()
+            (tmp_path / "new" / "theirs").write_text("theirs")
+
+    with pytest.raises(RunError, match="exists already"):
+        write_while_another_writes()
+    assert [one.name for one in tmp_path.iterdir()] == ["new"]
+    assert [one.name for one in (tmp_path / "new").iterdir()] == ["theirs"]
+
+
 def test_every_file_is_on_the_disk_before_its_folder_is_there(tmp_path, monkeypatch):
     synced, path = [], tmp_path / "sealed"
 

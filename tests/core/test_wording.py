@@ -197,6 +197,14 @@ def test_messages_are_complete():
             "a.tsv: line 2: has 1 syllables for 2 characters; expected one each, such as 'id<tab>ni3 hao3<tab>你好'",
             "a.tsv：第 2 行：有 1 个音节，却有 2 个字；应一一对应，如“id<tab>ni3 hao3<tab>你好”",
         ),
+        (
+            "a.json: item 2: has 0 answers to choose from (columns: a, b); expected two or more",
+            "a.json：第 2 项：只有 0 个备选答案（各列：a, b）；应至少两个",
+        ),
+        (
+            "standard input: line 1: 'x': expected TEXT<TAB>QUESTION<TAB>OPTION<TAB>OPTION..., two options at least",
+            "标准输入：第 1 行：'x'：应为 文本<TAB>问题<TAB>选项<TAB>选项…，至少两个选项",
+        ),
         ("runs/a: no such run folder", "runs/a：没有这个运行文件夹"),
         (
             "a.csv: line 3: 0xff is not utf-8 (invalid start byte); if the file has another encoding, name it "

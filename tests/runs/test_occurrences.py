@@ -102,6 +102,7 @@ def test_a_text_without_frequent_words_is_no_text():
         ("The Bank of banks", "bank", [(4, 8)]),
         ("In New York city", "New York", [(3, 11)]),
         ("embankment", "bank", []),
+        ("from İzmir to the Bank", "bank", [(18, 22)]),
         ("anything", "", []),
     ],
 )

@@ -109,8 +109,16 @@ def read_json_object(path: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def sealed_folder(path: str | Path) -> Iterator[Path]:
-    """Yields a temporary folder that becomes ``path`` (replacing it), with a manifest, when the block ends well."""
+def sealed_folder(path: str | Path, *, replace: bool = True) -> Iterator[Path]:
+    """Yields a temporary folder that becomes ``path``, with a manifest, when the block ends well.
+
+    Args:
+        path: The folder.
+        replace: Whether it may be there already, and is replaced; else nothing that has come meanwhile is touched.
+
+    Raises:
+        RunError: if something is there that is not to be replaced.
+    """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
@@ -129,9 +137,14 @@ def sealed_folder(path: str | Path) -> Iterator[Path]:
                 files[file.relative_to(temporary).as_posix()] = entry
         _unsealed.discard(temporary)
         writing_json(temporary / MANIFEST, {"version": VERSION, "files": files})
-        if path.exists():
+        if replace and path.exists():
             shutil.rmtree(path)
-        os.rename(temporary, path)
+        try:
+            os.rename(temporary, path)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+            raise RunError(f"{path}: exists already; choose another folder to write") from None
         _sync_folder(path.parent)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -26,10 +26,11 @@ _NUMBERS = {"number", "count"}  # holes for nothing else
 _AS_THEY_ARE = {"name", "value", "other"}  # holes for what the user writes: a setting called loss stays loss
 _FEWEST_LETTERS, _FEWEST_BESIDE_ONE = 6, 4  # of a text that is recognised: fewer would be found in any other
 _FEW_WORDS = 3
-_PLACED = re.compile(
-    r"(?P<place>standard input|\S+?)(?:: line (?P<line>[\d,]+))?: (?P<said>.+)", re.DOTALL
-)  # FILE: line 3: this
-_LINE = "line {number}: {what}"
+_PLACED = re.compile(  # FILE: line 3: this
+    r"(?P<place>standard input|examples from Python|\S+?)(?:: (?P<unit>line|item) (?P<number>[\d,]+))?: (?P<said>.+)",
+    re.DOTALL,
+)
+_UNITS = {"line": "line {number}: {what}", "item": "item {number}: {what}"}
 _chosen: list[str] = []  # the last one
 
 
@@ -91,12 +92,11 @@ class Catalogue:
     def say(self, text: str) -> str:
         """Returns a whole text in the language; English where the catalogue lacks it."""
         placed = _PLACED.fullmatch(text)
-        in_line = placed is not None and placed["line"] is not None  # a message of its own may begin with a hole
+        in_line = placed is not None and placed["unit"] is not None  # a message of its own may begin with a hole
         if not in_line and (found := self._known(text)) is not None:
             return found
         if placed is not None and (found := self._known(placed["said"])) is not None:
-            line = placed["line"]
-            what = found if line is None else self.texts.get(_LINE, _LINE).format(number=line, what=found)
+            what = self.fill(_UNITS[placed["unit"]], {"number": placed["number"], "what": found}) if in_line else found
             return f"{self.texts.get(placed['place'], placed['place'])}：{what}"
         return (self._known(text) or text) if in_line else text
 

@@ -94,8 +94,12 @@ def spans_of(text: str, word: str, segment: Segmentation) -> list[tuple[int, int
 
     if not word:
         return []
-    folded, key = text.lower(), word.lower()
-    return [*places(text, word)] or ([*places(folded, key)] if len(folded) == len(text) else [])
+    return [*places(text, word)] or [*places(_folded(text), _folded(word))]
+
+
+def _folded(text: str) -> str:
+    """Returns a text in lower case, of the same length: İ would become two characters."""
+    return "".join(lower if len(lower := one.lower()) == 1 else one for one in text)
 
 
 def suited(config: OccurrenceConfig, sample: str) -> OccurrenceConfig:

@@ -77,7 +77,7 @@ def write_ctranslate2(folder: str | Path, model: "nn.Module", *, source: "Tokeni
     spec.config.layer_norm_epsilon = transformer.decoder.layers[0].ffn_residual.norm.eps  # type: ignore[union-attr]
     spec.validate()
     spec.optimize()  # a matrix that is used twice is written once
-    with sealed_folder(folder) as temporary:
+    with sealed_folder(folder, replace=False) as temporary:
         spec.save(str(temporary))
         if source is target:
             source.save(temporary / "tokenizer.json")
@@ -108,7 +108,7 @@ def write_generator(folder: str | Path, model: "nn.Module", tokenizer: "Tokenize
     spec.config.layer_norm_epsilon = gpt.decoder.norm.eps
     spec.validate()
     spec.optimize()
-    with sealed_folder(folder) as temporary:
+    with sealed_folder(folder, replace=False) as temporary:
         spec.save(str(temporary))
         tokenizer.save(temporary / "tokenizer.json")
 
@@ -134,7 +134,7 @@ def write_encoder(folder: str | Path, model: "nn.Module", tokenizer: "Tokenizer"
     spec.config.layer_norm_epsilon = bert.config.epsilon
     spec.validate()
     spec.optimize()
-    with sealed_folder(folder) as temporary:
+    with sealed_folder(folder, replace=False) as temporary:
         spec.save(str(temporary))
         framed = framed_tokenizer(tokenizer, segments=bert.config.segments)
         writing_json(temporary / "tokenizer.json", framed)

@@ -103,7 +103,7 @@ def write_elmo(folder: str | Path, module: "Elmo") -> None:
             "this model cannot be written"
         )
     named = dict(module.named_parameters())
-    with sealed_folder(folder) as temporary:
+    with sealed_folder(folder, replace=False) as temporary:
         with open(temporary / WEIGHTS, "wb+") as output, h5py.File(output, "w") as file:
             for one in _stored(config):
                 parts = [named[name].detach().cpu().float().numpy() for name in one.parameters]

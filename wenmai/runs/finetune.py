@@ -166,14 +166,17 @@ def finetune(
     _require_measured(system, data, start, {**settings, "seed": first})  # mistakes are found before the first training
     for seed in there:
         _require_same(folders[seed], start, *plan(system, data, start=start, seed=seed, **settings))
+    given = {"callback": callback, "quiet": quiet}
     found = []
     for seed, folder in folders.items():
-        if seed in there:
-            found.append(resume(folder, corpus=data, callback=callback, quiet=quiet))
-        else:
-            found.append(
-                train(system, data, out=folder, start=start.path, callback=callback, quiet=quiet, seed=seed, **settings)
-            )
+        try:
+            if seed in there:
+                found.append(resume(folder, corpus=data, **given))
+            else:
+                found.append(train(system, data, out=folder, start=start.path, seed=seed, **given, **settings))
+        except KeyboardInterrupt as interrupt:
+            interrupt.__notes__ = ["the same command continues it, and goes on with the other seeds"]
+            raise
     told = _measured(found)
     writing_json(Path(out) / _SEEDS, told.as_dict())
     return told

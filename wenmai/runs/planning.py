@@ -1,5 +1,6 @@
 """What a training will do: its recipe, from what is given and what the text, the system and a continued run imply."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,11 +28,11 @@ def plan(
     task: Task = described.load()
     settings = named_settings(task.sections, settings)
     start = start.path if isinstance(start, Run) else start
-    base = None if start is None else Run(Path(start).absolute()).recipe
+    base = None if start is None else Run(os.path.abspath(start)).recipe
     implied = _giving_way(overruled(described.settings, task.implied(settings, base)), settings, task)
     chosen = {**_without(implied, settings), **settings}
     if base is not None:
-        start = Path(str(start)).absolute()
+        start = Path(os.path.abspath(str(start)))
         preset = base.system != described.name and find_system(base.system).task == described.task
         _inherit(base, described.name, task, chosen, chosen if preset else settings)
     opened = task.source.open(corpus)

@@ -79,7 +79,7 @@ def write_index(
     target = require_no_folder(path)
     numbers, spans, places = array("q"), array("i"), array("q", [0])
     try:
-        with sealed_folder(target) as folder:
+        with sealed_folder(target, replace=False) as folder:
             raw = folder / "rows.tmp"
             with open(raw, "wb") as vectors, open(folder / SENTENCES, "wb") as text:
                 for sentence, found, states in rows:

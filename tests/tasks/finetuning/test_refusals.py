@@ -191,6 +191,9 @@ def test_what_was_learned_from_or_chosen_by_is_noted(base, data, tmp_path):
     assert any("was chosen by these examples" in note for note in wenmai.evaluate(run, on=valid).notes)
     other = tmp_path / "other.tsv"
     shutil.copy(path, other)
+    assert any("was trained on these examples" in note for note in wenmai.evaluate(run, on=other).notes)
+    with other.open("a") as file:
+        file.write(other.read_text().splitlines()[-1] + "\n")
     assert not wenmai.evaluate(run, on=other).notes
     folder = tmp_path / "folder"
     folder.mkdir()

@@ -232,7 +232,7 @@ def write_folder(
         tensors: By their names there.
         files: The content of the other JSON files, by their names.
     """
-    with sealed_folder(folder) as temporary:
+    with sealed_folder(folder, replace=False) as temporary:
         writing_json(temporary / CONFIG, head)
         write_tensors(temporary / _WEIGHTS, tensors, library="pt")
         for name, content in files.items():

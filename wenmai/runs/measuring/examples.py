@@ -1,9 +1,11 @@
 """Labelled examples to measure fine-tuned models on."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from wenmai.core.errors import SettingError
+from wenmai.core.folder import file_sha256
 from wenmai.data.datasets import named_dataset
 from wenmai.data.example_settings import ExamplesConfig, ExamplesStats, with_columns
 from wenmai.data.examples import Examples, open_either, open_examples
@@ -63,9 +65,19 @@ def _chosen_by(run: Run, opened: Examples) -> bool | None:
     splits = _known_splits(run)
     if opened.dataset is not None and any(name == opened.dataset.name for name, _ in splits):
         return splits.get((opened.dataset.name, opened.split))  # several splits may be in one file
-    known = {str(source.get("path")): source.get("valid") for source in run.corpus.get("sources", ())}
-    paths = {str(path) for path in opened.paths}
-    return all(known[path] for path in paths) if paths and paths <= known.keys() else None
+    sources = [source for source in run.corpus.get("sources", ()) if "sha256" in source]
+    found = [_source_of(path, sources) for path in opened.paths]
+    return all(found) if found and None not in found else None
+
+
+def _source_of(path: Path, sources: Sequence[Mapping[str, Any]]) -> bool | None:
+    """Whether a file, or its like elsewhere, only said which state is the best; None: the run did not read it."""
+    if named := [source for source in sources if source["path"] == str(path)]:
+        return bool(named[0]["valid"])
+    alike = [source for source in sources if source["bytes"] == path.stat().st_size]
+    digest = file_sha256(path) if alike else ""
+    same = [bool(source["valid"]) for source in alike if source["sha256"] == digest]
+    return all(same) if same else None
 
 
 def _known_splits(run: Run) -> dict[tuple[str, str], bool]:
