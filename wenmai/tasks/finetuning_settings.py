@@ -85,7 +85,7 @@ def settled_reading(
     reading: TuneReadingConfig,
     tuning: FineTuneConfig,
     encoder: Backbone,
-    base: Any,  # noqa: ANN401
+    base: object,
 ) -> TuneReadingConfig:
     """Returns how texts are read, with ``pooling`` chosen.
 

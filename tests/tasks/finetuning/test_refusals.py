@@ -192,6 +192,11 @@ def test_what_was_learned_from_or_chosen_by_is_noted(base, data, tmp_path):
     other = tmp_path / "other.tsv"
     shutil.copy(path, other)
     assert any("was trained on these examples" in note for note in wenmai.evaluate(run, on=other).notes)
+    corpus = run.path / "corpus.json"
+    facts = json.loads(corpus.read_text())
+    corpus.write_text(json.dumps({**facts, "sources": [{"path": "gone"}, {"sha256": "", "bytes": 1}]}))
+    assert not wenmai.evaluate(run.path, on=other).notes
+    corpus.write_text(json.dumps(facts))
     with other.open("a") as file:
         file.write(other.read_text().splitlines()[-1] + "\n")
     assert not wenmai.evaluate(run, on=other).notes

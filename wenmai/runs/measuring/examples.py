@@ -72,11 +72,11 @@ def _chosen_by(run: Run, opened: Examples) -> bool | None:
 
 def _source_of(path: Path, sources: Sequence[Mapping[str, Any]]) -> bool | None:
     """Whether a file, or its like elsewhere, only said which state is the best; None: the run did not read it."""
-    if named := [source for source in sources if source["path"] == str(path)]:
-        return bool(named[0]["valid"])
-    alike = [source for source in sources if source["bytes"] == path.stat().st_size]
+    if named := [source for source in sources if source.get("path") == str(path)]:
+        return bool(named[0].get("valid"))
+    alike = [source for source in sources if source.get("bytes") == path.stat().st_size]
     digest = file_sha256(path) if alike else ""
-    same = [bool(source["valid"]) for source in alike if source["sha256"] == digest]
+    same = [bool(source.get("valid")) for source in alike if source["sha256"] == digest]
     return all(same) if same else None
 
 
