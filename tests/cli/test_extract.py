@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import struct
 import textwrap
 import zlib
@@ -15,7 +16,8 @@ from tests.contract.examples import EXAMPLES, TEXTS
 from wenmai.cli.relations import extract as extract_command
 from wenmai.data.relation_files import open_documents, read_documents
 from wenmai.data.relations import docred_documents, tagged_sentences
-from wenmai.runs.extraction import as_docred, document_of_text, tagger_of, unwrapped, why_nothing, write_relation_page
+from wenmai.runs.extraction import as_docred, document_of_text, tagger_of, unwrapped, why_nothing
+from wenmai.runs.relation_page import write_relation_page
 
 QUIET = ("--threads", "1", "--quiet")
 
@@ -49,13 +51,25 @@ def test_documents_train_taggers_of_the_same_types(runs):
 
 def test_plain_text_needs_a_tagger_and_gets_entities(shell, runs):
     (shell.folder / "text.txt").write_text("a b c. D e\n\nf a b\n")
-    refused = shell("extract", runs / "ssan", "text.txt", code=2).err
-    assert "add --tagger RUN" in refused
     out = shell("extract", runs / "ssan", "text.txt", "--tagger", runs / "tagger", "--threshold", "0", "--json").out
     (document,) = docred_documents([json.loads(out)], "the output")
     assert [" ".join(words) for words in document.sentences] == ["a b c .", "D e", "f a b"]
     assert document.entities
     assert len(document.relations) == len(document.entities) * (len(document.entities) - 1)
+
+
+def test_the_one_tagger_beside_a_run_is_taken(shell, runs):
+    (shell.folder / "text.txt").write_text("a b c. D e\n\nf a b\n")
+    shutil.copytree(runs / "ssan", shell.folder / "own" / "ssan")
+    refused = shell("extract", "own/ssan", "text.txt", code=2).err
+    assert "no run beside own/ssan does; add --tagger RUN" in refused
+    shutil.copytree(runs / "tagger", shell.folder / "own" / "tagger")
+    found = shell("extract", "own/ssan", "text.txt", "--json")
+    assert "own/tagger finds the entities of plain text" in found.err
+    assert found.out == shell("extract", runs / "ssan", "text.txt", "--tagger", runs / "tagger", "--json").out
+    shutil.copytree(runs / "tagger", shell.folder / "own" / "another")
+    refused = shell("extract", "own/ssan", "text.txt", code=2).err
+    assert "several runs find entities: own/another, own/tagger; choose one by --tagger" in refused
 
 
 def test_what_is_printed_is_what_the_model_finds(shell, runs):

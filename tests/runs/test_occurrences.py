@@ -1,5 +1,6 @@
 """Words in their sentences: which occurrences are read, an index of them, static vectors, and word similarity."""
 
+import errno
 import json
 import shutil
 from collections import Counter
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 import wenmai
+from wenmai.cli.main import main
 from wenmai.core.errors import CorpusError, FormatError, RunError, SettingError
 from wenmai.data.occurrences import LONGEST, OccurrenceConfig, Occurrences, spans_of
 from wenmai.inference.contextual import reader_of, states_of_spans
@@ -88,6 +90,32 @@ def test_chinese_is_cut_as_it_suits_it():
     with Occurrences(iter(lines), OccurrenceConfig(min_count=1)) as found:
         assert found.config.segment == "chinese"
         assert "银行" in found.counts
+
+
+def test_a_text_of_another_encoding_is_read_by_its_name(tmp_path):
+    (tmp_path / "latin.txt").write_text("ein großes Café\n" * 2, encoding="latin-1")
+    with pytest.raises(CorpusError, match=r"0xdf is not utf-8 here .* bad_lines=skip"):
+        chosen(tmp_path / "latin.txt", min_count=1)
+    assert chosen(tmp_path / "latin.txt", min_count=1, encoding="latin-1")[0].counts.keys() == {"ein", "großes", "café"}
+
+
+def test_lines_that_cannot_be_decoded_are_skipped_and_told(runs, tmp_path, capsys):
+    (tmp_path / "text.txt").write_bytes(b"the bank of the river\nthe \xff bank\n")
+    assert chosen(tmp_path / "text.txt", min_count=1, bad_lines="skip")[0].counts["bank"] == 1
+    arguments = ["index", str(runs / "bert"), str(tmp_path / "text.txt"), "--out", str(tmp_path / "index")]
+    assert main([*arguments, "--bad-lines", "skip"]) == 0
+    assert "1 lines that cannot be read were left out (bad_lines=skip)" in capsys.readouterr().err
+    assert main([*arguments, "--bad-lines", "drop"]) == 2
+    assert "bad_lines" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_named_with_its_folder(cache_folder, monkeypatch):
+    def full(**_: object):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    with pytest.raises(RunError, match=f"{cache_folder}: cannot be written .* WENMAI_CACHE"):
+        chosen(["a bank"], min_count=1)
 
 
 def test_a_text_without_frequent_words_is_no_text():

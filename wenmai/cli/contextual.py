@@ -33,6 +33,10 @@ Most = Annotated[
     int | None,
     typer.Option("--max-occurrences", min=0, help="Occurrences of a word that are read, over all the text; 0 for all."),
 ]
+Encoding = Annotated[str | None, typer.Option("--encoding", help="Character encoding of the files [utf-8].")]
+BadLines = Annotated[
+    str | None, typer.Option("--bad-lines", help="A line that cannot be decoded: error, or skip it [error].")
+]
 
 
 def index_command(
@@ -44,6 +48,8 @@ def index_command(
     lowercase: Case = True,
     min_count: MinCount = None,
     max_occurrences: Most = None,
+    encoding: Encoding = None,
+    bad_lines: BadLines = None,
     device: Device = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -57,7 +63,15 @@ def index_command(
     from wenmai.data.sources import named_texts
     from wenmai.runs.occurrences import index
 
-    settings = _given(layer, segment, lowercase, min_count, max_occurrences)
+    settings = _given(
+        max_occurrences,
+        layer=layer,
+        segment=segment,
+        lowercase=lowercase,
+        min_count=min_count,
+        encoding=encoding,
+        bad_lines=bad_lines,
+    )
     found = index(run, named_texts(corpus), out=out, device=device, quiet=quiet, **settings)
     if as_json:
         print(json.dumps({"index": str(found.path), **found.facts}, ensure_ascii=False))
@@ -76,6 +90,8 @@ def distil_command(
     lowercase: Case = True,
     min_count: MinCount = None,
     max_occurrences: Most = None,
+    encoding: Encoding = None,
+    bad_lines: BadLines = None,
     device: Device = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -89,7 +105,15 @@ def distil_command(
     from wenmai.data.sources import named_texts
     from wenmai.runs.occurrences import distil
 
-    settings = _given(layer, segment, lowercase, min_count, max_occurrences)
+    settings = _given(
+        max_occurrences,
+        layer=layer,
+        segment=segment,
+        lowercase=lowercase,
+        min_count=min_count,
+        encoding=encoding,
+        bad_lines=bad_lines,
+    )
     found = distil(run, named_texts(corpus), out=out, device=device, quiet=quiet, **settings)
     if as_json:
         print(json.dumps({"path": str(out), "vocabulary": len(found), "vector_size": found.vector_size}))
@@ -97,12 +121,9 @@ def distil_command(
         show(say(f"{out}: {len(found):,} words with vectors of {found.vector_size} dimensions"))
 
 
-def _given(
-    layer: str | None, segment: str | None, lowercase: bool, min_count: int | None, max_occurrences: int | None
-) -> dict[str, Any]:
+def _given(max_occurrences: int | None, **settings: Any) -> dict[str, Any]:  # noqa: ANN401  of OccurrenceConfig
     """Returns the settings that were given; 0 stands for all occurrences."""
-    found: dict[str, Any] = {"layer": layer, "segment": segment, "min_count": min_count}
-    found = {name: value for name, value in found.items() if value is not None} | {"lowercase": lowercase}
+    found = {name: value for name, value in settings.items() if value is not None}
     return found if max_occurrences is None else found | {"max_occurrences": max_occurrences or None}
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -31,7 +32,7 @@ def extract(
         typer.Option(
             "--tagger",
             metavar="RUN",
-            help="For plain text: a run of finetuned-tagging, which finds the entities.",
+            help="For plain text: a run of finetuned-tagging, which finds the entities [the one beside RUN].",
             autocompletion=complete_run,
         ),
     ] = None,
@@ -69,12 +70,13 @@ def extract(
     from wenmai.runs.extraction import (
         as_docred,
         documents_of_files,
+        tagger_beside,
         tagger_of,
         why_nothing,
         write_predictions,
-        write_relation_page,
     )
     from wenmai.runs.page import require_page
+    from wenmai.runs.relation_page import write_relation_page
     from wenmai.training.run import Run
 
     if evidence not in get_args(Evidence):
@@ -86,11 +88,12 @@ def extract(
         raise SettingError(f"--predictions {predictions}: holds the documents to read; name another file to write")
     if predictions is not None and html is not None and predictions.resolve() == html.resolve():
         raise SettingError(f"--predictions {predictions}: is the file of --html; name another")
-    model = Run(run, device).model_for("extract")
+    opened = Run(run, device)
+    model = opened.model_for("extract")
     tagging = None if tagger is None else tagger_of(tagger, model, device)
     extracted: Iterable[Any] = (
         found
-        for document in documents_of_files(files, tagging)
+        for document in documents_of_files(files, tagging, partial(tagger_beside, opened, model, device))
         for found in model.extract([document], threshold=threshold, evidence=evidence)
     )
     if html is not None or predictions is not None:  # before anything is printed, which a closed pipe would end

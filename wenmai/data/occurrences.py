@@ -9,19 +9,22 @@ number.
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import IO, Annotated, Any, NamedTuple, Self
 
 from annotated_types import Ge
 from typing_extensions import Doc
 
-from wenmai.core.errors import CorpusError
+from wenmai.core.errors import CorpusError, RunError
+from wenmai.core.folder import cache_folder
 from wenmai.data.corpus import Corpus
 from wenmai.data.documents import CorpusStats
 from wenmai.data.sources import open_texts
 from wenmai.text.segment import token_spans
 from wenmai.text.sentences import sentences
-from wenmai.text.settings import Lowercase, Segmentation, TextConfig
+from wenmai.text.settings import BadLines, Lowercase, Segmentation, TextConfig
 from wenmai.text.unspaced import find_unspaced
 
 __all__ = [
@@ -57,6 +60,8 @@ class OccurrenceConfig:
     max_occurrences: Annotated[
         int | None, Ge(1), Doc("occurrences of a word that are read, spread evenly over the text; none: all")
     ] = 100
+    encoding: Annotated[str, Doc("character encoding of the files")] = "utf-8"
+    bad_lines: Annotated[BadLines, Doc("a line that cannot be decoded: error, or skip it")] = "error"
 
 
 class Occurrence(NamedTuple):
@@ -123,10 +128,12 @@ class Occurrences:
         config: The settings, with the segmentation that was chosen.
         counts: How often each word that is taken occurs, most frequent first.
         taken: How many occurrences are read.
+        skipped_lines: How many lines were left out because of ``bad_lines=skip``.
         name: What the text is called.
 
     Raises:
         CorpusError: if the text cannot be read, or no word of it is taken.
+        RunError: if the temporary file, which is in the cache, cannot be written.
     """
 
     def __init__(
@@ -138,16 +145,19 @@ class Occurrences:
         progress: Progress | None = None,
     ) -> None:
         opened, hints, names = open_texts(corpus)
-        text = TextConfig(**{name.partition(".")[2]: value for name, value in hints.items()})
+        suggested = {name.partition(".")[2]: value for name, value in hints.items()}
+        text = TextConfig(**suggested | {"encoding": config.encoding, "bad_lines": config.bad_lines})
         self.name = ", ".join(names) or "text from memory"
         self.config = suited(config, opened.sample(text.encoding))
         self._wanted = None if words is None else frozenset(words)
-        self._spool: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  until the context ends
+        self._spool = _temporary_file()
+        stats = CorpusStats()
         try:
-            every = self._read(opened, text, progress)
+            every = self._read(opened, text, stats, progress)
         except BaseException:
             self._spool.close()
             raise
+        self.skipped_lines = stats.skipped_lines
         often = [(word, count) for word, count in every.items() if count >= self.config.min_count]
         self.counts = dict(sorted(often, key=lambda one: (-one[1], one[0])))
         most = self.config.max_occurrences
@@ -165,11 +175,14 @@ class Occurrences:
     def __exit__(self, *_: object) -> None:
         self._spool.close()
 
-    def _read(self, corpus: Corpus, text: TextConfig, progress: Progress | None) -> Counter[str]:
+    def _read(self, corpus: Corpus, text: TextConfig, stats: CorpusStats, progress: Progress | None) -> Counter[str]:
         counts: Counter[str] = Counter()
-        for sentence in _sentences(corpus, text, progress):
-            self._spool.write(sentence.encode() + b"\n")
+        for sentence in _sentences(corpus, text, stats, progress):
+            with _named_faults(cache_folder()):
+                self._spool.write(sentence.encode() + b"\n")
             counts.update(one.word for one in self._words(sentence))
+        with _named_faults(cache_folder()):
+            self._spool.flush()
         return counts
 
     def _words(self, sentence: str) -> Iterator[Occurrence]:
@@ -198,9 +211,27 @@ class Occurrences:
                 yield SentenceWords(text, chosen)
 
 
-def _sentences(corpus: Corpus, text: TextConfig, progress: Progress | None) -> Iterator[str]:
+@contextmanager
+def _named_faults(folder: Path) -> Iterator[None]:
+    """Says where a disk is full."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(
+            f"{folder}: cannot be written ({error.strerror}); set WENMAI_CACHE to a folder with space"
+        ) from None
+
+
+def _temporary_file() -> IO[bytes]:
+    folder = cache_folder()
+    with _named_faults(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryFile(dir=folder)
+
+
+def _sentences(corpus: Corpus, text: TextConfig, stats: CorpusStats, progress: Progress | None) -> Iterator[str]:
     """Yields the sentences of a corpus, none longer than :data:`LONGEST`."""
-    for line in corpus.lines(text, stats=CorpusStats(), progress=progress):
+    for line in corpus.lines(text, stats=stats, progress=progress):
         for sentence in sentences(line.text.replace("\r", " ")):
             rest = sentence
             while len(rest) > LONGEST:

@@ -131,6 +131,7 @@ def index(
         following(callback, quiet=quiet) as follower,
         Occurrences(corpus, config, progress=follower.encoding_corpus) as found,
     ):
+        _note_skipped(found, follower)
         rows = (
             (one.text, [word[1:] for word in one.words], states.mean(0))
             for one, states in _read(reader, found, follower.evaluating)
@@ -315,6 +316,7 @@ def distil(
         following(callback, quiet=quiet) as follower,
         Occurrences(corpus, config, progress=follower.encoding_corpus) as found,
     ):
+        _note_skipped(found, follower)
         rows = {word: row for row, word in enumerate(found.counts)}
         sums = np.zeros((len(rows), reader.encoder.vector_size))
         read = np.zeros(len(rows), np.int64)
@@ -373,6 +375,11 @@ def mean_states(
                     sums[word.word] = sums.get(word.word, 0.0) + state.astype(np.float64)
                     read[word.word] += 1
     return {word: (total / read[word]).astype(np.float32) for word, total in sums.items()}
+
+
+def _note_skipped(found: Occurrences, follower: Callback) -> None:
+    if found.skipped_lines:
+        follower.note(f"{found.skipped_lines:,} lines that cannot be read were left out (bad_lines=skip)")
 
 
 def _write_run(target: Path, run: Run, vectors: WordVectors, found: Occurrences, layer: str) -> None:
