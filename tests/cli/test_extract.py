@@ -1,5 +1,6 @@
 """``wenmai extract``: from files to relations, as text, JSON and a page."""
 
+import contextlib
 import json
 import re
 import shutil
@@ -16,8 +17,9 @@ from tests.contract.examples import EXAMPLES, TEXTS
 from wenmai.cli.relations import extract as extract_command
 from wenmai.data.relation_files import open_documents, read_documents
 from wenmai.data.relations import docred_documents, tagged_sentences
-from wenmai.runs.extraction import as_docred, document_of_text, tagger_of, unwrapped, why_nothing
+from wenmai.runs.extraction import as_docred, document_of_text, tagger_beside, tagger_of, unwrapped, why_nothing
 from wenmai.runs.relation_page import write_relation_page
+from wenmai.training.run import Run
 
 QUIET = ("--threads", "1", "--quiet")
 
@@ -67,9 +69,17 @@ def test_the_one_tagger_beside_a_run_is_taken(shell, runs):
     found = shell("extract", "own/ssan", "text.txt", "--json")
     assert "own/tagger finds the entities of plain text" in found.err
     assert found.out == shell("extract", runs / "ssan", "text.txt", "--tagger", runs / "tagger", "--json").out
+    with contextlib.chdir(shell.folder / "own" / "ssan"):
+        assert tagger_beside(Run("."), wenmai.load(".")).labels == wenmai.load("../tagger").labels
     shutil.copytree(runs / "tagger", shell.folder / "own" / "another")
     refused = shell("extract", "own/ssan", "text.txt", code=2).err
     assert "several runs find entities: own/another, own/tagger; choose one by --tagger" in refused
+
+
+def test_documents_on_standard_input_are_no_text(shell, runs):
+    content = (runs / EXAMPLES["ssan"].data).read_text()
+    refused = shell("extract", runs / "ssan", "-", stdin=content, code=3).err
+    assert "standard input: holds documents of DocRED or PubTator; name a file" in refused
 
 
 def test_what_is_printed_is_what_the_model_finds(shell, runs):
@@ -239,6 +249,14 @@ def test_predictions_are_those_of_the_official_script(shell, runs):
     assert "2 of 2 documents have no title or that of another one" in noted
     refused = shell("extract", runs / "ssan", path, "--predictions", ".", code=2).err
     assert "--predictions .: is a folder; name the file to write" in refused
+
+
+def test_some_of_the_documents_are_evaluated(shell, runs):
+    path = runs / EXAMPLES["ssan"].data
+    assert (
+        "evaluated on 3 documents, drawn by chance"
+        in shell("evaluate", runs / "ssan", "--on", path, "--limit", "3").err
+    )
 
 
 def test_evidence_is_evaluated_by_attention_too(shell, runs):

@@ -180,6 +180,22 @@ def test_a_run_is_evaluated_when_what_it_was_trained_on_is_gone(shell, tune):
     assert "the best state of this run was chosen by these examples" in shell("evaluate", run, "--on", "dev.tsv").err
 
 
+@pytest.mark.parametrize("task", ["classification", "tagging", "span"])
+def test_some_of_the_examples_are_evaluated(shell, tune, task):
+    run, data = tune(task), EXAMPLES[f"finetuned-{task}"].data
+    found = shell("evaluate", run, "--on", data, "--limit", "2", "--json")
+    assert "evaluated on 2 examples, drawn by chance (limit)" in found.err
+    assert found.out == shell("evaluate", run, "--on", data, "--limit", "2", "--json").out
+    assert "drawn by chance" not in shell("evaluate", run, "--on", data, "--limit", "1000").err
+
+
+def test_tasks_by_other_names_are_told(shell, base):
+    assert (
+        "no task is called 'ner'; did you mean 'tagging'?"
+        in shell("finetune", base, "a.tsv", "--task", "ner", "--out", "run", code=2).err
+    )
+
+
 def test_one_test_set_is_evaluated_at_a_time(shell, tune):
     run = tune("classification")
     refused = shell("evaluate", run, "--on", "a b.tsv", "--on", "b.tsv", code=2).err

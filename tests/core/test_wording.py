@@ -215,8 +215,8 @@ def test_messages_are_complete():
         ("a.txt: cannot be read (Permission denied)", "a.txt：无法读取（没有权限）"),
         ("{a: 1}: is empty; expected text", "{a: 1}：是空的；应为文本"),
         (
-            "a.json: line 1: the right answer is '5'; expected one of the 2 answers, or its index",
-            "a.json：第 1 行：正确答案是 '5'；应为 2 个答案之一，或其序号",
+            "a.json: line 1: the right answer is '5'; expected one of the 2 answers, or its index, from 0",
+            "a.json：第 1 行：正确答案是 '5'；应为 2 个答案之一，或从 0 起的序号",
         ),
         (
             "the loss or its gradient is no longer a number at step 3 (epoch 1, batches 1 to 4, learning rate 1e+09); "

@@ -107,6 +107,74 @@ def test_layouts_of_pairs_are_known(tmp_path, header, row, label):
     assert read(written(tmp_path / "dev.tsv", f"{header}\n{row}\n"), "pair") == [PairExample("a b", "c", label)]
 
 
+def test_columns_are_named_for_examples_from_python_too():
+    rows = [{"Body": f"text {number}", "label": "x", "topic": "pq"[number % 2]} for number in range(4)]
+    settings = ExamplesConfig(text_column="Body", label_column="topic")
+    assert open_examples(rows, "classification", settings).labels() == ("p", "q")
+    with pytest.raises((CorpusError, SettingError), match="nonsense"):
+        list(open_examples(rows, "classification", ExamplesConfig(text_column="Body", label_column="nonsense")))
+    pairs = ExamplesConfig(text_column="a", second_column="b")
+    assert next(iter(open_examples([{"a": "x", "b": "y", "score": 1}], "regression", pairs))).second == "y"
+    parts = [("x", "some text", 3), ("y", "other text", 4)]
+    found = open_examples(parts, "classification", ExamplesConfig(text_column="2", label_column="1"))
+    assert list(found) == [TextExample("some text", "x"), TextExample("other text", "y")]
+    named = open_examples([("some text", "x")], "classification", settings)  # a tuple has no names
+    assert list(named) == [TextExample("some text", "x")]
+
+
+def test_lines_of_fasttext_may_have_tabs(tmp_path):
+    content = "__label__a hello\tworld\n\n__label__b some\ttab here\n"
+    found = open_examples(written(tmp_path / "a.txt", content), "classification")
+    assert list(found) == [TextExample("hello world", "a"), TextExample("some tab here", "b")]
+
+
+def test_csv_with_semicolons(tmp_path):
+    content = 'text;label\n"hello; you, there";x\nsome;y\n'
+    found = open_examples(written(tmp_path / "a.csv", content), "classification")
+    assert list(found) == [TextExample("hello; you, there", "x"), TextExample("some", "y")]
+    plain = open_examples(written(tmp_path / "b.csv", "text\none; two\n"), "classification", labelled=False)
+    assert [one.text for one in plain] == ["one; two"]
+
+
+def test_quotes_of_a_spreadsheet_are_noted(tmp_path):
+    content = 'text\tlabel\n"He said ""hi"" to me"\tx\n"a"\ty\n'
+    found = open_examples(written(tmp_path / "a.tsv", content), "classification")
+    assert found.stats().left_out() == [
+        "1 cells have quotes around them and doubled ones within; quotes are read in .csv files alone"
+    ]
+
+
+def test_lines_that_end_with_a_carriage_return_alone(tmp_path):
+    with pytest.raises(CorpusError, match="carriage return without a line feed"):
+        list(open_examples(written(tmp_path / "a.csv", "text,label\ra,x\rb,y\r"), "classification"))
+
+
+@pytest.mark.parametrize("names", [[f"option{number}" for number in range(1, 13)], [*"ABCDEFGHIJKL"]])
+def test_a_question_may_have_more_than_ten_options(tmp_path, names):
+    row = ["which"] + [f"o{number}" for number in range(1, 13)]
+    content = "\n".join(",".join(cells) for cells in (["question", *names, "answer"], [*row, "o12"]))
+    (found,) = open_examples(written(tmp_path / "a.csv", content), "choice")
+    assert len(found.options) == 12
+    assert found.answer == 11
+
+
+def test_records_without_the_key_of_their_label_have_none(tmp_path):
+    path = written(tmp_path / "a.jsonl", [{"text": "a", "label": "x"}, {"text": "b", "label": None}, {"text": "c"}])
+    found = open_examples(path, "classification", ExamplesConfig(unlabelled="skip"))
+    assert list(found) == [TextExample("a", "x")]
+    assert found.stats().left_out() == ["2 examples without a label were left out (unlabelled=skip)"]
+    path = written(tmp_path / "b.jsonl", [{"text": "a", "label": "x"}, {"text": "c"}])
+    with pytest.raises(CorpusError, match=r"line 2: has no 'label'; it has text\. unlabelled=skip"):
+        list(open_examples(path, "classification"))
+
+
+def test_pairs_without_agreement_are_left_out_from_python_too():
+    pairs = [{"premise": "a", "hypothesis": "b", "label": one} for one in ("yes", "-")]
+    found = open_examples(pairs, "pair")
+    assert len(list(found)) == 1
+    assert found.stats().undecided == 1
+
+
 def test_quotes_in_tsv_are_letters(tmp_path):
     path = written(tmp_path / "a.tsv", 'text\tlabel\n"so\tx\nsaid"\ty\n')
     assert read(path, "classification") == [TextExample('"so', "x"), TextExample('said"', "y")]

@@ -42,8 +42,9 @@ def named(document):
     return [(one.id, [(mention.name, mention.sentence) for mention in one.mentions]) for one in document.entities]
 
 
-def test_a_document(read):
-    (document,) = read(HEAD + MENTIONS + "7\tCID\tD1\tD9\n")
+@pytest.mark.parametrize("none", ["-1", "-", ""])
+def test_a_document(read, none):
+    (document,) = read(HEAD + MENTIONS.replace("\t-1", f"\t{none}") + "7\tCID\tD1\tD9\n")
     assert document.title == "Aspirin and X-1."
     assert [" ".join(words) for words in document.sentences] == [
         "Aspirin and X - 1 .",

@@ -83,6 +83,92 @@ def test_a_space_that_is_a_token_stays(tmp_path):
     assert read(path, "tagging")[0].tokens == ("北", "\u3000", "京")
 
 
+def test_comments_are_no_tokens(tmp_path):
+    rows = "1\tHello\t_\tINTJ\n2\tthere\t_\tADV\n"
+    content = f"# sent_id = 0\n# text = Hello there .\n{rows}\n# anything\n# a b c d\n{rows}"
+    settings = ExamplesConfig(token_column=2, tag_column=4)
+    for begin in ("", "# newdoc id = weblog-1\n", "# newpar\n", "# no sign of what it is\n"):
+        found = open_examples(written(tmp_path / "a.conllu", begin + content), "tagging", settings)
+        assert list(found) == [TaggedSentence(("Hello", "there"), ("INTJ", "ADV"))] * 2
+    spaced = "# id = 5\nEU NNP B-NP B-ORG\n# NN O O\n\n# id 7-b\tdomain=en\nEU NNP B-NP B-ORG\n"
+    found = open_examples(written(tmp_path / "b.conll", spaced), "tagging")
+    assert list(found) == [TaggedSentence(("EU", "#"), ("B-ORG", "O")), TaggedSentence(("EU",), ("B-ORG",))]
+
+
+def test_tokens_of_several_words_are_their_words(tmp_path):
+    rows = [("1-2", "don't", "_"), ("1", "do", "AUX"), ("2", "n't", "PART"), ("2.1", "x", "_")]
+    content = "\n".join("\t".join((number, word, "_", tag, *"______")) for number, word, tag in rows)
+    settings = ExamplesConfig(token_column=2, tag_column=4)
+    found = open_examples(written(tmp_path / "a.conllu", content), "tagging", settings)
+    assert list(found) == [TaggedSentence(("do", "n't"), ("AUX", "PART"))]
+
+
+def test_spaces_behind_a_tag_are_none_of_it(tmp_path):
+    found = open_examples(written(tmp_path / "a.tsv", "EU\tB-ORG \nis\tO \nin\tO\n"), "tagging")
+    assert list(found) == [TaggedSentence(("EU", "is", "in"), ("B-ORG", "O", "O"))]
+    assert found.labels() == ("O", "B-ORG", "I-ORG")
+    found = open_examples([{"tokens": ["EU", "is"], "tags": ["B-ORG ", " O"]}], "tagging")
+    assert list(found) == [TaggedSentence(("EU", "is"), ("B-ORG", "O"))]
+
+
+ENTITIES = "Ann Lee is in New York."
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"text": ENTITIES, "label": [[0, 7, "PER"], [14, 22, "LOC"]]},
+        {"text": ENTITIES, "labels": [[14, 22, "LOC"], [0, 7, "PER"], [4, 7, "NAME"]]},
+        {"text": ENTITIES, "entities": [[0, 7, "PER"], [14, 22, "LOC"]], "cats": {}},
+        {
+            "text": ENTITIES,
+            "spans": [
+                {"start": 0, "end": 7, "label": "PER"},
+                {"start": 14, "end": 22, "label": "LOC", "token_start": 4},
+            ],
+        },
+        {
+            "text": ENTITIES,
+            "entities": [
+                {"id": 1, "start_offset": 0, "end_offset": 7, "label": "PER"},
+                {"id": 2, "start_offset": 14, "end_offset": 22, "label": "LOC"},
+            ],
+        },
+        (ENTITIES, {"entities": [(0, 7, "PER"), (14, 22, "LOC")]}),
+    ],
+)
+def test_places_of_entities_are_read_by_words(tmp_path, record):
+    words = ("Ann", "Lee", "is", "in", "New", "York", ".")
+    wanted = TaggedSentence(words, ("B-PER", "I-PER", "O", "O", "B-LOC", "I-LOC", "O"))
+    assert list(open_examples([record], "tagging")) == [wanted]
+    if isinstance(record, dict):
+        assert list(open_examples(written(tmp_path / "a.jsonl", [record]), "tagging")) == [wanted]
+
+
+def test_an_entity_ends_a_word_and_chinese_characters_are_words():
+    found = open_examples([{"text": "mcAnn在北京", "label": [[2, 5, "PER"], [6, 8, "LOC"]]}], "tagging")
+    assert list(found) == [TaggedSentence(("mc", "Ann", "在", "北", "京"), ("O", "B-PER", "O", "B-LOC", "I-LOC"))]
+    (plain,) = open_examples([{"text": "in Rome", "label": []}], "tagging")
+    assert plain == TaggedSentence(("in", "Rome"), ("O", "O"))
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"text": "EU is", "id": 3}, "has no label; it has text, id"),
+        ({"text": "EU is", "label": [[0, 9, "ORG"]]}, r"the entity \[0, 9, 'ORG'\]; expected \[start, end, TYPE\]"),
+        ({"text": "EU is", "label": [[2, 2, "ORG"]]}, "characters of the text, of which there are 5"),
+        ({"text": "EU is", "label": [[0, 2, "A B"]]}, "expected"),
+        ({"text": "EU is", "label": [[0, 2]]}, "expected"),
+        ({"text": "EU  is", "label": [[2, 4, "ORG"]]}, "an entity without words"),
+        ({"text": "EU is", "entities": [{"start": 0, "label": "ORG"}]}, "expected"),
+    ],
+)
+def test_wrong_places_of_entities_are_refused(tmp_path, record, message):
+    with pytest.raises(CorpusError, match=rf"line 1 .*{message}"):
+        list(open_examples(written(tmp_path / "a.jsonl", [record]), "tagging"))
+
+
 def test_tags_in_json(tmp_path):
     expected = TaggedSentence(("a", "b"), ("O", "B-X"))
     path = written(tmp_path / "a.jsonl", [{"tokens": ["a", "b"], "ner_tags": ["O", "B-X"]}])

@@ -68,6 +68,9 @@ def test_evaluations_of_other_models_have_tables_too(tmp_path):
     found = wenmai.evaluate(classifier, on=labelled, quiet=True)
     assert [row[0] for row in found.table().rows] == ["colour", "number"]
     assert "accuracy" in found._repr_html_()
+    some = wenmai.evaluate(classifier, on=labelled, limit=4, quiet=True)
+    assert sum(one.support for one in some.result.labels) == 4
+    assert some.notes == ["evaluated on 4 examples, drawn by chance (limit)"]
 
 
 def test_a_comparison_shows_its_table_without_empty_columns(run, pairs, tmp_path):

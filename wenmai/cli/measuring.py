@@ -76,7 +76,11 @@ FewShot = Annotated[
 Seed = Annotated[int | None, typer.Option("--seed", min=0, help="With --few-shot: the random seed [1].")]
 Limit = Annotated[
     int | None,
-    typer.Option("--limit", min=1, help="With --few-shot: examples; with --pairs: pairs of each paradigm [all]."),
+    typer.Option(
+        "--limit",
+        min=1,
+        help="Labelled examples or documents, drawn by chance; with --pairs: pairs of each paradigm [all].",
+    ),
 ]
 _FORMS = ("text", "csv", "markdown", "latex")
 _DEFAULT = Path("runs/comparison")

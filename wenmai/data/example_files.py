@@ -23,23 +23,24 @@ from typing import Any, Literal
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.task_names import TaskName
 from wenmai.data.example_settings import ExamplesConfig, ExamplesStats, Placed
-from wenmai.data.lines import beginning, numbered_lines, plain_name, read_json, rows_of
-from wenmai.data.readers import questions_of_text, tagged_spans
-from wenmai.data.records import Roles, Unlabelled, choice_of, marked
+from wenmai.data.lines import beginning, delimiter_of, numbered_lines, plain_name, read_json, rows_of
+from wenmai.data.readers import questions_of_text
+from wenmai.data.records import Roles, Undecided, Unlabelled, choice_of, marked
 from wenmai.data.relation_files import holds_documents, open_documents, read_documents
 from wenmai.data.relations import tagged_sentences
 from wenmai.data.span_files import SpanReader
 from wenmai.data.table_columns import are_usual_names, guessed_roles, is_heading, looks_like_names, unnamed_roles
+from wenmai.data.tagged_records import tagged_of
 from wenmai.data.typed import ChoiceExample, SpanExample
 
-__all__ = ["Reading", "is_empty", "of_rows", "tagged_of"]
+__all__ = ["Reading", "count_unlabelled", "is_empty"]
 
 _JSON_LINES = (".jsonl", ".jsonlines", ".json-lines", ".ndjson")
 _MOST_BLANK = 1_000_000  # lines in a row: a small compressed file can have any number
 _BETWEEN = "\x02"  # tokens, and tags, in the tables of ERNIE
 _LOOKED_AT = 1000  # rows that show which column of a table without names has the labels
-_COMMENT = re.compile(r"#\s?\S+ = ")  # of CoNLL-U
-_TOKENS, _TAGS = ("tokens", "words", "characters"), ("tags", "ner_tags", "labels", "bio_tags", "ner", "label")
+_COMMENT = re.compile(r"#\s*(\S+ = |newdoc|newpar|id \S+\tdomain=)")  # of CoNLL-U and MultiCoNER
+_MULTIWORD = re.compile(r"\d+[-.]\d+(\t[^\t]*){9}")  # of CoNLL-U: a token of several words, or an empty one
 
 
 Sentence = tuple[str, tuple[str, ...], tuple[str, ...]]  # where, tokens, tags
@@ -144,10 +145,17 @@ class Reading:
                 raise CorpusError(f"{where} is {str(one)[:60]!r}; expected an object")
             yield where, one
 
+    def _delimiter(self) -> str:
+        if not plain_name(self.path).endswith(".csv"):
+            return "\t"
+        head = beginning(self.path, self.config.encoding).partition("\n")[0]
+        return delimiter_of(head) if self.labelled or is_heading(head.split(";")) else ","
+
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
         """Yields line and cells of the rows of a table, all equally many."""
         width = 0
-        for number, row in rows_of(self.path, self._lines(), comma=plain_name(self.path).endswith(".csv")):
+        for number, row in rows_of(self.path, self._lines(), self._delimiter()):
+            self.stats.quoted += sum(map(_looks_quoted, row)) if self._delimiter() == "\t" else 0
             if not row:
                 if not self.labelled:  # a line without text is one all the same
                     yield number, [""] * max(width, 1)
@@ -167,13 +175,7 @@ class Reading:
         try:
             example = make(*given)
         except Unlabelled as error:
-            if "annotators" in str(error):
-                self.stats.undecided += 1
-            elif self.config.unlabelled == "skip":
-                self.stats.without_label += 1
-            else:
-                advice = "unlabelled=skip leaves out such examples and counts them"
-                raise CorpusError(f"{where}: {error}. {advice}") from None
+            count_unlabelled(error, where, self.config, self.stats)
             return
         except ValueError as error:
             raise CorpusError(f"{where}: {error}") from None
@@ -206,12 +208,13 @@ class Reading:
                 roles = roles or self._roles(list(record), where)
                 yield from self._kept(where, roles.example, record, self.task)
             return
+        if self.task == "classification" and self._has_marks():
+            for number, line in self._lines():
+                if line.strip() or not self.labelled:
+                    yield from self._kept(f"{self.path}: line {number}", marked, line)
+            return
         rows = self._rows()
         first = list(islice(rows, _LOOKED_AT))
-        if self.task == "classification" and first and len(first[0][1]) == 1 and "__label__" in first[0][1][0]:
-            for number, row in chain(first, rows):
-                yield from self._kept(f"{self.path}: line {number}", marked, " ".join(row))
-            return
         header, roles = self._columns_of_table(first)
         if header is not None and len(first) == 1:
             names = ", ".join(header)[:100]
@@ -219,6 +222,12 @@ class Reading:
         for number, row in chain(first, rows) if header is None else chain(first[1:], rows):
             record = dict(zip(header or map(str, range(1, len(row) + 1)), row, strict=True))
             yield from self._kept(f"{self.path}: line {number}", roles.example, record, self.task)
+
+    def _has_marks(self) -> bool:
+        """Whether a file has lines of words with ``__label__NAME``."""
+        lines = beginning(self.path, self.config.encoding).splitlines()
+        words = next((line.split() for line in lines if line.strip()), [])
+        return not plain_name(self.path).endswith(".csv") and any(word.startswith("__label__") for word in words)
 
     def _columns_of_table(self, first: list[tuple[int, list[str]]]) -> tuple[list[str] | None, Roles]:
         """Returns the names of the columns, None if the table has none, and which has what."""
@@ -308,7 +317,11 @@ class Reading:
         tokens: list[str] = []
         tags: list[str] = []
         begin = width = 0
+        lines = beginning(self.path, self.config.encoding).splitlines()
+        tabs = "\t" in next((line for line in lines if line.strip() and not line.startswith(("#", "-DOCSTART-"))), "")
         for number, line in self._lines():
+            if _MULTIWORD.fullmatch(line) or _COMMENT.match(line) or (tabs and line[:1] == "#" and "\t" not in line):
+                continue
             if not line.strip(" \t") or line.startswith("-DOCSTART-"):
                 if tokens:
                     yield f"{self.path}: line {begin}", tuple(tokens), tuple(tags)
@@ -316,8 +329,6 @@ class Reading:
                 continue
             cells = line.split("\t") if "\t" in line else re.split(" +", line.strip(" "))
             if len(cells) != width:
-                if _COMMENT.match(line):
-                    continue
                 if width:
                     raise CorpusError(
                         f"{self.path}: line {number} ({line[:40]!r}) has {len(cells)} columns, others {width}"
@@ -330,7 +341,7 @@ class Reading:
                     )
             token, tag = (
                 cells[self.config.token_column - 1],
-                cells[self.config.tag_column - (self.config.tag_column > 0)],
+                cells[self.config.tag_column - (self.config.tag_column > 0)].strip(" "),
             )
             if not token or (self.labelled and not tag):
                 raise CorpusError(f"{self.path}: line {number} ({line[:40]!r}) has an empty token or tag")
@@ -356,7 +367,8 @@ class Reading:
                 continue
             cells = dict(zip(names, row, strict=True))
             tokens = tuple(cells["text_a"].split(_BETWEEN))
-            tags = tuple(cells["label"].split(_BETWEEN)) if self.labelled else ("O",) * len(tokens)
+            written = cells["label"].split(_BETWEEN) if self.labelled else ("O",) * len(tokens)
+            tags = tuple(tag.strip(" ") for tag in written)
             if len(tokens) != len(tags):
                 raise CorpusError(
                     f"{self.path}: line {number} has {len(tokens)} tokens and {len(tags)} tags; expected as many"
@@ -383,60 +395,30 @@ class Reading:
                 raise CorpusError(f"{where} {why}") from None
 
 
+def count_unlabelled(error: Unlabelled, where: str, config: ExamplesConfig, stats: ExamplesStats) -> None:
+    """Counts an example without a label as left out.
+
+    Raises:
+        CorpusError: if it must not be.
+    """
+    if isinstance(error, Undecided):
+        stats.undecided += 1
+    elif config.unlabelled == "skip":
+        stats.without_label += 1
+    else:
+        advice = "unlabelled=skip leaves out such examples and counts them"
+        raise CorpusError(f"{where}: {error}. {advice}") from None
+
+
+def _looks_quoted(cell: str) -> bool:
+    """Whether a cell has quotes around it, and within it doubled ones alone, as in CSV."""
+    inner = cell[1:-1]
+    return cell[:1] == cell[-1:] == '"' and '""' in inner and '"' not in inner.replace('""', "")
+
+
 def is_empty(example: Any) -> bool:  # noqa: ANN401  any example
     """Whether a text of an example is empty; questions are checked where they are read."""
     if isinstance(example, ChoiceExample | SpanExample):
         return False
     texts = (getattr(example, name, None) for name in ("text", "first", "second"))
     return not all(text.strip() for text in texts if isinstance(text, str))
-
-
-def of_rows(task: TaskName, row: Any, *, labelled: bool) -> Any:  # noqa: ANN401  whatever Python has
-    """Returns the example of a mapping or a tuple from Python, of any task but span and tagging.
-
-    Raises:
-        Unlabelled: if it has no label.
-        ValueError: if it is none.
-    """
-    if isinstance(row, str):
-        row = (row,)
-    if isinstance(row, tuple | list) and task != "choice":
-        texts = len(row) - labelled
-        if texts not in ((2,) if task == "pair" else (1, 2) if task == "regression" else (1,)):
-            raise ValueError(
-                f"has {len(row)} parts; expected {'two texts' if task == 'pair' else 'a text'} and a label"
-            )
-        row = {str(place): value for place, value in enumerate(row, start=1)}
-        names = list(row)
-        roles = Roles(first=("1",), second=("2",) if texts == 2 else (), label=names[-1] if labelled else "")
-        return roles.example(row, task)
-    if not isinstance(row, Mapping):
-        raise ValueError(f"is {str(row)[:60]!r}; expected a mapping" + ("" if task == "choice" else " or a tuple"))
-    if task == "choice":
-        return choice_of(row, labelled=labelled)
-    return guessed_roles(list(row), task, labelled=labelled).example(row, task)
-
-
-def tagged_of(record: Mapping[str, Any], *, labelled: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns the tokens and tags of an object: ``{"tokens": [...], "tags": [...]}``, or a text as CLUENER has it.
-
-    Raises:
-        ValueError: if they are not equally many, or are no texts.
-        TypeError, AttributeError: if it has neither.
-    """
-    tokens = next((record[name] for name in _TOKENS if name in record), None)
-    if tokens is None and isinstance(text := record.get("text"), str):
-        label = record.get("label", {}) if labelled else {}
-        if isinstance(label, dict):
-            found = tagged_spans(text, label)
-            return found.tokens, found.tags
-        tokens = list(text)
-    tags = next((record[name] for name in _TAGS if name in record), None) if labelled else ["O"] * len(tokens or ())
-    if not isinstance(tokens, list) or not isinstance(tags, list):
-        raise TypeError
-    if len(tokens) != len(tags):
-        raise ValueError(f"has {len(tokens)} tokens and {len(tags)} tags; expected as many")
-    written = tuple(str(tag) if isinstance(tag, int) and not isinstance(tag, bool) else tag for tag in tags)
-    if not all(isinstance(one, str) and one and "\0" not in one for one in (*tokens, *written)):
-        raise ValueError("has a token or a tag that is no text, or empty")
-    return tuple(tokens), written

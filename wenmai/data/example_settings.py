@@ -96,6 +96,7 @@ class ExamplesStats:
         blank: Examples left out because a text is empty.
         without_label: Examples left out because they have no label (``unlabelled=skip``).
         undecided: Pairs left out because their label is ``-``.
+        quoted: Cells of tables with tabs that seem to have the quotes of CSV.
         repaired_tags: Tags that cannot stand where they do, read as conlleval reads them.
         spans: Of answers that are parts of texts.
     """
@@ -105,6 +106,7 @@ class ExamplesStats:
     blank: int = 0
     without_label: int = 0
     undecided: int = 0
+    quoted: int = 0
     repaired_tags: int = 0
     spans: SpanCounts = field(default_factory=SpanCounts)
 
@@ -115,6 +117,10 @@ class ExamplesStats:
             (self.blank + spans.empty, "{count} examples were left out because a text is empty"),
             (self.without_label, "{count} examples without a label were left out (unlabelled=skip)"),
             (self.undecided, "{count} pairs without a label that the annotators agreed on were left out"),
+            (
+                self.quoted,
+                "{count} cells have quotes around them and doubled ones within; quotes are read in .csv files alone",
+            ),
             (self.repaired_tags, "{count} tags that cannot follow the one before were read as conlleval reads them"),
             (
                 spans.moved_answers,

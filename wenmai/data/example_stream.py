@@ -16,11 +16,12 @@ from wenmai.core.task_names import TaskName
 from wenmai.data.corpus import FileHash
 from wenmai.data.datasets import Dataset
 from wenmai.data.drawing import drawn
-from wenmai.data.example_files import Reading, Sentence, is_empty, of_rows, tagged_of
+from wenmai.data.example_files import Reading, Sentence, count_unlabelled, is_empty
 from wenmai.data.example_settings import ExamplesConfig, ExamplesStats, Placed
-from wenmai.data.records import Unlabelled, checked
+from wenmai.data.records import Roles, Unlabelled, checked, choice_of
 from wenmai.data.span_files import SpanReader
-from wenmai.data.table_columns import has_two_texts
+from wenmai.data.table_columns import guessed_roles, has_two_texts
+from wenmai.data.tagged_records import tagged_of
 from wenmai.data.tags import SchemeFinder, bio_tags, impossible_tags, with_outside
 from wenmai.data.typed import ChoiceExample, PairExample, ScoredExample, SpanExample, TaggedSentence, TextExample
 
@@ -245,11 +246,9 @@ class Examples:
                 elif isinstance(item, expected):
                     found = checked(cast(Any, item), labelled=self.labelled)
                 else:
-                    found = of_rows(self.task, item, labelled=self.labelled)
+                    found = _of_row(self.task, item, self.config, labelled=self.labelled)
             except Unlabelled as error:
-                if self.config.unlabelled == "error":
-                    raise CorpusError(f"{where}: {error}") from None
-                stats.without_label += 1
+                count_unlabelled(error, where, self.config, stats)
                 continue
             except ValueError as error:
                 raise CorpusError(f"{where}: {error}" if where not in str(error) else str(error)) from None
@@ -273,7 +272,9 @@ class Examples:
             where = f"{FROM_PYTHON}: item {number}"
             item = _native(item)
             try:
-                if isinstance(item, tuple | list) and (len(item) == 2 or not self.labelled):
+                if isinstance(item, tuple | list) and len(item) == 2 and isinstance(item[1], Mapping):
+                    item = {"text": item[0], **item[1]}
+                elif isinstance(item, tuple | list) and (len(item) == 2 or not self.labelled):
                     tokens, tags = item if self.labelled else (item, ())
                     item = {"tokens": list(tokens), "tags": list(tags)}
                 yield where, *tagged_of(item, labelled=self.labelled)
@@ -331,6 +332,43 @@ def _in_order(labels: Iterable[str]) -> tuple[str, ...]:
     if any(map(math.isnan, values.values())):  # which has no place among numbers
         return tuple(sorted(found))
     return tuple(sorted(found, key=lambda label: (values[label], label)))
+
+
+def _of_row(task: TaskName, row: Any, config: ExamplesConfig, *, labelled: bool) -> Any:  # noqa: ANN401
+    """Returns the example of a mapping or a tuple from Python, of any task but span and tagging.
+
+    Args:
+        task: The task.
+        row: A mapping, whose columns are named as those of a file; or a tuple, texts before the label, unless the
+            settings have numbers of columns.
+        config: Which column has what.
+        labelled: Whether there is a label.
+
+    Raises:
+        Unlabelled: if it has no label.
+        ValueError: if it is none.
+    """
+    if isinstance(row, str):
+        row = (row,)
+    given = {"text": config.text_column, "second": config.second_column, "label": config.label_column}
+    numbered = any(name is not None and name.replace(",", "").replace(" ", "").isdecimal() for name in given.values())
+    if isinstance(row, tuple | list) and task != "choice" and numbered:
+        row = {str(place): value for place, value in enumerate(row, start=1)}
+    if isinstance(row, tuple | list) and task != "choice":
+        texts = len(row) - labelled
+        if texts not in ((2,) if task == "pair" else (1, 2) if task == "regression" else (1,)):
+            raise ValueError(
+                f"has {len(row)} parts; expected {'two texts' if task == 'pair' else 'a text'} and a label"
+            )
+        row = {str(place): value for place, value in enumerate(row, start=1)}
+        names = list(row)
+        roles = Roles(first=("1",), second=("2",) if texts == 2 else (), label=names[-1] if labelled else "")
+        return roles.example(row, task)
+    if not isinstance(row, Mapping):
+        raise ValueError(f"is {str(row)[:60]!r}; expected a mapping" + ("" if task == "choice" else " or a tuple"))
+    if task == "choice":
+        return choice_of(row, labelled=labelled)
+    return guessed_roles(list(row), task, **given, labelled=labelled).example(row, task)
 
 
 def _native(item: object) -> Any:  # noqa: ANN401  what users give

@@ -26,7 +26,7 @@ from wenmai.config.recipe import Located
 from wenmai.core.errors import CorpusError, SettingError, nearest_name
 from wenmai.core.folder import file_sha256
 from wenmai.data.corpus import FileHash, Progress
-from wenmai.data.lines import numbered_lines, plain_name, rows_of
+from wenmai.data.lines import beginning, delimiter_of, numbered_lines, plain_name, rows_of
 from wenmai.data.sources import absolute_name
 from wenmai.text.settings import TextConfig
 
@@ -229,7 +229,9 @@ class Labelled:
                     f"or their numbers if there is no line of names (line 1: {head!r})"
                 )
             return _marked(lines, self.config.label_prefix)
-        return _rows(path, lines, self.config, comma=name.endswith(".csv"))
+        comma = name.endswith(".csv")
+        delimiter = delimiter_of(beginning(path, self.text.encoding).partition("\n")[0]) if comma else "\t"
+        return _rows(path, lines, self.config, delimiter)
 
 
 def read_labelled(
@@ -317,14 +319,14 @@ def _marked(lines: Iterable[tuple[int, str]], prefix: str) -> Iterator[tuple[int
 
 
 def _rows(
-    path: Path, lines: Iterable[tuple[int, str]], config: LabelledConfig, *, comma: bool
+    path: Path, lines: Iterable[tuple[int, str]], config: LabelledConfig, delimiter: str
 ) -> Iterator[tuple[int, str, tuple[str, ...]]]:
     """Takes text and labels out of the columns of a table."""
     wanted = [name.strip() for name in cast(str, config.text_column).split(",")]
     label_name = cast(str, config.label_column)
     width = 0
     by_number = all(name.isdecimal() for name in (*wanted, label_name))
-    for begin, row in rows_of(path, lines, comma=comma):
+    for begin, row in rows_of(path, lines, delimiter):
         if not row:
             yield begin, "", ()
         elif not width:

@@ -81,13 +81,24 @@ def _recoded(file: Any, path: Path, encoding: str) -> io.BytesIO:  # noqa: ANN40
         raise CorpusError(f"{path}: is not {encoding} ({error})") from None
 
 
-def rows_of(path: Path, lines: Iterable[tuple[int, str]], *, comma: bool) -> Iterator[tuple[int, list[str]]]:
+def delimiter_of(first: str) -> str:
+    """Returns what is between the columns of CSV, by its first line: a comma, or a semicolon where no comma is.
+
+    Spreadsheets write semicolons where the comma is a decimal sign.
+    """
+    first = first.partition("\r")[0]
+    commas, semicolons = (next(csv.reader([first], delimiter=one), []) for one in ",;")
+    return ";" if len(commas) == 1 and len(semicolons) > 1 else ","
+
+
+def rows_of(path: Path, lines: Iterable[tuple[int, str]], delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Yields the first line and the cells of each row of a table; of a blank line no cells.
 
     Args:
         path: The file, for messages.
         lines: Numbers and contents of its lines.
-        comma: CSV with quotes as RFC 4180 has them; else tabs between columns, and no quotes.
+        delimiter: What is between columns: a tab, and there are no quotes; or another character, as in
+            :func:`delimiter_of`, with quotes as RFC 4180 has them.
 
     Raises:
         CorpusError: if it is no CSV.
@@ -101,14 +112,20 @@ def rows_of(path: Path, lines: Iterable[tuple[int, str]], *, comma: bool) -> Ite
             yield line + "\n"
 
     csv.field_size_limit(MAX_LINE)
-    rows = csv.reader(content(), delimiter="," if comma else "\t", strict=comma,
-                      quoting=csv.QUOTE_MINIMAL if comma else csv.QUOTE_NONE)  # fmt: skip
+    quotes = delimiter != "\t"
+    rows = csv.reader(content(), delimiter=delimiter, strict=quotes,
+                      quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE)  # fmt: skip
     begin = 1
     try:
         for row in rows:
             yield begin, row
             begin = at + 1
     except csv.Error as error:
+        if "new-line character" in str(error):
+            raise CorpusError(
+                f"{path}: line {begin}: has a carriage return without a line feed; save the file with the line ends of "
+                "Unix or Windows"
+            ) from None
         raise CorpusError(f"{path}: line {begin}: is not CSV ({error}); check the quotes") from None
 
 

@@ -5,9 +5,9 @@ mention, and ``PMID<TAB>RELATION<TAB>ID<TAB>ID`` for each relation; a blank line
 the title, one space, and the abstract.
 
 Mentions of one id are one entity; one with several ids (``D1|D2``) is a mention of each. Mentions without an id
-(``-1``) are entities of their own. If all relations are of a Chemical to a Disease, and there are no other types, it is
-asked which Chemical with an id has a relation to which Disease with one. Otherwise the documents name no pairs: all are
-asked for, or those of the types that the training of a model asked for.
+(``-1`` or ``-``) are entities of their own. If all relations are of a Chemical to a Disease, and there are no other
+types, it is asked which Chemical with an id has a relation to which Disease with one. Otherwise the documents name no
+pairs: all are asked for, or those of the types that the training of a model asked for.
 """
 
 import re
@@ -28,7 +28,7 @@ TreeNumbers = Mapping[str, tuple[str, ...]]
 _TEXT = re.compile(r"([^|\t]+)\|([ta])\|(.*)", re.DOTALL)
 _TREE_NUMBERS = re.compile(r"[A-Z]\d+(?:\.\d+)*(?:[,;\s]+[A-Z]\d+(?:\.\d+)*)*")
 _NUMBER = re.compile(r"[0-9]{1,9}")
-_UNKNOWN = ("-1", "")
+_UNKNOWN = ("-1", "-", "")
 _HEAD, _TAIL = "Chemical", "Disease"
 _INSIDE = "-/+.=*'"  # what separates words besides spaces, as in the usual preparation of these files
 

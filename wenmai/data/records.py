@@ -4,6 +4,8 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 from wenmai.core.task_names import TaskName
@@ -14,6 +16,7 @@ __all__ = [
     "CONTEXT",
     "QUESTION",
     "Roles",
+    "Undecided",
     "Unlabelled",
     "checked",
     "choice_of",
@@ -33,13 +36,16 @@ QUESTION = ("question", "query", "sent2", "问题")
 _OPTIONS = ("options", "choices", "choice", "endings", "answers", "candidates", "选项")
 ANSWER = ("answer", "label", "answerkey", "correct", "gold", "target", "correctanswer", "答案", "标签")
 _NUMBERED = ("ending", "choice", "option", "answer", "选项", "")  # and a number or a letter
-_LETTERS = "ABCDEFGHIJ"
 _MARK = "__label__"
 _UNDECIDED = "-"  # of pairs on which the annotators did not agree, in SNLI and its relatives
 
 
 class Unlabelled(ValueError):
     """A record has no label."""
+
+
+class Undecided(Unlabelled):
+    """A pair whose annotators did not agree."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +71,9 @@ class Roles:
         """
         first = " ".join(text_of(record, name) for name in self.first)
         second = " ".join(text_of(record, name) for name in self.second)
-        given = _cell(record, self.label) if self.label else None
+        if self.label and self.label not in record:
+            raise Unlabelled(f"has no {self.label!r}; it has {listed(record)}")
+        given = record[self.label] if self.label else None
         if task == "regression":
             number = _number(given, self.label) if self.label else math.nan
             return ScoredExample(first, second if self.second else None, number)
@@ -162,8 +170,10 @@ def _label(value: Any, name: str, *, undecided: bool) -> str:  # noqa: ANN401  a
     label = _plain(value or "", name).strip()
     if len(label.splitlines()) > 1 or "\t" in label:
         raise ValueError(f"{name} is {_shown(label)}; expected a label without tabs and line ends")
-    if not label or (undecided and label == _UNDECIDED):
-        raise Unlabelled(f"has no {name}" if not label else f"{name} is -, as its annotators did not agree")
+    if not label:
+        raise Unlabelled(f"has no {name}")
+    if undecided and label == _UNDECIDED:
+        raise Undecided(f"{name} is -, as its annotators did not agree")
     return label
 
 
@@ -217,7 +227,7 @@ def choice_of(record: Record, *, labelled: bool = True) -> ChoiceExample:
 def _numbered(record: Record, usual: Mapping[str, str]) -> list[Any]:
     """Answers in columns of their own."""
     for stem in _NUMBERED:
-        for marks in ("0123456789", "123456789", _LETTERS.lower()):
+        for marks in (map(str, count(0)), map(str, count(1)), ascii_lowercase):
             found = []
             for mark in marks:
                 if stem + mark not in usual:
@@ -241,8 +251,8 @@ def _chosen(given: Any, texts: Sequence[str], keys: Sequence[str]) -> int:  # no
     if isinstance(given, str):
         if given in keys:
             return list(keys).index(given)
-        if len(given) == 1 and given.upper() in _LETTERS:
-            given = _LETTERS.index(given.upper())
+        if len(given) == 1 and given.upper() in ascii_uppercase:
+            given = ascii_uppercase.index(given.upper())
         elif given.isdecimal() and len(given) < 3:
             given = int(given)
         if said in texts:
@@ -253,7 +263,9 @@ def _chosen(given: Any, texts: Sequence[str], keys: Sequence[str]) -> int:  # no
                 )
             return texts.index(said)
     if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < len(texts):
-        raise ValueError(f"the right answer is {_shown(said)}; expected one of the {len(texts)} answers, or its index")
+        raise ValueError(
+            f"the right answer is {_shown(said)}; expected one of the {len(texts)} answers, or its index, from 0"
+        )
     return given
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "NO_RELATION",
     "OpenedDocuments",
     "RelationData",
+    "begins_documents",
     "has_identifiers",
     "holds_documents",
     "open_documents",
@@ -171,7 +172,12 @@ def holds_documents(path: Path) -> bool:
     Raises:
         CorpusError: if it cannot be read.
     """
-    head = beginning(path).lstrip()
+    return begins_documents(beginning(path))
+
+
+def begins_documents(text: str) -> bool:
+    """Whether a text begins as documents of DocRED or PubTator do."""
+    head = text.lstrip()
     docred = head.startswith(("[", "{")) and ('"vertexSet"' in head or '"sents"' in head)
     return docred or _PUBTATOR.match(head) is not None
 

@@ -16,7 +16,7 @@ from wenmai.data.lines import read_json, text_lines
 
 __all__ = ["Turn", "read_threads"]
 
-_TURNS = ("messages", "turns", "dialogue", "conversation", "posts", "utterances")
+_TURNS = ("messages", "turns", "dialogue", "conversation", "conversations", "dialog", "posts", "utterances")
 _TEXT = ("message", "text", "content", "value", "utterance")
 _SPEAKER = ("speaker", "role", "from", "user", "author")
 _EXPECTED = 'expected a dialogue a line, such as ["How are you?", "Well."] or {"messages": [{"message": "Hello."}]}'

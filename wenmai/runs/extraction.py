@@ -17,7 +17,7 @@ from wenmai.core.folder import writing_json
 from wenmai.core.wording import say
 from wenmai.data.lines import plain_name
 from wenmai.data.mentions import Found, cut_words, entities_of
-from wenmai.data.relation_files import holds_documents, open_documents, read_documents
+from wenmai.data.relation_files import begins_documents, holds_documents, open_documents, read_documents
 from wenmai.data.relations import RelationDocument
 from wenmai.text.ranges import EAST_ASIAN
 from wenmai.training.run import RECIPE, Run
@@ -83,7 +83,8 @@ def tagger_beside(run: Run, model: "RelationModel", device: str | None = None) -
             beside = Run(path, device)
             if beside.recipe.system == "finetuned-tagging" and beside.finished:
                 found.append((path.name, tagger_of(beside, model, device)))
-    shown = {name: run.path.with_name(name) for name, _ in found}
+    here = run.path if run.path.name not in ("", "..") else Path(os.path.abspath(run.path))
+    shown = {name: here.with_name(name) for name, _ in found}
     if len(found) == 1:
         ((name, tagger),) = found
         _log.warning("%s", f"{shown[name]} finds the entities of plain text; --tagger RUN names another")
@@ -121,6 +122,9 @@ def documents_of_files(
                 _log.warning("%s", f"{name}: has its entities already, the tagger is not asked")
             yield from read_documents(opened)
             continue
+        text = _text(name, None if opened is None else opened.paths[0])
+        if begins_documents(text):
+            raise CorpusError(f"{_title(name)}: holds documents of DocRED or PubTator; name a file that holds them")
         if tagger is None and find_tagger is not None:
             tagger = find_tagger()
         if tagger is None:
@@ -128,7 +132,7 @@ def documents_of_files(
                 f"{name}: is plain text, whose entities must be found first; add --tagger RUN, a run of "
                 "finetuned-tagging"
             )
-        yield document_of_text(_text(name, None if opened is None else opened.paths[0]), tagger, title=_title(name))
+        yield document_of_text(text, tagger, title=_title(name))
 
 
 def _title(name: str) -> str:

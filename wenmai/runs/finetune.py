@@ -24,6 +24,14 @@ from wenmai.training.run import RECIPE, Run
 __all__ = ["SeedRuns", "choice_of", "finetune", "question_of", "task_names"]
 
 _PREFIX = "finetuned-"
+_OTHER_NAMES: Mapping[str, str] = {
+    **dict.fromkeys(("ner", "pos", "token-classification", "tag"), "tagging"),
+    **dict.fromkeys(("qa", "question-answering", "squad", "extractive-qa"), "span"),
+    **dict.fromkeys(("text-classification", "sentiment-analysis", "sentiment", "classify"), "classification"),
+    **dict.fromkeys(("nli", "entailment", "paraphrase", "sentence-pair", "pairs"), "pair"),
+    **dict.fromkeys(("sts", "similarity", "score"), "regression"),
+    **dict.fromkeys(("multiple-choice", "swag", "race"), "choice"),
+}
 _SEEDS = "seeds.json"
 
 
@@ -198,7 +206,9 @@ def _task(task: str | None, data: Any, start: Run) -> str:  # noqa: ANN401
         else:
             raise SettingError(f"name what the encoder is to learn: --task {', '.join(known)}")
     if task not in known:
-        raise SettingError(f"no task is called {task!r}{nearest_name(task, known)}; there are {', '.join(known)}")
+        meant = _OTHER_NAMES.get(task.lower())
+        near = f"; did you mean {meant!r}?" if meant else nearest_name(task, known)
+        raise SettingError(f"no task is called {task!r}{near}; there are {', '.join(known)}")
     return task
 
 

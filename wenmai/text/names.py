@@ -20,6 +20,7 @@ Spans = npt.NDArray[np.int64]
 _PLANE = 1 << 16  # the characters of tables; those beyond are taken for its last one, which is none
 _BUCKETS = 1 << 20
 _PREFIXES = (8, 4, 2, 1)
+_LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 _UNSPACED = ((0xE00, 0xEFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0x3005, 0x3007), (0x3040, 0x30FF), (0x3400, 0x9FFF),
              (0xF900, 0xFAFF), (0xFF66, 0xFF9F))  # fmt: skip
 
@@ -71,6 +72,9 @@ class NameMatcher:
         if self._fold:
             text, codes = folded_as_long(text), None
         codes = codes_of(text) if codes is None else codes
+        if (other := _other_white()[np.minimum(codes, _PLANE - 1)]).any():  # names have plain spaces
+            codes = np.where(other, np.uint32(ord(" ")), codes)
+            text = codes.tobytes().decode("utf-32-le", "surrogatepass")
         if not len(codes) or not self.names:
             return np.zeros((0, 2), np.int64)
         possible = np.zeros(len(codes), np.bool_)
@@ -134,3 +138,11 @@ def _inner() -> Bools:
 @cache
 def _white() -> Bools:
     return np.array([chr(code).isspace() for code in range(_PLANE)])
+
+
+@cache
+def _other_white() -> Bools:
+    """White space within lines but the plain space, such as the no-break and the ideographic one."""
+    found = _white().copy()
+    found[[ord(one) for one in f" {_LINE_ENDS}"]] = False
+    return found

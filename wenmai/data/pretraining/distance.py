@@ -25,10 +25,15 @@ class Distance(PairTask):
     def require(self, stream: SentenceStream, what: str = "the text") -> None:
         """Makes sure that there are several documents, one of them with two sentences."""
         bounds = stream.document_sentences
-        if len(bounds) < 2 or all(behind - first < 2 for first, behind in bounds):
+        if len(bounds) < 2:
             raise CorpusError(
-                f"{what} has no two documents, or none of two sentences, which the task distance needs; separate "
-                "documents by blank lines, set sentences=split, or leave distance out of tasks"
+                f"{what} is one document, and the task distance needs several; separate documents by blank lines, or "
+                "leave distance out of tasks"
+            )
+        if all(behind - first < 2 for first, behind in bounds):
+            raise CorpusError(
+                f"{what} has one sentence in each document, and the task distance needs several; split lines into "
+                "sentences (sentences=split), or leave distance out of tasks"
             )
 
     def examples(self, stream: SentenceStream, random: np.random.Generator) -> Drawn:

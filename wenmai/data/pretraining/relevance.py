@@ -55,10 +55,16 @@ class Relevance(PairTask):
                 raise CorpusError(f"{self.sources[0]['path']}: has no row of a query and a title with words")
             return
         bounds = stream.document_sentences
-        if len(bounds) < 2 or all(behind - first < 2 for first, behind in bounds):
+        if len(bounds) < 2:
             raise CorpusError(
-                f"{what} has no two documents, or none of two sentences, which the task relevance needs; name a "
-                "table of queries, titles and labels (relevance_file=FILE), or leave relevance out of tasks"
+                f"{what} is one document, and the task relevance needs several; separate documents by blank lines, "
+                "name a table of queries, titles and labels (relevance_file=FILE), or leave relevance out of tasks"
+            )
+        if all(behind - first < 2 for first, behind in bounds):
+            raise CorpusError(
+                f"{what} has one sentence in each document, and the task relevance needs several; split lines into "
+                "sentences (sentences=split), name a table of queries, titles and labels (relevance_file=FILE), or "
+                "leave relevance out of tasks"
             )
 
     def examples(self, stream: SentenceStream, random: np.random.Generator) -> Drawn:

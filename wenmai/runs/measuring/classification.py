@@ -12,6 +12,7 @@ from wenmai.core.errors import CorpusError
 from wenmai.core.showing import Table
 from wenmai.core.wording import say
 from wenmai.data.datasets import named_dataset, open_labelled
+from wenmai.data.drawing import drawn
 from wenmai.data.example_settings import ExamplesConfig, with_columns
 from wenmai.data.labelled import LabelledConfig, LabelledStats
 from wenmai.data.sources import open_texts
@@ -24,7 +25,7 @@ from wenmai.measures.classification import (
     precision_recall_curves,
 )
 from wenmai.runs.comparison import Comparison, Kind, Measure
-from wenmai.runs.measuring.examples import read_examples
+from wenmai.runs.measuring.examples import drawn_note, read_examples
 from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
 from wenmai.runs.measuring.mistakes import Mistakes, write_mistakes, wrong_classes
 from wenmai.runs.page import require_page
@@ -115,6 +116,7 @@ def evaluate(
     threshold: float = 0.0,
     curves: bool = False,
     columns: Mapping[str, Any] | None = None,
+    limit: int | None = None,
     mistakes: str | Path | None = None,
 ) -> ClassificationEvaluation:
     """Evaluates a classifier on a test set.
@@ -126,6 +128,7 @@ def evaluate(
         threshold: Less probable labels are left out.
         curves: Also compute the precision-recall curve of every label.
         columns: Settings of the test set that differ from those of the training text, such as ``text_column``.
+        limit: Most examples to evaluate on, drawn by chance; None: all.
         mistakes: An HTML page to write, with the hundred texts whose wrong label is most probable.
 
     Raises:
@@ -135,7 +138,15 @@ def evaluate(
     """
     require_page(mistakes, "mistakes.html")
     found = _evaluated(
-        run, run.model, on, k=k, threshold=threshold, curves=curves, columns=columns or {}, wrong=mistakes is not None
+        run,
+        run.model,
+        on,
+        k=k,
+        threshold=threshold,
+        curves=curves,
+        columns=columns or {},
+        limit=limit,
+        wrong=mistakes is not None,
     )
     if mistakes is not None and found.mistakes is not None:
         result = found.result
@@ -188,10 +199,11 @@ def _evaluated(
     threshold: float = 0.0,
     curves: bool = False,
     columns: Mapping[str, Any],
+    limit: int | None = None,
     wrong: bool = False,
 ) -> ClassificationEvaluation:
     stats = LabelledStats()
-    texts, gold, left_out = _read(run, classifier, on, columns, stats)
+    texts, gold, left_out = _read(run, classifier, on, columns, stats, limit)
     _require_known(gold, classifier.labels, on)
     every = classifier.predict(texts, -1) if curves or wrong else None
     if every is None or threshold > 0:
@@ -215,17 +227,22 @@ def _read(
     on: Any,  # noqa: ANN401
     columns: Mapping[str, Any],
     stats: LabelledStats,
+    limit: int | None,
 ) -> tuple[list[Any], list[Sequence[str]], list[str]]:
     """Reads texts, or pairs of texts, and the labels of each as the training text was read, and says what it left."""
     read = list(run.recipe.sections.values())
     if any(isinstance(section, ExamplesConfig) for section in read):
-        found, left_out = read_examples(run, classifier, on, columns)
+        found, left_out = read_examples(run, classifier, on, columns, limit)
         texts: list[Any] = [one.text if isinstance(one, TextExample) else (one.first, one.second) for one in found]
         return texts, [(one.label,) for one in found], left_out
     config = next((section for section in read if isinstance(section, LabelledConfig)), LabelledConfig())
     text = next((section for section in read if isinstance(section, TextConfig)), TextConfig())
     examples = list(open_labelled(on, with_columns(config, columns), text, split="dev").read(stats))
-    return [example.text for example in examples], [example.labels for example in examples], []
+    if limit is not None:
+        kept = drawn([next(iter(example.labels), None) for example in examples], limit, seed=1)
+        examples = [example for number, example in enumerate(examples) if number in kept]
+    left_out = drawn_note(len(examples), limit)
+    return [example.text for example in examples], [example.labels for example in examples], left_out
 
 
 def compare(

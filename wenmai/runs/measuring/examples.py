@@ -1,6 +1,7 @@
 """Labelled examples to measure fine-tuned models on."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from wenmai.data.example_settings import ExamplesConfig, ExamplesStats, with_col
 from wenmai.data.examples import Examples, open_either, open_examples
 from wenmai.training.run import Run
 
-__all__ = ["read_examples"]
+__all__ = ["drawn_note", "read_examples"]
 
 
 def read_examples(
@@ -19,8 +20,9 @@ def read_examples(
     model: Any,  # noqa: ANN401  a FineTuned
     on: Any,  # noqa: ANN401
     columns: Mapping[str, Any] | None = None,
+    limit: int | None = None,
 ) -> tuple[list[Any], list[str]]:
-    """Reads all examples of a test set as a run read those that it was trained on.
+    """Reads the examples of a test set as a run read those that it was trained on.
 
     Only the texts of answers are measured, so one that is not where it should be is taken from the nearest place.
 
@@ -29,13 +31,14 @@ def read_examples(
         model: The model; an imported classifier takes single texts or pairs, as they come.
         on: A file, the name of a data set (of which it is the dev split), or examples.
         columns: Settings of the test set that differ.
+        limit: Most examples, which are drawn by chance and are the same for every run; None: all.
 
     Returns:
         The examples, and what was left out or repaired, one sentence for each reason.
 
     Raises:
         CorpusError: if there are no examples.
-        SettingError: if the run has no examples of its own.
+        SettingError: if the run has no examples of its own, or there are more labels than ``limit``.
     """
     config = next((one for one in run.recipe.sections.values() if isinstance(one, ExamplesConfig)), None)
     if config is None:
@@ -46,8 +49,13 @@ def read_examples(
         opened = open_either(on, config)
     else:
         opened = open_examples(on, model.task, config, split="dev")
-    examples = [placed.example for placed in opened.read(stats)]
-    return examples, stats.left_out() + _known_before(run, opened)
+    examples = [placed.example for placed in replace(opened, limit=limit).read(stats)]
+    return examples, stats.left_out() + drawn_note(len(examples), limit) + _known_before(run, opened)
+
+
+def drawn_note(count: int, limit: int | None) -> list[str]:
+    """Returns a note if only some of a test set are measured."""
+    return [f"evaluated on {count:,} examples, drawn by chance (limit)"] if count == limit else []
 
 
 def _known_before(run: Run, opened: Examples) -> list[str]:

@@ -103,6 +103,7 @@ def evaluate(
     *,
     on: Any,  # noqa: ANN401  whatever names or holds examples
     columns: Mapping[str, Any] | None = None,
+    limit: int | None = None,
     mistakes: str | Path | None = None,
 ) -> FineTunedEvaluation:
     """Evaluates a fine-tuned model on labelled examples.
@@ -111,6 +112,7 @@ def evaluate(
         run: A finished run.
         on: Examples, as for training.
         columns: Settings of the test set that differ from those of the training data, such as ``text_column``.
+        limit: Most examples to evaluate on, drawn by chance; None: all.
         mistakes: An HTML page to write, with the hundred worst mistakes.
 
     Raises:
@@ -119,7 +121,7 @@ def evaluate(
         SettingError: if the page cannot be where it should.
     """
     require_page(mistakes, "mistakes.html")
-    found = _evaluated(run, run.model, on, columns=columns, wrong=mistakes is not None)
+    found = _evaluated(run, run.model, on, columns=columns, limit=limit, wrong=mistakes is not None)
     if mistakes is not None and found.mistakes is not None:
         write_mistakes(mistakes, found.mistakes, found, found.labels, getattr(found.result, "confusion", None))
     return found
@@ -131,9 +133,10 @@ def _evaluated(
     on: Any,  # noqa: ANN401
     *,
     columns: Mapping[str, Any] | None = None,
+    limit: int | None = None,
     wrong: bool = False,
 ) -> FineTunedEvaluation:
-    examples, left_out = read_examples(run, model, on, columns)
+    examples, left_out = read_examples(run, model, on, columns, limit)
     name = str(on) if isinstance(on, str | Path) else "examples from Python"
     if model.task == "tagging":
         left_out += _unknown_tags(model.labels, (tag for one in examples for tag in one.tags), name)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from wenmai.core.errors import CorpusError
 from wenmai.core.showing import Table
+from wenmai.data.drawing import drawn
 from wenmai.data.relation_files import has_identifiers, open_documents, read_documents, require_measurable
 from wenmai.data.relation_settings import RelationsConfig
 from wenmai.data.relations import Evidence, RelationDocument, key_of
@@ -66,6 +67,7 @@ def evaluate(
     on: Any,  # noqa: ANN401  whatever names or holds documents
     threshold: float | None = None,
     evidence: Evidence = "co-occurrence",
+    limit: int | None = None,
 ) -> RelationEvaluation:
     """Evaluates a model on documents with relations.
 
@@ -75,13 +77,14 @@ def evaluate(
         threshold: The lowest probability of a relation; None: that of the model, which was best on its validation data.
         evidence: How sentences that speak of a relation are found, see
             :meth:`wenmai.inference.relations.RelationModel.extract`.
+        limit: Most documents to evaluate on, drawn by chance; None: all.
 
     Raises:
         RunError: if the run is not finished.
         CorpusError: if the test set cannot be read, or has no two entities or no relation that the model knows.
         SettingError: if there is no such way to find evidence.
     """
-    return _evaluated(run, run.model, on, _hypernyms(run), threshold, evidence)
+    return _evaluated(run, run.model, on, _hypernyms(run), threshold, evidence, limit)
 
 
 def _hypernyms(run: Run) -> str | None:
@@ -96,11 +99,17 @@ def _evaluated(
     hypernyms: str | None,
     threshold: float | None = None,
     evidence: Evidence = "co-occurrence",
+    limit: int | None = None,
 ) -> RelationEvaluation:
     opened, config = open_documents(on), replace(run.recipe.sections["data"], hypernyms=hypernyms)
     documents = read_documents(opened, config)
+    if limit is not None:
+        kept = drawn([None] * len(documents), limit, seed=1)
+        documents = [document for number, document in enumerate(documents) if number in kept]
     require_measurable(documents, opened.describe())
     left_out = _unknown_relations(model.labels[1:], documents, opened.describe())
+    if len(documents) == limit:
+        left_out.append(f"evaluated on {limit:,} documents, drawn by chance (limit)")
     if known := sum(key_of(document) in model.facts.trained for document in documents):
         left_out.append(
             f"{known:,} of {len(documents):,} documents are among those that the model was trained on; name others to "
