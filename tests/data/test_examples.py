@@ -122,6 +122,19 @@ def test_columns_are_named_for_examples_from_python_too():
     assert list(named) == [TextExample("some text", "x")]
 
 
+def test_a_mapping_has_splits():
+    splits = {"train": [("a", "x"), ("b", "y")], "validation": [("c", "x")], "test": iter([("d", "y")])}
+    train, valid = open_train_and_valid(splits, "classification")
+    assert list(train) == [TextExample("a", "x"), TextExample("b", "y")]
+    assert list(valid) == [TextExample("c", "x")]
+    assert list(open_examples(splits, "classification", split="test")) == [TextExample("d", "y")]
+    _, aside = open_train_and_valid({"train": splits["train"] * 50}, "classification")
+    assert aside.part == "aside"
+    for wrong in ({"text": ["a"], "label": ["x"]}, {"validation": []}):
+        with pytest.raises(CorpusError, match="a list of examples or rows, or a mapping of splits"):
+            open_examples(wrong, "classification")
+
+
 def test_lines_of_fasttext_may_have_tabs(tmp_path):
     content = "__label__a hello\tworld\n\n__label__b some\ttab here\n"
     found = open_examples(written(tmp_path / "a.txt", content), "classification")
@@ -305,7 +318,7 @@ def test_wrong_names_and_tasks_are_refused(tmp_path):
         open_examples([], "classifications")
     with pytest.raises(CorpusError, match="no such file"):
         open_examples(tmp_path / "missing.tsv", "pair")
-    with pytest.raises(CorpusError, match="are a list of examples or rows, not int"):
+    with pytest.raises(CorpusError, match=r"are a list of examples or rows, .* not int"):
         open_examples(3, "pair")
     with pytest.raises(CorpusError, match=r"item 1: has 3 parts; expected a text and a label"):
         read([("a", "b"), ("a", "b", "c")], "classification")

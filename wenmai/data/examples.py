@@ -75,7 +75,8 @@ def open_examples(
     Args:
         spec: ``data:NAME`` or ``data:NAME/SPLIT`` of the registry; a file, or files; a folder with a file of the
             split's name, such as ``train.tsv``; or from Python typed examples, rows such as (text, label), mappings, or
-            without labels a list of texts; an iterator is kept in memory.
+            without labels a list of texts; an iterator is kept in memory. Also a mapping of splits to such, as of
+            the datasets library.
         task: The task.
         config: Where texts and labels are in files.
         split: Of a data set or a folder, if the name does not say.
@@ -97,6 +98,8 @@ def open_examples(
             {name: None if isinstance(cell, float) and cell != cell else cell for name, cell in row.items()}
             for row in rows
         ]
+    if isinstance(spec, Mapping) and (part := _part_of(spec, split)) is not None:
+        return open_examples(part, task, config, split=split, labelled=labelled)
     named = named_dataset(spec)
     if named is not None:
         dataset, split = named[0], named[1] or split
@@ -114,8 +117,15 @@ def open_examples(
             **common, sources=tuple(name for name, _ in located), split=split, paths=tuple(path for _, path in located)
         )
     if isinstance(spec, Mapping) or not isinstance(spec, Iterable):
-        raise CorpusError(f"{FROM_PYTHON} are a list of examples or rows, not {type(spec).__name__}")
+        raise CorpusError(
+            f"{FROM_PYTHON} are a list of examples or rows, or a mapping of splits to them, not {type(spec).__name__}"
+        )
     return Examples(**common, sources=(), split=split, items=list(spec) if isinstance(spec, Iterator) else spec)
+
+
+def _part_of(spec: Mapping[Any, Any], split: str) -> Any:  # noqa: ANN401  whatever holds examples
+    """Returns what a mapping of splits has for one, or None."""
+    return next((spec[name] for name in _SPLITS.get(split, (split,)) if name in spec), None)
 
 
 def open_train_and_valid(
@@ -127,8 +137,8 @@ def open_train_and_valid(
 ) -> tuple[Examples, Examples | None]:
     """Opens what is trained on (at most ``limit`` examples, drawn by ``seed``), and what it is evaluated on meanwhile.
 
-    The latter is ``valid``; else the dev split of a data set or a folder; else the share ``valid_share`` of the
-    examples; with ``valid_share=0`` nothing.
+    The latter is ``valid``; else the dev split of a data set, a folder or a mapping; else the share ``valid_share`` of
+    the examples; with ``valid_share=0`` nothing.
 
     Raises:
         CorpusError, SettingError: as :func:`open_examples`.
@@ -137,6 +147,8 @@ def open_train_and_valid(
     train = replace(open_examples(spec, task, config), limit=config.limit, seed=seed)
     if config.valid is not None:
         return train, open_examples(config.valid, task, config, split="dev")
+    if isinstance(spec, Mapping) and _part_of(spec, "dev") is not None:
+        return train, open_examples(spec, task, config, split="dev")
     if train.dataset is not None and train.split == "train":
         return train, open_examples(f"data:{train.dataset.name}/dev", task, config)
     if len(train.sources) == 1 and os.path.isdir(folder := train.sources[0]) and has_split(folder, "dev"):

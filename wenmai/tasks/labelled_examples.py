@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NoReturn
 
@@ -90,6 +91,8 @@ class LabelledExamples(Source):
 
     def open(self, corpus: Any) -> Opened:  # noqa: ANN401
         """Opens examples; they are read once the settings are known."""
+        if isinstance(corpus, Mapping) and "train" in corpus:  # splits, whose iterators are kept
+            return Opened({split: open_examples(part, self._task) for split, part in corpus.items()}, {}, (), False)
         source = open_examples(corpus, self._task)
         kept = corpus if source.repeatable else source  # an iterator has been read
         return Opened(kept, {}, source.sources, source.repeatable)

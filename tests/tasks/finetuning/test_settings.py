@@ -71,6 +71,14 @@ def test_a_limit_takes_examples_of_all_labels_of_a_sorted_file(base, data, tmp_p
     assert run.model.labels == ["early", "late"]
 
 
+def test_a_mapping_of_splits_is_trained_and_validated_on(base, tmp_path):
+    train = [{"text": text, "label": label} for text, label in (("a b", "early"), ("g h", "late")) * 5]
+    splits = {"train": train, "validation": iter(train[:4]), "test": train}
+    run = wenmai.finetune(base("bert"), splits, task="classification", out=tmp_path / "run", quiet=True, **PLAIN)
+    assert run.corpus["examples"] == 10
+    assert run.corpus["valid_examples"] == 4
+
+
 def test_a_limit_of_what_is_evaluated_is_the_same_for_all_seeds(begin):
     texts = "text\tlabel\n" + "".join(f"{one} a\tA\n{one} b\tB\n" for one in "abcdefgh")
     shorter = [begin("classification", "bert", texts, valid_share=0.5, valid_limit=3, seed=seed) for seed in (1, 2)]
