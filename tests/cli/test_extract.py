@@ -86,7 +86,9 @@ def test_what_is_printed_is_what_the_model_finds(shell, runs):
     path = runs / EXAMPLES["ssan"].data
     found = wenmai.load(runs / "ssan").extract(read_documents(open_documents(path)))
     lines = shell("extract", runs / "ssan", path).out.splitlines()
-    heads = [line for line in lines if re.search(r": (\d+ entities, \d+ relations?|There are fewer.*)$", line)]
+    heads = [
+        line for line in lines if re.search(r": (\d+ entities, \d+ relations?(\. No .*)?|There are fewer.*)$", line)
+    ]
     assert len(heads) == len(found)
     assert len(lines) == len(found) + sum(len(one.relations) for one in found)
     rows = [json.loads(line) for line in shell("extract", runs / "ssan", path, "--json").out.splitlines()]
@@ -175,7 +177,8 @@ def test_why_there_is_no_relation_is_said(shell, runs, tmp_path):
     (alone,) = model.extract([document | {"vertexSet": vertices[:1]}])
     assert "fewer than two entities" in why_nothing(model, alone)
     (some,) = model.extract([document], threshold=1.0)
-    assert why_nothing(model, some) == "No relation was found."
+    assert re.fullmatch(r"No relation reaches the threshold 1\.000; .* has 0\.\d{3}\.", why_nothing(model, some))
+    assert some.highest == max(one.probability for one in model.extract([document], threshold=0.0)[0].relations)
     (some,) = model.extract([document], threshold=0.0)
     assert not why_nothing(model, some)
     model.facts = model.facts._replace(asked=frozenset({("X", "Y")}))

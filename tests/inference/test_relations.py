@@ -33,7 +33,7 @@ LABELS, TYPES = ("Na", "P1", "P2"), ("LOC", "PER")
 def dense(model, rows):
     """A probability for each pair and relation, (P, C - 1), "no relation" left out."""
     found = np.full((len(rows.pairs), len(model.labels) - 1), np.nan)
-    for pair, label, probability in model.likely(rows, 0.0):
+    for pair, label, probability in model.likely(rows, 0.0)[0]:
         found[pair, label] = probability
     return found
 

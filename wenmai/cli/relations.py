@@ -113,7 +113,8 @@ def extract(
             print(f"{title}: {why_nothing(model, found)}")
             continue
         relations = plural(len(found.relations), "relation")
-        print(say("{title}: {entities} entities, {relations}", title=title, entities=entities, relations=relations))
+        head = say("{title}: {entities} entities, {relations}", title=title, entities=entities, relations=relations)
+        print(head if found.relations else f"{head}. {why_nothing(model, found)}")
         for one in found.relations:
             head, tail = (document.entities[number].mentions[0].name for number in (one.head, one.tail))
             where = ", ".join(map(str, one.evidence))

@@ -79,11 +79,15 @@ class Extracted(NamedTuple):
         document: The document.
         relations: Of its entities, the most probable first.
         pairs: How many pairs of entities were asked for.
+        threshold: The lowest probability of a relation.
+        highest: The highest one, whether it reaches the threshold or not; 0 without pairs.
     """
 
     document: RelationDocument
     relations: list[FoundRelation]
     pairs: int
+    threshold: float
+    highest: float
 
 
 class RelationModel(Shown):
@@ -252,12 +256,18 @@ class RelationModel(Shown):
         total, counts = (torch.stack(part).sum(0) for part in zip(*found, strict=True))
         return total / counts.clamp_min(1)[:, None]
 
-    def likely(self, rows: DocumentRows, lowest: float) -> Iterator[tuple[int, int, float]]:
-        """Yields the number of a pair, a relation from 0 without "no relation", and its probability, if not less."""
+    def likely(self, rows: DocumentRows, lowest: float) -> tuple[list[tuple[int, int, float]], float]:
+        """Returns relations of which the probability is not less, and the highest probability of all.
+
+        Each is the number of a pair, a relation from 0 without "no relation", and its probability.
+        """
+        likely, highest = [], 0.0
         for begin, logits in self.logits(rows):
             found = self.probabilities(logits).cpu().numpy()
-            for pair, label in np.argwhere(found >= lowest).tolist():
-                yield begin + pair, label, float(found[pair, label])
+            highest = max(highest, float(found.max()))
+            places = np.argwhere(found >= lowest).tolist()
+            likely += [(begin + pair, label, float(found[pair, label])) for pair, label in places]
+        return likely, highest
 
     def logits(self, rows: DocumentRows) -> Iterator[tuple[int, Tensor]]:
         """Yields the logits (p, C) of some pairs at a time, and the number of the first of them."""
@@ -364,7 +374,7 @@ class RelationModel(Shown):
     def _extracted(self, document: RelationDocument, lowest: float, evidence: Evidence) -> Extracted:
         rows = self.rows(document)
         self.backbone.warn_of_unknown(tokens.tolist() for tokens in rows.tokens)
-        chosen = [*self.likely(rows, lowest)]
+        chosen, highest = self.likely(rows, lowest)
         pairs: list[tuple[int, int]] = [tuple(rows.pairs[pair].tolist()) for pair, _, _ in chosen]
         near = {pair: tuple(cooccurring(document, *pair)) for pair in pairs}
         looked = bool(near) and (evidence == "attention" or not all(near.values()))
@@ -380,7 +390,7 @@ class RelationModel(Shown):
             meaning = self.facts.meanings.get(name, name)
             found.append(FoundRelation(head, tail, name, meaning, probability, places, by))
         found.sort(key=lambda one: (-one.probability, one.head, one.tail, one.relation))
-        return Extracted(document, found, len(rows.pairs))
+        return Extracted(document, found, len(rows.pairs), lowest, highest)
 
     def _attended(self, document: RelationDocument, rows: DocumentRows) -> npt.NDArray[np.float64]:
         """Returns how much the tokens of each entity attend to each sentence in the last layer, (E, sentences)."""

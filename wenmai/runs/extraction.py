@@ -212,7 +212,12 @@ def why_nothing(model: "RelationModel", found: "Extracted") -> str:
     if not found.pairs and model.facts.asked is not None:
         asked = sorted(f"{head} - {tail}" for head, tail in model.facts.asked)
         return say("No two entities are of types that have relations ({types}).", types=", ".join(asked))
-    return say("No relation was found.")
+    threshold, highest = f"{found.threshold:.3f}", f"{found.highest:.3f}"
+    return say(
+        "No relation reaches the threshold {threshold}; the most probable one has {highest}.",
+        threshold=threshold,
+        highest=highest,
+    )
 
 
 def as_docred(found: "Extracted") -> dict[str, Any]:
