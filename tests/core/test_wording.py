@@ -225,7 +225,7 @@ def test_messages_are_complete():
             "第 3 步（第 1 轮，第 1 到 4 批，学习率 1e+09）的损失或梯度已不是数；还没有保存过检查点。"
             "请改用较低的 learning_rate、较长的 warmup 或 clip=1，在另一个文件夹中重新训练",
         ),
-        ("occurrence=-1: 'a' occurs 2 times in the sentence", "occurrence=-1：'a' 在句中出现 2 次"),
+        ("occurrence=-1: 'a' occurs 2 times in 'a a'", "occurrence=-1：'a' 在 'a a' 中出现 2 次"),
         (
             "I-PER after the beginning: no entity of this type is open",
             "I-PER 出现在 句首 之后：前面没有未结束的同类实体",

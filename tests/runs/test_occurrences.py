@@ -118,6 +118,14 @@ def test_a_full_disk_is_named_with_its_folder(cache_folder, monkeypatch):
         chosen(["a bank"], min_count=1)
 
 
+def test_a_text_without_words_says_so(tmp_path):
+    with pytest.raises(CorpusError, match="has no words; a word has a letter or a digit"):
+        chosen(["。 ！"], min_count=1)
+    (tmp_path / "gb.txt").write_text("他在银行里工作", encoding="gb18030")
+    with pytest.raises(CorpusError, match="has no words; 1 lines cannot be read: name the right encoding"):
+        chosen(tmp_path / "gb.txt", min_count=1, bad_lines="skip")
+
+
 def test_a_text_without_frequent_words_is_no_text():
     with pytest.raises(CorpusError, match=r"no word occurs 5 times \(min_count\)"):
         Occurrences(["a b c"], OccurrenceConfig())
@@ -222,11 +230,17 @@ def test_an_index_says_what_is_wrong_with_a_question(runs, tmp_path):
     bert = runs / "bert"
     with pytest.raises(SettingError, match="the word 'tree' is not in the sentence; its words are The, bank"):
         nearest_in_context(bert, "The bank", "tree")
-    with pytest.raises(SettingError, match=r"occurs 2 times in the sentence \(1 at character 1, 2 at character 8\)"):
+    with pytest.raises(SettingError, match=r"occurs 2 times in 'bank a bank' \(1 at character 1, 2 at character 8\)"):
         nearest_in_context(bert, "bank a bank", "bank")
     assert nearest_in_context(bert, "bank a bank", "bank", occurrence=2, topn=1)
-    with pytest.raises(SettingError, match="occurrence=3: 'bank' occurs 2 times"):
+    with pytest.raises(SettingError, match="occurrence=3: 'bank' occurs 2 times in 'bank a bank'"):
         nearest_in_context(bert, "bank a bank", "bank", occurrence=3)
+    twice = ["bank a bank", "bank a bank", "the bank"]
+    first, second, third = vectors_in_context(bert, twice, "bank", index=default_index(bert), occurrence=[1, 2, 1])
+    assert not np.allclose(first, second)
+    assert np.allclose(third, vectors_in_context(bert, ["the bank"], "bank", index=default_index(bert))[0], atol=1e-6)
+    with pytest.raises(SettingError, match="3 sentences have 2 occurrences"):
+        vectors_in_context(bert, twice, "bank", index=default_index(bert), occurrence=[1, 2])
     with pytest.raises(SettingError, match="is of layer 2; leave the layer out"):
         nearest_in_context(bert, "The bank", "bank", layer=1)
     assert nearest_in_context(bert, "The bank", "bank", layer="last", topn=1)
@@ -393,6 +407,8 @@ def test_two_senses_are_shown_beside_one_vector(shell, runs, system):
     lines = shell("nearest", runs / system, *asked, "--json", "--beside", runs / "word2vec").out.splitlines()
     first, second, static = map(json.loads, lines)
     assert first["in"] == "He sat on the bank"
+    assert f"first sentence: {second['similarity_to_first']:.4f}" in shown
+    assert "similarity_to_first" not in first
     assert [len(one["nearest"]) for one in (first, second, static)] == [3, 3, 3]
     assert set(first["nearest"][0]) == {"word", "sentence", "start", "end", "similarity"}
 
@@ -407,6 +423,12 @@ def test_an_index_is_beside_its_run_wherever_one_stands(tmp_path, monkeypatch):
 def test_mistakes_at_the_command_line(shell, runs, tmp_path):
     assert "add --in SENTENCE" in shell("nearest", runs / "bert", "bank", code=2).err
     assert "add --in SENTENCE" in shell("nearest", runs / "word2vec", "bank", "--layer", "1", code=2).err
+    assert (
+        "has no vector for 'Rome'"
+        in shell(
+            "nearest", runs / "bert", "--in", "Rome is far", "--word", "Rome", "--beside", runs / "word2vec", code=2
+        ).err
+    )
     assert "--in takes one word" in shell("nearest", runs / "bert", "--in", "a bank", code=2).err
     assert "there is no index yet" in shell("nearest", runs / "elmo", "--in", "a bank", "--word", "bank", code=2).err
     error = shell("nearest", runs / "word2vec", "--in", "a bank", "--word", "bank", code=6).err

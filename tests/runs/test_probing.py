@@ -10,6 +10,8 @@ from scipy.optimize import minimize
 
 import wenmai
 from wenmai.core.errors import CorpusError, RunError, SettingError
+from wenmai.data.datasets import Dataset
+from wenmai.data.typed import TextExample
 from wenmai.inference.states import LayerStates
 from wenmai.runs.probing.regression import STRENGTHS, fit_probe, fit_probes, scaling_of, standardised
 from wenmai.runs.probing.sets import open_probe_set
@@ -239,6 +241,23 @@ def test_a_folder_has_its_splits(folder, tmp_path):
         (tmp_path / f"test.{ending}").write_text("text\tlabel\n")
     with pytest.raises(CorpusError, match="expected one file called test"):
         open_probe_set(str(tmp_path), task="classification")
+
+
+def test_a_data_set_may_be_measured_on_a_file(tmp_path, monkeypatch):
+    made = {split: [f"{split}{at} {'xy'[at % 2]}" for at in range(40)] for split in ("train", "dev")}
+    monkeypatch.setattr(Dataset, "path", lambda self, split: tmp_path / split)
+    monkeypatch.setattr(
+        Dataset, "read_file", lambda self, path, split, reader: [TextExample(*one.split()) for one in made[split]]
+    )
+    (tmp_path / "own.tsv").write_text("sentence\tkind\n" + "a\tx\nb\ty\n" * 9)
+    columns = {"text_column": "sentence", "label_column": "kind"}
+    for name, first in (("data:trec", "train"), ("data:trec/dev", "dev")):
+        found = open_probe_set(f"{name},{tmp_path / 'own.tsv'}", columns=columns)
+        assert found.examples[0].text.startswith(first)
+        assert found.sizes[2] == 18
+    (tmp_path / "two.tsv").write_text("text\tlabel\na\tx\nb\ty\n")
+    with pytest.raises(CorpusError, match="too few examples to set some aside"):
+        open_probe_set(str(tmp_path / "two.tsv"), task="classification")
 
 
 def test_sets_of_the_same_title_are_told_apart(folder, tmp_path):

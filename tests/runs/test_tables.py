@@ -40,6 +40,14 @@ def test_markdown_marks_the_best(comparison):
     assert none == "| none | - | - | - | - | - |"
 
 
+def test_what_no_system_has_a_value_for_has_its_column(comparison):
+    for system in comparison.systems:
+        system.measures.append(Measure(name="few.tsv", kind="similarity", value=None, covered=3, total=5))
+    heads, _, *rows = comparison.to_markdown().splitlines()
+    assert heads.split(" | ")[4] == "few.tsv"
+    assert all(row.split(" | ")[4] == "-" for row in rows)
+
+
 def test_latex_is_a_tabular_of_booktabs(comparison):
     lines = comparison.to_latex().splitlines()
     assert lines[0] == r"\begin{tabular}{lrrrrr}"

@@ -133,7 +133,7 @@ def nearest_in_sentences(
     word: str,
     *,
     index: Path | None,
-    occurrence: int | None,
+    occurrence: Sequence[int] | None,
     layer: str | None,
     beside: Path | None,
     topn: int,
@@ -153,20 +153,23 @@ def nearest_in_sentences(
         raise SettingError(f"{folder}: there is no index yet; `wenmai index {run} CORPUS` makes one of a text")
     found = OccurrenceIndex(folder)
     vectors = vectors_in_context(opened, sentences, word, index=found, occurrence=occurrence, layer=layer)
+    if static is not None and not static.has_vector(_known(static, word)):
+        raise SettingError(f"{beside}: has no vector for {word!r}; name other word vectors, or leave --beside out")
     words = [] if static is None else static.most_similar(_known(static, word), topn=topn)
     several = len(sentences) > 1 or static is not None
     for number, (sentence, vector) in enumerate(zip(sentences, vectors, strict=True)):
-        nearest = found.nearest(vector, topn)
+        nearest, score = found.nearest(vector, topn), float(cosine(vectors[0], vector))
         if as_json:
             rows = [one._asdict() for one in nearest]
-            print(json.dumps({"word": word, "in": sentence, "nearest": rows}, ensure_ascii=False, allow_nan=False))
+            first = {"similarity_to_first": score} if number else {}
+            told = {"word": word, "in": sentence, "nearest": rows, **first}
+            print(json.dumps(told, ensure_ascii=False, allow_nan=False))
             continue
         if several:
             print(f"{sentence}")
         show_columns([[f"{one.similarity:.4f}", *_around(one.sentence, one.start, one.end)] for one in nearest])
         if number:
-            score = f"{cosine(vectors[0], vector):.4f}"
-            print(say("{word} here and in the first sentence: {score}", word=word, score=score))
+            print(say("{word} here and in the first sentence: {score}", word=word, score=f"{score:.4f}"))
         if several:
             print()
     if as_json and static is not None:

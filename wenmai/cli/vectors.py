@@ -13,7 +13,7 @@ from wenmai.cli.contextual import nearest_in_sentences
 from wenmai.cli.lines import reads_terminal, texts_of
 from wenmai.cli.options import Device, File, Json, JsonLines, RunFolder, Texts
 from wenmai.cli.printing import note, show_columns
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import RunError, SettingError
 from wenmai.core.wording import say
 
 if TYPE_CHECKING:
@@ -42,7 +42,12 @@ def nearest(
     ] = None,
     word: Annotated[str | None, typer.Option("--word", metavar="WORD", help="With --in: the word.")] = None,
     occurrence: Annotated[
-        int | None, typer.Option("--occurrence", min=1, help="With --in: which, where the word occurs several times.")
+        list[int] | None,
+        typer.Option(
+            "--occurrence",
+            min=1,
+            help="With --in: which, where the word occurs several times; one for all sentences, or one for each.",
+        ),
     ] = None,
     index: Annotated[
         Path | None,
@@ -88,7 +93,7 @@ def nearest(
         )
         return
     further = {"--occurrence": occurrence, "--index": index, "--layer": layer, "--beside": beside}
-    if named := ", ".join(name for name, value in further.items() if value is not None):
+    if named := ", ".join(name for name, value in further.items() if value):
         raise SettingError(f"{named}: for a word in a sentence; add --in SENTENCE")
     given += [] if word is None else [word]
     opened = Run(run, device)
@@ -249,8 +254,11 @@ def embed(
         _embed_in_context(opened.model, portions, options, out, as_json)
         _note_mix(opened.model, layer)
         return
-    if words:
-        opened.require("nearest")
+    if words and "nearest" not in opened.task.verbs:
+        raise RunError(
+            f"{run}: is a run of {opened.recipe.system}, which has vectors of texts alone; --words takes word vectors "
+            "and encoders, such as the one that it was fine-tuned from"
+        )
     chosen: Any = weighting
     every = []
     for portion in portions:

@@ -186,7 +186,7 @@ class Examples:
             share = f"{self.config.valid_share:g}"
             return f"{path}: too few different examples to set some aside (valid_share={share}); give valid=FILE{why}"
         if self.part == "rest":
-            return f"{path}: no examples but those that were set aside{why}"
+            return f"{path}: too few different examples, all are set aside to measure on{why}"
         return f"{path}: no examples{why}"
 
     def _is_in_part(self, placed: Placed) -> bool:

@@ -164,6 +164,12 @@ class Occurrences:
         self.taken = sum(count if most is None else min(count, most) for count in self.counts.values())
         if not self.counts and words is None:
             self._spool.close()
+            if self.skipped_lines and not every:
+                raise CorpusError(
+                    f"{self.name}: has no words; {self.skipped_lines:,} lines cannot be read: name the right encoding"
+                )
+            if not every:
+                raise CorpusError(f"{self.name}: has no words; a word has a letter or a digit")
             raise CorpusError(
                 f"{self.name}: no word occurs {self.config.min_count} times (min_count); name a larger text, or a "
                 "smaller min_count"

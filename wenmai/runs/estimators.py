@@ -110,7 +110,7 @@ class TextEncoder(OfTexts, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             kind = type(self.run).__name__
             raise SettingError(f"run: expected the folder of a run, not a {kind}; of a Run give its path")
         kept: Run | None = vars(self).get("_opened")
-        if kept is None or (str(kept.path), kept.device) != (str(self.run), self.device):
+        if kept is None or (kept.path, kept.device) != (Path(self.run), self.device):
             kept = self._opened = Run(self.run, self.device)
         return kept
 

@@ -175,7 +175,7 @@ def vectors_in_context(
     word: str,
     *,
     index: str | Path | OccurrenceIndex,
-    occurrence: int | None = None,
+    occurrence: int | Sequence[int] | None = None,
     layer: str | int | None = None,
     device: str | None = None,
 ) -> Vector:
@@ -186,7 +186,7 @@ def vectors_in_context(
         texts: The sentences.
         word: A word of each.
         index: The index.
-        occurrence: Which, from 1, where the word occurs several times in a sentence.
+        occurrence: Which, from 1, where the word occurs several times in a sentence; one for all, or one for each.
         layer: As the index was made with; None: that.
         device: Where the encoder computes.
 
@@ -212,7 +212,13 @@ def vectors_in_context(
     from wenmai.inference.contextual import states_of_spans
 
     reader = reader_for(opened, stored.layer)
-    spans = [[_the_span(text, word, stored.segment or "words", occurrence)] for text in texts]
+    segment = stored.segment or "words"
+    given = list(occurrence) if isinstance(occurrence, Sequence) else [occurrence]
+    chosen = given * len(texts) if len(given) == 1 else given
+    if len(chosen) != len(texts):
+        count = len(chosen)
+        raise SettingError(f"{len(texts)} sentences have {count} occurrences; choose one for all, or one for each")
+    spans = [[_the_span(text, word, segment, number)] for text, number in zip(texts, chosen, strict=True)]
     states = states_of_spans(reader.encoder, zip(texts, spans, strict=True), reader.numbers)
     vectors = np.array([one.mean(0)[0] for one in states], np.float32).reshape(len(texts), -1)
     for text, vector in zip(texts, vectors, strict=True):
@@ -260,10 +266,12 @@ def _the_span(text: str, word: str, segment: Any, occurrence: int | None) -> tup
             say("{number} at character {place}", number=number, place=low + 1)
             for number, (low, _) in enumerate(spans, 1)
         )
-        raise SettingError(f"{word!r} occurs {len(spans)} times in the sentence ({places}); choose one by --occurrence")
+        raise SettingError(
+            f"{word!r} occurs {len(spans)} times in {text[:60]!r} ({places}); choose one by --occurrence"
+        )
     number = 1 if occurrence is None else occurrence
     if not 1 <= number <= len(spans):
-        raise SettingError(f"occurrence={number}: {word!r} occurs {len(spans)} times in the sentence")
+        raise SettingError(f"occurrence={number}: {word!r} occurs {len(spans)} times in {text[:60]!r}")
     return spans[number - 1]
 
 

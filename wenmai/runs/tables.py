@@ -59,11 +59,11 @@ def shown_rows(
         bold: How the best value of a column is marked.
         interval: How a value and its interval stand together.
     """
-    columns: dict[str, list[str]] = {say("system"): [escape(system.name) for system in comparison.systems]}
+    measured: dict[str, list[str]] = {say("system"): [escape(system.name) for system in comparison.systems]}
     for title, measures in comparison.columns(spoken=True).items():
         best = _best(measures) if len(measures) > 1 else None
-        columns[title] = [_cell(one, one is not None and one.value == best, bold, interval) for one in measures]
-    systems = comparison.systems
+        measured[title] = [_cell(one, one is not None and one.value == best, bold, interval) for one in measures]
+    systems, columns = comparison.systems, dict[str, list[str]]()
     speeds = [system.words_per_second for system in systems]
     columns[say("words/s")] = ["-" if speed is None else words_a_second(speed) for speed in speeds]
     columns[say("seconds")] = _numbers([system.seconds for system in systems], 1)
@@ -72,7 +72,7 @@ def shown_rows(
         ("size MB", [system.size_bytes for system in systems]),
     ):
         columns[say(name)] = _numbers([None if size is None else size / 1e6 for size in sizes], 0)
-    known = {name: cells for name, cells in columns.items() if set(cells) != {"-"}}
+    known = measured | {name: cells for name, cells in columns.items() if set(cells) != {"-"}}
     return [[escape(name) for name in known], *map(list, zip(*known.values(), strict=True))]
 
 

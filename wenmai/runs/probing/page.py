@@ -80,7 +80,7 @@ def _measure(one: SetProbe) -> Measure:
     return replace(
         _layer_measure(one.layers[one.best], one.dataset),
         total=one.measured,
-        parts=[_layer_measure(layer, f"{layer.layer}") for layer in one.layers] if len(one.layers) > 1 else [],
+        parts=[_layer_measure(layer, f"layer {layer.layer}") for layer in one.layers] if len(one.layers) > 1 else [],
     )
 
 

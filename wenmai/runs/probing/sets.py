@@ -156,10 +156,11 @@ def open_probe_set(
             raise SettingError(f"data:{dataset.name} is of {kind}; a probe needs texts with classes, or tags")
         chosen = task or usable[0]
         base = f"data:{dataset.name}"
-        train = open_examples(base, chosen)
-        test = (
-            open_examples(second, chosen, split="test") if second else open_examples(base, chosen, split=split or "dev")
-        )
+        if second:
+            train = open_examples(base, chosen, split=split or "train")
+            test = open_examples(second, chosen, with_columns(ExamplesConfig(), columns), split="test")
+        else:
+            train, test = open_examples(base, chosen), open_examples(base, chosen, split=split or "dev")
         segment = dataset.segment
     else:
         if first.startswith("data:"):
