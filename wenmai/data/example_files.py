@@ -153,9 +153,9 @@ class Reading:
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
         """Yields line and cells of the rows of a table, all equally many."""
-        width = 0
-        for number, row in rows_of(self.path, self._lines(), self._delimiter()):
-            self.stats.quoted += sum(map(_looks_quoted, row)) if self._delimiter() == "\t" else 0
+        width, delimiter = 0, self._delimiter()
+        for number, row in rows_of(self.path, self._lines(), delimiter):
+            self.stats.quoted += sum(map(_looks_quoted, row)) if delimiter == "\t" else 0
             if not row:
                 if not self.labelled:  # a line without text is one all the same
                     yield number, [""] * max(width, 1)

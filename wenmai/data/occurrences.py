@@ -183,11 +183,10 @@ class Occurrences:
 
     def _read(self, corpus: Corpus, text: TextConfig, stats: CorpusStats, progress: Progress | None) -> Counter[str]:
         counts: Counter[str] = Counter()
-        for sentence in _sentences(corpus, text, stats, progress):
-            with _named_faults(cache_folder()):
-                self._spool.write(sentence.encode() + b"\n")
-            counts.update(one.word for one in self._words(sentence))
         with _named_faults(cache_folder()):
+            for sentence in _sentences(corpus, text, stats, progress):
+                self._spool.write(sentence.encode() + b"\n")
+                counts.update(one.word for one in self._words(sentence))
             self._spool.flush()
         return counts
 

@@ -1,6 +1,7 @@
 """Objects of JSON as tagged sentences: tokens with their tags, and texts with the places of their entities."""
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -60,14 +61,14 @@ def _tagged_words(text: str, entities: Sequence[Any]) -> Tagged:
     spans = sorted((_span_of(one, len(text)) for one in entities), key=lambda span: (span[0], -span[1]))
     sentences = cut_words(text, borders=[edge for start, end, _ in spans for edge in (start, end)])
     words = [word for sentence in sentences for word in sentence]
+    starts, ends = [word.start for word in words], [word.end for word in words]
     tags, behind = ["O"] * len(words), 0
     for start, end, kind in spans:
-        inside = [number for number, word in enumerate(words) if start <= word.start and word.end <= end]
-        if not inside:
+        first, last = bisect_left(starts, start), bisect_right(ends, end)
+        if first >= last:
             raise ValueError(f"has an entity without words, {text[start:end][:60]!r} ({start} to {end})")
         if start >= behind:
-            tags[inside[0]] = f"B-{kind}"
-            tags[inside[0] + 1 : inside[-1] + 1] = [f"I-{kind}"] * (len(inside) - 1)
+            tags[first:last] = [f"B-{kind}"] + [f"I-{kind}"] * (last - first - 1)
             behind = end
     return tuple(word.text for word in words), tuple(tags)
 
