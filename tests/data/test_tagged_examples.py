@@ -83,6 +83,13 @@ def test_a_space_that_is_a_token_stays(tmp_path):
     assert read(path, "tagging")[0].tokens == ("北", "\u3000", "京")
 
 
+def test_a_few_tags_of_another_scheme_do_not_change_it(tmp_path):
+    content = "EU NNP I-NP I-ORG\n\n" * 5 + "the DT I-NP O\nAtlanta NNP I-NP B-MISC\nGames NNPS I-NP I-MISC\n"
+    found = open_examples(written(tmp_path / "eng.train", content), "tagging")
+    assert found.stats().left_out() == []
+    assert list(found)[-1].tags == ("O", "B-MISC", "I-MISC")
+
+
 def test_comments_are_no_tokens(tmp_path):
     rows = "1\tHello\t_\tINTJ\n2\tthere\t_\tADV\n"
     content = f"# sent_id = 0\n# text = Hello there .\n{rows}\n# anything\n# a b c d\n{rows}"

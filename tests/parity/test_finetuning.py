@@ -381,6 +381,29 @@ def test_a_classifier_of_ours_is_one_of_theirs(start, settings, pair, exported):
     np.testing.assert_allclose(tuned.model.probabilities(given), logits_of(model, read, *sides).softmax(-1), **CLOSE)
 
 
+def test_how_much_of_a_text_is_read_goes_along(exported, tmp_path, caplog):
+    rows = [(text, name) for text, name in zip(TEXTS, ["b", "a", "c"], strict=True)]
+    end = "ForSequenceClassification"
+    tuned, model, read = exported(rows, "classification", end, max_length=8, keep="both")
+    assert "which is left out: keep=both" in caplog.text
+    assert read.model_max_length == 8
+    long = " ".join(TEXTS) * 3
+    again = import_run("huggingface", tmp_path / "export", tmp_path / "again").model
+    with torch.no_grad():
+        wanted = model(**read(long, truncation=True, return_tensors="pt")).logits.double().softmax(-1)
+    np.testing.assert_allclose(again.probabilities([long]), wanted, **CLOSE)
+    assert not np.allclose(tuned.model.probabilities([long]), wanted, **CLOSE)
+
+
+def test_a_reader_that_knows_no_answers_always_gives_one(exported, tmp_path, caplog):
+    rows = [*SPANS, SpanExample("none", "", SPANS[0].context, "what", (), True)]
+    exported(rows, "span", "ForQuestionAnswering", answer_length=2)
+    assert "what reads the folder always answers" in caplog.text
+    assert "which is left out: answer_length=2" in caplog.text
+    again = import_run("huggingface", tmp_path / "export", tmp_path / "again")
+    assert "1 questions have no answer, but this model always answers" in wenmai.evaluate(again, on=rows).notes[-1]
+
+
 @pytest.mark.parametrize("pair", [False, True])
 @pytest.mark.parametrize(
     ("start", "settings"),

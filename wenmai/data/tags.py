@@ -103,15 +103,15 @@ class SchemeFinder:
     """Finds the scheme of tags by all of them.
 
     If one is neither O nor a mark, a dash and a type, they are no entities (``none``), such as parts of speech. With
-    ends (E, S, L, U) or M they are ``bioes``. Tags of B and I are ``iob1`` if entities begin with I, and with B only
-    where the scheme has it; else ``iob2``.
+    ends (E, S, L, U) or M they are ``bioes``. Tags of B and I are ``iob1`` if more entities begin with I than
+    with B where that scheme has I (CoNLL-2003 has two of these); else ``iob2``.
     """
 
     def __init__(self) -> None:
         self._tags: set[str] = set()
         self._entities = True
-        self._begins_with_i = False
-        self._begins_with_b = False  # where IOB1 would have I
+        self._begin_with_i = 0  # entities
+        self._begin_with_b = 0  # where IOB1 would have I
 
     def add(self, tags: Iterable[str]) -> None:
         """Takes in the tags of a sentence."""
@@ -122,9 +122,9 @@ class SchemeFinder:
                 self._entities = self._entities and _ENTITY.fullmatch(tag) is not None
             mark, _, kind = tag.partition("-")
             if mark == "I" and before != kind:
-                self._begins_with_i = True
+                self._begin_with_i += 1
             elif mark == "B" and before != kind:
-                self._begins_with_b = True
+                self._begin_with_b += 1
             before = kind
 
     @property
@@ -139,7 +139,7 @@ class SchemeFinder:
             return "none"
         if any(tag[0] in "MESLU" for tag in self._tags):
             return "bioes"
-        return "iob1" if self._begins_with_i and not self._begins_with_b else "iob2"
+        return "iob1" if self._begin_with_i > self._begin_with_b else "iob2"
 
 
 def with_outside(types: Iterable[str]) -> tuple[str, ...]:

@@ -40,6 +40,7 @@ Table = npt.NDArray[np.float64]
 
 _QUESTION = 64  # pieces, of which the rest is left out
 _THRESHOLD = "null_threshold"
+_SOUND_MARKS = "\uff9e\uff9f"  # of half-width kana, which NFKC joins to them
 _MOST_KNOWN = 1 << 12  # texts whose pieces are remembered: several questions have one text
 
 
@@ -83,7 +84,7 @@ class _Text(NamedTuple):
         for (low, high), (following, _) in pairwise([*pieces.offsets, (len(context), len(context))]):
             if context[low : low + 1].isspace():
                 low = high - len(context[low:high].lstrip())
-            while high < following and unicodedata.category(context[high])[0] == "M":
+            while high < following and (unicodedata.category(context[high])[0] == "M" or context[high] in _SOUND_MARKS):
                 high += 1  # an accent, which the piece has in its letter, or has lost
             offsets.append((low, high))
         return cls(context, pieces.ids, offsets, np.array([low < high for low, high in offsets], np.bool_))
@@ -355,7 +356,7 @@ class Span(FineTuned):
             none = Answered("", None, None, float(shares[-1]), null)
             leads = len(best) == 0 or null - best[0][0] > self.numbers.get(_THRESHOLD, 0.0)
             found.insert(0 if leads else sum(one.score >= null for one in found[1:]) + 1, none)
-        return found[:k]
+        return found[: None if k < 0 else k]
 
 
 def tuned_threshold(gaps: Table, answered: Table, unanswered: Table) -> float:

@@ -100,20 +100,24 @@ def published(model: FineTuned) -> Bert:
     return found.eval()
 
 
-def adopted(kind: type[FineTuned], network: Bert, tokenizer: "Tokenizer") -> FineTuned:
+def adopted(
+    kind: type[FineTuned], network: Bert, tokenizer: "Tokenizer", *, max_length: int | None = None
+) -> FineTuned:
     """Returns a network with the head of a task as a fine-tuned model.
 
     Args:
         kind: The task.
         network: Has its head.
         tokenizer: Its tokenizer.
+        max_length: Tokens of a text that are read; None, or more than it can: as many as it can.
     """
     head, config = _HEADS[kind.task], network.config
     over = not kind.over_tokens
     base = MaskedModel(network, tokenizer)
     backbone = backbone_of(base, pooler=over, dropout=None, fresh=False)
     shape = HeadShape(dropout=config.dropout)
-    reading = TuneReadingConfig(pooling="pooler" if over else "mean")
+    fewer = max_length if max_length is not None and max_length < config.max_length else None
+    reading = TuneReadingConfig(pooling="pooler" if over else "mean", max_length=fewer)
     labels = config.labels if kind.labelled else ()
     module = kind.network(backbone, shape, reading, labels)
     with torch.no_grad():

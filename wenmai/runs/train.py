@@ -170,6 +170,8 @@ def _resume(run: Run, strategy: Strategy, callback: Callback, corpus: Any) -> Ru
             if run.finished:
                 run.checkpoints.clear()
                 more = f"`wenmai train --from {shell_path(run.path)} CORPUS` continues it on new text"
+                if run.recipe.system.startswith("finetuned-"):
+                    more = f"`wenmai finetune {shell_path(run.path)} EXAMPLES` continues it on new examples"
                 callback.note(f"{run.path}: the training has finished already; {more}")
                 return run
             run.clear_leftovers()

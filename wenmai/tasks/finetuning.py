@@ -81,7 +81,7 @@ class FineTuningTask(NeuralTask):
 
     def adopt(self, imported: Any, recipe: Recipe) -> FineTuned:  # noqa: ANN401  of a format
         """Turns an imported network with the head of the task into a model."""
-        return adopted(self.model, imported.module, imported.tokenizer)
+        return adopted(self.model, imported.module, imported.tokenizer, max_length=imported.max_length)
 
     def load(self, folder: Path) -> FineTuned:
         """Reads a finished model, with nothing of the run that it started from."""

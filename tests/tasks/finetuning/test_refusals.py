@@ -1,6 +1,7 @@
 """Fine-tuning: what is refused, and what is said of the data."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 
@@ -199,7 +200,13 @@ def test_what_was_learned_from_or_chosen_by_is_noted(base, data, tmp_path):
     corpus.write_text(json.dumps(facts))
     with other.open("a") as file:
         file.write(other.read_text().splitlines()[-1] + "\n")
-    assert not wenmai.evaluate(run, on=other).notes
+    (note,) = wenmai.evaluate(run, on=other).notes
+    assert re.search(r"(\d+) of \1 examples are among those that the model was trained on", note)
+    some = [("never seen", "early"), *[(row.split("\t")[0], "late") for row in path.read_text().splitlines()[1:2]]]
+    assert "1 of 2 examples are among those" in wenmai.evaluate(run, on=some).notes[0]
+    path.write_text("text\tlabel\nnever seen\tearly\n")
+    assert not wenmai.evaluate(run, on=path).notes  # another text, where the training's was
+    shutil.copy(valid, path)
     folder = tmp_path / "folder"
     folder.mkdir()
     for name in ("train", "dev"):

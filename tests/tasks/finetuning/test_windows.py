@@ -168,6 +168,7 @@ def test_pieces_begin_behind_white_space_and_end_behind_accents():
     assert [context[low:high] for low, high in text.offsets] == ["a", "b", "", "e\u0301", "。"]
     assert text.seen.tolist() == [True, True, False, True, True]
     assert _Text.of("", Pieces([], [])).offsets == []
+    assert _Text.of("ｶﾞ", Pieces([5], [(0, 1)])).offsets == [(0, 2)]
 
 
 def test_answers_neither_begin_nor_end_with_white_space(begin):
@@ -179,6 +180,7 @@ def test_answers_neither_begin_nor_end_with_white_space(begin):
     found = model.answers(item._replace(info=read), output, 9)
     places = {"b": (0, 1), "e": (3, 4), "b\n\u3000e": (0, 4)}
     assert {one.text: (one.start, one.end) for one in found if one.text} == places
+    assert model.answers(item._replace(info=read), output, -1) == found
     blank = read._replace(text=text._replace(seen=np.zeros(4, np.bool_)))
     assert [one.start for one in model.answers(item._replace(info=blank), output, 9)] == [None]
 

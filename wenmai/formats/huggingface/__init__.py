@@ -35,6 +35,7 @@ _log = logging.getLogger(__name__)
 
 _FAMILIES = (gpt.FAMILY, bert.FAMILY)
 _SHORTEST = 8  # tokens that a fine-tuned model reads
+_READING = ("keep", "stride", "answer_length", "n_best")  # settings that transformers has no place for
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,6 +65,7 @@ def write_huggingface(
     *,
     embedding: "EmbeddingConfig | None" = None,
     family: EncoderFamily = "auto",
+    max_length: int | None = None,
     on_note: Callable[[str], None] = _log.warning,
 ) -> None:
     """Writes a folder that the classes of ``transformers`` and ``AutoTokenizer`` read, whole or not at all.
@@ -74,6 +76,7 @@ def write_huggingface(
         tokenizer: Its tokenizer.
         embedding: How an encoder's states become vectors of texts, for ``sentence-transformers``; of the last layer.
         family: See :class:`HuggingfaceConfig`.
+        max_length: Tokens of a text that are read; None: as many as the network can.
         on_note: Receives what is left out; by default it is logged.
 
     Raises:
@@ -89,7 +92,9 @@ def write_huggingface(
             settings, wanted = None if embedding is None else asdict(embedding), None if family == "auto" else family
             if wanted is not None and found is not bert.FAMILY:
                 raise SettingError(f"family={family} is for encoders; leave it out to write a {found.system}")
-            written = Pretrained(module=model, tokenizer=tokenizer, embedding=settings, family=wanted)
+            written = Pretrained(
+                module=model, tokenizer=tokenizer, embedding=settings, family=wanted, max_length=max_length
+            )
             return found.write(require_free(folder), written, on_note)
     possible = ", ".join(found.system for found in _FAMILIES)
     raise SettingError(f"there is no {type(model).__name__} in transformers; these systems can be written: {possible}")
@@ -116,10 +121,18 @@ def _read(folder: Path) -> tuple[Family, Pretrained]:
 def _imported(folder: Path) -> Imported:
     family, found = _read(folder)
     if (system := _task_system(folder, found)) is not None:
+        found = replace(found, max_length=_longest_text(folder))
         return Imported(system=system, model=found, vocabulary=found.tokenizer.vocab_size)
     settings = {f"model.{name}": value for name, value in asdict(found.module.config).items()}
     settings["tokenizer.file"] = str(encoder_folder(folder).absolute())
     return Imported(system=family.system, model=found, vocabulary=found.tokenizer.vocab_size, settings=settings)
+
+
+def _longest_text(folder: Path) -> int | None:
+    """Tokens of a text that are read, by the tokenizer; None: it does not say, or they are too few."""
+    path = encoder_folder(folder) / "tokenizer_config.json"
+    longest = read_json_object(path).get("model_max_length") if path.is_file() else None
+    return longest if isinstance(longest, int) and longest >= _SHORTEST else None
 
 
 def _task_system(folder: Path, found: Pretrained) -> str | None:
@@ -152,8 +165,19 @@ def _export(path: Path, run: Trained) -> None:
     if is_a(type(model), FINE_TUNED):
         published = model.published()
         if model.numbers.keys() & {"null_threshold"}:
-            run.note(f"{path}: transformers has no place for the threshold of no answer, which is left out")
-        write_huggingface(path, published, model.backbone.tokenizer, family=family, on_note=run.note)
+            run.note(
+                f"{path}: transformers has no place for the threshold of no answer, which is left out: what reads the "
+                "folder always answers"
+            )
+        usual = type(model.reading)()
+        given = {name: getattr(model.reading, name) for name in _READING}
+        if settings := ", ".join(f"{name}={one}" for name, one in given.items() if one != getattr(usual, name)):
+            run.note(
+                f"{path}: transformers has no place for how texts are read and answers are chosen, which is left out: "
+                f"{settings}"
+            )
+        tokenizer = model.backbone.tokenizer
+        write_huggingface(path, published, tokenizer, family=family, max_length=model.length, on_note=run.note)
         return
     embedding = getattr(model, "embedding", None)  # of encoders
     usual = embedding is None or embedding == type(embedding)()  # what sentence-transformers does with any folder

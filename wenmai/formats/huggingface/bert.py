@@ -227,7 +227,7 @@ def _write(folder: Path, written: Pretrained, note: Callable[[str], None]) -> No
     named = {role: number for role, number in roles.items() if number is not None}
     head = written_config(form, config, vocab_size=model.vocab_size, architecture=architecture, roles=named)
     typed = ["token_type_ids"] if config.segments > 1 else []
-    described = described_tokenizer(tokenizer, named, config.max_length)
+    described = described_tokenizer(tokenizer, named, written.max_length or config.max_length)
     files = {
         "tokenizer.json": framed_tokenizer(tokenizer, segments=config.segments),
         "tokenizer_config.json": {**described, "model_input_names": ["input_ids", *typed, "attention_mask"]},

@@ -59,12 +59,14 @@ class Pretrained:
         embedding: How an encoder's states become vectors of texts, the fields of
             :class:`wenmai.inference.embedding_config.EmbeddingConfig`; None: the folder does not say.
         family: The family of encoders that it is to be written as; None: the one that has its settings.
+        max_length: Tokens of a text that are read, special ones included; None: as many as the network can.
     """
 
     module: Any
     tokenizer: "Tokenizer"
     embedding: Mapping[str, Any] | None = None
     family: str | None = None
+    max_length: int | None = None
 
     @property
     def context(self) -> Literal["fresh", "carried"]:

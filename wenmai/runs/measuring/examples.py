@@ -1,18 +1,22 @@
 """Labelled examples to measure fine-tuned models on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import SettingError, WenmaiError
 from wenmai.core.folder import file_sha256
 from wenmai.data.datasets import named_dataset
 from wenmai.data.example_settings import ExamplesConfig, ExamplesStats, with_columns
-from wenmai.data.examples import Examples, open_either, open_examples
+from wenmai.data.examples import Examples, open_either, open_examples, open_train_and_valid
+from wenmai.data.typed import ChoiceExample, SpanExample
 from wenmai.training.run import Run
 
 __all__ = ["drawn_note", "read_examples"]
+
+_SHARE = 0.1  # of the examples; fewer may be texts that are in any data, such as headlines
 
 
 def read_examples(
@@ -50,7 +54,7 @@ def read_examples(
     else:
         opened = open_examples(on, model.task, config, split="dev")
     examples = [placed.example for placed in replace(opened, limit=limit).read(stats)]
-    return examples, stats.left_out() + drawn_note(len(examples), limit) + _known_before(run, opened)
+    return examples, stats.left_out() + drawn_note(len(examples), limit) + _known_before(run, opened, examples)
 
 
 def drawn_note(count: int, limit: int | None) -> list[str]:
@@ -58,14 +62,41 @@ def drawn_note(count: int, limit: int | None) -> list[str]:
     return [f"evaluated on {count:,} examples, drawn by chance (limit)"] if count == limit else []
 
 
-def _known_before(run: Run, opened: Examples) -> list[str]:
+def _known_before(run: Run, opened: Examples, examples: Sequence[Any]) -> list[str]:
     """Returns a note if a run was trained on some examples, or its best state was chosen by them."""
     name, chosen = opened.describe(), _chosen_by(run, opened)
     if chosen is None:
-        return []
+        seen = _trained_on(run, opened)
+        count = sum(_texts_of(example) in seen for example in examples)
+        if count < _SHARE * len(examples) or not count:
+            return []
+        return [
+            f"{name}: {count:,} of {len(examples):,} examples are among those that the model was trained on; name "
+            "others to measure what it has learned"
+        ]
     if chosen:
         return [f"{name}: the best state of this run was chosen by these examples; others measure it without bias"]
     return [f"{name}: the model was trained on these examples; name others to measure what it has learned"]
+
+
+def _trained_on(run: Run, opened: Examples) -> Set[Any]:
+    """The texts of the examples that a run was trained on; none if their files are not as they were."""
+    with suppress(WenmaiError, OSError, KeyError):
+        if all(Path(one["path"]).stat().st_size == one["bytes"] for one in run.corpus["sources"]):
+            config, seed = run.recipe.sections["data"], run.recipe.sections["train"].seed
+            train, _ = open_train_and_valid(list(run.recipe.corpus), opened.task, config, seed=seed)
+            return {_texts_of(example) for example in train}
+    return frozenset()
+
+
+def _texts_of(example: Any) -> Any:  # noqa: ANN401  any example
+    """Returns the texts of an example, without what is to be predicted."""
+    if isinstance(example, SpanExample):
+        return example.context, example.question
+    if isinstance(example, ChoiceExample):
+        return example.turns, example.question, example.options
+    texts = (getattr(example, name, None) for name in ("text", "first", "second", "tokens"))
+    return tuple(one for one in texts if one is not None)
 
 
 def _chosen_by(run: Run, opened: Examples) -> bool | None:
@@ -80,12 +111,10 @@ def _chosen_by(run: Run, opened: Examples) -> bool | None:
 
 def _source_of(path: Path, sources: Sequence[Mapping[str, Any]]) -> bool | None:
     """Whether a file, or its like elsewhere, only said which state is the best; None: the run did not read it."""
-    if named := [source for source in sources if source.get("path") == str(path)]:
-        return bool(named[0].get("valid"))
     alike = [source for source in sources if source.get("bytes") == path.stat().st_size]
     digest = file_sha256(path) if alike else ""
-    same = [bool(source.get("valid")) for source in alike if source["sha256"] == digest]
-    return all(same) if same else None
+    same = {str(source.get("path")): bool(source.get("valid")) for source in alike if source["sha256"] == digest}
+    return same.get(str(path), all(same.values())) if same else None
 
 
 def _known_splits(run: Run) -> dict[tuple[str, str], bool]:

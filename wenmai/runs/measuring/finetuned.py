@@ -143,6 +143,8 @@ def _evaluated(
     items = model.items([model.gold(example) for example in examples])
     if model.cut:
         left_out.append(model.cut_note(model.cut, len(items)))
+    if model.task == "span" and not model.tunes and (without := sum(not one.answers for one in examples)):
+        left_out.append(f"{without:,} questions have no answer, but this model always answers: they count as mistakes")
     outputs = model.outputs(items)
     result = model.measured(examples, items, outputs)
     found = result.as_dict()
