@@ -321,7 +321,7 @@ class _Capitals:
 
 def _extracted(path: Path) -> str | None:
     """Reads documents; each mention must be made of words of its sentence."""
-    for document in documents_of_files([path], _Capitals()):
+    for document in documents_of_files([path], _Capitals):
         for entity in document.entities:
             for one in entity.mentions:
                 if not 0 <= one.start < one.end <= len(document.sentences[one.sentence]):

@@ -191,7 +191,7 @@ def test_why_there_is_no_relation_is_said(shell, runs, tmp_path):
 def test_a_tagger_that_is_not_asked_is_said(shell, runs):
     path = runs / EXAMPLES["ssan"].data
     assert (
-        "has its entities already, the tagger is not asked"
+        "the documents have their entities already, the tagger is not asked"
         in shell("extract", runs / "ssan", path, "--tagger", runs / "tagger").err
     )
 

@@ -322,3 +322,16 @@ def test_bad_tables_are_refused(tmp_path, content, message):
 def test_an_unknown_task_is_refused():
     with pytest.raises(SettingError, match="no pre-training task is called 'reordring'; did you mean 'reordering'"):
         marks_of(["reordring"])
+
+
+@pytest.mark.parametrize(
+    ("name", "otherwise"), [("distance", "or leave"), ("relevance", r"or name a table .* or leave")]
+)
+def test_what_a_task_of_documents_lacks_is_said(tmp_path, name, otherwise):
+    task, stream, _ = made(tmp_path, name, "a b\nc d\n" * 40)
+    with pytest.raises(CorpusError, match=rf"is one document, .* {otherwise} {name} out of tasks"):
+        task.require(stream)
+    (tmp_path / "more").mkdir()
+    task, stream, _ = made(tmp_path / "more", name, "a b\n\nc d\n\n" * 40)
+    with pytest.raises(CorpusError, match=rf"one sentence in each document, .* {otherwise} {name} out of tasks"):
+        task.require(stream)

@@ -63,15 +63,7 @@ def index_command(
     from wenmai.data.sources import named_texts
     from wenmai.runs.occurrences import index
 
-    settings = _given(
-        max_occurrences,
-        layer=layer,
-        segment=segment,
-        lowercase=lowercase,
-        min_count=min_count,
-        encoding=encoding,
-        bad_lines=bad_lines,
-    )
+    settings = _given(layer, segment, lowercase, min_count, max_occurrences, encoding, bad_lines)
     found = index(run, named_texts(corpus), out=out, device=device, quiet=quiet, **settings)
     if as_json:
         print(json.dumps({"index": str(found.path), **found.facts}, ensure_ascii=False))
@@ -105,15 +97,7 @@ def distil_command(
     from wenmai.data.sources import named_texts
     from wenmai.runs.occurrences import distil
 
-    settings = _given(
-        max_occurrences,
-        layer=layer,
-        segment=segment,
-        lowercase=lowercase,
-        min_count=min_count,
-        encoding=encoding,
-        bad_lines=bad_lines,
-    )
+    settings = _given(layer, segment, lowercase, min_count, max_occurrences, encoding, bad_lines)
     found = distil(run, named_texts(corpus), out=out, device=device, quiet=quiet, **settings)
     if as_json:
         print(json.dumps({"path": str(out), "vocabulary": len(found), "vector_size": found.vector_size}))
@@ -121,9 +105,19 @@ def distil_command(
         show(say(f"{out}: {len(found):,} words with vectors of {found.vector_size} dimensions"))
 
 
-def _given(max_occurrences: int | None, **settings: Any) -> dict[str, Any]:  # noqa: ANN401  of OccurrenceConfig
+def _given(
+    layer: str | None,
+    segment: str | None,
+    lowercase: bool,
+    min_count: int | None,
+    max_occurrences: int | None,
+    encoding: str | None,
+    bad_lines: str | None,
+) -> dict[str, Any]:
     """Returns the settings that were given; 0 stands for all occurrences."""
-    found = {name: value for name, value in settings.items() if value is not None}
+    given = {"layer": layer, "segment": segment, "lowercase": lowercase, "min_count": min_count}
+    given |= {"encoding": encoding, "bad_lines": bad_lines}
+    found: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     return found if max_occurrences is None else found | {"max_occurrences": max_occurrences or None}
 
 

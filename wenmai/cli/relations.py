@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from functools import partial
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -90,10 +90,15 @@ def extract(
         raise SettingError(f"--predictions {predictions}: is the file of --html; name another")
     opened = Run(run, device)
     model = opened.model_for("extract")
-    tagging = None if tagger is None else tagger_of(tagger, model, device)
+    named = None if tagger is None else tagger_of(tagger, model, device)
+
+    @cache
+    def find_tagger() -> Any:  # noqa: ANN401  a fine-tuned tagger
+        return tagger_beside(opened, model, device) if named is None else named
+
     extracted: Iterable[Any] = (
         found
-        for document in documents_of_files(files, tagging, partial(tagger_beside, opened, model, device))
+        for document in documents_of_files(files, find_tagger)
         for found in model.extract([document], threshold=threshold, evidence=evidence)
     )
     if html is not None or predictions is not None:  # before anything is printed, which a closed pipe would end
@@ -120,3 +125,5 @@ def extract(
             where = ", ".join(map(str, one.evidence))
             told = f"\t{say(one.evidence_by)} {where}" if where else ""
             print(f"{one.probability:.3f}\t{head}\t{one.meaning}\t{tail}{told}")
+    if named is not None and not find_tagger.cache_info().currsize:
+        note("the documents have their entities already, the tagger is not asked")

@@ -416,7 +416,7 @@ def _looks_quoted(cell: str) -> bool:
     return cell[:1] == cell[-1:] == '"' and '""' in inner and '"' not in inner.replace('""', "")
 
 
-def is_empty(example: Any) -> bool:  # noqa: ANN401  any example
+def is_empty(example: object) -> bool:
     """Whether a text of an example is empty; questions are checked where they are read."""
     if isinstance(example, ChoiceExample | SpanExample):
         return False

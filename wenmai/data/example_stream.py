@@ -334,7 +334,9 @@ def _in_order(labels: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(found, key=lambda label: (values[label], label)))
 
 
-def _of_row(task: TaskName, row: Any, config: ExamplesConfig, *, labelled: bool) -> Any:  # noqa: ANN401
+def _of_row(
+    task: TaskName, row: object, config: ExamplesConfig, *, labelled: bool
+) -> TextExample | PairExample | ScoredExample | ChoiceExample:
     """Returns the example of a mapping or a tuple from Python, of any task but span and tagging.
 
     Args:

@@ -123,7 +123,7 @@ def open_examples(
     return Examples(**common, sources=(), split=split, items=list(spec) if isinstance(spec, Iterator) else spec)
 
 
-def _part_of(spec: Mapping[Any, Any], split: str) -> Any:  # noqa: ANN401  whatever holds examples
+def _part_of(spec: Mapping[Any, Any], split: str) -> object:
     """Returns what a mapping of splits has for one, or None."""
     return next((spec[name] for name in _SPLITS.get(split, (split,)) if name in spec), None)
 

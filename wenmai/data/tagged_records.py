@@ -52,7 +52,7 @@ def tagged_of(record: Mapping[str, Any], *, labelled: bool) -> Tagged:
     return tuple(tokens), tuple(tag.strip() for tag in written)
 
 
-def _tagged_words(text: str, entities: Sequence[Any]) -> Tagged:
+def _tagged_words(text: str, entities: Sequence[object]) -> Tagged:
     """Cuts a text into words, also where an entity begins or ends; of entities that overlap the first, longest counts.
 
     Raises:
@@ -73,7 +73,7 @@ def _tagged_words(text: str, entities: Sequence[Any]) -> Tagged:
     return tuple(word.text for word in words), tuple(tags)
 
 
-def _span_of(entity: Any, length: int) -> tuple[int, int, str]:  # noqa: ANN401  any JSON
+def _span_of(entity: object, length: int) -> tuple[int, int, str]:
     """Returns where an entity begins, where it ends, and its type."""
     if isinstance(entity, Mapping):
         entity = [next((entity[name] for name in names if name in entity), None) for names in (_START, _END, _TYPE)]

@@ -24,6 +24,7 @@ from wenmai.training.run import RECIPE, Run
 
 if TYPE_CHECKING:
     from wenmai.inference.relations import Extracted, RelationModel
+    from wenmai.inference.verbs import Tagger
 
 __all__ = [
     "as_docred",
@@ -71,13 +72,13 @@ def tagger_of(run: str | Path | Run, model: "RelationModel", device: str | None 
     return tagger
 
 
-def tagger_beside(run: Run, model: "RelationModel", device: str | None = None) -> Any:  # noqa: ANN401
+def tagger_beside(run: Run, model: "RelationModel", device: str | None = None) -> "Tagger":
     """Returns the model of the one run beside a run of relations that tags entities of its types.
 
     Raises:
         SettingError: if there is none, or several.
     """
-    found = []
+    found: list[tuple[str, Tagger]] = []
     for path in sorted(one.parent for one in Path(os.path.abspath(run.path)).parent.glob(f"*/{RECIPE}")):
         with suppress(WenmaiError):  # runs of other kinds, of other types, unfinished or damaged ones
             beside = Run(path, device)
@@ -97,42 +98,28 @@ def tagger_beside(run: Run, model: "RelationModel", device: str | None = None) -
     )
 
 
-def documents_of_files(
-    files: Sequence[str | Path],
-    tagger: Any = None,  # noqa: ANN401  a fine-tuned tagger
-    find_tagger: Callable[[], Any] | None = None,
-) -> Iterator[RelationDocument]:
+def documents_of_files(files: Sequence[str | Path], find_tagger: Callable[[], "Tagger"]) -> Iterator[RelationDocument]:
     """Yields the documents of files: those of DocRED or PubTator, or one of plain text.
 
     Args:
         files: Files, names of the catalogue, or ``-`` for plain text from standard input.
-        tagger: What finds the entities of plain text; see :func:`tagger_of`.
-        find_tagger: Without one, finds it once there is plain text, such as :func:`tagger_beside`.
+        find_tagger: Returns what finds the entities of plain text, such as :func:`tagger_beside`; it is called for
+            each such file.
 
     Raises:
         CorpusError: if a file cannot be read, or is plain text without words.
         SettingError: if a file is plain text and there is no tagger.
     """
-    asked = tagger is not None
     for file in files:
         name = str(file)
         opened = None if name == "-" else open_documents(name)
         if opened is not None and (".json" in plain_name(opened.paths[0]) or holds_documents(opened.paths[0])):
-            if asked:
-                _log.warning("%s", f"{name}: has its entities already, the tagger is not asked")
             yield from read_documents(opened)
             continue
         text = _text(name, None if opened is None else opened.paths[0])
         if begins_documents(text):
             raise CorpusError(f"{_title(name)}: holds documents of DocRED or PubTator; name a file that holds them")
-        if tagger is None and find_tagger is not None:
-            tagger = find_tagger()
-        if tagger is None:
-            raise SettingError(
-                f"{name}: is plain text, whose entities must be found first; add --tagger RUN, a run of "
-                "finetuned-tagging"
-            )
-        yield document_of_text(text, tagger, title=_title(name))
+        yield document_of_text(text, find_tagger(), title=_title(name))
 
 
 def _title(name: str) -> str:
@@ -154,7 +141,7 @@ def _text(name: str, path: Path | None) -> str:
         raise CorpusError(f"{name}: line {line}: is not UTF-8; convert the text first") from None
 
 
-def document_of_text(text: str, tagger: Any, *, title: str = "") -> RelationDocument:  # noqa: ANN401
+def document_of_text(text: str, tagger: "Tagger", *, title: str = "") -> RelationDocument:
     """Makes a document of plain text.
 
     Args:

@@ -6,7 +6,6 @@ frequent, as far as documents have enough sentences.
 
 import numpy as np
 
-from wenmai.core.errors import CorpusError
 from wenmai.data.pretraining.sentence_pairs import PairTask, other_documents
 from wenmai.data.pretraining.task import Drawn
 from wenmai.data.sequences import SentenceStream
@@ -24,17 +23,7 @@ class Distance(PairTask):
 
     def require(self, stream: SentenceStream, what: str = "the text") -> None:
         """Makes sure that there are several documents, one of them with two sentences."""
-        bounds = stream.document_sentences
-        if len(bounds) < 2:
-            raise CorpusError(
-                f"{what} is one document, and the task distance needs several; separate documents by blank lines, or "
-                "leave distance out of tasks"
-            )
-        if all(behind - first < 2 for first, behind in bounds):
-            raise CorpusError(
-                f"{what} has one sentence in each document, and the task distance needs several; split lines into "
-                "sentences (sentences=split), or leave distance out of tasks"
-            )
+        self.require_documents(stream, what)
 
     def examples(self, stream: SentenceStream, random: np.random.Generator) -> Drawn:
         """Draws a second sentence for each sentence."""

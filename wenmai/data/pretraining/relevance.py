@@ -48,24 +48,18 @@ class Relevance(PairTask):
         filled = np.array([bool(len(one)) and bool(len(other)) for one, other in self._rows])
         self._train, self._valid = np.flatnonzero(~aside & filled), np.flatnonzero(aside & filled)
 
+    @property
+    def otherwise(self) -> str:
+        """What to do without documents."""
+        return "name a table of queries, titles and labels (relevance_file=FILE), or leave relevance out of tasks"
+
     def require(self, stream: SentenceStream, what: str = "the text") -> None:
         """Makes sure that there are documents with something behind their titles."""
         if self._rows:
             if not len(self._valid if stream.held_out else self._train):
                 raise CorpusError(f"{self.sources[0]['path']}: has no row of a query and a title with words")
             return
-        bounds = stream.document_sentences
-        if len(bounds) < 2:
-            raise CorpusError(
-                f"{what} is one document, and the task relevance needs several; separate documents by blank lines, "
-                "name a table of queries, titles and labels (relevance_file=FILE), or leave relevance out of tasks"
-            )
-        if all(behind - first < 2 for first, behind in bounds):
-            raise CorpusError(
-                f"{what} has one sentence in each document, and the task relevance needs several; split lines into "
-                "sentences (sentences=split), name a table of queries, titles and labels (relevance_file=FILE), or "
-                "leave relevance out of tasks"
-            )
+        self.require_documents(stream, what)
 
     def examples(self, stream: SentenceStream, random: np.random.Generator) -> Drawn:
         """Takes all rows of the file, or three of each document: one of each class."""

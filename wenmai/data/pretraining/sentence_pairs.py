@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data.pretraining.task import Context, Drawn, PretrainingTask, Row
 from wenmai.data.sequences import SentenceStream
 
@@ -21,6 +21,29 @@ class PairTask(PretrainingTask):
         super().__init__(context)
         if context.room(2) < 2:
             raise SettingError(f"the task {self.name} needs max_length=5 at least, for two texts")
+
+    @property
+    def otherwise(self) -> str:
+        """What to do with a text that has not what the task needs."""
+        return f"leave {self.name} out of tasks"
+
+    def require_documents(self, stream: SentenceStream, what: str) -> None:
+        """Makes sure that there are several documents, one of them with two sentences.
+
+        Raises:
+            CorpusError: if not.
+        """
+        bounds = stream.document_sentences
+        if len(bounds) < 2:
+            raise CorpusError(
+                f"{what} is one document, and the task {self.name} needs several; separate documents by blank lines, "
+                f"or {self.otherwise}"
+            )
+        if all(behind - first < 2 for first, behind in bounds):
+            raise CorpusError(
+                f"{what} has one sentence in each document, and the task {self.name} needs several; split lines into "
+                f"sentences (sentences=split), or {self.otherwise}"
+            )
 
     def drawn(self, one: Ints, other: Ints, labels: Ints) -> Drawn:
         """Returns a plan in which texts that are too long together lose their ends, the longer one first.

@@ -79,7 +79,7 @@ def _known_before(run: Run, opened: Examples, examples: Sequence[Any]) -> list[s
     return [f"{name}: the model was trained on these examples; name others to measure what it has learned"]
 
 
-def _trained_on(run: Run, opened: Examples) -> Set[Any]:
+def _trained_on(run: Run, opened: Examples) -> Set[tuple[object, ...]]:
     """The texts of the examples that a run was trained on; none if their files are not as they were."""
     with suppress(WenmaiError, OSError, KeyError):
         if all(Path(one["path"]).stat().st_size == one["bytes"] for one in run.corpus["sources"]):
@@ -89,7 +89,7 @@ def _trained_on(run: Run, opened: Examples) -> Set[Any]:
     return frozenset()
 
 
-def _texts_of(example: Any) -> Any:  # noqa: ANN401  any example
+def _texts_of(example: object) -> tuple[object, ...]:
     """Returns the texts of an example, without what is to be predicted."""
     if isinstance(example, SpanExample):
         return example.context, example.question
