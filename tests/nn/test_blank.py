@@ -57,4 +57,7 @@ def test_models_that_answer_do_not_wait_for_the_compiler_of_torch(tmp_path, monk
         example = EXAMPLES[name]
         Path(example.data).write_text(TEXTS[example.data]["enough"], encoding="utf-8")
         runs.append(str(wenmai.train(name, example.data, out=name, quiet=True, **example.settings).path))
+    Path("tags.txt").write_text(TEXTS["tags.txt"]["enough"])
+    settings = EXAMPLES["finetuned-tagging"].settings
+    runs.append(str(wenmai.finetune("bert", "tags.txt", task="tagging", out="tagger", quiet=True, **settings).path))
     subprocess.run([sys.executable, "-c", ASKED, *runs], check=True)

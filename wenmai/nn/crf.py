@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -119,8 +120,8 @@ class Crf(nn.Module):
         self.end = nn.Parameter(torch.zeros(num_tags))
         free = constraints or constraints_of(["O"] * num_tags, "none")
         for name in ("start", "transitions", "end"):
-            impossible = ~torch.tensor(getattr(free, name), dtype=torch.bool)
-            self.register_buffer(f"impossible_{name}", impossible, persistent=False)
+            impossible = np.logical_not(getattr(free, name))  # on the meta device torch would load its compiler
+            self.register_buffer(f"impossible_{name}", torch.tensor(impossible), persistent=False)
 
     def log_likelihood(self, emissions: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
         """Returns log p(y given x) of every sentence, (B,), in nats.

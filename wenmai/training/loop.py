@@ -249,6 +249,8 @@ def train_loop(
             figures=metrics,
         )
 
+    # torch.manual_seed also notes, with a stack, what devices that nobody uses would draw: a millisecond a batch
+    seed = torch.default_generator.manual_seed if device.type == "cpu" else torch.manual_seed
     module.train()
     batches = () if state.over else job.plan(state.epoch)
     with interrupts_set(stop), optimiser, _reporting(config, checkpoints, report, state, strategy) as report_all:
@@ -257,7 +259,7 @@ def train_loop(
             own = group[strategy.rank :: strategy.size]
             update = GroupLoss(weights, _counts(job, [batches[place] for place in own], strategy), device)
             for place in own:
-                torch.manual_seed(mixed_seed(config.seed, state.epoch, place) >> 1)  # it takes 63 bits
+                seed(mixed_seed(config.seed, state.epoch, place) >> 1)  # it takes 63 bits
                 for part in job.parts(batches[place]):
                     with precision():
                         losses = job.loss(called, part, state.step)

@@ -1,8 +1,9 @@
 """The optimiser of a training: each parameter learns at its own share of the learning rate, which epochs may change."""
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,15 @@ from wenmai.training.settings import LoopConfig
 from wenmai.training.tensors import load_optimiser, save_optimiser
 
 __all__ = ["Optimiser"]
+
+
+def _eager(kind: type[torch.optim.Optimizer]) -> Callable[..., torch.optim.Optimizer]:
+    """Returns an optimiser of torch whose methods do not import the compiler to keep it out of themselves.
+
+    That takes a second or two, with which every training would begin. Its steps belong under ``torch.no_grad``.
+    """
+    wrapped = ("step", "zero_grad", "add_param_group", "state_dict", "load_state_dict")
+    return type(kind.__name__, (kind,), {name: inspect.unwrap(getattr(kind, name)) for name in wrapped})
 
 
 class Optimiser:
@@ -50,13 +60,14 @@ class Optimiser:
         self._weight_decay, self._momentum, self._share = config.weight_decay, config.momentum, share
         self._shares = self._shares_of(epoch)
         groups = self._groups()
-        self._torch: torch.optim.Optimizer
-        if config.optimiser == "sgd":
-            self._torch = torch.optim.SGD(groups, lr=peak_rate, momentum=config.momentum, fused=True)
-        elif config.optimiser == "adam":
-            self._torch = torch.optim.Adam(groups, lr=peak_rate, betas=(0.9, config.beta2), eps=1e-9, fused=True)
-        else:
-            self._torch = torch.optim.AdamW(groups, lr=peak_rate, betas=(0.9, config.beta2), eps=1e-8, fused=True)
+        betas = (0.9, config.beta2)
+        kinds: dict[str, tuple[type[torch.optim.Optimizer], dict[str, Any]]] = {
+            "sgd": (torch.optim.SGD, {"momentum": config.momentum}),
+            "adam": (torch.optim.Adam, {"betas": betas, "eps": 1e-9}),
+            "adamw": (torch.optim.AdamW, {"betas": betas, "eps": 1e-8}),
+        }
+        kind, options = kinds[config.optimiser]
+        self._torch: torch.optim.Optimizer = _eager(kind)(groups, lr=peak_rate, fused=True, **options)
 
     def begin(self, epoch: int) -> None:
         """Gives every parameter its share in an epoch.
@@ -93,7 +104,8 @@ class Optimiser:
         for parameter, needed in zip(self.parameters, self.needed.tolist(), strict=True):
             if not needed:
                 parameter.grad = None
-        self._torch.step()
+        with torch.no_grad():
+            self._torch.step()
         self._torch.zero_grad(set_to_none=True)
 
     def save(self, folder: Path) -> None:
