@@ -199,7 +199,7 @@ def test_a_tagger_that_is_not_asked_is_said(shell, runs):
 def test_a_text_that_the_encoders_do_not_know_is_said(shell, runs):
     (shell.folder / "text.txt").write_text("你好世界\n")
     told = shell("extract", runs / "ssan", "text.txt", "--tagger", runs / "tagger").err
-    assert "the vocabulary of the encoder lacks 100% of the pieces of the text; a model" in told
+    assert "finetuned-tagging: the vocabulary of the encoder lacks 100% of the pieces of the text; a model" in told
     document = {"sents": [["你", "好"]], "vertexSet": [[{"sent_id": 0, "pos": [0, 1], "type": "X"}]]}
     (shell.folder / "document.json").write_text(json.dumps([document]))
     assert "lacks 100% of the pieces of the text" in shell("extract", runs / "ssan", "document.json").err

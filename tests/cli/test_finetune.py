@@ -119,7 +119,8 @@ def test_words_are_tagged(shell, tune):
     spaced, tabbed = (shell("tag", run, text, "--entities").out for text in ("a b c a b", "a\tb\tc\ta\tb"))
     assert tabbed == spaced  # a tab within an entity is no column
     assert "vocabulary of the encoder" not in shell("tag", run, "a b").err
-    assert "the vocabulary of the encoder lacks 75% of the pieces of the text" in shell("tag", run, "你好 世 a").err
+    told = shell("tag", run, "你好 世 a").err
+    assert "finetuned-tagging: the vocabulary of the encoder lacks 75% of the pieces of the text" in told
     printed = shell("compare", run, "--on", "some.txt", "--out", "compared").err
     assert printed.count("some.txt: 3 tags of the test set are unknown to the model and count as missed: PER (3)") == 1
     assert "<dd class=''>∞</dd>" in (shell.folder / "page.html").read_text("utf-8")
@@ -139,6 +140,10 @@ def test_questions_are_answered(shell, tune):
     (shell.folder / "asked.tsv").write_text("a h\ta b c d\nb\ta b c d\n")
     assert shell("answer", run, "--file", "asked.tsv", "--k", "3").out == "".join(f"{one}\n" for one in alone)
     assert len(shell("answer", run, "--file", "asked.tsv").out.splitlines()) == 2
+    (shell.folder / "blank.tsv").write_text("a h\ta b c d\n\nb\ta b c d\n")
+    assert shell("answer", run, "--file", "blank.tsv", "--k", "3").out == f"{alone[0]}\n\n{alone[1]}\n"
+    assert shell("answer", run, "--file", "blank.tsv").out.split("\n")[1] == ""
+    assert rows(shell("answer", run, "--file", "blank.tsv", "--json"))[1] == {"question": "", "answers": []}
     (shell.folder / "text.txt").write_text("a b\nc\td")
     whole = "a b\r\nc é 👍 d\r\na b c"
     (shell.folder / "page.txt").write_bytes(b"\xef\xbb\xbf" + whole.encode())
@@ -166,9 +171,10 @@ def test_options_are_chosen(shell, tune):
     assert 0.5 <= float(probability) <= 1
     assert shell("choose", run, "a b c\ta\tb\th g\t\t").out == f"{number}\t{probability}\t{option}\n"
     assert "two options at least" in shell("choose", run, "a b\tc\td\t", code=2).err
-    partly = shell("choose", run, stdin="a b c\ta\tb\th g\n\na b c\ta\tb\th g\n", code=2)
-    assert partly.out == f"{number}\t{probability}\t{option}\n"  # what stands before a wrong line is answered
-    assert "standard input: line 2: '': expected TEXT<TAB>" in partly.err
+    partly = shell("choose", run, stdin="a b c\ta\tb\th g\n\na\na b c\ta\tb\th g\n", code=2)
+    assert partly.out == f"{number}\t{probability}\t{option}\n\n"  # what stands before a wrong line is answered
+    assert "standard input: line 3: 'a': expected TEXT<TAB>" in partly.err
+    assert shell("choose", run, "--json", stdin=" \n").out == "null\n"
     assert "an option is empty" in shell("choose", run, "a b\tc\td\t\te", code=2).err
     assert shell("evaluate", run, "--on", "choices.json").out.startswith("accuracy ")
 

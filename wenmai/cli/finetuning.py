@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wenmai.cli.lines import answered, named_file, reads_terminal, several, text_of, texts_of
+from wenmai.cli.lines import answered, named_file, passing_blank, reads_terminal, several, text_of, texts_of
 from wenmai.cli.options import Device, File, Json, JsonLines, Quiet, RunFolder, Sets, Texts
 from wenmai.cli.printing import note
 from wenmai.core.errors import SettingError
@@ -92,9 +92,9 @@ def rate(
 
     model = Run(run, device).model_for("rate")
     waiting, source = reads_terminal(texts, file), named_file(texts, file)
-    for portion, values in answered(texts_of(texts, file), model.rate, source=source, waiting=waiting):
-        for text, value in zip(portion, values, strict=True):
-            found = value if text.strip() else None  # as classify has no label for an empty line
+    ask, read = passing_blank(model.rate, str, None)
+    for portion, values in answered(texts_of(texts, file), ask, source=source, read=read, waiting=waiting):
+        for text, found in zip(portion, values, strict=True):
             if as_json:
                 print(json.dumps({"text": text, "value": found}, ensure_ascii=False))
             else:
@@ -183,22 +183,18 @@ def answer(
     text = None if context is None else text_of(str(context))
     lines, waiting = texts_of(texts, file), reads_terminal(texts, file)
     many, lines = (k > 1, lines) if waiting or k == 1 else several(lines)
-    for portion, answers in answered(
-        lines,
-        lambda questions: model.answer(questions, k),
-        source=named_file(texts, file),
-        read=lambda line: question_of(line, text),
-        waiting=waiting,
-    ):
+    ask, read = passing_blank(lambda questions: model.answer(questions, k), lambda line: question_of(line, text), [])
+    for portion, answers in answered(lines, ask, source=named_file(texts, file), read=read, waiting=waiting):
         for line, found in zip(portion, answers, strict=True):
             if as_json:
+                question = question_of(line, text)[0] if line.strip() else line
                 rows = [one._asdict() for one in found]
-                print(json.dumps({"question": question_of(line, text)[0], "answers": rows}, ensure_ascii=False))
+                print(json.dumps({"question": question, "answers": rows}, ensure_ascii=False))
                 continue
             for one in found:
                 place = "\t" if one.start is None else f"{one.start}\t{one.end}"
                 print(f"{one.text.translate(_SPACED)}\t{place}\t{one.probability:.4f}")
-            if many:
+            if many or not found:
                 print()
 
 
@@ -221,15 +217,12 @@ def choose(
 
     model = Run(run, device).model_for("choose")
     waiting, source = reads_terminal(texts, file), named_file(texts, file)
-    for _, chosen in answered(
-        texts_of(texts, file),
-        model.choose,
-        source=source,
-        read=choice_of,
-        waiting=waiting,
-    ):
+    ask, read = passing_blank(model.choose, choice_of, None)
+    for _, chosen in answered(texts_of(texts, file), ask, source=source, read=read, waiting=waiting):
         for found in chosen:
             if as_json:
-                print(json.dumps(found._asdict(), ensure_ascii=False))
+                print(json.dumps(None if found is None else found._asdict(), ensure_ascii=False))
+            elif found is None:
+                print()
             else:
                 print(f"{found.number + 1}\t{found.probabilities[found.number]:.4f}\t{found.option}")

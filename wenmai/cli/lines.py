@@ -17,6 +17,7 @@ __all__ = [
     "lines_of",
     "located",
     "named_file",
+    "passing_blank",
     "portions",
     "reads_terminal",
     "several",
@@ -166,6 +167,19 @@ def answered(
         if wrong is not None:
             raise wrong if waiting else located(wrong, source, done + len(given) + 1) from None
         done += len(portion)
+
+
+def passing_blank(
+    ask: Callable[[list[Any]], Sequence[Any]], read: Callable[[str], Any], found: object
+) -> tuple[Callable[[list[Any]], Sequence[Any]], Callable[[str], Any]]:
+    """Returns ``ask`` and ``read`` of :func:`answered` for which blank lines are no mistakes: they have ``found``."""
+
+    def asked(given: list[Any]) -> Sequence[Any]:
+        rest = [one for one in given if one is not None]
+        answers = iter(ask(rest) if rest else ())
+        return [found if one is None else next(answers) for one in given]
+
+    return asked, lambda line: read(line) if line.strip() else None
 
 
 def _readable(portion: Sequence[str], read: Callable[[str], Any]) -> tuple[list[Any], SettingError | None]:

@@ -243,11 +243,11 @@ class Backbone(ABC):
 
     # --- files --------------------------------------------------------------------------------------------------
 
-    def warn_of_unknown(self, rows: Iterable[Sequence[Any]]) -> None:
-        """Logs a warning, once, if the vocabulary lacks much of what is read."""
+    def warn_of_unknown(self, rows: Iterable[Sequence[Any]], system: str) -> None:
+        """Logs a warning, once, if the vocabulary lacks much of what is read by a model of this system."""
         if not self._warned and (share := self.unknown(rows)) > MUCH_UNKNOWN:
             self._warned = True
-            lacking = f"the vocabulary of the encoder lacks {share:.0%} of the pieces of the text"
+            lacking = f"{system}: the vocabulary of the encoder lacks {share:.0%} of the pieces of the text"
             _log.warning("%s", f"{lacking}; a model whose encoder was trained on such text knows more")
 
     def unknown(self, rows: Iterable[Sequence[Any]]) -> float:

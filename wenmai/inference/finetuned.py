@@ -140,7 +140,7 @@ class FineTuned(Shown, ABC):
         found = self.items(inputs)
         if self.cut and not self.over_tokens:
             _log.warning("%s", self.cut_note(self.cut, len(inputs)))
-        self.backbone.warn_of_unknown(row.tokens for item in found for row in item.rows)
+        self.backbone.warn_of_unknown((row.tokens for item in found for row in item.rows), self.kind)
         return found
 
     @abstractmethod

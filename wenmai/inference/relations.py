@@ -373,7 +373,7 @@ class RelationModel(Shown):
 
     def _extracted(self, document: RelationDocument, lowest: float, evidence: Evidence) -> Extracted:
         rows = self.rows(document)
-        self.backbone.warn_of_unknown(tokens.tolist() for tokens in rows.tokens)
+        self.backbone.warn_of_unknown((tokens.tolist() for tokens in rows.tokens), self.kind)
         chosen, highest = self.likely(rows, lowest)
         pairs: list[tuple[int, int]] = [tuple(rows.pairs[pair].tolist()) for pair, _, _ in chosen]
         near = {pair: tuple(cooccurring(document, *pair)) for pair in pairs}
