@@ -1,91 +1,17 @@
 """Fine-tuned models and ``transformers``: equal outputs both ways, and equal weights after a step of training."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
 
 import wenmai
-from wenmai.core.errors import FormatError, SettingError
-from wenmai.data.typed import Answer, ChoiceExample, SpanExample
-from wenmai.formats.huggingface.bert import framed_tokenizer
+from tests.parity.published import CHOICES, CLOSE, LABELS, QUESTIONS, SPANS, TEXTS, fed, marked
+from wenmai.core.errors import SettingError
 from wenmai.measures.probes import entities
-from wenmai.runs.formats import export_run, import_run
-from wenmai.text.pieces import OPTIONAL_SPECIALS
-from wenmai.text.tokenizer import Tokenizer, TokenizerConfig
-from wenmai.training.run import verify
+from wenmai.runs.formats import export_run
 
 pytestmark = pytest.mark.parity
 theirs = pytest.importorskip("transformers")
-
-TEXTS = ["one two three", "four five six, seven", "eight nine ten"]
-SIZES = {
-    "vocab_size": 90,
-    "hidden_size": 24,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 40,
-    "max_position_embeddings": 40,
-    "hidden_dropout_prob": 0.0,
-    "attention_probs_dropout_prob": 0.0,
-}
-LABELS = {"ForSequenceClassification": ["cold", "warm", "hot"], "ForTokenClassification": ["O", "B-LOC", "I-LOC"]}
-CLOSE = {"rtol": 0, "atol": 1e-5}
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    roles = tuple(OPTIONAL_SPECIALS)
-    return Tokenizer.train(TEXTS * 3, TokenizerConfig(kind="wordpiece", vocab_size=80, min_count=1), roles=roles)
-
-
-@pytest.fixture
-def published(tokenizer, tmp_path):
-    """Writes a random fine-tuned model of transformers; returns it and the run of its import."""
-
-    def written(family, end, labels=None, **settings):
-        sizes = SIZES if family != "Roberta" else SIZES | {"type_vocab_size": 1, "pad_token_id": tokenizer.pad_id}
-        names = LABELS.get(end) if labels is None else labels
-        if names is not None:
-            settings |= {"id2label": dict(enumerate(names)), "label2id": {name: n for n, name in enumerate(names)}}
-        config = getattr(theirs, f"{family}Config")(**sizes | settings)
-        torch.manual_seed(2)
-        model = getattr(theirs, family + end)(config).eval()
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter += 0.1 * torch.randn_like(parameter)
-        folder = tmp_path / "theirs"
-        model.save_pretrained(folder)
-        content = json.dumps(framed_tokenizer(tokenizer, segments=1 if family == "Roberta" else 2))
-        if family == "Roberta":
-            for old, new in {"[CLS]": "<s>", "[SEP]": "</s>", "[PAD]": "<pad>", "[UNK]": "<unk>"}.items():
-                content = content.replace(old, new)
-        (folder / "tokenizer.json").write_text(content)
-        run = import_run("huggingface", folder, tmp_path / "run")
-        assert verify(run.path)[1] == []
-        return model, run
-
-    return written
-
-
-def marked(tokenizer):
-    """Their tokenizer, with the marks around texts."""
-    made = theirs.PreTrainedTokenizerFast(tokenizer_object=_inner(tokenizer))
-    made.pad_token = tokenizer.token(tokenizer.pad_id)
-    return made
-
-
-def _inner(tokenizer):
-    import tokenizers
-
-    return tokenizers.Tokenizer.from_str(json.dumps(framed_tokenizer(tokenizer, segments=2)))
-
-
-def fed(tokenizer, *texts):
-    """What their model takes."""
-    found = marked(tokenizer)(*texts, padding=True, return_tensors="pt", return_token_type_ids=True)
-    return {key: found[key] for key in ("input_ids", "attention_mask", "token_type_ids")}
 
 
 @pytest.mark.parametrize("pair", [False, True])
@@ -283,18 +209,6 @@ def test_a_tagger_of_ours_is_one_of_theirs_or_refused(settings, refused, publish
     torch.testing.assert_close(torch.tensor(tuned.model.outputs([item])[0]), wanted, **CLOSE)
 
 
-QUESTIONS = [  # question, text, answer
-    (TEXTS[0], "four five six seven", "five six"),
-    ("nine ten", "one two three four", "four"),
-    ("six", "ten nine eight", "ten nine"),
-]
-SPANS = [
-    SpanExample(str(number), "", text, question, (Answer(answer, text.index(answer)),))
-    for number, (question, text, answer) in enumerate(QUESTIONS)
-]
-CHOICES = [ChoiceExample((TEXTS[number],), "one", ("two", "five six", "nine ten eight"), number) for number in range(3)]
-
-
 def test_updates_of_a_reader_are_those_of_transformers(published, tokenizer, tmp_path):
     other, run = published("Bert", "ForQuestionAnswering")
     tuned = wenmai.finetune(run.path, SPANS, task="span", out=tmp_path / "tuned", quiet=True, **PLAIN)
@@ -337,128 +251,6 @@ def test_updates_of_a_chooser_are_those_of_transformers(published, tokenizer, tm
     assert tuned.summary["loss"] == pytest.approx(losses[-1], abs=1e-5)
     assert losses[0] - losses[-1] > 1e-4
     same_weights(tuned, other, tmp_path / "export", "ForMultipleChoice", shifts=("classifier.bias",))
-
-
-# --- what was fine-tuned here, there --------------------------------------------------------------------------------
-
-LEARNT = {"valid_share": 0.0, "epochs": 2, "learning_rate": 0.01, "threads": 1, "device": "cpu"}
-
-
-@pytest.fixture
-def exported(published, tmp_path):
-    """Fine-tunes and exports; returns the run, and model and tokenizer of transformers."""
-
-    def made(data, task, end, start="ForSequenceClassification", family="Bert", **settings):
-        _, run = published(family, start)
-        tuned = wenmai.finetune(run.path, data, task=task, out=tmp_path / "tuned", quiet=True, **LEARNT | settings)
-        export_run(tuned, "huggingface", tmp_path / "export")
-        auto = getattr(theirs, f"AutoModel{end}")
-        model, loading = auto.from_pretrained(tmp_path / "export", output_loading_info=True)
-        assert not any(loading[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
-        return tuned, model.eval(), theirs.AutoTokenizer.from_pretrained(tmp_path / "export")
-
-    return made
-
-
-def logits_of(model, read, *texts):
-    with torch.no_grad():
-        return model(**read(*texts, padding=True, return_tensors="pt")).logits.double()
-
-
-@pytest.mark.parametrize("pair", [False, True])
-@pytest.mark.parametrize(
-    ("start", "settings"),
-    [("ForTokenClassification", {"pooling": "token", "dense_head": True}), ("ForSequenceClassification", {})],
-    ids=["dense_head", "pooler"],
-)
-def test_a_classifier_of_ours_is_one_of_theirs(start, settings, pair, exported):
-    sides = [TEXTS, TEXTS[::-1]] if pair else [TEXTS]
-    rows = [(*one, name) for *one, name in zip(*sides, ["b", "a", "c"], strict=True)]
-    end, task = "ForSequenceClassification", "pair" if pair else "classification"
-    tuned, model, read = exported(rows, task, end, start, **settings)
-    assert model.config.id2label == {0: "a", 1: "b", 2: "c"}
-    given = list(zip(*sides, strict=True)) if pair else TEXTS
-    np.testing.assert_allclose(tuned.model.probabilities(given), logits_of(model, read, *sides).softmax(-1), **CLOSE)
-
-
-def test_how_much_of_a_text_is_read_goes_along(exported, tmp_path, caplog):
-    rows = [(text, name) for text, name in zip(TEXTS, ["b", "a", "c"], strict=True)]
-    end = "ForSequenceClassification"
-    tuned, model, read = exported(rows, "classification", end, max_length=8, keep="both")
-    assert "which is left out: keep=both" in caplog.text
-    assert read.model_max_length == 8
-    long = " ".join(TEXTS) * 3
-    again = import_run("huggingface", tmp_path / "export", tmp_path / "again").model
-    with torch.no_grad():
-        wanted = model(**read(long, truncation=True, return_tensors="pt")).logits.double().softmax(-1)
-    np.testing.assert_allclose(again.probabilities([long]), wanted, **CLOSE)
-    assert not np.allclose(tuned.model.probabilities([long]), wanted, **CLOSE)
-
-
-def test_a_reader_that_knows_no_answers_always_gives_one(exported, tmp_path, caplog):
-    rows = [*SPANS, SpanExample("none", "", SPANS[0].context, "what", (), True)]
-    exported(rows, "span", "ForQuestionAnswering", answer_length=2)
-    assert "what reads the folder always answers" in caplog.text
-    assert "which is left out: answer_length=2" in caplog.text
-    again = import_run("huggingface", tmp_path / "export", tmp_path / "again")
-    assert "1 questions have no answer, but this model always answers" in wenmai.evaluate(again, on=rows).notes[-1]
-
-
-@pytest.mark.parametrize("pair", [False, True])
-@pytest.mark.parametrize(
-    ("start", "settings"),
-    [
-        ("ForTokenClassification", {"pooling": "token", "dense_head": True}),
-        ("ForSequenceClassification", {}),
-        ("ForSequenceClassification", {"mode": "lora", "lora_rank": 2}),
-    ],
-    ids=["dense_head", "pooler", "lora"],
-)
-def test_a_rater_of_ours_is_one_of_theirs(start, settings, pair, exported):
-    sides = [TEXTS, TEXTS[::-1]] if pair else [TEXTS]
-    rows = [(*one, number) for *one, number in zip(*sides, [10.0, -3.0, 25.5], strict=True)]
-    tuned, model, read = exported(rows, "regression", "ForSequenceClassification", start, **settings)
-    given = list(zip(*sides, strict=True)) if pair else TEXTS
-    np.testing.assert_allclose(tuned.model.rate(given), logits_of(model, read, *sides)[:, 0], rtol=1e-5, atol=1e-4)
-    assert np.ptp(tuned.model.rate(given)) > 1e-3
-
-
-@pytest.mark.parametrize("settings", [{}, {"mode": "lora", "lora_rank": 2}], ids=["full", "lora"])
-def test_a_reader_of_ours_is_one_of_theirs(settings, exported):
-    tuned, model, read = exported(SPANS, "span", "ForQuestionAnswering", **settings)
-    for question, text, _ in QUESTIONS:
-        given = read(question, text, return_tensors="pt")
-        with torch.no_grad():
-            logits = model(**given)
-        places = [0, *(place for place, side in enumerate(given.sequence_ids(0)) if side == 1)]
-        wanted = torch.stack([logits.start_logits[0, places], logits.end_logits[0, places]], -1)
-        (found,) = tuned.model.outputs(tuned.model.items([(question, text)]))
-        np.testing.assert_allclose(found, wanted, **CLOSE)
-
-
-@pytest.mark.parametrize(
-    ("start", "settings"),
-    [("ForTokenClassification", {"pooling": "token", "dense_head": True}), ("ForSequenceClassification", {})],
-    ids=["dense_head", "pooler"],
-)
-def test_a_chooser_of_ours_is_one_of_theirs(start, settings, exported):
-    tuned, model, read = exported(CHOICES, "choice", "ForMultipleChoice", start, **settings)
-    for one in CHOICES:
-        told = [f"{one.question} {option}" for option in one.options]
-        rows = read([one.turns[0]] * 3, told, padding=True, return_tensors="pt")
-        with torch.no_grad():
-            wanted = model(**{name: row[None] for name, row in rows.items()}).logits[0].double().softmax(-1)
-        (found,) = tuned.model.choose([(one.turns[0], one.question, one.options)])
-        np.testing.assert_allclose(found.probabilities, wanted, **CLOSE)
-
-
-@pytest.mark.parametrize(
-    ("labels", "problem"), [(["a", "b"], "multi_label_classification"), (["a", "b"], "regression")]
-)
-def test_a_classifier_with_several_labels_of_a_text_is_refused(labels, problem, published, tmp_path):
-    with pytest.raises(FormatError, match=f"problem_type='{problem}' with 2 labels: tasks here are one label"):
-        published("Bert", "ForSequenceClassification", labels=labels, problem_type=problem)
-    assert not (tmp_path / "run").exists()
 
 
 # --- measures -------------------------------------------------------------------------------------------------------
