@@ -1,5 +1,6 @@
 """Fixtures shared by all tests."""
 
+import gc
 import io
 import logging
 import os
@@ -32,6 +33,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--examples", metavar="MODULE", help="tests/contract: of the systems in this module's EXAMPLES")
 
 
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays to the end; to look for garbage in it takes half a second each time."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of public corpora and test sets that some tests read."""
@@ -51,9 +58,8 @@ def caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def cache_folder(caches: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Every test numbers its corpora in a cache of its own."""
+    """Every test numbers its corpora in a cache of its own, which is made by the first thing that is kept there."""
     folder = next(caches)
-    folder.mkdir()
     monkeypatch.setenv("WENMAI_CACHE", str(folder))
     return folder
 

@@ -8,7 +8,7 @@ import os
 import random
 import re
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -62,14 +62,14 @@ class Damage:
 
     Attributes:
         samples: What is damaged; in one file at a time.
-        structures: Hostile samples that are tried as they are.
+        structures: Makes hostile samples, which are tried as they are; they are large.
         kept: Files that stay as they are.
         weights: Endings of files whose numbers are changed in place.
         streams: Whether a pipe or a device is read to its end as any other text, so that none is tried.
     """
 
     samples: Sequence[Sample]
-    structures: Sequence[Sample] = ()
+    structures: Callable[[], Iterable[Sample]] = tuple
     kept: tuple[str, ...] = ()
     weights: tuple[str, ...] = (".safetensors",)
     streams: bool = False
@@ -85,6 +85,10 @@ class Damage:
         ]
 
     @cached_property
+    def _structures(self) -> list[Sample]:
+        return [*self.structures()]
+
+    @cached_property
     def _edits(self) -> list[tuple[int, str, tuple[Any, ...]]]:
         """Each field of each file with fields."""
         return [
@@ -97,7 +101,7 @@ class Damage:
     def count(self, part: str, most: int) -> int:
         """Returns how many there are of a part, at most ``most`` of what is drawn."""
         sizes = {
-            "structures": len(self.structures),
+            "structures": len(self._structures) if part == "structures" else 0,
             "links and pipes": len(self.files) * len(_SPECIAL),
             "edits of fields": len(self._edits) * (len(VALUES) + 1),
             "prefixes": sum(len(content) for _, _, content in self.files),
@@ -116,7 +120,7 @@ class Damage:
             folder: Where.
         """
         if part == "structures":
-            _write(folder, self.structures[number])
+            _write(folder, self._structures[number])
             return
         if part == "edits of fields":
             place, value = divmod(number, len(VALUES) + 1)

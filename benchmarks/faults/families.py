@@ -33,7 +33,8 @@ def subjects(trained: Trained) -> Iterator[Subject]:
 
 def _finished(system: str, trained: Trained) -> Damage:
     sample = sample_of(trained(system).path)
-    return Damage([sample], [*bombs([sample], compressed=False)], _unchanged(sample), (".safetensors", ".bin"))
+    structures = partial(bombs, [sample], compressed=False)
+    return Damage([sample], structures, kept=_unchanged(sample), weights=(".safetensors", ".bin"))
 
 
 def _unchanged(sample: Sample) -> tuple[str, ...]:

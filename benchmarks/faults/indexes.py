@@ -35,7 +35,7 @@ def _damage() -> Damage:
     with tempfile.TemporaryDirectory() as folder:
         write_index(Path(folder) / "index", rows, _SIZE, _FACTS)
         sample = sample_of(Path(folder) / "index")
-    return Damage([sample], [], (MANIFEST,), (".safetensors",))
+    return Damage([sample], kept=(MANIFEST,), weights=(".safetensors",))
 
 
 def _seal(folder: Path) -> None:

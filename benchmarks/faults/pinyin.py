@@ -1,6 +1,7 @@
 """Files of pinyin: gold sentences, tables of candidates, lists of words, vocabularies, and numbers of models."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from benchmarks.faults.damage import Damage, Sample, bombs
@@ -38,7 +39,7 @@ def subjects() -> list[Subject]:
 def _subject(name: str, file: str, contents: list[bytes], check: Callable[[Path], str | None]) -> Subject:
     def made() -> Damage:
         samples: list[Sample] = [{file: content} for content in contents]
-        return Damage(samples, [*bombs(samples[:1])])
+        return Damage(samples, partial(bombs, samples[:1]))
 
     return Subject(name=name, make=made, check=lambda folder: check(folder / file), share=2)
 

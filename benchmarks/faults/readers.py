@@ -75,7 +75,7 @@ def _subject(
         return check(_only_file(folder, made()))
 
     def damage() -> Damage:
-        return Damage(made(), [*bombs(made()[:1], compressed=compressed)], streams=name.startswith(STREAMS))
+        return Damage(made(), partial(bombs, made()[:1], compressed=compressed), streams=name.startswith(STREAMS))
 
     return Subject(name=name, make=damage, check=read, share=share)
 
@@ -108,7 +108,7 @@ def _format_subject(one: Format, trained: Trained) -> Subject:
         return None if faithful is None else faithful(given, run)
 
     def damage() -> Damage:
-        return Damage(samples(), [*bombs(samples()[:1], compressed=not _in_folders(samples()))])
+        return Damage(samples(), partial(bombs, samples()[:1], compressed=not _in_folders(samples())))
 
     return Subject(name=f"format {one.name}", make=damage, check=check, share=4)
 
@@ -447,7 +447,7 @@ def _vocabulary_files() -> Damage:
     vocab = {token.replace("</s>", "<|endoftext|>"): number for token, number in model["vocab"].items()}
     sample = {"vocab.json": json.dumps(vocab).encode(), "merges.txt": f"#version: 0.2\n{merges}".encode()}
     sample |= {"vocab.txt": b"[UNK]\n[CLS]\n[SEP]\n", "tokenizer_config.json": b'{"do_lower_case": true}'}
-    return Damage([sample], [*bombs([sample])])
+    return Damage([sample], partial(bombs, [sample]))
 
 
 _SAID = ["a b c", "", "h  unseen Äß\u0301 上下文 \U0001f600\u200d", "a" * 50, "</s><unk><s> [UNK]\n\t", "aaaa!" * 20]

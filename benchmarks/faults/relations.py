@@ -61,7 +61,7 @@ def subjects(trained: Trained) -> list[Subject]:
 def _subject(name: str, file: str, content: str, check: Callable[[Path], str | None], share: float) -> Subject:
     def made() -> Damage:
         samples: list[Sample] = [{file: content.encode()}]
-        return Damage(samples, [*bombs(samples)])
+        return Damage(samples, partial(bombs, samples))
 
     return Subject(name=name, make=made, check=lambda folder: check(folder / file), share=share)
 

@@ -41,6 +41,6 @@ def test_runs(complete, shell):
     assert complete("nearest", "nowhere/x") == []
 
 
-def test_the_script_for_a_shell_can_be_shown(shell, monkeypatch):
-    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
-    assert "_WENMAI_COMPLETE=complete_bash" in shell("--show-completion", "bash").out
+def test_the_script_for_a_shell_can_be_shown(shell):
+    environment = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    assert "_WENMAI_COMPLETE=complete_bash" in shell.process("--show-completion", "bash", environment=environment).out

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -66,13 +67,18 @@ def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
     exec(compile(code, str(page), "exec"), {})
 
 
+@pytest.fixture(scope="module")
+def every_verb() -> Any:
+    return typer.main.get_command(app)
+
+
 @pytest.mark.parametrize("page", OURS, ids=lambda page: page.name)
-def test_commands_can_be_parsed(page: Path) -> None:
+def test_commands_can_be_parsed(page: Path, every_verb: Any) -> None:
     for line in commands(read(page)):
         if "VERB" in line:
             continue
         words = shlex.split(line)[1:]
-        command = typer.main.get_command(app)
+        command = every_verb
         context = command.make_context("wenmai", [], resilient_parsing=True)
         while hasattr(command, "commands") and words and not words[0].startswith("-"):
             verb = command.get_command(context, words[0])

@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -83,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     from wenmai.cli.chinese import run_in_chinese
 
                     return run_in_chinese(typer.main.get_command(app), arguments)
-                app(args=arguments, prog_name="wenmai", standalone_mode=True)
+                _command()(args=arguments, prog_name="wenmai", standalone_mode=True)
         finally:
             sys.stdout.flush()  # so that a failed write has an error message
     except SystemExit as end:
@@ -113,6 +114,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"wenmai: {where}{error.strerror or error}", file=sys.stderr)
         return 1
     return 0
+
+
+@cache
+def _command() -> Any:  # noqa: ANN401  Click's command
+    """All verbs, which a process that runs many commands makes once."""
+    return typer.main.get_command(app)
 
 
 def _interrupt_behind(end: SystemExit) -> KeyboardInterrupt | None:
@@ -184,7 +191,7 @@ def show_help(
         from wenmai.cli.chinese import run_in_chinese
 
         raise typer.Exit(run_in_chinese(typer.main.get_command(app), asked))
-    app(args=asked, prog_name="wenmai")
+    _command()(args=asked, prog_name="wenmai")
 
 
 app.command()(training.systems)
