@@ -154,6 +154,7 @@ def test_questions_are_answered(shell, tune):
     assert {line.count("\t") for line in lines} == {3}
     assert "b c d" in {line.split("\t")[0] for line in lines}
     assert "expected QUESTION<TAB>TEXT, or --context FILE" in shell("answer", run, "a h", code=2).err
+    assert shell("answer", run, "a h\ta b c d", "--threshold", "-1000").out.startswith("\t\t\t")
     error = shell("answer", run, "-", "--context", "-", stdin="a b c\n", code=2).err
     assert "standard input cannot be both the questions and their text; name a file for one of them" in error
     assert shell("evaluate", run, "--on", "questions.json").out.startswith("F1 ")

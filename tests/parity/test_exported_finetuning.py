@@ -8,6 +8,7 @@ import wenmai
 from tests.parity.published import CHOICES, CLOSE, QUESTIONS, SPANS, TEXTS
 from wenmai.core.errors import FormatError
 from wenmai.data.typed import SpanExample
+from wenmai.measures.questions import measure_questions
 from wenmai.runs.formats import export_run, import_run
 
 pytestmark = pytest.mark.parity
@@ -73,7 +74,13 @@ def test_a_reader_that_knows_no_answers_always_gives_one(exported, tmp_path, cap
     assert "what reads the folder always answers" in caplog.text
     assert "which is left out: answer_length=2" in caplog.text
     again = import_run("huggingface", tmp_path / "export", tmp_path / "again")
-    assert "1 questions have no answer, but this model always answers" in wenmai.evaluate(again, on=rows).notes[-1]
+    found = wenmai.evaluate(again, on=rows)
+    assert "1 questions have no answer, but this model always answers" in found.notes[-1]
+    asked = [(one.question, one.context) for one in rows]
+    assert all(one[0].text for one in again.model.answer(asked))
+    given = [one[0].text for one in again.model.answer(asked, threshold=found.result.best_threshold)]
+    wanted = [[answer.text for answer in one.answers] for one in rows]
+    assert measure_questions(wanted, given).f1 == pytest.approx(found.result.best_f1)
 
 
 @pytest.mark.parametrize("pair", [False, True])

@@ -161,6 +161,10 @@ def answer(
         typer.Option("--context", metavar="FILE", help="The text; without it each line is QUESTION<TAB>TEXT."),
     ] = None,
     k: Annotated[int, typer.Option("--k", min=1, help="Most answers of a question.")] = 1,
+    threshold: Annotated[
+        float | None,
+        typer.Option("--threshold", help="No answer where none scores higher by more. By default what training chose."),
+    ] = None,
     device: Device = None,
     as_json: JsonLines = False,
 ) -> None:
@@ -183,7 +187,9 @@ def answer(
     text = None if context is None else text_of(str(context))
     lines, waiting = texts_of(texts, file), reads_terminal(texts, file)
     many, lines = (k > 1, lines) if waiting or k == 1 else several(lines)
-    ask, read = passing_blank(lambda questions: model.answer(questions, k), lambda line: question_of(line, text), [])
+    ask, read = passing_blank(
+        lambda questions: model.answer(questions, k, threshold), lambda line: question_of(line, text), []
+    )
     for portion, answers in answered(lines, ask, source=named_file(texts, file), read=read, waiting=waiting):
         for line, found in zip(portion, answers, strict=True):
             if as_json:

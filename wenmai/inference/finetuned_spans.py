@@ -284,7 +284,7 @@ class Span(FineTuned):
         best, gaps = self._best(items, outputs)
         threshold = self.numbers.get(_THRESHOLD, np.inf)
         gold = [[answer.text for answer in example.answers] for example in examples]
-        knows_none = _THRESHOLD in self.numbers
+        knows_none = not all(gold) or _THRESHOLD in self.numbers
         return measure_questions(
             gold,
             ["" if gap > threshold else text for text, gap in zip(best, gaps, strict=True)],
@@ -317,12 +317,16 @@ class Span(FineTuned):
 
     # --- verbs --------------------------------------------------------------------------------------------------
 
-    def answer(self, questions: Iterable[Sequence[str]], k: int = 1) -> list[list[Answered]]:
+    def answer(
+        self, questions: Iterable[Sequence[str]], k: int = 1, threshold: float | None = None
+    ) -> list[list[Answered]]:
         """Answers questions by parts of texts.
 
         Args:
             questions: A question and a text each.
             k: Most answers of a question.
+            threshold: There is no answer if the score of none is higher than that of the best one by more than this;
+                None: what training chose, if some of its questions had no answer; else there always is one.
 
         Returns:
             The best answers of each question, the best first; an empty one says that the text has none.
@@ -338,13 +342,14 @@ class Span(FineTuned):
                 raise SettingError(f"{str(one)[:60]!r}: answer takes pairs of a question and a text")
             given.append((one[0], one[1]))
         items = self.read(given)
-        return [self.answers(*one, k) for one in zip(items, self.outputs(items), strict=True)]
+        return [self.answers(*one, k, threshold) for one in zip(items, self.outputs(items), strict=True)]
 
-    def answers(self, item: Item, output: Floats, k: int) -> list[Answered]:
+    def answers(self, item: Item, output: Floats, k: int, threshold: float | None = None) -> list[Answered]:
         """Returns the ``k`` best answers to a question that was put as an item, as :meth:`answer` does."""
         read: _Read = item.info
         best, null = self.ranked(item, output)
-        nothing = _THRESHOLD in self.numbers or len(best) == 0
+        threshold = self.numbers.get(_THRESHOLD) if threshold is None else threshold
+        nothing = threshold is not None or len(best) == 0
         scores = np.array([score for score, _, _ in best] + ([null] if nothing else []))
         shares = np.exp(scores - scores.max())
         shares /= shares.sum()
@@ -354,7 +359,7 @@ class Span(FineTuned):
         ]
         if nothing:
             none = Answered("", None, None, float(shares[-1]), null)
-            leads = len(best) == 0 or null - best[0][0] > self.numbers.get(_THRESHOLD, 0.0)
+            leads = len(best) == 0 or null - best[0][0] > (threshold or 0.0)
             found.insert(0 if leads else sum(one.score >= null for one in found[1:]) + 1, none)
         return found[: None if k < 0 else k]
 

@@ -62,8 +62,10 @@ class Tagger(Protocol):
 class Answerer(Protocol):
     """Answers questions by parts of texts."""
 
-    def answer(self, questions: Iterable[tuple[str, str]], k: int = 1) -> list[list[Any]]:
-        """Returns the ``k`` best answers of each pair of a question and a text."""
+    def answer(
+        self, questions: Iterable[tuple[str, str]], k: int = 1, threshold: float | None = None
+    ) -> list[list[Any]]:
+        """Returns the ``k`` best answers of each pair of a question and a text; none leads if it is better by more."""
 
 
 class Chooser(Protocol):

@@ -57,6 +57,7 @@ class QuestionResult:
         unanswerable_exact: how many of these were left without an answer.
         best_exact: Exact match with the best threshold for it (None if it is not known how good no answer is).
         best_f1: F1 with the best threshold for it.
+        best_threshold: That of the highest F1: no answer is given where none is better than the best by more.
     """
 
     rules: str
@@ -74,6 +75,7 @@ class QuestionResult:
     unanswerable_exact: float | None
     best_exact: float | None
     best_f1: float | None
+    best_threshold: float | None
 
     def as_dict(self) -> dict[str, Any]:
         """Returns plain JSON values."""
@@ -92,7 +94,9 @@ class QuestionResult:
                 parts.append(f"answerable F1 {self.answerable_f1:.4f}, exact {self.answerable_exact:.4f}")
             parts.append(f"unanswerable {self.unanswerable_exact:.4f}")
             if self.best_f1 is not None:
-                parts.append(f"best F1 {self.best_f1:.4f}, exact {self.best_exact:.4f}")
+                parts.append(
+                    f"best F1 {self.best_f1:.4f} with threshold {self.best_threshold:.4g}, exact {self.best_exact:.4f}"
+                )
         return "  ".join([*parts, f"({self.questions:,} questions)"])
 
 
@@ -155,13 +159,16 @@ def measure_questions(
         lambda weights: weights @ scores / len(scores), len(scores), 2, resamples=resamples, seed=seed
     )
     has = np.array([bool(right) for right in gold])
-    with_best: tuple[float | None, float | None] = (None, None)
+    best_exact: float | None = None
+    best_f1: float | None = None
+    threshold: float | None = None
     if best is not None and gaps is not None:
         given = np.array([answer_scores(right, one, rules) for right, one in zip(gold, best, strict=True)])
         # As the official script counts: where there is no answer, any answer is a mistake, whatever is left of it.
         gained = np.where(has[:, None], given, -np.array([[bool(one)] for one in best], np.float64))
         right = int((~has).sum())
-        with_best = _with_threshold(gained[:, 0], right, gaps), _with_threshold(gained[:, 1], right, gaps)
+        best_exact, _ = _with_threshold(gained[:, 0], right, gaps)
+        best_f1, threshold = _with_threshold(gained[:, 1], right, gaps)
     exact, f1 = scores.mean(0).tolist()
     known = scores[has].mean(0).tolist() if has.any() else [None, None]
     return QuestionResult(
@@ -178,21 +185,28 @@ def measure_questions(
         answerable_f1=known[1],
         unanswerable=int((~has).sum()),
         unanswerable_exact=None if has.all() else float(scores[~has, 0].mean()),
-        best_exact=with_best[0],
-        best_f1=with_best[1],
+        best_exact=best_exact,
+        best_f1=best_f1,
+        best_threshold=threshold,
     )
 
 
-def _with_threshold(gained: Floats, right: int, gaps: Sequence[float]) -> float:
-    """The mean score if the best n questions are answered, those of the smallest gaps.
+def _with_threshold(gained: Floats, right: int, gaps: Sequence[float]) -> tuple[float, float]:
+    """The highest mean score if the questions of the smallest gaps are answered, and the largest of these gaps.
+
+    The official script, too, begins with a threshold of 0 and no answer.
 
     Args:
         gained: (N,) what answering adds to the score of none, 1 for each of the ``right``.
         right: Questions without an answer.
         gaps: (N,) how much better it is to give none.
     """
-    sums = np.cumsum(gained[np.argsort(np.array(gaps), kind="stable")])
-    return float((right + max(0.0, sums.max())) / len(gained))
+    order = np.argsort(np.array(gaps), kind="stable")
+    sums = np.cumsum(gained[order])
+    last = int(sums.argmax())
+    if sums[last] <= 0:
+        return right / len(gained), 0.0
+    return float((right + sums[last]) / len(gained)), float(gaps[order[last]])
 
 
 # --- SQuAD ------------------------------------------------------------------------------------------------------

@@ -144,7 +144,10 @@ def _evaluated(
     if model.cut:
         left_out.append(model.cut_note(model.cut, len(items)))
     if model.task == "span" and not model.tunes and (without := sum(not one.answers for one in examples)):
-        left_out.append(f"{without:,} questions have no answer, but this model always answers: they count as mistakes")
+        left_out.append(
+            f"{without:,} questions have no answer, but this model always answers: they count as mistakes; "
+            "`wenmai answer --threshold` lets it give none"
+        )
     outputs = model.outputs(items)
     result = model.measured(examples, items, outputs)
     found = result.as_dict()
