@@ -140,7 +140,7 @@ def test_the_page_shows_entities_relations_and_the_structure(shell, runs):
     picture = b64decode(re.search(r'base64,([^"]+)"', page)[1])
     width, height = struct.unpack(">II", picture[16:24])
     assert width == height == 5
-    assert "5 tokens of the sentences 0-1." in page
+    assert "5 tokens; sentences: 0-1." in page
     rows = zlib.decompress(picture[picture.index(b"IDAT") + 4 : picture.index(b"IEND") - 8])
     # a sees itself, & and . as words of no entity, b, and its other mention
     assert list(rows[1:6]) == [0, 2, 1, 2, 3]
@@ -163,7 +163,7 @@ def test_the_page_names_the_sentences_that_are_drawn(runs, tmp_path):
     found = model.extract([{"sents": sentences, "vertexSet": vertices}])
     write_relation_page(tmp_path / "page.html", model, found, run="r")
     page = (tmp_path / "page.html").read_text()
-    first, last = re.search(r"tokens of the sentences (\d+)-(\d+)\.", page).groups()
+    first, last = re.search(r"tokens; sentences: (\d+)-(\d+)\.", page).groups()
     assert 0 < int(first) < int(last) == far
     model.module.config = replace(model.config, structure="none", structured=())
     write_relation_page(tmp_path / "page.html", model, found, run="r")

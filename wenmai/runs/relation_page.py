@@ -174,13 +174,13 @@ def _matrix(drawn: _Drawn) -> str:
     picture = b64encode(_png(drawn.matrix)).decode()
     legend = "".join(f'<span class="dependency d{number}">{escape(say(name))}</span>' for number, name in _MEANINGS)
     caption = say(
-        "Which token (a row) sees which by the structure: {count} tokens of the sentences {sentences}.",
+        "Which token (a row) sees which by the structure: {count} tokens; sentences: {sentences}.",
         count=size,
         sentences=drawn.sentences,
     )
     alt = escape(say("structure matrix"))
     return (
-        f'<figure class="structure"><img src="data:image/png;base64,{picture}" alt="{alt}" width="{size}">'
+        f'<figure class="structure"><img src="data:image/png;base64,{picture}" alt="{alt}" width="{min(480, 24 * size)}">'
         f'<figcaption>{escape(caption)}<span class="legend">{legend}</span></figcaption></figure>'
     )
 
