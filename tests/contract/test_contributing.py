@@ -35,10 +35,9 @@ def installed(tmp_path_factory):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", ["test_systems", "test_language_models"])
-def test_its_systems_keep_the_contract(name, installed):
+def test_its_systems_keep_the_contract(installed):
     _, environment = installed
-    tests = [f"tests/contract/{name}.py"]
+    tests = ["tests/contract/test_systems.py", "tests/contract/test_language_models.py"]
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--examples", "toys.examples", *tests]
     ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout[-5000:]
