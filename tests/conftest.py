@@ -94,8 +94,11 @@ def topics(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def pydocs_text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The text of ``builtin:pydocs``, which takes many seconds to make."""
-    return pydocs.text_file(tmp_path_factory.mktemp("pydocs"))
+    """The text of ``builtin:pydocs``, which takes many seconds to make; all processes of xdist have one."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "pydocs"
+    folder.mkdir(exist_ok=True)
+    return pydocs.text_file(folder)
 
 
 @dataclass
