@@ -86,6 +86,8 @@ def rate(
 
     The two texts of a pair have a tab between them.
 
+    A blank line has a blank line for an answer.
+
     Example: wenmai rate runs/alike --file pairs.tsv
     """
     from wenmai.training.run import Run
@@ -163,7 +165,11 @@ def answer(
     k: Annotated[int, typer.Option("--k", min=1, help="Most answers of a question.")] = 1,
     threshold: Annotated[
         float | None,
-        typer.Option("--threshold", help="No answer where none scores higher by more. By default what training chose."),
+        typer.Option(
+            "--threshold",
+            help="No answer where the score of none is higher than that of the best answer by more than this. By "
+            "default what training chose; an imported model always answers.",
+        ),
     ] = None,
     device: Device = None,
     as_json: JsonLines = False,
@@ -173,6 +179,8 @@ def answer(
     One line for each answer: the answer, where it begins and ends in the text (in characters), and its probability. An
     empty answer says that the text has none. Tabs and line ends in an answer are spaces here; --json has them all. With
     --k an empty line follows the answers to each of several questions.
+
+    A blank line has a blank line for an answer.
 
     Example: wenmai answer runs/questions "Who wrote it?" --context page.txt
 
@@ -215,6 +223,8 @@ def choose(
 
     Each line is TEXT<TAB>QUESTION<TAB>OPTION<TAB>OPTION..., and the question may be empty. The number of the chosen
     option, from 1, its probability, and the option.
+
+    A blank line has a blank line for an answer.
 
     Example: wenmai choose runs/dialogues --file questions.tsv
     """

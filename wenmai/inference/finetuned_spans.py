@@ -11,6 +11,7 @@ text, by the offsets of the tokenizer; none begins or ends with white space.
 """  # noqa: E501  a table
 
 import logging
+import math
 import unicodedata
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -28,7 +29,13 @@ from wenmai.data.typed import SpanExample, is_ordered
 from wenmai.inference.backbones import Pieces
 from wenmai.inference.finetuned import FineTuned, Floats, are_texts, parts_of
 from wenmai.inference.finetuned_network import HeadShape, Item, Outputs
-from wenmai.measures.questions import QuestionResult, answer_scores, fitting_rules, measure_questions
+from wenmai.measures.questions import (
+    QuestionResult,
+    answer_scores,
+    fitting_rules,
+    measure_questions,
+    threshold_behind,
+)
 from wenmai.nn.heads import SpanHead
 from wenmai.objectives.loss import Loss
 
@@ -332,8 +339,10 @@ class Span(FineTuned):
             The best answers of each question, the best first; an empty one says that the text has none.
 
         Raises:
-            SettingError: if a question is not given with its text.
+            SettingError: if a question is not given with its text, or the threshold is no number.
         """
+        if threshold is not None and math.isnan(threshold):
+            raise SettingError("threshold=nan: expected a number")
         if not is_ordered(questions):
             raise SettingError("answer takes a list of questions; put a single one in brackets")
         given = []
@@ -372,8 +381,5 @@ def tuned_threshold(gaps: Table, answered: Table, unanswered: Table) -> float:
         answered: (N,) how good the answer is, if it is given.
         unanswered: (N,) how good it is to give none.
     """
-    order = np.argsort(gaps, kind="stable")
-    gained = np.concatenate([[0.0], np.cumsum((answered - unanswered)[order])])  # if the first n are answered
-    count = int(gained.argmax())
-    edges = np.concatenate([[gaps[order[0]] - 1.0], gaps[order], [gaps[order[-1]] + 1.0]])
-    return float(np.clip((edges[count] + edges[count + 1]) / 2, -1e6, 1e6))
+    gained = np.concatenate([[0.0], np.cumsum((answered - unanswered)[np.argsort(gaps, kind="stable")])])
+    return threshold_behind(gaps.tolist(), int(gained.argmax()))  # the first so many are answered

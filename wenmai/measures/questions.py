@@ -25,7 +25,7 @@ import numpy.typing as npt
 from wenmai.core.errors import CorpusError
 from wenmai.measures.bootstrap import percentile_intervals
 
-__all__ = ["AnswerRules", "QuestionResult", "answer_scores", "fitting_rules", "measure_questions"]
+__all__ = ["AnswerRules", "QuestionResult", "answer_scores", "fitting_rules", "measure_questions", "threshold_behind"]
 
 AnswerRules = Literal["squad", "squad2", "cmrc"]
 Floats = npt.NDArray[np.float64]
@@ -57,7 +57,7 @@ class QuestionResult:
         unanswerable_exact: how many of these were left without an answer.
         best_exact: Exact match with the best threshold for it (None if it is not known how good no answer is).
         best_f1: F1 with the best threshold for it.
-        best_threshold: That of the highest F1: no answer is given where none is better than the best by more.
+        best_threshold: One of the highest F1: no answer is given where none is better than the best by more.
     """
 
     rules: str
@@ -95,7 +95,7 @@ class QuestionResult:
             parts.append(f"unanswerable {self.unanswerable_exact:.4f}")
             if self.best_f1 is not None:
                 parts.append(
-                    f"best F1 {self.best_f1:.4f} with threshold {self.best_threshold:.4g}, exact {self.best_exact:.4f}"
+                    f"best F1 {self.best_f1:.4f} with threshold {self.best_threshold:.6g}, exact {self.best_exact:.4f}"
                 )
         return "  ".join([*parts, f"({self.questions:,} questions)"])
 
@@ -192,21 +192,30 @@ def measure_questions(
 
 
 def _with_threshold(gained: Floats, right: int, gaps: Sequence[float]) -> tuple[float, float]:
-    """The highest mean score if the questions of the smallest gaps are answered, and the largest of these gaps.
-
-    The official script, too, begins with a threshold of 0 and no answer.
+    """The highest mean score if the questions of the smallest gaps are answered, and the threshold by which they are.
 
     Args:
         gained: (N,) what answering adds to the score of none, 1 for each of the ``right``.
         right: Questions without an answer.
         gaps: (N,) how much better it is to give none.
     """
-    order = np.argsort(np.array(gaps), kind="stable")
-    sums = np.cumsum(gained[order])
-    last = int(sums.argmax())
-    if sums[last] <= 0:
-        return right / len(gained), 0.0
-    return float((right + sums[last]) / len(gained)), float(gaps[order[last]])
+    sums = np.concatenate([[0.0], np.cumsum(gained[np.argsort(np.array(gaps), kind="stable")])])
+    count = int(sums.argmax())
+    return float((right + sums[count]) / len(gained)), threshold_behind(gaps, count)
+
+
+def threshold_behind(gaps: Sequence[float], count: int) -> float:
+    """Returns a threshold for no answer by which ``count`` questions are answered, those of the smallest gaps.
+
+    It lies in the middle between two gaps, so that it may be rounded.
+
+    Args:
+        gaps: (N,) how much better it is to give none than the best answer.
+        count: 0 to N.
+    """
+    ordered = np.sort(np.array(gaps, np.float64))
+    edges = np.concatenate([[ordered[0] - 1.0], ordered, [ordered[-1] + 1.0]])
+    return float(np.clip((edges[count] + edges[count + 1]) / 2, -1e6, 1e6))
 
 
 # --- SQuAD ------------------------------------------------------------------------------------------------------

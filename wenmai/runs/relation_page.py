@@ -178,9 +178,9 @@ def _matrix(drawn: _Drawn) -> str:
         count=size,
         sentences=drawn.sentences,
     )
-    alt = escape(say("structure matrix"))
+    alt, width = escape(say("structure matrix")), min(480, 24 * size)
     return (
-        f'<figure class="structure"><img src="data:image/png;base64,{picture}" alt="{alt}" width="{min(480, 24 * size)}">'
+        f'<figure class="structure"><img src="data:image/png;base64,{picture}" alt="{alt}" width="{width}">'
         f'<figcaption>{escape(caption)}<span class="legend">{legend}</span></figcaption></figure>'
     )
 

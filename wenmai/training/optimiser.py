@@ -85,8 +85,6 @@ class Optimiser:
         for name, parameter in self._named.items():
             if not shares[name]:
                 self._torch.state.pop(parameter, None)
-            elif self._momentum and not self._torch.state[parameter]:  # torch wants it for all of a group or for none
-                self._torch.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
 
     def gradients(self) -> list[Tensor]:
         """The gradients; zeros where this process's batches have none, so that all processes sum the same tensors."""
@@ -104,9 +102,17 @@ class Optimiser:
         for parameter, needed in zip(self.parameters, self.needed.tolist(), strict=True):
             if not needed:
                 parameter.grad = None
+        if self._momentum:
+            self._begin_momentum()
         with torch.no_grad():
             self._torch.step()
         self._torch.zero_grad(set_to_none=True)
+
+    def _begin_momentum(self) -> None:
+        """Gives parameters with a first gradient a momentum of zero: torch wants it of a whole group or of none."""
+        for parameter in self.parameters:
+            if parameter.grad is not None and self._torch.state[parameter].get("momentum_buffer") is None:
+                self._torch.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
 
     def save(self, folder: Path) -> None:
         """Writes its state."""

@@ -67,7 +67,9 @@ class LoopConfig:
 
     def __post_init__(self) -> None:
         if self.weight_decay and self.optimiser != "adamw":
-            raise SettingError(f"weight_decay has no effect with optimiser={self.optimiser}; add optimiser=adamw")
+            raise SettingError(
+                f"weight_decay has no effect with optimiser={self.optimiser}; add weight_decay=0, or optimiser=adamw"
+            )
         if self.rate_floor and self.schedule not in ("linear", "cosine"):
             raise SettingError(f"rate_floor has no effect with schedule={self.schedule}; add schedule=cosine")
         if self.momentum and self.optimiser != "sgd":
