@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wenmai.cli.lines import answered, named_file, reads_terminal, texts_of
+from wenmai.cli.lines import answered, named_file, passing_blank, reads_terminal, texts_of
 from wenmai.cli.options import Device, File, Json, JsonLines, Quiet, RunFolder, Sets, Texts
 from wenmai.core.errors import SettingError
 
@@ -45,15 +45,10 @@ def classify(
         raise SettingError(f"--k {k}: expected at least 1 label, or -1 for all")
     classifier: Classifier = Run(run, device).model_for("classify")
     waiting, source = reads_terminal(texts, file), named_file(texts, file)
-    for portion, predicted in answered(
-        texts_of(texts, file),
-        lambda portion: classifier.predict(portion, k, threshold),
-        source=source,
-        waiting=waiting,
-    ):
+    ask, read = passing_blank(lambda portion: classifier.predict(portion, k, threshold), str, [])
+    for portion, predicted in answered(texts_of(texts, file), ask, source=source, read=read, waiting=waiting):
         written = []
-        for text, found in zip(portion, predicted, strict=True):
-            labels = found if text.strip() else []
+        for text, labels in zip(portion, predicted, strict=True):
             if as_json:
                 named = [{"label": label, "probability": probability} for label, probability in labels]
                 written.append(json.dumps({"text": text, "labels": named}, ensure_ascii=False))

@@ -4,7 +4,7 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Annotated, Any
 
@@ -117,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 @cache
-def _command() -> Any:  # noqa: ANN401  Click's command
+def _command() -> Callable[..., object]:
     """All verbs, which a process that runs many commands makes once."""
     return typer.main.get_command(app)
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -14,6 +14,9 @@ from wenmai.cli.printing import note
 from wenmai.core.errors import SettingError
 from wenmai.core.quantities import plural
 from wenmai.core.wording import say
+
+if TYPE_CHECKING:
+    from wenmai.inference.verbs import Tagger
 
 __all__ = ["extract"]
 
@@ -93,7 +96,7 @@ def extract(
     named = None if tagger is None else tagger_of(tagger, model, device)
 
     @cache
-    def find_tagger() -> Any:  # noqa: ANN401  a fine-tuned tagger
+    def find_tagger() -> "Tagger":
         return tagger_beside(opened, model, device) if named is None else named
 
     extracted: Iterable[Any] = (

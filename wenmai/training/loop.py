@@ -249,7 +249,7 @@ def train_loop(
             figures=metrics,
         )
 
-    # torch.manual_seed also notes, with a stack, what devices that nobody uses would draw: a millisecond a batch
+    # torch.manual_seed also notes, each with a formatted stack, what three kinds of devices that nobody uses would draw
     seed = torch.default_generator.manual_seed if device.type == "cpu" else torch.manual_seed
     module.train()
     batches = () if state.over else job.plan(state.epoch)
