@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -11,6 +12,7 @@ import time
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import wenmai
@@ -77,6 +79,12 @@ def assert_refused(error, folder):
     assert not folder.exists()
 
 
+def random_states():
+    """The states of the random generators that all code of a process shares."""
+    torch = sys.modules.get("torch")
+    return random.getstate(), repr(np.random.get_state()), None if torch is None else torch.get_rng_state().tolist()
+
+
 def trained_or_refused(train, folder):
     """The run in a folder; None if the training was refused as it should be."""
     try:
@@ -125,9 +133,15 @@ def test_its_settings_are_explained_in_one_line_each(system):
 
 def test_its_recipe_repeats_the_run_to_the_bit(system, train, tmp_path):
     whole = train(system)
+    random.seed("another")
+    np.random.seed(7)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(7)
+    before = random_states()
     again = train_recipe(whole.path / "recipe.yaml", out=tmp_path / "again")
     assert again.recipe == whole.recipe
     assert_same(again, whole)
+    assert random_states() == before
 
 
 def test_its_summary_says_how_it_ended(system, train):

@@ -35,6 +35,7 @@ from wenmai.data.sequences import SentenceStream
 from wenmai.data.token_marks import ENTITY
 from wenmai.inference.masked_model import MaskedModel
 from wenmai.models.bert import Bert
+from wenmai.nn.blank import blank
 from wenmai.nn.linear import Linear
 from wenmai.objectives.language import most_probable, next_token_loss
 from wenmai.objectives.loss import Loss, Losses
@@ -156,11 +157,11 @@ class ContinualJob(NeuralJob):
 
     def _heads(self) -> nn.ModuleDict:
         size = self._encoder.config.hidden_size
-        heads = nn.ModuleDict({task.name: Linear(size, len(task.classes)) for task in self.tasks if task.classes})
+        with blank():
+            heads = nn.ModuleDict({task.name: Linear(size, len(task.classes)) for task in self.tasks if task.classes})
         draw = torch.Generator().manual_seed(self.config.seed)
         for name in heads:
             nn.init.normal_(heads.get_parameter(f"{name}.weight"), std=_STD, generator=draw)
-            nn.init.zeros_(heads.get_parameter(f"{name}.bias"))
         return heads
 
     @property

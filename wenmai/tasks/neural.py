@@ -70,10 +70,11 @@ class NeuralTask(Task):
     ) -> "NeuralJob":
         """Starts a training, of a new model or of ``base``."""
         config: LoopConfig = recipe.sections["train"]
-        torch.manual_seed(config.seed)
-        model = self.make(recipe, data, base)
-        if base is not None:
-            self.initialise(model, data, base)
+        with torch.random.fork_rng([]):  # parameters are made on the CPU
+            torch.default_generator.manual_seed(config.seed)
+            model = self.make(recipe, data, base)
+            if base is not None:
+                self.initialise(model, data, base)
         strategy.place(model.module, config.device)
         if config.tensorboard:
             require_tensorboard()

@@ -253,7 +253,12 @@ def train_loop(
     seed = torch.default_generator.manual_seed if device.type == "cpu" else torch.manual_seed
     module.train()
     batches = () if state.over else job.plan(state.epoch)
-    with interrupts_set(stop), optimiser, _reporting(config, checkpoints, report, state, strategy) as report_all:
+    with (
+        interrupts_set(stop),
+        torch.random.fork_rng([] if device.type == "cpu" else [device]),  # the caller has random numbers of its own
+        optimiser,
+        _reporting(config, checkpoints, report, state, strategy) as report_all,
+    ):
         while not state.over:
             group = range(state.batch, min(state.batch + group_size, len(batches)))
             own = group[strategy.rank :: strategy.size]
