@@ -220,7 +220,8 @@ def test_attention_sums_to_one_over_real_tokens(model, batch):
 @pytest.mark.filterwarnings("ignore")  # the compiler warns of what it does itself
 def test_a_compiled_model_says_the_same(model, batch):
     expected = model(*batch)
-    close(torch.compile(model, backend="eager")(*batch), expected)
+    whole = not any(isinstance(part, torch.nn.RNNBase) for part in model.modules())  # which the compiler leaves out
+    close(torch.compile(model, backend="eager", fullgraph=whole)(*batch), expected)
 
 
 test_a_compiled_model_says_the_same.forms = 1  # as compiling takes long

@@ -1,6 +1,7 @@
-"""Words in a text: their pieces are those that running text has."""
+"""Words in a text: their pieces are those that running text has; and how texts are read."""
 
 import pytest
+import torch
 
 from wenmai.inference.backbones import joined_ids
 from wenmai.inference.families import backbone_like
@@ -55,3 +56,11 @@ def test_a_chinese_character_has_no_space_before_it(kind):
     named, firsts = pieces(encoder, ["the", "mat"])
     assert len(firsts) == 2
     assert not {" ", "▁", "Ġ"} & {*firsts}
+
+
+def test_reading_texts_is_one_graph_for_the_compiler():
+    encoder = backbone("wordpiece")
+    fed = encoder.fed([encoder.framed(ids) for ids in encoder.ids(["the cat", "the cat sat on the mat"])])
+    read = torch.compile(lambda: encoder.last(fed, None), backend="eager", fullgraph=True)
+    encoder.module.eval()
+    torch.testing.assert_close(read()[fed.real], encoder.last(fed, None)[fed.real])

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wenmai.nn.masks import Mask, block, causal, padding, side_by_side, window
+from wenmai.nn.masks import Mask, block, causal, padding, real_keys, side_by_side, window
 
 POSITIONS = st.lists(st.integers(0, 30), min_size=1, max_size=6).map(torch.tensor)
 MASKS = st.one_of(
@@ -55,6 +55,12 @@ def test_only_the_plain_causal_mask_says_so():
     assert not (causal() & window(1, 1)).is_causal
     assert not (~causal()).is_causal
     assert isinstance(causal() & window(1, 1), Mask)
+
+
+def test_keys_need_a_mask_where_one_is_padding():
+    real = torch.tensor([[True, True], [True, False]])
+    assert real_keys(real[:1]) is None
+    assert real_keys(real).equal(padding(real).aligned(2, 2))
 
 
 def test_impossible_masks_are_refused():

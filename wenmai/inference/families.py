@@ -26,6 +26,7 @@ from wenmai.nn.blank import blank
 from wenmai.nn.characters import BEGIN, END, spelled
 from wenmai.nn.encoder import TextEncoder
 from wenmai.nn.lora import LoraLinear, merge_lora
+from wenmai.nn.masks import real_keys
 from wenmai.nn.multihead import rows_at
 from wenmai.text.encodable import separators_between
 from wenmai.text.tokenizer import Tokenizer
@@ -71,15 +72,12 @@ class _Bert(Backbone):
     def has_pooler(self) -> bool:
         return getattr(self.module, "pooler", None) is not None
 
-    def _mask(self, fed: Fed) -> Tensor | None:
-        return None if bool(fed.real.all()) else fed.real[:, None, None]
-
     def last(self, fed: Fed, places: Tensor | None) -> Tensor:
-        found: Tensor = self.module(fed.tokens, segments=fed.segments, mask=self._mask(fed), places=places)
+        found: Tensor = self.module(fed.tokens, segments=fed.segments, mask=real_keys(fed.real), places=places)
         return found
 
     def every(self, fed: Fed) -> Tensor:
-        return torch.stack(self.module.hidden_states(fed.tokens, segments=fed.segments, mask=self._mask(fed)))
+        return torch.stack(self.module.hidden_states(fed.tokens, segments=fed.segments, mask=real_keys(fed.real)))
 
     def pooled(self, states: Tensor) -> Tensor:
         found: Tensor = self.module.pooled(states)

@@ -31,6 +31,7 @@ from wenmai.models.ssan_settings import SsanConfig
 from wenmai.nn.dropout import dropout
 from wenmai.nn.encoder import TextEncoder
 from wenmai.nn.linear import Linear
+from wenmai.nn.masks import real_keys
 from wenmai.nn.multihead import MultiHead
 from wenmai.nn.structure_bias import Biaffine, Decomposed, StructureBias, dependencies
 
@@ -169,8 +170,7 @@ class Ssan(nn.Module):
         structure = encoder.structure(tokens) if self._in_order else {}
         if self.config.structure != "none":
             structure = {"dependencies": dependencies(sentences, entities, rows)}
-        mask = None if bool(real.all()) else real[:, None, None]
-        hidden: Tensor = encoder.encoder(embedded, mask=mask, structure=structure)
+        hidden: Tensor = encoder.encoder(embedded, mask=real_keys(real), structure=structure)
         back = order.argsort(dim=1)
         return hidden.gather(1, back[..., None].expand_as(hidden))
 

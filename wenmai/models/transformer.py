@@ -33,7 +33,7 @@ from wenmai.nn.cache import DecoderCache, DecoderState, KeyValue
 from wenmai.nn.embeddings import Embeddings, make_positions
 from wenmai.nn.encoder_decoder import EncoderDecoder
 from wenmai.nn.linear import linear
-from wenmai.nn.masks import causal
+from wenmai.nn.masks import causal, real_keys
 from wenmai.nn.multihead import MultiHead
 from wenmai.nn.transformer import Decoder, DecoderLayer, Encoder, EncoderLayer, FeedForward
 
@@ -100,13 +100,13 @@ class Transformer(EncoderDecoder):
         """
         table = self.embedding if self.source_embedding is None else self.source_embedding
         hidden = self._embed(source_ids, table, self.source_positions(0, source_ids.shape[1]))
-        return EncodedSource(self.encoder(hidden, mask=_padding(source_mask)), source_mask)
+        return EncodedSource(self.encoder(hidden, mask=real_keys(source_mask)), source_mask)
 
     def forward(self, source_ids: Tensor, source_mask: Tensor, target_ids: Tensor) -> Tensor:
         """Returns the decoder's states (B, T, M) under teacher forcing, before the output layer."""
         memory = self.encode(source_ids, source_mask)
         hidden = self._embed(target_ids, self.embedding, self.target_positions(0, target_ids.shape[1]))
-        states: Tensor = self.decoder(hidden, memory.hidden, mask=_CAUSAL, memory_mask=_padding(memory.mask))
+        states: Tensor = self.decoder(hidden, memory.hidden, mask=_CAUSAL, memory_mask=real_keys(memory.mask))
         return states
 
     @property
@@ -149,7 +149,7 @@ class Transformer(EncoderDecoder):
                     memory=KeyValue(projected, length=source_ids.shape[1]),
                 )
             )
-        state = DecoderState(caches, memory_mask=_padding(source_mask), need_attention=need_attention)
+        state = DecoderState(caches, memory_mask=real_keys(source_mask), need_attention=need_attention)
         if not need_attention:
             state.compiled = self._shortcut.begin(
                 batch,
@@ -185,11 +185,6 @@ class Transformer(EncoderDecoder):
     def _embed(self, token_ids: Tensor, table: Tensor, positions: Tensor | None) -> Tensor:
         embedded: Tensor = self.embeddings(F.embedding(token_ids, table), position=positions)  # (B, T, M)
         return embedded
-
-
-def _padding(mask: Tensor) -> Tensor | None:
-    """The mask (B, 1, 1, S) of real tokens, or None where all are real."""
-    return None if bool(mask.all()) else mask[:, None, None, :]
 
 
 def _self_attention(config: TransformerConfig) -> MultiHead:

@@ -229,12 +229,17 @@ def _with_heads(tensor: Tensor) -> Tensor:
 _WATCHED: ContextVar[dict[nn.Module, list[Tensor]] | None] = ContextVar("watched", default=None)
 
 
+def _watched() -> dict[nn.Module, list[Tensor]] | None:
+    """The weights collected of each module; none within a compiled model, whose graph would end here."""
+    return None if torch.compiler.is_compiling() else _WATCHED.get()
+
+
 class Attention(nn.Module):
     """Base of every attention module: it calls :meth:`attend`, so that :func:`watch_attention` sees it."""
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, **slots: Any) -> Attended:  # noqa: ANN401  those of attend
         """:func:`attend`, recording the weights when this module is watched."""
-        watched = _WATCHED.get()
+        watched = _watched()
         if watched is None or self not in watched:
             return attend(query, key, value, **slots)
         attended = attend(query, key, value, **{**slots, "need_weights": True})
@@ -244,20 +249,20 @@ class Attention(nn.Module):
 
     def show(self, weights: Tensor) -> None:
         """Records weights (B, H, T, S), or (B, T, S) of one head, when this module is watched."""
-        watched = _WATCHED.get()
+        watched = _watched()
         if watched is not None and self in watched:
             watched[self].append(_with_heads(weights.detach()))
 
     @property
     def watched(self) -> bool:
         """Whether this module is watched."""
-        watched = _WATCHED.get()
+        watched = _watched()
         return watched is not None and self in watched
 
 
 def watching() -> bool:
     """Whether any module is watched."""
-    return _WATCHED.get() is not None
+    return _watched() is not None
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["Mask", "block", "causal", "padding", "side_by_side", "window"]
+__all__ = ["Mask", "block", "causal", "padding", "real_keys", "side_by_side", "window"]
 
 
 class Mask:
@@ -72,6 +72,19 @@ def padding(mask: Tensor) -> Mask:
         mask: (B, S) bool, True = real token.
     """
     return Mask(lambda q, k: mask[:, None, None, k])  # (B, 1, 1, S)
+
+
+def real_keys(real: Tensor) -> Tensor | None:
+    """Returns the mask (B, 1, 1, S) of :func:`padding`; None if nothing is: attention is faster without a mask.
+
+    While a model is compiled there is always a mask, since its graph would end at the question.
+
+    Args:
+        real: (B, S) bool, True = real token.
+    """
+    if not torch.compiler.is_compiling() and real.all():
+        return None
+    return real[:, None, None]
 
 
 def window(left: int, right: int) -> Mask:

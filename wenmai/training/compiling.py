@@ -1,5 +1,6 @@
 """Models compiled by ``torch.compile``: at their first batch, and again for new shapes."""
 
+import logging
 from typing import cast
 
 import torch
@@ -17,6 +18,8 @@ def compiled(module: nn.Module) -> nn.Module:
     if _begin not in callback_handler.start_callbacks:
         callback_handler.register_start_callback(_begin)
         callback_handler.register_end_callback(_end)
+        # The graph of a recurrent model has parts; advice on that is not for those who train it.
+        logging.getLogger("torch._dynamo.variables.tensor").setLevel(logging.ERROR)
     return cast(nn.Module, torch.compile(module))
 
 
