@@ -283,11 +283,7 @@ class FineTuned(Shown, ABC):
         Raises:
             FormatError: if a file is missing, damaged, of another task, or does not fit the others.
         """
-        path, facts = folder / CONFIG, read_fields(folder)
-        if facts.get("kind") != cls.kind:
-            raise FormatError(
-                f"{path}: is damaged or of another kind of model: {facts.get('kind')!r} is not {cls.kind}"
-            )
+        path, facts = folder / CONFIG, read_fields(folder, kind=cls.kind)
         shape = read_settings(path, HeadShape, facts.get("head"), "head")
         reading = read_settings(path, TuneReadingConfig, facts.get("reading"), "reading")
         try:

@@ -182,11 +182,7 @@ class RelationModel(Shown):
         Raises:
             FormatError: if a file is missing, damaged, of another kind, or does not fit the others.
         """
-        path, found = folder / CONFIG, read_fields(folder)
-        if found.get("kind") != cls.kind:
-            raise FormatError(
-                f"{path}: is damaged or of another kind of model: {found.get('kind')!r} is not {cls.kind}"
-            )
+        path, found = folder / CONFIG, read_fields(folder, kind=cls.kind)
         config = read_settings(path, SsanConfig, found.get("ssan"), "ssan")
         reading = read_settings(path, RelationReadingConfig, found.get("reading"), "reading")
         try:

@@ -95,16 +95,22 @@ def checked(kind: type[Config], content: object) -> Config:
         raise SettingError(f"{where}{first['msg'][:1].lower()}{first['msg'][1:]}") from None
 
 
-def read_fields(folder: Path) -> dict[str, Any]:
-    """Returns the fields of ``config.json`` unchecked, but for its version.
+def read_fields(folder: Path, *, kind: str | None = None) -> dict[str, Any]:
+    """Returns the fields of ``config.json`` unchecked, but for its version and its kind.
+
+    Args:
+        folder: That of a model.
+        kind: The kind of model that it has to be; None: any.
 
     Raises:
-        FormatError: if the file is missing or damaged.
+        FormatError: if the file is missing, damaged, or of another kind of model.
     """
     path = folder / CONFIG
     found = read_json_object(path)
     if found.pop("version", None) != VERSION:
         raise FormatError(f"{path}: is not the configuration of a model, version {VERSION}")
+    if kind is not None and found.get("kind") != kind:
+        raise FormatError(f"{path}: is damaged or of another kind of model: {found.get('kind')!r} is not {kind}")
     return found
 
 
