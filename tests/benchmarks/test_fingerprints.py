@@ -11,15 +11,15 @@ from wenmai.core.registry import systems
 
 
 def fingerprints(folder: Path, *more: str) -> None:
-    main(["fingerprints", "--results", str(folder), "--only", "ngram-mle", *more])
+    main(["fingerprints", "--results", str(folder), "--only", "classifier-closed", *more])
 
 
 def test_a_changed_fact_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     fingerprints(tmp_path, "--write")
     path = tmp_path / "fingerprints.json"
     content = json.loads(path.read_bytes())
-    facts = content["facts"]["ngram-mle"]
-    assert {"recipe.yaml", "config.json", "summary", "scores", "greedy", "evaluation"} <= set(facts)
+    facts = content["facts"]["classifier-closed"]
+    assert {"recipe.yaml", "config.json", "summary", "labels", "evaluation"} <= set(facts)
     right, facts["config.json"] = facts["config.json"], "another"
     content["machines"][0]["numpy"] = "0.1"
     path.write_text(json.dumps(content), encoding="utf-8")
@@ -27,7 +27,7 @@ def test_a_changed_fact_is_reported(tmp_path: Path, capsys: pytest.CaptureFixtur
     with pytest.raises(SystemExit, match=f"^1 differences in {len(facts)} facts of 1 trainings$"):
         fingerprints(tmp_path)
     printed = capsys.readouterr().out
-    assert f"ngram-mle: config.json: was another, is {right}\n" in printed
+    assert f"classifier-closed: config.json: was another, is {right}\n" in printed
     assert "the file is from 0.1: bytes may differ" in printed
 
 
