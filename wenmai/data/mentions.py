@@ -136,15 +136,9 @@ def entities_of(title: str, sentences: Sequence[Sequence[Word]], found: Iterable
 
 def _covered(flat: Sequence[tuple[int, int, Word]], one: Found) -> list[int]:
     """The words that a mention is made of."""
-    low, high = 0, len(flat)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if flat[middle][2].end <= one.start else (low, middle)
-    covered = []
-    while low < len(flat) and flat[low][2].start < one.end:
-        covered.append(low)
-        low += 1
-    return covered
+    first = bisect_right(flat, one.start, key=lambda place: place[2].end)
+    behind = bisect_left(flat, one.end, first, key=lambda place: place[2].start)
+    return list(range(first, behind))
 
 
 def _between(words: Sequence[Word]) -> str:
