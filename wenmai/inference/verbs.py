@@ -55,6 +55,10 @@ class Rater(Protocol):
 class Tagger(Protocol):
     """Tags words."""
 
+    @property
+    def labels(self) -> list[str]:
+        """The known tags."""
+
     def tag(self, sentences: Iterable[str | Sequence[str]]) -> list[Any]:
         """Returns the words of each sentence with their tags."""
 

@@ -47,7 +47,7 @@ _NARROWEST, _WIDEST = 40, 120  # characters of its longest line
 _SMALL = 0.4  # of the full lines, those that are followed by a small letter
 
 
-def tagger_of(run: str | Path | Run, model: "RelationModel", device: str | None = None) -> Any:  # noqa: ANN401
+def tagger_of(run: str | Path | Run, model: "RelationModel", device: str | None = None) -> "Tagger":
     """Returns the model of a run that tags entities of the types that a model of relations knows.
 
     Args:
@@ -60,7 +60,7 @@ def tagger_of(run: str | Path | Run, model: "RelationModel", device: str | None 
         SettingError: if none of its labels is a type of the model's.
     """
     opened = run if isinstance(run, Run) else Run(run, device)
-    tagger = opened.model_for("tag")
+    tagger: Tagger = opened.model_for("tag")
     labels = {re.sub(r"^[BIESMLU]-", "", label) for label in tagger.labels} - {"O"}
     if labels & set(model.types) and (never := sorted(set(model.types) - labels)):
         _log.warning("%s", f"{opened.path} never tags {', '.join(never)}: relations of such entities are not found")
