@@ -270,7 +270,7 @@ def watch_attention(module: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     """Collects the attention weights of a model while it runs, without changing it or its results.
 
     Args:
-        module: Any model made of :class:`Attention` modules.
+        module: Any model made of :class:`Attention` modules; of one that ``torch.compile`` has compiled, none are seen.
 
     Yields:
         Dotted name of each attention module to its weights (B, H, T, S), one tensor for each time it attended.
