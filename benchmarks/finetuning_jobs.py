@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-__all__ = ["family_of", "finetune_trainer", "import_minilm", "minilm_facts"]
+__all__ = ["family_of", "finetune_trainer", "import_minilm", "linear_probe", "minilm_facts"]
 
 IGNORED = -100  # the label of what has no part in the loss, as `transformers` has it
 
@@ -50,9 +50,40 @@ def family_of(run: str) -> dict[str, Any]:
     tunable = find_system("finetuned-classification").load().starts_from(opened.task)
     languages = {f"data:{entry.name}": entry.language for entry in entries()}
     said = getattr(opened.recipe.sections.get("tasks"), "language", "")
-    chinese = said == "chinese" or any(languages.get(str(name)) == "zh" for name in opened.recipe.corpus)
+    segment = getattr(opened.recipe.sections.get("text"), "segment", "")
+    chinese = (
+        said == "chinese"
+        or segment in ("chinese", "characters")
+        or any(languages.get(str(name)) == "zh" for name in opened.recipe.corpus)
+    )
     family = kind if kind in ("gpt", "elmo") else "encoder" if tunable else "vectors"
     return {"family": family, "language": "zh" if chinese else "en"}
+
+
+def linear_probe(run: str, dataset: str, task: str, limit: int | None, seed: int) -> dict[str, Any]:
+    """Trains a linear probe on the word vectors of a run, and returns its score on dev, the best of all weightings.
+
+    Args:
+        run: A run of word vectors.
+        dataset: Name of the set.
+        task: ``classification``, ``pair`` or ``tagging``.
+        limit: Most examples to train on, drawn at random.
+        seed: Decides which.
+    """
+    if task == "pair":
+        from wenmai.runs.probing.probe import probe as probe_layers
+
+        found = probe_layers(run, f"data:{dataset}", limit=limit, control=False, seed=seed, quiet=True).results[0]
+        return {"score": found.layers[0].score, "examples": found.trained}
+    from wenmai.data.datasets import find_dataset
+    from wenmai.runs.probes import probe
+
+    available = sum(1 for _ in find_dataset(dataset).read("train"))
+    probes = probe(run, dataset, limit=limit, seed=seed)
+    best = max(probes, key=lambda one: one.f1 if task == "tagging" else one.accuracy)
+    kept = {} if task == "tagging" else {"weighting": best.weighting}
+    score = best.f1 if task == "tagging" else best.accuracy
+    return {"score": score, "examples": min(available, limit or available), **kept}
 
 
 def finetune_trainer(

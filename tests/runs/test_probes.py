@@ -10,6 +10,7 @@ import pytest
 from wenmai.cli.main import main
 from wenmai.core.errors import RunError, SettingError, VocabError
 from wenmai.data.datasets import Dataset, TaggedSentence, TextExample, find_dataset
+from wenmai.data.drawing import drawn
 from wenmai.runs.probes import probe, probe_encoder
 from wenmai.runs.train import train
 from wenmai.vectors.pooling import StaticTokens, Windows, pooled, token_encoder
@@ -54,6 +55,23 @@ def test_texts_are_probed_with_every_weighting(vectors, monkeypatch):
         assert result.covered == pytest.approx(5 / 6)  # lower-cased, as only that has vectors
         assert 0.3 < result.majority < 0.7
         assert result.low <= result.accuracy <= result.high
+
+
+@pytest.mark.parametrize("task", ["classification", "tagging"])
+def test_a_probe_may_learn_from_those_that_fine_tuning_draws(vectors, task, monkeypatch):
+    encoder, dataset = StaticTokens(vectors), made(task, monkeypatch)
+    train, dev = list(dataset.read("train")), list(dataset.read("dev"))
+    assert probe_encoder(encoder, dataset, limit=300, seed=2) == probe_encoder(encoder, dataset, seed=2)
+    few = probe_encoder(encoder, dataset, limit=40, seed=2)
+    kept = drawn([getattr(example, "label", None) for example in train], 40, seed=2)
+    splits = {"train": [train[place] for place in sorted(kept)], "dev": dev}
+    monkeypatch.setattr(Dataset, "read", lambda self, split: iter(splits[split]))
+    assert probe_encoder(encoder, dataset, seed=2) == few
+
+
+def test_each_label_needs_an_example(vectors, monkeypatch):
+    with pytest.raises(SettingError, match="limit=1: there are 2 labels"):
+        probe_encoder(StaticTokens(vectors), made("classification", monkeypatch), limit=1)
 
 
 def test_unseen_words_are_probed_too(monkeypatch):

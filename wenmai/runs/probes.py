@@ -12,6 +12,7 @@ import numpy as np
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError
 from wenmai.data.datasets import Dataset, find_dataset
+from wenmai.data.drawing import drawn
 from wenmai.data.features import FeaturesConfig, VectorFeatures, segmented
 from wenmai.measures.probes import TaggingProbe, TextProbe, accuracy_interval, measure_tags
 from wenmai.runs.probing.regression import fit_probe
@@ -38,24 +39,28 @@ _BATCH, _EPOCHS, _RATE = 64, 10, 0.05  # of the probe of tags
 _SAMPLE = 2000  # sentences to find out whether the vectors are of lower-cased text
 
 
-def probe(run: str | Path | Run, dataset: str, *, split: str = "dev", seed: int = 1) -> list[TextProbe | TaggingProbe]:
+def probe(
+    run: str | Path | Run, dataset: str, *, split: str = "dev", limit: int | None = None, seed: int = 1
+) -> list[TextProbe | TaggingProbe]:
     """Trains linear probes on the vectors of a finished run, and evaluates them.
 
     Args:
         run: A run or its folder; its model has vectors of words.
         dataset: A classification or tagging set, such as ``data:sst2`` or ``conll2003``.
         split: What to evaluate on.
-        seed: Seed of the order of examples and of the intervals.
+        limit: Most training examples, those that fine-tuning draws with this limit and seed; None: all.
+        seed: Seed of what is drawn, of the order of examples and of the intervals.
 
     Returns:
         A result for each weighting of the average of texts; one for tags.
 
     Raises:
         RunError: if the run is not finished or has no vectors.
-        SettingError: if there is no such data set or split, or it is one of sentence pairs or multiple choice.
+        SettingError: if there is no such data set or split, it is one of sentence pairs or multiple choice, or has more
+            labels than ``limit``.
     """
     opened = run if isinstance(run, Run) else Run(run)
-    return probe_model(opened.model, dataset, opened.recipe, split=split, seed=seed)
+    return probe_model(opened.model, dataset, opened.recipe, split=split, limit=limit, seed=seed)
 
 
 def probe_model(
@@ -64,16 +69,23 @@ def probe_model(
     recipe: Recipe,
     *,
     split: str = "dev",
+    limit: int | None = None,
     seed: int = 1,
 ) -> list[TextProbe | TaggingProbe]:
     """Trains linear probes on the vectors of a model that was trained by a recipe; see :func:`probe`."""
     found = find_dataset(dataset)
     text = recipe.sections.get("text", TextConfig())
-    return probe_encoder(token_encoder(model, recipe.system), found, split=split, seed=seed, text=text)
+    return probe_encoder(token_encoder(model, recipe.system), found, split=split, limit=limit, seed=seed, text=text)
 
 
 def probe_encoder(
-    encoder: TokenVectors, dataset: Dataset, *, split: str = "dev", seed: int = 1, text: TextConfig | None = None
+    encoder: TokenVectors,
+    dataset: Dataset,
+    *,
+    split: str = "dev",
+    limit: int | None = None,
+    seed: int = 1,
+    text: TextConfig | None = None,
 ) -> list[TextProbe | TaggingProbe]:
     """Trains linear probes on anything that gives tokens vectors; see :func:`probe`.
 
@@ -85,18 +97,23 @@ def probe_encoder(
         encoder: Gives tokens their vectors.
         dataset: A classification or tagging set.
         split: What to evaluate on.
-        seed: Seed of the order of examples and of the intervals.
+        limit: Most training examples, those that fine-tuning draws with this limit and seed; None: all.
+        seed: Seed of what is drawn, of the order of examples and of the intervals.
         text: How the text of the vectors was made. Words are cut as it says, or as the data set needs if it cuts at
             white space only, and lower-cased if more of them are in the vocabulary then.
 
     Raises:
-        SettingError: if the set is one of sentence pairs or multiple choice.
+        SettingError: if the set is one of sentence pairs or multiple choice, or has more labels than ``limit``.
     """
     require_probed(dataset)
     text = text or TextConfig()
+    train = list(dataset.read("train"))
+    if limit is not None:
+        kept = drawn([getattr(example, "label", None) for example in train], limit, seed)
+        train = [train[place] for place in sorted(kept)]
     if dataset.task == "classification":
-        return _probe_texts(encoder, dataset, split, seed, text)
-    return [_probe_tags(encoder, dataset, split, seed, text)]
+        return _probe_texts(encoder, dataset, train, split, seed, text)
+    return [_probe_tags(encoder, dataset, train, split, seed, text)]
 
 
 def require_probed(dataset: Dataset) -> None:
@@ -106,9 +123,11 @@ def require_probed(dataset: Dataset) -> None:
         raise SettingError(f"data:{dataset.name} is of {kind}; a probe needs texts with classes, or tags")
 
 
-def _probe_texts(encoder: TokenVectors, dataset: Dataset, split: str, seed: int, text: TextConfig) -> list[Any]:
+def _probe_texts(
+    encoder: TokenVectors, dataset: Dataset, train: list[Any], split: str, seed: int, text: TextConfig
+) -> list[TextProbe | TaggingProbe]:
     segment = dataset.segment if text.segment == "whitespace" else text.segment
-    train, measured = list(dataset.read("train")), list(dataset.read(split))
+    measured = list(dataset.read(split))
     words = words_of_texts(encoder, [one.text for one in chain(train, measured)], replace(text, segment=segment))
     tokens, measured_tokens = words[: len(train)], words[len(train) :]
     labels, gold = [example.label for example in train], [example.label for example in measured]
@@ -120,7 +139,8 @@ def _probe_texts(encoder: TokenVectors, dataset: Dataset, split: str, seed: int,
         "examples": len(gold),
         "covered": covered(encoder, measured_tokens),
     }
-    known, found = sorted(set(labels)), []
+    known = sorted(set(labels))
+    found: list[TextProbe | TaggingProbe] = []
     for weighting in WEIGHTINGS:
         features = VectorFeatures(FeaturesConfig(features="vectors", weighting=weighting), encoder)
         model = fit_probe(features.fit_transform(tokens), [known.index(label) for label in labels])
@@ -130,10 +150,12 @@ def _probe_texts(encoder: TokenVectors, dataset: Dataset, split: str, seed: int,
     return found
 
 
-def _probe_tags(encoder: TokenVectors, dataset: Dataset, split: str, seed: int, text: TextConfig) -> TaggingProbe:
+def _probe_tags(
+    encoder: TokenVectors, dataset: Dataset, train: list[Any], split: str, seed: int, text: TextConfig
+) -> TaggingProbe:
     from wenmai.kernels.descent import Descent, coded_targets
 
-    train, measured = list(dataset.read("train")), list(dataset.read(split))
+    measured = list(dataset.read(split))
     words = words_of_sentences(encoder, [sentence.tokens for sentence in chain(train, measured)], text)
     features = Windows(encoder, words[: len(train)], _WINDOW)
     given = list(chain.from_iterable(sentence.tags for sentence in train))
