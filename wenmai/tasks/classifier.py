@@ -25,7 +25,7 @@ from wenmai.inference.linear_classifier import (
     load_encoder,
     read_tensors,
 )
-from wenmai.tasks.sources import LabelledTexts, SegmentedTexts, left_out
+from wenmai.tasks.sources.labelled import LabelledTexts, SegmentedTexts, left_out
 from wenmai.tasks.task import Job, Notes, Session, Task
 from wenmai.text.settings import TextConfig
 from wenmai.training.passes import PassesConfig, Tally, Totals, run_passes

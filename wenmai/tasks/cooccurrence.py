@@ -17,7 +17,7 @@ from wenmai.data.cooccurrence import Cooccurrences, CountsConfig
 from wenmai.models.glove import GloVe, GloVeConfig, GloVeVectors
 from wenmai.models.ppmi import PpmiConfig, PpmiSvd
 from wenmai.tasks.factorising import CountsPasses, FactoriseConfig, diverged
-from wenmai.tasks.sources import Counts
+from wenmai.tasks.sources.counts import Counts
 from wenmai.tasks.task import Job, Notes, Session, Task
 from wenmai.text.settings import TextConfig, VocabConfig
 from wenmai.training.passes import PassesConfig, Totals, available_cores, run_passes

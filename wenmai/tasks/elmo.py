@@ -23,7 +23,7 @@ from wenmai.tasks.asked import Asked, asked_tokens
 from wenmai.tasks.language import LanguageJob, Segment
 from wenmai.tasks.neural import NeuralTask, take_over
 from wenmai.tasks.settings import BIDIRECTIONAL, BidirectionalConfig
-from wenmai.tasks.sources import RunningText
+from wenmai.tasks.sources.running_text import RunningText
 
 __all__ = ["ElmoJob", "ElmoTask"]
 

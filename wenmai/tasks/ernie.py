@@ -20,7 +20,7 @@ from wenmai.tasks.implied import implied_tasks
 from wenmai.tasks.masked import MaskedTask, refuse_untrained
 from wenmai.tasks.neural import take_over
 from wenmai.tasks.settings import CONTINUAL
-from wenmai.tasks.sources import MarkedText
+from wenmai.tasks.sources.marked_text import MarkedText
 from wenmai.tasks.task import Notes, Task
 from wenmai.training.strategy import SINGLE, Strategy
 

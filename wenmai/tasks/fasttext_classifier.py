@@ -26,7 +26,7 @@ from wenmai.inference.text_classifier import TextClassifier
 from wenmai.measures.classification import measure_classification
 from wenmai.models.fasttext import FastText, FastTextClassifierConfig, used_buckets
 from wenmai.tasks.pretrained import insert_vectors, numbers_of, pretrained_vectors
-from wenmai.tasks.sources import LabelledTokens, left_out
+from wenmai.tasks.sources.labelled import LabelledTokens, left_out
 from wenmai.tasks.task import Job, Notes, Session, Task, noted_words
 from wenmai.text.settings import TextConfig
 from wenmai.text.utf8 import encode

@@ -23,7 +23,7 @@ from wenmai.objectives.loss import Loss
 from wenmai.tasks.asked import Asked, asked_tokens
 from wenmai.tasks.neural import NeuralJob, NeuralTask
 from wenmai.tasks.settings import LANGUAGE, LanguageConfig
-from wenmai.tasks.sources import RunningText
+from wenmai.tasks.sources.running_text import RunningText
 from wenmai.training.strategy import Strategy
 
 __all__ = ["LanguageConfig", "LanguageJob", "LanguageTask", "Segment"]

@@ -37,7 +37,7 @@ from wenmai.tasks.asked import Asked, asked_of_row
 from wenmai.tasks.masked_rows import MaskedRows, RowMaker
 from wenmai.tasks.neural import NeuralJob, NeuralTask
 from wenmai.tasks.settings import MASKED, MaskedConfig
-from wenmai.tasks.sources import RunningText
+from wenmai.tasks.sources.running_text import RunningText
 
 __all__ = ["MaskedJob", "MaskedTask", "refuse_untrained"]
 

@@ -26,7 +26,7 @@ from wenmai.models.ngram import (
     estimate,
     estimate_in_parts,
 )
-from wenmai.tasks.sources import Tokens
+from wenmai.tasks.sources.text import Tokens
 from wenmai.tasks.task import Job, ReadProgress, Session, Task
 from wenmai.text.settings import TextConfig, VocabConfig
 from wenmai.text.vocab import Vocab, WordTable

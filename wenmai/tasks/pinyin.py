@@ -24,7 +24,7 @@ from wenmai.objectives.loss import Loss, Losses, evaluated
 from wenmai.tasks.asked import Asked, asked_tokens
 from wenmai.tasks.neural import NeuralJob, NeuralTask
 from wenmai.tasks.settings import PINYIN
-from wenmai.tasks.sources import TransliterationSource
+from wenmai.tasks.sources.transliteration import TransliterationSource
 from wenmai.text.pinyin.readings import CandidateTable
 from wenmai.text.pinyin.syllables import TONED, TONELESS, split_tone, without_tone
 from wenmai.text.pinyin.vocab import PinyinVocab

@@ -20,7 +20,7 @@ from wenmai.inference.pinyin_ngram import PinyinNgramModel
 from wenmai.models.ngram import SPECIALS, CountingConfig, Estimated, Ngram, NgramConfig, Words
 from wenmai.models.pinyin_ngram import INVENTORY, Lexicon, PinyinNgramConfig, weighed_readings
 from wenmai.tasks.ngram import counted_vocabulary, estimate_text
-from wenmai.tasks.sources import Tokens
+from wenmai.tasks.sources.text import Tokens
 from wenmai.tasks.task import Job, ReadProgress, Session, Task
 from wenmai.text.pinyin.readings import is_hanzi
 from wenmai.text.settings import TextConfig, VocabConfig

@@ -24,7 +24,7 @@ from wenmai.objectives.loss import Loss, evaluated
 from wenmai.objectives.score_function import BASELINE_DECAY, score_function
 from wenmai.tasks.neural import NeuralJob, NeuralTask
 from wenmai.tasks.settings import TRANSLATION, TranslationConfig
-from wenmai.tasks.sources import Pairs
+from wenmai.tasks.sources.pairs import Pairs
 
 __all__ = ["TranslationConfig", "TranslationJob", "TranslationTask"]
 

@@ -13,7 +13,7 @@ from wenmai.core.errors import SettingError
 from wenmai.data.encoded_corpus import EncodedCorpus
 from wenmai.models.word2vec import Word2Vec, Word2VecConfig, keep_probabilities
 from wenmai.tasks.passes import BLOCK_TOKENS, PassesJob, Text, row_of_type
-from wenmai.tasks.sources import Tokens
+from wenmai.tasks.sources.text import Tokens
 from wenmai.tasks.task import Notes, Task, noted_words
 from wenmai.text.settings import TextConfig, VocabConfig
 from wenmai.text.vocab import Vocab

@@ -1,0 +1,1 @@
+"""One source for each kind of training data."""

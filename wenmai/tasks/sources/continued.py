@@ -1,0 +1,24 @@
+"""What a run that continues another has from it."""
+
+from dataclasses import asdict
+
+from wenmai.config.recipe import Recipe, read_recipe
+from wenmai.core.errors import SettingError
+from wenmai.training.run import RECIPE
+
+__all__ = ["refuse_other_tokenizer"]
+
+
+def refuse_other_tokenizer(recipe: Recipe) -> None:
+    """Makes sure that the tokenizer's settings are those of the continued run.
+
+    Raises:
+        SettingError: if one differs, as it would have no effect.
+    """
+    inherited = read_recipe(f"{recipe.start}/{RECIPE}")["settings"]
+    for name, value in asdict(recipe.sections["tokenizer"]).items():
+        if (old := inherited.get(f"tokenizer.{name}", value)) != value:
+            raise SettingError(
+                f"{name}={value} has no effect on a run that continues another: {recipe.start} has {name}={old}, and "
+                "its tokenizers stay as they are; leave it out, or train a new model"
+            )
