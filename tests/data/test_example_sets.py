@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -168,3 +169,17 @@ def test_a_share_is_set_aside_by_the_texts_alone():
         CorpusError, match=r"too few different examples to set some aside \(valid_share=0\.001\); give valid=FILE"
     ):
         list(few or ())
+
+
+def test_tags_without_blank_lines_are_one_sentence(tmp_path):
+    path = tmp_path / "tags.txt"
+
+    def read() -> list[Any]:
+        return [list(part or ()) for part in open_train_and_valid(path, "tagging", ExamplesConfig())]
+
+    path.write_text("Ada B-PER\nwrites O\n" * 20)
+    with pytest.raises(CorpusError, match="all of it is one sentence; put a blank line after each sentence"):
+        read()
+    path.write_text("Ada B-PER\nwrites O\n\n" * 2)  # equal sentences are on one side
+    with pytest.raises(CorpusError, match=r"too few different examples(?!.*one sentence)"):
+        read()

@@ -103,8 +103,10 @@ class Examples:
                 yield placed
         stats.examples = found
         if not found:
-            why = "".join(f"; {reason}" for reason in stats.left_out())
-            raise CorpusError(self._nothing(self.describe(), why))
+            reasons = stats.left_out()
+            if self.task == "tagging" and self.part != "all" and sum(1 for _ in self._all(ExamplesStats())) == 1:
+                reasons.append("all of it is one sentence; put a blank line after each sentence")
+            raise CorpusError(self._nothing(self.describe(), "".join(f"; {reason}" for reason in reasons)))
 
     def stats(self) -> ExamplesStats:
         """Reads all, and returns what was found and left out.

@@ -226,12 +226,12 @@ def _with_heads(tensor: Tensor) -> Tensor:
     return tensor.unsqueeze(1) if tensor.dim() == 3 else tensor
 
 
-_WATCHED: ContextVar[dict[nn.Module, list[Tensor]] | None] = ContextVar("watched", default=None)
+_WATCHED: ContextVar[dict[nn.Module, list[Tensor]]] = ContextVar("watched")
 
 
-def _watched() -> dict[nn.Module, list[Tensor]] | None:
-    """The weights collected of each module; none within a compiled model, whose graph would end here."""
-    return None if torch.compiler.is_compiling() else _WATCHED.get()
+def _watched() -> dict[nn.Module, list[Tensor]]:
+    """The weights collected of each watched module; none within a compiled model, whose graph would end here."""
+    return {} if torch.compiler.is_compiling() else _WATCHED.get({})
 
 
 class Attention(nn.Module):
@@ -239,8 +239,7 @@ class Attention(nn.Module):
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, **slots: Any) -> Attended:  # noqa: ANN401  those of attend
         """:func:`attend`, recording the weights when this module is watched."""
-        watched = _watched()
-        if watched is None or self not in watched:
+        if not self.watched:
             return attend(query, key, value, **slots)
         attended = attend(query, key, value, **{**slots, "need_weights": True})
         assert attended.weights is not None
@@ -249,20 +248,18 @@ class Attention(nn.Module):
 
     def show(self, weights: Tensor) -> None:
         """Records weights (B, H, T, S), or (B, T, S) of one head, when this module is watched."""
-        watched = _watched()
-        if watched is not None and self in watched:
-            watched[self].append(_with_heads(weights.detach()))
+        if self.watched:
+            _watched()[self].append(_with_heads(weights.detach()))
 
     @property
     def watched(self) -> bool:
         """Whether this module is watched."""
-        watched = _watched()
-        return watched is not None and self in watched
+        return self in _watched()
 
 
 def watching() -> bool:
     """Whether any module is watched."""
-    return _watched() is not None
+    return bool(_watched())
 
 
 @contextmanager
@@ -277,7 +274,7 @@ def watch_attention(module: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     """
     modules = {child: name for name, child in module.named_modules() if isinstance(child, Attention)}
     weights: dict[str, list[Tensor]] = {name: [] for name in modules.values()}
-    token = _WATCHED.set({**(_WATCHED.get() or {}), **{child: weights[name] for child, name in modules.items()}})
+    token = _WATCHED.set({**_WATCHED.get({}), **{child: weights[name] for child, name in modules.items()}})
     try:
         yield weights
     finally:
