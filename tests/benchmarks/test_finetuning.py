@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+import wenmai
 from benchmarks import finetuned, finetuning, finetuning_jobs, page
 from benchmarks.harness import Bench, Options
 from benchmarks.result import Result, read_results
 from benchmarks.section import sections
+from wenmai.data.datasets import Dataset
 from wenmai.data.typed import PairExample, TaggedSentence, TextExample
 
 HEAD: dict[str, Any] = {
@@ -165,15 +167,15 @@ class Stub(Bench):
             return {**dict.fromkeys(finetuned.FACTS), "run": run, "system": run, "model_sha256": run}
         if name == "family_of":
             return {"family": self.families[Path(arguments["run"]).name], "language": "en"}
+        if name == "linear_probe":
+            self.asked.append(("probe", arguments["dataset"], arguments["seed"]))
+            return {"score": 0.6, "examples": 1}
         if name == "finetune_trainer":
             self.asked.append((name, arguments["dataset"], arguments["settings"]["seed"]))
             return {"examples_per_second": 1.0, "scores": {"accuracy": 0.5, "f1": 0.5}}
         return {"weights_sha256": "0"}
 
     def wenmai(self, *arguments: Any, **_: Any) -> tuple[dict[str, Any], float]:
-        if arguments[0] == "evaluate":
-            self.asked.append(arguments[2:])
-            return {"probes": [{"accuracy": 0.5, "f1": 0.5}, {"accuracy": 0.6, "f1": 0.6}]}, 1.0
         chosen = dict(one.removeprefix("--set=").split("=") for one in arguments if str(one).startswith("--set="))
         way = "scratch" if "scratch" in chosen else chosen.get("mode", "tuned")
         self.asked.append((way, arguments[2].removeprefix("data:"), int(chosen["seed"])))
@@ -193,10 +195,11 @@ def test_what_is_missing_is_measured_and_a_failure_does_not_end_the_rest(
     finetuned.run(bench)
     assert bench.asked == [
         ("tuned", "sst2", 1),
-        ("--probe", "sst2"),
+        ("probe", "sst2", 1),
         ("tuned", "rte", 1),
+        ("probe", "rte", 1),
         ("tuned", "conll2003", 1),
-        ("--probe", "conll2003"),
+        ("probe", "conll2003", 1),
     ]
     assert "bert, tuned, rte: it failed" in capsys.readouterr().out
     bench = Stub(options(tmp_path, runs=runs, seeds=(1, 2), only=("sst2", "rte")), tmp_path)
@@ -204,13 +207,31 @@ def test_what_is_missing_is_measured_and_a_failure_does_not_end_the_rest(
     finetuned.run(bench)
     ways = [(way, name, seed) for seed in (1, 2) for name in ("sst2", "rte") for way in ("scratch", "frozen", "tuned")]
     assert bench.asked == [asked for asked in ways if asked != ("tuned", "sst2", 1)]
-    bench = Stub(options(tmp_path, runs=runs[1:], limit=40), tmp_path)
-    bench.asked, bench.families = [], {"w2v": "vectors"}
-    finetuned.run(bench)
-    assert not bench.asked  # a probe cannot be limited
+    for limit, seeds in ((None, []), (40, [1, 2])):  # a probe that learns from all examples draws nothing
+        bench = Stub(options(tmp_path, runs=runs[1:], limit=limit, seeds=(1, 2), only=("sst2",)), tmp_path)
+        bench.asked, bench.families = [], {"w2v": "vectors"}
+        finetuned.run(bench)
+        assert bench.asked == [("probe", "sst2", seed) for seed in seeds]
     scores = {(row["way"], row["set"]): row["score"] for row in read_results(tmp_path)["finetuned"].rows}
     assert scores["probe", "sst2"] == 0.6
     assert ("tuned", "rte") not in scores
+
+
+def test_word_vectors_are_probed_on_as_many_examples_as_an_encoder_learns_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "text.txt").write_text("one two three\n" * 50)
+    run = wenmai.train("word2vec", tmp_path / "text.txt", out=tmp_path / "run", vector_size=4, threads=1, quiet=True)
+    made = {
+        "sst2": [TextExample(("one", "two")[place % 2], ("0", "1")[place % 2]) for place in range(60)],
+        "conll2003": [TaggedSentence(("one", "two"), ("O", "B-X"))] * 60,
+    }
+    monkeypatch.setattr(Dataset, "read", lambda self, split: iter(made[self.name]))
+    for name in made:
+        task = finetuned.SETS[name].task
+        few, every = (finetuning_jobs.linear_probe(str(run.path), name, task, limit, seed=1) for limit in (40, None))
+        assert (few["examples"], every["examples"]) == (40, 60)
+        assert few["score"] == every["score"] == 1
 
 
 def test_both_sides_learn_from_the_same_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
