@@ -115,10 +115,17 @@ class Catalogue:
         if found := self._known(text):
             return found
         places = (found.start() for found in re.finditer(r"; | \(", text))
-        known = ((place, self._known(text[place:])) for place in places)
+        known = ((place, self._hint(text[place:])) for place in places)
         place, rest = next((one for one in known if one[1] is not None), (len(text), ""))
-        name, hint = ("", text[:place]) if text.startswith(("; ", " (")) else (text[:place], "")
-        return f"{name}{self.say(hint)}{rest}"
+        before = text[:place]
+        return (self._part(before) if rest and before.startswith(("; ", " (")) else before) + (rest or "")
+
+    def _hint(self, text: str) -> str | None:
+        """A known hint, or a known sentence after a semicolon."""
+        found = self._known(text)
+        if found is None and text.startswith("; ") and (sentence := self._known(text[2:])) is not None:
+            return f"；{sentence}"
+        return found
 
     @cached_property
     def _recognised(self) -> list[tuple[list[str], str]]:
