@@ -14,6 +14,7 @@ from wenmai.data.masking import MaskingConfig
 from wenmai.data.pretraining import Context, task_of
 from wenmai.data.pretraining.dialogue import _fitting
 from wenmai.data.pretraining.settings import TasksConfig
+from wenmai.data.pretraining.task import set_aside
 from wenmai.data.threads import Turn, read_threads
 from wenmai.text.pieces import TokenizerConfig
 from wenmai.text.tokenizer import Tokenizer
@@ -68,6 +69,15 @@ def test_forms_of_files(tmp_path, content):
     found = read_threads(written(tmp_path, content))
     assert [[turn.text for turn in thread] for thread in found] == [["a", "b", "c"], ["d", "e"]]
     assert [turn.speaker for turn in found[0]] == ["0", "1", "0"]
+
+
+def test_one_list_may_be_longer_than_a_line_of_text(tmp_path, monkeypatch):
+    monkeypatch.setattr("wenmai.data.lines.MAX_LINE", 64)
+    threads = [["a", "b", "c"], ["d", "e"]] * 9
+    found = read_threads(written(tmp_path, json.dumps(threads)))
+    assert [[turn.text for turn in thread] for thread in found] == threads
+    with pytest.raises(CorpusError, match="line 1 is longer than"):
+        read_threads(written(tmp_path, json.dumps({"messages": ["a"] * 99})))
 
 
 def test_speakers_are_read(tmp_path):
@@ -198,11 +208,13 @@ def test_what_cannot_be_learned_from(tmp_path):
 
 def test_dialogues_of_use_may_all_be_in_one_part(tmp_path):
     short, whole = ["a", "b"], ["a", "b", "c"]
-    task = dialogue(written(tmp_path, lines(*[short if number % 20 == 0 else whole for number in range(60)])))
+    aside = set_aside(range(60))
+    assert aside.sum() == 3
+    task = dialogue(written(tmp_path, lines(*[short if one else whole for one in aside])))
     task.require(TRAIN)
     with pytest.raises(CorpusError, match=r"threads\.jsonl: no dialogue to validate on has three turns"):
         task.require(HELD)
-    task = dialogue(written(tmp_path, lines(*[whole if number % 20 == 0 else short for number in range(60)])))
+    task = dialogue(written(tmp_path, lines(*[whole if one else short for one in aside])))
     with pytest.raises(CorpusError, match="no dialogue to train on has three turns"):
         task.require(TRAIN)
 

@@ -10,7 +10,7 @@ from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data.corpus import Corpus
 from wenmai.data.encoded_text import LinesConfig
 from wenmai.data.masking import MaskingConfig
-from wenmai.data.pretraining import Context, marks_of, task_of
+from wenmai.data.pretraining import Context, marks_of, task_of, token_document
 from wenmai.data.pretraining.relevance import read_queries
 from wenmai.data.pretraining.reordering import orders
 from wenmai.data.pretraining.settings import TasksConfig
@@ -131,6 +131,19 @@ def test_tokens_that_return_in_another_part(tmp_path):
             marks[label] += 1
     assert set(marks) == {0, 1}
     assert all(row.labels[0] == row.labels[-1] == -1 for row in rows)
+
+
+def test_little_is_sorted_together_whatever_stands_between_the_documents(tmp_path, monkeypatch):
+    long = "\n".join(f"The word{n} common text ." for n in range(12))
+    text = "\n\n".join([long, *["a b .\n\nc d ."] * 200] * 4)
+    task, stream, _ = made(tmp_path, "token-document", text)
+    expected = [row.labels.tolist() for row in rows_of(task, stream)]
+    read, sizes = type(stream).read, []
+    monkeypatch.setattr(token_document, "_AT_ONCE", 1000)
+    monkeypatch.setattr(type(stream), "read", lambda self, low, high: sizes.append(high - low) or read(self, low, high))
+    assert [row.labels.tolist() for row in rows_of(task, stream)] == expected
+    assert len(stream) > 4000
+    assert max(sizes) < 1000
 
 
 def test_a_document_of_one_part_is_refused(tmp_path):
@@ -266,10 +279,36 @@ def test_a_setting_of_a_task_that_is_not_there_is_refused():
 
 def test_a_table_without_words_is_refused(tmp_path):
     file = tmp_path / "queries.tsv"
-    file.write_text("a\t \t0\n" * 3)
+    file.write_text("a\t \t0\nb\t \t0\nc\t \t0\n")
     task, stream, _ = made(tmp_path, "relevance", relevance_file=str(file))
     with pytest.raises(CorpusError, match="no row of a query and a title"):
         task.require(stream)
+
+
+def test_a_query_is_on_one_side_with_all_its_titles(tmp_path):
+    file = tmp_path / "queries.tsv"
+    labels = (0, 1, 1, 1, 2, 2, 2, 2, 2, 2)
+    file.write_text("".join(f"word{n} is\ttext{m}\t{label}\n" for n in range(60) for m, label in enumerate(labels)))
+    task, train, tokenizer = made(tmp_path, "relevance", max_length=64, relevance_file=str(file))
+    learned = rows_of(task, train)
+    assert Counter(row.labels for row in learned) == {0: 57, 1: 171, 2: 342}  # one query in 20 is to validate on
+    assert len({texts_of(row, tokenizer)[0] for row in learned}) == 57
+    assert not any("left out" in note for note in task.notes)
+
+
+def test_rows_without_a_title_are_left_out_and_counted(tmp_path):
+    file = tmp_path / "queries.tsv"
+    file.write_text("".join(f"word{n}\t{'text' * (n % 3)}\t{n % 3}\n" for n in range(90)))
+    task, stream, _ = made(tmp_path, "relevance", relevance_file=str(file))
+    assert {row.labels for row in rows_of(task, stream)} == {1, 2}
+    assert task.notes == [f"{file}: 30 of 90 rows have no query or no title, and are left out"]
+
+
+def test_a_label_in_capitals_is_no_heading(tmp_path):
+    file = tmp_path / "queries.tsv"
+    file.write_text("a word\ttext\tSTRONG\nanother\ttext\tweak\nthird\ttext\tstrong\n")
+    with pytest.raises(CorpusError, match=r"line 1 is 'a word\\ttext\\tSTRONG'"):
+        read_queries(file)
 
 
 def test_titles_stand_in_for_queries(tmp_path):
@@ -297,8 +336,9 @@ def test_queries_are_read_from_a_table(tmp_path):
     assert read_queries(file)[1] == ("word1 ?", "text1", 1)
     task, stream, tokenizer = made(tmp_path, "relevance", relevance_file=str(file))
     rows = rows_of(task, stream)
-    assert [row.labels for row in rows] == [n % 3 for n in range(10) if n % 5]
-    assert texts_of(rows[0], tokenizer)[0] == tuple(tokenizer.encode_batch(["word1 ?"])[0])
+    encoded = {tuple(row): n % 3 for n, row in enumerate(tokenizer.encode_batch([f"word{n} ?" for n in range(10)]))}
+    assert len(rows) == 8  # two are to validate on
+    assert all(row.labels == encoded[texts_of(row, tokenizer)[0]] for row in rows)
     assert task.sources[0]["path"] == str(file)
 
 

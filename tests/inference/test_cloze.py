@@ -80,6 +80,8 @@ def test_names_that_occur_once():
     ]  # fmt: skip
     with pytest.raises(CorpusError, match="none of 1 names occurs once in one of 3 texts"):
         clozes_of(TEXTS, NameMatcher(["bob"]))
+    shown = ["鲁迅故居在绍兴，鲁迅生于此。"]  # a name within another one could be copied too
+    assert [one.start for one in clozes_of(shown, NameMatcher(["鲁迅", "鲁迅故居", "绍兴"]))] == [0, 5]
 
 
 def test_what_is_measured(model):

@@ -114,6 +114,29 @@ def test_later_passes_are_other_ones(tmp_path):
     assert len({tuple(row) for row in rows}) == len(rows)
 
 
+def test_the_same_texts_return_with_the_same_masks(tmp_path):
+    """``dupe_factor``: each sequence has so many masks, used in turn."""
+    job = begin(tmp_path, "ernie", tasks=("phrases",), dupe_factor=2)
+
+    def rows(number):
+        found = job._pass(0, number)
+        made, _ = job._tensors(0, found, np.arange(len(found.examples.lengths)), job._train)
+        return made.tokens, made.targets
+
+    first, second, third = (rows(number) for number in range(3))
+    assert all(torch.equal(one, other) for one, other in zip(first, third, strict=True))
+    assert first[0].shape != second[0].shape or not torch.equal(first[0], second[0])
+
+
+def test_a_pooler_that_no_task_trains_is_said(tmp_path):
+    def told(**settings):
+        return [note for note in begin(tmp_path, **settings).warnings() if "pooler" in note]
+
+    assert len(told(tasks=("phrases", "token-document"))) == 1
+    assert told(tasks=("phrases", "token-document"), pooler="none") == []
+    assert told(tasks=("phrases", "reordering")) == []
+
+
 def test_the_finished_model_has_no_heads_of_tasks_and_fills_in(tmp_path):
     path = tmp_path / "documents.txt"
     path.write_text(TEXTS["documents.txt"]["enough"])
@@ -257,7 +280,7 @@ def test_a_task_of_another_package_is_found(tmp_path, monkeypatch):
 def test_a_training_does_not_go_on_with_another_file_of_a_task(tmp_path):
     path, queries = tmp_path / "documents.txt", tmp_path / "queries.tsv"
     path.write_text(TEXTS["documents.txt"]["enough"])
-    queries.write_text("".join(f"a b\tc d\t{n % 3}\n" for n in range(40)))
+    queries.write_text("".join(f"a {one}\tc d\t{n % 3}\n" for n in range(8) for one in "bcdef"))
     settings = EXAMPLES["ernie-2"].settings | {"tasks": ("phrases", "relevance"), "relevance_file": str(queries)}
 
     class Stop(Callback):
@@ -267,7 +290,7 @@ def test_a_training_does_not_go_on_with_another_file_of_a_task(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         wenmai.train("ernie-2", path, out=tmp_path / "run", quiet=True, callback=Stop(), **settings)
-    queries.write_text("".join(f"a b\tc e\t{n % 3}\n" for n in range(40)))
+    queries.write_text("".join(f"a {one}\tc e\t{n % 3}\n" for n in range(8) for one in "bcdef"))
     with pytest.raises(RunError, match="what the tasks read has changed"):
         wenmai.resume(tmp_path / "run", quiet=True)
 
@@ -351,5 +374,8 @@ def test_masking_that_has_no_effect_is_refused(masking):
     with pytest.raises(SettingError, match=f"masking={masking} has no effect on the tasks characters, phrases"):
         implied(masking=masking)
     assert implied("ernie-2", masking=masking)
+    with pytest.raises(SettingError, match=f"masking={masking} has no effect on the tasks prepared"):
+        implied(masking=masking, tasks="prepared", prepared_files="rows.txt")
+    assert implied(tasks="prepared", prepared_files="rows.txt")["masking.masking"] == "unit"
     assert implied(masking="released")
     assert implied(masking="unit")

@@ -90,6 +90,17 @@ def test_budgets_that_do_not_add_up_are_refused():
         continual(1, 9, rehearsal=5)
 
 
+@pytest.mark.parametrize("stages", ["continual", "sequential", "together", "mixed"])
+def test_budgets_beyond_any_memory_are_refused(stages):
+    with pytest.raises(SettingError, match="batches are more than 100,000,000; set a smaller budget or fewer epochs"):
+        StagesConfig(tasks=("a", "b"), stages=stages, budget=10**20).plan(1, seed=1)
+
+
+def test_tables_beyond_any_memory_are_refused():
+    with pytest.raises(SettingError, match="400,000,000 batches are more than 100,000,000"):
+        StagesConfig(tasks=("a", "b"), stages="table", table=("200000000+0", "0+200000000")).plan(1, seed=1)
+
+
 def test_wrong_shares_are_told_apart():
     with pytest.raises(SettingError, match="shares has 1 numbers; expected one for each of 2 tasks"):
         StagesConfig(tasks=("a", "b"), stages="mixed", shares=(1.0,))

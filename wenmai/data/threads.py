@@ -8,11 +8,12 @@ or has one under ``message``, ``text``, ``content``, ``value`` or ``utterance``,
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from wenmai.core.errors import CorpusError
-from wenmai.data.lines import read_json, text_lines
+from wenmai.data.lines import beginning, read_json, text_lines
 
 __all__ = ["Turn", "read_threads"]
 
@@ -54,8 +55,16 @@ def read_threads(path: Path) -> list[tuple[Turn, ...]]:
 
 def _values(path: Path) -> Iterator[tuple[str, Any]]:
     """Yields the JSON values of a file, and where they are."""
+    lines = text_lines(path)
+    try:
+        head = list(islice(lines, 1))
+    except CorpusError:
+        if not beginning(path).lstrip().startswith("["):
+            raise
+        yield "the list", read_json(path)  # in one line, which may be longer than lines of texts are
+        return
     first = True
-    for number, line in text_lines(path):
+    for number, line in chain(head, lines):
         if not line.strip():
             continue
         try:

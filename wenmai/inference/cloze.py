@@ -4,7 +4,6 @@ ERNIE 1.0 shows what it learned by some such sentences (Sun et al. 2019, section
 those that occur once in a text, as one that stands there twice could be copied.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -39,7 +38,7 @@ class Cloze(NamedTuple):
 
 
 def clozes_of(texts: Sequence[str], names: NameMatcher) -> list[Cloze]:
-    """Returns the names that occur once in their text.
+    """Returns the names that occur once in their text, and in no other name of it.
 
     Raises:
         CorpusError: if there is none.
@@ -47,8 +46,7 @@ def clozes_of(texts: Sequence[str], names: NameMatcher) -> list[Cloze]:
     found = []
     for text in texts:
         spans = names.spans(text).tolist()
-        counts = Counter(text[low:high] for low, high in spans)
-        found += [Cloze(text, low, high) for low, high in spans if counts[text[low:high]] == 1]
+        found += [Cloze(text, low, high) for low, high in spans if text.count(text[low:high]) == 1]
     if not found:
         raise CorpusError(f"none of {len(names.names):,} names occurs once in one of {len(texts):,} texts")
     return found

@@ -103,6 +103,9 @@ class ContinualJob(NeuralJob):
         for task in self.tasks:
             task.require(self._train)
         self._unmeasured = [task.name for task in self.tasks if not _has_example(task, self._valid)]
+        of_texts = any(task.level == "sequence" for task in self.tasks)
+        self._has_untrained_pooler = recipe.start is None and model.config.pooler != "none" and not of_texts
+        self._dupe_factor = recipe.sections["masking"].dupe_factor
         self._maskers = [None if task.masking is None else Masker(task.masking, tokenizer) for task in self.tasks]
         self._makers = [RowMaker(tokenizer, masker, model.device) for masker in self._maskers]
         self._seeds = [mixed_seed(self.config.seed, zlib.crc32(task.name.encode())) for task in self.tasks]
@@ -212,7 +215,9 @@ class ContinualJob(NeuralJob):
         """A pass of a task over the text; the last one of each task is kept."""
         known = self._passes.get(task)
         if known is None or known.number != number:
-            random = np.random.default_rng(mixed_seed(self._seeds[task], _PASS, number))
+            turns = self._dupe_factor
+            turn = number if turns is None else number % turns  # the same texts return with the same masks
+            random = np.random.default_rng(mixed_seed(self._seeds[task], _PASS, turn))
             known = self._passes[task] = self._planned(self.tasks[task], self._train, random, number)
         return known
 
@@ -380,6 +385,11 @@ class ContinualJob(NeuralJob):
         counts = self.stage_plan.table.sum(0).tolist()
         if idle := [task.name for task, count in zip(self.tasks, counts, strict=True) if not count]:
             notes.append(f"there is no batch for {', '.join(idle)}: set more epochs, or other stages or shares")
+        if self._has_untrained_pooler:
+            notes.append(
+                "no task is of whole texts, so the pooler stays as it was drawn; with pooler=none fine-tuning takes "
+                "the mean of the states instead"
+            )
         if self._unmeasured:
             names = ", ".join(self._unmeasured)
             notes.append(f"the text to validate on has no example for {names}: learned, but not measured")

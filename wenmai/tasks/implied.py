@@ -13,6 +13,7 @@ from wenmai.data.token_marks import ENTITY
 __all__ = ["implied_tasks"]
 
 _FILES = {"dialogue": "dialogue_threads", "prepared": "prepared_files", "relevance": "relevance_file"}
+_WITH_UNITS = ("prepared",)  # tasks whose files say what is masked together
 _WITH_FILES = ("dialogue", "prepared")  # tasks that come with their files
 _ENTITIES = ("entities_list", "entities_run", "entities_inline")
 _SOURCES = {*_ENTITIES, *_FILES.values()}
@@ -63,7 +64,7 @@ def implied_tasks(
             found[f"tasks.{file}"] = value
     if alternates and "dialogue" in tasks and len(tasks) > 1:
         found["stages.stages"] = "mixed"
-    if tasks and set(tasks) <= set(MASKING_TASKS):
+    if tasks and set(tasks) <= {*MASKING_TASKS, *_WITH_UNITS}:
         _require_units(plain.get("masking"), tasks)
         found["masking.masking"] = "unit"
     return found

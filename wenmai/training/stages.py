@@ -34,6 +34,7 @@ from wenmai.text.settings import check_choices
 
 __all__ = ["StagePlan", "StagesConfig", "continual", "sequential", "table_of", "together"]
 
+_MOST_BATCHES = 100_000_000
 _ORDER = 0x73746167  # sets these draws apart from others with the same seed
 
 Ints = npt.NDArray[np.int64]
@@ -116,13 +117,22 @@ class StagesConfig:
             SettingError: if the budgets do not add up.
         """
         count, wanted = len(self.tasks), budget if self.budget is None else self.budget
+        if self.stages == "table":
+            table = table_of(self.table, self.tasks, self.budget)
+            _require_few(int(table.sum()))
+            return StagePlan.drawn(table, seed=seed)
+        _require_few(count * wanted)
         if self.stages == "mixed":
             return StagePlan.mixed(self.shares or (1.0,) * count, count * wanted, seed=seed)
-        if self.stages == "table":
-            return StagePlan.drawn(table_of(self.table, self.tasks, self.budget), seed=seed)
         if self.stages == "continual":
             return StagePlan.drawn(continual(count, wanted, self.rehearsal), seed=seed)
         return StagePlan.drawn((sequential if self.stages == "sequential" else together)(count, wanted), seed=seed)
+
+
+def _require_few(batches: int) -> None:
+    """Makes sure that the order of so many batches can be held in memory."""
+    if batches > _MOST_BATCHES:
+        raise SettingError(f"{batches:,} batches are more than {_MOST_BATCHES:,}; set a smaller budget or fewer epochs")
 
 
 def continual(tasks: int, budget: int, rehearsal: int | None = None) -> Ints:

@@ -75,7 +75,7 @@ class Dialogue(PretrainingTask):
             first += len(thread)
         self._places = np.array(places, np.int64)
         self._roles = np.array(roles, np.int64).reshape(-1, _TURNS)
-        self._aside = set_aside(len(threads))[self._thread_of]  # of each turn, whether its dialogue is to validate on
+        self._aside = set_aside(range(len(threads)))[self._thread_of]  # whether its dialogue is to validate on
 
     def require(self, stream: SentenceStream, what: str = "the text") -> None:
         """Makes sure that there are dialogues to train on, or to validate on; those of the text do not matter.

@@ -69,8 +69,8 @@ class Prepared(PretrainingTask):
         self._rows: list[PreparedRow] = []
         of, longer = [], 0
         for number, (path, _) in enumerate(files):
-            for row in read_prepared(path):
-                _require_fitting(row, context, path)
+            for line, row in read_prepared(path):
+                _require_fitting(row, context, f"{path}: line {line}")
                 if len(row.tokens) > context.max_length:
                     longer += 1
                     continue
@@ -86,7 +86,7 @@ class Prepared(PretrainingTask):
                 f"{_FEWEST} at least, one of them to validate on"
             )
         self._of = np.array(of, np.int64)
-        self._aside = set_aside(len(self._rows))
+        self._aside = set_aside(range(len(self._rows)))
 
     def require(self, stream: SentenceStream, what: str = "the text") -> None:
         """Nothing: the rows are not those of the text."""
@@ -108,7 +108,7 @@ class Prepared(PretrainingTask):
 
 def _files(path: Path) -> list[tuple[Path, float]]:
     """Returns the files of a list, which may be named from its folder, and the share of units of each."""
-    if ";" in beginning(path).partition("\n")[0]:
+    if ";" in beginning(path).lstrip().partition("\n")[0]:
         return [(path, 1.0)]
     found = []
     for number, line in text_lines(path):
@@ -130,8 +130,8 @@ def _files(path: Path) -> list[tuple[Path, float]]:
     return found
 
 
-def read_prepared(path: Path) -> Iterator[PreparedRow]:
-    """Yields the rows of a file; compressed files are recognised.
+def read_prepared(path: Path) -> Iterator[tuple[int, PreparedRow]]:
+    """Yields the line and the content of each row of a file; compressed files are recognised.
 
     Raises:
         CorpusError: if a line is of another form.
@@ -139,7 +139,7 @@ def read_prepared(path: Path) -> Iterator[PreparedRow]:
     for number, line in text_lines(path):
         if line.strip():
             try:
-                yield _row(line)
+                yield number, _row(line)
             except (ValueError, OverflowError) as error:
                 raise CorpusError(f"{path}: line {number} ({line[:40]!r}): {error}; {_EXPECTED}") from None
 
@@ -150,6 +150,8 @@ def _row(line: str) -> PreparedRow:
         raise ValueError(f"has {len(fields)} fields, not {len(_FIELDS)}")
     columns = [list(map(int, field.split())) for field in fields]
     tokens, segments, positions, units, label = columns
+    if not tokens:
+        raise ValueError("it has no tokens")
     if len({len(tokens), len(segments), len(positions), len(units)}) > 1:
         sizes = ", ".join(str(len(column)) for column in columns[:-1])
         raise ValueError(f"its first fields have {sizes} numbers; expected as many")
@@ -162,20 +164,21 @@ def _row(line: str) -> PreparedRow:
     return PreparedRow(np.array(tokens, np.int32), np.array(segments, np.int8), np.array(units, np.int8), label[0])
 
 
-def _require_fitting(row: PreparedRow, context: Context, path: Path) -> None:
+def _require_fitting(row: PreparedRow, context: Context, where: str) -> None:
     """Makes sure that the ids of a row are those of the tokenizer, and its segments those of the model."""
     tokenizer = context.tokenizer
     tokens = row.tokens
     if not (
-        len(tokens)
-        and 0 <= tokens.min() <= tokens.max() < tokenizer.vocab_size
+        0 <= tokens.min() <= tokens.max() < tokenizer.vocab_size
         and (tokens[0], tokens[-1]) == (tokenizer.cls_id, tokenizer.sep_id)
     ):
         raise CorpusError(
-            f"{path}: has ids of another vocabulary: its rows do not begin with {tokenizer.cls_id} and end with "
-            f"{tokenizer.sep_id}, or have ids from {tokenizer.vocab_size} on; name the vocab.txt that it was made "
-            "with (file=vocab.txt)"
+            f"{where}: has ids of another vocabulary: the row does not begin with {tokenizer.cls_id} and end with "
+            f"{tokenizer.sep_id}, or has ids from {tokenizer.vocab_size} on; name the vocab.txt that it was made with "
+            "(file=vocab.txt)"
         )
-    most = max(1, context.segments)
-    if not 0 <= row.segments.min() <= row.segments.max() < most:
-        raise CorpusError(f"{path}: has segments that are not from 0 to {most - 1}; set segments=2")
+    lowest, highest = int(row.segments.min()), int(row.segments.max())
+    if lowest < 0:
+        raise CorpusError(f"{where}: has the segment {lowest}; {_EXPECTED}")
+    if highest >= max(1, context.segments):
+        raise CorpusError(f"{where}: has the segment {highest}; set segments={highest + 1}")

@@ -44,8 +44,12 @@ class Relevance(PairTask):
         ]
         self.note_unknown(path, [text for row in self._rows for text in row])
         self._labels = np.array([label for _, _, label in rows], np.int64)
-        aside = set_aside(len(rows))
+        aside = set_aside([query for query, _, _ in rows])  # a query has several titles
         filled = np.array([bool(len(one)) and bool(len(other)) for one, other in self._rows])
+        if not filled.all():
+            left_out = np.count_nonzero(~filled)
+            told = f"{path}: {left_out:,} of {len(rows):,} rows have no query or no title, and are left out"
+            self.notes = [*self.notes, told]
         self._train, self._valid = np.flatnonzero(~aside & filled), np.flatnonzero(aside & filled)
 
     @property
@@ -100,8 +104,9 @@ class Relevance(PairTask):
 
 def _is_heading(cell: str, names: Iterable[str]) -> bool:
     """Whether a cell where labels are names the column, and is no misspelt label."""
-    usual = cell.casefold() in ("label", "labels", "relevance", "relevant", "class")
-    return usual or (cell.replace("_", "").isalpha() and not nearest_name(cell, names))
+    cell = cell.casefold()
+    usual = cell in ("label", "labels", "relevance", "relevant", "class")
+    return usual or (cell.replace("_", "").isalpha() and cell not in names and not nearest_name(cell, names))
 
 
 def read_queries(path: Path) -> list[tuple[str, str, int]]:
@@ -126,6 +131,6 @@ def read_queries(path: Path) -> list[tuple[str, str, int]]:
                 "irrelevant) with tabs between them"
             )
         found.append((cells[0], cells[1], names[cells[2]]))
-    if len(found) < _FEWEST:
-        raise CorpusError(f"{path}: has {len(found)} queries; expected {_FEWEST} at least, one of them to validate on")
+    if (count := len({query for query, _, _ in found})) < _FEWEST:
+        raise CorpusError(f"{path}: has {count} queries; expected {_FEWEST} at least, one of them to validate on")
     return found

@@ -9,7 +9,7 @@ What a row needs besides follows from what the task says of itself: its masks fr
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wenmai.core.errors import CorpusError
+from wenmai.core.seeding import mixed_seed
 from wenmai.data.corpus import Corpus
 from wenmai.data.masking import MaskingConfig
 from wenmai.data.pretraining.settings import TasksConfig
@@ -28,6 +29,7 @@ from wenmai.text.tokenizer import Tokenizer
 __all__ = ["Context", "Drawn", "Level", "Planned", "PretrainingTask", "Row", "set_aside", "sources_of"]
 
 _ONE_IN = 20  # of what a file has is to validate on
+_ASIDE = 0xA51DE  # tells this draw, which is the same in every training, from others
 
 Ids = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
@@ -201,11 +203,17 @@ class PretrainingTask(ABC):
         """
 
 
-def set_aside(count: int) -> Bools:
-    """Returns which of so many things of a file are to validate on: one in 20, of few more; two at least are needed."""
-    aside = np.zeros(count, np.bool_)
-    aside[:: _ONE_IN if count >= 2 * _ONE_IN else max(2, count // 2)] = True
-    return aside
+def set_aside(groups: Sequence[Hashable]) -> Bools:
+    """Returns which things of a file are to validate on: those of one group in 20, drawn by chance.
+
+    Args:
+        groups: The group of each thing, which is on one side as a whole. Of fewer than 60 groups two are taken, as one
+            alone has no other to be compared with, and of fewer than four one; two at least are needed.
+    """
+    known: dict[Hashable, int] = {}
+    numbers = [known.setdefault(group, len(known)) for group in groups]
+    drawn = np.random.default_rng(mixed_seed(0, _ASIDE)).permutation(len(known))
+    return (drawn < max(min(2, len(known) // 2), len(known) // _ONE_IN))[np.array(numbers, np.int64)]
 
 
 def sources_of(path: Path) -> list[dict[str, Any]]:

@@ -58,9 +58,8 @@ class TokenDocument(PretrainingTask):
         several = np.bincount(of, minlength=len(bounds)) > 1
         returning = np.zeros(len(stream), np.bool_)
         chosen = np.flatnonzero(several)
-        ends = np.cumsum(bounds[chosen, 1] - bounds[chosen, 0])
-        edges: Ints = np.searchsorted(ends, np.arange(_AT_ONCE, int(ends[-1]) if len(ends) else 0, _AT_ONCE))
-        for group in np.split(chosen, edges):
+        window = bounds[chosen, 0] // _AT_ONCE  # documents that begin in the same part of the text are read together
+        for group in np.split(chosen, np.flatnonzero(np.diff(window)) + 1):
             if len(group):
                 first, behind = int(bounds[group[0], 0]), int(bounds[group[-1], 1])
                 inside = spans[(of >= group[0]) & (of <= group[-1])]
