@@ -187,6 +187,16 @@ def test_pairs_with_more_general_terms_are_left_out(read):
         assert list(document.pairs) == [(0, 1), (0, 2), (0, 3)]
 
 
+def test_more_general_terms_are_those_of_diseases_alone(read):
+    trees = {"D2": ("C12.777",), "D3": ("C12.777.419",)}
+    genes = GENERAL.replace("27\tfailure\tDisease", "27\tfailure\tGene")
+    assert genes != GENERAL
+    with pytest.raises(CorpusError, match="relations of a Chemical to a Disease; hypernyms is for these alone"):
+        read(genes + "7\tCID\tD1\tD3\n", trees)
+    for content in (genes, GENERAL):  # without relations there is nothing to be more general than
+        assert read(content, trees)[0].pairs is None
+
+
 def test_tree_numbers(tmp_path):
     path = tmp_path / "trees.txt"
     path.write_text("D1\tC14.280\n\nD1\tC20\nD2\tC1.2, C3;C4 C5\nD3 \t D4.1 \n")

@@ -414,7 +414,7 @@ def test_documents_that_were_made_in_python(changed, why):
 
 def test_what_is_given_twice_in_python_counts_once():
     (relation, *_), pair = GOOD.relations, (GOOD.relations[0].head, GOOD.relations[0].tail)
-    twice = GOOD._replace(relations=(*GOOD.relations, relation), pairs=(pair, pair))
+    twice = GOOD._replace(relations=(*GOOD.relations, relation), pairs=(pair, [*pair]))
     (found,) = read_documents(open_documents([twice]))
     assert sorted(found.relations) == sorted(GOOD.relations)
     assert found.pairs == (pair,)

@@ -86,6 +86,16 @@ def test_logits_of_each_pair(structure, features):
     assert logits.shape == (8, C)
 
 
+@pytest.mark.parametrize("at_once", [2, 512])
+def test_pairs_of_few_heads_and_tails_are_counted_one_by_one(monkeypatch, at_once):
+    """What is asked for need not be all heads with all tails."""
+    monkeypatch.setattr("wenmai.models.ssan._SPARSE", 0)
+    monkeypatch.setattr("wenmai.models.ssan._AT_ONCE", at_once)
+    model, given = network("biaffine"), documents()
+    with torch.no_grad():
+        assert torch.allclose(model(given), naive_logits(model, model.states(given), given), atol=1e-10)
+
+
 def test_distances_in_buckets():
     places = [*range(-9, 10), 255, 256, 257, 511, 512, 5000, -255, -256, -1 << 40]
     pairs = torch.tensor([[0, 1]] * len(places))

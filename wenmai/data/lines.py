@@ -16,6 +16,7 @@ COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
 MAX_LINE = 1 << 24  # bytes: more than any text has, less than a file that is not text
 MAX_JSON = 1 << 27  # bytes of a file that is one JSON value; Python's objects take several times as much
 _NAME_IT = "if the file has another encoding, name it (encoding=gb18030, latin-1, ...)"
+_NOT_IT = "; this is not the file it should be"
 _HEAD = 1 << 16  # bytes that show what a file is
 
 
@@ -148,7 +149,7 @@ def read_json(path: Path, encoding: str = "utf-8", *, advice: str = "") -> Any: 
     with reading(path, error=CorpusError) as raw:
         content = raw.read(MAX_JSON + 1)
     if len(content) > MAX_JSON:
-        raise CorpusError(f"{path}: is larger than {MAX_JSON >> 20} MiB; this is not the file it should be")
+        raise CorpusError(f"{path}: is larger than {MAX_JSON >> 20} MiB{advice or _NOT_IT}")
     try:
         return json.loads(content.decode(encoding).removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:

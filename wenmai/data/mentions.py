@@ -3,8 +3,9 @@
 Mentions are of one entity if their types are equal and
 
 - their names are, but for capital letters, spaces and the dots of abbreviations;
-- one is the other's first or last words, as *Curie* of *Marie Curie*; of Chinese names the first characters, at least
-  two, as 清华 of 清华大学;
+- of people one is the other's first or last words, as *Curie* of *Marie Curie*; of all else the other one has *the* or
+  the like besides;
+- one is the first characters of the other, at least two, as 清华 of 清华大学;
 - one is made of the first letters of the other's words, as *WHO* of *World Health Organization*.
 
 A name has to fit the longest name of an entity, so that *Curie* joins no two people; of several that it fits, it is of
@@ -29,6 +30,8 @@ _OF = r"['’]s\b"  # a word of its own, as in Kenya's
 _WORD = re.compile(rf"[{HAN}]|\d+(?:[.,]\d+)+|{_LETTERS}(?:(?!{_OF})['’.-]{_LETTERS})*|{_OF}|[^\w\s]")
 _IS_CHINESE = re.compile(f"[{HAN}]+")
 _IN_NAMES = re.compile(r"\w+(?:['’-]\w+)*")
+_PEOPLE = frozenset(("per", "person", "people", "name", "nr", "人名", "人物"))  # as taggers call them
+_LONGEST = 200  # characters of a name of which parts are looked for
 _SMALL = frozenset(
     (
         "of",
@@ -153,42 +156,57 @@ def _joined(names: Sequence[tuple[str, str]]) -> list[list[int]]:
     """Groups mentions by their names and types, in the order in which they are first mentioned."""
     groups: list[list[int]] = []
     longest: list[str] = []  # of each group
+    keys: list[set[str]] = []  # of each group, by which names that may fit find it
     exact: dict[tuple[str, str], int] = {}  # the group that has a name
-    index: dict[tuple[str, str], set[int]] = {}  # the groups whose longest name may fit
+    index: dict[tuple[str, str], dict[int, None]] = {}  # the groups that have a key, the last mentioned one last
     for at, (name, kind) in enumerate(names):
         plain = _plain(name)
         known = exact.get((plain, kind))
         if known is None or _plain(longest[known]) != plain:
-            sought, given = _keys(name)
-            fitting = {one for key in sought for one in index.get((kind, key), ()) if aliased(name, longest[one])}
-            fitting |= set() if known is None else {known}
+            sought, given = _keys(name, kind)
+            having = (reversed(index.get((kind, key), {})) for key in sought)
+            found = (next((one for one in ones if aliased(name, longest[one], kind)), None) for ones in having)
+            fitting = {one for one in (*found, known) if one is not None}
             if fitting:
                 known = max(fitting, key=lambda one: groups[one][-1])
             else:
                 known = len(groups)
                 groups.append([])
                 longest.append("")
+                keys.append(set())
             if len(name) > len(longest[known]):
                 longest[known] = name
-                for key in given:
-                    index.setdefault((kind, key), set()).add(known)
+                keys[known].update(given)
         exact[plain, kind] = known
         groups[known].append(at)
+        for key in keys[known]:
+            of_key = index.setdefault((kind, key), {})
+            of_key.pop(known, None)  # so that it comes last
+            of_key[known] = None
     return groups
 
 
-def _keys(name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What every name has one of that a name may be an alias of, or the other way round; and what it has itself."""
+def _keys(name: str, kind: str) -> tuple[set[str], set[str]]:
+    """What a name has of which every name that it may be an alias of, or the other way round, has the other."""
     known = _parts(name)
-    both = [f"^{name[:2]}"] if known.chinese else []
-    if known.words:
-        both += [f"<{known.words[0]}", f">{known.words[-1]}"]
-    short = known.short.lower()
-    return (*both, f"letters {short}", f"short {known.letters}"), (*both, f"letters {known.letters}", f"short {short}")
+    whole, short = " ".join(known.words), known.short.lower()
+    is_short = len(name) <= _LONGEST  # the parts of others would take memory
+    inner = [name[:end] for end in range(2, len(name))] if known.chinese and is_short else []
+    if _is_person(kind) and is_short:
+        inner += [" ".join(known.words[:place]) for place in range(1, len(known.words))]
+        inner += [" ".join(known.words[place:]) for place in range(1, len(known.words))]
+    parts, wholes = {f"part {one}" for one in inner}, {f"whole {one}" for one in inner}
+    both = f"core {known.core}"
+    sought = {both, f"part {whole}", *wholes, f"letters {short}", f"short {known.letters}"}
+    return sought, {both, f"whole {whole}", *parts, f"letters {known.letters}", f"short {short}"}
 
 
-def aliased(one: str, other: str) -> bool:
-    """Whether two names may be of one entity, by the rules of this module."""
+def _is_person(kind: str) -> bool:
+    return kind.casefold() in _PEOPLE
+
+
+def aliased(one: str, other: str, kind: str) -> bool:
+    """Whether two names of a type may be of one entity, by the rules of this module."""
     if _plain(one) == _plain(other):
         return True
     few, many = map(_parts, sorted((one, other), key=len))
@@ -197,18 +215,31 @@ def aliased(one: str, other: str) -> bool:
     count = len(few.words)
     if not count or count > len(many.words):
         return False
-    if count < len(many.words) and few.words in (many.words[:count], many.words[-count:]):
+    if not _is_person(kind):
+        if few.core and few.core == many.core:
+            return True
+    elif count < len(many.words) and few.words in (many.words[:count], many.words[-count:]):
         return any(len(word) > 2 and word not in _SMALL for word in few.words)
     known = few.short
     return len(known) > 1 and known.isupper() and len(many.words) > 1 and known.lower() == many.letters
 
 
 class _Parts(NamedTuple):
-    """A name: whether all of it is Chinese, its words, their first letters, and it without spaces and dots."""
+    """A name.
+
+    Attributes:
+        name: All of it.
+        chinese: Whether it has Chinese characters alone.
+        words: Its words, in small letters.
+        core: These without small words such as *the* at the ends.
+        letters: The first letters of those that are not small.
+        short: The name without spaces and dots.
+    """
 
     name: str
     chinese: bool
     words: list[str]
+    core: str
     letters: str
     short: str
 
@@ -216,8 +247,11 @@ class _Parts(NamedTuple):
 @lru_cache(1 << 16)
 def _parts(name: str) -> _Parts:
     words = _IN_NAMES.findall(name.lower())
-    letters = "".join(word[0] for word in words if word not in _SMALL)
-    return _Parts(name, _IS_CHINESE.fullmatch(name) is not None, words, letters, re.sub(r"[\s.]", "", name))
+    large = [place for place, word in enumerate(words) if word not in _SMALL]
+    core = " ".join(words[large[0] : large[-1] + 1]) if large else ""
+    letters = "".join(words[place][0] for place in large)
+    chinese = _IS_CHINESE.fullmatch(name) is not None
+    return _Parts(name, chinese, words, core, letters, re.sub(r"[\s.]", "", name))
 
 
 def _plain(name: str) -> str:

@@ -64,9 +64,13 @@ def read_pubtator(*paths: str | Path, trees: TreeNumbers | None = None) -> list[
             except _BadLine as error:
                 raise CorpusError(f"{path}: line {error.line}: {error}") from None
     usual = any(document.relations for document in found) and all(map(_is_usual, found))
-    if not usual and trees is None:
-        return found
-    return [document._replace(pairs=tuple(_pairs(document, trees, usual=usual))) for document in found]
+    if usual:
+        return [document._replace(pairs=tuple(_pairs(document, trees))) for document in found]
+    if trees is not None and any(document.relations for document in found):
+        raise CorpusError(
+            f"{paths[0]}: has more than relations of a {_HEAD} to a {_TAIL}; hypernyms is for these alone, leave it out"
+        )
+    return found
 
 
 class _BadLine(ValueError):
@@ -197,16 +201,14 @@ def _is_usual(document: RelationDocument) -> bool:
     )
 
 
-def _pairs(document: RelationDocument, trees: TreeNumbers | None, *, usual: bool) -> Iterator[tuple[int, int]]:
+def _pairs(document: RelationDocument, trees: TreeNumbers | None) -> Iterator[tuple[int, int]]:
     known = [number for number, entity in enumerate(document.entities) if entity.id]
-    heads = [number for number in known if not usual or document.entities[number].type == _HEAD]
-    tails = [number for number in known if not usual or document.entities[number].type == _TAIL]
+    heads = [number for number in known if document.entities[number].type == _HEAD]
+    tails = [number for number in known if document.entities[number].type == _TAIL]
     related = {(one.head, one.tail) for one in document.relations}
     for head in heads:
         specific = [document.entities[tail].id for other, tail in related if other == head]
         for tail in tails:
-            if head == tail:
-                continue
             if (head, tail) not in related and trees is not None:
                 own = document.entities[tail].id
                 if any(_is_above(own, other, trees) for other in specific):

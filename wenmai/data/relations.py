@@ -115,7 +115,7 @@ def read_docred(path: str | Path) -> list[RelationDocument]:
     """
     opened = Path(path)
     content: Any = _of_lines(opened) if beginning(opened).lstrip().startswith("{") else []
-    content = content or read_json(opened, "utf-8")
+    content = content or read_json(opened, "utf-8", advice="; a file of any size has a document a line")
     if isinstance(content, dict):
         content = [content]
     if not isinstance(content, list):
@@ -211,7 +211,7 @@ def _checked(document: RelationDocument) -> RelationDocument:
         if not all(0 <= sentence < len(sentences) for sentence in one.evidence):
             raise ValueError(f"evidence {_shown(one.evidence)}; expected numbers of the {len(sentences)} sentences")
     relations = {(one.head, one.tail, one.relation): one for one in document.relations}  # as of files
-    pairs = None if document.pairs is None else tuple(dict.fromkeys(document.pairs))
+    pairs = None if document.pairs is None else tuple(dict.fromkeys((head, tail) for head, tail in document.pairs))
     return document._replace(relations=tuple(relations.values()), pairs=pairs)
 
 
@@ -345,10 +345,14 @@ def not_asked(document: RelationDocument) -> int:
 def tagged_sentences(document: RelationDocument) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
     """Returns the words of each sentence with tags B-TYPE, I-TYPE and O; of mentions that overlap the longest."""
     found = []
+    mentions = [one for entity in document.entities for one in entity.mentions]
+    mentions.sort(key=lambda one: (one.start - one.end, one.start))
+    by_sentence: dict[int, list[Mention]] = {}
+    for one in mentions:
+        by_sentence.setdefault(one.sentence, []).append(one)
     for number, words in enumerate(document.sentences):
         tags = ["O"] * len(words)
-        mentions = [one for entity in document.entities for one in entity.mentions if one.sentence == number]
-        for one in sorted(mentions, key=lambda one: (one.start - one.end, one.start)):
+        for one in by_sentence.get(number, ()):
             if all(tag == "O" for tag in tags[one.start : one.end]) and one.type:
                 tags[one.start : one.end] = [f"B-{one.type}", *[f"I-{one.type}"] * (one.end - one.start - 1)]
         found.append((words, tuple(tags)))

@@ -4,7 +4,7 @@ A prediction is right if the document has that relation between the two entities
 *Ign F1* leaves predictions out of the precision that are right and that the training could have told: a name of the
 head and a name of the tail had that relation there. The recall stays as it is. *Intra* counts pairs with a sentence in
 which both are mentioned, *inter* the others; the *distance* of a pair is the sentences from a mention of one to the
-nearest of the other. Evidence is measured over the sentences of right predictions and of all gold relations.
+nearest of the other. Evidence is measured over the sentences of all predictions and of all gold relations.
 """
 
 from collections.abc import Container, Sequence

@@ -37,6 +37,8 @@ from wenmai.nn.structure_bias import Biaffine, Decomposed, StructureBias, depend
 
 __all__ = ["Documents", "Ssan", "SsanConfig"]
 
+_SPARSE = 4  # times as many products of heads and tails as there are pairs: fewer are asked for
+_AT_ONCE = 512  # pairs
 _BUCKETS = 10  # 0, 1, 2-3, 4-7, ..., 256 and more
 _BIASES: dict[str, type[StructureBias]] = {"biaffine": Biaffine, "decomposed": Decomposed}
 
@@ -226,8 +228,12 @@ class Ssan(nn.Module):
         one = self._dropped(vectors[heads])
         other = self._dropped(vectors[tails])
         weights = self.relation.to(one.dtype)
-        # e_hᵀ W_r e_t: (heads, C, S) times (S, tails)
-        found = (torch.einsum("hs,cse->hce", one, weights[:, :size, :size]) @ other.T)[head, :, tail]
+        of_heads = torch.einsum("hs,cse->hce", one, weights[:, :size, :size])  # e_hᵀ W_r of each head
+        if len(heads) * len(tails) <= _SPARSE * len(pairs):
+            found = (of_heads @ other.T)[head, :, tail]
+        else:  # few of the products of heads and tails are asked for
+            parts = zip(head.split(_AT_ONCE), tail.split(_AT_ONCE), strict=True)
+            found = torch.cat([torch.einsum("pce,pe->pc", of_heads[some], other[them]) for some, them in parts])
         if self.distance_vectors is not None:
             table = self.distance_vectors.to(one.dtype)
             there, back = _buckets(distances)

@@ -32,6 +32,8 @@ __all__ = ["write_relation_page"]
 _DRAWN = 400  # most tokens of the matrix
 _EAST_ASIAN = re.compile(f"[{EAST_ASIAN}]")
 
+_Mentions = dict[tuple[int, int], list[int]]  # first word and the one behind it: entities
+
 
 @dataclass(frozen=True)
 class _Drawn:
@@ -90,24 +92,28 @@ def _dependencies(model: "RelationModel", document: RelationDocument) -> tuple[n
 
 def _section(drawn: _Drawn) -> str:
     document, relations = drawn.found.document, drawn.found.relations
+    mentions = _mentions(document)
     title = escape(document.title) or escape(say("document {number}", number=drawn.number))
     sentences = "".join(
         f'<p class="sentence" id="d{drawn.number}s{number}"><span class="number">{number}</span>'
-        f"{_marked(document, number)}</p>"
-        for number in range(len(document.sentences))
+        f"{_marked(words, mentions.get(number, {}))}</p>"
+        for number, words in enumerate(document.sentences)
     )
     table = _table(drawn) if relations else f'<p class="caption">{escape(drawn.nothing)}</p>'
     return f"<section><h2>{title}</h2>{sentences}{table}{_matrix(drawn)}</section>"
 
 
-def _marked(document: RelationDocument, sentence: int) -> str:
-    """Returns a sentence whose mentions have the colours and numbers of their entities."""
-    words = document.sentences[sentence]
-    mentions: dict[tuple[int, int], list[int]] = {}
+def _mentions(document: RelationDocument) -> dict[int, _Mentions]:
+    """Returns the entities of the mentions of each sentence."""
+    found: dict[int, _Mentions] = {}
     for number, entity in enumerate(document.entities):
         for one in entity.mentions:
-            if one.sentence == sentence:
-                mentions.setdefault((one.start, one.end), []).append(number)
+            found.setdefault(one.sentence, {}).setdefault((one.start, one.end), []).append(number)
+    return found
+
+
+def _marked(words: Sequence[str], mentions: _Mentions) -> str:
+    """Returns a sentence whose mentions have the colours and numbers of their entities."""
     drawn: list[tuple[int, int, list[int]]] = []
     for (start, end), numbers in sorted(mentions.items(), key=lambda one: (one[0][0], -one[0][1])):
         if drawn and start < drawn[-1][1]:
