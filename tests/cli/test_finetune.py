@@ -293,6 +293,13 @@ def test_seeds_of_examples_from_python_go_on(base, tmp_path):
     assert wenmai.finetune(base, rows, out=tmp_path / "runs", seeds=2, **chosen).values == whole.values
 
 
+def test_every_seed_reads_what_can_be_read_once(base, tmp_path):
+    rows = [tuple(line.split("\t")) for line in TEXTS["classes.tsv"]["enough"].splitlines()[1:]]
+    splits = {"train": iter(rows), "validation": iter(rows[:9])}
+    chosen = {"task": "classification", "quiet": True, "threads": 1, "epochs": 1, "learning_rate": 0.02}
+    assert len(wenmai.finetune(base, splits, out=tmp_path / "runs", seeds=2, **chosen).values) == 2
+
+
 @pytest.mark.parametrize(("count", "quantile"), [(2, 12.706), (10, 2.262), (11, 2.228), (31, 2.042)])
 def test_the_interval_of_seeds_is_by_students_t(count, quantile):
     values = tuple(n / count for n in range(count))

@@ -39,6 +39,22 @@ def test_the_worst_mistakes_come_first(shell, base, task):
     assert (shell.folder / file).read_text() == TEXTS[file]["enough"]
 
 
+def test_a_mistake_is_found_again_in_its_file(shell, base):
+    content = TEXTS["classes.tsv"]["enough"]
+    (shell.folder / "classes.tsv").write_text(content)
+    shell("finetune", base, "classes.tsv", "--task", "classification", "--out", "run", *TINY)
+    command = ("evaluate", "run", "--on", "classes.tsv", "--limit", "20", "--mistakes", "page.html")
+    lines = content.splitlines()
+    found = json.loads(shell(*command, "--json").out)["mistakes"]
+    assert found
+    for one in found:
+        line = lines[int(one["where"].partition("classes.tsv: line ")[2]) - 1]
+        assert line.split("\t") == [*one["texts"], *one["gold"]]
+    assert f'<p class="where">{found[0]["where"].rpartition("/")[2]}</p>' in (shell.folder / "page.html").read_text()
+    shell("--lang", "zh", *command)
+    assert '<p class="where">classes.tsv: 第 ' in (shell.folder / "page.html").read_text()
+
+
 def test_what_cannot_be_told_is_not_on_the_page(shell, base):
     (shell.folder / "lengths.tsv").write_text(TEXTS["lengths.tsv"]["enough"])
     shell("finetune", base, "lengths.tsv", "--task", "regression", "--out", "run", *TINY)

@@ -18,6 +18,7 @@ from wenmai.data.examples import (
     ExamplesStats,
     PairExample,
     ScoredExample,
+    SpanExample,
     TaggedSentence,
     TextExample,
     open_examples,
@@ -58,11 +59,19 @@ def test_questions_without_a_text_are_set_aside_by_what_is_asked():
         ("regression", ScoredExample("a", None, float("nan")), "score is 'nan'; expected a number"),
         ("choice", ChoiceExample(("a",), "b", ("c", "d"), 5), "the right answer is '5'; expected one of the 2"),
         ("choice", ChoiceExample(("a",), "b", ("c", "d"), -1), "has no right answer"),
+        ("choice", ChoiceExample(("a",), "b", None, 0), ".*expected a whole ChoiceExample"),
+        ("span", SpanExample("1", "", "a", "b", None), ".*expected a whole SpanExample"),
     ],
 )
 def test_typed_examples_are_checked_as_those_of_files_are(task, example, message):
     with pytest.raises(CorpusError, match=f"examples from Python: item 0: {message}"):
         list(open_examples([example], task))
+
+
+def test_answers_of_typed_questions_may_be_texts():
+    asked = SpanExample("1", "", "Paris is big", "Which one?", ("Paris",))
+    (found,) = open_examples([asked], "span")
+    assert [(answer.text, answer.start) for answer in found.answers] == [("Paris", 0)]
 
 
 def test_values_of_numpy_are_those_of_python():

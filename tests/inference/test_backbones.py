@@ -64,3 +64,12 @@ def test_reading_texts_is_one_graph_for_the_compiler():
     read = torch.compile(lambda: encoder.last(fed, None), backend="eager", fullgraph=True)
     encoder.module.eval()
     torch.testing.assert_close(read()[fed.real], encoder.last(fed, None)[fed.real])
+
+
+@pytest.mark.parametrize(("dropout", "expected"), [(None, (0.2, 0.1)), (0.0, (0.0, 0.0)), (0.3, (0.3, 0.1))])
+def test_weights_of_attention_are_dropped_no_more_than_states(dropout, expected):
+    tokenizer = backbone("characters").tokenizer
+    config = BertConfig(**SIZES, dropout=0.2, attention_dropout=0.1)
+    encoder = backbone_like(MaskedModel(Bert(config, vocab_size=tokenizer.vocab_size), tokenizer))
+    again = encoder.again(pooler=False, dropout=dropout).module.config
+    assert (again.dropout, again.attention_dropout) == expected

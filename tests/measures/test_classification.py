@@ -104,6 +104,19 @@ def test_precision_recall_curves():
     assert other.label == "b"
 
 
+def test_a_label_that_was_not_drawn_has_no_score_in_a_resample():
+    """A classifier without a mistake is perfect in every resample, also in those without its rare label."""
+    gold = [["a"]] * 40 + [["b"]] * 2
+    found = measure_classification(gold, [named(*labels) for labels in gold], ["a", "b"])
+    for low, high in (
+        (found.macro_f1_low, found.macro_f1_high),
+        (found.micro_f1_low, found.micro_f1_high),
+        (found.matthews_low, found.matthews_high),
+        *((one.f1_low, one.f1_high) for one in found.labels),
+    ):
+        assert (low, high) == (1.0, 1.0)
+
+
 def test_one_label_each_gives_matthews_and_a_confusion_table():
     draw = np.random.default_rng(4)
     names = ["a", "b", "c", "d"]

@@ -133,3 +133,13 @@ def test_what_cannot_be_measured_is_one_message():
         measure_tagging([["O"], ["O"]], [["O"], ["O", "O"]])
     with pytest.raises(CorpusError, match="mark 'S'"):
         measure_tagging([["S-A"]], [["O"]], rules="IOB2")
+
+
+def test_a_type_that_was_not_drawn_has_no_score_in_a_resample():
+    gold = [["O", "O"]] * 40 + [["B-A", "O"]] * 2
+    found = measure_tagging(gold, gold)
+    assert (found.f1_low, found.f1, found.f1_high) == (1.0, 1.0, 1.0)
+    assert (found.macro_f1_low, found.macro_f1, found.macro_f1_high) == (1.0, 1.0, 1.0)
+    assert (found.types[0].low, found.types[0].high) == (1.0, 1.0)
+    nothing = measure_tagging([["O"]] * 9, [["O"]] * 9)
+    assert (nothing.f1, nothing.f1_low, nothing.macro_f1) == (0.0, None, 0.0)

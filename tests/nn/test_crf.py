@@ -227,6 +227,17 @@ def test_half_precision_of_the_network_is_not_that_of_the_sums():
     assert torch.equal(found, crf.log_likelihood(emissions.float(), tags, LENGTHS))
 
 
+def test_probabilities_of_a_long_sentence_are_no_more_than_1():
+    crf = made("bio").float()
+    emissions = 3 * torch.randn(1, 3000, crf.num_tags, generator=torch.Generator().manual_seed(1))
+    emissions[..., 0] += 8
+    found = crf.marginals(emissions, torch.tensor([3000]))
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.sum(-1), torch.ones(1, 3000), rtol=0, atol=1e-5)
+    expected = made("bio").marginals(emissions.double(), torch.tensor([3000]))
+    torch.testing.assert_close(found, expected.float(), rtol=0, atol=1e-5)
+
+
 def test_a_file_has_the_scores_alone():
     assert {*made("bio").state_dict()} == {"start", "transitions", "end"}
     assert Crf(2, Constraints((True, False), ((True, True), (False, True)), (True, True))).start.shape == (2,)

@@ -413,6 +413,12 @@ def test_two_senses_are_shown_beside_one_vector(shell, runs, system):
     assert set(first["nearest"][0]) == {"word", "sentence", "start", "end", "similarity"}
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_sentence_may_go_on_in_the_next_line(shell, runs, end):
+    shown = shell("nearest", runs / "bert", "--in", f"He sat on{end}the bank", "--word", "bank", "--json").out
+    assert json.loads(shown)["nearest"]
+
+
 def test_an_index_is_beside_its_run_wherever_one_stands(tmp_path, monkeypatch):
     (tmp_path / "run").mkdir()
     monkeypatch.chdir(tmp_path / "run")

@@ -268,6 +268,13 @@ def test_sets_of_the_same_title_are_told_apart(folder, tmp_path):
     assert found.results[0].layers[0].selectivity is None
 
 
+def test_what_is_left_out_is_told(folder, tmp_path):
+    rows = [f"{'a ' * number}cat\t{'xy'[number % 2]}" for number in range(1, 90)]
+    written(tmp_path / "half.tsv", ["text\tlabel", *rows, "\tx", "\ty"])
+    found = wenmai.probe(folder / "word2vec", str(tmp_path / "half.tsv"), task="classification", quiet=True)
+    assert found.notes == ["half.tsv: 2 examples were left out because a text is empty"]
+
+
 MISTAKES = [
     ({"on": "data:squad1"}, SettingError, "is of questions"),
     ({"on": "data:nothing"}, SettingError, "no labelled data set is called"),

@@ -23,7 +23,15 @@ from wenmai.data.span_files import SpanReader
 from wenmai.data.table_columns import guessed_roles, has_two_texts
 from wenmai.data.tagged_records import tagged_of
 from wenmai.data.tags import SchemeFinder, bio_tags, impossible_tags, with_outside
-from wenmai.data.typed import ChoiceExample, PairExample, ScoredExample, SpanExample, TaggedSentence, TextExample
+from wenmai.data.typed import (
+    Answer,
+    ChoiceExample,
+    PairExample,
+    ScoredExample,
+    SpanExample,
+    TaggedSentence,
+    TextExample,
+)
 
 __all__ = ["FROM_PYTHON", "Examples"]
 
@@ -254,6 +262,8 @@ class Examples:
                 continue
             except ValueError as error:
                 raise CorpusError(f"{where}: {error}" if where not in str(error) else str(error)) from None
+            except (TypeError, AttributeError):  # parts of a typed example may be anything
+                raise CorpusError(f"{where}: is {str(item)[:60]!r}; expected a whole {expected.__name__}") from None
             if found is None:
                 continue
             if self.labelled and is_empty(found):
@@ -390,5 +400,6 @@ def _span_record(item: Any) -> Any:  # noqa: ANN401
     """A question from Python as a file has it, so that it is checked in the same way."""
     if not isinstance(item, SpanExample):
         return item
-    return {**item._asdict(), "answers": [{"text": one.text, "answer_start": one.start} for one in item.answers],
-            "is_impossible": item.impossible}  # fmt: skip
+    given: Any = item.answers
+    answers = [{"text": one.text, "answer_start": one.start} if isinstance(one, Answer) else one for one in given]
+    return {**item._asdict(), "answers": answers, "is_impossible": item.impossible}

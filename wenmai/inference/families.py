@@ -86,8 +86,15 @@ class _Bert(Backbone):
     def again(self, *, pooler: bool, dropout: float | None) -> "_Bert":
         config = replace(self.module.config, heads=(), labels=())
         config = config if pooler else replace(config, pooler="none")
-        config = config if dropout is None else replace(config, dropout=dropout)
+        config = _dropped(config, dropout)
         return _Bert(type(self.module)(config, vocab_size=self.module.vocab_size), self._tokenizer)
+
+
+def _dropped(config: Any, dropout: float | None) -> Any:  # noqa: ANN401  of a BERT or a GPT
+    """A configuration with another dropout; that of the attention weights is at most as high."""
+    if dropout is None:
+        return config
+    return replace(config, dropout=dropout, attention_dropout=min(config.attention_dropout, dropout))
 
 
 class _Language(Backbone):
@@ -142,7 +149,7 @@ class _Gpt(_Language):
         return Row([start, *first, delimiter, *second, extract], len(first) + 2)
 
     def again(self, *, pooler: bool, dropout: float | None) -> "_Gpt":
-        config = self.module.config if dropout is None else replace(self.module.config, dropout=dropout)
+        config = _dropped(self.module.config, dropout)
         module = type(self.module)(config, vocab_size=self.module.vocab_size, bos_id=self.module.bos_id)
         return _Gpt(module, self._tokenizer)
 

@@ -12,6 +12,7 @@ text, by the offsets of the tokenizer; none begins or ends with white space.
 
 import logging
 import math
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -48,6 +49,7 @@ Table = npt.NDArray[np.float64]
 _QUESTION = 64  # pieces, of which the rest is left out
 _THRESHOLD = "null_threshold"
 _SOUND_MARKS = "\uff9e\uff9f"  # of half-width kana, which NFKC joins to them
+_JAMO = re.compile("[\u1160-\u11ff\ud7b0-\ud7ff]")  # vowels and finals of Hangul, which NFC joins to what they follow
 _MOST_KNOWN = 1 << 12  # texts whose pieces are remembered: several questions have one text
 
 
@@ -91,8 +93,8 @@ class _Text(NamedTuple):
         for (low, high), (following, _) in pairwise([*pieces.offsets, (len(context), len(context))]):
             if context[low : low + 1].isspace():
                 low = high - len(context[low:high].lstrip())
-            while high < following and (unicodedata.category(context[high])[0] == "M" or context[high] in _SOUND_MARKS):
-                high += 1  # an accent, which the piece has in its letter, or has lost
+            while high < following and _is_joined(context[high]):
+                high += 1  # an accent or the like, which the piece has in its letter, or has lost
             offsets.append((low, high))
         return cls(context, pieces.ids, offsets, np.array([low < high for low, high in offsets], np.bool_))
 
@@ -100,6 +102,12 @@ class _Text(NamedTuple):
         """Returns what some pieces in a row stand for, its first character and the character behind it."""
         start, end = self.offsets[first][0], self.offsets[last][1]
         return self.context[start:end], start, end
+
+
+def _is_joined(character: str) -> bool:
+    """Whether normalisation may join a character to the one before it."""
+    marks = unicodedata.category(character)[0] == "M" or character in _SOUND_MARKS
+    return marks or _JAMO.fullmatch(character) is not None
 
 
 class _Read(NamedTuple):

@@ -252,21 +252,22 @@ def measure_classification(
     )
 
     def f1_scores(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """The micro F1, the macro F1, and that of each label that occurs."""
+        """The micro F1, the macro F1, and that of each label that occurs; NaN of labels that were not drawn."""
         right, both = (np.asarray(weights @ found, np.float64) for found in (true_table, named_table + given_table))
-        micro = _share(2 * right.sum(1), both.sum(1))
-        labels = _share(2 * right[:, present], both[:, present])
-        return np.column_stack([micro, labels.mean(1), labels])
+        micro = _share(2 * right.sum(1), both.sum(1), nothing=np.nan)
+        right, both = right[:, present], both[:, present]
+        macro = _share(_share(2 * right, both).sum(1), (both > 0).sum(1), nothing=np.nan)
+        return np.column_stack([micro, macro, _share(2 * right, both, nothing=np.nan)])
 
     single = all(len(labels) == 1 for rows in (gold, named) for labels in rows)
     matthews: tuple[float | None, float | None, float | None] = (None, None, None)
     if single:
 
-        def coefficient(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-            return _matthews(weights @ correct, weights @ given_table, weights @ named_table)
+        def coefficient(weights: npt.NDArray[np.float64], nothing: float = np.nan) -> npt.NDArray[np.float64]:
+            return _matthews(weights @ correct, weights @ given_table, weights @ named_table, nothing)
 
         bounds = percentile_interval(coefficient, len(gold), resamples=resamples, seed=seed)
-        matthews = (float(coefficient(np.ones((1, len(gold))))[0]), *bounds)
+        matthews = (float(coefficient(np.ones((1, len(gold))), 0.0)[0]), *bounds)
     count = 2 + len(present)
     intervals: list[tuple[float, float] | tuple[None, None]] = [(None, None)] * count
     if 0 < len(present) <= _MOST_LABELS:
@@ -343,13 +344,21 @@ def _ranged(value: float, low: float | None, high: float | None) -> str:
     return f"{value:.4f}" if low is None else f"{value:.4f} [{low:.4f}, {high:.4f}]"
 
 
-def _matthews(right: Any, given: Any, named: Any) -> npt.NDArray[np.float64]:  # noqa: ANN401  counts of any type
-    """Matthews' coefficients (R,), 0 for 0/0: (R,) right ones; (R, C) how often each label is given, and named."""
+def _matthews(
+    right: Any,  # noqa: ANN401  counts of any type
+    given: Any,  # noqa: ANN401
+    named: Any,  # noqa: ANN401
+    nothing: float = 0.0,
+) -> npt.NDArray[np.float64]:
+    """Matthews' coefficients (R,), of (R,) right ones, and (R, C) how often each label is given, and named.
+
+    ``nothing`` stands for 0/0: of one label alone.
+    """
     right, given, named = (np.asarray(part, np.float64) for part in (right, given, named))
     total = given.sum(1)
     covariance = right * total - (given * named).sum(1)
     spread = np.sqrt((total**2 - (named**2).sum(1)) * (total**2 - (given**2).sum(1)))
-    return _share(covariance, spread)
+    return _share(covariance, spread, nothing)
 
 
 def _confusion(given: Any, named: Any, order: Sequence[int]) -> tuple[tuple[int, ...], ...]:  # noqa: ANN401  sparse
@@ -394,5 +403,9 @@ def precision_recall_curves(
     return tuple(curves)
 
 
-def _share(part: npt.NDArray[np.float64], whole: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    return np.divide(part, whole, out=np.zeros(np.shape(whole)), where=np.asarray(whole) > 0)
+def _share(
+    part: npt.NDArray[np.float64], whole: npt.NDArray[np.float64], nothing: float = 0.0
+) -> npt.NDArray[np.float64]:
+    found: npt.NDArray[np.float64] = np.full(np.shape(whole), nothing)
+    np.divide(part, whole, out=found, where=np.asarray(whole) > 0)
+    return found

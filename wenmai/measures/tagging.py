@@ -247,13 +247,13 @@ def measure_tagging(
     def statistics(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         sums = weights @ columns
         good, both = sums[:, : len(names)], sums[:, len(names) : -2]
-        by_type = _share(2 * good, both)
-        occurs = np.maximum(1, (both > 0).sum(axis=1))
-        micro = _share(2 * good.sum(axis=1), both.sum(axis=1))
-        macro = by_type.sum(axis=1) / occurs
+        occurs = both > 0  # a type that was not drawn has no value
+        micro = np.where(occurs.any(axis=1), _share(2 * good.sum(axis=1), both.sum(axis=1)), np.nan)
+        macro = np.where(occurs.any(axis=1), _share(_share(2 * good, both).sum(axis=1), occurs.sum(axis=1)), np.nan)
+        by_type = np.where(occurs, _share(2 * good, both), np.nan)
         return np.column_stack([_share(sums[:, -2], sums[:, -1]), micro, macro, by_type])
 
-    values = statistics(np.ones((1, len(gold))))[0].tolist()
+    values = np.nan_to_num(statistics(np.ones((1, len(gold))))[0]).tolist()
     bounds = percentile_intervals(statistics, len(gold), len(values), resamples=resamples, seed=seed)
     sums = [part.sum(axis=0) for part in (true, of_found, of_given)]
     precision, recall = _share(sums[0], sums[1]).tolist(), _share(sums[0], sums[2]).tolist()

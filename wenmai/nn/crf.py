@@ -179,8 +179,9 @@ class Crf(nn.Module):
         """
         if not emissions.shape[1]:
             return emissions
-        emissions = emissions.to(self.start.dtype)
-        start, transitions, end = self._scores()
+        given = emissions
+        emissions = emissions.double()  # sums over many words would lose what tells them apart
+        start, transitions, end = (part.double() for part in self._scores())
         alphas = _forward(emissions, lengths, start, transitions)
         words, beta = emissions.unbind(1), end.expand(len(lengths), -1)
         betas = [beta]
@@ -190,7 +191,7 @@ class Crf(nn.Module):
             betas.append(beta)
         log_z = (alphas[-1] + end).logsumexp(-1)
         shares = (torch.stack(alphas, 1) + torch.stack(betas[::-1], 1) - log_z[:, None, None]).exp()
-        return shares.masked_fill(~_real(lengths, len(words))[..., None], 0.0)
+        return shares.masked_fill(~_real(lengths, len(words))[..., None], 0.0).to(given.dtype)
 
     def _scores(self) -> tuple[Tensor, Tensor, Tensor]:
         """Scores of first tags (K,), of transitions (K, K), and of last tags (K,)."""

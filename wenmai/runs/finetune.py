@@ -165,8 +165,7 @@ def finetune(
         raise SettingError("several seeds make several runs; name the folder for them with --out")
     if (Path(out) / RECIPE).exists():
         raise RunError(f"{out}: is a run; several seeds need a folder of their own, choose another --out")
-    if isinstance(data, Iterator):
-        data = list(data)  # which is read for each seed
+    data = _kept(data)  # which is read for each seed
     given = settings.pop("train.seed", settings.pop("seed", 1))
     first = plan(system, data, start=start, seed=given, **settings)[0].sections["train"].seed
     folders = {seed: Path(out) / f"seed-{seed}" for seed in range(first, first + seeds)}
@@ -210,6 +209,13 @@ def _task(task: str | None, data: Any, start: Run) -> str:  # noqa: ANN401
         near = f"; did you mean {meant!r}?" if meant else nearest_name(task, known)
         raise SettingError(f"no task is called {task!r}{near}; there are {', '.join(known)}")
     return task
+
+
+def _kept(data: Any) -> Any:  # noqa: ANN401  what users give
+    """Data that can be read again: iterators, also those of splits, as lists."""
+    if isinstance(data, Mapping):
+        return {name: _kept(split) for name, split in data.items()}
+    return list(data) if isinstance(data, Iterator) else data
 
 
 def _require_measured(system: str, data: Any, start: Run, settings: Mapping[str, Any]) -> None:  # noqa: ANN401

@@ -36,8 +36,9 @@ _HEEDED_BY_SOME = frozenset(  # settings that only some tasks heed; see ``FineTu
 def implied_settings(model: type[FineTuned], given: Mapping[str, Any], base: Recipe | None) -> dict[str, Any]:
     """Returns what the kind of encoder and the mode ask for.
 
-    A head alone learns in more epochs; ELMo gives a mix of its layers, GPT reads both orders for similarity, and so
-    does what was fine-tuned so before; where the epochs are known, few examples are read no more often.
+    A head alone learns in more epochs; ELMo gives a mix of its layers, a GPT that was not fine-tuned reads both orders
+    for similarity, and so does what was fine-tuned so before; where the epochs are known, few examples are read no
+    more often.
 
     Args:
         model: The class of the models of the task.

@@ -80,8 +80,9 @@ def spaced_words(text: str, normalised: str) -> str:
 
 
 def token_spans(text: str, segment: str) -> list[tuple[int, int]]:
-    """Returns where each token of a text without line ends begins and ends, in characters."""
-    return _spans(text, segmenter(segment).tokens(text))
+    """Returns where each token of a text begins and ends, in characters; line ends are white space."""
+    plain = text.replace("\n", " ")
+    return _spans(plain, segmenter(segment).tokens(plain))
 
 
 def places_before_spacing(text: str, spaced: str) -> list[int]:
@@ -105,7 +106,7 @@ def _spans(text: str, tokens: Iterable[str]) -> list[tuple[int, int]]:
 
 def word_spans(text: str) -> list[tuple[int, int]]:
     """Returns where what white space separates begins and ends; in text without spaces words by :func:`token_spans`."""
-    return token_spans(text.replace("\n", " "), _unspaced_segmentation(text) or "whitespace")
+    return token_spans(text, _unspaced_segmentation(text) or "whitespace")
 
 
 def treebank_spans(text: str) -> list[tuple[int, int]]:

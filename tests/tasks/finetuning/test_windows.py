@@ -1,6 +1,7 @@
 """Fine-tuning on long texts: windows, answers in them, and batches that have no room in memory."""
 
 import json
+import unicodedata
 
 import numpy as np
 import pytest
@@ -169,6 +170,8 @@ def test_pieces_begin_behind_white_space_and_end_behind_accents():
     assert text.seen.tolist() == [True, True, False, True, True]
     assert _Text.of("", Pieces([], [])).offsets == []
     assert _Text.of("ｶﾞ", Pieces([5], [(0, 1)])).offsets == [(0, 2)]
+    hangul = unicodedata.normalize("NFD", "서울은")  # letters that NFC joins to syllables
+    assert _Text.of(hangul, Pieces([5, 6, 7], [(0, 1), (2, 3), (5, 6)])).offsets == [(0, 2), (2, 5), (5, 8)]
 
 
 def test_answers_neither_begin_nor_end_with_white_space(begin):

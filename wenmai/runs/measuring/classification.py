@@ -203,7 +203,7 @@ def _evaluated(
     wrong: bool = False,
 ) -> ClassificationEvaluation:
     stats = LabelledStats()
-    texts, gold, left_out = _read(run, classifier, on, columns, stats, limit)
+    texts, gold, places, left_out = _read(run, classifier, on, columns, stats, limit)
     _require_known(gold, classifier.labels, on)
     every = classifier.predict(texts, -1) if curves or wrong else None
     if every is None or threshold > 0:
@@ -217,7 +217,7 @@ def _evaluated(
         stats=stats,
         left_out=tuple(left_out),
         curves=precision_recall_curves(gold, every, classifier.labels) if curves and every is not None else (),
-        mistakes=wrong_classes(texts, gold, every) if wrong and every is not None else None,
+        mistakes=wrong_classes(texts, gold, every, places) if wrong and every is not None else None,
     )
 
 
@@ -228,21 +228,27 @@ def _read(
     columns: Mapping[str, Any],
     stats: LabelledStats,
     limit: int | None,
-) -> tuple[list[Any], list[Sequence[str]], list[str]]:
-    """Reads texts, or pairs of texts, and the labels of each as the training text was read, and says what it left."""
+) -> tuple[list[Any], list[Sequence[str]], list[str], list[str]]:
+    """Reads texts, or pairs of texts, as the training text was read.
+
+    Returns:
+        The texts, the labels of each, where each stands, and what was left out, one sentence for each reason.
+    """
     read = list(run.recipe.sections.values())
     if any(isinstance(section, ExamplesConfig) for section in read):
-        found, left_out = read_examples(run, classifier, on, columns, limit)
+        placed, left_out = read_examples(run, classifier, on, columns, limit)
+        found = [one.example for one in placed]
         texts: list[Any] = [one.text if isinstance(one, TextExample) else (one.first, one.second) for one in found]
-        return texts, [(one.label,) for one in found], left_out
+        return texts, [(one.label,) for one in found], [one.where for one in placed], left_out
     config = next((section for section in read if isinstance(section, LabelledConfig)), LabelledConfig())
     text = next((section for section in read if isinstance(section, TextConfig)), TextConfig())
-    examples = list(open_labelled(on, with_columns(config, columns), text, split="dev").read(stats))
+    every = list(open_labelled(on, with_columns(config, columns), text, split="dev").read(stats))
+    kept = list(range(len(every)))
     if limit is not None:
-        kept = drawn([next(iter(example.labels), None) for example in examples], limit, seed=1)
-        examples = [example for number, example in enumerate(examples) if number in kept]
+        kept = sorted(drawn([next(iter(example.labels), None) for example in every], limit, seed=1))
+    examples, places = [every[number] for number in kept], [f"example {number + 1}" for number in kept]
     left_out = drawn_note(len(examples), limit)
-    return [example.text for example in examples], [example.labels for example in examples], left_out
+    return [example.text for example in examples], [example.labels for example in examples], places, left_out
 
 
 def compare(

@@ -9,7 +9,7 @@ from typing import Any
 from wenmai.core.errors import SettingError, WenmaiError
 from wenmai.core.folder import file_sha256
 from wenmai.data.datasets import named_dataset
-from wenmai.data.example_settings import ExamplesConfig, ExamplesStats, with_columns
+from wenmai.data.example_settings import ExamplesConfig, ExamplesStats, Placed, with_columns
 from wenmai.data.examples import Examples, open_either, open_examples, open_train_and_valid
 from wenmai.data.typed import ChoiceExample, SpanExample
 from wenmai.training.run import Run
@@ -25,7 +25,7 @@ def read_examples(
     on: Any,  # noqa: ANN401
     columns: Mapping[str, Any] | None = None,
     limit: int | None = None,
-) -> tuple[list[Any], list[str]]:
+) -> tuple[list[Placed], list[str]]:
     """Reads the examples of a test set as a run read those that it was trained on.
 
     Only the texts of answers are measured, so one that is not where it should be is taken from the nearest place.
@@ -53,8 +53,9 @@ def read_examples(
         opened = open_either(on, config)
     else:
         opened = open_examples(on, model.task, config, split="dev")
-    examples = [placed.example for placed in replace(opened, limit=limit).read(stats)]
-    return examples, stats.left_out() + drawn_note(len(examples), limit) + _known_before(run, opened, examples)
+    placed = list(replace(opened, limit=limit).read(stats))
+    examples = [one.example for one in placed]
+    return placed, stats.left_out() + drawn_note(len(examples), limit) + _known_before(run, opened, examples)
 
 
 def drawn_note(count: int, limit: int | None) -> list[str]:

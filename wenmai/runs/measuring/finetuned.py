@@ -136,7 +136,8 @@ def _evaluated(
     limit: int | None = None,
     wrong: bool = False,
 ) -> FineTunedEvaluation:
-    examples, left_out = read_examples(run, model, on, columns, limit)
+    placed, left_out = read_examples(run, model, on, columns, limit)
+    examples = [one.example for one in placed]
     name = str(on) if isinstance(on, str | Path) else "examples from Python"
     if model.task == "tagging":
         left_out += _unknown_tags(model.labels, (tag for one in examples for tag in one.tags), name)
@@ -159,7 +160,7 @@ def _evaluated(
         if found.get("rules") == "none"
         else next(name for name in ("f1", model.best_by) if name in found),
         left_out=tuple(left_out),
-        mistakes=mistakes_of(model, examples, items, outputs) if wrong else None,
+        mistakes=mistakes_of(model, examples, items, outputs, [one.where for one in placed]) if wrong else None,
     )
 
 

@@ -5,6 +5,7 @@ wrong answers come first: they show wrong labels of the data as often as what th
 """
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -34,6 +35,9 @@ _SAID = {
     "spearman": "Spearman’s ρ {value}",
 }  # what the head of the page has by its name in JSON
 
+_PLACE = re.compile(r"(?:(?P<file>.*): )?(?P<unit>line|item|example) (?P<number>\d+)", re.DOTALL)
+_UNITS = {"line": "line {number}", "item": "item {number}", "example": "example {number}"}
+
 
 @dataclass(frozen=True)
 class Mistakes:
@@ -41,7 +45,8 @@ class Mistakes:
 
     Attributes:
         task: ``classification``, ``tagging``, ``span``, ``choice`` or ``regression``.
-        worst: The worst mistakes, plain JSON values; ``example`` is the number of each in the test set, from 1.
+        worst: The worst mistakes, plain JSON values; ``example`` is the number of each among those that were measured,
+            from 1, and ``where`` says where it stands in the test set.
         total: How many mistakes there are.
         examples: How many examples were looked at.
     """
@@ -52,13 +57,16 @@ class Mistakes:
     examples: int
 
 
-def wrong_classes(texts: Sequence[Any], gold: Sequence[Sequence[str]], every: Sequence[Any]) -> Mistakes:
+def wrong_classes(
+    texts: Sequence[Any], gold: Sequence[Sequence[str]], every: Sequence[Any], places: Sequence[str]
+) -> Mistakes:
     """Returns the texts whose most probable label is none of theirs.
 
     Args:
         texts: Texts, or pairs of texts.
         gold: The labels of each.
         every: All labels of each with their probabilities, the best first.
+        places: Where each stands in the test set.
     """
     found = []
     for number, (text, labels, ranked) in enumerate(zip(texts, gold, every, strict=True), start=1):
@@ -75,10 +83,16 @@ def wrong_classes(texts: Sequence[Any], gold: Sequence[Sequence[str]], every: Se
                 "probability": float(ranked[0][1]),
             }
         )
-    return _worst("classification", found, len(texts), "probability")
+    return _worst("classification", found, places, "probability")
 
 
-def mistakes_of(model: Any, examples: Sequence[Any], items: Sequence[Any], outputs: Sequence[Any]) -> Mistakes:  # noqa: ANN401
+def mistakes_of(
+    model: Any,  # noqa: ANN401
+    examples: Sequence[Any],
+    items: Sequence[Any],
+    outputs: Sequence[Any],
+    places: Sequence[str],
+) -> Mistakes:
     """Returns the mistakes of a fine-tuned model that is no classifier.
 
     Args:
@@ -86,19 +100,21 @@ def mistakes_of(model: Any, examples: Sequence[Any], items: Sequence[Any], outpu
         examples: The examples.
         items: What the model makes of them.
         outputs: Its outputs.
+        places: Where each stands in the test set.
     """
     found, key = {"tagging": _tags, "span": _answers, "choice": _choices, "regression": _numbers}[model.task](
         model, examples, items, outputs
     )
-    return _worst(model.task, found, len(examples), key)
+    return _worst(model.task, found, places, key)
 
 
-def _worst(task: str, found: list[dict[str, Any]], examples: int, key: str) -> Mistakes:
+def _worst(task: str, found: list[dict[str, Any]], places: Sequence[str], key: str) -> Mistakes:
     worst = sorted(found, key=lambda one: -one[key])[:_MOST]
     for one in worst:
+        one["where"] = places[one["example"] - 1]
         if math.isinf(one[key]):
             one[key] = None  # which JSON can hold
-    return Mistakes(task, worst, len(found), examples)
+    return Mistakes(task, worst, len(found), len(places))
 
 
 def _tags(model: Any, examples: Any, items: Any, outputs: Any) -> tuple[list[dict[str, Any]], str]:  # noqa: ANN401
@@ -187,13 +203,21 @@ def write_mistakes(
         key=_legend() if mistakes.task in ("tagging", "span") else "",
         confusion=_heat(labels, confusion) if confusion is not None and len(labels) > 1 else "",
         mistakes="\n".join(
-            f'<li value="{rank}"><p class="where">{escape(say("example {number}", number=one["example"]))}</p>'
-            f"{shown[mistakes.task](one)}</li>"
+            f'<li value="{rank}"><p class="where">{escape(_where(one["where"]))}</p>{shown[mistakes.task](one)}</li>'
             for rank, one in enumerate(mistakes.worst, start=1)
         ),
     )
     with writing(path) as file:
         file.write(page.encode("utf-8", "replace"))  # a lone surrogate becomes "?"
+
+
+def _where(place: str) -> str:
+    """Where an example stands, such as ``FILE: line 3``, in the chosen language; of a path the name alone."""
+    found = _PLACE.fullmatch(place)
+    if found is None:
+        return say(place)
+    shown = say(_UNITS[found["unit"]], number=found["number"])
+    return f"{say(Path(found['file']).name)}: {shown}" if found["file"] else shown
 
 
 def _value(value: Any) -> str:  # noqa: ANN401

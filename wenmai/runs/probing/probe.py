@@ -196,6 +196,7 @@ def _result(
         measured=one.sizes[2],
         covered=seen.covered,
         note=seen.note,
+        left_out=one.left_out,
     )
 
 

@@ -62,6 +62,7 @@ class SetProbe:
         measured: Examples that were measured on.
         covered: Of word vectors, the proportion of the words measured on that have one.
         note: What else to know, or nothing.
+        left_out: What was left out of the set or repaired, one sentence for each reason.
     """
 
     run: str
@@ -78,6 +79,7 @@ class SetProbe:
     measured: int
     covered: float | None = None
     note: str = ""
+    left_out: tuple[str, ...] = ()
 
     @property
     def metric(self) -> str:
@@ -113,6 +115,7 @@ class Probing(Tabled):
             f"{one.dataset}: trained on {one.trained:,} of {one.available:,} examples, drawn at random (limit)"
             for one in sampled.values()
         ]
+        notes += dict.fromkeys(f"{one.dataset}: {reason}" for one in self.results for reason in one.left_out)
         return notes + [f"{one.system} on {one.dataset}: {one.note}" for one in self.results if one.note]
 
     def table(self) -> Table:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from wenmai.core.errors import CorpusError, SettingError, nearest_name
 from wenmai.data.datasets import find_dataset, named_dataset
 from wenmai.data.example_settings import ExamplesConfig, with_columns
-from wenmai.data.examples import Examples, has_split, open_examples
+from wenmai.data.examples import Examples, ExamplesStats, has_split, open_examples
 from wenmai.runs.measuring.measurer import title_of
 
 __all__ = ["PROBE_TASKS", "ProbeSet", "open_probe_set"]
@@ -41,6 +41,7 @@ class ProbeSet:
         sizes: Examples of the three parts.
         available: Training examples that there are; more than the first two sizes if only some were taken.
         entities: Whether tags are entities, B-TYPE and I-TYPE.
+        left_out: What was left out or repaired, one sentence for each reason.
     """
 
     name: str
@@ -52,6 +53,7 @@ class ProbeSet:
     sizes: tuple[int, int, int]
     available: int
     entities: bool = False
+    left_out: tuple[str, ...] = ()
 
     @cached_property
     def texts(self) -> tuple[list[str], Ints]:
@@ -187,9 +189,10 @@ def _opened(first: str, second: str, task: ProbeTask, columns: Mapping[str, Any]
 def _made(
     name: str, task: ProbeTask, train: Examples, test: Examples, segment: str, limit: int | None, seed: int
 ) -> ProbeSet:
-    learnt = list(train)
+    stats, stats_measured = ExamplesStats(), ExamplesStats()
+    learnt = [one.example for one in train.read(stats)]
     try:
-        measured = list(test)
+        measured = [one.example for one in test.read(stats_measured)]
     except CorpusError:
         if test.part == "all":
             raise
@@ -205,6 +208,9 @@ def _made(
     where = train.describe()
     if not fit or not choose:
         raise CorpusError(f"{where}: {len(learnt):,} examples are too few for a probe; give at least 20")
+    left_out = stats.left_out()
+    if test.part == "all":  # else both parts are of one file
+        left_out += stats_measured.left_out()
     found = ProbeSet(
         name=name,
         task=task,
@@ -214,6 +220,7 @@ def _made(
         examples=[*fit, *choose, *measured],
         sizes=(len(fit), len(choose), len(measured)),
         available=available,
+        left_out=tuple(dict.fromkeys(left_out)),
         entities=task == "tagging" and any("-" in tag and tag[:2] in ("B-", "I-") for one in fit for tag in one.tags),
     )
     labels, gold = found.gold
