@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.quantities import plural
+from wenmai.core.scratch import scratch_array
 from wenmai.core.wording import say
 from wenmai.data.batches import plan_batches
 from wenmai.data.tags import bioes_labels
@@ -47,7 +48,7 @@ from wenmai.training.shares import RateShares, layer_depths
 
 __all__ = ["FineTuningJob", "FineTuningTask"]
 
-_MOST_KEPT = 1 << 29  # numbers of a frozen encoder that are kept in memory: 2 GiB
+_IN_MEMORY, _OF_DISK = 1 << 31, 0.5  # most bytes of what a frozen encoder says; else a file, of half of the free disk
 _LONG = 3  # times the tokens of an epoch in an evaluation that are worth a note: it takes about as long as the epoch
 _SMALL, _RATE, _GPT_RATE = 768, 5e-5, 6.25e-5  # the size of the published models, and their rates
 _HEAD_RATE = 1e-3  # where the encoder does not learn
@@ -297,7 +298,7 @@ class FineTuningJob(NeuralJob):
         return metrics | model.metrics(model.tallies(part.examples, part.items, outputs))
 
     def train(self, session: Session) -> None:
-        """Runs the loop; what a frozen encoder says is computed once, if it has room in memory."""
+        """Runs the loop; what a frozen encoder says is computed once, if it has room in memory or on the disk."""
         model = self.fine_tuned
         if model.module.frozen:
             parts = [part for part in (self._train, self._valid) if part is not None]
@@ -308,9 +309,14 @@ class FineTuningJob(NeuralJob):
                 read += examples
                 session.follow("computing the states of the encoder, example", read, total)
 
-            if sum(part.numbers(model) for part in parts) <= _MOST_KEPT:
-                for part in parts:
-                    part.compute_features(model, done)
+            sizes = np.cumsum([part.numbers(model) for part in parts])
+            try:
+                room = scratch_array((int(sizes[-1]),), in_memory=_IN_MEMORY, share=_OF_DISK)
+            except OSError:
+                room = None  # the encoder reads each batch anew
+            if room is not None:
+                for part, own in zip(parts, np.split(room, sizes[:-1]), strict=True):
+                    part.compute_features(model, own, done)
         super().train(session)
 
     # --- what a run calls ---------------------------------------------------------------------------------------

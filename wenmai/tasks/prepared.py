@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -47,14 +48,16 @@ class Prepared:
         layers = 1 if model.module.mix is None else model.backbone.num_layers + 1
         return sum(wanted) * layers * model.backbone.size
 
-    def compute_features(self, model: FineTuned, done: Callable[[int], None]) -> None:
-        """Computes what the encoder says, in the memory of the processor.
+    def compute_features(self, model: FineTuned, room: npt.NDArray[np.float32], done: Callable[[int], None]) -> None:
+        """Computes what the encoder says.
 
         Args:
             model: The model, whose encoder does not learn.
+            room: What takes it, as many as :meth:`numbers`.
             done: Is told after each batch how many examples it had.
         """
         found: list[list[Tensor]] = [[] for _ in self.items]
+        place_in, kept = 0, torch.from_numpy(room)
         model.module.eval()
         with torch.no_grad():
             for batch in model.batches(self.items):
@@ -64,6 +67,7 @@ class Prepared:
                 owners = (place for place, size in zip(batch, sizes, strict=True) for _ in range(size))
                 for row, (owner, width) in enumerate(zip(owners, fed.filled.sum(1).tolist(), strict=True)):
                     one = features[:, row, :width] if model.over_tokens else features[:, row]
-                    found[owner].append(one.clone())
+                    found[owner].append(kept[place_in : place_in + one.numel()].view(one.shape).copy_(one))
+                    place_in += one.numel()
                 done(len(batch))
         self.features = found

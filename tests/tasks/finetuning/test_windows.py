@@ -122,7 +122,8 @@ def test_windows_that_are_made_again_have_the_same_gradients(begin, monkeypatch,
 
 def test_states_that_are_kept_are_not_read_in_parts(begin, monkeypatch):
     job = begin("classification", "bert", valid_share=0, mode="frozen")
-    job._train.compute_features(job.fine_tuned, lambda done: None)
+    room = np.empty(job._train.numbers(job.fine_tuned), np.float32)
+    job._train.compute_features(job.fine_tuned, room, lambda done: None)
     monkeypatch.setitem(framing._BATCH_TOKENS, "cpu", 1)
     assert len(job.parts(job.plan(0)[0])) == 1
 

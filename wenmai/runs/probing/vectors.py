@@ -1,7 +1,5 @@
 """What probes see: the states of all layers of a model, or its word vectors, for the units of a set."""
 
-import os
-import tempfile
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -11,6 +9,7 @@ import numpy.typing as npt
 from wenmai.core.errors import RunError, SettingError
 from wenmai.core.folder import cache_folder
 from wenmai.core.quantities import plural
+from wenmai.core.scratch import scratch_array
 from wenmai.runs.probes import covered, words_of_sentences, words_of_texts
 from wenmai.runs.probing.sets import ProbeSet
 from wenmai.text.settings import TextConfig
@@ -124,24 +123,15 @@ def _of_words(encoder: TokenVectors, found: ProbeSet, run: Run) -> SeenLayers:
 
 
 def _room(shape: tuple[int, int, int]) -> Rows:
-    """Returns an array to fill: in memory, or if it is large in a file that ends with it.
+    """Returns an array to fill.
 
     Raises:
         RunError: if the disk has too little room.
     """
-    size = 4 * int(np.prod(shape))
-    if size <= _IN_MEMORY_BYTES:
-        return np.empty(shape, np.float32)
-    folder = cache_folder()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder) as file:
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), 0, size)
-            found: Rows = np.memmap(file, np.float32, "w+", shape=shape)
-            return found
+        return scratch_array(shape, in_memory=_IN_MEMORY_BYTES)
     except OSError as error:
         raise RunError(
-            f"{folder}: no room for the states of all layers, {size / 1e9:.1f} GB ({error.strerror}); probe on fewer "
-            "examples with --limit"
+            f"{cache_folder()}: no room for the states of all layers, {4 * np.prod(shape) / 1e9:.1f} GB "
+            f"({error.strerror}); probe on fewer examples with --limit"
         ) from None
