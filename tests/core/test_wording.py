@@ -256,6 +256,18 @@ def test_messages_are_complete():
             'a.json: expected a JSON object of relations and what they mean, such as {"P17": "country"}',
             'a.json：应为关系及其含义的 JSON 对象，如 {"P17": "country"}',
         ),
+        (
+            "ws: Spearman 0.4000 [-1.0000, 0.9000], 4 of 5 pairs have vectors",
+            "ws：斯皮尔曼 ρ 0.4000 [-1.0000, 0.9000]，5 个词对中 4 个有向量",
+        ),
+        (
+            "an: accuracy 0.5000 [0.2500, 0.7500], 1,000 of 2,000 questions have vectors",
+            "an：准确率 0.5000 [0.2500, 0.7500]，2,000 个问题中 1,000 个有向量",
+        ),
+        (
+            "an: accuracy 0.5000 [no interval], 1 of 2 questions have vectors",
+            "an：准确率 0.5000（无置信区间），2 个问题中 1 个有向量",
+        ),
         ("what nobody has translated", "what nobody has translated"),
         (" ", ""),  # between sentences
         (

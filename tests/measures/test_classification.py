@@ -104,6 +104,12 @@ def test_precision_recall_curves():
     assert other.label == "b"
 
 
+def test_all_labels_may_be_measured():
+    gold = [["a"], ["b"]]
+    every = [named("b", "a"), named("a", "b")]
+    assert measure_classification(gold, every, ["a", "b"], k=-1).recall_at_k == 1
+
+
 def test_a_label_that_was_not_drawn_has_no_score_in_a_resample():
     """A classifier without a mistake is perfect in every resample, also in those without its rare label."""
     gold = [["a"]] * 40 + [["b"]] * 2

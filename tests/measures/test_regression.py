@@ -56,6 +56,14 @@ def test_equal_numbers_that_do_not_add_up_exactly_have_no_correlation():
     assert result.spearman is result.pearson is result.pearson_high is None
 
 
+def test_resamples_of_equal_numbers_have_no_correlation():
+    """Also where they do not add up exactly."""
+    for low, high in ((0.3, 4.7), (1.0, 5.0)):
+        gold = [low] * 5 + [high]
+        found = measure_regression(gold, [one + 0.01 * place for place, one in enumerate(gold)])
+        assert found.pearson_low > 0.9
+
+
 def test_numbers_without_predictions_are_refused():
     with pytest.raises(CorpusError, match="2 examples have 1 predictions"):
         measure_regression([1, 2], [1])

@@ -1,5 +1,6 @@
 """The charts of a comparison as files."""
 
+import math
 import sys
 from dataclasses import replace
 from xml.etree import ElementTree
@@ -65,6 +66,17 @@ def test_tasks_have_a_chart_for_the_losses_and_one_for_the_accuracies_of_a_syste
     words = set(ElementTree.fromstring(found["loss-by-task-gpt"].svg()).itertext())
     assert {"Loss by task, gpt", "Updates", "phrases", "token document"} <= words
     assert "once" not in words
+
+
+def test_what_has_no_place_is_not_drawn(comparison):
+    """A probability of 0 makes bits and losses infinite."""
+    first, second = comparison.systems
+    measures = [replace(first.measures[0], value=math.inf, high=math.inf)]
+    curve = [CurvePoint(progress=0.5, loss=math.inf), *first.curve]
+    drawn = charts(replace(comparison, systems=[replace(first, measures=measures, curve=curve), second]))
+    assert "a-set" not in drawn  # there is one value left
+    assert "loss-negative-sampling" in drawn
+    assert "nan" not in "".join(one.svg() for one in drawn.values())
 
 
 def test_charts_are_files(comparison, tmp_path):

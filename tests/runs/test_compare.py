@@ -127,6 +127,15 @@ def test_runs_that_were_made_otherwise_are_not_passed_off_as_what_was_asked_for(
         compare_systems(["word2vec-sgns"], [tmp_path / "other.txt"], out=folder, settings=SMALL)
 
 
+def test_runs_of_a_text_that_has_changed_are_not_taken_again(tmp_path):
+    text, given = tmp_path / "text.txt", SMALL | {"min_count": 1}
+    text.write_text("one two three\n" * 50)
+    wenmai.train("word2vec-sgns", text, out=tmp_path / "both" / "word2vec-sgns", quiet=True, **given)
+    text.write_text("three four\n" * 50)
+    with pytest.raises(RunError, match="word2vec-sgns: was trained on files that have changed since"):
+        compare_systems(["word2vec-sgns"], [text], out=tmp_path / "both", settings=given)
+
+
 @pytest.mark.parametrize(
     ("systems", "settings", "error", "message"),
     [

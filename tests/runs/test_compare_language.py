@@ -88,7 +88,10 @@ def test_models_that_need_not_predict_all_of_a_text_are_named(tmp_path):
 
     def facts(*names):
         found = compare([tmp_path / name for name in names], out=tmp_path / "both", on=[str(text)])
-        return found.corpus.facts.get("not predicted")
+        noted = {place for place, notes in found.notes.items() if any("favour this model" in one for one in notes)}
+        told = found.corpus.facts.get("not predicted")
+        assert noted == ({f"{name}, text.txt" for name in names if f"{name} (" in told} if told else set())
+        return told
 
     assert facts("whole") is facts("lower") is None  # nothing is compared
     told = facts("whole", "lower", "words")

@@ -229,7 +229,7 @@ def measure_classification(
 
     if not gold or len(gold) != len(predicted):
         raise CorpusError(f"{len(gold)} texts have {len(predicted)} predictions; expected one for each of at least one")
-    named = [[label for label, _ in found[:k]] for found in predicted]
+    named = [[label for label, _ in found[: None if k < 0 else k]] for found in predicted]
     numbers: dict[str, int] = {}
     for labels in (*gold, *named):
         for label in labels:

@@ -121,8 +121,9 @@ def _pearson(one: Floats, other: Floats, weights: Floats) -> Floats:
     both = weights @ (one * other) / count - means[0] * means[1]
     spread = [weights @ np.square(x) / count - np.square(mean) for x, mean in zip((one, other), means, strict=True)]
     product = np.sqrt(np.maximum(spread[0], 0) * np.maximum(spread[1], 0))
+    differ = np.minimum(*spread) > 1e-12  # of numbers with a deviation of 1, less is rounding
     with np.errstate(invalid="ignore", divide="ignore"):
-        found: Floats = np.where(product > 1e-12, both / product, np.nan)
+        found: Floats = np.where(differ, both / product, np.nan)
     return found
 
 

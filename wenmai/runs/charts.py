@@ -52,7 +52,7 @@ def charts(comparison: Comparison) -> dict[str, Drawing]:
     """Returns the charts of a comparison by name: measures, learning curves, tasks, and the panels of the report."""
     systems, found = comparison.systems, dict[str, Drawing]()
     for title, measures in comparison.columns(spoken=True).items():
-        known = [(place, one) for place, one in enumerate(measures) if one is not None and one.value is not None]
+        known = [(place, one) for place, one in enumerate(measures) if one is not None and _is_drawn(one.value)]
         if len(known) > 1:
             found[_file_name(title)] = _dots(title, [(place, systems[place].name, one) for place, one in known])
     for kind in dict.fromkeys(system.loss_kind for system in systems):
@@ -83,8 +83,15 @@ def charts(comparison: Comparison) -> dict[str, Drawing]:
     return found
 
 
+def _is_drawn(value: float | None) -> bool:
+    """Whether there is a value that has a place; a probability of 0 makes a loss infinite."""
+    return value is not None and math.isfinite(value)
+
+
 def _curve(system: ComparedSystem) -> list[tuple[float, float]]:
-    points = [(100 * point.progress, point.loss) for point in system.curve if point.loss is not None]
+    points = [
+        (100 * point.progress, point.loss) for point in system.curve if point.loss is not None and _is_drawn(point.loss)
+    ]
     return points[:: -(-len(points) // MOST_POINTS)] if points else []
 
 

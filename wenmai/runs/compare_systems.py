@@ -14,7 +14,7 @@ from wenmai.runs.compare import compare, require_no_run
 from wenmai.runs.comparison import Comparison
 from wenmai.runs.measuring.measurer import choose_measurer
 from wenmai.runs.planning import plan, require_same
-from wenmai.training.run import MODEL, RECIPE
+from wenmai.training.run import MODEL, RECIPE, Run
 
 __all__ = ["compare_systems"]
 
@@ -64,8 +64,9 @@ def compare_systems(
     measurer = choose_measurer({name: find_system(name).load() for name in systems}, "compare", options)
     measurer.check(**options)
     for system in systems:  # all mistakes are found before the first training
-        recipe, _ = plan(system, named_texts(sources), **given[system])
+        recipe, opened = plan(system, named_texts(sources), **given[system])
         require_same(folder / system, recipe)
+        _require_same_text(folder / system, opened.source)
     runs = []
     for system in systems:
         run = folder / system
@@ -73,6 +74,20 @@ def compare_systems(
             _train(system, sources, run, given[system], quiet=quiet)
         runs.append(run)
     return compare(runs, out=folder, command=command, device=device, quiet=quiet, **options)
+
+
+def _require_same_text(run: Path, source: Any) -> None:  # noqa: ANN401  what a system is trained on
+    """Makes sure that files are those that a run was trained on, if there is one.
+
+    Raises:
+        RunError: if they have changed.
+    """
+    if not (run / RECIPE).exists() or not hasattr(source, "hashes"):
+        return
+    now = {file.sha256 for file in source.hashes() or ()}
+    before = {one.get("sha256") for one in Run(run).corpus.get("sources", ()) if isinstance(one, Mapping)}
+    if before and None not in before and before != now:
+        raise RunError(f"{run}: was trained on files that have changed since; choose another --out for these")
 
 
 def _settings_of_each(systems: Sequence[str], given: Mapping[str, str]) -> dict[str, dict[str, str]]:

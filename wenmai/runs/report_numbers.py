@@ -41,7 +41,7 @@ def duration(seconds: float) -> str:
 
 def fact_name(name: str) -> str:
     """Returns the name of a fact for people."""
-    return say(name.removesuffix("short_bytes").replace("_", " "))
+    return say(name.removesuffix("_bytes").replace("_", " "))
 
 
 def fact_text(value: str | int | float | bool | None, name: str = "") -> str:
@@ -51,5 +51,5 @@ def fact_text(value: str | int | float | bool | None, name: str = "") -> str:
     if isinstance(value, bool):
         return say("yes") if value else say("no")
     if isinstance(value, int):
-        return short_bytes(value) if name.endswith("short_bytes") else f"{value:,}"
+        return short_bytes(value) if name.endswith("_bytes") else f"{value:,}"
     return f"{value:g}" if isinstance(value, float) else str(value)

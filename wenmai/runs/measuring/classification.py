@@ -25,7 +25,7 @@ from wenmai.measures.classification import (
     precision_recall_curves,
 )
 from wenmai.runs.comparison import Comparison, Kind, Measure
-from wenmai.runs.measuring.examples import drawn_note, read_examples
+from wenmai.runs.measuring.examples import columns_notes, drawn_note, read_examples
 from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
 from wenmai.runs.measuring.mistakes import Mistakes, write_mistakes, wrong_classes
 from wenmai.runs.page import require_page
@@ -256,12 +256,15 @@ def compare(
 ) -> Comparison:
     """Compares accuracy on test sets; the F1 of labels are its parts."""
     systems, turns = [], Turns(progress, runs=len(runs), sets=len(on))
-    for run, system in zip(runs, comparison.systems, strict=True):
+    for run, system, columns in zip(runs, comparison.systems, columns_notes(runs), strict=True):
         classifier, measures = run.read_model(), []
         for name in on:
             turns.begin(name, system.name)
             found = _evaluated(run, classifier, name, columns={})
-            measures.append(replace(_measure(title_of(name, on), found.result), notes=found.notes))
+            notes = found.notes + columns
+            if cut := getattr(classifier, "cut", 0):
+                notes.append(classifier.cut_note(cut, found.result.examples))
+            measures.append(replace(_measure(title_of(name, on), found.result), notes=notes))
         systems.append(replace(system, measures=measures))
     return replace(comparison, systems=systems)
 

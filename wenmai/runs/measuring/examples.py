@@ -14,7 +14,9 @@ from wenmai.data.examples import Examples, open_either, open_examples, open_trai
 from wenmai.data.typed import ChoiceExample, SpanExample
 from wenmai.training.run import Run
 
-__all__ = ["drawn_note", "read_examples"]
+__all__ = ["columns_notes", "drawn_note", "read_examples"]
+
+_COLUMNS = ("text_column", "second_column", "label_column", "token_column", "tag_column")
 
 _SHARE = 0.1  # of the examples; fewer may be texts that are in any data, such as headlines
 
@@ -56,6 +58,16 @@ def read_examples(
     placed = list(replace(opened, limit=limit).read(stats))
     examples = [one.example for one in placed]
     return placed, stats.left_out() + drawn_note(len(examples), limit) + _known_before(run, opened, examples)
+
+
+def columns_notes(runs: Sequence[Run]) -> list[list[str]]:
+    """Returns a note for each run on the columns that it reads, where runs read different ones."""
+    sections = [run.recipe.sections.values() for run in runs]
+    configs = [next((one for one in own if isinstance(one, ExamplesConfig)), None) for own in sections]
+    chosen = [{name: getattr(one, name, None) for name in _COLUMNS} for one in configs]
+    others = [name for name in _COLUMNS if len({str(own[name]) for own in chosen}) > 1]
+    said = [" ".join(f"{name}={own[name]}" for name in others if own[name] is not None) for own in chosen]
+    return [[f"read with {one}: other runs read other columns"] if one else [] for one in said]
 
 
 def drawn_note(count: int, limit: int | None) -> list[str]:

@@ -17,7 +17,7 @@ from wenmai.measures.regression import RegressionResult
 from wenmai.measures.tagging import TaggingResult
 from wenmai.runs.comparison import Comparison, Kind, Measure
 from wenmai.runs.measuring.classification import check, confusion_table, few, unknown_names
-from wenmai.runs.measuring.examples import read_examples
+from wenmai.runs.measuring.examples import columns_notes, read_examples
 from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
 from wenmai.runs.measuring.mistakes import Mistakes, mistakes_of, write_mistakes
 from wenmai.runs.page import require_page
@@ -185,15 +185,24 @@ def compare(
 ) -> Comparison:
     """Compares the metric that counts on test sets."""
     systems, turns = [], Turns(progress, runs=len(runs), sets=len(on))
-    for run, system in zip(runs, comparison.systems, strict=True):
+    mains: list[list[str]] = []
+    for run, system, columns in zip(runs, comparison.systems, columns_notes(runs), strict=True):
         model, measures = run.read_model(), []
+        mains.append([])
         for name in on:
             turns.begin(name, system.name)
             found = _evaluated(run, model, name)
             value, (low, high) = found.value, found.interval
-            title = title_of(name, on)
-            measures.append(Measure(name=title, kind=kind, value=value, low=low, high=high, notes=found.notes))
+            title, notes = title_of(name, on), found.notes + columns
+            measures.append(Measure(name=title, kind=kind, value=value, low=low, high=high, notes=notes))
+            mains[-1].append(found.main)
         systems.append(replace(system, measures=measures))
+    for place, of_set in enumerate(zip(*mains, strict=True)):
+        if len({*of_set}) > 1:
+            for system, main in zip(systems, of_set, strict=True):
+                system.measures[place].notes.append(
+                    f"measured by {main}, others by another metric: do not compare them"
+                )
     return replace(comparison, systems=systems)
 
 

@@ -19,7 +19,7 @@ from wenmai.measures.words import (
     evaluate_similarity,
     evaluate_text_similarity,
 )
-from wenmai.runs.comparison import Comparison, Kind, MapWord, Measure
+from wenmai.runs.comparison import ComparedSystem, Comparison, Kind, MapWord, Measure
 from wenmai.runs.measuring.contextual import require_occurrences, words_compared
 from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
 from wenmai.runs.probes import probe_model, require_probed
@@ -139,7 +139,7 @@ def compare(
             map=_map(vectors, common[:_MAP_WORDS]),
         )
         systems.append(found)
-    return replace(comparison, systems=systems, queries=queries, map_method="principal components")
+    return replace(comparison, systems=_with_coverage(systems), queries=queries, map_method="principal components")
 
 
 def check(
@@ -250,7 +250,21 @@ def compare_embeddings(
             turns.begin(dataset, system.name)
             measures.append(_probe(dataset, probe_model(model, dataset, run.recipe)))
         systems.append(replace(system, measures=measures))
-    return replace(comparison, systems=systems)
+    return replace(comparison, systems=_with_coverage(systems))
+
+
+def _with_coverage(systems: list[ComparedSystem]) -> list[ComparedSystem]:
+    """Notes how many pairs and questions have vectors where systems differ in it."""
+    by_set: dict[tuple[str, str], list[Measure]] = {}
+    for one in (measure for system in systems for measure in system.measures if measure.covered is not None):
+        by_set.setdefault((one.kind, one.name), []).append(one)
+    for measures in by_set.values():
+        if len({one.covered for one in measures}) > 1:
+            for one in measures:
+                one.notes.append(
+                    f"{one.covered:,} of {one.total:,} have vectors; other runs are measured on more or fewer of them"
+                )
+    return systems
 
 
 def _pairs_row(found: SimilarityResult) -> dict[str, Any]:
