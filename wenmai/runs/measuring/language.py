@@ -1,6 +1,5 @@
 """Evaluate language models: perplexity, the effect of context, samples, few-shot, minimal pairs."""
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from wenmai.core.errors import SettingError
 from wenmai.inference.verbs import AnyLanguageModel
 from wenmai.measures.bootstrap import percentile_interval
 from wenmai.measures.language import SentenceScore, TextScore, add_up
-from wenmai.runs.comparison import ComparedSystem, Comparison, Kind, LinePoint, Measure, Panel, Samples
+from wenmai.runs.comparison import Comparison, Kind, LinePoint, Measure, Panel, Samples
 from wenmai.runs.fewshot import evaluate_few_shot
 from wenmai.runs.language import (
     language_model_of,
@@ -38,8 +37,7 @@ from wenmai.runs.measuring.minimal_pairs import (
     evaluate_minimal_pairs,
 )
 from wenmai.runs.measuring.pseudo import PSEUDO_KINDS
-from wenmai.text.pieces import TokenizerConfig
-from wenmai.text.settings import TextConfig
+from wenmai.runs.measuring.unpredicted import not_predicted, with_notes
 from wenmai.training.run import Run
 
 __all__ = [
@@ -190,9 +188,9 @@ def compare(
             found = replace(found, lines=lines, samples=samples(model, on[0]))
         systems.append(found)
     corpus = comparison.corpus
-    if left_out := _not_predicted([system.name for system in systems], runs):
+    if left_out := not_predicted([system.name for system in systems], runs):
         corpus = replace(corpus, facts=corpus.facts | {"not predicted": left_out})
-        systems = [_with_note(system, own) for system, own in zip(systems, map(_lossy, runs), strict=True)]
+        systems = with_notes(systems, runs)
     shown: dict[str, Any] = {"panels": _PANELS, "sampled": _SAMPLED} if any(one.lines for one in systems) else {}
     return replace(comparison, systems=systems, corpus=corpus, **shown)
 
@@ -367,39 +365,6 @@ def _interval(bits: npt.NDArray[np.float64], characters: npt.NDArray[np.float64]
     if not np.isfinite(bits).all():
         return None, None
     return percentile_interval(lambda weights: (weights @ bits) / (weights @ characters), len(bits))
-
-
-def _lossy(run: Run) -> list[str]:
-    """Returns the settings of a run that remove what other models predict."""
-    return [
-        f"{name}={json.dumps(value) if isinstance(value, bool) else value}"
-        for settings in run.recipe.sections.values()
-        if isinstance(settings, TextConfig | TokenizerConfig)
-        for name, value in settings.lossy.items()
-    ]
-
-
-def _with_note(system: ComparedSystem, lossy: Sequence[str]) -> ComparedSystem:
-    """A language model whose measures say that they are too low to be compared, if they are."""
-    if not lossy:
-        return system
-    note = (
-        f"{' '.join(lossy)}: removes case, width or white space, which then costs nothing: bits per character favour "
-        "this model"
-    )
-    return replace(system, measures=[replace(one, notes=[*one.notes, note]) for one in system.measures])
-
-
-def _not_predicted(names: Sequence[str], runs: Sequence[Run]) -> str:
-    """Names the language models that do not predict all of the text; empty if they are alike."""
-    found = [*map(_lossy, runs)]
-    if all(settings == found[0] for settings in found):
-        return ""
-    named = ", ".join(f"{name} ({' '.join(own)})" for name, own in zip(names, found, strict=True) if own)
-    return (
-        f"{named}: these settings remove case, width or white space, which then costs nothing: bits per character "
-        "favour these models"
-    )
 
 
 _PANELS = {
