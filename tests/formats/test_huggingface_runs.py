@@ -72,6 +72,7 @@ def test_what_no_class_has_is_left_out_and_told(tokenizer, tmp_path):
         ({"embedding_size": 8, "activation": "relu"}, "the head mlm of Electra .* has activation=gelu, not relu"),
         ({"heads": (), "pooler": "relu"}, "no pooler=relu without a head"),
         ({"heads": ("replaced",), "task_types": 3}, "Ernie of transformers has no head replaced"),
+        ({"heads": ("classification",), "labels": ("a b", "c\td"), "pooler": "tanh"}, "the label 'c.*td' cannot be"),
     ],
 )
 def test_models_that_transformers_does_not_have_are_refused_by_name(settings, message, tokenizer, tmp_path):

@@ -89,6 +89,7 @@ def test_an_encoder_in_a_folder_of_the_folder_is_found(tokenizer, tmp_path):
         ("modules.json", '[{"path": "", "type": "a.Transformer"}]', r"modules\.json: has no Pooling"),
         ("modules.json", '[{"path": "", "type": "a.Dense"}]', "the module Dense cannot be read"),
         ("modules.json", '[{"path": "../x", "type": "a.Transformer"}]', r"names '\.\./x', which is not a folder"),
+        ("modules.json", '[{"path": "..", "type": "a.Transformer"}]', r"names '\.\.', which is not a folder"),
         ("modules.json", '[{"type": "a.Transformer"}]', "names None, which is not a folder"),
         ("1_Pooling/config.json", "{}", "pools by nothing; expected one of mean, cls, max"),
         ("1_Pooling/config.json", '{"pooling_mode_lasttoken": true}', "pools by lasttoken"),

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -51,6 +52,12 @@ def test_what_is_no_classifier_or_no_text_is_refused():
         WenmaiClassifier("classifier").fit([1, 2], [0, 1])
     with pytest.raises(wenmai.WenmaiError, match="no setting 'colour'"):
         WenmaiClassifier("classifier", colour=1).fit(TEXTS, LABELS)
+    model = WenmaiClassifier("classifier", epochs=2).fit(TEXTS, LABELS)
+    assert model.predict(text for text in TEXTS).tolist() == model.predict(TEXTS).tolist()
+    with pytest.raises(wenmai.WenmaiError, match="sequence of texts"):
+        model.predict(csr_array(np.eye(3)))
+    with pytest.raises(ValueError, match="several types, or missing ones"):
+        WenmaiClassifier("classifier").fit(TEXTS, [None, *LABELS[1:]])
     with pytest.raises(ValueError, match="one class"):
         WenmaiClassifier("classifier").fit(TEXTS, ["a"] * len(TEXTS))
     with pytest.raises(AttributeError, match="no probabilities"):

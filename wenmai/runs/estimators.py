@@ -200,8 +200,9 @@ class WenmaiClassifier(OfTexts, ClassifierMixin, BaseEstimator):  # type: ignore
 
     def _numbers(self, texts: Sequence[str]) -> npt.NDArray[np.float64]:
         check_is_fitted(self)
-        found = np.zeros((len(texts), self.classes_.size))
-        for row, labels in zip(found, self.model_.predict(texts_of(texts), k=-1), strict=True):
+        given = texts_of(texts)
+        found = np.zeros((len(given), self.classes_.size))
+        for row, labels in zip(found, self.model_.predict(given, k=-1), strict=True):
             for label, number in labels:
                 row[int(label)] = number
         return found
@@ -211,7 +212,7 @@ def numbered(estimator: BaseEstimator, texts: Sequence[Any], y: Any) -> tuple[np
     """Returns the classes, sorted, and the number of the class of each text.
 
     Raises:
-        ValueError: if there are no labels, not as many as texts, or not at least two classes.
+        ValueError: if there are no labels, not as many as texts, labels of several types, or not at least two classes.
     """
     name = type(estimator).__name__
     if y is None:
@@ -219,7 +220,10 @@ def numbered(estimator: BaseEstimator, texts: Sequence[Any], y: Any) -> tuple[np
     labels = column_or_1d(y, warn=True)
     check_consistent_length(texts, labels)
     check_classification_targets(labels)
-    classes, numbers = np.unique(labels, return_inverse=True)
+    try:
+        classes, numbers = np.unique(labels, return_inverse=True)
+    except TypeError:
+        raise ValueError(f"{name}: y has labels of several types, or missing ones") from None
     if classes.size < 2:
         one = repr(classes[0].item()) if classes.size else "none"
         raise ValueError(f"{name}: all {len(texts)} texts are of one class, {one}; expected at least 2")

@@ -193,7 +193,8 @@ class FineTunedClassifier(OfTexts, ClassifierMixin, BaseEstimator):  # type: ign
     def load(cls, folder: str | Path, *, device: str = "auto") -> Self:
         """Reads what :meth:`save` wrote, or any run that was fine-tuned for classification or pairs.
 
-        The parameters are those of the training, so that a clone can be fitted anew.
+        The parameters are those of the training, so that a clone can be fitted anew, but for ``class_weight`` where it
+        was a mapping, which a run does not keep.
 
         Raises:
             RunError: if there is no such run.

@@ -227,12 +227,17 @@ def _labels(
     for number in range(rows):
         label = named[str(number)]
         text, shown = str(label), repr(str(label)[:60])
-        if not isinstance(label, str | int | float) or text.splitlines() != [text] or not text.strip() or "\t" in text:
+        if not isinstance(label, str | int | float) or not _is_label(text):
             raise FormatError(f"{path}: id2label: {shown} is no label; expected a line of text without tabs")
         if text in labels:
             raise FormatError(f"{path}: id2label: {shown} stands for two labels; expected one each")
         labels[text] = number
     return tuple(labels)
+
+
+def _is_label(text: str) -> bool:
+    """Whether a label is a line of text without tabs, which every file of labels can hold."""
+    return text.splitlines() == [text] and bool(text.strip()) and "\t" not in text
 
 
 # --- written --------------------------------------------------------------------------------------------------------
@@ -281,6 +286,10 @@ def written_config(
     if pooler is not None and pooler.name.startswith("sequence_summary"):
         head |= {"summary_type": "first", "summary_use_proj": True, "summary_activation": config.pooler}
     if config.labels:
+        if wrong := [label for label in config.labels if not _is_label(label)]:
+            raise SettingError(
+                f"the label {wrong[0][:60]!r} cannot be exported; a label there is a line of text without tabs"
+            )
         head["id2label"] = {str(number): label for number, label in enumerate(config.labels)}
         head["label2id"] = {label: number for number, label in enumerate(config.labels)}
     return head

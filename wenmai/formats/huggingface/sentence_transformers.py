@@ -90,7 +90,7 @@ def _steps(folder: Path) -> dict[str, Path]:
         place = step.get("path")
         if name not in _STEPS:
             raise FormatError(f"{path}: the module {name} cannot be read; an encoder here has {', '.join(_STEPS)}")
-        if not isinstance(place, str) or (place and Path(place).name != place):
+        if not isinstance(place, str) or (place and Path(place).name != place) or place == "..":
             raise FormatError(f"{path}: names {place!r}, which is not a folder in this one")
     if names != [name for name in _STEPS if name in names] or "Transformer" not in names:
         raise FormatError(f"{path}: the modules are {', '.join(names) or 'none'}; expected {', '.join(_STEPS)}")
