@@ -57,7 +57,7 @@ def test_what_is_no_classifier_or_no_text_is_refused():
     with pytest.raises(wenmai.WenmaiError, match="sequence of texts"):
         model.predict(csr_array(np.eye(3)))
     with pytest.raises(ValueError, match="several types, or missing ones"):
-        WenmaiClassifier("classifier").fit(TEXTS, [None, *LABELS[1:]])
+        WenmaiClassifier("classifier").fit(TEXTS, [*LABELS[1:], None])
     with pytest.raises(ValueError, match="one class"):
         WenmaiClassifier("classifier").fit(TEXTS, ["a"] * len(TEXTS))
     with pytest.raises(AttributeError, match="no probabilities"):

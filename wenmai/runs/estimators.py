@@ -219,8 +219,8 @@ def numbered(estimator: BaseEstimator, texts: Sequence[Any], y: Any) -> tuple[np
         raise ValueError(f"{name} requires y to be passed, but the target y is None")
     labels = column_or_1d(y, warn=True)
     check_consistent_length(texts, labels)
-    check_classification_targets(labels)
     try:
+        check_classification_targets(labels)
         classes, numbers = np.unique(labels, return_inverse=True)
     except TypeError:
         raise ValueError(f"{name}: y has labels of several types, or missing ones") from None
