@@ -265,7 +265,8 @@ def section_tables(comparison: Comparison) -> str:
         for part_kind, part in dict.fromkeys((part.kind, part.name) for own in parts for part in own):
             column = _quality_column(kind_of(comparison, part_kind), part_kind, part, parts)
             cells = "".join(_cells(column, lambda _: ""))
-            rows += f'<tr><th scope="row">{escape(say(part))}{small(column.note)}</th>{cells}</tr>'
+            shown = part if kind == "classification" else say(part)  # labels are the user's
+            rows += f'<tr><th scope="row">{escape(shown)}{small(column.note)}</th>{cells}</tr>'
         several = len({other for other, known in divided if known == name}) > 1
         title = say("{name} by section", name=_named(comparison, name, kind) if several else name)
         head = f'<tr><th scope="col">{say("Section")}</th>{heads}</tr>'
