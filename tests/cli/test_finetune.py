@@ -297,7 +297,8 @@ def test_every_seed_reads_what_can_be_read_once(base, tmp_path):
     rows = [tuple(line.split("\t")) for line in TEXTS["classes.tsv"]["enough"].splitlines()[1:]]
     splits = {"train": iter(rows), "validation": iter(rows[:9])}
     chosen = {"task": "classification", "quiet": True, "threads": 1, "epochs": 1, "learning_rate": 0.02}
-    assert len(wenmai.finetune(base, splits, out=tmp_path / "runs", seeds=2, **chosen).values) == 2
+    assert len(wenmai.finetune(base, splits, out=tmp_path / "runs", seeds=2, random_state=5, **chosen).values) == 2
+    assert {path.name for path in (tmp_path / "runs").glob("seed-*")} == {"seed-5", "seed-6"}
 
 
 @pytest.mark.parametrize(("count", "quantile"), [(2, 12.706), (10, 2.262), (11, 2.228), (31, 2.042)])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wenmai.config.recipe import Recipe
+from wenmai.config.recipe import Recipe, named_settings
 from wenmai.core.errors import RunError, SettingError, nearest_name
 from wenmai.core.folder import writing_json
 from wenmai.core.registry import find_system, systems
@@ -166,6 +166,7 @@ def finetune(
     if (Path(out) / RECIPE).exists():
         raise RunError(f"{out}: is a run; several seeds need a folder of their own, choose another --out")
     data = _kept(data)  # which is read for each seed
+    settings = named_settings(find_system(system).load().sections, settings)
     given = settings.pop("train.seed", settings.pop("seed", 1))
     first = plan(system, data, start=start, seed=given, **settings)[0].sections["train"].seed
     folders = {seed: Path(out) / f"seed-{seed}" for seed in range(first, first + seeds)}
