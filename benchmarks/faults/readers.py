@@ -335,7 +335,7 @@ def _queries(path: Path) -> str | None:
 
 
 def _ids(path: Path) -> str | None:
-    uneven = [row for row in read_prepared(path) if not len(row.tokens) == len(row.segments) == len(row.units)]
+    uneven = [row for _, row in read_prepared(path) if not len(row.tokens) == len(row.segments) == len(row.units)]
     return f"{len(uneven)} rows of several lengths" if uneven else None
 
 

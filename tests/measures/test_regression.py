@@ -64,6 +64,13 @@ def test_resamples_of_equal_numbers_have_no_correlation():
         assert found.pearson_low > 0.9
 
 
+@pytest.mark.parametrize("huge", [1e200, float("inf"), float("nan")])
+def test_numbers_that_are_too_large_are_refused(huge):
+    for gold, found in (([1.0, huge], [1.0, 2.0]), ([1.0, 2.0], [1.0, huge])):
+        with pytest.raises(CorpusError, match="too large to compute with; scale the numbers"):
+            measure_regression(gold, found)
+
+
 def test_numbers_without_predictions_are_refused():
     with pytest.raises(CorpusError, match="2 examples have 1 predictions"):
         measure_regression([1, 2], [1])

@@ -37,7 +37,6 @@ _OPTIONS = ("options", "choices", "choice", "endings", "answers", "candidates", 
 ANSWER = ("answer", "label", "answerkey", "correct", "gold", "target", "correctanswer", "答案", "标签")
 _NUMBERED = ("ending", "choice", "option", "answer", "选项", "")  # and a number or a letter
 _MARK = "__label__"
-_MOST = 1e100  # of numbers, whose squares are summed
 _UNDECIDED = "-"  # of pairs on which the annotators did not agree, in SNLI and its relatives
 
 
@@ -185,7 +184,7 @@ def _number(value: Any, name: str) -> float:  # noqa: ANN401  any JSON
         number = math.nan if isinstance(value, bool) else float(value)
     except (ValueError, TypeError, OverflowError):
         number = math.nan
-    if not abs(number) < _MOST:
+    if not math.isfinite(number):
         raise ValueError(f"{name} is {_shown(value)}; expected a number")
     return number
 

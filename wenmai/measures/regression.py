@@ -82,12 +82,16 @@ def measure_regression(
         seed: Decides the draws.
 
     Raises:
-        CorpusError: if there are no numbers, or not as many predictions.
+        CorpusError: if there are no numbers, not as many predictions, or some whose squares are too large.
     """
     right, given = np.asarray(gold, np.float64), np.asarray(found, np.float64)
     if not len(right) or right.shape != given.shape:
         raise CorpusError(f"{len(right)} examples have {len(given)} predictions; expected one for each of at least one")
-    error, known = np.square(right - given), correlations(right, given)
+    with np.errstate(over="ignore", invalid="ignore"):
+        error = np.square(right - given)
+    if not np.isfinite(error).all():
+        raise CorpusError("a number, or what was predicted, is too large to compute with; scale the numbers")
+    known = correlations(right, given)
 
     def statistics(weights: Floats) -> Floats:
         return np.column_stack(
