@@ -217,7 +217,10 @@ def _where(place: str) -> str:
     if found is None:
         return say(place)
     shown = say(_UNITS[found["unit"]], number=found["number"])
-    return f"{say(Path(found['file']).name)}: {shown}" if found["file"] else shown
+    if not found["file"]:
+        return shown
+    name = found["file"] if found["file"].startswith("data:") else Path(found["file"]).name
+    return f"{say(name)}: {shown}"
 
 
 def _value(value: Any) -> str:  # noqa: ANN401
