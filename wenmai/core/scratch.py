@@ -1,5 +1,6 @@
 """Large arrays that are needed for a while: in memory, or else in a file that ends with them."""
 
+import errno
 import os
 import shutil
 import tempfile
@@ -31,7 +32,7 @@ def scratch_array(shape: Sequence[int], *, in_memory: int, share: float = 1.0) -
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
     if size > share * shutil.disk_usage(folder).free:
-        raise OSError(28, "No space left on device")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with tempfile.TemporaryFile(dir=folder) as file:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(file.fileno(), 0, size)

@@ -263,11 +263,11 @@ def measure_classification(
     matthews: tuple[float | None, float | None, float | None] = (None, None, None)
     if single:
 
-        def coefficient(weights: npt.NDArray[np.float64], nothing: float = np.nan) -> npt.NDArray[np.float64]:
-            return _matthews(weights @ correct, weights @ given_table, weights @ named_table, nothing)
+        def coefficient(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+            return _matthews(weights @ correct, weights @ given_table, weights @ named_table)
 
         bounds = percentile_interval(coefficient, len(gold), resamples=resamples, seed=seed)
-        matthews = (float(coefficient(np.ones((1, len(gold))), 0.0)[0]), *bounds)
+        matthews = (float(np.nan_to_num(coefficient(np.ones((1, len(gold)))))[0]), *bounds)
     count = 2 + len(present)
     intervals: list[tuple[float, float] | tuple[None, None]] = [(None, None)] * count
     if 0 < len(present) <= _MOST_LABELS:
@@ -335,7 +335,7 @@ def classification_metrics(gold: npt.NDArray[np.int64], found: npt.NDArray[np.in
     return {
         "accuracy": float(right.sum() / len(gold)),
         "macro_f1": float((2 * right[occurring] / (given + named)[occurring]).mean()),
-        "matthews": float(_matthews(right.sum(keepdims=True), given[None], named[None])[0]),
+        "matthews": float(np.nan_to_num(_matthews(right.sum(keepdims=True), given[None], named[None]))[0]),
     }
 
 
@@ -344,21 +344,13 @@ def _ranged(value: float, low: float | None, high: float | None) -> str:
     return f"{value:.4f}" if low is None else f"{value:.4f} [{low:.4f}, {high:.4f}]"
 
 
-def _matthews(
-    right: Any,  # noqa: ANN401  counts of any type
-    given: Any,  # noqa: ANN401
-    named: Any,  # noqa: ANN401
-    nothing: float = 0.0,
-) -> npt.NDArray[np.float64]:
-    """Matthews' coefficients (R,), of (R,) right ones, and (R, C) how often each label is given, and named.
-
-    ``nothing`` stands for 0/0: of one label alone.
-    """
+def _matthews(right: Any, given: Any, named: Any) -> npt.NDArray[np.float64]:  # noqa: ANN401  counts of any type
+    """Matthews' coefficients (R,), NaN for 0/0: (R,) right ones; (R, C) how often each label is given, and named."""
     right, given, named = (np.asarray(part, np.float64) for part in (right, given, named))
     total = given.sum(1)
     covariance = right * total - (given * named).sum(1)
     spread = np.sqrt((total**2 - (named**2).sum(1)) * (total**2 - (given**2).sum(1)))
-    return _share(covariance, spread, nothing)
+    return _share(covariance, spread, np.nan)
 
 
 def _confusion(given: Any, named: Any, order: Sequence[int]) -> tuple[tuple[int, ...], ...]:  # noqa: ANN401  sparse

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeGuard
 
 from wenmai.core.folder import writing
 from wenmai.core.wording import say
@@ -83,15 +84,13 @@ def charts(comparison: Comparison) -> dict[str, Drawing]:
     return found
 
 
-def _is_drawn(value: float | None) -> bool:
+def _is_drawn(value: float | None) -> TypeGuard[float]:
     """Whether there is a value that has a place; a probability of 0 makes a loss infinite."""
     return value is not None and math.isfinite(value)
 
 
 def _curve(system: ComparedSystem) -> list[tuple[float, float]]:
-    points = [
-        (100 * point.progress, point.loss) for point in system.curve if point.loss is not None and _is_drawn(point.loss)
-    ]
+    points = [(100 * point.progress, point.loss) for point in system.curve if _is_drawn(point.loss)]
     return points[:: -(-len(points) // MOST_POINTS)] if points else []
 
 

@@ -14,7 +14,7 @@ from wenmai.runs.compare import compare, require_no_run
 from wenmai.runs.comparison import Comparison
 from wenmai.runs.measuring.measurer import choose_measurer
 from wenmai.runs.planning import plan, require_same
-from wenmai.training.run import MODEL, RECIPE, Run
+from wenmai.training.run import CORPUS, MODEL, RECIPE, Run
 
 __all__ = ["compare_systems"]
 
@@ -82,7 +82,7 @@ def _require_same_text(run: Path, source: Any) -> None:  # noqa: ANN401  what a 
     Raises:
         RunError: if they have changed.
     """
-    if not (run / RECIPE).exists() or not hasattr(source, "hashes"):
+    if not (run / CORPUS).exists() or not hasattr(source, "hashes"):
         return
     now = {file.sha256 for file in source.hashes() or ()}
     before = {one.get("sha256") for one in Run(run).corpus.get("sources", ()) if isinstance(one, Mapping)}
