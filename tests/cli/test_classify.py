@@ -41,6 +41,9 @@ def test_evaluate_and_mistakes(shell, run):
     (shell.folder / "bad.txt").write_text("__label__x a\nc\n")
     assert "line 2 has no label" in shell("evaluate", run, "--on", "bad.txt", code=3).err
     assert "--k 0" in shell("classify", run, "--k", "0", code=2, stdin="").err
+    assert "--curves: " in shell("evaluate", run, "--on", "test.txt", "--curves", code=2).err
+    curves = json.loads(shell("evaluate", run, "--on", "test.txt", "--curves", "--json").out)["curves"]
+    assert [curve["label"] for curve in curves] == ["x"]
     assert "no such run" in shell("classify", "nothing", code=6, stdin="").err
 
 

@@ -254,6 +254,16 @@ def test_predictions_are_those_of_the_official_script(shell, runs):
     assert "--predictions .: is a folder; name the file to write" in refused
 
 
+def test_a_document_is_known_by_its_identifier(shell, runs):
+    lines = "227508|t|Kenya and Nairobi.\n227508\t0\t5\tKenya\tLOC\tQ1\n227508\t10\t17\tNairobi\tLOC\tQ2\n"
+    (shell.folder / "some.pubtator").write_text(lines)
+    assert "227508 Kenya and Nairobi.: 2 entities" in shell("extract", runs / "ssan", "some.pubtator").out
+    printed = shell("extract", runs / "ssan", "some.pubtator", "--json").out
+    assert json.loads(printed)["id"] == "227508"
+    (shell.folder / "again.json").write_text(printed)
+    assert shell("extract", runs / "ssan", "again.json", "--json").out == printed
+
+
 def test_some_of_the_documents_are_evaluated(shell, runs):
     path = runs / EXAMPLES["ssan"].data
     assert (

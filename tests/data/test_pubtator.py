@@ -63,6 +63,25 @@ def test_a_document(read, none):
     assert document.relations == ((0, 3, "CID", ()),)
 
 
+def test_several_ids_of_one_mention_and_a_variant_that_is_one_id(read):
+    for several in ("D1|D3", "D1,D3", "D1;D3"):
+        (document,) = read(HEAD + mention("Aspirin", "Gene", several))
+        assert [one.id for one in document.entities] == ["D1", "D3"]
+    (document,) = read(HEAD + mention("Aspirin", "SequenceVariant", "p|SUB|V|617|F") + mention("X-1", "Gene", "c|SUB"))
+    assert [one.id for one in document.entities] == ["p|SUB|V|617|F", "c|SUB"]
+
+
+def test_relations_of_biored_say_whether_they_are_new(read):
+    (document,) = read(HEAD + MENTIONS + "7\tAssociation\tD1\tD9\tNovel\n7\tBind\tD1\tD8\tNo\n")
+    assert [one[:3] for one in document.relations] == [(0, 3, "Association"), (0, 2, "Bind")]
+
+
+def test_a_document_has_its_identifier_and_all_of_its_title(read):
+    (document,) = read(f"227508|t|{'long ' * 100}title\n")
+    assert (document.id, document.title) == ("227508", f"{'long ' * 100}title")
+    assert document.name == f"227508 {document.title}"
+
+
 def test_words_are_those_of_the_mentions(read):
     text = "Drug-induced x/y hepatitis-B-positive ab"
     content = f"1|t|{text}\n1\t0\t4\tDrug\tChemical\tD1\n"
@@ -136,6 +155,7 @@ def test_a_relation_between_mentions_of_one_entity_is_none(read):
         (HEAD + MENTIONS + "7\tCID\tD1\tD7\n", 7, "the relation CID is to 'D7', which document '7' never mentions"),
         (HEAD + MENTIONS + "7\tCID\t-1\tD8\n", 7, "is to '-1'"),
         (HEAD + MENTIONS + "7\tCID\tD1\n", 7, "expected PMID, first character"),
+        (HEAD + MENTIONS + "7\tCID\tD1\tD8\tmore\n", 7, "expected PMID, first character"),
         (HEAD.encode() + b"7\t0\t7\tAsp\xffirin\tChemical\tD1\n", 3, "is not utf-8"),
         (HEAD.encode() + b"7\t0\t7\tAsp\0irin\tChemical\tD1\n", 3, "NUL"),
     ],

@@ -11,6 +11,8 @@ from scipy.optimize import minimize
 import wenmai
 from wenmai.core.errors import CorpusError, RunError, SettingError
 from wenmai.data.datasets import Dataset
+from wenmai.data.drawing import drawn
+from wenmai.data.examples import ExamplesStats, open_examples
 from wenmai.data.typed import TextExample
 from wenmai.inference.states import LayerStates
 from wenmai.runs.probing.regression import STRENGTHS, fit_probe, fit_probes, scaling_of, standardised
@@ -229,6 +231,11 @@ def test_the_parts_of_a_set_are_apart(folder):
         assert len(texts) == fit + choose + measured
     limited = open_probe_set(on(folder, "classification"), task="classification", limit=50)
     assert (sum(limited.sizes[:2]), limited.available, limited.sizes[2]) == (50, 120, 40)
+    learnt = [
+        placed.example for placed in open_examples(str(folder / "train.tsv"), "classification").read(ExamplesStats())
+    ]
+    fine_tuned = [learnt[place] for place in drawn([one.label for one in learnt], 50, 1)]
+    assert sorted(limited.examples[:50]) == sorted(fine_tuned)
 
 
 def test_a_folder_has_its_splits(folder, tmp_path):

@@ -189,6 +189,8 @@ def evaluate(
     """
     from wenmai.runs.evaluate import evaluate as measure
 
+    if curves and not as_json:
+        raise SettingError("--curves: curves of precision and recall are printed as JSON; add --json")
     if on and len(on) > 1:
         several = " ".join(f"--on {shlex.quote(one)}" for one in on)
         raise SettingError(f"evaluate takes one --on; `wenmai compare {shlex.quote(str(run))} {several}` takes several")

@@ -116,7 +116,7 @@ def extract(
         if as_json:
             print(json.dumps(as_docred(found), ensure_ascii=False))
             continue
-        title, entities = document.title or say("document"), len(document.entities)
+        title, entities = document.name or say("document"), len(document.entities)
         if not found.pairs:
             print(f"{title}: {why_nothing(model, found)}")
             continue

@@ -1,10 +1,11 @@
 """PubTator files, such as the chemicals and diseases of BioCreative V (Li et al. 2016, CDR).
 
 A document is ``PMID|t|TITLE``, ``PMID|a|ABSTRACT``, a line ``PMID<TAB>START<TAB>END<TAB>TEXT<TAB>TYPE<TAB>ID`` for each
-mention, and ``PMID<TAB>RELATION<TAB>ID<TAB>ID`` for each relation; a blank line ends it. Characters are counted over
-the title, one space, and the abstract.
+mention, and ``PMID<TAB>RELATION<TAB>ID<TAB>ID`` for each relation, behind which BioRED says whether it is new; a blank
+line ends it. Characters are counted over the title, one space, and the abstract.
 
-Mentions of one id are one entity; one with several ids (``D1|D2``) is a mention of each. Mentions without an id
+Mentions of one id are one entity; one with several ids (``D1|D2``, ``672,675``, ``672;675``) is a mention of each, but
+a variant such as ``p|SUB|V|617|F`` is one id. Mentions without an id
 (``-1`` or ``-``) are entities of their own. If all relations are of a Chemical to a Disease, and there are no other
 types, it is asked which Chemical with an id has a relation to which Disease with one. Otherwise the documents name no
 pairs: all are asked for, or those of the types that the training of a model asked for.
@@ -28,7 +29,9 @@ TreeNumbers = Mapping[str, tuple[str, ...]]
 _TEXT = re.compile(r"([^|\t]+)\|([ta])\|(.*)", re.DOTALL)
 _TREE_NUMBERS = re.compile(r"[A-Z]\d+(?:\.\d+)*(?:[,;\s]+[A-Z]\d+(?:\.\d+)*)*")
 _NUMBER = re.compile(r"[0-9]{1,9}")
+_DIGIT = re.compile(r"[0-9]")
 _UNKNOWN = ("-1", "-", "")
+_NOVELTY = ("Novel", "No")
 _HEAD, _TAIL = "Chemical", "Disease"
 _INSIDE = "-/+.=*'"  # what separates words besides spaces, as in the usual preparation of these files
 
@@ -110,6 +113,8 @@ def _read_line(line: str, number: int, parts: _Parts | None) -> _Parts:
         parts.texts[text[2]] = text[3]
         return parts
     columns = line.split("\t")
+    if len(columns) == 5 and columns[4] in _NOVELTY:
+        columns = columns[:4]
     if len(columns) == 4 and not columns[1].isdigit():
         parts.relations.append((number, columns[1], columns[2], columns[3]))
         return parts
@@ -118,9 +123,16 @@ def _read_line(line: str, number: int, parts: _Parts | None) -> _Parts:
             f"{line[:60]!r}: expected PMID, first character, character behind, text, type and id, or PMID, relation "
             "and two ids, with tabs between"
         )
-    ids = tuple(columns[5].split("|")) if len(columns) > 5 else ("",)
+    ids = _ids(columns[5]) if len(columns) > 5 else ("",)
     parts.mentions.append((number, int(columns[1]), int(columns[2]), columns[3], columns[4], ids))
     return parts
+
+
+def _ids(column: str) -> tuple[str, ...]:
+    """The identifiers of a mention; those of several have digits, unlike the parts of a variant."""
+    separator = next((one for one in "|,;" if one in column), None)
+    ids = tuple(column.split(separator)) if separator else (column,)
+    return ids if all(one in _UNKNOWN or _DIGIT.search(one) for one in ids) else (column,)
 
 
 def _document(parts: _Parts) -> RelationDocument:
@@ -151,10 +163,11 @@ def _document(parts: _Parts) -> RelationDocument:
         if head != tail:
             relations.setdefault((head, tail, name), Relation(head, tail, name))
     return RelationDocument(
-        parts.texts["t"][:200],
+        parts.texts["t"],
         tuple(tuple(word.text for word in words) for words in sentences),
         tuple(entities),
         tuple(relations.values()),
+        id=parts.name,
     )
 
 

@@ -98,6 +98,7 @@ class RelationDocument(NamedTuple):
         entities: Those that are mentioned.
         relations: Between them, each once.
         pairs: Heads and tails whose relation is asked for; None: all different entities.
+        id: What its source calls it, such as the PMID of PubTator; empty: nothing.
     """
 
     title: str
@@ -105,6 +106,12 @@ class RelationDocument(NamedTuple):
     entities: tuple[Entity, ...]
     relations: tuple[Relation, ...] = ()
     pairs: tuple[tuple[int, int], ...] | None = None
+    id: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its identifier and its title, as far as it has them."""
+        return " ".join(filter(None, (self.id, self.title)))
 
 
 def read_docred(path: str | Path) -> list[RelationDocument]:
@@ -185,7 +192,7 @@ def _document(record: Mapping[str, Any]) -> RelationDocument:
         one = _relation(label, f"labels[{number}]", len(entities), len(sentences))
         relations[one.head, one.tail, one.relation] = one  # of equal ones the last counts, as in the official script
     pairs = None if record.get("pairs") is None else _asked(_list(record, "pairs"), len(entities))
-    return RelationDocument(title, sentences, entities, tuple(relations.values()), pairs)
+    return RelationDocument(title, sentences, entities, tuple(relations.values()), pairs, _identifier(record.get("id")))
 
 
 def _checked(document: RelationDocument) -> RelationDocument:
@@ -229,8 +236,11 @@ def _entity(given: Any, number: int, sentences: Sequence[Sequence[str]]) -> Enti
     if not isinstance(given, list) or not given:
         raise ValueError(f"{where} is {_shown(given)}; expected a list of mentions, at least one")
     mentions = tuple(_mention(one, f"{where}[{place}]", sentences) for place, one in enumerate(given))
-    name = given[0].get("id")
-    return Entity(mentions, mentions[0].type, str(name) if isinstance(name, str | int) else "")
+    return Entity(mentions, mentions[0].type, _identifier(given[0].get("id")))
+
+
+def _identifier(given: Any) -> str:  # noqa: ANN401
+    return str(given) if isinstance(given, str | int) else ""
 
 
 def _asked(given: list[Any], entities: int) -> tuple[tuple[int, int], ...]:

@@ -210,10 +210,11 @@ def why_nothing(model: "RelationModel", found: "Extracted") -> str:
 def as_docred(found: "Extracted") -> dict[str, Any]:
     """Returns a document with its relations as DocRED's JSON has them, with their meanings and probabilities.
 
-    Identifiers of entities, and the pairs that are asked for, are there too where the document has them.
+    Identifiers of the document and of entities, and the pairs that are asked for, are there too where it has them.
     """
     document = found.document
     return {
+        **({"id": document.id} if document.id else {}),
         "title": document.title,
         "sents": [list(words) for words in document.sentences],
         "vertexSet": [

@@ -93,7 +93,7 @@ def _dependencies(model: "RelationModel", document: RelationDocument) -> tuple[n
 def _section(drawn: _Drawn) -> str:
     document, relations = drawn.found.document, drawn.found.relations
     mentions = _mentions(document)
-    title = escape(document.title) or escape(say("document {number}", number=drawn.number))
+    title = escape(document.name) or escape(say("document {number}", number=drawn.number))
     sentences = "".join(
         f'<p class="sentence" id="d{drawn.number}s{number}"><span class="number">{number}</span>'
         f"{_marked(words, mentions.get(number, {}))}</p>"

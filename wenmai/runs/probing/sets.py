@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from wenmai.core.errors import CorpusError, SettingError, nearest_name
 from wenmai.data.datasets import find_dataset, named_dataset
+from wenmai.data.drawing import drawn
 from wenmai.data.example_settings import ExamplesConfig, with_columns
 from wenmai.data.examples import Examples, ExamplesStats, has_split, open_examples
 from wenmai.runs.measuring.measurer import title_of
@@ -138,11 +139,13 @@ def open_probe_set(
             the splits' names; or TRAIN,TEST. Of a file that comes alone a fifth is set aside to measure on.
         task: ``classification``, ``pair`` or ``tagging``; of a data set known.
         columns: Where texts and labels are in files, such as ``text_column``; otherwise they are found.
-        limit: Train and choose on at most so many examples, drawn at random; None: all.
+        limit: Train and choose on at most so many examples, those that fine-tuning draws with this limit and seed;
+            None: all.
         seed: Decides which.
 
     Raises:
-        SettingError: if the set is for none of the tasks, or the task of a file is not named.
+        SettingError: if the set is for none of the tasks, the task of a file is not named, or there are more labels
+            than ``limit``.
         CorpusError: if it cannot be read, has too few examples, or all of them have one label.
     """
     if task is not None and task not in PROBE_TASKS:
@@ -201,8 +204,8 @@ def _made(
         ) from None
     available = len(learnt)
     if limit is not None and available > limit:
-        kept = np.sort(np.random.default_rng(seed).choice(available, limit, replace=False))
-        learnt = [learnt[place] for place in kept]
+        kept = drawn([getattr(example, "label", None) for example in learnt], limit, seed)
+        learnt = [learnt[place] for place in sorted(kept)]
     fit = [one for one in learnt if not _chooses(one)]
     choose = [one for one in learnt if _chooses(one)]
     where = train.describe()
