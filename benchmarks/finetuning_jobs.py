@@ -50,10 +50,11 @@ def family_of(run: str) -> dict[str, Any]:
     tunable = find_system("finetuned-classification").load().starts_from(opened.task)
     languages = {f"data:{entry.name}": entry.language for entry in entries()}
     said = getattr(opened.recipe.sections.get("tasks"), "language", "")
-    segment = getattr(opened.recipe.sections.get("text"), "segment", "")
+    cut = [getattr(opened.recipe.sections.get("text"), "segment", "")]
+    cut.append(getattr(opened.recipe.sections.get("tokenizer"), "kind", ""))
     chinese = (
         said == "chinese"
-        or segment in ("chinese", "characters")
+        or not {"chinese", "characters"}.isdisjoint(cut)
         or any(languages.get(str(name)) == "zh" for name in opened.recipe.corpus)
     )
     family = kind if kind in ("gpt", "elmo") else "encoder" if tunable else "vectors"
