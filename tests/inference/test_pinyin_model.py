@@ -202,6 +202,13 @@ def test_incomplete_syllables_are_completed():
     assert {"你好", "泥航"} <= texts
 
 
+def test_digits_stay_where_tones_are_left_out():
+    ((found,),) = letters().convert(["wo3 2025 ai4 3 3.14"], toned=False)
+    assert [one for one in found.text if one.isdigit() or one == "."] == [*"202533.14"]
+    toneless = letters().convert(["wo 2025 ai 3 3.14"])
+    assert toneless == [[found]]
+
+
 def test_an_initial_behind_spaces_is_an_incomplete_syllable():
     (way,) = Cutter(numbers(CANDIDATES)).read("wo ai n")
     assert [len(piece.syllables) > 1 for piece in way.pieces] == [False, False, True]

@@ -73,6 +73,19 @@ def test_without_tones_there_is_no_toned_form(runs, tmp_path):
     assert "toneless unspaced" in wenmai.evaluate(runs / "ngram", on=path, quiet=True).results
 
 
+def test_digits_of_a_text_are_typed_and_are_no_tones(runs, tmp_path):
+    path = tmp_path / "digits.txt"
+    path.write_text("我爱2北京3。\n", "utf-8")
+    found = wenmai.evaluate(runs / "ngram", on=path, quiet=True)
+    assert {form: one.cer for form, one in found.results.items()} == dict.fromkeys(FORMS, 0)
+    path = tmp_path / "digits.tsv"
+    path.write_text("1\two ai 3 bei jing\t我爱3北京\n", "utf-8")
+    found = wenmai.evaluate(runs / "net", on=path, quiet=True)
+    assert (list(found.results), found.annotation) == (FORMS[:2], None)
+    path.write_text("1\two3 ai4 3 bei3 jing1\t我爱3北京\n", "utf-8")
+    assert wenmai.evaluate(runs / "net", on=path, quiet=True).annotation.syllables == 4
+
+
 def test_a_network_without_weight_converts_as_the_ngrams_do(runs):
     alone = wenmai.evaluate(runs / "ngram", on=runs / "gold.tsv", quiet=True)
     joined = wenmai.evaluate(runs / "net", on=runs / "gold.tsv", ngram=runs / "ngram", weight=0.0, quiet=True)
@@ -174,6 +187,7 @@ class TestConvertVerb:
             ("泥号\tni\n", "line 1: '泥号' has 2 characters"),
             ("泥号\tni hao\tmuch\n", "line 1: 'much' is no number"),
             ("泥号\tni hao\tnan\n", "line 1: weight=nan"),
+            ("泥号\tni hao\t1e300\n", "line 1: weight=1e+300 of '泥号': expected a number from -1e+06 to 1e+06"),
         ],
     )
     def test_a_file_of_words_that_is_none_is_refused(self, runs, tmp_path, shell, line, message):

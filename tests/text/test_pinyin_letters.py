@@ -168,6 +168,7 @@ def test_letters_in_other_forms():
     assert normal_letters("yi1 hui4 r5 wan2r0 r50 huar5") == "yi1 hui4 er5 wan2er0 r50 huar5"
     assert normal_letters("xyzō") == "xyzo"
     assert normal_letters("woai3。，'我") == "woai3。，'我"
+    assert normal_letters("İ WO") == "İ wo"  # whose small form is two characters
 
 
 @given(st.text("aegnoxhzur'135 。我Aāǚü:", max_size=14))
@@ -179,6 +180,7 @@ def test_letters_of_a_reading():
     assert typed_letters(["wo3", "ai4", "ni3", "。"]) == ["wo", "ai", "ni", "。"]
     assert typed_letters(["na3", "er5", "1"], toned=True) == ["na", "r3", "1"]
     assert typed_letters(["er2", "er5"]) == ["er", "er"]
+    assert typed_letters(["you3", "3", "ge4"]) == ["you", "3", "ge"]
     assert typed_letters(["nv", "er"], erhua=()) == ["nv", "er"]
     assert typed_letters(["na", "er"], erhua=(1,)) == ["na", "r"]
 
@@ -199,6 +201,8 @@ def test_long_input_ends():
     assert len(edges_of("xian" * 2_500)) > 7_500
     assert edges_of("u" * 10_000) == [Edge(0, 10_000, "u" * 10_000, "letters")]
     assert len(edges_of("iphone" * 1_600)) < 96_000
+    assert normal_letters("woai" * 20_000 + "nǐ") == "woai" * 20_000 + "ni3"
+    assert normal_letters("woai" * 20_000) == "woai" * 20_000
 
 
 @pytest.mark.parametrize(

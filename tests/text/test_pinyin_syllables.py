@@ -95,8 +95,14 @@ def test_what_is_no_syllable_is_said(text, says):
     assert len(str(error.value)) < 200
 
 
+def test_a_digit_of_a_text_is_no_tone():
+    assert [split_tone(one) for one in ("wo3", "wo", "3", "")] == [("wo", 3), ("wo", 0), ("3", 0), ("", 0)]
+    assert [without_tone(one) for one in ("wo3", "3")] == ["wo", "3"]
+
+
 def test_erhua_is_two_syllables():
     assert split_erhua("zher4") == ("zhe4", "er5")
+    assert split_erhua("zhe4r") == ("zhe4", "er5")
     assert split_erhua("nar") == ("na", "er")
     assert split_erhua("er2") == ("er2",)
     assert split_erhua("huir4") == ("hui4", "er5")

@@ -88,7 +88,8 @@ def convert(
         for text, found in zip(portion, model.convert(portion, n_best=n_best, **read), strict=True):
             if as_json:
                 rows: list[dict[str, Any]] = [one._asdict() for one in found]
-                print(json.dumps({"text": text, "candidates": rows}, ensure_ascii=False), flush=waiting)
+                line = json.dumps({"text": text, "candidates": rows}, ensure_ascii=False, allow_nan=False)
+                print(line, flush=waiting)
                 continue
             for one in found:
                 print(f"{one.probability:.4f}\t{one.text}" if scores else one.text, flush=waiting)

@@ -327,7 +327,7 @@ def _gold(name: str, pinyin: str, hanzi: str, normalise: Callable[[str], str]) -
             f"has {len(syllables)} syllables for {len(characters)} characters; expected one each, such as"
             " 'id<tab>ni3 hao3<tab>你好'"
         )
-    if any(split_tone(one)[1] for one in syllables if len(one) > 1):
+    if any(split_tone(one)[1] for one in syllables):
         # Where tones are written, a syllable without one has the neutral tone.
         syllables = [
             one if one == character or split_tone(one)[1] else f"{one}{NEUTRAL}"

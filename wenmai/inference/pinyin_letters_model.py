@@ -162,8 +162,13 @@ class PinyinLettersModel(LabellingModel):
         letters = normal_letters(text)
         for portion in _portions(letters, self.module.max_length):
             edges = typed_edges(portion, abbreviated=False)
-            if toned is False and any(split_tone(edge.syllable)[1] for edge in edges if edge.kind not in _KEPT):
-                portion = "".join(one for one in portion if one not in "012345")
+            if toned is False:
+                of_syllables = {
+                    place for edge in edges if edge.kind not in _KEPT for place in range(edge.begin, edge.end)
+                }
+                portion = "".join(
+                    one for place, one in enumerate(portion) if place not in of_syllables or not one.isdigit()
+                )
                 edges = typed_edges(portion, abbreviated=False)
             if edges:
                 yield self._letters(portion, edges)

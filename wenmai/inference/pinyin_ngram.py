@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from functools import cached_property
 from math import exp
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -79,7 +80,6 @@ class PinyinNgramModel(Shown):
         self._scorer = Scorer(characters, words, config.character_weight, config.word_weight)
         self._words = Words(lexicon, characters, words)
         self._user: dict[str, list[Reading]] = {}
-        self._user_words: Words | None = None
         self._normalise = normaliser(text)
 
     def _facts(self) -> dict[str, Any]:
@@ -216,22 +216,23 @@ class PinyinNgramModel(Shown):
         self._user.setdefault(word, [])
         self._user[word] = [one for one in self._user[word] if one.syllables != added.syllables]
         self._user[word].append(Reading(*added))
-        self._renew()
+        self.__dict__.pop("_user_words", None)
 
     def forget_word(self, word: str) -> None:
         """Takes a word of the user away again; one that is not there is none."""
         self._user.pop(word, None)
-        self._renew()
+        self.__dict__.pop("_user_words", None)
 
     @property
     def user_words(self) -> dict[str, list[Reading]]:
         """The words of the user with their readings."""
         return {word: list(readings) for word, readings in self._user.items()}
 
-    def _renew(self) -> None:
+    @cached_property
+    def _user_words(self) -> Words | None:
+        """The words of the user as the lattice reads them, made when it does."""
         readings = [one for word in self._user.values() for one in word]
-        lexicon = Lexicon.of(self.lexicon.inventory, readings)
-        self._user_words = Words(lexicon, self.characters, self.words) if readings else None
+        return Words(Lexicon.of(self.lexicon.inventory, readings), self.characters, self.words) if readings else None
 
     # --- files ----------------------------------------------------------------------------------------------------
 

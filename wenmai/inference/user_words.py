@@ -1,6 +1,5 @@
 """Words of the user, which a converter of pinyin prefers from then on."""
 
-import math
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -8,9 +7,10 @@ from wenmai.core.compressed import reading
 from wenmai.core.errors import CorpusError, PinyinError, SettingError
 from wenmai.text.pinyin.syllables import normal_syllable, split_tone
 
-__all__ = ["OF_USER", "UserWord", "add_words", "word_reading"]
+__all__ = ["MOST_WEIGHT", "OF_USER", "UserWord", "add_words", "word_reading"]
 
 OF_USER = 15.0  # nats for each character of a user's word, which nothing else gains
+MOST_WEIGHT = 1e6  # beyond it nothing else would count
 
 
 class UserWord(NamedTuple):
@@ -43,7 +43,7 @@ def word_reading(word: str, reading: str | None = None, weight: float | None = N
 
     Raises:
         PinyinError: if the reading has not one syllable a character.
-        SettingError: if the weight is no number.
+        SettingError: if the weight is no number, or too large.
     """
     from wenmai.text.pinyin.readings import readings_of
 
@@ -53,8 +53,8 @@ def word_reading(word: str, reading: str | None = None, weight: float | None = N
             f"{word!r} has {len(word)} characters and the reading {' '.join(syllables)!r}; expected one syllable "
             "a character, such as 'wen2 mai4' for 文脉"
         )
-    if weight is not None and not math.isfinite(weight):
-        raise SettingError(f"weight={weight} of {word!r}: expected a number")
+    if weight is not None and not abs(weight) <= MOST_WEIGHT:
+        raise SettingError(f"weight={weight} of {word!r}: expected a number from -{MOST_WEIGHT:g} to {MOST_WEIGHT:g}")
     letters, tones = zip(*map(split_tone, syllables), strict=True)
     return UserWord(word, letters, tones, OF_USER * len(word) if weight is None else weight)
 

@@ -27,6 +27,7 @@ from wenmai.training.run import Run
 __all__ = ["CONVERTERS", "Annotation", "ConversionEvaluation", "check", "compare", "evaluate"]
 
 _K = 5  # candidates of a sentence
+_TONES = frozenset("012345")
 _TOP = (1, 2, 3, 5, 10)  # sizes of lists of candidates, besides that of all
 _SHOWN = 10  # syllables with most errors, of each form
 
@@ -301,7 +302,8 @@ def _letters(example: TransliterationExample) -> str:
     typed = example.typed
     if typed and not any(one.isspace() or one.isdigit() for one in typed):
         return typed  # as the file has it
-    return "".join(typed_letters(example.syllables, erhua=example.erhua))
+    items = typed_letters(example.syllables, erhua=example.erhua)
+    return "".join(f"'{one}" if place and one in _TONES else one for place, one in enumerate(items))
 
 
 def _spaced(example: TransliterationExample, *, toned: bool) -> str:

@@ -70,7 +70,8 @@ _ONLY_DIGITS: Final = dict.fromkeys(range(ord("a"), ord("z") + 1))
 _AS_U: Final = re.compile("(?<=[jqxy])[vǖǘǚǜ]")
 _WITHOUT_DOTS: Final = dict(zip("vǖǘǚǜ", "uūúǔù", strict=True))
 _ERHUA_ALONE: Final = re.compile("(?<![a-z])r(?=[05](?![0-9]))")
-_MARKED_RUN: Final = re.compile(f"[a-z{''.join(_MARKED)}]*[{''.join(_MARKED)}][a-z{''.join(_MARKED)}]*")
+_OF_RUNS: Final = f"[a-z{''.join(_MARKED)}]"
+_MARKED_RUN: Final = re.compile(f"(?<!{_OF_RUNS}){_OF_RUNS}*[{''.join(_MARKED)}]{_OF_RUNS}*")
 
 
 class Edge(NamedTuple):
@@ -108,10 +109,16 @@ def normal_letters(text: str) -> str:
     Digits stand behind the syllables that have the marks: ``zhōngguó`` is ``zhong1guo2``. In letters that are not all
     syllables with one mark at most, the marks are lost. A text in this form stays as it is.
     """
-    text = unicodedata.normalize("NFC", text).translate(_FORMS).lower().replace("u:", "v")
+    text = _small(text).replace("u:", "v")
     text = _AS_U.sub(lambda found: _WITHOUT_DOTS[found[0]], text)
     text = _ERHUA_ALONE.sub("er", text)
     return _MARKED_RUN.sub(lambda found: _with_digits(found[0]), text)
+
+
+def _small(text: str) -> str:
+    """Letters in small form and of usual width, each one character; ``İ``, whose small form has two, stays."""
+    composed = unicodedata.normalize("NFC", text).translate(_FORMS)
+    return "İ".join(part.lower() for part in composed.split("İ"))
 
 
 def typed_places(text: str, letters: str) -> Sequence[int]:
@@ -123,7 +130,7 @@ def typed_places(text: str, letters: str) -> Sequence[int]:
         return range(len(text) + 1)
     places: list[int] = []
     for begin, end in pairwise([*_begins_of_letters(text), len(text)]):
-        typed = unicodedata.normalize("NFC", text[begin:end]).translate(_FORMS).lower()
+        typed = _small(text[begin:end])
         while len(places) < len(letters) and letters[len(places)] in "1234" and typed[0] not in "01234":
             places.append(begin)
         size = 2 if typed == "r" and letters[len(places) : len(places) + 2] == "er" else len(typed.replace("u:", "v"))
@@ -143,7 +150,8 @@ def _begins_of_letters(text: str) -> list[int]:
 def _with_digits(marked: str) -> str:
     """Returns letters with digits for marks; as in correct spelling, syllables within a word begin with a consonant."""
     letters = [_MARKED.get(letter, letter) for letter in marked]
-    best: list[tuple[tuple[int, int], str] | None] = [((0, 0), ""), *[None] * len(letters)]
+    # The least cost of the letters up to each place, where their last syllable begins, and how it is spelt.
+    best: list[tuple[tuple[int, int], int, str] | None] = [((0, 0), 0, ""), *[None] * len(letters)]
     for begin in range(len(letters)):
         before = best[begin]
         for end in range(begin + 1, min(begin + _LONGEST, len(letters)) + 1) if before else ():
@@ -152,13 +160,18 @@ def _with_digits(marked: str) -> str:
             stem = syllable if syllable in _syllables() else syllable.removesuffix("r")
             if before is None or stem not in _syllables() or len(tone) > 1:
                 continue
-            (vowels, plain), spelt = before
+            vowels, plain = before[0]
             cost = vowels + (begin > 0 and syllable[0] in "aoe"), plain + (not tone)
             found = best[end]
             if found is None or cost < found[0]:
-                best[end] = cost, f"{spelt}{syllable}{tone}"
-    last = best[-1]
-    return last[1] if last else "".join(letters).translate(_NO_DIGITS)
+                best[end] = cost, begin, f"{syllable}{tone}"
+    if best[-1] is None:
+        return "".join(letters).translate(_NO_DIGITS)
+    spelt, place = [], len(letters)
+    while place and (found := best[place]) is not None:
+        place = found[1]
+        spelt.append(found[2])
+    return "".join(reversed(spelt))
 
 
 def fuzzy_pairs(names: Collection[str]) -> frozenset[str]:

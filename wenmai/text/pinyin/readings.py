@@ -48,8 +48,7 @@ def readings_of(text: str, *, toned: bool = True) -> list[str]:
     dictionary = _dictionary()
     for run in _HANZI.finditer(text):
         items[run.start() : run.end()] = dictionary.read(run[0])
-    # A syllable with its tone has two letters at least, everything else is one character.
-    return items if toned else [without_tone(item) if len(item) > 1 else item for item in items]
+    return items if toned else [without_tone(item) for item in items]
 
 
 def syllables_of(character: str) -> tuple[str, ...]:

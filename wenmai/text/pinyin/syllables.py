@@ -13,6 +13,7 @@ of AISHELL-1 and THCHS-30, and a few syllables of the spoken language (``biang4`
 have the syllable that is typed for them: ``ń`` of 嗯 is ``en2``, ``m2`` is ``mu2``; and ``ê`` is ``ei``.
 """
 
+import re
 import unicodedata
 from functools import lru_cache
 from typing import Final, Literal
@@ -101,17 +102,21 @@ _COMBINING: Final = {"\u0304": 1, "\u0301": 2, "\u030c": 3, "\u0300": 4}  # macr
 _MARKS: Final = {tone: mark for mark, tone in _COMBINING.items()}
 _DIAERESIS: Final = "\u0308"
 _CIRCUMFLEX: Final = "\u0302"
+_TONE_BEFORE_R: Final = re.compile(r"([0-9])([rR])$")
 _TYPED: Final = {"m": "mu", "n": "en", "ng": "en", "hm": "heng", "hng": "heng"}
 
 
 def split_tone(syllable: str) -> tuple[str, int]:
-    """Returns the letters and the tone of a syllable in canonical form: ``("zhong", 1)``, or 0 without a tone."""
-    return (syllable[:-1], ord(syllable[-1]) - ord("0")) if syllable[-1:] in "12345" and syllable else (syllable, 0)
+    """Returns the letters and the tone of a syllable in canonical form: ``("zhong", 1)``, or 0 without a tone.
+
+    What has one character alone, such as a digit of a text, has no tone.
+    """
+    return (syllable[:-1], ord(syllable[-1]) - ord("0")) if syllable[1:] and syllable[-1] in "12345" else (syllable, 0)
 
 
 def without_tone(syllable: str) -> str:
-    """Returns the letters of a syllable in canonical form."""
-    return syllable.rstrip("12345")
+    """Returns the letters of a syllable in canonical form; what has one character alone stays."""
+    return split_tone(syllable)[0]
 
 
 @lru_cache(1 << 14)
@@ -200,12 +205,12 @@ def _vowel(letters: str) -> int:
 def split_erhua(text: str) -> tuple[str, ...]:
     """Returns the canonical forms of the syllables that a written syllable stands for.
 
-    They are one, or two with erhua: ``zher4`` is ``("zhe4", "er5")``, and ``nar`` is ``("na", "er")``.
+    They are one, or two with erhua: ``zher4`` and ``zhe4r`` are ``("zhe4", "er5")``, and ``nar`` is ``("na", "er")``.
 
     Raises:
         PinyinError: as of :func:`normal_syllable`.
     """
-    letters, tone = _parse(text)
+    letters, tone = _parse(_TONE_BEFORE_R.sub(r"\2\1", text))
     stem = letters.removesuffix("r")
     if letters in _TONES or stem == letters or stem not in _TONES:
         return (normal_syllable(text),)

@@ -78,7 +78,7 @@ class PinyinVocab:
     def symbol_id(self, item: str) -> int:
         """Returns the id of an item of a reading; a syllable with a tone that no word has counts without it."""
         found = self.symbol_ids.get(item)
-        if found is None and len(item) > 1:
+        if found is None:
             found = self.symbol_ids.get(without_tone(item))
         return UNKNOWN_ID if found is None else found
 
