@@ -198,6 +198,16 @@ def test_some_of_the_examples_are_evaluated(shell, tune, task):
     assert "drawn by chance" not in shell("evaluate", run, "--on", data, "--limit", "1000").err
 
 
+def test_a_test_set_may_have_another_encoding(shell, tune):
+    run = tune("classification")
+    content = Path(shell.folder / EXAMPLES["finetuned-classification"].data).read_text()
+    (shell.folder / "wide.tsv").write_text(content, "utf-16")
+    assert "is not utf-8" in shell("evaluate", run, "--on", "wide.tsv", code=3).err
+    found = shell("evaluate", run, "--on", "wide.tsv", "--encoding", "utf-16", "--json").out
+    expected = shell("evaluate", run, "--on", EXAMPLES["finetuned-classification"].data, "--json").out
+    assert json.loads(found)["accuracy"] == json.loads(expected)["accuracy"]
+
+
 def test_tasks_by_other_names_are_told(shell, base):
     assert (
         "no task is called 'ner'; did you mean 'tagging'?"

@@ -291,6 +291,13 @@ def test_what_is_empty_or_has_no_label_is_counted_or_refused(tmp_path):
     assert found.stats().examples == 1
 
 
+@pytest.mark.parametrize("between", [",", ";", "\t"])
+def test_rows_of_empty_cells_are_blank_lines(tmp_path, between):
+    rows = ["text,label", "a,0", ",", " , ", "b,1", ","]
+    path = written(tmp_path / ("a.tsv" if between == "\t" else "a.csv"), "\n".join(rows).replace(",", between))
+    assert read(path, "classification") == [TextExample("a", "0"), TextExample("b", "1")]
+
+
 def test_without_labels_every_line_counts(tmp_path):
     path = written(tmp_path / "a.txt", "first\n\nsecond one\n")
     assert [one.text for one in read(path, "classification", labelled=False)] == ["first", "", "second one"]
@@ -309,6 +316,9 @@ def test_other_encodings(tmp_path):
     assert read(path, "classification", encoding="gb18030") == [TextExample("很好", "好")]
     with pytest.raises(CorpusError, match=r"line 1: 0x.. is not utf-8 .*name it \(encoding=gb18030"):
         read(path, "classification")
+    path = written(tmp_path / "b.tsv", "文本\t标签\n很好\t好\n", "utf-8")
+    with pytest.raises(CorpusError, match=r"is not ascii .*name it \(encoding=utf-8, \.\.\.\)"):
+        read(path, "classification", encoding="ascii")
 
 
 def test_wrong_names_and_tasks_are_refused(tmp_path):

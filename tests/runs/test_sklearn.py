@@ -170,6 +170,8 @@ def test_parameters_are_those_of_the_training(run):
     copy = clone(model).set_params(max_length=9, class_weight="balanced", lora_alpha=2.0)
     assert model.get_params()["lora_rank"] == 2
     assert "lora_alpha" not in model.get_params()
+    with pytest.raises(SettingError, match="'epoks' is no parameter or setting of FineTunedClassifier"):
+        model.set_params(epoks=2)
     settings = copy.fit(GIVEN, WANTED)._recipe.flat_settings()
     wanted = {"mode": "lora", "lora_rank": 2, "lora_alpha": 2.0, "batch_size": 3, "class_weight": "balanced"}
     assert {name: settings[f"tuning.{name}"] for name in wanted} == wanted

@@ -26,6 +26,7 @@ from wenmai.cli.options import (
     Sets,
     TagColumn,
     TextColumn,
+    TextEncoding,
     TokenColumn,
     Tune,
 )
@@ -108,6 +109,7 @@ def evaluate(
     label_column: LabelColumn = None,
     token_column: TokenColumn = None,
     tag_column: TagColumn = None,
+    encoding: TextEncoding = None,
     pairs: Annotated[
         str | None,
         typer.Option("--pairs", metavar="FILE", help="Language models: minimal pairs, such as blimp; see the docs."),
@@ -200,6 +202,7 @@ def evaluate(
         label_column=label_column,
         token_column=token_column,
         tag_column=tag_column,
+        encoding=encoding,
     )
     options = _given(
         columns=columns or None,

@@ -25,6 +25,7 @@ __all__ = [
     "Sets",
     "TagColumn",
     "TextColumn",
+    "TextEncoding",
     "Texts",
     "TokenColumn",
     "Tune",
@@ -41,6 +42,9 @@ File = Annotated[
 ]
 TextColumn = Annotated[
     str | None, typer.Option("--text-column", metavar="NAME", help="Of labelled files: the column with the text.")
+]
+TextEncoding = Annotated[
+    str | None, typer.Option("--encoding", metavar="NAME", help="Of labelled files: their encoding, such as gb18030.")
 ]
 SecondColumn = Annotated[
     str | None, typer.Option("--second-column", metavar="NAME", help="Of labelled files: that with the second text.")

@@ -17,6 +17,7 @@ from wenmai.cli.options import (
     SecondColumn,
     TagColumn,
     TextColumn,
+    TextEncoding,
     TokenColumn,
 )
 from wenmai.cli.printing import note, show
@@ -43,6 +44,7 @@ def probe(
     label_column: LabelColumn = None,
     token_column: TokenColumn = None,
     tag_column: TagColumn = None,
+    encoding: TextEncoding = None,
     pooling: Annotated[
         str, typer.Option("--pooling", metavar="NAME", help="From tokens to a text: mean, or text, such as [CLS].")
     ] = "mean",
@@ -80,6 +82,7 @@ def probe(
         "label_column": label_column,
         "token_column": token_column,
         "tag_column": tag_column,
+        "encoding": encoding,
     }
     found = run_probes(
         runs,

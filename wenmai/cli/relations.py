@@ -117,12 +117,10 @@ def extract(
             print(json.dumps(as_docred(found), ensure_ascii=False))
             continue
         title, entities = document.name or say("document"), len(document.entities)
-        if not found.pairs:
-            print(f"{title}: {why_nothing(model, found)}")
-            continue
         relations = plural(len(found.relations), "relation")
-        head = say("{title}: {entities} entities, {relations}", title=title, entities=entities, relations=relations)
-        print(head if found.relations else f"{head}. {why_nothing(model, found)}")
+        print(say("{title}: {entities} entities, {relations}", title=title, entities=entities, relations=relations))
+        if not found.relations:
+            print(why_nothing(model, found))
         for one in found.relations:
             head, tail = (document.entities[number].mentions[0].name for number in (one.head, one.tail))
             where = ", ".join(map(str, one.evidence))

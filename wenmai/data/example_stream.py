@@ -194,7 +194,10 @@ class Examples:
     def _nothing(self, path: str, why: str) -> str:
         if self.part == "aside":
             share = f"{self.config.valid_share:g}"
-            return f"{path}: too few different examples to set some aside (valid_share={share}); give valid=FILE{why}"
+            return (
+                f"{path}: too few different examples to set some aside (valid_share={share}); give valid=FILE, or "
+                f"valid_share=0{why}"
+            )
         if self.part == "rest":
             return f"{path}: too few different examples, all are set aside to measure on{why}"
         return f"{path}: no examples{why}"

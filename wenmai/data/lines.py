@@ -16,6 +16,7 @@ COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
 MAX_LINE = 1 << 24  # bytes: more than any text has, less than a file that is not text
 MAX_JSON = 1 << 27  # bytes of a file that is one JSON value; Python's objects take several times as much
 _NAME_IT = "if the file has another encoding, name it (encoding=gb18030, latin-1, ...)"
+_NAME_UTF8 = "if the file has another encoding, name it (encoding=utf-8, ...)"
 _NOT_IT = "; this is not the file it should be"
 _HEAD = 1 << 16  # bytes that show what a file is
 
@@ -72,7 +73,8 @@ def text_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]
 def _fault(error: ValueError, line: bytes, encoding: str) -> ValueError:
     if not isinstance(error, UnicodeDecodeError):
         return error
-    return ValueError(f"0x{line[error.start]:02x} is not {encoding} ({error.reason}); {_NAME_IT}")
+    advice = _NAME_IT if encoding == "utf-8" else _NAME_UTF8
+    return ValueError(f"0x{line[error.start]:02x} is not {encoding} ({error.reason}); {advice}")
 
 
 def _recoded(file: Any, path: Path, encoding: str) -> io.BytesIO:  # noqa: ANN401  any binary file
@@ -93,7 +95,7 @@ def delimiter_of(first: str) -> str:
 
 
 def rows_of(path: Path, lines: Iterable[tuple[int, str]], delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Yields the first line and the cells of each row of a table; of a blank line no cells.
+    """Yields the first line and the cells of each row of a table; of a blank line, or empty cells alone, no cells.
 
     Args:
         path: The file, for messages.
@@ -119,7 +121,7 @@ def rows_of(path: Path, lines: Iterable[tuple[int, str]], delimiter: str) -> Ite
     begin = 1
     try:
         for row in rows:
-            yield begin, row
+            yield begin, row if any(map(str.strip, row)) else []
             begin = at + 1
     except csv.Error as error:
         if "new-line character" in str(error):

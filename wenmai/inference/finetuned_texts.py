@@ -156,7 +156,7 @@ class Classification(OfTexts):
         """
         if len({example.label for example in examples}) < 2:
             label = examples[0].label
-            raise CorpusError(f"all {len(examples)} examples have the label {label!r}; at least 2 are needed")
+            raise CorpusError(f"all {len(examples)} examples have the label {label!r}; at least 2 labels are needed")
 
     def weigh(self, examples: Sequence[TextExample | PairExample]) -> None:
         """w_c = N / (C N_c): all labels count as if they were equally frequent; N is the sum of examples' weights."""

@@ -157,7 +157,9 @@ class Tagging(FineTuned):
         """
         if len({tag for example in examples for tag in example.tags}) < 2:
             tag = examples[0].tags[0]
-            raise CorpusError(f"all words of {len(examples)} sentences have the tag {tag!r}; at least 2 are needed")
+            raise CorpusError(
+                f"all words of {len(examples)} sentences have the tag {tag!r}; at least 2 tags are needed"
+            )
 
     def learn(self, examples: Sequence[TaggedSentence]) -> None:
         """Notes how sentences are cut: into characters, all or those of East Asian scripts, and at which marks."""

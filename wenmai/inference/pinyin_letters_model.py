@@ -18,7 +18,7 @@ from wenmai.inference.pinyin_labelling import LabellingModel
 from wenmai.inference.pinyin_numbers import BLANK
 from wenmai.inference.pinyin_typing import score_of_letters, typed_edges
 from wenmai.text.pinyin.letters import Edge, completions, is_break, normal_letters, typed_places, without_breaks
-from wenmai.text.pinyin.syllables import split_tone, without_tone
+from wenmai.text.pinyin.syllables import without_tone
 
 if TYPE_CHECKING:
     from wenmai.inference.input_session import InputSession, Offer

@@ -59,39 +59,51 @@ def tagger_of(run: str | Path | Run, model: "RelationModel", device: str | None 
         RunError: if the run is not finished, or does not tag.
         SettingError: if none of its labels is a type of the model's.
     """
+    tagger, never = _tagger_of(run, model, device)
+    if never:
+        path = run.path if isinstance(run, Run) else run
+        _log.warning("%s", f"{path} never tags {', '.join(never)}: relations of such entities are not found")
+    return tagger
+
+
+def _tagger_of(run: str | Path | Run, model: "RelationModel", device: str | None) -> tuple["Tagger", list[str]]:
+    """The tagger of a run, and the types of a model of relations that it never tags."""
     opened = run if isinstance(run, Run) else Run(run, device)
     tagger: Tagger = opened.model_for("tag")
     labels = {re.sub(r"^[BIESMLU]-", "", label) for label in tagger.labels} - {"O"}
-    if labels & set(model.types) and (never := sorted(set(model.types) - labels)):
-        _log.warning("%s", f"{opened.path} never tags {', '.join(never)}: relations of such entities are not found")
     if not labels & set(model.types):
         raise SettingError(
             f"{opened.path} tags {', '.join(sorted(labels))}, but the relations are between entities of the types "
             f"{', '.join(model.types)}; train the tagger, or the model of relations, with the types of the other"
         )
-    return tagger
+    return tagger, sorted(set(model.types) - labels)
 
 
 def tagger_beside(run: Run, model: "RelationModel", device: str | None = None) -> "Tagger":
-    """Returns the model of the one run beside a run of relations that tags entities of its types.
+    """Returns the model of the one run beside a run of relations that tags entities of its types, all if some do.
 
     Raises:
         SettingError: if there is none, or several.
     """
-    found: list[tuple[str, Tagger]] = []
+    found: list[tuple[str, Tagger, list[str]]] = []
     for path in sorted(one.parent for one in Path(os.path.abspath(run.path)).parent.glob(f"*/{RECIPE}")):
         with suppress(WenmaiError):  # runs of other kinds, of other types, unfinished or damaged ones
             beside = Run(path, device)
             if beside.recipe.system == "finetuned-tagging" and beside.finished:
-                found.append((path.name, tagger_of(beside, model, device)))
+                found.append((path.name, *_tagger_of(beside, model, device)))
     here = run.path if run.path.name not in ("", "..") else Path(os.path.abspath(run.path))
-    shown = {name: here.with_name(name) for name, _ in found}
-    if len(found) == 1:
-        ((name, tagger),) = found
-        _log.warning("%s", f"{shown[name]} finds the entities of plain text; --tagger RUN names another")
-        return tagger
-    if found:
-        raise SettingError(f"several runs find entities: {', '.join(map(str, shown.values()))}; choose one by --tagger")
+    fitting = [one for one in found if not one[2]] or found
+    if len(fitting) == 1:
+        ((name, _, _),) = fitting
+        shown = here.with_name(name)
+        _log.warning("%s", f"{shown} finds the entities of plain text; --tagger RUN names another")
+        return tagger_of(shown, model, device)
+    if fitting:
+        told = ", ".join(
+            f"{here.with_name(name)} (never tags {', '.join(never)})" if never else str(here.with_name(name))
+            for name, _, never in fitting
+        )
+        raise SettingError(f"several runs find entities: {told}; choose one by --tagger")
     raise SettingError(
         f"the entities of plain text must be found first, and no run beside {run.path} does; add --tagger RUN, a run "
         "of finetuned-tagging"

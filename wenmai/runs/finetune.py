@@ -208,7 +208,7 @@ def _task(task: str | None, data: Any, start: Run) -> str:  # noqa: ANN401
     if task not in known:
         meant = _OTHER_NAMES.get(task.lower())
         near = f"; did you mean {meant!r}?" if meant else nearest_name(task, known)
-        raise SettingError(f"no task is called {task!r}{near}; there are {', '.join(known)}")
+        raise SettingError(f"no task is called {task!r}{near} (there are {', '.join(known)})")
     return task
 
 

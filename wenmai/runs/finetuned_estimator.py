@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from wenmai.config.recipe import Recipe
+from wenmai.config.recipe import Recipe, is_setting, named_settings
 from wenmai.core.errors import FormatError, RunError, SettingError
 from wenmai.core.folder import read_json_object, writing_json
 from wenmai.core.registry import find_system
@@ -104,7 +104,15 @@ class FineTunedClassifier(OfTexts, ClassifierMixin, BaseEstimator):  # type: ign
         return own | {name: getattr(self, name) for name in others if name not in own}
 
     def set_params(self, **params: Any) -> Self:  # noqa: ANN401
-        """Changes parameters, or other settings."""
+        """Changes parameters, or other settings.
+
+        Raises:
+            SettingError: for a name that is neither.
+        """
+        sections, own = find_system("finetuned-classification").load().sections, self.get_params()
+        for name, setting in zip(params, named_settings(sections, {name: name for name in params}), strict=True):
+            if name not in own and not is_setting(sections, setting):
+                raise SettingError(f"{name!r} is no parameter or setting of {type(self).__name__}")
         self.__dict__.update(params)
         return self
 

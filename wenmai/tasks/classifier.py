@@ -123,7 +123,9 @@ class ClassifierJob(Job):
             raise SettingError(f"solver=closed needs method=least-squares; {method} is trained by gradient descent")
         self.labels = sorted(set(texts.labels))
         if len(self.labels) < 2:
-            raise CorpusError(f"all {len(texts.labels)} texts have the label {self.labels[0]!r}; at least 2 are needed")
+            raise CorpusError(
+                f"all {len(texts.labels)} texts have the label {self.labels[0]!r}; at least 2 labels are needed"
+            )
         wanted: FeaturesConfig = recipe.sections["features"]
         self.encoder_folder = None if wanted.features == NGRAMS else Path(wanted.features)
         encoder = None if self.encoder_folder is None else load_encoder(self.encoder_folder)

@@ -103,7 +103,10 @@ def settled_reading(
     if encoder.max_length < SHORTEST:
         raise SettingError(f"the encoder reads {encoder.max_length} tokens; at least {SHORTEST} are needed")
     if reading.max_length is not None and reading.max_length > encoder.max_length:
-        raise SettingError(f"max_length={reading.max_length} is more than the {encoder.max_length} tokens it reads")
+        raise SettingError(
+            f"max_length={reading.max_length} is more than the {encoder.max_length} tokens that the encoder reads; "
+            "give max_length as many at most"
+        )
     if reading.pooling == "pooler" and not encoder.has_pooler:
         raise SettingError("pooling=pooler: the encoder has no pooler; pooling=token or mean do without")
     if not -1 <= tuning.layer <= encoder.num_layers:

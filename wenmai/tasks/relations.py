@@ -110,7 +110,10 @@ class RelationTask(NeuralTask):
         if longest < SHORTEST:
             raise SettingError(f"the encoder reads {longest} tokens; at least {SHORTEST} are needed")
         if reading.max_length is not None and reading.max_length > longest:
-            raise SettingError(f"max_length={reading.max_length} is more than the {longest} tokens that it reads")
+            raise SettingError(
+                f"max_length={reading.max_length} is more than the {longest} tokens that the encoder reads; give "
+                "max_length as many at most"
+            )
         room = (reading.max_length or longest) - 2
         if reading.stride is not None and reading.stride > room:
             raise SettingError(

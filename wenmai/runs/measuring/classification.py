@@ -242,6 +242,8 @@ def _read(
         return texts, [(one.label,) for one in found], [one.where for one in placed], left_out
     config = next((section for section in read if isinstance(section, LabelledConfig)), LabelledConfig())
     text = next((section for section in read if isinstance(section, TextConfig)), TextConfig())
+    columns = dict(columns)
+    text = replace(text, encoding=columns.pop("encoding", text.encoding))
     every = list(open_labelled(on, with_columns(config, columns), text, split="dev").read(stats))
     kept = list(range(len(every)))
     if limit is not None:
