@@ -117,8 +117,7 @@ def normal_letters(text: str) -> str:
 
 def _small(text: str) -> str:
     """Letters in small form and of usual width, each one character; ``İ``, whose small form has two, stays."""
-    composed = unicodedata.normalize("NFC", text).translate(_FORMS)
-    return "İ".join(part.lower() for part in composed.split("İ"))
+    return "İ".join(part.lower() for part in unicodedata.normalize("NFC", text).translate(_FORMS).split("İ"))
 
 
 def typed_places(text: str, letters: str) -> Sequence[int]:
