@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from wenmai.data.example_settings import ExamplesConfig
+from wenmai.data.relation_settings import RelationsConfig
 from wenmai.training.run import Run
 
 __all__ = ["seen_in_training"]
@@ -25,8 +26,8 @@ def seen_in_training(run: Run, test_sets: Sequence[str | Path]) -> Iterator[str]
         run: The run.
         test_sets: Files, or several separated by commas; names of the catalogue are not looked up.
     """
-    if any(isinstance(section, ExamplesConfig) for section in run.recipe.sections.values()):
-        return  # whose examples are looked for, see wenmai/runs/measuring/examples.py: lines are not examples
+    if any(isinstance(section, ExamplesConfig | RelationsConfig) for section in run.recipe.sections.values()):
+        return  # whose examples are looked for, see wenmai/runs/measuring: lines are neither examples nor documents
     sources = run.corpus.get("sources", ())
     named = [source["path"] for source in sources if "path" in source and not source.get("valid")]
     sources = [Path(name) for name in dict.fromkeys([*run.recipe.corpus, *named])]  # the cache may name an earlier copy

@@ -1,6 +1,7 @@
 """Training models of relations: what is minimised, what is trained, what is measured."""
 
 import json
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -273,6 +274,8 @@ def test_documents_that_were_trained_on_are_noted(trained):
     assert note in wenmai.evaluate(trained.run, on=some).notes
     for name in ("valid", "test"):
         assert wenmai.evaluate(trained.run, on=str(trained.folder / f"{name}.json")).notes == []
+    (noted,) = wenmai.evaluate(trained.run, on=str(trained.folder / "train.json")).notes
+    assert re.search(r"of \d+ documents are among those that the model was trained on", noted)
 
 
 def test_more_general_pairs_are_left_out_of_a_comparison_if_all_left_them_out(base, tmp_path):
