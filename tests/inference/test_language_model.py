@@ -89,6 +89,20 @@ def test_the_next_token_has_the_probability_that_scoring_gives(model):
     assert len(model.next("", topn=2)) == 2
 
 
+@pytest.mark.parametrize("memory", [4, 400])
+def test_a_long_prompt_is_read_in_the_segments_in_which_it_is_scored(memory):
+    model = make("transformer-xl", memory_length=memory)
+    prompt = " ".join("abcde" * 60)
+    (found,) = model.generate(prompt, max_tokens=1, temperature=0)
+    ((token, probability),) = model.next(prompt, topn=1)
+    assert found.text.strip() == token
+    ((continued,),) = model.continuations(prompt, [f" {token}"])
+    assert [found.log_prob, math.log(probability)] == pytest.approx([continued] * 2, abs=1e-5)
+    if memory > 300:  # all of it is known
+        (score,) = model.score([f"{prompt} {token}"], context="fresh")
+        assert continued == pytest.approx(score.token_log_probs[-2], abs=1e-5)
+
+
 def test_the_likelier_of_two_texts_is_told(model):
     one, other = model.more_likely("a b c", "c b a")
     assert (one.text, other.text) == ("a b c", "c b a")

@@ -1,6 +1,6 @@
 """A trained neural language model: the network, its tokenizer, and its verbs."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, fields
 from itertools import chain, islice, takewhile
 from pathlib import Path
@@ -9,12 +9,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.tensors import require_numbers
 from wenmai.data.batches import pad, plan_batches
-from wenmai.decode.protocol import Step
 from wenmai.inference.architecture import Network, read_architecture, read_tokenizer
 from wenmai.inference.embedding import (
     ContextualEncoder,
@@ -27,11 +25,12 @@ from wenmai.inference.embedding import (
 )
 from wenmai.inference.generation import Generated, GenerationConfig, generate, stream
 from wenmai.inference.layers import Layers
-from wenmai.inference.reading import READ, Ids, Scores, StreamScorer, log_probs_within
+from wenmai.inference.network_generation import NetworkGenerator, Pieces
+from wenmai.inference.reading import READ, Ids, Scores, StreamScorer, log_probs_within, read_on
 from wenmai.inference.scored import sentence_score
 from wenmai.measures.language import SentenceScore
 from wenmai.models.folder import CONFIG, write_fields
-from wenmai.nn.language import LanguageState, NextToken
+from wenmai.nn.language import NextToken
 from wenmai.text.tokenizer import Tokenizer
 from wenmai.training.tensors import loaded_model, save_model
 
@@ -197,12 +196,10 @@ class LanguageModel(Network):
         read = read[self._too_many(read, added) :]
         if not any(added):
             return [[] for _ in options]
-        size = self.module.max_length or READ
         self.module.eval()
         with torch.inference_mode():
             state = self.module.start(1, capacity=len(read) + max(map(len, added)) - 1)
-            for place in range(0, len(read) - 1, size):
-                self.module(torch.tensor([read[place : min(place + size, len(read) - 1)]], device=self.device), state)
+            read_on(self.module, read[:-1], state)
             state.select(torch.zeros(len(added), dtype=torch.int64, device=self.device))
             wanted, real = pad([np.array(tokens, np.int32) for tokens in added], self.tokenizer.pad_id)
             fed = np.concatenate([np.full((len(added), 1), read[-1], wanted.dtype), wanted[:, :-1]], 1)
@@ -333,7 +330,7 @@ class LanguageModel(Network):
                 single lines.
             topn: How many.
         """
-        generator = _Generator(self.module)
+        generator = NetworkGenerator(self.module)
         tokens = [self.tokenizer.eos_id, *self.vocabulary.encode(text)]
         if self.module.max_length is not None:
             tokens = tokens[-self.module.max_length :]
@@ -355,16 +352,16 @@ class LanguageModel(Network):
 
     def generate(self, prompt: str = "", **options: Any) -> list[Generated]:  # noqa: ANN401
         """Generates texts; ``options`` as of :class:`~wenmai.inference.generation.GenerationConfig`."""
-        return generate(_Generator(self.module), self.vocabulary, prompt, GenerationConfig.of(options))
+        return generate(NetworkGenerator(self.module), self.vocabulary, prompt, GenerationConfig.of(options))
 
     def stream(self, prompt: str = "", **options: Any) -> Iterator[str]:  # noqa: ANN401
         """Yields one text in pieces as it is generated; ``options`` as of :meth:`generate`."""
-        return stream(_Generator(self.module), self.vocabulary, prompt, GenerationConfig.of(options))
+        return stream(NetworkGenerator(self.module), self.vocabulary, prompt, GenerationConfig.of(options))
 
     @property
-    def vocabulary(self) -> "_Pieces":
+    def vocabulary(self) -> Pieces:
         """The tokens, for generation."""
-        return _Pieces(self.tokenizer, self.module.vocab_size, lines=self.context == "carried")
+        return Pieces(self.tokenizer, self.module.vocab_size, lines=self.context == "carried")
 
     @property
     def readings(self) -> tuple[str, ...]:
@@ -387,62 +384,3 @@ class LanguageModel(Network):
         if not settings:
             return self
         return LanguageModel(self.module.with_reading(kind(**settings)), self.tokenizer, context=self.context)
-
-
-class _Generator:
-    """A network, for generation."""
-
-    def __init__(self, module: NextToken) -> None:
-        self._module = module.eval()
-
-    @property
-    def max_length(self) -> int | None:
-        return self._module.max_length
-
-    @property
-    def device(self) -> torch.device:
-        return self._module.device
-
-    def read(self, tokens: Sequence[int], *, rows: int, capacity: int) -> LanguageState:
-        """Reads tokens once, and repeats the state."""
-        state = self._module.start(1, capacity=capacity)
-        if tokens:
-            self._module(torch.tensor([list(tokens)], device=self.device), state)
-        if rows > 1:
-            state.select(torch.zeros(rows, dtype=torch.int64, device=self.device))
-        return state
-
-    def step(self, tokens: Tensor, state: LanguageState) -> Step:
-        """Reads one token for each row."""
-        return self._module.step(tokens, state)
-
-
-class _Pieces:
-    """A tokenizer, for generation; ``lines``: a line feed ends a line rather than being part of the text."""
-
-    def __init__(self, tokenizer: Tokenizer, vocab_size: int, *, lines: bool) -> None:
-        self._tokenizer = tokenizer
-        self._lines = lines
-        self._nameless = tokenizer.nameless.union(range(tokenizer.vocab_size, vocab_size))
-
-    @property
-    def eos_id(self) -> int:
-        return self._tokenizer.eos_id
-
-    @property
-    def suppressed(self) -> Collection[int]:
-        one = self._tokenizer
-        return {one.pad_id, one.unk_id, one.bos_id} - {one.eos_id} | self._nameless
-
-    def encode(self, text: str) -> list[int]:
-        first, *others = self._tokenizer.encode_batch(text.split("\n") if self._lines else [text])
-        return [*first, *(token for ids in others for token in (self.eos_id, *ids))]
-
-    def decode(self, tokens: Sequence[int]) -> str:
-        lines: list[list[int]] = [[]]
-        for token in tokens:
-            if token == self.eos_id:
-                lines.append([])
-            else:
-                lines[-1].append(token)
-        return "\n".join(map(self._tokenizer.decode, lines))

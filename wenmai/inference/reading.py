@@ -10,13 +10,20 @@ import torch
 from wenmai.data.batches import pad
 from wenmai.nn.language import LanguageState, NextToken
 
-__all__ = ["READ", "Ids", "Scores", "StreamScorer", "log_probs_within"]
+__all__ = ["READ", "Ids", "Scores", "StreamScorer", "log_probs_within", "read_on"]
 
 READ = 128  # tokens of a stream that are read at once
 _BATCH_TOKENS = 4096
 
 Ids = npt.NDArray[np.int32]
 Scores = npt.NDArray[np.float64]
+
+
+def read_on(module: NextToken, tokens: Sequence[int], state: LanguageState) -> None:
+    """Reads the tokens of one text into a state, as many at once as when a text is scored."""
+    size = module.max_length or READ
+    for place in range(0, len(tokens), size):
+        module(torch.tensor([[*tokens[place : place + size]]], device=module.device), state)
 
 
 class StreamScorer:
