@@ -220,11 +220,17 @@ def test_a_stream_that_nobody_reads_any_more_ends():
         {"max_tokens": 0},
         {"count": 0},
         {"temperature": -1},
+        {"temperature": 1e39},
+        {"temperature": float("inf")},
         {"temperature": float("nan")},
         {"top_p": 0},
         {"top_p": 1.5},
         {"top_k": 0},
         {"repetition_penalty": 0},
+        {"repetition_penalty": 1e-300},
+        {"repetition_penalty": float("inf")},
+        {"seed": -1},
+        {"seed": 2**64},
         {"beam": 2, "temperature": 0.5},
         {"beam": 2, "count": 3},
         {"temperature": 0, "top_k": 2},
@@ -239,6 +245,25 @@ def test_a_stream_that_nobody_reads_any_more_ends():
 def test_options_that_make_no_sense_are_refused(options):
     with pytest.raises(SettingError):
         GenerationConfig(**options)
+
+
+def test_what_was_expected_of_an_option_is_told():
+    with pytest.raises(SettingError, match=r"temperature=inf: expected 0 \(the most likely token\) to 1000"):
+        GenerationConfig(temperature=float("inf"))
+    with pytest.raises(SettingError, match=r"repetition_penalty=1e-300: expected 0.01 to 100"):
+        GenerationConfig(repetition_penalty=1e-300)
+    with pytest.raises(SettingError, match="seed=99999999999999999999: expected 0 to 18446744073709551615"):
+        GenerationConfig(seed=99999999999999999999)
+    assert len(written("a", seed=2**64 - 1, max_tokens=3)) == 1
+
+
+@pytest.mark.parametrize("temperature", [1e-39, 1e-300, 5e-324])
+def test_the_colder_the_more_likely_is_what_is_written(temperature):
+    assert written("a", temperature=temperature)[0].text == "bcdefgh"
+    assert written("a", temperature=temperature, top_k=3, top_p=0.5)[0].text == "bcdefgh"
+
+
+def test_several_texts_cannot_be_shown_as_they_are_generated():
     with pytest.raises(SettingError, match="one sampled text"):
         next(stream(Alphabet(), Letters(), "", GenerationConfig(count=2)))
 

@@ -87,6 +87,9 @@ def test_the_next_token_has_the_probability_that_scoring_gives(model):
     assert sum(following.values()) < 1 + 1e-6
     assert list(following.values()) == sorted(following.values(), reverse=True)
     assert len(model.next("", topn=2)) == 2
+    for topn in (0, -1):
+        with pytest.raises(SettingError, match=f"topn={topn}: expected 1 or more"):
+            model.next("a b", topn=topn)
 
 
 @pytest.mark.parametrize("memory", [4, 400])

@@ -172,6 +172,8 @@ def test_the_likeliest_tokens_come_first_without_special_ones():
     every = [token for token, _ in one.fill("the [MASK]", topn=10**6)[0]]
     assert len(every) == one.tokenizer.vocab_size - 7  # pad, unk, bos, eos, cls, sep, mask
     assert "<unk>" not in every
+    with pytest.raises(SettingError, match="topn=0: expected 1 or more"):
+        one.fill("the [MASK]", topn=0)
 
 
 def test_each_mask_has_its_own_list():

@@ -103,6 +103,8 @@ def test_next_words_are_the_most_likely(model):
     assert sum(probability for _, probability in everything) == pytest.approx(1, abs=1e-6)
     assert "\n" in dict(everything)
     assert "<s>" not in dict(everything)
+    with pytest.raises(SettingError, match="topn=-1: expected 1 or more"):
+        model.next("the cat", topn=-1)
 
 
 def test_next_agrees_with_score(model):

@@ -13,6 +13,7 @@ __all__ = ["draw", "nucleus_filter", "sample", "top_k_filter"]
 
 _StateT = TypeVar("_StateT", bound=State)
 
+_COLDEST = 1e-30  # below it, its reciprocal would be no float32; equally likely tokens alone are drawn here already
 _HEAD = 256  # a nucleus is searched among this many tokens before all are sorted
 
 
@@ -63,7 +64,7 @@ def sample(
     def choose(log_probs: Tensor) -> Tensor:
         if temperature == 0:
             return log_probs.argmax(1)
-        logits = log_probs if temperature == 1 else log_probs / temperature
+        logits = log_probs if temperature == 1 else _cooled(log_probs, temperature)
         if top_k is not None:
             logits = top_k_filter(logits, top_k)
         if top_p is not None:
@@ -89,6 +90,11 @@ def draw(logits: Tensor, generator: torch.Generator) -> Tensor:
     """
     noise = torch.empty_like(logits).exponential_(generator=generator)
     return (logits - noise.log()).argmax(1)
+
+
+def _cooled(log_probs: Tensor, temperature: float) -> Tensor:
+    """Divides by the temperature what is below the largest of each row, which stays a number, however cold it gets."""
+    return (log_probs - log_probs.amax(1, keepdim=True)) / max(temperature, _COLDEST)
 
 
 def top_k_filter(logits: Tensor, k: int) -> Tensor:

@@ -1,6 +1,5 @@
 """Text generation for every language model, from n-grams to GPT."""
 
-import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -14,11 +13,13 @@ from wenmai.core.errors import SettingError
 from wenmai.decode.protocol import Hypothesis, Step
 from wenmai.decode.sampling import sample
 from wenmai.decode.search import beam_search, greedy
-from wenmai.inference.options import Options
+from wenmai.inference.options import Options, require_positive, require_repetition_penalty
 
 __all__ = ["Generated", "GenerationConfig", "Generator", "Vocabulary", "generate", "stream"]
 
 _MAX_TOKENS = 50
+_HOTTEST = 1000  # where all tokens are equally likely to all intents and purposes
+_SEEDS = 2**64
 _CONTEXT = 16  # last tokens of the prompt, which decide how the first generated token joins
 _HALF_CHARACTER = "\ufffd"  # what a decoder gives for bytes that are not yet a whole character
 
@@ -67,13 +68,13 @@ class GenerationConfig(Options):
         max_tokens: Most tokens to generate, the end of a line included; none: 50, or as many as fit.
         count: Number of texts.
         beam: Hypotheses of a beam search; none: tokens are sampled.
-        temperature: Temperature of sampling; 0 takes the most likely token.
+        temperature: Temperature of sampling, 1000 at most; 0 takes the most likely token.
         greedy: The same as ``temperature=0``.
         top_k: Sample from this many of the most likely tokens.
         top_p: Sample from the most likely tokens with this total probability.
-        repetition_penalty: Above 1 makes generated tokens less likely to be repeated.
+        repetition_penalty: Above 1 makes generated tokens less likely to be repeated; 0.01 to 100.
         stop: Strings that end a text; they are left out.
-        seed: Seed of the sampling.
+        seed: Seed of the sampling, of 64 bits.
         past_end: Whether to continue after the end of a line.
 
     Raises:
@@ -97,14 +98,15 @@ class GenerationConfig(Options):
     def __post_init__(self) -> None:
         for name in ("max_tokens", "count", "beam", "top_k"):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise SettingError(f"{name}={value}: expected 1 or more")
-        if not 0 <= self.temperature < math.inf:
-            raise SettingError(f"temperature={self.temperature}: expected 0 (the most likely token) or more")
+            if value is not None:
+                require_positive(name, value)
+        if not 0 <= self.temperature <= _HOTTEST:
+            raise SettingError(f"temperature={self.temperature}: expected 0 (the most likely token) to {_HOTTEST}")
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise SettingError(f"top_p={self.top_p}: expected more than 0, and 1 at most")
-        if not 0 < self.repetition_penalty < math.inf:
-            raise SettingError(f"repetition_penalty={self.repetition_penalty}: expected more than 0")
+        require_repetition_penalty(self.repetition_penalty)
+        if not 0 <= self.seed < _SEEDS:
+            raise SettingError(f"seed={self.seed}: expected 0 to {_SEEDS - 1}")
         if self.greedy:
             if self.beam is not None or self.temperature not in (0.0, 1.0):
                 raise SettingError("greedy takes the most likely token; leave out temperature and beam")

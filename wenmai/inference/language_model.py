@@ -26,6 +26,7 @@ from wenmai.inference.embedding import (
 from wenmai.inference.generation import Generated, GenerationConfig, generate, stream
 from wenmai.inference.layers import Layers
 from wenmai.inference.network_generation import NetworkGenerator, Pieces
+from wenmai.inference.options import require_positive
 from wenmai.inference.reading import READ, Ids, Scores, StreamScorer, log_probs_within, read_on
 from wenmai.inference.scored import sentence_score
 from wenmai.measures.language import SentenceScore
@@ -329,7 +330,11 @@ class LanguageModel(Network):
             text: The text; empty: the beginning of a line. The end of a line is ``\n``, unless the model was trained on
                 single lines.
             topn: How many.
+
+        Raises:
+            SettingError: if ``topn`` is below 1.
         """
+        require_positive("topn", topn)
         generator = NetworkGenerator(self.module)
         tokens = [self.tokenizer.eos_id, *self.vocabulary.encode(text)]
         if self.module.max_length is not None:

@@ -19,6 +19,7 @@ from wenmai.inference.embedding import InContext, Pooling, Rows, StateBatch, emb
 from wenmai.inference.embedding_config import EmbeddingConfig
 from wenmai.inference.framing import Framer, covering, joined
 from wenmai.inference.layers import Layers
+from wenmai.inference.options import require_positive
 from wenmai.inference.pseudo import mask_probabilities, pseudo_log_probs, require_predictions
 from wenmai.inference.scored import sentence_score
 from wenmai.measures.language import SentenceScore
@@ -160,8 +161,9 @@ class MaskedModel(Network):
             topn: How many tokens; special ones are never among them.
 
         Raises:
-            SettingError: if the text has no mask or is none, or the encoder predicts no tokens.
+            SettingError: if the text has no mask or is none, ``topn`` is below 1, or the encoder predicts no tokens.
         """
+        require_positive("topn", topn)
         require_predictions(self.module)
         if not isinstance(text, str):
             raise SettingError(f"fill takes one text, not a {type(text).__name__}; call it for each text")

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from wenmai.core.errors import SettingError
 from wenmai.core.registry import needing_neural
 from wenmai.core.showing import Shown
+from wenmai.inference.options import require_positive
 from wenmai.kernels.ngram_lookup import BEGIN, END, ROOT, UNKNOWN
 from wenmai.measures.language import SentenceScore
 from wenmai.models.ngram import Ngram
@@ -198,7 +199,11 @@ class NgramModel(Shown):
         Args:
             text: The text; empty: the beginning of a line. The end of a line is ``\n``.
             topn: How many at most; impossible words are left out.
+
+        Raises:
+            SettingError: if ``topn`` is below 1.
         """
+        require_positive("topn", topn)
         state = self.model.begin()
         self.model.advance(state, self.number([text.rpartition("\n")[2]])[0][:-1])
         log_probs = self.model.distribution(state)

@@ -6,7 +6,9 @@ from typing import Any, ClassVar, Self
 
 from wenmai.core.errors import SettingError, nearest_name
 
-__all__ = ["Options"]
+__all__ = ["Options", "require_positive", "require_repetition_penalty"]
+
+_PENALTIES = (0.01, 100)  # with others the numbers of a model overflow
 
 
 class Options:
@@ -31,3 +33,16 @@ class Options:
             if name not in known:
                 raise SettingError(f"there is no option {name!r} of {cls.work}{nearest_name(name, known)}")
         return cls(**options)
+
+
+def require_positive(name: str, value: int) -> None:
+    """Raises SettingError for a number of things below 1."""
+    if value < 1:
+        raise SettingError(f"{name}={value}: expected 1 or more")
+
+
+def require_repetition_penalty(value: float) -> None:
+    """Raises SettingError for a penalty with which the logits of a model may be no numbers any more."""
+    least, most = _PENALTIES
+    if not least <= value <= most:
+        raise SettingError(f"repetition_penalty={value}: expected {least} to {most}")

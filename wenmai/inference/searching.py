@@ -7,7 +7,7 @@ from typing import Any, ClassVar, get_args
 from wenmai.core.errors import SettingError
 from wenmai.decode.scoring import LengthPenalty
 from wenmai.decode.search import StopRule
-from wenmai.inference.options import Options
+from wenmai.inference.options import Options, require_positive, require_repetition_penalty
 
 __all__ = ["SearchConfig"]
 
@@ -54,8 +54,7 @@ class SearchConfig(Options):
     def __post_init__(self) -> None:
         if self.beam_size < 1:
             raise SettingError(f"beam_size={self.beam_size}: expected 1 (greedy) or more")
-        if self.n_best < 1:
-            raise SettingError(f"n_best={self.n_best}: expected 1 or more")
+        require_positive("n_best", self.n_best)
         for name, known in (("length_penalty", LengthPenalty), ("stop", StopRule)):
             if getattr(self, name) not in get_args(known):
                 raise SettingError(f"{name}={getattr(self, name)}: expected {', '.join(get_args(known))}")
@@ -65,8 +64,7 @@ class SearchConfig(Options):
         for name in ("min_length", "no_repeat_ngram"):
             if getattr(self, name) < 0:
                 raise SettingError(f"{name}={getattr(self, name)}: expected 0 or more tokens")
-        if not 0 < self.repetition_penalty < math.inf:
-            raise SettingError(f"repetition_penalty={self.repetition_penalty}: expected more than 0")
+        require_repetition_penalty(self.repetition_penalty)
         if self.max_length is not None and self.max_length <= self.min_length:
             raise SettingError(
                 f"max_length={self.max_length}: expected more than min_length={self.min_length}, as the end counts too"
