@@ -58,6 +58,8 @@ def test_bits_per_character_do_not_depend_on_how_the_text_was_cut():
         ("我们在大学里学习自然语言处理，很有意思。", False),
         ("我们 在 大学 里 学习 自然语言处理 ， 很 有意思 。", True),
         ("床前明月光", False),
+        ("我们去", False),  # the end of a line separates no words
+        ("我们 去", True),
         ("สวัสดีชาวโลกทั้งหลาย", False),
         ("これは日本語の文です", False),
         ("한국어는 띄어 쓴다", True),

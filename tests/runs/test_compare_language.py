@@ -31,7 +31,7 @@ def test_language_models_are_compared_by_what_a_character_costs(tmp_path):
         bits, perplexity = system.measures
         assert (bits.kind, perplexity.kind, bits.lower_is_better) == ("bits", "perplexity", True)
         assert bits.low <= bits.value <= bits.high
-        assert bits.covered == bits.total - 24  # "a" and "zebra"
+        assert (bits.covered, bits.total) == (120, 144)  # "a" and "zebra" are unknown
         total = wenmai.evaluate(tmp_path / system.name, on=str(test)).result
         assert bits.value == pytest.approx(total.spelled_bits_per_character)
         assert total.oov_bytes == 12 * (len("a") + len("zebra") + 2)
@@ -65,6 +65,31 @@ def test_each_sample_of_a_report_has_draws_of_its_own(tmp_path):
         assert len(language.samples(Writer(), text)) == 3
     assert len({seed for _, seed in asked}) == 3
     assert asked[:3] == asked[3:]
+
+
+def test_text_without_spaces_is_continued_behind_its_first_characters(tmp_path):
+    asked = []
+
+    class Writer:
+        def generate(self, prompt, **options):
+            asked.append(prompt)
+            return [SimpleNamespace(text="。")]
+
+    (tmp_path / "text.txt").write_text("学而时习之，不亦说乎？有朋自远方来\n短\n" * 5)
+    assert set(language.samples(Writer(), tmp_path / "text.txt")) == {"学而时习之，不亦"} == set(asked)
+
+
+def test_what_is_covered_are_tokens_also_where_no_spaces_separate_words(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("学而时习之不亦说乎\n" * 20)
+    run = wenmai.train("ngram", text, out=tmp_path / "run", order=2, min_count=1, segment="characters")
+    (tmp_path / "test.txt").write_text("学而时习之\n有朋不亦说乎\n")
+    (bits,) = language.measures_of(run.model, str(tmp_path / "test.txt"), "test")
+    assert (bits.covered, bits.total) == (9, 11)
+    assert bits.low < bits.value < bits.high
+    (tmp_path / "test.txt").write_text("学而时习之不亦乎\n\n")
+    (bits,) = language.measures_of(run.model, str(tmp_path / "test.txt"), "test")
+    assert (bits.low, bits.high) == (None, None)  # one line says nothing of others
 
 
 def test_a_model_of_short_texts_is_compared(tmp_path):

@@ -18,6 +18,7 @@ ENGLISH = "The quick brown fox jumps over the lazy dog, as every typist knows by
         (CHINESE + "它的英文名称叫做 machine learning，大家都在学习和使用它。\n", "Chinese", "chinese"),
         (CHINESE + ENGLISH, "Chinese", "chinese"),
         (JAPANESE, "Japanese", "characters"),
+        ("学而时习\n不亦说乎\n", "Chinese", "chinese"),  # lines as short as words
         (THAI, "Thai, Lao, Khmer, Burmese or Tibetan", "characters"),
     ],
 )

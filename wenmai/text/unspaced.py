@@ -40,17 +40,17 @@ def find_unspaced(sample: str, *, fewest_letters: int = _FEWEST_LETTERS) -> Unsp
     """Returns the script of a text whose words nothing separates.
 
     None for text that spaces separate, also Chinese that was segmented before, and for text with few letters of such
-    scripts.
+    scripts. An end of a line separates nothing: a line without white space may be a word or a short sentence.
 
     Args:
         sample: Some thousand characters of the text.
         fewest_letters: Of such a script; fewer say nothing.
     """
     letters = len(_LETTER.findall(sample))
-    runs = {script: _runs(script, sample) for script in _LONGEST_WORDS}
-    script = max(runs, key=lambda script: sum(runs[script]))
-    found = sum(runs[script])
-    if found < fewest_letters or found < _SHARE * letters or _typical(runs[script]) <= _LONGEST_WORDS[script]:
+    counts = {script: len(re.findall(f"[{script}]", sample)) for script in _LONGEST_WORDS}
+    script = max(counts, key=lambda script: counts[script])
+    found = counts[script]
+    if found < fewest_letters or found < _SHARE * letters or _separated(script, sample) >= found / 2:
         return None
     share = min(1.0, found / letters)
     if script == _SOUTHERN:
@@ -60,17 +60,9 @@ def find_unspaced(sample: str, *, fewest_letters: int = _FEWEST_LETTERS) -> Unsp
     return Unspaced("Chinese", share, "chinese")
 
 
-def _runs(script: str, sample: str) -> list[int]:
-    """Returns how many letters of a script stand between two white spaces, wherever there are some."""
+def _separated(script: str, sample: str) -> int:
+    """Returns how many letters of a script are in words that white space separates within a line."""
     letter = re.compile(f"[{script}]")
-    return [count for word in sample.split() if (count := len(letter.findall(word)))]
-
-
-def _typical(runs: list[int]) -> int:
-    """Returns the length of the run that the middle letter is in."""
-    before, middle = 0, sum(runs) / 2
-    for length in sorted(runs):
-        before += length
-        if before >= middle:
-            return length
-    return 0
+    words = [line.split() for line in sample.splitlines()]
+    counts = [len(letter.findall(word)) for line in words if len(line) > 1 for word in line]
+    return sum(count for count in counts if count <= _LONGEST_WORDS[script])

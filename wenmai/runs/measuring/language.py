@@ -38,6 +38,7 @@ from wenmai.runs.measuring.minimal_pairs import (
 )
 from wenmai.runs.measuring.pseudo import PSEUDO_KINDS
 from wenmai.runs.measuring.unpredicted import not_predicted, with_notes
+from wenmai.text.unspaced import find_unspaced
 from wenmai.training.run import Run
 
 __all__ = [
@@ -56,6 +57,7 @@ _BINS = 12
 _REACHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # tokens
 _PREDICTED_CHARACTERS, _LINE_CHARACTERS = 4000, 1000  # in all, and of one line
 _PROMPTS = 3
+_SAMPLE_CHARACTERS = 4096  # in which white space is looked for
 _SAMPLE = {"top_p": 0.9}  # and as many tokens as a model gives by default: fewer if it cannot read more
 _MOST_GROUPS = 20_000  # of lines in a row, for the interval
 
@@ -217,15 +219,15 @@ def measures_of(model: AnyLanguageModel, text: str, title: str) -> list[Measure]
         for of in (_bits, attrgetter("characters"))
     )
     low, high = _interval(bits, characters)
-    words, kind = total.words - (0 if total.pseudo else total.sentences), "pseudo-" if total.pseudo else ""
+    tokens, kind = total.tokens - (0 if total.pseudo else total.sentences), "pseudo-" if total.pseudo else ""
     bits_measure = Measure(
         name=title,
         kind=f"{kind}bits",
         value=total.spelled_bits_per_character,
         low=low,
         high=high,
-        covered=words - total.oov if words >= total.oov else None,
-        total=words,
+        covered=tokens - total.oov,
+        total=tokens,
         lower_is_better=True,
     )
     if not total.has_words:
@@ -286,13 +288,19 @@ def describe_contexts(model: AnyLanguageModel, text: str) -> list[LinePoint]:
 
 
 def samples(model: AnyLanguageModel, text: str) -> dict[str, str]:
-    """Returns how a model continues the beginnings of some lines of a text; nothing without torch."""
+    """Returns how a model continues the beginnings of some lines of a text; nothing without torch.
+
+    A beginning has four words, or eight characters of text without spaces; lines are at least twice as long.
+    """
     if find_spec("torch") is None:
         return {}
-    lines = [line.split() for line in read_lines(text)]
-    lines = [words for words in lines if len(words) >= 8]
-    places = np.linspace(0, len(lines) - 1, _PROMPTS + 2)[1:-1].astype(int) if lines else ()
-    prompts = [" ".join(lines[place][:4]) for place in places]
+    lines = [line.strip() for line in read_lines(text)]
+    unspaced = find_unspaced("\n".join(lines)[:_SAMPLE_CHARACTERS]) is not None
+    between, size = ("", 8) if unspaced else (" ", 4)  # characters, or words
+    parts = [[*line] if unspaced else line.split() for line in lines]
+    parts = [one for one in parts if len(one) >= 2 * size]
+    places = np.linspace(0, len(parts) - 1, _PROMPTS + 2)[1:-1].astype(int) if parts else ()
+    prompts = [between.join(parts[place][:size]) for place in places]
     return {prompt: model.generate(prompt, seed=seed, **_SAMPLE)[0].text for seed, prompt in enumerate(prompts, 1)}
 
 
@@ -362,7 +370,7 @@ def _bits(score: SentenceScore) -> float:
 
 
 def _interval(bits: npt.NDArray[np.float64], characters: npt.NDArray[np.float64]) -> tuple[float | None, float | None]:
-    if not np.isfinite(bits).all():
+    if len(bits) < 2 or not np.isfinite(bits).all():
         return None, None
     return percentile_interval(lambda weights: (weights @ bits) / (weights @ characters), len(bits))
 
@@ -404,7 +412,7 @@ LANGUAGE_MODELS = Measurer(
         "bits": Kind(
             title="Bits per character",
             name="bits per character",
-            items="words",
+            items="tokens",
             about="is the cross-entropy of a text, ends of lines included, divided by its characters: less is better, "
             "and models with different tokens are comparable. An unknown word costs 8 bits more for "
             "each of its bytes.",

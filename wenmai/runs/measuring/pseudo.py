@@ -8,7 +8,7 @@ PSEUDO_KINDS = {
     "pseudo-bits": Kind(
         title="Pseudo bits per character",
         name="pseudo bits per character",
-        items="words",
+        items="tokens",
         about="is the pseudo-log-likelihood of a text in bits, divided by its characters: a masked language model "
         "predicts each token from all others of its line, those behind it too. It is no cross-entropy, and must not be "
         "compared with bits per character. An unknown word costs 8 bits more for each of its bytes.",
