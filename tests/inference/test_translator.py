@@ -175,6 +175,8 @@ def test_equal_texts_of_one_stream_are_drawn_anew():
         ({"beam": 3}, "no option 'beam' of translation; did you mean 'beam_size'"),
         ({"sampling": {}, "n_best": 2}, "sampling gives one translation of a text"),
         ({"sampling": {"temperature": -1.0}}, "temperature=-1.0"),
+        ({"sampling": {"temperature": 1e39}}, "to 1000"),
+        ({"sampling": {"seed": 2**64}}, "seed=18446744073709551616"),
         ({"sampling": {"temperature": 0.0, "top_k": 3}}, "have no effect at temperature 0"),
         ({"sampling": {"top_k": 0}}, "top_k=0"),
         ({"sampling": {"top_p": 0.0}}, "top_p=0.0"),

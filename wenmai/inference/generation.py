@@ -13,13 +13,11 @@ from wenmai.core.errors import SettingError
 from wenmai.decode.protocol import Hypothesis, Step
 from wenmai.decode.sampling import sample
 from wenmai.decode.search import beam_search, greedy
-from wenmai.inference.options import Options, require_positive, require_repetition_penalty
+from wenmai.inference.options import Options, require_positive, require_repetition_penalty, require_sampling
 
 __all__ = ["Generated", "GenerationConfig", "Generator", "Vocabulary", "generate", "stream"]
 
 _MAX_TOKENS = 50
-_HOTTEST = 1000  # where all tokens are equally likely to all intents and purposes
-_SEEDS = 2**64
 _CONTEXT = 16  # last tokens of the prompt, which decide how the first generated token joins
 _HALF_CHARACTER = "\ufffd"  # what a decoder gives for bytes that are not yet a whole character
 
@@ -96,26 +94,19 @@ class GenerationConfig(Options):
     past_end: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("max_tokens", "count", "beam", "top_k"):
+        for name in ("max_tokens", "count", "beam"):
             value = getattr(self, name)
             if value is not None:
                 require_positive(name, value)
-        if not 0 <= self.temperature <= _HOTTEST:
-            raise SettingError(f"temperature={self.temperature}: expected 0 (the most likely token) to {_HOTTEST}")
-        if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise SettingError(f"top_p={self.top_p}: expected more than 0, and 1 at most")
         require_repetition_penalty(self.repetition_penalty)
-        if not 0 <= self.seed < _SEEDS:
-            raise SettingError(f"seed={self.seed}: expected 0 to {_SEEDS - 1}")
         if self.greedy:
             if self.beam is not None or self.temperature not in (0.0, 1.0):
                 raise SettingError("greedy takes the most likely token; leave out temperature and beam")
             object.__setattr__(self, "temperature", 0.0)  # frozen
+        require_sampling(self.seed, self.temperature, self.top_k, self.top_p)
         drawn = (self.temperature, self.top_k, self.top_p) != (1.0, None, None)
         if self.beam is not None and drawn:
             raise SettingError("temperature, top_k and top_p belong to sampling and have no effect on a beam search")
-        if self.temperature == 0 and (self.top_k is not None or self.top_p is not None):
-            raise SettingError("top_k and top_p have no effect at temperature 0, which takes the most likely token")
         if self.temperature == 0 and self.count > 1:
             raise SettingError(f"count={self.count}: at temperature 0 there is one text only; sample, or use a beam")
         if self.beam is not None and self.count > self.beam:

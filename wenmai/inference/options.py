@@ -6,8 +6,10 @@ from typing import Any, ClassVar, Self
 
 from wenmai.core.errors import SettingError, nearest_name
 
-__all__ = ["Options", "require_positive", "require_repetition_penalty"]
+__all__ = ["Options", "require_positive", "require_repetition_penalty", "require_sampling"]
 
+_HOTTEST = 1000  # nearly equal chances for all tokens
+_SEEDS = 2**64
 _PENALTIES = (0.01, 100)  # with others the numbers of a model overflow
 
 
@@ -46,3 +48,17 @@ def require_repetition_penalty(value: float) -> None:
     least, most = _PENALTIES
     if not least <= value <= most:
         raise SettingError(f"repetition_penalty={value}: expected {least} to {most}")
+
+
+def require_sampling(seed: int, temperature: float, top_k: int | None, top_p: float | None) -> None:
+    """Raises SettingError for options of sampling that make no sense or would have no effect."""
+    if not 0 <= seed < _SEEDS:
+        raise SettingError(f"seed={seed}: expected 0 to {_SEEDS - 1}")
+    if not 0 <= temperature <= _HOTTEST:
+        raise SettingError(f"temperature={temperature}: expected 0 (the most likely token) to {_HOTTEST}")
+    if top_k is not None:
+        require_positive("top_k", top_k)
+    if top_p is not None and not 0 < top_p <= 1:
+        raise SettingError(f"top_p={top_p}: expected more than 0, and 1 at most")
+    if temperature == 0 and (top_k is not None or top_p is not None):
+        raise SettingError("top_k and top_p have no effect at temperature 0, which takes the most likely token")

@@ -18,6 +18,7 @@ from wenmai.decode.sampling import sample
 from wenmai.decode.scoring import Scoring
 from wenmai.decode.search import beam_search, exhaustive, greedy
 from wenmai.inference.architecture import Network, read_architecture
+from wenmai.inference.options import require_sampling
 from wenmai.inference.searching import SearchConfig
 from wenmai.models.folder import CONFIG, write_fields
 from wenmai.nn.attention import watch_attention
@@ -247,14 +248,7 @@ class Translator(Network):
         self, *, seed: int = 1, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
     ) -> dict[str, Any]:
         """Returns the checked options of sampling."""
-        if not 0 <= temperature < math.inf:
-            raise SettingError(f"temperature={temperature}: expected 0 (the most likely token) or more")
-        if temperature == 0 and (top_k is not None or top_p is not None):
-            raise SettingError("top_k and top_p have no effect at temperature 0, which takes the most likely token")
-        if top_k is not None and top_k < 1:
-            raise SettingError(f"top_k={top_k}: expected 1 or more")
-        if top_p is not None and not 0 < top_p <= 1:
-            raise SettingError(f"top_p={top_p}: expected more than 0, and 1 at most")
+        require_sampling(seed, temperature, top_k, top_p)
         generator = torch.Generator(self.device).manual_seed(seed)
         return {"generator": generator, "temperature": temperature, "top_k": top_k, "top_p": top_p}
 
