@@ -97,9 +97,12 @@ def test_the_words_of_a_model_decide_how_pairs_are_spelled(runs, folder):
     assert (found.result.unknown, found.result.uneven, found.result.unknown_ties) == (3, 0, 1)
     assert found.result.total.ties == 1  # "This zebra sings", "This zebras sings"
     assert any("wikitext" in note for note in found.notes)
-    assert any("in 1 pairs (6.7%)" in note for note in found.notes)
+    assert any("in 1 pair (6.7%)" in note for note in found.notes)
     written = wenmai.evaluate(runs["ngram"], pairs=folder / "pairs.jsonl", spelling="written", quiet=True)
     assert written.result.total.ties > found.result.total.ties  # "sings." and "sing." are unknown
+    asked = wenmai.evaluate(runs["ngram"], pairs=folder / "pairs.jsonl", spelling="wikitext", quiet=True)
+    assert asked.as_dict() == found.as_dict()
+    assert not any("spelled" in note for note in asked.notes)  # the model did not choose
 
 
 @pytest.mark.parametrize(
@@ -146,7 +149,7 @@ def test_the_shell_shows_phenomena_or_paradigms(runs, folder, shell):
     finished = shell(*arguments, "--limit", 2, "--json")
     (shell.folder / "mine.tsv").write_text("A cat sings.\tA cat sing.\n")
     assert shell("evaluate", runs["ngram"].path, "--pairs", "mine.tsv").out == (
-        "mine.tsv: accuracy 1.0000 [0.2065, 1.0000], 1 pairs\n"
+        "mine.tsv: accuracy 1.0000 [0.2065, 1.0000], 1 pair\n"
     )
     found = json.loads(finished.out)
     assert (found["pairs"], found["spelling"], len(found["paradigms"])) == (6, "wikitext", 3)

@@ -99,7 +99,12 @@ def export_run(
     opened = run if isinstance(run, Run) else Run(run)
     task = opened.task
     if export.write is None or not export.takes(task.model, task.verbs):
-        possible = ", ".join(one.name for one in known.values() if one.takes(task.model, task.verbs)) or "nothing yet"
+        possible = ", ".join(one.name for one in known.values() if one.takes(task.model, task.verbs))
+        if not possible:
+            raise RunError(
+                f"{opened.path}: is a run of {opened.recipe.system}, which cannot be exported as {name}; no format "
+                "takes such a model yet"
+            )
         raise RunError(
             f"{opened.path}: is a run of {opened.recipe.system}, which cannot be exported as {name}; it can as "
             f"{possible}"

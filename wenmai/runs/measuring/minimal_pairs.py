@@ -13,6 +13,7 @@ from typing import Any
 
 from wenmai.core.columns import in_columns
 from wenmai.core.errors import SettingError, nearest_name
+from wenmai.core.quantities import plural
 from wenmai.core.showing import Table
 from wenmai.core.wording import say
 from wenmai.data.minimal_pairs import SPELLINGS, MinimalPair, read_minimal_pairs, require_minimal_pairs
@@ -48,12 +49,14 @@ class MinimalPairsEvaluation(Evaluation):
         on: The pairs.
         by: What is shown: ``phenomenon`` or ``paradigm``.
         spelling: How they were spelled, one of :data:`~wenmai.data.minimal_pairs.SPELLINGS`.
+        found: Whether the spelling is the one of :func:`find_spelling`, and not one that was asked for.
         result: The metrics.
     """
 
     on: str
     by: str = "phenomenon"
     spelling: str
+    found: bool = True
     result: MinimalPairsResult
 
     def as_dict(self) -> dict[str, Any]:
@@ -65,9 +68,10 @@ class MinimalPairsEvaluation(Evaluation):
         tied = f"; {found.ties:,} ties count as wrong" if found.ties else ""
         accuracy = f"{title_of(self.on)}: accuracy {found.accuracy:.4f} [{found.low:.4f}, {found.high:.4f}]"
         if paradigms == 1:
-            return f"{accuracy}, {found.pairs:,} pairs{tied}"
+            return f"{accuracy}, {plural(found.pairs, 'pair')}{tied}"
         about = (
-            f"{accuracy}, the mean of {paradigms:,} paradigms; {self.result.pair_accuracy:.4f} of {found.pairs:,} pairs"
+            f"{accuracy}, the mean of {paradigms:,} paradigms; {self.result.pair_accuracy:.4f} of "
+            f"{plural(found.pairs, 'pair')}"
         )
         about += tied
         heads = [say(name) for name in (self.by, "accuracy", "", "minimal pairs", "ties")]
@@ -80,7 +84,7 @@ class MinimalPairsEvaluation(Evaluation):
     @property
     def notes(self) -> list[str]:
         """How the pairs were spelled, and what unknown words do."""
-        return _notes(self.result, self.spelling)
+        return _notes(self.result, self.spelling if self.found else "written")
 
     def _figures(self) -> Sequence[PairsFigure]:
         return self.result.phenomena if self.by == "phenomenon" else self.result.paradigms
@@ -93,14 +97,14 @@ def _notes(found: MinimalPairsResult, spelling: str) -> list[str]:
     if found.unknown_ties:
         share = found.unknown_ties / found.total.pairs
         notes.append(
-            f"in {found.unknown_ties:,} pairs ({share:.1%}) the words that differ are unknown, and the model reads "
-            "both sentences alike"
+            f"in {plural(found.unknown_ties, 'pair')} ({share:.1%}) the words that differ are unknown, and the model "
+            "reads both sentences alike"
         )
     if found.uneven:
         share = found.uneven / found.total.pairs
         notes.append(
-            f"in {found.uneven:,} pairs ({share:.1%}) one sentence has more unknown words than the other, which "
-            "have the probability of any unknown word"
+            f"in {plural(found.uneven, 'pair')} ({share:.1%}) one sentence has more unknown words than the other, "
+            "which have the probability of any unknown word"
         )
     return notes
 
@@ -147,7 +151,12 @@ def evaluate_minimal_pairs(
     model = language_model_of(run)
     found, chosen = measured(model, read, spelling, partial(progress, f"evaluating on {title_of(pairs)}, sentence"))
     return MinimalPairsEvaluation(
-        run=str(run.path), on=str(pairs), by=by or "phenomenon", spelling=chosen, result=found
+        run=str(run.path),
+        on=str(pairs),
+        by=by or "phenomenon",
+        spelling=chosen,
+        found=spelling is None,
+        result=found,
     )
 
 
